@@ -1,0 +1,1 @@
+export declare const checkBanned: (src: string) => ReadonlyArray<string>

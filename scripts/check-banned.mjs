@@ -1,0 +1,39 @@
+// Words that have one right place each. `node scripts/check-banned.mjs [folder]` prints every use elsewhere and exits 1.
+import { readdirSync, readFileSync } from "node:fs"
+import { dirname, join, resolve, sep } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const bans = [
+  { word: /\bDate\.now\(/, why: "ask Effect's Clock", except: [] },
+  { word: /\bnew Date\(\)/, why: "ask Effect's Clock", except: [] },
+  { word: /\bset(Timeout|Interval)\(/, why: "use a Schedule or Effect.sleep", except: [] },
+  { word: /\bprocess\.env\b/, why: "declare a Setting", except: ["cli/Environment.ts"] },
+  { word: /\bEffect\.run(Promise|Sync|Fork)/, why: "only main.ts runs effects", except: ["main.ts"] },
+  { word: /\bas any\b|: any\b|<any>/, why: "say what it is", except: [] },
+  { word: /@ts-(ignore|expect-error|nocheck)/, why: "mend the type", except: [] },
+  { word: /\b(TODO|FIXME|XXX)\b/, why: "do it or leave it out", except: [] }
+]
+
+/** Every use of a banned word under a src folder, as sentences. */
+export const checkBanned = (src) => {
+  const violations = []
+  for (const entry of readdirSync(src, { recursive: true })) {
+    const file = entry.split(sep).join("/")
+    if (!/\.tsx?$/.test(file)) continue
+    const lines = readFileSync(join(src, file), "utf8").split("\n")
+    for (const { except, why, word } of bans) {
+      if (except.includes(file)) continue
+      lines.forEach((line, index) => {
+        if (word.test(line)) violations.push(`${file}:${index + 1}: ${line.match(word)[0]} is banned here: ${why}`)
+      })
+    }
+  }
+  return violations
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const root = dirname(dirname(fileURLToPath(import.meta.url)))
+  const violations = checkBanned(resolve(process.argv[2] ?? join(root, "src")))
+  for (const violation of violations) console.error(violation)
+  if (violations.length > 0) process.exit(1)
+}

@@ -1,0 +1,1 @@
+export declare const checkFloors: (src: string) => ReadonlyArray<string>

@@ -1,0 +1,107 @@
+// A folder of src/ imports only from floors below it: not up, not sideways, and no file imports itself by a detour.
+// Type imports count. `node scripts/check-floors.mjs [folder]` prints every violation and exits 1 when there is one.
+import { readdirSync, readFileSync } from "node:fs"
+import { dirname, join, relative, resolve, sep } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const floors = [
+  ["core"],
+  ["database", "telemetry"],
+  ["queue", "uploads", "cluster", "schedule", "limits", "access"],
+  ["handlers"],
+  ["gateway"],
+  ["crew"],
+  ["http", "dashboard"],
+  ["testing"],
+  ["cli", "main.ts", "bin.ts", "index.ts"]
+]
+const core = "core"
+
+const sourceFiles = (src) =>
+  readdirSync(src, { recursive: true })
+    .map((file) => file.split(sep).join("/"))
+    .filter((file) => /\.tsx?$/.test(file) && !file.endsWith(".d.ts"))
+    .sort()
+
+const importPattern =
+  /(?:^|\n)\s*(?:import|export)\s[^"'`;]*?from\s*["']([^"']+)["']|import\(\s*["']([^"']+)["']\s*\)|(?:^|\n)\s*import\s*["']([^"']+)["']/g
+
+const importsOf = (text) => [...text.matchAll(importPattern)].map((match) => match[1] ?? match[2] ?? match[3])
+
+/** The room a file belongs to: its folder directly under src/, or its own name at the top. */
+const roomOf = (file) => file.split("/")[0]
+const floorOf = (room) => floors.findIndex((rooms) => rooms.includes(room))
+
+const resolveImport = (src, file, specifier) => {
+  if (!specifier.startsWith(".")) return undefined
+  const target = relative(src, resolve(src, dirname(file), specifier))
+    .split(sep)
+    .join("/")
+  return target.replace(/\.js$/, ".ts").replace(/\.jsx$/, ".tsx")
+}
+
+const violationsOfFile = (src, file, imports) => {
+  const room = roomOf(file)
+  const floor = floorOf(room)
+  if (floor === -1) return [`${file}: "${room}" stands on no floor; give it one in scripts/check-floors.mjs`]
+  const found = []
+  for (const specifier of imports) {
+    const target = resolveImport(src, file, specifier)
+    if (target === undefined) {
+      if (room === core && specifier !== "effect" && !specifier.startsWith("effect/")) {
+        found.push(`${file}: ${core}/ imports only effect, not "${specifier}"`)
+      }
+      continue
+    }
+    const targetRoom = roomOf(target)
+    if (targetRoom === room) continue
+    // The top floor's single files (main, bin, index) put the rooms together, so they may see one another's rooms.
+    if (floorOf(targetRoom) > floor) found.push(`${file}: imports upward from ${target}`)
+    else if (floorOf(targetRoom) === floor && room !== "main.ts" && room !== "bin.ts") {
+      found.push(`${file}: imports sideways from ${target}`)
+    }
+  }
+  return found
+}
+
+const cycles = (graph) => {
+  const found = []
+  const state = new Map()
+  const path = []
+  const visit = (file) => {
+    if (state.get(file) === "done") return
+    if (state.get(file) === "open") {
+      found.push(`circular: ${[...path.slice(path.indexOf(file)), file].join(" -> ")}`)
+      return
+    }
+    state.set(file, "open")
+    path.push(file)
+    for (const target of graph.get(file) ?? []) visit(target)
+    path.pop()
+    state.set(file, "done")
+  }
+  for (const file of graph.keys()) visit(file)
+  return found
+}
+
+/** Every violation under a src folder, as sentences. */
+export const checkFloors = (src) => {
+  const graph = new Map()
+  const violations = []
+  for (const file of sourceFiles(src)) {
+    const imports = importsOf(readFileSync(join(src, file), "utf8"))
+    violations.push(...violationsOfFile(src, file, imports))
+    graph.set(
+      file,
+      imports.map((specifier) => resolveImport(src, file, specifier)).filter((target) => target !== undefined)
+    )
+  }
+  return [...violations, ...cycles(graph)]
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const root = dirname(dirname(fileURLToPath(import.meta.url)))
+  const violations = checkFloors(resolve(process.argv[2] ?? join(root, "src")))
+  for (const violation of violations) console.error(violation)
+  if (violations.length > 0) process.exit(1)
+}

@@ -1,0 +1,24 @@
+import * as Options from "@effect/cli/Options"
+import { Option } from "effect"
+
+/** For commands that work on the database. */
+export const database = {
+  embedded: Options.boolean("embedded").pipe(
+    Options.withDescription("Use a PostgreSQL of our own, kept in the directory. Beats DATABASE_URL.")
+  ),
+  directory: Options.directory("directory").pipe(
+    Options.withDescription("Where the embedded PostgreSQL keeps its data (default .nightshift)."),
+    Options.optional
+  )
+}
+
+export const json = Options.boolean("json").pipe(Options.withDescription("Print JSON for programs."))
+
+/** The configuration keys that the database options stand for. */
+export const databaseFlags = (options: {
+  readonly embedded: boolean
+  readonly directory: Option.Option<string>
+}): { readonly NIGHTSHIFT_EMBEDDED: string | undefined; readonly NIGHTSHIFT_DIRECTORY: string | undefined } => ({
+  NIGHTSHIFT_EMBEDDED: options.embedded ? "true" : undefined,
+  NIGHTSHIFT_DIRECTORY: Option.getOrUndefined(options.directory)
+})

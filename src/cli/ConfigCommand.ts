@@ -1,0 +1,33 @@
+import * as Command from "@effect/cli/Command"
+import { Console, Effect } from "effect"
+import type * as Setting from "../core/Setting.js"
+import * as CommonOptions from "./CommonOptions.js"
+import * as Environment from "./Environment.js"
+import * as Running from "./Running.js"
+import * as Settings from "./Settings.js"
+import * as Table from "./Table.js"
+
+interface EffectiveSetting {
+  readonly key: string
+  readonly value: string
+  readonly source: "default" | "env" | "flag"
+  readonly about: string
+}
+
+const effective = (setting: Setting.Setting<unknown>, environment: Environment.Environment): EffectiveSetting => {
+  const { about, key } = setting
+  const given = environment.lookUp(key)
+  if (given === undefined) return { key, value: setting.fallback, source: "default", about }
+  return { key, value: setting.secret ? "(hidden)" : given.text, source: given.source, about }
+}
+
+/** `nightshift config` */
+export const command = Command.make("config", { json: CommonOptions.json }, ({ json }) =>
+  Effect.gen(function* () {
+    const environment = Environment.make({})
+    const settings = Settings.all.map((setting) => effective(setting, environment))
+    if (json) return yield* Console.log(JSON.stringify(settings, null, 2))
+    const rows = settings.map(({ about, key, source, value }) => [key, value === "" ? "-" : value, source, about])
+    yield* Console.log(Table.render(["KEY", "VALUE", "FROM", "WHAT FOR"], rows))
+  }).pipe(Running.configured({}))
+).pipe(Command.withDescription("Show every setting, its value now and where that comes from. Secrets are hidden."))

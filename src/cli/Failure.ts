@@ -1,0 +1,32 @@
+import * as ValidationError from "@effect/cli/ValidationError"
+import { Cause, ConfigError, Predicate } from "effect"
+import * as Setting from "../core/Setting.js"
+
+/** What a command leaves to the shell. */
+export const ExitCode = { done: 0, failed: 1, misused: 2, broken: 70 } as const
+
+/** What a person reads when a command could not do its work, and what a script reads. */
+export interface Failure {
+  readonly lines: ReadonlyArray<string>
+  readonly code: number
+}
+
+const configFailure = (error: ConfigError.ConfigError): Failure => {
+  const problems = Setting.problems(error)
+  const title = problems.length === 1 ? "One setting is wrong:" : `${problems.length} settings are wrong:`
+  return { lines: [`${title} ${problems.join("; ")}`], code: ExitCode.misused }
+}
+
+/** A failure that was foreseen is one sentence; only a defect, which is our mistake, shows its trace. */
+export const describe = (cause: Cause.Cause<unknown>): Failure => {
+  const failure = Cause.failureOption(cause)
+  if (failure._tag === "None") {
+    return { lines: ["This is a mistake in Nightshift, please report it.", Cause.pretty(cause)], code: ExitCode.broken }
+  }
+  const error = failure.value
+  // The command line's parser has already printed what is wrong with it.
+  if (ValidationError.isValidationError(error)) return { lines: [], code: ExitCode.misused }
+  if (ConfigError.isConfigError(error)) return configFailure(error)
+  const message = Predicate.hasProperty(error, "message") ? String(error.message) : String(error)
+  return { lines: [message], code: ExitCode.failed }
+}

@@ -1,0 +1,38 @@
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import { Console, Effect, Layer } from "effect"
+import { Database } from "../database/Database.js"
+import { DatabaseConfig } from "../database/DatabaseConfig.js"
+import { Migrations } from "../database/Migrations.js"
+import * as CommonOptions from "./CommonOptions.js"
+import * as DatabaseChoice from "./DatabaseChoice.js"
+import * as Running from "./Running.js"
+
+const dryRun = Options.boolean("dry-run").pipe(
+  Options.withDescription("Say what would be applied, with its SQL, and change nothing.")
+)
+
+const layer = Migrations.layer.pipe(
+  Layer.provide(Database.layer),
+  Layer.provide(DatabaseChoice.layerForCommand),
+  Layer.provide(DatabaseConfig.layer)
+)
+
+const preview = Effect.gen(function* () {
+  const { applied, pending } = yield* Effect.flatMap(Migrations, (migrations) => migrations.state)
+  if (pending.length === 0)
+    return yield* Console.log(`Nothing to apply: the schema is current (${applied.length} applied).`)
+  yield* Console.log(`${pending.length} to apply:`)
+  for (const { name, sql } of pending) yield* Console.log(`\n-- ${name}\n${sql.trimEnd()}`)
+})
+
+const apply = Effect.gen(function* () {
+  const applied = yield* Effect.flatMap(Migrations, (migrations) => migrations.migrate)
+  if (applied.length === 0) return yield* Console.log("Nothing to apply: the schema is current.")
+  yield* Console.log(`Applied ${applied.map(({ name }) => name).join(", ")}.`)
+})
+
+/** `nightshift migrate` */
+export const command = Command.make("migrate", { ...CommonOptions.database, dryRun }, (options) =>
+  Effect.provide(options.dryRun ? preview : apply, layer).pipe(Running.configured(CommonOptions.databaseFlags(options)))
+).pipe(Command.withDescription("Bring the database to the schema of this release. `serve` does the same at its start."))

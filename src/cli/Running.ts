@@ -1,0 +1,13 @@
+import { Effect, type Layer } from "effect"
+import type { ConfigError } from "effect/ConfigError"
+import * as Logging from "../telemetry/Logging.js"
+import * as Environment from "./Environment.js"
+import * as Settings from "./Settings.js"
+
+/** Runs a command's work under the flags it was given: every setting is checked before anything is begun. */
+export const configured =
+  (flags: Environment.Texts) =>
+  <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | ConfigError, R> =>
+    Effect.zipRight(Settings.validate, Effect.provide(work, Logging.layer as Layer.Layer<never, ConfigError>)).pipe(
+      Effect.withConfigProvider(Environment.make(flags).provider)
+    )

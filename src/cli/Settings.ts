@@ -1,0 +1,20 @@
+import { Effect } from "effect"
+import type { ConfigError } from "effect/ConfigError"
+import * as Setting from "../core/Setting.js"
+import * as DatabaseClock from "../database/DatabaseClock.js"
+import * as DatabaseConfig from "../database/DatabaseConfig.js"
+import * as ServerConfig from "../http/ServerConfig.js"
+import * as Logging from "../telemetry/Logging.js"
+
+/** Every key there is, in the order in which people should read them. */
+export const all: ReadonlyArray<Setting.Setting<unknown>> = [
+  DatabaseConfig.settings,
+  ServerConfig.settings,
+  DatabaseClock.settings,
+  Logging.settings
+].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))
+
+/** Reads every key, so that one start shows every mistake at once. */
+export const validate: Effect.Effect<void, ConfigError> = Effect.asVoid(
+  Setting.group(Object.fromEntries(all.map((setting) => [setting.key, setting])))
+)

@@ -1,0 +1,41 @@
+import { Duration, Option } from "effect"
+
+const units = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+type Unit = keyof typeof units
+
+const whole = /^-?(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/
+const part = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
+
+/** What a person may write where a duration is expected. */
+export const expected = "a duration like 90s, 30m, 168h or 1h30m"
+
+/** Milliseconds in a text like `168h`, `30m`, `90s`, `1h30m` or `-5s`; none when it is anything else. */
+export const parseMillis = (text: string): Option.Option<number> => {
+  const trimmed = text.trim()
+  if (trimmed === "0") return Option.some(0)
+  if (!whole.test(trimmed)) return Option.none()
+  let millis = 0
+  for (const [, amount, unit] of trimmed.matchAll(part)) millis += Number(amount) * units[unit as Unit]
+  if (!Number.isSafeInteger(Math.round(millis))) return Option.none()
+  return Option.some(trimmed.startsWith("-") ? -millis : millis)
+}
+
+/** A duration from text. Negative durations do not exist in Effect, so a negative text is none here. */
+export const parse = (text: string): Option.Option<Duration.Duration> =>
+  parseMillis(text).pipe(
+    Option.filter((millis) => millis >= 0),
+    Option.map(Duration.millis)
+  )
+
+/** The shortest text that `parse` reads back as the same duration. */
+export const format = (duration: Duration.DurationInput): string => {
+  let rest = Duration.toMillis(duration)
+  if (rest === 0) return "0s"
+  let text = ""
+  for (const unit of ["h", "m", "s", "ms"] as const) {
+    const amount = unit === "ms" ? rest : Math.floor(rest / units[unit])
+    if (amount > 0) text += `${amount}${unit}`
+    rest -= amount * units[unit]
+  }
+  return text
+}

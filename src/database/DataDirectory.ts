@@ -1,0 +1,249 @@
+import { randomBytes } from "node:crypto"
+import type { Stats } from "node:fs"
+import {
+  chmod,
+  chown,
+  lstat,
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat
+} from "node:fs/promises"
+import { dirname, join, resolve } from "node:path"
+import { Effect, Option, Redacted, Schedule, type Scope } from "effect"
+import * as DirectoryLock from "./DirectoryLock.js"
+import {
+  type DirectoryHeld,
+  DirectoryUnusable,
+  errorCode,
+  inDirectory,
+  type ServerAccountMissing,
+  ServerLeftBehind
+} from "./EmbeddedPostgresError.js"
+import { isServerOf } from "./OsProcess.js"
+import { choose, isRoot, type ServerAccount } from "./ServerAccount.js"
+
+// What lies in `.nightshift/`: `data` (the cluster), `run` (the socket), `password`, `port` (the last one), `postgres.log`,
+// `lock` (claims). As a plain user all of it is ours, mode 0700. As root, all but `data` and `run` is root's, and the
+// directory is 0710 with the group of the server's user, who may pass through and touch nothing: a server taken over by
+// somebody cannot put links where root will write. A directory that belongs to a plain user stays theirs under root, too.
+
+/** A directory that this process holds, ready for a cluster. */
+export interface DataDirectory {
+  /** Without links. */
+  readonly path: string
+  readonly owner: { readonly uid: number; readonly gid: number }
+  readonly account: Option.Option<ServerAccount>
+  readonly password: Redacted.Redacted
+  readonly lock: DirectoryLock.DirectoryLock
+}
+
+/** The paths of what lies in a directory. */
+export const layout = (path: string) => ({
+  data: join(path, "data"),
+  run: join(path, "run"),
+  password: join(path, "password"),
+  port: join(path, "port"),
+  log: join(path, "postgres.log"),
+  serverPid: join(path, "data", "postmaster.pid")
+})
+
+const unfinishedData = "data-unfinished-"
+const ours =
+  /^(data|run|lock|postgres\.log(\.1)?|data-unfinished-.*|(password|port|\.gitignore)(\.[0-9a-f]{12})?|lost\+found|\.DS_Store)$/
+
+const statOf = (path: string): Effect.Effect<Option.Option<Stats>> => Effect.option(Effect.tryPromise(() => stat(path)))
+
+/** Private is the last directory only. And mkdir's own `recursive` never comes back from where none can be made (/proc). */
+const makeWithParents = async (path: string, mode = 0o700): Promise<void> => {
+  const make = () => mkdir(path, mode)
+  await make()
+    .catch(async (error) => {
+      if (errorCode(error) !== "ENOENT" || dirname(path) === path) throw error
+      await makeWithParents(dirname(path), 0o755)
+      await make()
+    })
+    .catch(async (error) => {
+      if (errorCode(error) !== "EEXIST" || !(await stat(path)).isDirectory()) throw error
+    })
+}
+
+/** Refuses a directory of other things: ours gets modes and owners that would lock its other users out. */
+const recognize = (path: string) =>
+  Effect.gen(function* () {
+    const names = yield* inDirectory(path, () => readdir(path))
+    const strange = names.find((name) => !ours.test(name))
+    if (strange === undefined || names.includes("password")) return
+    return yield* new DirectoryUnusable({
+      directory: path,
+      reason: `it holds other things (${strange})`,
+      remedy: "choose an empty or a new directory"
+    })
+  })
+
+/**
+ * Root's server runs as whoever owns what is there already, so that a directory keeps one owner whoever starts it, and
+ * does not change hands when a user `postgres` appears on the machine.
+ */
+const chooseAccount = (path: string) =>
+  Effect.gen(function* () {
+    if (!isRoot()) return yield* choose
+    const owners = yield* Effect.forEach([layout(path).data, path], statOf)
+    const owner = owners.find((found) => Option.exists(found, ({ uid }) => uid !== 0))
+    return owner === undefined ? yield* choose : Option.map(owner, ({ gid, uid }) => ({ gid, uid }))
+  })
+
+const setModes = (path: string, account: Option.Option<ServerAccount>) =>
+  inDirectory(path, async () => {
+    const { gid, uid } = await stat(path)
+    const passage = isRoot() && uid === 0 && Option.isSome(account)
+    if (passage) await chown(path, 0, account.value.gid)
+    await chmod(path, passage ? 0o710 : 0o700)
+    return passage ? { uid: 0, gid: 0 } : { uid, gid }
+  })
+
+/** Makes a directory of the server's own inside ours. */
+export const makeForServer = (
+  path: string,
+  account: Option.Option<ServerAccount>
+): Effect.Effect<void, DirectoryUnusable> =>
+  inDirectory(dirname(path), async () => {
+    await mkdir(path, { recursive: true, mode: 0o700 })
+    if (Option.isSome(account)) await chown(path, account.value.uid, account.value.gid)
+  })
+
+/** Writes a small file, whole or not at all, for its owner only. */
+export const writeWhole = (
+  file: string,
+  text: string,
+  owner: { readonly uid: number; readonly gid: number }
+): Effect.Effect<void, DirectoryUnusable> =>
+  inDirectory(dirname(file), async () => {
+    const unfinished = `${file}.${randomBytes(6).toString("hex")}`
+    try {
+      const handle = await open(unfinished, "wx", 0o600)
+      try {
+        await handle.writeFile(text)
+        if (isRoot()) await handle.chown(owner.uid, owner.gid)
+        await handle.sync()
+      } finally {
+        await handle.close()
+      }
+      await rename(unfinished, file)
+    } finally {
+      await rm(unfinished, { force: true })
+    }
+  })
+
+/** Made once; before the cluster, so that there is never a cluster whose password nobody knows. */
+const readOrMakePassword = (path: string, owner: { readonly uid: number; readonly gid: number }) =>
+  Effect.gen(function* () {
+    const { data, password: file } = layout(path)
+    const known = yield* inDirectory(path, () =>
+      readFile(file, "utf8").catch((error) => (errorCode(error) === "ENOENT" ? "" : Promise.reject(error)))
+    )
+    if (known.trim() !== "") {
+      yield* inDirectory(path, () => chmod(file, 0o600))
+      return Redacted.make(known.trim())
+    }
+    if (Option.isSome(yield* statOf(join(data, "PG_VERSION")))) {
+      return yield* new DirectoryUnusable({
+        directory: path,
+        reason: "its file password is gone",
+        remedy: "put the file back, or choose another directory"
+      })
+    }
+    const made = randomBytes(24).toString("base64url")
+    yield* writeWhole(file, `${made}\n`, owner)
+    return Redacted.make(made)
+  })
+
+/** Makes the directory if need be, takes it for this process until the Scope closes, and sees to modes and owners. */
+export const take = Effect.fn("DataDirectory.take")(function* (
+  directory: string
+): Effect.fn.Return<DataDirectory, DirectoryUnusable | DirectoryHeld | ServerAccountMissing, Scope.Scope> {
+  yield* inDirectory(directory, () => makeWithParents(resolve(directory)))
+  const path = yield* inDirectory(directory, () => realpath(resolve(directory)))
+  yield* recognize(path)
+  const account = yield* chooseAccount(path)
+  const lock = yield* DirectoryLock.acquire(path)
+  const owner = yield* setModes(path, account)
+  // The password lies in here: not something to be committed by mistake.
+  yield* writeWhole(join(path, ".gitignore"), "*\n", owner)
+  const password = yield* readOrMakePassword(path, owner)
+  return { path, owner, account, password, lock }
+})
+
+/** An unfinished cluster of somebody who was killed while making it is thrown away; a finished one appears at once. */
+export const createCluster = <E, R>(
+  { account, path }: DataDirectory,
+  initialize: (unfinished: string) => Effect.Effect<void, E, R>
+): Effect.Effect<void, E | DirectoryUnusable, R> =>
+  Effect.gen(function* () {
+    const { data } = layout(path)
+    const names = yield* inDirectory(path, () => readdir(path))
+    const leftovers = names.filter((name) => name.startsWith(unfinishedData))
+    // An orphaned initdb may still be writing into one; then it stays until the next start.
+    yield* Effect.forEach(leftovers, (name) => discard(join(path, name)))
+    if (Option.isSome(yield* statOf(join(data, "PG_VERSION")))) return
+    if (Option.isSome(yield* statOf(data))) yield* refuseUnlessEmpty(path, data)
+    const unfinished = yield* inDirectory(path, () => mkdtemp(join(path, unfinishedData)))
+    yield* makeForServer(unfinished, account)
+    yield* Effect.onError(initialize(unfinished), () => discard(unfinished))
+    yield* inDirectory(path, async () => {
+      await rename(unfinished, data)
+      const handle = await open(path, "r")
+      await handle.sync().finally(() => handle.close())
+    })
+  })
+
+const discard = (path: string) =>
+  Effect.ignore(Effect.tryPromise(() => rm(path, { recursive: true, force: true, maxRetries: 3 })))
+
+const refuseUnlessEmpty = (path: string, data: string) =>
+  Effect.gen(function* () {
+    const names = yield* inDirectory(path, () => readdir(data))
+    if (names.length === 0) return
+    return yield* new DirectoryUnusable({
+      directory: path,
+      reason: `${data} is not a PostgreSQL database`,
+      remedy: "move it away, or choose another directory"
+    })
+  })
+
+const oldServerEnds = Schedule.intersect(Schedule.spaced("50 millis"), Schedule.recurs(200))
+
+/**
+ * Waits for the server of a killed process to end, then clears what it left. PostgreSQL itself would take any process of
+ * our user that has meanwhile got the old pid for that server, which happens in containers, where pids are small.
+ */
+export const clearOldServer = (path: string): Effect.Effect<void, DirectoryUnusable | ServerLeftBehind> =>
+  Effect.gen(function* () {
+    const { data, run, serverPid } = layout(path)
+    const old = yield* oldServerPid(path)
+    if (Option.isSome(old)) {
+      const pid = old.value
+      const running = Effect.filterOrFail(
+        isServerOf(pid, data),
+        (runs) => !runs,
+        () => new ServerLeftBehind({ directory: path, pid })
+      )
+      yield* Effect.retry(running, oldServerEnds)
+      yield* inDirectory(path, () => rm(serverPid, { force: true }))
+    }
+    yield* inDirectory(path, async () => {
+      if ((await lstat(run).catch(() => undefined)) !== undefined) await rm(run, { recursive: true, force: true })
+    })
+  })
+
+const oldServerPid = (path: string): Effect.Effect<Option.Option<number>> =>
+  Effect.tryPromise(() => readFile(layout(path).serverPid, "utf8")).pipe(
+    Effect.map((text) => Number.parseInt(text, 10)),
+    Effect.filterOrFail((pid) => pid > 0),
+    Effect.option
+  )

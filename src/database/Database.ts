@@ -1,0 +1,101 @@
+import type * as SqlClient from "@effect/sql/SqlClient"
+import type { SqlError } from "@effect/sql/SqlError"
+import * as PgClient from "@effect/sql-pg/PgClient"
+import { Context, Duration, Effect, Layer, Redacted, type Scope } from "effect"
+import pg from "pg"
+import { type DatabaseRejected, type DatabaseUnreachable, reach } from "./DatabaseBoot.js"
+import { DatabaseConfig } from "./DatabaseConfig.js"
+import { type DatabaseError, mapErrors } from "./DatabaseError.js"
+import { address, DatabaseUrl } from "./DatabaseUrl.js"
+import { PreparingClient } from "./HotStatements.js"
+import * as Transaction from "./Transaction.js"
+
+/** What the connections of this process are doing. */
+export interface PoolUse {
+  readonly busy: number
+  readonly idle: number
+  /** Statements that wait for a connection. */
+  readonly waiting: number
+}
+
+/** PostgreSQL, as every port below the doors uses it. */
+export class Database extends Context.Tag("nightshift/database/Database")<
+  Database,
+  {
+    /** The client that every statement goes through; inside a transaction it speaks on that transaction's connection. */
+    readonly sql: PgClient.PgClient
+
+    /** The schema that holds our tables: an identifier that needs no quoting. */
+    readonly schema: string
+
+    /** All or nothing. A failed COMMIT and a lost connection are typed failures; inside another it is a savepoint. */
+    readonly transaction: <A, E, R>(
+      effect: Effect.Effect<A, E, R>
+    ) => Effect.Effect<A, Exclude<E, SqlError> | DatabaseError, R>
+
+    /** Succeeds when the server answers. */
+    readonly ping: Effect.Effect<void, DatabaseError>
+
+    readonly poolUse: Effect.Effect<PoolUse>
+
+    /** The server's `server_version_num`. */
+    readonly serverVersion: number
+  }
+>() {
+  /** Connects, waiting for a server that is still starting. `SqlClient` is for the program's own statements. */
+  static readonly layer: Layer.Layer<
+    Database | SqlClient.SqlClient | PgClient.PgClient,
+    DatabaseUnreachable | DatabaseRejected,
+    DatabaseUrl | DatabaseConfig
+  > = Layer.unwrapScoped(
+    Effect.gen(function* () {
+      const config = yield* DatabaseConfig
+      const url = yield* DatabaseUrl
+      const pool = yield* openPool(url, config)
+      const client = PgClient.layerFromPool({ acquire: Effect.succeed(pool) })
+      const database = Layer.effect(
+        Database,
+        Effect.gen(function* () {
+          const sql = yield* PgClient.PgClient
+          const serverVersion = yield* reach(sql, { address: address(url), patience: config.bootPatience })
+          return Database.of({
+            sql,
+            schema: config.schema,
+            transaction: Transaction.run(sql),
+            ping: mapErrors(Effect.asVoid(sql`select 1`)),
+            poolUse: Effect.sync(() => ({
+              busy: pool.totalCount - pool.idleCount,
+              idle: pool.idleCount,
+              waiting: pool.waitingCount
+            })),
+            serverVersion
+          })
+        })
+      )
+      // The pool connects lazily, so opening it cannot fail.
+      return Layer.provideMerge(database, Layer.orDie(client))
+    })
+  )
+}
+
+const openPool = (
+  url: Redacted.Redacted,
+  config: typeof DatabaseConfig.Service
+): Effect.Effect<pg.Pool, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const pool = new pg.Pool({
+        connectionString: Redacted.value(url),
+        max: config.pool,
+        connectionTimeoutMillis: Duration.toMillis(config.connectTimeout),
+        statement_timeout: Duration.toMillis(config.statementTimeout),
+        application_name: config.applicationName,
+        keepAlive: true,
+        ...(config.prepare ? { Client: PreparingClient } : {})
+      })
+      // An idle connection that breaks is replaced by the pool at its next use; without a listener it ends the process.
+      pool.on("error", () => {})
+      return pool
+    }),
+    (pool) => Effect.promise(() => pool.end()).pipe(Effect.timeoutOption("5 seconds"))
+  )

@@ -1,0 +1,74 @@
+import type { SqlClient } from "@effect/sql/SqlClient"
+import { Clock, Duration, Effect, Schedule, Schema } from "effect"
+import * as DurationText from "../core/DurationText.js"
+import { type DatabaseError, mapErrors } from "./DatabaseError.js"
+
+/** Nobody answered at the database's address for as long as we were told to try. */
+export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>()("DatabaseUnreachable", {
+  address: Schema.String,
+  patience: Schema.String,
+  detail: Schema.String
+}) {
+  override get message(): string {
+    return `No PostgreSQL could be reached at ${this.address} within ${this.patience} (${this.detail}). Start it, correct DATABASE_URL, or run with --embedded.`
+  }
+}
+
+/** The server answered and will not have us: wrong password, no such database, too old. */
+export class DatabaseRejected extends Schema.TaggedError<DatabaseRejected>()("DatabaseRejected", {
+  address: Schema.String,
+  detail: Schema.String
+}) {
+  override get message(): string {
+    return `PostgreSQL at ${this.address} refused the connection: ${this.detail}. Correct DATABASE_URL.`
+  }
+}
+
+const oldestSupported = 140_000
+
+const serverVersion = (sql: SqlClient) =>
+  Effect.map(
+    sql<{ version: number }>`select current_setting('server_version_num')::int as version`,
+    (rows) => rows[0]?.version ?? 0
+  )
+
+/** Waits until the server answers, and makes sure that it is one we can work with. Returns its version number. */
+export const reach = (
+  sql: SqlClient,
+  options: { readonly address: string; readonly patience: Duration.Duration }
+): Effect.Effect<number, DatabaseUnreachable | DatabaseRejected> =>
+  Effect.gen(function* () {
+    const { address, patience } = options
+    const begun = yield* Clock.currentTimeMillis
+    const attempt = mapErrors(serverVersion(sql)).pipe(
+      Effect.tapError((error) =>
+        error._tag === "DatabaseUnavailable" ? announceRetry(address, error, begun, patience) : Effect.void
+      )
+    )
+    const version = yield* attempt.pipe(
+      Effect.retry({
+        while: (error) => error._tag === "DatabaseUnavailable",
+        schedule: Schedule.exponential("200 millis").pipe(
+          Schedule.union(Schedule.spaced("2 seconds")),
+          Schedule.upTo(patience)
+        )
+      }),
+      Effect.mapError((error) =>
+        error._tag === "DatabaseUnavailable"
+          ? new DatabaseUnreachable({ address, detail: error.detail, patience: DurationText.format(patience) })
+          : new DatabaseRejected({ address, detail: error.detail })
+      )
+    )
+    if (version >= oldestSupported) return version
+    const detail = `it is version ${Math.floor(version / 10_000)}, and the oldest supported one is ${oldestSupported / 10_000}`
+    return yield* new DatabaseRejected({ address, detail })
+  })
+
+const announceRetry = (address: string, error: DatabaseError, begun: number, patience: Duration.Duration) =>
+  Effect.gen(function* () {
+    const left = Duration.toMillis(patience) - ((yield* Clock.currentTimeMillis) - begun)
+    if (left <= 0) return
+    yield* Effect.logWarning(
+      `database at ${address} not reachable yet (${error.detail}), trying for ${Math.ceil(left / 1000)}s more`
+    )
+  })

@@ -1,0 +1,184 @@
+import { chown, mkdir, open, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises"
+import { hostname } from "node:os"
+import { join } from "node:path"
+import { Clock, DateTime, Deferred, Duration, Effect, Option, Random, Schedule, Schema, type Scope } from "effect"
+import { DirectoryHeld, type DirectoryUnusable, errorCode, inDirectory } from "./EmbeddedPostgresError.js"
+import { isSame, place, startOf } from "./OsProcess.js"
+
+// Who wants the directory puts a claim there, a file of a name that is never used again, and only then looks at the
+// claims of others. Of two who come at once, the one whose claim appeared later therefore sees the other's: two can never
+// both find themselves alone, and alone is what a holder is. A claim whose process is dead is removed by whoever meets
+// it. With one lock file for all, that is the classic race (two starters judge it dead, the slower removes the faster's
+// new lock); here the name says whose claim is removed, and removing it twice does no harm.
+//
+// Of two who see each other the one with the lesser name goes on, after waiting for the other to withdraw. Names begin
+// with the time, so a holder's is less than a newcomer's, who is refused at once; where a clock was set back, the
+// newcomer is refused when it has waited in vain.
+
+const Claim = Schema.Struct({
+  pid: Schema.Number,
+  start: Schema.String,
+  place: Schema.String,
+  host: Schema.String,
+  since: Schema.DateTimeUtc
+})
+type Claim = typeof Claim.Type
+
+const ClaimFile = Schema.parseJson(Claim)
+
+export interface DirectoryLock {
+  /** Completes when somebody who took us for dead now holds the directory. */
+  readonly lost: Effect.Effect<void>
+}
+
+export interface DirectoryLockTimes {
+  /** How often a holder shows that it is alive. */
+  readonly beat: Duration.DurationInput
+
+  /** How long a claim from where we cannot see processes may go without a sign of life. */
+  readonly silence: Duration.DurationInput
+}
+
+const defaultTimes: DirectoryLockTimes = { beat: "2 seconds", silence: "10 seconds" }
+const withdrawal = Schedule.intersect(Schedule.spaced("50 millis"), Schedule.recurs(20))
+
+/** Where the claims on a directory lie. */
+export const claimsOf = (directory: string): string => join(directory, "lock")
+
+interface Found {
+  readonly name: string
+  readonly claim: Option.Option<Claim>
+}
+
+const list = (directory: string): Effect.Effect<ReadonlyArray<Found>, DirectoryUnusable> =>
+  Effect.gen(function* () {
+    const claims = claimsOf(directory)
+    const names = yield* inDirectory(directory, () => readdir(claims))
+    return yield* Effect.forEach(
+      names.filter((name) => name.endsWith(".json")).sort(),
+      (name): Effect.Effect<Found> =>
+        Effect.tryPromise(() => readFile(join(claims, name), "utf8")).pipe(
+          Effect.flatMap(Schema.decode(ClaimFile)),
+          Effect.option,
+          Effect.map((claim) => ({ name, claim }))
+        )
+    )
+  })
+
+const lastSign = (file: string): Effect.Effect<Option.Option<number>> =>
+  Effect.option(Effect.tryPromise(async () => (await stat(file)).mtimeMs))
+
+/** Watches a claim for signs of life, because the clock of its writer may not be ours. */
+const isSilent = (file: string, { beat, silence }: DirectoryLockTimes): Effect.Effect<boolean> =>
+  Effect.gen(function* () {
+    const first = yield* lastSign(file)
+    if (Option.isNone(first)) return true
+    const age = (yield* Clock.currentTimeMillis) - first.value
+    const patience = Math.max(Duration.toMillis(beat) * 2, Duration.toMillis(silence) - Math.max(age, 0))
+    const changed = Effect.filterOrFail(lastSign(file), (sign) => !Option.contains(sign, first.value))
+    const sign = yield* Effect.retry(changed, Schedule.spaced(Duration.times(beat, 0.25))).pipe(
+      Effect.orDie,
+      Effect.timeoutTo({ duration: patience, onTimeout: () => Option.none(), onSuccess: (sign) => sign })
+    )
+    return Option.isNone(sign)
+  })
+
+const isDead =
+  (directory: string, here: string, times: DirectoryLockTimes) =>
+  ({ claim, name }: Found) =>
+    Option.match(claim, {
+      onSome: (claim) =>
+        claim.place === here
+          ? Effect.map(isSame(claim.pid, claim.start), (alive) => !alive)
+          : isSilent(join(directory, name), times),
+      onNone: () => isSilent(join(directory, name), times)
+    })
+
+const write = (directory: string, name: string, claim: Claim) =>
+  Effect.gen(function* () {
+    const claims = claimsOf(directory)
+    const text = yield* Effect.orDie(Schema.encode(ClaimFile)(claim))
+    // Whole or not there: nobody may read half a claim and take it for a dead one.
+    const unfinished = join(claims, `${name}.tmp`)
+    yield* inDirectory(directory, async () => {
+      const file = await open(unfinished, "wx", 0o644)
+      await file
+        .writeFile(text)
+        .then(() => file.sync())
+        .finally(() => file.close())
+      await rename(unfinished, join(claims, name))
+    })
+  })
+
+const remove = (file: string) => Effect.ignore(Effect.tryPromise(() => rm(file, { force: true })))
+
+const prepare = (directory: string, claims: string) =>
+  inDirectory(directory, async () => {
+    await mkdir(claims, { recursive: true, mode: 0o700 })
+    const { gid, uid } = await stat(directory)
+    if (process.getuid?.() === 0) await chown(claims, uid, gid)
+  })
+
+const refusal = (directory: string, { claim }: Found, now: DateTime.Utc) =>
+  Option.match(claim, {
+    onSome: ({ host, pid, since }) => new DirectoryHeld({ directory, pid, host, since }),
+    onNone: () => new DirectoryHeld({ directory, pid: 0, host: "an unknown host", since: now })
+  })
+
+/** Holds a directory until the Scope closes; fails at once if a living process holds it. */
+export const acquire = Effect.fn("DirectoryLock.acquire")(function* (
+  directory: string,
+  times: DirectoryLockTimes = defaultTimes
+): Effect.fn.Return<DirectoryLock, DirectoryHeld | DirectoryUnusable, Scope.Scope> {
+  const claims = claimsOf(directory)
+  const since = yield* DateTime.now
+  const unique = yield* Random.nextIntBetween(0, 2 ** 31)
+  const name = `${since.epochMillis.toString().padStart(15, "0")}-${process.pid}-${unique}.json`
+  const file = join(claims, name)
+  const here = yield* place
+  const start = Option.getOrElse(yield* startOf(process.pid), () => "")
+  const claim: Claim = { pid: process.pid, start, place: here, host: hostname(), since }
+  const lost = yield* Deferred.make<void>()
+
+  const rivals = Effect.gen(function* () {
+    const others = (yield* list(directory)).filter((found) => found.name !== name)
+    const dead = yield* Effect.forEach(others, isDead(claims, here, times), { concurrency: "unbounded" })
+    yield* Effect.forEach(others, (found, index) => (dead[index] ? remove(join(claims, found.name)) : Effect.void))
+    return others.filter((_, index) => !dead[index])
+  })
+
+  const showLife = Effect.gen(function* () {
+    const seconds = (yield* Clock.currentTimeMillis) / 1000
+    const code = yield* Effect.promise(() => utimes(file, seconds, seconds).then(() => "", errorCode))
+    if (code !== "ENOENT") return
+    // Removed by hand, or by somebody in another container who heard nothing of us: we claim anew, and look around.
+    yield* write(directory, name, claim)
+    if ((yield* rivals).length > 0) yield* Deferred.succeed(lost, undefined)
+  })
+
+  yield* prepare(directory, claims)
+  yield* Effect.acquireRelease(write(directory, name, claim), () => remove(file))
+  // Alive from the first moment: looking around may take longer than others wait for a sign.
+  yield* showLife.pipe(Effect.ignore, Effect.repeat(Schedule.spaced(times.beat)), Effect.forkScoped)
+  yield* rivals.pipe(
+    Effect.flatMap(([other]) => (other === undefined ? Effect.void : Effect.fail(other))),
+    Effect.retry({ schedule: withdrawal, while: (other) => "claim" in other && other.name > name }),
+    Effect.mapError((other) => ("claim" in other ? refusal(directory, other, since) : other)),
+    // The Scope may stay open after a refusal, and a claim without a holder would keep others out.
+    Effect.onError(() => remove(file))
+  )
+  return { lost: Deferred.await(lost) }
+})
+
+/** Whether a process that we can see holds the directory. */
+export const isHeld = (directory: string): Effect.Effect<boolean> =>
+  Effect.gen(function* () {
+    const here = yield* place
+    const found = yield* list(directory)
+    const alive = yield* Effect.forEach(found, ({ claim }) =>
+      Option.isSome(claim) && claim.value.place === here
+        ? isSame(claim.value.pid, claim.value.start)
+        : Effect.succeed(false)
+    )
+    return alive.some((held) => held)
+  }).pipe(Effect.orElseSucceed(() => false))

@@ -1,0 +1,170 @@
+import { randomBytes } from "node:crypto"
+import { readFile, realpath } from "node:fs/promises"
+import { createServer } from "node:net"
+import { join, resolve } from "node:path"
+import { Context, Deferred, Effect, Layer, Option, Redacted, type Scope } from "effect"
+import * as DataDirectory from "./DataDirectory.js"
+import * as DirectoryLock from "./DirectoryLock.js"
+import { type EmbeddedPostgresError, ServerEnded, ServerStartFailed } from "./EmbeddedPostgresError.js"
+import { isServerOf } from "./OsProcess.js"
+import * as PostgresBinaries from "./PostgresBinaries.js"
+import * as PostgresServer from "./PostgresServer.js"
+import { canEnter, choose, fitsSocket, scratchDirectory } from "./ServerAccount.js"
+import * as ServerLog from "./ServerLog.js"
+
+export type { EmbeddedPostgresError } from "./EmbeddedPostgresError.js"
+
+/** A PostgreSQL server of our own. */
+export class EmbeddedPostgres extends Context.Tag("nightshift/database/EmbeddedPostgres")<
+  EmbeddedPostgres,
+  {
+    /** Where clients connect, password included. */
+    readonly url: Redacted.Redacted
+    readonly directory: string
+    readonly port: number
+
+    /** Where its socket lies, for those who prefer one. The password is asked for there, too. */
+    readonly socketDirectory: string
+    readonly pid: number
+
+    /** Completes when the server has ended by itself; never, when it is stopped with the Scope. */
+    readonly ended: Effect.Effect<ServerEnded>
+  }
+>() {}
+
+const urlOf = (password: Redacted.Redacted, port: number): Redacted.Redacted =>
+  Redacted.make(`postgres://postgres:${Redacted.value(password)}@127.0.0.1:${port}/postgres`)
+
+const freePort: Effect.Effect<number> = Effect.async((resume) => {
+  const server = createServer()
+  server.on("error", () => resume(Effect.succeed(5432)))
+  server.listen(0, "127.0.0.1", () => {
+    const address = server.address()
+    const port = typeof address === "object" && address !== null ? address.port : 5432
+    server.close(() => resume(Effect.succeed(port)))
+  })
+})
+
+const portAttempts = 10
+
+/** Tries the preferred port, then others; between finding a free one and using it, somebody may have taken it. */
+const startOnSomePort = (cluster: PostgresServer.Cluster, preferred: Option.Option<number>, socketDirectory: string) =>
+  Effect.gen(function* () {
+    for (let attempt = 0; attempt < portAttempts; attempt++) {
+      const port = attempt === 0 && Option.isSome(preferred) ? preferred.value : yield* freePort
+      const started = yield* PostgresServer.start(cluster, port, socketDirectory).pipe(
+        Effect.map((server) => Option.some({ port, server })),
+        Effect.catchTag("PortTaken", () => Effect.succeedNone)
+      )
+      if (Option.isSome(started)) return started.value
+    }
+    return yield* new ServerStartFailed({ directory: cluster.directory, detail: "no free port on 127.0.0.1" })
+  })
+
+const serve = (
+  cluster: PostgresServer.Cluster,
+  password: Redacted.Redacted,
+  preferred: Option.Option<number>,
+  socketDirectory: string
+): Effect.Effect<
+  Context.Tag.Service<EmbeddedPostgres> & { readonly server: PostgresServer.PostgresServer },
+  EmbeddedPostgresError,
+  Scope.Scope
+> =>
+  Effect.gen(function* () {
+    const { directory } = cluster
+    const ended = yield* Deferred.make<ServerEnded>()
+    const { port, server } = yield* startOnSomePort(cluster, preferred, socketDirectory)
+    const { pid } = server
+    // Interrupted when the Scope closes, before the server is stopped: that end is not by itself.
+    yield* server.exited.pipe(
+      Effect.flatMap((detail) => Deferred.succeed(ended, new ServerEnded({ directory, pid, detail }))),
+      Effect.forkScoped
+    )
+    return { url: urlOf(password, port), directory, port, socketDirectory, pid, ended: Deferred.await(ended), server }
+  })
+
+const lastPort = (path: string): Effect.Effect<Option.Option<number>> =>
+  Effect.tryPromise(() => readFile(DataDirectory.layout(path).port, "utf8")).pipe(
+    Effect.map(Number),
+    Effect.filterOrFail((port) => Number.isInteger(port) && port > 1023 && port < 65536),
+    Effect.option
+  )
+
+const makeDurable = (directory: string) =>
+  Effect.gen(function* () {
+    const taken = yield* DataDirectory.take(directory)
+    const { account, lock, owner, password, path } = taken
+    const { data, log: logFile, port: portFile, run } = DataDirectory.layout(path)
+    const binaries = yield* PostgresBinaries.find(account)
+    const log = yield* ServerLog.make(path, logFile, owner)
+    const cluster: PostgresServer.Cluster = {
+      binaries,
+      account,
+      manner: PostgresServer.durable,
+      directory: path,
+      data,
+      removeWhenOrphaned: Option.none(),
+      onOutput: log.write
+    }
+    yield* DataDirectory.createCluster(taken, (unfinished) => PostgresServer.initialize(cluster, unfinished, password))
+    yield* PostgresServer.checkVersion(cluster)
+    yield* DataDirectory.clearOldServer(path)
+    yield* DataDirectory.makeForServer(run, account)
+    const near = fitsSocket(run) && (yield* canEnter(account, run))
+    const socketDirectory = near ? run : yield* scratchDirectory(account)
+    const { server, ...service } = yield* serve(
+      near ? cluster : { ...cluster, removeWhenOrphaned: Option.some(socketDirectory) },
+      password,
+      yield* lastPort(path),
+      socketDirectory
+    )
+    yield* DataDirectory.writeWhole(portFile, `${service.port}\n`, owner)
+    // Two servers on one directory destroy it; ours gives way, and `ended` tells.
+    yield* Effect.forkScoped(Effect.zipRight(lock.lost, server.signal("SIGQUIT")))
+    return service
+  })
+
+const makeThrowaway = Effect.gen(function* () {
+  const account = yield* choose
+  const binaries = yield* PostgresBinaries.find(account)
+  const directory = yield* scratchDirectory(account)
+  const data = join(directory, "data")
+  const password = Redacted.make(randomBytes(24).toString("base64url"))
+  const cluster: PostgresServer.Cluster = {
+    binaries,
+    account,
+    manner: PostgresServer.throwaway,
+    directory,
+    data,
+    removeWhenOrphaned: Option.some(directory),
+    onOutput: () => {}
+  }
+  yield* DataDirectory.makeForServer(data, account)
+  yield* PostgresServer.initialize(cluster, data, password)
+  const { server: _, ...service } = yield* serve(cluster, password, Option.none(), directory)
+  return service
+})
+
+/** A server that keeps its data in the directory, held against other processes; `--embedded`. */
+export const layerDurable = (directory: string): Layer.Layer<EmbeddedPostgres, EmbeddedPostgresError> =>
+  Layer.scoped(EmbeddedPostgres, makeDurable(directory))
+
+/** A quick server that leaves nothing behind; for tests. */
+export const layerThrowaway: Layer.Layer<EmbeddedPostgres, EmbeddedPostgresError> = Layer.scoped(
+  EmbeddedPostgres,
+  makeThrowaway
+)
+
+/** The url of the server that another process runs on this directory, if one does. */
+export const running = (directory: string): Effect.Effect<Option.Option<Redacted.Redacted>> =>
+  Effect.gen(function* () {
+    const path = yield* Effect.tryPromise(() => realpath(resolve(directory)))
+    const { data, password: file } = DataDirectory.layout(path)
+    if (!(yield* DirectoryLock.isHeld(path))) return Option.none()
+    const notice = yield* PostgresServer.readNotice(data)
+    // The notice may be a dead server's, while the holder is still starting its own.
+    if (Option.isNone(notice) || !(yield* isServerOf(notice.value.pid, data))) return Option.none()
+    const password = yield* Effect.tryPromise(() => readFile(file, "utf8"))
+    return Option.some(urlOf(Redacted.make(password.trim()), notice.value.port))
+  }).pipe(Effect.orElseSucceed(() => Option.none()))

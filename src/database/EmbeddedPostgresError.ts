@@ -1,0 +1,169 @@
+import { DateTime, Effect, Schema } from "effect"
+
+/** npm has no PostgreSQL binaries for this platform. */
+export class PlatformUnsupported extends Schema.TaggedError<PlatformUnsupported>()("PlatformUnsupported", {
+  platform: Schema.String,
+  arch: Schema.String
+}) {
+  override get message(): string {
+    return `There is no embedded PostgreSQL for ${this.platform}-${this.arch}: set DATABASE_URL to a PostgreSQL server`
+  }
+}
+
+/** The binaries for this platform exist, but were not installed. */
+export class BinariesMissing extends Schema.TaggedError<BinariesMissing>()("BinariesMissing", {
+  package: Schema.String
+}) {
+  override get message(): string {
+    return `The package ${this.package} is not installed: run npm install --include=optional, or set DATABASE_URL to a PostgreSQL server`
+  }
+}
+
+/** The binaries are there and cannot run here, as on a Linux without glibc. */
+export class BinariesUnusable extends Schema.TaggedError<BinariesUnusable>()("BinariesUnusable", {
+  path: Schema.String,
+  detail: Schema.String
+}) {
+  override get message(): string {
+    return `The embedded PostgreSQL in ${this.path} does not run on this system (${this.detail}): set DATABASE_URL to a PostgreSQL server`
+  }
+}
+
+/** PostgreSQL refuses to run as root, and for a user that has no name. */
+export class ServerAccountMissing extends Schema.TaggedError<ServerAccountMissing>()("ServerAccountMissing", {
+  uid: Schema.Number
+}) {
+  override get message(): string {
+    return this.uid === 0
+      ? "PostgreSQL does not run as root and /etc/passwd has no user postgres or nobody to run it as: add one, start as a plain user, or set DATABASE_URL"
+      : `PostgreSQL cannot run as uid ${this.uid}, which has no entry in /etc/passwd: add one, start as another user, or set DATABASE_URL`
+  }
+}
+
+/** Another process holds the directory. */
+export class DirectoryHeld extends Schema.TaggedError<DirectoryHeld>()("DirectoryHeld", {
+  directory: Schema.String,
+  pid: Schema.Number,
+  host: Schema.String,
+  since: Schema.DateTimeUtc
+}) {
+  override get message(): string {
+    const since = DateTime.formatIso(this.since)
+    const holder = this.pid === 0 ? "another process" : `process ${this.pid}`
+    return `${this.directory} is in use by ${holder} on ${this.host} since ${since}: stop that process, or choose another directory`
+  }
+}
+
+/** The directory cannot hold the database. */
+export class DirectoryUnusable extends Schema.TaggedError<DirectoryUnusable>()("DirectoryUnusable", {
+  directory: Schema.String,
+  reason: Schema.String,
+  remedy: Schema.String
+}) {
+  override get message(): string {
+    return `The embedded database cannot use ${this.directory}: ${this.reason}; ${this.remedy}`
+  }
+}
+
+/** The data was written by another major version of PostgreSQL. */
+export class DataVersionMismatch extends Schema.TaggedError<DataVersionMismatch>()("DataVersionMismatch", {
+  directory: Schema.String,
+  found: Schema.String,
+  expected: Schema.String
+}) {
+  override get message(): string {
+    return `${this.directory} holds data of PostgreSQL ${this.found} and this is PostgreSQL ${this.expected}: start the release that wrote it to move the data, or choose another directory`
+  }
+}
+
+/** A PostgreSQL server that is not ours runs on the data, or one of ours does not end. */
+export class ServerLeftBehind extends Schema.TaggedError<ServerLeftBehind>()("ServerLeftBehind", {
+  directory: Schema.String,
+  pid: Schema.Number
+}) {
+  override get message(): string {
+    return `A PostgreSQL server (process ${this.pid}) still runs on ${this.directory}: stop it with kill -INT ${this.pid}`
+  }
+}
+
+/** The database could not be created. `detail` holds initdb's last lines. */
+export class InitializationFailed extends Schema.TaggedError<InitializationFailed>()("InitializationFailed", {
+  directory: Schema.String,
+  detail: Schema.String
+}) {
+  override get message(): string {
+    return `PostgreSQL could not create a database in ${this.directory} (${decisiveLine(this.detail)}): mend that, or set DATABASE_URL to a PostgreSQL server`
+  }
+}
+
+/** The server did not come up. `detail` holds its last lines. */
+export class ServerStartFailed extends Schema.TaggedError<ServerStartFailed>()("ServerStartFailed", {
+  directory: Schema.String,
+  detail: Schema.String
+}) {
+  override get message(): string {
+    return `PostgreSQL did not start in ${this.directory} (${decisiveLine(this.detail)}): mend that, or choose another directory`
+  }
+}
+
+/** A running server ended and nobody had asked for it. */
+export class ServerEnded extends Schema.TaggedError<ServerEnded>()("ServerEnded", {
+  directory: Schema.String,
+  pid: Schema.Number,
+  detail: Schema.String
+}) {
+  override get message(): string {
+    return `The embedded PostgreSQL (process ${this.pid}) in ${this.directory} has ended by itself (${decisiveLine(this.detail)}): start again to recover`
+  }
+}
+
+/** Why there is no embedded PostgreSQL; each says in one sentence what to do. */
+export type EmbeddedPostgresError =
+  | PlatformUnsupported
+  | BinariesMissing
+  | BinariesUnusable
+  | ServerAccountMissing
+  | DirectoryHeld
+  | DirectoryUnusable
+  | DataVersionMismatch
+  | ServerLeftBehind
+  | InitializationFailed
+  | ServerStartFailed
+
+const decisiveLine = (detail: string): string => {
+  const lines = detail.split("\n").filter((line) => line.trim() !== "")
+  const line = lines.findLast((line) => /(FATAL|PANIC|error):/.test(line)) ?? lines.at(-1)
+  return line?.replace(/^.*?(FATAL|PANIC|error): +/, "").trim() ?? "it gave no reason"
+}
+
+const otherDirectory = "choose another directory"
+const explained: Record<string, readonly [reason: string, remedy: string]> = {
+  EACCES: ["permission is denied", `give this user access to it, or ${otherDirectory}`],
+  EPERM: ["it belongs to another user", `start as its owner, or ${otherDirectory}`],
+  EROFS: ["its file system is read-only", otherDirectory],
+  ENOENT: ["it cannot be created", otherDirectory],
+  ENOTDIR: ["a file is in the way", `move the file away, or ${otherDirectory}`],
+  EEXIST: ["a file is in the way", `move the file away, or ${otherDirectory}`],
+  ELOOP: ["a symbolic link is in the way", `remove the link, or ${otherDirectory}`],
+  ENOSPC: ["no space is left on the device", `free some space, or ${otherDirectory}`],
+  EDQUOT: ["the disk quota is used up", `free some space, or ${otherDirectory}`],
+  ENAMETOOLONG: ["its name is too long", otherDirectory]
+}
+
+/** What a failed file operation, or a server's message about one, says about the directory. */
+export const directoryUnusable = (directory: string, code: string, fallback: string): DirectoryUnusable => {
+  const [reason, remedy] = explained[code] ?? [fallback, `mend that, or ${otherDirectory}`]
+  return new DirectoryUnusable({ directory, reason, remedy })
+}
+
+/** The code of a failed system call, or nothing. */
+export const errorCode = (error: unknown): string =>
+  error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : ""
+
+/** File operations for the directory's sake: a failure is a sentence about the directory. */
+export const inDirectory = <A>(directory: string, run: () => Promise<A>): Effect.Effect<A, DirectoryUnusable> =>
+  Effect.tryPromise({
+    try: run,
+    catch: (error) =>
+      directoryUnusable(directory, errorCode(error), error instanceof Error ? error.message : `${error}`)
+  })

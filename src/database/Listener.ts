@@ -1,0 +1,150 @@
+import { Context, Data, Deferred, Duration, Effect, Layer, Queue, Redacted, Ref, Schedule, type Scope } from "effect"
+import pg from "pg"
+import { DatabaseConfig } from "./DatabaseConfig.js"
+import { DatabaseUrl } from "./DatabaseUrl.js"
+
+// Notifications arrive on a connection of their own, because the pool's come and go. That connection is opened, told to
+// LISTEN on every channel somebody hears, watched until it breaks, and opened again. What was notified while it was
+// down is lost, so every new connection tells all hearers that they may have missed something before it.
+
+/** What a hearer of a channel receives. */
+export type Heard = Data.TaggedEnum<{
+  Notified: { readonly payload: string }
+  /** From here on everything is heard; before it anything may have been said unheard. First of all, and at every return. */
+  Resumed: {}
+}>
+export const Heard = Data.taggedEnum<Heard>()
+
+/** Hears what other processes notify. A hint only: whoever needs to be sure also polls. */
+export class Listener extends Context.Tag("nightshift/database/Listener")<
+  Listener,
+  {
+    /** Everything notified on a channel from now until the Scope closes. A slow hearer loses the oldest first. */
+    readonly hear: (channel: string) => Effect.Effect<Queue.Dequeue<Heard>, never, Scope.Scope>
+
+    /** Whether notifications are arriving now. */
+    readonly connected: Effect.Effect<boolean>
+  }
+>() {}
+
+const hearerCapacity = 1024
+const probeEvery = Duration.seconds(30)
+
+type Hearers = Map<string, Set<Queue.Queue<Heard>>>
+
+/** Opens the connection; closing the Scope closes it. */
+const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
+  Effect.acquireRelease(
+    Effect.tryPromise(async () => {
+      const client = new pg.Client({
+        connectionString: Redacted.value(url),
+        application_name: `${config.applicationName} listener`,
+        connectionTimeoutMillis: Duration.toMillis(config.connectTimeout),
+        keepAlive: true
+      })
+      await client.connect()
+      return client
+    }),
+    (client) =>
+      Effect.ignore(
+        Effect.timeout(
+          Effect.tryPromise(() => client.end()),
+          "1 second"
+        )
+      )
+  )
+
+const listenTo = (client: pg.Client, channel: string) =>
+  Effect.tryPromise(() => client.query(`listen ${pg.escapeIdentifier(channel)}`))
+
+/** A half-open socket reports nothing by itself: only a question that stays unanswered shows it. */
+const probe = (client: pg.Client) =>
+  Effect.timeout(
+    Effect.tryPromise(() => client.query("select 1")),
+    "10 seconds"
+  )
+
+/** One life of the connection, from its opening until it breaks. */
+const listenOnce = (
+  url: Redacted.Redacted,
+  config: typeof DatabaseConfig.Service,
+  hearers: Hearers,
+  current: Ref.Ref<pg.Client | undefined>,
+  onOpen: Effect.Effect<void>
+) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const client = yield* connect(url, config)
+      const broken = yield* Deferred.make<void, unknown>()
+      client.on("error", (error) => Deferred.unsafeDone(broken, Effect.fail(error)))
+      client.on("end", () => Deferred.unsafeDone(broken, Effect.fail("connection ended")))
+      client.on("notification", ({ channel, payload }) => {
+        for (const queue of hearers.get(channel) ?? [])
+          Queue.unsafeOffer(queue, Heard.Notified({ payload: payload ?? "" }))
+      })
+      yield* Effect.acquireRelease(Ref.set(current, client), () => Ref.set(current, undefined))
+      yield* Effect.forEach([...hearers.keys()], (channel) => listenTo(client, channel), { discard: true })
+      yield* onOpen
+      yield* Effect.raceFirst(Deferred.await(broken), Effect.repeat(probe(client), Schedule.spaced(probeEvery)))
+    })
+  )
+
+const make = Effect.gen(function* () {
+  const url = yield* DatabaseUrl
+  const config = yield* DatabaseConfig
+  const hearers: Hearers = new Map()
+  const current = yield* Ref.make<pg.Client | undefined>(undefined)
+
+  const tellResumed = Effect.sync(() => {
+    for (const queues of hearers.values()) for (const queue of queues) Queue.unsafeOffer(queue, Heard.Resumed())
+  })
+  yield* listenOnce(url, config, hearers, current, tellResumed).pipe(
+    Effect.tapErrorCause((cause) => Effect.logDebug("listener connection lost, opening another", cause)),
+    Effect.retry(
+      Schedule.exponential("50 millis").pipe(
+        Schedule.union(Schedule.spaced("2 seconds")),
+        Schedule.jittered,
+        Schedule.resetAfter("30 seconds")
+      )
+    ),
+    Effect.forkScoped
+  )
+
+  const addHearer = (channel: string) =>
+    Effect.gen(function* () {
+      const queue = yield* Queue.sliding<Heard>(hearerCapacity)
+      hearers.set(channel, (hearers.get(channel) ?? new Set()).add(queue))
+      const client = yield* Ref.get(current)
+      // Without a connection, or with one that breaks just now, the next one listens to every channel and says so.
+      if (client !== undefined) {
+        yield* Effect.ignore(Effect.zipRight(listenTo(client, channel), Queue.offer(queue, Heard.Resumed())))
+      }
+      return queue
+    })
+
+  const removeHearer = (channel: string, queue: Queue.Queue<Heard>) =>
+    Effect.gen(function* () {
+      yield* Queue.shutdown(queue)
+      const others = hearers.get(channel)
+      others?.delete(queue)
+      if (others?.size !== 0) return
+      hearers.delete(channel)
+      const client = yield* Ref.get(current)
+      if (client === undefined) return
+      yield* Effect.ignore(Effect.tryPromise(() => client.query(`unlisten ${pg.escapeIdentifier(channel)}`)))
+    })
+
+  return Listener.of({
+    hear: (channel) => Effect.acquireRelease(addHearer(channel), (queue) => removeHearer(channel, queue)),
+    connected: Effect.map(Ref.get(current), (client) => client !== undefined)
+  })
+})
+
+/** Listens on a connection of its own. */
+export const layer: Layer.Layer<Listener, never, DatabaseUrl | DatabaseConfig> = Layer.scoped(Listener, make)
+
+/** For databases and poolers that cannot LISTEN: nothing is ever heard, and polling does the work. */
+export const layerDeaf: Layer.Layer<Listener> = Layer.succeed(Listener, {
+  hear: () => Effect.acquireRelease(Queue.sliding<Heard>(1), Queue.shutdown),
+  connected: Effect.succeed(false)
+})

@@ -1,0 +1,173 @@
+import { Clock, Context, Effect, Layer, Option, Order, Schedule, Schema } from "effect"
+import * as Version from "../core/Version.js"
+import { Database } from "./Database.js"
+import { type DatabaseError, mapErrors } from "./DatabaseError.js"
+import { type MigrationFile, type MigrationFileInvalid, readAll } from "./MigrationFile.js"
+import * as Package from "./Package.js"
+
+// Any number of processes may start at once on an empty database. Each reads what is applied; where something is
+// missing it opens one transaction, locks the table of migrations, looks again, and applies what is still missing.
+// Everything happens in that transaction, so a process killed half-way leaves the database as it found it.
+
+/** The database was migrated by a newer release that says this one can no longer run on it. */
+export class SchemaTooNew extends Schema.TaggedError<SchemaTooNew>()("SchemaTooNew", {
+  migration: Schema.String,
+  needs: Schema.String,
+  code: Schema.String
+}) {
+  override get message(): string {
+    return `The database holds migration ${this.migration}, which needs nightshift ${this.needs} or later; this is nightshift ${this.code}. Upgrade this process.`
+  }
+}
+
+/** A migration that is applied in the database is not the one this release ships under that number. */
+export class SchemaForeign extends Schema.TaggedError<SchemaForeign>()("SchemaForeign", {
+  applied: Schema.String,
+  shipped: Schema.String,
+  schema: Schema.String
+}) {
+  override get message(): string {
+    return `Schema "${this.schema}" was built by another set of migrations: it has ${this.applied} where this release has ${this.shipped}. Point DATABASE_URL or DATABASE_SCHEMA elsewhere, or restore the release that built it.`
+  }
+}
+
+/** The SQL of a migration failed; nothing of it stands. */
+export class MigrationFailed extends Schema.TaggedError<MigrationFailed>()("MigrationFailed", {
+  migration: Schema.String,
+  detail: Schema.String
+}) {
+  override get message(): string {
+    return `Migration ${this.migration} failed and was rolled back: ${this.detail}.`
+  }
+}
+
+export type MigrationError = SchemaTooNew | SchemaForeign | MigrationFailed | MigrationFileInvalid | DatabaseError
+
+/** Where the database stands against this release. */
+export interface SchemaState {
+  readonly applied: ReadonlyArray<string>
+  readonly pending: ReadonlyArray<MigrationFile>
+  /** Applied by a newer release, known to be harmless to this one. */
+  readonly ahead: ReadonlyArray<string>
+}
+
+/** Brings the database to the schema of this release. */
+export class Migrations extends Context.Tag("nightshift/database/Migrations")<
+  Migrations,
+  {
+    /** Compares without changing anything. Fails where this release must not run on the database. */
+    readonly state: Effect.Effect<SchemaState, MigrationError>
+
+    /** Applies what is missing, once, whoever else tries at the same time. Returns what this call applied. */
+    readonly migrate: Effect.Effect<ReadonlyArray<MigrationFile>, MigrationError>
+  }
+>() {
+  static readonly layer: Layer.Layer<Migrations, never, Database> = Layer.suspend(() =>
+    layerOf(Package.migrationsDirectory, Package.version)
+  )
+}
+
+interface AppliedRow {
+  readonly number: number
+  readonly name: string
+  readonly checksum: string
+  readonly oldest_code: string
+}
+
+/** The migrations of a folder, applied in the name of a release. */
+export const layerOf = (directory: string, code: Version.Version): Layer.Layer<Migrations, never, Database> =>
+  Layer.effect(
+    Migrations,
+    Effect.gen(function* () {
+      const { schema, sql, transaction } = yield* Database
+      const files = readAll(directory)
+      const table = sql(`${schema}.migration`)
+
+      const applied = mapErrors(
+        Effect.gen(function* () {
+          const found = yield* sql`select to_regclass(${`${schema}.migration`}) is not null as there`
+          if (found[0]?.["there"] !== true) return []
+          return yield* sql<AppliedRow>`select number, name, checksum, oldest_code from ${table} order by number`
+        })
+      )
+
+      const state = Effect.gen(function* () {
+        return yield* compare(yield* files, yield* applied, schema, code)
+      })
+
+      // `if not exists` still collides when two sessions create the same name at once: the loser looks again.
+      const prepare = sql
+        .unsafe(
+          `create schema if not exists ${schema};
+           create table if not exists ${schema}.migration (
+             number int primary key,
+             name text not null,
+             checksum text not null,
+             oldest_code text not null,
+             applied_at timestamptz not null,
+             applied_by text not null
+           )`
+        )
+        .pipe(mapErrors, Effect.retry(Schedule.recurs(10).pipe(Schedule.addDelay(() => "50 millis"))))
+
+      const apply = (file: MigrationFile) =>
+        Effect.gen(function* () {
+          const now = new Date(yield* Clock.currentTimeMillis)
+          yield* sql.unsafe(file.sql)
+          yield* sql`insert into ${table} ${sql.insert({
+            number: file.number,
+            name: file.name,
+            checksum: file.checksum,
+            oldest_code: file.oldestCode.text,
+            applied_at: now,
+            applied_by: code.text
+          })}`
+        }).pipe(
+          mapErrors,
+          Effect.mapError((error) => new MigrationFailed({ migration: file.name, detail: error.detail })),
+          Effect.zipRight(Effect.logInfo(`applied migration ${file.name}`))
+        )
+
+      const migrate = Effect.gen(function* () {
+        if ((yield* state).pending.length === 0) return []
+        yield* prepare
+        return yield* transaction(
+          Effect.gen(function* () {
+            // A migration may rightly take longer than a statement of daily work.
+            yield* sql`set local statement_timeout = 0`
+            yield* sql`lock table ${table} in share row exclusive mode`
+            yield* sql`select set_config('search_path', ${schema}, true)`
+            const { pending } = yield* state
+            yield* Effect.forEach(pending, apply, { discard: true })
+            return pending
+          })
+        )
+      })
+
+      return { state, migrate }
+    })
+  )
+
+const compare = (
+  files: ReadonlyArray<MigrationFile>,
+  applied: ReadonlyArray<AppliedRow>,
+  schema: string,
+  code: Version.Version
+): Effect.Effect<SchemaState, SchemaTooNew | SchemaForeign> =>
+  Effect.gen(function* () {
+    const ahead: Array<string> = []
+    for (const row of applied) {
+      const file = files[row.number - 1]
+      if (file === undefined) {
+        const needs = Option.getOrElse(Version.parse(row.oldest_code), () => code)
+        if (Order.lessThan(Version.order)(code, needs)) {
+          return yield* new SchemaTooNew({ migration: row.name, needs: needs.text, code: code.text })
+        }
+        ahead.push(row.name)
+      } else if (file.checksum !== row.checksum) {
+        const shipped = `${file.name} (${file.checksum.slice(0, 8)})`
+        return yield* new SchemaForeign({ applied: `${row.name} (${row.checksum.slice(0, 8)})`, shipped, schema })
+      }
+    }
+    return { applied: applied.map((row) => row.name), pending: files.slice(applied.length), ahead }
+  })

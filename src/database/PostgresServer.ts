@@ -1,0 +1,203 @@
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
+import { Data, Duration, Effect, Option, Redacted, Schedule, type Scope } from "effect"
+import {
+  BinariesUnusable,
+  DataVersionMismatch,
+  type DirectoryUnusable,
+  directoryUnusable,
+  InitializationFailed,
+  ServerAccountMissing,
+  ServerStartFailed
+} from "./EmbeddedPostgresError.js"
+import type { PostgresBinaries } from "./PostgresBinaries.js"
+import { canEnter, type ServerAccount } from "./ServerAccount.js"
+import * as SupervisedProcess from "./SupervisedProcess.js"
+
+/** How a server is to be treated: as the keeper of jobs, or as a thing of one test run. */
+export interface ServerManner {
+  readonly initialize: ReadonlyArray<string>
+  readonly settings: Readonly<Record<string, string>>
+  readonly stop: ReadonlyArray<readonly [NodeJS.Signals, Duration.DurationInput]>
+}
+
+/** Nothing acknowledged is lost. What is not said here is PostgreSQL's default, and `postgresql.conf` may change it. */
+export const durable: ServerManner = {
+  initialize: ["--data-checksums", "-c", "shared_buffers=128MB", "-c", "max_connections=100"],
+  settings: {},
+  // Fast: sessions are ended and a checkpoint written. Immediate: as after a crash, and as safe.
+  stop: [
+    ["SIGINT", "30 seconds"],
+    ["SIGQUIT", "6 seconds"],
+    ["SIGKILL", "5 seconds"]
+  ]
+}
+
+/** Quick, and gone after a power cut. */
+export const throwaway: ServerManner = {
+  initialize: ["--no-data-checksums", "--no-sync"],
+  settings: {
+    fsync: "off",
+    synchronous_commit: "off",
+    full_page_writes: "off",
+    max_connections: "200",
+    shared_buffers: "64MB"
+  },
+  stop: [
+    ["SIGQUIT", "6 seconds"],
+    ["SIGKILL", "5 seconds"]
+  ]
+}
+
+/** A cluster and who runs it. */
+export interface Cluster {
+  readonly binaries: PostgresBinaries
+  readonly account: Option.Option<ServerAccount>
+  readonly manner: ServerManner
+
+  /** What errors speak of. */
+  readonly directory: string
+  readonly data: string
+  readonly removeWhenOrphaned: Option.Option<string>
+  readonly onOutput: (chunk: Buffer) => void
+}
+
+export interface PostgresServer {
+  /** The postmaster. */
+  readonly pid: number
+
+  /** Completes with its last lines when the server has ended, for whatever reason. */
+  readonly exited: Effect.Effect<string>
+  readonly signal: (signal: NodeJS.Signals) => Effect.Effect<void>
+}
+
+/** The one start error that another port cures. */
+export class PortTaken extends Data.TaggedError("PortTaken")<{ readonly port: number }> {}
+
+const spawn = (cluster: Cluster, data: string, program: string, args: ReadonlyArray<string>, input: string) =>
+  Effect.gen(function* () {
+    const { account, binaries, manner, onOutput, removeWhenOrphaned } = cluster
+    // Root may keep its database where no other user can go, such as under /root. The working directory is entered
+    // before the user changes, and Linux has a name for it that needs no way there.
+    const reachable = Option.isNone(account) || process.platform !== "linux" || (yield* canEnter(account, data))
+    return yield* SupervisedProcess.spawn({
+      command: [join(binaries.directory, "bin", program), "-D", reachable ? data : "/proc/self/cwd", ...args],
+      account,
+      workingDirectory: reachable ? "/" : data,
+      environment: { LC_ALL: "C", TZ: "UTC", LD_LIBRARY_PATH: join(binaries.directory, "lib") },
+      input,
+      stop: manner.stop,
+      removeWhenOrphaned,
+      onOutput
+    })
+  })
+
+const spaceIsLeft = (directory: string, output: string): Effect.Effect<void, DirectoryUnusable> =>
+  output.includes("No space left on device") ? directoryUnusable(directory, "ENOSPC", "") : Effect.void
+
+/** Creates a cluster whose only user is `postgres`, with a password asked for on every way in. */
+export const initialize = Effect.fn("PostgresServer.initialize")(function* (
+  cluster: Cluster,
+  data: string,
+  password: Redacted.Redacted
+): Effect.fn.Return<void, InitializationFailed | DirectoryUnusable | BinariesUnusable | ServerAccountMissing> {
+  const args = ["--username=postgres", "--auth=scram-sha-256", "--pwfile=/dev/stdin", "--encoding=UTF8", "--locale=C"]
+  const { code, output } = yield* Effect.scoped(
+    Effect.gen(function* () {
+      const initdb = yield* spawn(
+        cluster,
+        data,
+        "initdb",
+        [...args, "--no-instructions", "-c", "timezone=UTC", "-c", "log_timezone=UTC", ...cluster.manner.initialize],
+        Redacted.value(password)
+      )
+      return { code: yield* initdb.exited, output: yield* initdb.lastLines }
+    })
+  ).pipe(Effect.catchAll((error) => Effect.succeed({ code: -1, output: error.message })))
+  if (code === 0) return
+  yield* spaceIsLeft(cluster.directory, output)
+  if (code === 126 || code === 127) {
+    return yield* new BinariesUnusable({ path: cluster.binaries.directory, detail: output })
+  }
+  if (output.includes("could not look up effective user ID")) {
+    return yield* new ServerAccountMissing({ uid: process.getuid?.() ?? 0 })
+  }
+  return yield* new InitializationFailed({ directory: cluster.directory, detail: output })
+})
+
+/** Refuses data of another major version, which PostgreSQL cannot read. */
+export const checkVersion = ({ binaries, data, directory }: Cluster) =>
+  Effect.gen(function* () {
+    const text = yield* Effect.orElseSucceed(
+      Effect.tryPromise(() => readFile(join(data, "PG_VERSION"), "utf8")),
+      () => ""
+    )
+    if (text.trim() === binaries.major) return
+    const found = text.trim() === "" ? "of an unknown version" : text.trim()
+    return yield* new DataVersionMismatch({ directory, found, expected: binaries.major })
+  })
+
+/** The port a ready server listens on, from its own notice: pid, directory, start, port, socket, address, memory, state. */
+export const readNotice = (
+  data: string
+): Effect.Effect<Option.Option<{ readonly pid: number; readonly port: number }>> =>
+  Effect.tryPromise(() => readFile(join(data, "postmaster.pid"), "utf8")).pipe(
+    Effect.map((text) => text.split("\n")),
+    Effect.filterOrFail((lines) => lines[7]?.trim() === "ready"),
+    Effect.map((lines) => ({ pid: Number(lines[0]), port: Number(lines[3]) })),
+    Effect.option
+  )
+
+/** Replaying the log after a crash takes time, and is not to be cut short while the server lives. */
+const longestStart = Duration.minutes(5)
+
+const attempt = Effect.fn("PostgresServer.start")(function* (
+  cluster: Cluster,
+  port: number,
+  socketDirectory: string
+): Effect.fn.Return<PostgresServer, ServerStartFailed | DirectoryUnusable | PortTaken, Scope.Scope> {
+  const { data, directory, manner } = cluster
+  const settings = {
+    ...manner.settings,
+    port: `${port}`,
+    listen_addresses: "127.0.0.1",
+    unix_socket_directories: `"${socketDirectory.replaceAll('"', '""')}"`,
+    logging_collector: "off",
+    log_destination: "stderr"
+  }
+  const args = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])
+  const server = yield* Effect.mapError(
+    spawn(cluster, data, "postgres", args, ""),
+    (error) => new ServerStartFailed({ directory, detail: error.message })
+  )
+  const ready = readNotice(data).pipe(
+    Effect.filterOrFail(Option.exists((notice) => notice.pid === server.pid)),
+    Effect.retry(Schedule.spaced("20 millis")),
+    Effect.orDie,
+    Effect.as(true)
+  )
+  const outcome = yield* Effect.raceFirst(ready, Effect.as(server.exited, false)).pipe(
+    Effect.timeoutOption(longestStart)
+  )
+  const output = yield* server.lastLines
+  if (Option.contains(outcome, true)) {
+    return { pid: server.pid, exited: Effect.zipRight(server.exited, server.lastLines), signal: server.signal }
+  }
+  if (output.includes("Address already in use")) return yield* new PortTaken({ port })
+  yield* spaceIsLeft(directory, output)
+  const detail = Option.isSome(outcome) ? output : `${output}\nnot ready after ${Duration.format(longestStart)}`
+  return yield* new ServerStartFailed({ directory, detail })
+})
+
+const oldProcessesEnd = Schedule.intersect(Schedule.spaced("200 millis"), Schedule.recurs(50))
+
+/** Starts the server, stopped with the Scope. Waits for what a killed server's children still hold. */
+export const start = (
+  cluster: Cluster,
+  port: number,
+  socketDirectory: string
+): Effect.Effect<PostgresServer, ServerStartFailed | DirectoryUnusable | PortTaken, Scope.Scope> =>
+  Effect.retry(attempt(cluster, port, socketDirectory), {
+    schedule: oldProcessesEnd,
+    while: (error) => error._tag === "ServerStartFailed" && error.detail.includes("pre-existing shared memory block")
+  })

@@ -1,0 +1,98 @@
+import { spawn } from "node:child_process"
+import { chmod, chown, mkdtemp, readFile, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Effect, Option, type Scope } from "effect"
+import { DirectoryUnusable, inDirectory, ServerAccountMissing } from "./EmbeddedPostgresError.js"
+
+/** The user the server runs as when that is not ourselves. */
+export interface ServerAccount {
+  readonly uid: number
+  readonly gid: number
+}
+
+/** Whether we are root, for whom PostgreSQL refuses to run. */
+export const isRoot = (): boolean => process.getuid?.() === 0
+
+const named = (passwd: string, name: string): ReadonlyArray<ServerAccount> =>
+  passwd
+    .split("\n")
+    .map((line) => line.split(":"))
+    .filter((fields) => fields[0] === name)
+    .map((fields) => ({ uid: Number(fields[2]), gid: Number(fields[3]) }))
+    .filter(({ gid, uid }) => uid > 0 && gid >= 0)
+
+/** As root: `postgres`, or else `nobody`. As anyone else: none, the server runs as ourselves. */
+export const choose: Effect.Effect<Option.Option<ServerAccount>, ServerAccountMissing> = Effect.gen(function* () {
+  const passwd = yield* Effect.orElseSucceed(
+    Effect.tryPromise(() => readFile("/etc/passwd", "utf8")),
+    () => ""
+  )
+  if (isRoot()) {
+    const [account] = ["postgres", "_postgres", "nobody"].flatMap((name) => named(passwd, name))
+    return account === undefined ? yield* new ServerAccountMissing({ uid: 0 }) : Option.some(account)
+  }
+  return Option.none()
+})
+
+/** Spawn options that put a child process under the account, without the groups of root. */
+export const identity = (account: Option.Option<ServerAccount>): { readonly uid?: number; readonly gid?: number } =>
+  Option.match(account, { onNone: () => ({}), onSome: ({ gid, uid }) => ({ gid, uid }) })
+
+/** Runs a short shell command as the account: asking the system beats computing what modes, groups and ACLs allow. */
+export const ask = (
+  account: Option.Option<ServerAccount>,
+  command: string,
+  ...args: ReadonlyArray<string>
+): Effect.Effect<{ readonly ok: boolean; readonly output: string }> =>
+  Effect.async((resume) => {
+    const child = spawn("/bin/sh", ["-c", command, "sh", ...args], {
+      ...identity(account),
+      cwd: "/",
+      env: { PATH: "/usr/bin:/bin" },
+      stdio: ["ignore", "pipe", "pipe"]
+    })
+    let output = ""
+    const keep = (chunk: Buffer) => {
+      output = `${output}${chunk}`.slice(-2000)
+    }
+    child.stdout.on("data", keep)
+    child.stderr.on("data", keep)
+    child.on("error", (error) => resume(Effect.succeed({ ok: false, output: error.message })))
+    child.on("close", (code) => resume(Effect.succeed({ ok: code === 0, output: output.trim() })))
+  })
+
+/** Whether the account may enter a directory by its path. */
+export const canEnter = (account: Option.Option<ServerAccount>, directory: string): Effect.Effect<boolean> =>
+  Effect.map(ask(account, 'cd "$1"', directory), ({ ok }) => ok)
+
+// Longest path of a socket in the system's address structure, less the name PostgreSQL gives it.
+const longestSocketDirectory = (process.platform === "darwin" ? 103 : 107) - "/.s.PGSQL.65535".length
+
+/** Whether a socket fits in there. */
+export const fitsSocket = (directory: string): boolean => Buffer.byteLength(directory) <= longestSocketDirectory
+
+/** A private directory with a short name that the account owns; removed with the Scope. */
+export const scratchDirectory = (
+  account: Option.Option<ServerAccount>
+): Effect.Effect<string, DirectoryUnusable, Scope.Scope> =>
+  Effect.firstSuccessOf([...new Set([tmpdir(), "/tmp"])].map((parent) => scratchIn(parent, account)))
+
+const scratchIn = (parent: string, account: Option.Option<ServerAccount>) =>
+  Effect.gen(function* () {
+    const directory = yield* Effect.acquireRelease(
+      inDirectory(parent, () => mkdtemp(join(parent, "nightshift-postgres-"))),
+      (directory) =>
+        Effect.ignore(Effect.tryPromise(() => rm(directory, { recursive: true, force: true, maxRetries: 3 })))
+    )
+    yield* inDirectory(directory, () => chmod(directory, 0o700))
+    if (Option.isSome(account)) {
+      yield* inDirectory(directory, () => chown(directory, account.value.uid, account.value.gid))
+    }
+    if (fitsSocket(directory) && (yield* canEnter(account, directory))) return directory
+    return yield* new DirectoryUnusable({
+      directory: parent,
+      reason: "the server's user cannot use it for temporary files",
+      remedy: "set TMPDIR to a short path that every user can enter"
+    })
+  })

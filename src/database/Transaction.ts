@@ -1,0 +1,65 @@
+import * as SqlClient from "@effect/sql/SqlClient"
+import type { Connection } from "@effect/sql/SqlConnection"
+import { SqlError } from "@effect/sql/SqlError"
+import { type Cause, Effect, Exit, Option, Predicate } from "effect"
+import { type DatabaseError, DatabaseUnavailable, fromSqlError, mapErrors } from "./DatabaseError.js"
+
+// The client's own `withTransaction` turns a failed COMMIT and a failed ROLLBACK into defects, and takes PostgreSQL's
+// quiet answer "ROLLBACK" to a COMMIT for success. Nobody could retry the first or notice the second, so the outermost
+// transaction is written out here; savepoints inside of it are the client's.
+
+/** PostgreSQL answers a COMMIT of an already failed transaction with the tag ROLLBACK and no error. */
+const wasRolledBack = (result: unknown) => Predicate.hasProperty(result, "command") && result.command === "ROLLBACK"
+
+const commit = (connection: Connection): Effect.Effect<void, DatabaseError> =>
+  connection.executeRaw("COMMIT", []).pipe(
+    Effect.mapError((error) => fromSqlError(error, "commit")),
+    Effect.filterOrFail(
+      (result) => !wasRolledBack(result),
+      () =>
+        new DatabaseUnavailable({
+          detail: "a statement of this transaction failed and its error was handled, so the whole was rolled back",
+          sqlState: "25P02",
+          nothingWritten: true
+        })
+    ),
+    Effect.asVoid
+  )
+
+/** A ROLLBACK that cannot be delivered needs no answer: the server rolls back what it loses the client of. */
+const rollback = (connection: Connection): Effect.Effect<void> =>
+  Effect.ignore(connection.executeUnprepared("ROLLBACK", [], undefined))
+
+/** A defect that is really the driver's failure becomes a typed one. */
+const withoutSqlDefects = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError, R> =>
+  Effect.catchSomeDefect(effect, (defect) =>
+    defect instanceof SqlError ? Option.some(Effect.fail(defect)) : Option.none()
+  )
+
+/** Runs the effect in one transaction, or in a savepoint of the one already open. */
+export const run =
+  (sql: SqlClient.SqlClient) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, Exclude<E, SqlError> | DatabaseError, R> =>
+    Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
+      Option.isSome(outer)
+        ? mapErrors(withoutSqlDefects(sql.withTransaction(effect)))
+        : mapErrors(Effect.scoped(outermost(sql, effect)))
+    )
+
+const outermost = <A, E, R>(sql: SqlClient.SqlClient, effect: Effect.Effect<A, E, R>) =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      const connection = yield* restore(sql.reserve)
+      yield* connection.executeUnprepared("BEGIN", [], undefined)
+      const exit = yield* restore(withoutSqlDefects(effect)).pipe(
+        Effect.provideService(SqlClient.TransactionConnection, [connection, 0]),
+        Effect.exit
+      )
+      if (Exit.isSuccess(exit)) {
+        yield* commit(connection)
+        return exit.value
+      }
+      yield* rollback(connection)
+      return yield* Effect.failCause(exit.cause as Cause.Cause<E | SqlError>)
+    })
+  )

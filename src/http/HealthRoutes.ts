@@ -1,0 +1,49 @@
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import { Effect, Option } from "effect"
+import { EventLoop } from "../telemetry/EventLoop.js"
+import { Metrics } from "../telemetry/Metrics.js"
+import { sameSecret, tokenOf } from "./Bearer.js"
+import * as Problem from "./Problem.js"
+import { Readiness } from "./Readiness.js"
+import { ServerConfig } from "./ServerConfig.js"
+
+/** A process that made its callbacks wait this long is better restarted than trusted. */
+const unhealthyDelaySeconds = 10
+
+const healthz = Effect.gen(function* () {
+  const delay = yield* Effect.flatMap(EventLoop, (loop) => loop.longestDelaySeconds)
+  const healthy = delay < unhealthyDelaySeconds
+  return HttpServerResponse.unsafeJson(
+    { status: healthy ? "ok" : "blocked", eventLoopDelaySeconds: Number(delay.toFixed(3)) },
+    { status: healthy ? 200 : 503 }
+  )
+})
+
+const readyz = Effect.gen(function* () {
+  const { off, ready, reasons } = yield* Effect.flatMap(Readiness, (readiness) => readiness.report)
+  return HttpServerResponse.unsafeJson(
+    { status: ready ? "ready" : "not ready", reasons, off },
+    { status: ready ? 200 : 503 }
+  )
+})
+
+const metrics = Effect.gen(function* () {
+  const { metricsToken } = yield* ServerConfig
+  if (Option.isSome(metricsToken)) {
+    const given = tokenOf((yield* HttpServerRequest.HttpServerRequest).headers.authorization)
+    if (given === undefined || !sameSecret(given, metricsToken.value)) {
+      return Problem.respond(401, "Unauthorized", "Send the metrics token as `Authorization: Bearer <token>`.")
+    }
+  }
+  const text = yield* Effect.flatMap(Metrics, (service) => service.render)
+  return HttpServerResponse.text(text, { contentType: "text/plain; version=0.0.4; charset=utf-8" })
+})
+
+/** What load balancers, orchestrators and Prometheus ask. */
+export const router = HttpRouter.empty.pipe(
+  HttpRouter.get("/healthz", healthz),
+  HttpRouter.get("/readyz", readyz),
+  HttpRouter.get("/metrics", metrics)
+)

@@ -1,0 +1,53 @@
+import { Context, Effect, Layer } from "effect"
+import { Lifecycle } from "../core/Lifecycle.js"
+import { Database } from "../database/Database.js"
+import { Migrations } from "../database/Migrations.js"
+
+/** Why traffic should go elsewhere, and what this process was started without. */
+export interface Report {
+  readonly ready: boolean
+  readonly reasons: ReadonlyArray<string>
+  readonly off: ReadonlyArray<string>
+}
+
+/** Whether this process can do what it is here for. */
+export class Readiness extends Context.Tag("nightshift/http/Readiness")<
+  Readiness,
+  { readonly report: Effect.Effect<Report> }
+>() {
+  static readonly layer: Layer.Layer<Readiness, never, Lifecycle | Database | Migrations> = Layer.effect(
+    Readiness,
+    Effect.gen(function* () {
+      const lifecycle = yield* Lifecycle
+      const database = yield* Database
+      const migrations = yield* Migrations
+      const databaseReasons = database.ping.pipe(
+        Effect.zipRight(migrations.state),
+        Effect.map(({ pending }) =>
+          pending.length === 0 ? [] : [`${pending.length} migrations are not applied: run nightshift migrate`]
+        ),
+        Effect.timeout("2 seconds"),
+        // What the server said is for the log; whoever asks here may be anyone.
+        Effect.catchAll((error) => Effect.as(Effect.logDebug("not ready", error), ["the database does not answer"]))
+      )
+      return {
+        report: Effect.map(Effect.all([lifecycle.draining, databaseReasons]), ([draining, reasons]) =>
+          reportOf(draining, reasons, [])
+        )
+      }
+    })
+  )
+
+  /** For a process that runs without a database by choice. */
+  static readonly layerWithoutDatabase: Layer.Layer<Readiness, never, Lifecycle> = Layer.effect(
+    Readiness,
+    Effect.map(Lifecycle, (lifecycle) => ({
+      report: Effect.map(lifecycle.draining, (draining) => reportOf(draining, [], ["queue", "crew", "uploads"]))
+    }))
+  )
+}
+
+const reportOf = (draining: boolean, others: ReadonlyArray<string>, off: ReadonlyArray<string>): Report => {
+  const reasons = draining ? ["shutting down", ...others] : others
+  return { ready: reasons.length === 0, reasons, off }
+}

@@ -1,0 +1,98 @@
+import * as Http from "node:http"
+import type { AddressInfo } from "node:net"
+import * as HttpMiddleware from "@effect/platform/HttpMiddleware"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { Context, Duration, Effect, Layer, Schema, type Scope } from "effect"
+import type { EventLoop } from "../telemetry/EventLoop.js"
+import type { Metrics } from "../telemetry/Metrics.js"
+import * as HealthRoutes from "./HealthRoutes.js"
+import * as Problem from "./Problem.js"
+import type { Readiness } from "./Readiness.js"
+import { ServerConfig } from "./ServerConfig.js"
+
+/** The port could not be had. */
+export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFailed", {
+  host: Schema.String,
+  port: Schema.Number,
+  code: Schema.String
+}) {
+  override get message(): string {
+    const where = `${this.host}:${this.port}`
+    switch (this.code) {
+      case "EADDRINUSE":
+        return `Port ${this.port} on ${this.host} is already in use. Stop what listens there, or choose another with --port or PORT.`
+      case "EACCES":
+        return `This user may not listen on ${where}. Choose a port above 1023 with --port or PORT.`
+      case "ENOTFOUND":
+      case "EADDRNOTAVAIL":
+        return `${this.host} is not an address of this machine. Choose another with --host or HOST.`
+      default:
+        return `Could not listen on ${where}: ${this.code}.`
+    }
+  }
+}
+
+/** The open door: where it can be reached. */
+export class Server extends Context.Tag("nightshift/http/Server")<Server, { readonly url: string }>() {}
+
+/** A slow or silent client gives its place back after these. */
+const limits = {
+  headersTimeout: Duration.toMillis("10 seconds"),
+  requestTimeout: Duration.toMillis("60 seconds"),
+  keepAliveTimeout: Duration.toMillis("5 seconds"),
+  maxHeaderSize: 16 * 1024
+}
+
+const listen = (server: Http.Server, host: string, port: number): Effect.Effect<AddressInfo, ListenFailed> =>
+  Effect.async((resume) => {
+    server.once("error", (error: NodeJS.ErrnoException) =>
+      resume(new ListenFailed({ host, port, code: error.code ?? error.message }))
+    )
+    server.listen(port, host, () => resume(Effect.succeed(server.address() as AddressInfo)))
+  })
+
+/** Open requests may finish; idle connections are closed, and after the grace so is everything. */
+const close = (server: Http.Server): Effect.Effect<void> =>
+  Effect.async<void>((resume) => {
+    server.close(() => resume(Effect.void))
+    server.closeIdleConnections()
+  }).pipe(Effect.timeoutOption("5 seconds"), Effect.zipRight(Effect.sync(() => server.closeAllConnections())))
+
+const openServer: Effect.Effect<Http.Server, never, Scope.Scope> = Effect.acquireRelease(
+  Effect.sync(() => Http.createServer(limits)),
+  close
+)
+
+const app = HealthRoutes.router.pipe(
+  Effect.catchTag("RouteNotFound", ({ request }) =>
+    Effect.succeed(
+      Problem.respond(404, "NotFound", `There is nothing at ${request.method} ${request.url.split("?")[0]}.`)
+    )
+  ),
+  Effect.catchAllCause((cause) =>
+    Effect.as(
+      Effect.logError("a request failed", cause),
+      Problem.respond(500, "Internal", "Something broke; the log says what.")
+    )
+  ),
+  HttpMiddleware.make((inner) =>
+    Effect.map(
+      inner,
+      HttpServerResponse.setHeaders({ "x-content-type-options": "nosniff", "cache-control": "no-store" })
+    )
+  )
+)
+
+/** Opens every door on one port. */
+export const layer: Layer.Layer<Server, ListenFailed, ServerConfig | Readiness | Metrics | EventLoop> = Layer.scoped(
+  Server,
+  Effect.gen(function* () {
+    const { host, port } = yield* ServerConfig
+    const server = yield* openServer
+    server.on("request", yield* NodeHttpServer.makeHandler(app))
+    const address = yield* listen(server, host, port)
+    const shownHost = host.includes(":") ? `[${host}]` : host
+    return { url: `http://${shownHost}:${address.port}` }
+  })
+)

@@ -1,0 +1,61 @@
+import type { MetricSpec } from "./MetricSpec.js"
+
+/** One series of a metric. Plain calls, no Effect: a job passes several of these and must not pay for it. */
+export interface Series {
+  /** Adds to a counter or gauge. */
+  readonly add: (amount: number) => void
+  /** Sets a gauge. */
+  readonly set: (value: number) => void
+  /** Records one observation of a histogram. */
+  readonly observe: (value: number) => void
+}
+
+/** A series with what it has gathered: a value, or a histogram's sum, count and buckets (the last one unbounded). */
+export class Cell implements Series {
+  value = 0
+  count = 0
+  readonly buckets: Array<number>
+
+  constructor(
+    readonly bounds: ReadonlyArray<number>,
+    readonly labelValues: ReadonlyArray<string>
+  ) {
+    this.buckets = bounds.map(() => 0).concat(0)
+  }
+
+  readonly add = (amount: number): void => {
+    this.value += amount
+  }
+
+  readonly set = (value: number): void => {
+    this.value = value
+  }
+
+  readonly observe = (value: number): void => {
+    this.value += value
+    this.count += 1
+    const index = this.bounds.findIndex((bound) => value <= bound)
+    const bucket = index === -1 ? this.bounds.length : index
+    this.buckets[bucket] = (this.buckets[bucket] ?? 0) + 1
+  }
+}
+
+/** All series of one metric. */
+export class Family {
+  private readonly cells = new Map<string, Cell>()
+
+  constructor(readonly spec: MetricSpec) {}
+
+  get series(): Iterable<Cell> {
+    return this.cells.values()
+  }
+
+  cell(labelValues: ReadonlyArray<string>): Cell {
+    const key = labelValues.join("\u0000")
+    const known = this.cells.get(key)
+    if (known !== undefined) return known
+    const cell = new Cell(this.spec.bounds, labelValues)
+    this.cells.set(key, cell)
+    return cell
+  }
+}

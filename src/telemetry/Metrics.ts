@@ -1,0 +1,39 @@
+import { Context, Effect, Layer, Metric } from "effect"
+import { Family, type Series } from "./MetricFamily.js"
+import type { MetricSpec } from "./MetricSpec.js"
+import * as Prometheus from "./Prometheus.js"
+
+export type Labels<Label extends string> = { readonly [K in Label]: string }
+
+/** What this process counts. Each Layer is a world of its own, so two pods in one process do not mix. */
+export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
+  Metrics,
+  {
+    /** The series of a metric with these labels, the same one at every call. Keep it in a variable on a hot path. */
+    readonly series: <Label extends string>(spec: MetricSpec<Label>, labels: Labels<Label>) => Series
+
+    /** Registers a look-up that runs before metrics are read, for facts cheaper to fetch than to track. */
+    readonly onRead: (refresh: Effect.Effect<void>) => Effect.Effect<void>
+
+    /** Everything counted so far in Prometheus' text form, the program's own Effect metrics included. */
+    readonly render: Effect.Effect<string>
+  }
+>() {
+  static readonly layer: Layer.Layer<Metrics> = Layer.sync(Metrics, () => {
+    const families = new Map<string, Family>()
+    const refreshers: Array<Effect.Effect<void>> = []
+
+    return {
+      series: (spec, labels) => {
+        const family = families.get(spec.name) ?? new Family(spec)
+        families.set(spec.name, family)
+        return family.cell(spec.labels.map((label) => labels[label]))
+      },
+      onRead: (refresh) => Effect.sync(() => void refreshers.push(refresh)),
+      render: Effect.gen(function* () {
+        yield* Effect.forEach(refreshers, (refresh) => refresh, { discard: true })
+        return Prometheus.renderFamilies(families.values()) + Prometheus.renderEffectMetrics(yield* Metric.snapshot)
+      })
+    }
+  })
+}

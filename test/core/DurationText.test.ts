@@ -1,0 +1,40 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Duration, Option } from "effect"
+import * as DurationText from "../../src/core/DurationText.js"
+
+describe("DurationText", () => {
+  it("reads what people write", () => {
+    for (const [text, millis] of [
+      ["168h", 604_800_000],
+      ["30m", 1_800_000],
+      ["90s", 90_000],
+      ["250ms", 250],
+      ["1h30m", 5_400_000],
+      ["1.5s", 1_500],
+      ["7d", 604_800_000],
+      ["0", 0],
+      [" 5m ", 300_000]
+    ] as const) {
+      expect(Option.map(DurationText.parse(text), Duration.toMillis)).toEqual(Option.some(millis))
+    }
+  })
+
+  it("refuses what is not a duration", () => {
+    for (const text of ["", "30", "m", "5 minutes", "1h-5m", "NaNs", "1e3s", "-30m", "99999999999999999999h", "30m;"]) {
+      expect(DurationText.parse(text)).toEqual(Option.none())
+    }
+  })
+
+  it("keeps the sign for those who clamp it themselves", () => {
+    expect(DurationText.parseMillis("-30m")).toEqual(Option.some(-1_800_000))
+  })
+
+  it("writes what it reads back as the same", () => {
+    for (const text of ["168h", "1h30m", "90s", "250ms", "0s", "1m500ms"]) {
+      const duration = Option.getOrThrow(DurationText.parse(text))
+      const again = Option.getOrThrow(DurationText.parse(DurationText.format(duration)))
+      expect(Duration.toMillis(again)).toBe(Duration.toMillis(duration))
+    }
+    expect(DurationText.format("2 hours")).toBe("2h")
+  })
+})

@@ -1,0 +1,46 @@
+import { describe, expect, it } from "@effect/vitest"
+import { ConfigProvider, Duration, Effect, Option, Redacted } from "effect"
+import * as Setting from "../../src/core/Setting.js"
+
+const settings = {
+  wait: Setting.duration({ key: "WAIT", about: "How long." }, "30m"),
+  size: Setting.integer({ key: "SIZE", about: "How many." }, 10, { min: 1, max: 100 }),
+  mood: Setting.choice({ key: "MOOD", about: "How." }, "calm", ["calm", "brisk"]),
+  loud: Setting.boolean({ key: "LOUD", about: "Whether." }, false),
+  word: Setting.secret({ key: "WORD", about: "Hush." })
+}
+
+const read = (texts: Record<string, string>) =>
+  Setting.group(settings).pipe(Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(texts)))))
+
+describe("Setting", () => {
+  it.effect("holds its default when absent or blank", () =>
+    Effect.gen(function* () {
+      for (const values of [yield* read({}), yield* read({ WAIT: "", SIZE: "  ", MOOD: "", LOUD: "", WORD: " " })]) {
+        expect(Duration.toMillis(values.wait)).toBe(1_800_000)
+        expect(values).toMatchObject({ size: 10, mood: "calm", loud: false, word: Option.none() })
+      }
+    })
+  )
+
+  it.effect("reads what is given", () =>
+    Effect.gen(function* () {
+      const values = yield* read({ WAIT: "90s", SIZE: "7", MOOD: "Brisk", LOUD: "yes", WORD: "sesame" })
+      expect(Duration.toMillis(values.wait)).toBe(90_000)
+      expect(values).toMatchObject({ size: 7, mood: "brisk", loud: true })
+      expect(Option.map(values.word, Redacted.value)).toEqual(Option.some("sesame"))
+    })
+  )
+
+  it.effect("names every bad key at once, with what was expected", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(read({ WAIT: "soon", SIZE: "500", MOOD: "wild", LOUD: "perhaps" }))
+      expect(Setting.problems(error)).toEqual([
+        'WAIT: expected a duration like 90s, 30m, 168h or 1h30m, got "soon"',
+        'SIZE: expected a whole number from 1 to 100, got "500"',
+        'MOOD: expected one of calm, brisk, got "wild"',
+        'LOUD: expected true or false, got "perhaps"'
+      ])
+    })
+  )
+})

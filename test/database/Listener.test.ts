@@ -1,0 +1,68 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Layer, Queue, type Scope } from "effect"
+import type pg from "pg"
+import * as Listener from "../../src/database/Listener.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const layer = Layer.provideMerge(Listener.layer, TestDatabase.layerEmpty)
+const { Notified } = Listener.Heard
+
+const notify = (client: pg.Client, channel: string, payload: string) =>
+  Effect.promise(() => client.query("select pg_notify($1, $2)", [channel, payload]))
+
+const untilTag = (heard: Queue.Dequeue<Listener.Heard>, tag: Listener.Heard["_tag"]) =>
+  Effect.repeat(Queue.take(heard), { until: ({ _tag }) => _tag === tag })
+
+/** A hearer that from now on misses nothing. */
+const hear = (channel: string): Effect.Effect<Queue.Dequeue<Listener.Heard>, never, Listener.Listener | Scope.Scope> =>
+  Listener.Listener.pipe(
+    Effect.flatMap((listener) => listener.hear(channel)),
+    Effect.tap((heard) => untilTag(heard, "Resumed"))
+  )
+
+const killListener = (client: pg.Client) =>
+  Effect.promise(() =>
+    client.query(
+      "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database() and application_name = 'nightshift listener'"
+    )
+  )
+
+describe("Listener", () => {
+  it.scopedLive("hands every hearer of a channel what is notified there, empty payloads too, and nobody else", () =>
+    Effect.gen(function* () {
+      const [first, second, other] = [yield* hear("jobs"), yield* hear("jobs"), yield* hear("else where")]
+      const client = yield* TestDatabase.connection
+      yield* notify(client, "jobs", "mail")
+      yield* notify(client, "jobs", "")
+      yield* notify(client, "else where", "end")
+      expect([yield* untilTag(first, "Notified"), yield* untilTag(first, "Notified")]).toEqual([
+        Notified({ payload: "mail" }),
+        Notified({ payload: "" })
+      ])
+      expect(yield* untilTag(second, "Notified")).toEqual(Notified({ payload: "mail" }))
+      expect(yield* untilTag(other, "Notified")).toEqual(Notified({ payload: "end" }))
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("goes on for one hearer when another of the channel has left", () =>
+    Effect.gen(function* () {
+      const staying = yield* hear("jobs")
+      yield* Effect.scoped(hear("jobs"))
+      const client = yield* TestDatabase.connection
+      yield* notify(client, "jobs", "still here")
+      expect(yield* untilTag(staying, "Notified")).toEqual(Notified({ payload: "still here" }))
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("comes back after its backend is killed, and tells everyone that something may be missed", () =>
+    Effect.gen(function* () {
+      const [jobs, others] = [yield* hear("jobs"), yield* hear("others")]
+      const client = yield* TestDatabase.connection
+      yield* killListener(client)
+      yield* untilTag(jobs, "Resumed")
+      yield* untilTag(others, "Resumed")
+      yield* notify(client, "jobs", "again")
+      expect(yield* untilTag(jobs, "Notified")).toEqual(Notified({ payload: "again" }))
+    }).pipe(Effect.provide(layer))
+  )
+})

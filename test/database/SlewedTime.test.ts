@@ -1,0 +1,44 @@
+import { describe, expect, it } from "@effect/vitest"
+import { SlewedTime } from "../../src/database/SlewedTime.js"
+
+const at = (offset: number) => {
+  const machine = { now: 1_000_000 }
+  return { machine, time: new SlewedTime(() => machine.now, offset) }
+}
+
+describe("SlewedTime", () => {
+  it("shows the reference from the first reading", () => {
+    const { machine, time } = at(-250)
+    expect(time.now()).toBe(machine.now - 250)
+  })
+
+  it("closes a gap at a tenth of elapsed time", () => {
+    const { machine, time } = at(0)
+    time.aim(100)
+    expect(time.now()).toBe(machine.now)
+    machine.now += 500
+    expect(time.now()).toBe(machine.now + 50)
+    machine.now += 5_000
+    expect(time.now()).toBe(machine.now + 100)
+  })
+
+  it("never runs backwards, whatever the reference and the machine do", () => {
+    const { machine, time } = at(0)
+    let last = time.now()
+    const steps = [10, 0, 3, 700, -400, 1, 12, 9_000, -8_000, 5]
+    const aims = [-60_000, 40, -40, 3_600_000, -3_600_000, 0, 7, -7, 90_000, -1]
+    for (let turn = 0; turn < 200; turn += 1) {
+      machine.now += steps[turn % steps.length] ?? 0
+      time.aim(aims[turn % aims.length] ?? 0)
+      const reading = time.now()
+      expect(reading).toBeGreaterThanOrEqual(last)
+      last = reading
+    }
+  })
+
+  it("steps forward at once when it is far behind", () => {
+    const { machine, time } = at(0)
+    time.aim(60_000)
+    expect(time.now()).toBe(machine.now + 60_000)
+  })
+})

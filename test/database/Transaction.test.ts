@@ -1,0 +1,147 @@
+import { describe, expect, it, layer } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { Database } from "../../src/database/Database.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const rows = (database: typeof Database.Service) =>
+  Effect.map(database.sql<{ n: number }>`select n from kept order by n`, (found) => found.map(({ n }) => n))
+
+const backendOf = (database: typeof Database.Service) =>
+  Effect.map(database.sql<{ pid: number }>`select pg_backend_pid() as pid`, (found) => found[0]?.pid ?? 0)
+
+const setup = Effect.gen(function* () {
+  const database = yield* Database
+  yield* database.sql`create table if not exists kept (n int primary key, parent int references kept deferrable initially deferred)`
+  yield* database.sql`truncate kept`
+  return database
+})
+
+layer(TestDatabase.layerEmpty, { excludeTestServices: true })("Transaction", (it) => {
+  it.scoped("keeps all of it", () =>
+    Effect.gen(function* () {
+      const database = yield* setup
+      const answer = yield* database.transaction(
+        database.sql`insert into kept values (1)`.pipe(
+          Effect.zipRight(database.sql`insert into kept values (2)`),
+          Effect.as("kept")
+        )
+      )
+      expect(answer).toBe("kept")
+      expect(yield* rows(database)).toEqual([1, 2])
+    })
+  )
+
+  it.scoped("keeps none of it when the effect fails, and passes the failure on", () =>
+    Effect.gen(function* () {
+      const database = yield* setup
+      const failure = yield* database
+        .transaction(Effect.zipRight(database.sql`insert into kept values (1)`, Effect.fail("enough")))
+        .pipe(Effect.flip)
+      expect(failure).toBe("enough")
+      expect(yield* rows(database)).toEqual([])
+    })
+  )
+
+  it.scoped("rolls back to a savepoint inside another", () =>
+    Effect.gen(function* () {
+      const database = yield* setup
+      yield* database.transaction(
+        Effect.gen(function* () {
+          yield* database.sql`insert into kept values (1)`
+          yield* database
+            .transaction(Effect.zipRight(database.sql`insert into kept values (2)`, Effect.fail("inner")))
+            .pipe(Effect.ignore)
+        })
+      )
+      expect(yield* rows(database)).toEqual([1])
+    })
+  )
+
+  it.scoped("fails with a conflict when the COMMIT itself is refused", () =>
+    Effect.gen(function* () {
+      const database = yield* setup
+      const failure = yield* database.transaction(database.sql`insert into kept values (1, 99)`).pipe(Effect.flip)
+      expect(failure).toMatchObject({ _tag: "DatabaseConflict", sqlState: "23503" })
+      expect(yield* rows(database)).toEqual([])
+    })
+  )
+
+  it.scoped("does not call a transaction kept that PostgreSQL rolled back because of an error someone handled", () =>
+    Effect.gen(function* () {
+      const database = yield* setup
+      const failure = yield* database
+        .transaction(
+          Effect.zipRight(database.sql`insert into kept values (1)`, Effect.ignore(database.sql`select 1 / 0`))
+        )
+        .pipe(Effect.flip)
+      expect(failure).toMatchObject({ _tag: "DatabaseUnavailable", sqlState: "25P02", nothingWritten: true })
+      expect(yield* rows(database)).toEqual([])
+    })
+  )
+
+  it.scoped("fails, typed, when its backend is killed between two statements", () =>
+    Effect.gen(function* () {
+      const database = yield* setup
+      const other = yield* TestDatabase.connection
+      const failure = yield* database
+        .transaction(
+          Effect.gen(function* () {
+            yield* database.sql`insert into kept values (1)`
+            const pid = yield* backendOf(database)
+            yield* Effect.promise(() => other.query("select pg_terminate_backend($1, 5000)", [pid]))
+            yield* database.sql`insert into kept values (2)`
+          })
+        )
+        .pipe(Effect.flip)
+      expect(failure).toMatchObject({ _tag: "DatabaseUnavailable" })
+      expect(yield* rows(database)).toEqual([])
+    })
+  )
+
+  it.scoped("says that the outcome is unknown when the connection is lost at COMMIT", () =>
+    Effect.gen(function* () {
+      const database = yield* setup
+      const other = yield* TestDatabase.connection
+      const failure = yield* database
+        .transaction(
+          Effect.gen(function* () {
+            yield* database.sql`insert into kept values (1)`
+            const pid = yield* backendOf(database)
+            yield* Effect.promise(() => other.query("select pg_terminate_backend($1, 5000)", [pid]))
+          })
+        )
+        .pipe(Effect.flip)
+      expect(failure).toMatchObject({ _tag: "DatabaseUnavailable" })
+    })
+  )
+
+  it.scoped("rolls back when interrupted, and gives its connection back", () =>
+    Effect.gen(function* () {
+      const database = yield* setup
+      const fiber = yield* database
+        .transaction(Effect.zipRight(database.sql`insert into kept values (1)`, database.sql`select pg_sleep(60)`))
+        .pipe(Effect.fork)
+      const other = yield* TestDatabase.connection
+      const asleep = Effect.promise(() =>
+        other.query("select 1 from pg_stat_activity where query like 'select pg_sleep%' and state = 'active'")
+      ).pipe(Effect.repeat({ until: ({ rowCount }) => rowCount === 1 }))
+      yield* asleep
+      yield* Fiber.interrupt(fiber)
+      expect(yield* rows(database)).toEqual([])
+      expect((yield* database.poolUse).busy).toBe(0)
+    })
+  )
+})
+
+describe("a failed statement", () => {
+  it.scopedLive("is sorted wherever it happens", () =>
+    Effect.gen(function* () {
+      const database = yield* setup
+      yield* database.sql`insert into kept values (1)`
+      const conflict = yield* Effect.flip(database.transaction(database.sql`insert into kept values (1)`))
+      expect(conflict).toMatchObject({ _tag: "DatabaseConflict", constraint: "kept_pkey" })
+      const fault = yield* Effect.flip(database.transaction(database.sql`selct 1`))
+      expect(fault).toMatchObject({ _tag: "DatabaseFault", sqlState: "42601" })
+    }).pipe(Effect.provide(TestDatabase.layerEmpty))
+  )
+})

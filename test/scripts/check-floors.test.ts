@@ -1,0 +1,72 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { afterEach, describe, expect, it } from "@effect/vitest"
+import { checkBanned } from "../../scripts/check-banned.mjs"
+import { checkFloors } from "../../scripts/check-floors.mjs"
+
+const planted: Array<string> = []
+afterEach(() => {
+  for (const folder of planted.splice(0)) rmSync(folder, { recursive: true })
+})
+
+const plant = (files: Record<string, string>) => {
+  const src = mkdtempSync(join(tmpdir(), "floors-"))
+  planted.push(src)
+  for (const [file, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(src, file)), { recursive: true })
+    writeFileSync(join(src, file), text)
+  }
+  return src
+}
+
+const root = new URL("../..", import.meta.url).pathname
+
+describe("floors", () => {
+  it("hold in this house", () => {
+    expect(checkFloors(join(root, "src"))).toEqual([])
+  })
+
+  it("refuse an import from above, a type's too", () => {
+    const src = plant({
+      "core/Job.ts": 'import type { Queue } from "../queue/Queue.js"',
+      "queue/Queue.ts": "export interface Queue {}"
+    })
+    expect(checkFloors(src)).toEqual(["core/Job.ts: imports upward from queue/Queue.ts"])
+  })
+
+  it("refuse an import from beside", () => {
+    const src = plant({
+      "queue/Queue.ts": 'export * from "../uploads/Storage.js"',
+      "uploads/Storage.ts": "export const storage = 1"
+    })
+    expect(checkFloors(src)).toEqual(["queue/Queue.ts: imports sideways from uploads/Storage.ts"])
+  })
+
+  it("refuse a circle inside a room", () => {
+    const src = plant({
+      "crew/A.ts": 'import {\n  b\n} from "./B.js"',
+      "crew/B.ts": 'const c = await import("./A.js")'
+    })
+    expect(checkFloors(src)).toEqual(["circular: crew/A.ts -> crew/B.ts -> crew/A.ts"])
+  })
+
+  it("keep core free of packages, and rooms on known floors", () => {
+    const src = plant({ "core/Job.ts": 'import pg from "pg"', "helpers/Misc.ts": "export {}" })
+    expect(checkFloors(src)).toEqual([
+      'core/Job.ts: core/ imports only effect, not "pg"',
+      'helpers/Misc.ts: "helpers" stands on no floor; give it one in scripts/check-floors.mjs'
+    ])
+  })
+})
+
+describe("banned words", () => {
+  it("stand nowhere but in their one place", () => {
+    expect(checkBanned(join(root, "src"))).toEqual([])
+  })
+
+  it("are found", () => {
+    const src = plant({ "core/Job.ts": "const now = Date.now()\nsetTimeout(f, 1)\nconst x = y as any" })
+    expect(checkBanned(src)).toHaveLength(3)
+  })
+})

@@ -1,0 +1,63 @@
+import { randomBytes } from "node:crypto"
+import { Effect, Layer, Redacted, type Scope } from "effect"
+import pg from "pg"
+import { inject } from "vitest"
+import { Database } from "../../src/database/Database.js"
+import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+
+const administer = (statement: string) =>
+  Effect.promise(async () => {
+    const client = new pg.Client({ connectionString: inject("serverUrl") })
+    await client.connect()
+    try {
+      await client.query(statement)
+    } finally {
+      await client.end()
+    }
+  })
+
+/** A database of the test's own on the run's server, dropped with the Scope whoever is still connected. */
+const create = (template: string): Effect.Effect<Redacted.Redacted, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const name = `nightshift_test_${randomBytes(6).toString("hex")}`
+    yield* Effect.acquireRelease(administer(`create database ${name} template ${template}`), () =>
+      administer(`drop database if exists ${name} with (force)`)
+    )
+    const url = new URL(inject("serverUrl"))
+    url.pathname = `/${name}`
+    return Redacted.make(url.href)
+  })
+
+/** Without any table of ours. */
+export const empty: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = create("template1")
+
+/** With the current schema. */
+export const migrated: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = Effect.suspend(() =>
+  create(inject("templateDatabase"))
+)
+
+const over = (url: Effect.Effect<Redacted.Redacted, never, Scope.Scope>) =>
+  Database.layer.pipe(
+    Layer.provideMerge(Layer.unwrapScoped(Effect.map(url, DatabaseUrl.layerOf))),
+    Layer.provideMerge(DatabaseConfig.layer),
+    Layer.orDie
+  )
+
+export const layerEmpty = over(empty)
+export const layer = over(migrated)
+
+/** A connection of its own, as another process would hold one. */
+export const connection: Effect.Effect<pg.Client, never, DatabaseUrl | Scope.Scope> = Effect.gen(function* () {
+  const url = yield* DatabaseUrl
+  return yield* Effect.acquireRelease(
+    Effect.promise(async () => {
+      const client = new pg.Client({ connectionString: Redacted.value(url) })
+      // The test may have this connection's backend killed.
+      client.on("error", () => {})
+      await client.connect()
+      return client
+    }),
+    (client) => Effect.promise(() => client.end().catch(() => {}))
+  )
+})

@@ -1,0 +1,12 @@
+import { defineConfig } from "vitest/config"
+
+export default defineConfig({
+  test: {
+    include: ["test/**/*.test.ts"],
+    globalSetup: ["test/support/global-setup.ts"],
+    reporters: ["default", "./test/support/CountsReporter.ts"],
+    pool: "forks",
+    testTimeout: 60_000,
+    hookTimeout: 60_000
+  }
+})
