@@ -6,7 +6,7 @@ export const database = {
   embedded: Options.boolean("embedded").pipe(
     Options.withDescription("Use a PostgreSQL of our own, kept in the directory. Beats DATABASE_URL.")
   ),
-  directory: Options.directory("directory").pipe(
+  directory: Options.text("directory").pipe(
     Options.withDescription("Where the embedded PostgreSQL keeps its data (default .nightshift)."),
     Options.optional
   )

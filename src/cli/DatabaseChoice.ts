@@ -11,6 +11,8 @@ export type DatabaseChoice = Data.TaggedEnum<{
 }>
 export const DatabaseChoice = Data.taggedEnum<DatabaseChoice>()
 
+export type ChosenDatabase = Exclude<DatabaseChoice, { readonly _tag: "None" }>
+
 /** The command needs a database and nothing says which. */
 export class NoDatabase extends Schema.TaggedError<NoDatabase>()("NoDatabase", { directory: Schema.String }) {
   override get message(): string {
@@ -27,14 +29,6 @@ export const fromConfig: Effect.Effect<DatabaseChoice, never, DatabaseConfig> = 
   return DatabaseChoice.Embedded({ directory })
 })
 
-/** Where the chosen server is, started first if it is ours. */
-export const layerUrl = (
-  choice: Exclude<DatabaseChoice, { readonly _tag: "None" }>
-): Layer.Layer<DatabaseUrl, EmbeddedPostgres.EmbeddedPostgresError> =>
-  choice._tag === "Served"
-    ? DatabaseUrl.layerOf(choice.url)
-    : Layer.provide(DatabaseUrl.layerEmbedded, EmbeddedPostgres.layerDurable(choice.directory))
-
 /** For commands beside a running process: its embedded server if there is one, else what the configuration asks for. */
 export const layerForCommand: Layer.Layer<
   DatabaseUrl,
@@ -44,9 +38,10 @@ export const layerForCommand: Layer.Layer<
   Effect.gen(function* () {
     const { directory } = yield* DatabaseConfig
     const choice = yield* fromConfig
-    if (choice._tag === "Served") return layerUrl(choice)
+    if (choice._tag === "Served") return DatabaseUrl.layerOf(choice.url)
     const running = yield* EmbeddedPostgres.running(directory)
     if (Option.isSome(running)) return DatabaseUrl.layerOf(running.value)
-    return choice._tag === "Embedded" ? layerUrl(choice) : yield* new NoDatabase({ directory })
+    if (choice._tag === "None") return yield* new NoDatabase({ directory })
+    return Layer.provide(DatabaseUrl.layerEmbedded, EmbeddedPostgres.layerDurable(directory))
   })
 )

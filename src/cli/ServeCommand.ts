@@ -6,6 +6,8 @@ import * as Gauges from "../crew/Gauges.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
+import { DatabaseUrl } from "../database/DatabaseUrl.js"
+import * as EmbeddedPostgres from "../database/EmbeddedPostgres.js"
 import * as Listener from "../database/Listener.js"
 import { Migrations } from "../database/Migrations.js"
 import * as Package from "../database/Package.js"
@@ -15,7 +17,7 @@ import { ServerConfig } from "../http/ServerConfig.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import * as CommonOptions from "./CommonOptions.js"
-import { DatabaseChoice, fromConfig, layerUrl } from "./DatabaseChoice.js"
+import { type ChosenDatabase, DatabaseChoice, fromConfig } from "./DatabaseChoice.js"
 import * as Running from "./Running.js"
 
 const host = Options.text("host").pipe(
@@ -31,8 +33,27 @@ const doors = Server.layer.pipe(Layer.provideMerge(Gauges.layer), Layer.provide(
 
 const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => migrations.migrate))
 
+/** An embedded server that ends by itself takes the process with it: starting anew is how it recovers. */
+const watchServer = Layer.scopedDiscard(
+  Effect.gen(function* () {
+    const server = yield* EmbeddedPostgres.EmbeddedPostgres
+    const lifecycle = yield* Lifecycle
+    yield* Effect.forkScoped(Effect.flatMap(server.ended, lifecycle.collapse))
+  })
+)
+
+const serverOf = (
+  choice: ChosenDatabase
+): Layer.Layer<DatabaseUrl, EmbeddedPostgres.EmbeddedPostgresError, Lifecycle> =>
+  choice._tag === "Served"
+    ? DatabaseUrl.layerOf(choice.url)
+    : Layer.provide(
+        Layer.merge(DatabaseUrl.layerEmbedded, watchServer),
+        EmbeddedPostgres.layerDurable(choice.directory)
+      )
+
 /** Everything that needs PostgreSQL, from the server up to the doors. The schema is current before anyone uses it. */
-const withDatabase = (choice: Parameters<typeof layerUrl>[0]) =>
+const withDatabase = (choice: ChosenDatabase) =>
   doors.pipe(
     Layer.provide(Readiness.layer),
     Layer.provide(Gauges.layerDatabase),
@@ -41,7 +62,7 @@ const withDatabase = (choice: Parameters<typeof layerUrl>[0]) =>
     Layer.provide(migrated),
     Layer.provide(Migrations.layer),
     Layer.provide(Database.layer),
-    Layer.provide(layerUrl(choice)),
+    Layer.provide(serverOf(choice)),
     Layer.provide(DatabaseConfig.layer)
   )
 
@@ -77,9 +98,9 @@ const serve = Effect.gen(function* () {
   yield* Effect.gen(function* () {
     const { url } = yield* Server.Server
     yield* Console.log(greeting(url, choice))
-    yield* Effect.never
+    yield* lifecycle.collapsed
   }).pipe(
-    Effect.onInterrupt(() => Effect.zipRight(lifecycle.drain, Effect.logInfo("shutting down"))),
+    Effect.onExit(() => Effect.zipRight(lifecycle.drain, Effect.logInfo("shutting down"))),
     Effect.provide(house)
   )
 }).pipe(Effect.provide(Layer.mergeAll(DatabaseConfig.layer, ServerConfig.layer, Lifecycle.layer, Metrics.layer)))

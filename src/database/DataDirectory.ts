@@ -28,10 +28,10 @@ import {
 import { isServerOf } from "./OsProcess.js"
 import { choose, isRoot, type ServerAccount } from "./ServerAccount.js"
 
-// What lies in `.nightshift/`: `data` (the cluster), `run` (the socket), `password`, `port` (the last one), `postgres.log`,
+// What lies in `.nightshift/`: `data` (the cluster), `run` (the socket), `password`, `port` (the last), `postgres.log`,
 // `lock` (claims). As a plain user all of it is ours, mode 0700. As root, all but `data` and `run` is root's, and the
 // directory is 0710 with the group of the server's user, who may pass through and touch nothing: a server taken over by
-// somebody cannot put links where root will write. A directory that belongs to a plain user stays theirs under root, too.
+// somebody cannot put links where root will write. A directory that belongs to a plain user stays theirs under root.
 
 /** A directory that this process holds, ready for a cluster. */
 export interface DataDirectory {
@@ -59,7 +59,7 @@ const ours =
 
 const statOf = (path: string): Effect.Effect<Option.Option<Stats>> => Effect.option(Effect.tryPromise(() => stat(path)))
 
-/** Private is the last directory only. And mkdir's own `recursive` never comes back from where none can be made (/proc). */
+/** Private is the last directory only. And mkdir's own `recursive` never comes back where none can be made (/proc). */
 const makeWithParents = async (path: string, mode = 0o700): Promise<void> => {
   const make = () => mkdir(path, mode)
   await make()
@@ -219,7 +219,7 @@ const refuseUnlessEmpty = (path: string, data: string) =>
 const oldServerEnds = Schedule.intersect(Schedule.spaced("50 millis"), Schedule.recurs(200))
 
 /**
- * Waits for the server of a killed process to end, then clears what it left. PostgreSQL itself would take any process of
+ * Waits for the server of a killed process to end, then clears what it left. PostgreSQL would take any process of
  * our user that has meanwhile got the old pid for that server, which happens in containers, where pids are small.
  */
 export const clearOldServer = (path: string): Effect.Effect<void, DirectoryUnusable | ServerLeftBehind> =>

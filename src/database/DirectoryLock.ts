@@ -6,7 +6,7 @@ import { DirectoryHeld, type DirectoryUnusable, errorCode, inDirectory } from ".
 import { isSame, place, startOf } from "./OsProcess.js"
 
 // Who wants the directory puts a claim there, a file of a name that is never used again, and only then looks at the
-// claims of others. Of two who come at once, the one whose claim appeared later therefore sees the other's: two can never
+// claims of others. Of two who come at once, the one whose claim appeared later sees the other's: two can never
 // both find themselves alone, and alone is what a holder is. A claim whose process is dead is removed by whoever meets
 // it. With one lock file for all, that is the classic race (two starters judge it dead, the slower removes the faster's
 // new lock); here the name says whose claim is removed, and removing it twice does no harm.

@@ -85,8 +85,10 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
 
       const applied = mapErrors(
         Effect.gen(function* () {
-          const found = yield* sql`select to_regclass(${`${schema}.migration`}) is not null as there`
-          if (found[0]?.["there"] !== true) return []
+          const found = yield* sql<{
+            there: boolean
+          }>`select to_regclass(${`${schema}.migration`}) is not null as there`
+          if (found[0]?.there !== true) return []
           return yield* sql<AppliedRow>`select number, name, checksum, oldest_code from ${table} order by number`
         })
       )

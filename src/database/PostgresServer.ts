@@ -44,7 +44,7 @@ export const throwaway: ServerManner = {
     shared_buffers: "64MB"
   },
   stop: [
-    ["SIGQUIT", "6 seconds"],
+    ["SIGQUIT", "3 seconds"],
     ["SIGKILL", "5 seconds"]
   ]
 }
@@ -137,7 +137,7 @@ export const checkVersion = ({ binaries, data, directory }: Cluster) =>
     return yield* new DataVersionMismatch({ directory, found, expected: binaries.major })
   })
 
-/** The port a ready server listens on, from its own notice: pid, directory, start, port, socket, address, memory, state. */
+/** The port a ready server listens on, from its notice: pid, directory, start, port, socket, address, memory, state. */
 export const readNotice = (
   data: string
 ): Effect.Effect<Option.Option<{ readonly pid: number; readonly port: number }>> =>

@@ -101,7 +101,7 @@ const launch = (options: SupervisedProcessOptions) =>
       resume(
         Effect.succeed({
           pid,
-          // What the process said last is still in the pipe when it has ended; children it left may hold that pipe open.
+          // What the process said last is still in the pipe when it has ended; children it left may hold that open.
           exited: Effect.zipLeft(Deferred.await(ended), Effect.timeoutOption(Deferred.await(drained), "300 millis")),
           lastLines: Effect.sync(() => tail.trim().split("\n").slice(-keptLines).join("\n")),
           signal: (name) => Effect.flatMap(Deferred.isDone(ended), (done) => (done ? Effect.void : signal(name))),

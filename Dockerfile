@@ -1,0 +1,22 @@
+# The service on a PostgreSQL of its own choosing: give it DATABASE_URL and NIGHTSHIFT_ADMIN_TOKEN.
+FROM node:20-slim AS build
+WORKDIR /nightshift
+COPY package.json package-lock.json ./
+RUN npm ci --ignore-scripts
+COPY . .
+RUN npm run build && npm prune --omit=dev --omit=optional --ignore-scripts
+
+FROM node:20-slim
+WORKDIR /nightshift
+ENV NODE_ENV=production HOST=0.0.0.0
+COPY --from=build /nightshift/package.json ./
+COPY --from=build /nightshift/node_modules ./node_modules
+COPY --from=build /nightshift/dist ./dist
+COPY --from=build /nightshift/migrations ./migrations
+USER node
+EXPOSE 8787
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
+  CMD node -e "fetch('http://127.0.0.1:' + (process.env.PORT || 8787) + '/healthz').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"
+# Signals reach the process itself, so that it stops in good order.
+ENTRYPOINT ["node", "dist/nightshift.js"]
+CMD ["serve"]

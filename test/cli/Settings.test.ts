@@ -1,0 +1,87 @@
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Settings from "../../src/cli/Settings.js"
+import * as Nightshift from "../support/Nightshift.js"
+
+/** The rows of the README's table of settings. */
+const readmeRows = () => {
+  const readme = readFileSync(join(Nightshift.root, "README.md"), "utf8")
+  return readme
+    .split("\n")
+    .map((line) => /^\| `([A-Z_]+)` \| (.*?) \| (.*) \|$/.exec(line))
+    .filter((match) => match !== null)
+    .map(([, key, fallback, about]) => ({ key, fallback, about }))
+}
+
+describe("settings", () => {
+  it("stand in the README, each with its default and what it is for", () => {
+    const expected = Settings.all.map(({ about, fallback, key }) => ({
+      key,
+      fallback: fallback === "" ? "" : `\`${fallback}\``,
+      about
+    }))
+    expect(readmeRows()).toEqual(expected)
+  })
+
+  it("have one name each", () => {
+    const keys = Settings.all.map(({ key }) => key)
+    expect(new Set(keys).size).toBe(keys.length)
+  })
+})
+
+describe("nightshift config", () => {
+  it.scopedLive("shows values and where they come from, and hides secrets", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const env = { DATABASE_URL: "postgres://u:hunter2@h/db", PORT: "9000", NIGHTSHIFT_ADMIN_TOKEN: "sesame" }
+      const table = yield* Nightshift.run(["config"], { cwd, env })
+      expect(table.code).toBe(0)
+      expect(table.stdout).toMatch(/^PORT +9000 +env /m)
+      expect(table.stdout).toMatch(/^LOG_LEVEL +info +default /m)
+      expect(table.stdout).toMatch(/^DATABASE_URL +\(hidden\) +env /m)
+      const json = yield* Nightshift.run(["config", "--json"], { cwd, env })
+      expect(JSON.parse(json.stdout)).toContainEqual(
+        expect.objectContaining({ key: "PORT", value: "9000", source: "env" })
+      )
+      expect(table.stdout + json.stdout).not.toMatch(/hunter2|sesame/)
+    })
+  )
+
+  it.scopedLive("lists every bad key in one error, without showing a secret", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const env = { DATABASE_URL: "mysql://u:hunter2@h/db", PORT: "many", DATABASE_BOOT_PATIENCE: "soon" }
+      const refused = yield* Nightshift.run(["serve"], { cwd, env })
+      expect(refused).toMatchObject({ code: 2, stdout: "" })
+      expect(refused.stderr).toMatch(
+        /^nightshift: 3 settings are wrong: [^\n]*DATABASE_URL[^\n]*BOOT_PATIENCE[^\n]*PORT[^\n]*\n$/
+      )
+      expect(refused.stderr).not.toContain("hunter2")
+    })
+  )
+})
+
+describe("the command line", () => {
+  it.scopedLive("explains itself, and exits with 2 when it is misused", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const help = yield* Nightshift.run(["--help"], { cwd })
+      expect(help.code).toBe(0)
+      for (const command of ["serve", "migrate", "config"]) expect(help.stdout).toContain(`- ${command} `)
+      expect(help.stdout).not.toContain("\u001b[")
+      expect(yield* Nightshift.run(["sevre"], { cwd })).toMatchObject({ code: 2 })
+      expect(yield* Nightshift.run(["serve", "--prot", "1"], { cwd })).toMatchObject({ code: 2 })
+    })
+  )
+
+  it.scopedLive("says how to name a database when a command needs one", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const refused = yield* Nightshift.run(["migrate"], { cwd })
+      expect(refused.code).toBe(1)
+      expect(refused.stderr).toMatch(/^nightshift: There is no database to work on: [^\n]+\n$/)
+    })
+  )
+})

@@ -1,0 +1,35 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Clock, ConfigProvider, Effect, Layer } from "effect"
+import { Database } from "../../src/database/Database.js"
+import * as DatabaseClock from "../../src/database/DatabaseClock.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const layer = Layer.provideMerge(DatabaseClock.layer, TestDatabase.layerEmpty)
+
+describe("DatabaseClock", () => {
+  it.scopedLive("makes Effect's Clock show the database's time, to the width of a round trip", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const before = yield* Clock.currentTimeMillis
+      const rows = yield* sql<{
+        millis: number
+      }>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as millis`
+      const after = yield* Clock.currentTimeMillis
+      const uncertainty = yield* Effect.flatMap(DatabaseClock.DatabaseTime, (time) => time.uncertaintyMillis)
+      const millis = rows[0]?.millis ?? 0
+      expect(millis).toBeGreaterThanOrEqual(before - uncertainty - 1)
+      expect(millis).toBeLessThanOrEqual(after + uncertainty + 1)
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("refuses to start where half a round trip exceeds a tenth of the lease", () =>
+    Effect.gen(function* () {
+      const impatient = Layer.provide(
+        layer,
+        Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["NIGHTSHIFT_LEASE", "0.0001ms"]])))
+      )
+      const failure = yield* Effect.flip(Layer.build(impatient))
+      expect(failure).toMatchObject({ _tag: "ClockTooUncertain" })
+    })
+  )
+})

@@ -1,0 +1,267 @@
+import { execFileSync } from "node:child_process"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import { join } from "node:path"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Redacted, Schedule } from "effect"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const get = (url: string, headers: Record<string, string> = {}) =>
+  Effect.promise(async () => {
+    const response = await fetch(url, { headers })
+    return { status: response.status, text: await response.text() }
+  })
+
+/** Starts the service and returns it with the address of its doors. */
+const serve = (
+  cwd: string,
+  options: { args?: ReadonlyArray<string>; env?: Record<string, string>; uid?: number } = {}
+) =>
+  Effect.gen(function* () {
+    const running = yield* Nightshift.start(["serve", "--port", "0", ...(options.args ?? [])], {
+      cwd,
+      env: options.env ?? {},
+      ...(options.uid === undefined ? {} : { uid: options.uid })
+    })
+    const match = yield* running.said(/doors +(http:\S+)/)
+    return { ...running, url: match[1] ?? "" }
+  })
+
+/** Every process below this one, by asking the system and not the program. */
+const below = (pid: number) =>
+  Effect.sync(() => {
+    const rows = execFileSync("ps", ["-eo", "pid=,ppid="], { encoding: "utf8" }).trim().split("\n")
+    const parents = new Map(rows.map((row) => row.trim().split(/ +/).map(Number) as [number, number]))
+    const isBelow = (candidate: number | undefined): boolean =>
+      candidate !== undefined && (parents.get(candidate) === pid || isBelow(parents.get(candidate)))
+    return [...parents.keys()].filter((candidate) => isBelow(candidate))
+  })
+
+const isAlive = (pid: number) => {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+/** Waits until none of them lives; fails with those that stay. */
+const gone = (pids: ReadonlyArray<number>) =>
+  Effect.sync(() => pids.filter(isAlive)).pipe(
+    Effect.filterOrFail((alive) => alive.length === 0),
+    Effect.retry(Schedule.spaced("50 millis").pipe(Schedule.upTo("20 seconds")))
+  )
+
+describe("the service on an embedded PostgreSQL", () => {
+  it.scopedLive("answers, stops clean on SIGTERM with no server left, and finds its data at the next start", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const first = yield* serve(cwd, { args: ["--embedded"] })
+      expect(yield* get(`${first.url}/healthz`)).toMatchObject({ status: 200 })
+      expect(yield* get(`${first.url}/readyz`)).toEqual({
+        status: 200,
+        text: '{"status":"ready","reasons":[],"off":[]}'
+      })
+      const family = yield* below(first.pid)
+      expect(family.length).toBeGreaterThan(2)
+      yield* first.signal("SIGTERM")
+      expect(yield* first.finished).toMatchObject({ code: 0, signal: null })
+      yield* gone(family)
+      const second = yield* serve(cwd, { args: ["--embedded"] })
+      const migrate = yield* Nightshift.run(["migrate"], { cwd })
+      expect(migrate).toMatchObject({ code: 0, stdout: "Nothing to apply: the schema is current.\n" })
+      yield* second.signal("SIGINT")
+      expect(yield* second.finished).toMatchObject({ code: 0 })
+    })
+  )
+
+  it.scopedLive("refuses a second process on its directory and says who holds it", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const holder = yield* serve(cwd, { args: ["--embedded"] })
+      const refused = yield* Nightshift.run(["serve", "--embedded", "--port", "0"], { cwd })
+      expect(refused.code).toBe(1)
+      expect(refused.stderr).toMatch(new RegExp(`^nightshift: .*\\b${holder.pid}\\b.*\n$`))
+      expect(yield* get(`${holder.url}/readyz`)).toMatchObject({ status: 200 })
+    })
+  )
+
+  it.scopedLive("leaves no server behind when it is killed with -9, and recovers at the next start", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const doomed = yield* serve(cwd, { args: ["--embedded"] })
+      const family = yield* below(doomed.pid)
+      expect(family.length).toBeGreaterThan(2)
+      yield* doomed.signal("SIGKILL")
+      yield* doomed.finished
+      yield* gone(family)
+      const next = yield* serve(cwd, { args: ["--embedded"] })
+      expect(yield* get(`${next.url}/readyz`)).toMatchObject({ status: 200 })
+    })
+  )
+
+  it.scopedLive("ends with a sentence when its server is killed under it", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const running = yield* serve(cwd, { args: ["--embedded"] })
+      const family = yield* below(running.pid)
+      const postmaster = Number(readFileSync(join(cwd, ".nightshift/data/postmaster.pid"), "utf8").split("\n")[0])
+      process.kill(postmaster, "SIGKILL")
+      const finished = yield* running.finished
+      expect(finished.code).toBe(1)
+      expect(finished.stderr).toMatch(/nightshift: The embedded PostgreSQL .*ended/)
+      yield* gone(family)
+      const next = yield* serve(cwd, { args: ["--embedded"] })
+      expect(yield* get(`${next.url}/readyz`)).toMatchObject({ status: 200 })
+    })
+  )
+
+  it.scopedLive("says in one line that a directory cannot be used", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      writeFileSync(join(cwd, "taken"), "a file")
+      const refused = yield* Nightshift.run(["serve", "--embedded", "--directory", "taken/inside"], { cwd })
+      expect(refused.code).not.toBe(0)
+      expect(refused.stderr).toMatch(/^nightshift: [^\n]+\n$/)
+      expect(refused.stderr).not.toContain("    at ")
+    })
+  )
+})
+
+describe("the service on a served PostgreSQL", () => {
+  it.scopedLive("migrates the database and is ready", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const url = yield* TestDatabase.empty
+      const running = yield* serve(cwd, { env: { DATABASE_URL: Redacted.value(url) } })
+      expect(yield* get(`${running.url}/readyz`)).toMatchObject({ status: 200 })
+      expect(existsSync(join(cwd, ".nightshift"))).toBe(false)
+      yield* running.signal("SIGTERM")
+      expect(yield* running.finished).toMatchObject({ code: 0 })
+    })
+  )
+
+  it.scopedLive("runs five first starts on one empty database", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const url = yield* TestDatabase.empty
+      const pods = yield* Effect.all(
+        Array.from({ length: 5 }, () => serve(cwd, { env: { DATABASE_URL: Redacted.value(url) } })),
+        { concurrency: "unbounded" }
+      )
+      for (const pod of pods) expect(yield* get(`${pod.url}/readyz`)).toMatchObject({ status: 200 })
+    })
+  )
+
+  it.scopedLive("prints nothing of the database's password, not even when it is wrong", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const wrong = new URL(Redacted.value(yield* TestDatabase.empty))
+      wrong.username = "stranger"
+      wrong.password = "hunter2-secret"
+      const refused = yield* Nightshift.run(["serve"], { cwd, env: { DATABASE_URL: wrong.href } })
+      expect(refused.code).toBe(1)
+      expect(refused.stderr).toMatch(/^nightshift: PostgreSQL at \S+ refused the connection: [^\n]+\n$/)
+      expect(refused.stdout + refused.stderr).not.toContain("hunter2")
+    })
+  )
+
+  it.scopedLive("gives up on a server that cannot be reached, with one sentence after its tries", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const env = { DATABASE_URL: "postgres://someone:hunter2@127.0.0.1:1/none", DATABASE_BOOT_PATIENCE: "500ms" }
+      const refused = yield* Nightshift.run(["serve"], { cwd, env })
+      expect(refused.code).toBe(1)
+      expect(refused.stderr).toMatch(/not reachable yet/)
+      expect(refused.stderr).toMatch(
+        /\nnightshift: No PostgreSQL could be reached at 127.0.0.1:1\/none within 500ms [^\n]+\n$/
+      )
+      expect(refused.stderr).not.toContain("hunter2")
+    })
+  )
+})
+
+describe("the service without a database", () => {
+  it.scopedLive("serves what works without one, and says what is off", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const running = yield* serve(cwd)
+      yield* running.said(/queue, crew and uploads are off/)
+      expect(yield* get(`${running.url}/readyz`)).toEqual({
+        status: 200,
+        text: '{"status":"ready","reasons":[],"off":["queue","crew","uploads"]}'
+      })
+      yield* running.signal("SIGTERM")
+      expect(yield* running.finished).toMatchObject({ code: 0 })
+    })
+  )
+})
+
+describe("the doors", () => {
+  it.scopedLive("say that a port is taken, and by whose setting to choose another", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const taken = yield* Effect.acquireRelease(
+        Effect.promise(
+          () =>
+            new Promise<number>((resolve) => {
+              const server = createServer().listen(0, "127.0.0.1", () =>
+                resolve((server.address() as AddressInfo).port)
+              )
+              server.unref()
+            })
+        ),
+        () => Effect.void
+      )
+      const refused = yield* Nightshift.run(["serve", "--port", String(taken)], { cwd })
+      expect(refused.code).toBe(1)
+      expect(refused.stderr).toContain(`nightshift: Port ${taken} on 127.0.0.1 is already in use.`)
+    })
+  )
+
+  it.scopedLive(
+    "ask for the metrics token where one is set, and answer what does not exist in the form of all errors",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* Nightshift.folder
+        const { url } = yield* serve(cwd, { env: { NIGHTSHIFT_METRICS_TOKEN: "scrape-me" } })
+        expect(yield* get(`${url}/metrics`)).toMatchObject({ status: 401 })
+        expect(yield* get(`${url}/metrics`, { authorization: "Bearer scrape-it" })).toMatchObject({ status: 401 })
+        const read = yield* get(`${url}/metrics`, { authorization: "Bearer scrape-me" })
+        expect(read.text).toMatch(/^nightshift_build_info\{version="[\d.]+"\} 1$/m)
+        expect(yield* get(`${url}/nowhere?x=<script>`)).toEqual({
+          status: 404,
+          text: '{"error":{"tag":"NotFound","message":"There is nothing at GET /nowhere."}}'
+        })
+      })
+  )
+
+  it.scopedLive("end at once on a second signal", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const running = yield* serve(cwd)
+      // A request whose body never ends keeps the door from closing at once, so that the second signal finds it waiting.
+      const { hostname, port } = new URL(running.url)
+      const net = yield* Effect.promise(() => import("node:net"))
+      const socket = yield* Effect.acquireRelease(
+        Effect.promise(
+          () =>
+            new Promise<import("node:net").Socket>((resolve) => {
+              const client = net.connect(Number(port), hostname, () => {
+                client.write("GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", () => resolve(client))
+              })
+              client.on("error", () => {})
+            })
+        ),
+        (client) => Effect.sync(() => client.destroy())
+      )
+      yield* running.signal("SIGTERM")
+      yield* running.said(/shutting down/)
+      yield* running.signal("SIGTERM")
+      expect(yield* running.finished).toMatchObject({ code: 143 })
+      socket.destroy()
+    })
+  )
+})

@@ -1,0 +1,100 @@
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { Data, Effect, type Scope } from "effect"
+
+export const root = fileURLToPath(new URL("../..", import.meta.url))
+const command = join(root, "dist", "nightshift.js")
+
+export interface Finished {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+interface Options {
+  readonly cwd: string
+  readonly env?: Readonly<Record<string, string>>
+  readonly uid?: number
+}
+
+/** The process ended before it said what was waited for. */
+export class EndedEarly extends Data.TaggedError("EndedEarly")<Finished> {}
+
+/** The built command line as a real process. */
+export interface Running {
+  readonly pid: number
+  readonly signal: (signal: NodeJS.Signals) => Effect.Effect<void>
+  /** Waits for a line on standard output or error that matches, and returns the match. */
+  readonly said: (pattern: RegExp) => Effect.Effect<RegExpExecArray, EndedEarly>
+  readonly finished: Effect.Effect<Finished>
+}
+
+const watch = (child: ChildProcess): Running => {
+  let stdout = ""
+  let stderr = ""
+  const result = once(child, "close").then(([code, signal]): Finished => ({ code, signal, stdout, stderr }))
+  const listeners = new Set<() => void>()
+  child.stdout?.on("data", (chunk) => {
+    stdout += chunk
+    for (const listener of listeners) listener()
+  })
+  child.stderr?.on("data", (chunk) => {
+    stderr += chunk
+    for (const listener of listeners) listener()
+  })
+  return {
+    pid: child.pid ?? 0,
+    signal: (signal) => Effect.sync(() => void child.kill(signal)),
+    said: (pattern) =>
+      Effect.async<RegExpExecArray, EndedEarly>((resume) => {
+        const look = () => {
+          const match = pattern.exec(stdout) ?? pattern.exec(stderr)
+          if (match !== null) {
+            listeners.delete(look)
+            resume(Effect.succeed(match))
+          }
+        }
+        listeners.add(look)
+        look()
+        result.then((finished) => resume(Effect.fail(new EndedEarly(finished))))
+      }),
+    finished: Effect.promise(() => result)
+  }
+}
+
+/** Starts it; closing the Scope kills it if it still runs. */
+export const start = (args: ReadonlyArray<string>, options: Options): Effect.Effect<Running, never, Scope.Scope> =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(process.execPath, [command, ...args], {
+          cwd: options.cwd,
+          env: { PATH: process.env.PATH, ...options.env },
+          ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid })
+        })
+      ),
+      (child) =>
+        Effect.promise(async () => {
+          if (child.exitCode !== null || child.signalCode !== null) return
+          const gone = once(child, "close")
+          child.kill("SIGKILL")
+          await gone
+        })
+    ),
+    watch
+  )
+
+/** Runs it to its end. */
+export const run = (args: ReadonlyArray<string>, options: Options): Effect.Effect<Finished> =>
+  Effect.scoped(Effect.flatMap(start(args, options), (running) => running.finished))
+
+/** An empty folder to run in, removed with the Scope. */
+export const folder: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "nightshift-run-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+)
