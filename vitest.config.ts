@@ -6,6 +6,9 @@ export default defineConfig({
     globalSetup: ["test/support/global-setup.ts"],
     reporters: ["default", "./test/support/CountsReporter.ts"],
     pool: "forks",
+    // Most tests wait for PostgreSQL, processes and sockets: more of them than cores keep the machine busy.
+    poolOptions: { forks: { minForks: 1, maxForks: 3 } },
+    silent: "passed-only",
     testTimeout: 60_000,
     hookTimeout: 60_000
   }

@@ -1,7 +1,7 @@
 import { Data, Effect, Layer, Option, type Redacted, Schema } from "effect"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
 import { DatabaseUrl } from "../database/DatabaseUrl.js"
-import * as EmbeddedPostgres from "../database/EmbeddedPostgres.js"
+import * as EmbeddedPostgres from "../database/embedded/EmbeddedPostgres.js"
 
 /** Which PostgreSQL a command works on. */
 export type DatabaseChoice = Data.TaggedEnum<{

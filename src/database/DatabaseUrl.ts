@@ -1,5 +1,5 @@
 import { Context, Effect, Layer, Redacted } from "effect"
-import { EmbeddedPostgres } from "./EmbeddedPostgres.js"
+import { EmbeddedPostgres } from "./embedded/EmbeddedPostgres.js"
 
 /** The server to connect to, password included. */
 export class DatabaseUrl extends Context.Tag("nightshift/database/DatabaseUrl")<DatabaseUrl, Redacted.Redacted>() {

@@ -10,9 +10,9 @@ const readmeRows = () => {
   const readme = readFileSync(join(Nightshift.root, "README.md"), "utf8")
   return readme
     .split("\n")
-    .map((line) => /^\| `([A-Z_]+)` \| (.*?) \| (.*) \|$/.exec(line))
-    .filter((match) => match !== null)
-    .map(([, key, fallback, about]) => ({ key, fallback, about }))
+    .map((line) => line.split("|").map((cell) => cell.trim()))
+    .filter(([, key]) => /^`[A-Z_]+`$/.test(key ?? ""))
+    .map(([, key, fallback, about]) => ({ key: key?.replaceAll("`", ""), fallback, about }))
 }
 
 describe("settings", () => {

@@ -5,7 +5,7 @@ import type { TestProject } from "vitest/node"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
-import * as EmbeddedPostgres from "../../src/database/EmbeddedPostgres.js"
+import * as EmbeddedPostgres from "../../src/database/embedded/EmbeddedPostgres.js"
 import { Migrations } from "../../src/database/Migrations.js"
 
 declare module "vitest" {

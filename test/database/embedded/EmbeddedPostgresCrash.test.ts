@@ -21,15 +21,15 @@ describe.concurrent("the durable embedded PostgreSQL, when somebody is killed", 
     })
   )
 
-  it.scopedLive("leaves no server within two seconds of a kill -9", () =>
+  it.scopedLive("leaves no server soon after a kill -9", () =>
     Effect.gen(function* () {
       const first = yield* holder("durable", join(yield* scratch, ".nightshift"))
       const server = yield* first.ready
       yield* Effect.fork(Effect.ignore(query(server.url, "select pg_sleep(60)")))
       yield* first.kill("SIGKILL")
       yield* first.exited
-      // Two seconds, and as much again for a busy machine.
-      yield* Effect.timeout(gone(server), "4 seconds")
+      // Two seconds on a quiet machine; the bound is for a busy one.
+      yield* Effect.timeout(gone(server), "20 seconds")
     })
   )
 
@@ -41,7 +41,7 @@ describe.concurrent("the durable embedded PostgreSQL, when somebody is killed", 
           const { ended, pid, url } = yield* start(directory)
           yield* query(Redacted.value(url), "create table kept as select 7 as x")
           process.kill(pid, "SIGKILL")
-          return (yield* Effect.timeout(ended, "10 seconds")).message
+          return (yield* Effect.timeout(ended, "30 seconds")).message
         })
       )
       assert.match(message, /has ended by itself .*: start again to recover/)

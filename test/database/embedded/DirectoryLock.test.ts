@@ -6,8 +6,8 @@ import { hostname } from "node:os"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Either, Exit, Option, Schedule, Scope } from "effect"
-import { acquire, claimsOf, isHeld } from "../../src/database/DirectoryLock.js"
-import { place, startOf } from "../../src/database/OsProcess.js"
+import { acquire, claimsOf, isHeld } from "../../../src/database/embedded/DirectoryLock.js"
+import { place, startOf } from "../../../src/database/embedded/OsProcess.js"
 import { eventually, scratch } from "./fixtures/Scratch.js"
 
 const quick = { beat: "50 millis", silence: "300 millis" } as const
@@ -122,7 +122,7 @@ describe("the lock on a directory", () => {
       assert.isFalse(yield* Deferred.isDone(lost))
       yield* plant(directory, "999999999999999", yield* living)
       rmSync(join(claimsOf(directory), claim))
-      yield* Effect.timeout(Deferred.await(lost), "10 seconds")
+      yield* Effect.timeout(Deferred.await(lost), "30 seconds")
     })
   )
 })

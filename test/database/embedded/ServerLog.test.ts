@@ -3,7 +3,7 @@ import { rm, symlink } from "node:fs/promises"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import * as ServerLog from "../../src/database/ServerLog.js"
+import * as ServerLog from "../../../src/database/embedded/ServerLog.js"
 import { scratch } from "./fixtures/Scratch.js"
 
 const owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
