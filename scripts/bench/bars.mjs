@@ -1,0 +1,70 @@
+// The floors and goals of the design, over what was measured.
+import { median } from "./statistics.mjs"
+
+const successes = (results, row, system) => (results[row]?.[system] ?? []).filter(({ error }) => error === undefined)
+
+/** The median of one figure over the rounds. */
+export const figure = (results, row, system, name = "value") =>
+  median(successes(results, row, system).map((sample) => sample[name]))
+
+/** The median of the ratios within each round: what disturbed a round disturbed both. */
+export const ratio = (results, [row, system], [otherRow, otherSystem]) => {
+  const others = new Map(successes(results, otherRow, otherSystem).map((sample) => [sample.round, sample.value]))
+  const pairs = successes(results, row, system).filter(({ round }) => others.has(round))
+  return median(pairs.map(({ round, value }) => value / others.get(round)))
+}
+
+const postgresPeers = ["graphile-batched", "graphile-default", "pg-boss", "bullmq-postgres"]
+
+const againstBestPeer = (results, row) => {
+  const ours = figure(results, row, "nightshift")
+  const theirs = postgresPeers.map((id) => figure(results, row, id)).filter((each) => each !== undefined)
+  return ours === undefined || theirs.length === 0 ? undefined : ours / Math.min(...theirs)
+}
+
+const against =
+  (row, system, other, otherRow = row) =>
+  (results) =>
+    ratio(results, [row, system], [otherRow, other])
+const ours = (row, name) => (results) => figure(results, row, "nightshift", name)
+
+const bars = [
+  ["drain 30k, against graphile-worker batched", "x", 1.3, 2, against("drain", "nightshift", "graphile-batched")],
+  ["drain 150k, against the same", "x", 2.2, 4, against("drain-long", "nightshift", "graphile-batched")],
+  ["drain 500k pinned, against the same", "x", 3, 5, against("drain-pinned", "nightshift", "graphile-batched")],
+  [
+    "drain 500k pinned, against our own unpinned",
+    "x",
+    0.7,
+    0.9,
+    against("drain-pinned", "nightshift", "nightshift", "drain-unpinned")
+  ],
+  ["drain 150k, against our own SQL limit", "x", 0.4, 0.7, against("drain-long", "nightshift", "sql-limit")],
+  ["bulk enqueue, against graphile-worker", "x", 2, 4, against("enqueue", "nightshift", "graphile-batched")],
+  ["single enqueues from many callers", "/s", 15_000, 40_000, ours("single")],
+  ["500 keys, against graphile-worker named queues", "x", 5, 15, against("keys", "nightshift", "graphile-default")],
+  ["drain beside a million future jobs", "x", 0.8, 0.95, against("future", "nightshift", "nightshift", "drain")],
+  ["enqueue to handler start, p50", "ms", 2, 1, ours("latency"), "less"],
+  ["enqueue to handler start, p95", "ms", undefined, 2, ours("latency", "p95"), "less"],
+  ["the same p50, against the best Postgres peer", "x", 1, 1, (all) => againstBestPeer(all, "latency"), "less"],
+  ["from another process, p50", "ms", 2, 1, ours("latency-remote"), "less"],
+  ["the same, against the best Postgres peer", "x", 1, 1, (all) => againstBestPeer(all, "latency-remote"), "less"],
+  ["statements of an idle pod with 10 queues", "/s", 5, 2, ours("idle"), "less"],
+  ["RSS at full speed", "MB", 300, 200, ours("memory"), "less"],
+  ["its growth, last quarter against second", "x", 0.1, 0.05, ours("memory", "growth"), "less"]
+]
+
+const verdictOf = (value, floor, goal, reaches) => {
+  if (value === undefined) return "not measured"
+  if (reaches(value, goal)) return "goal met"
+  if (floor === undefined) return "goal missed"
+  return reaches(value, floor) ? "floor met" : "BELOW FLOOR"
+}
+
+/** Every bar with what was measured and whether it is met. */
+export const judge = (results) =>
+  bars.map(([what, unit, floor, goal, measure, better = "more"]) => {
+    const value = measure(results)
+    const reaches = better === "less" ? (a, b) => a <= b : (a, b) => a >= b
+    return { what, unit, floor, goal, better, value, verdict: verdictOf(value, floor, goal, reaches) }
+  })

@@ -1,0 +1,197 @@
+// How each figure is taken, inside the measured process. The systems only enqueue and work; the clock is held here.
+import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises"
+import { payloadOf, payloadsFrom } from "./payload.mjs"
+import { median, quantile } from "./statistics.mjs"
+
+const batchSize = 1000
+const megabytes = () => process.memoryUsage.rss() / 1024 / 1024
+
+/** Enqueues in batches of 1000, one after the other. Making the payloads is not counted. */
+const load = async (instance, { inHours = 0, jobs, keys = 0 }) => {
+  let seconds = 0
+  for (let first = 0; first < jobs; first += batchSize) {
+    const payloads = payloadsFrom(first, Math.min(batchSize, jobs - first))
+    const options = {}
+    if (keys > 0) options.keys = payloads.map(({ n }) => `key-${n % keys}`)
+    if (inHours > 0) options.runAt = new Date(Date.now() + inHours * 3_600_000)
+    const begun = performance.now()
+    await instance.enqueueBulk(payloads, options)
+    seconds += (performance.now() - begun) / 1000
+  }
+  return { jobs, seconds, value: jobs / seconds }
+}
+
+/** Enqueues one job at a time from each of many callers. */
+const single = async (instance, { callers, jobs }) => {
+  await instance.enqueue(payloadOf(0))
+  let next = 0
+  const caller = async () => {
+    while (next < jobs) await instance.enqueue(payloadOf(++next))
+  }
+  const begun = performance.now()
+  await Promise.all(Array.from({ length: callers }, caller))
+  const seconds = (performance.now() - begun) / 1000
+  return { jobs: next, seconds, value: next / seconds }
+}
+
+const verify = async (instance, jobs, started) => {
+  if (started !== jobs) throw new Error(`${started} handlers started for ${jobs} jobs`)
+  const kept = await instance.kept()
+  if (kept !== undefined && kept !== jobs) throw new Error(`${kept} jobs are stored as finished, not ${jobs}`)
+}
+
+/**
+ * Works off what was loaded. From the start of the first handler, so that no system's boot counts, to the moment the
+ * store holds no due job that is not finalized. One that reaches the limit is rated by the handlers it started.
+ */
+const drain = async (instance, { jobs, keys = 0, limit }) => {
+  let started = 0
+  let overlaps = 0
+  let begun
+  let allStarted
+  const everyStart = new Promise((done) => {
+    allStarted = done
+  })
+  const count = () => {
+    if (started === 0) begun = performance.now()
+    if (++started === jobs) allStarted()
+  }
+  const busy = new Set()
+  const countKeyed = async ({ n }) => {
+    count()
+    const key = n % keys
+    if (busy.has(key)) overlaps++
+    busy.add(key)
+    await turn()
+    busy.delete(key)
+  }
+  let rss = megabytes()
+  const sampling = setInterval(() => {
+    rss = Math.max(rss, megabytes())
+  }, 50)
+
+  const opened = performance.now()
+  const inTime = sleep(limit * 1000, "late")
+  await instance.work({ onJob: keys > 0 ? countKeyed : count, keyed: keys > 0, queues: 1 })
+  const late = (await Promise.race([everyStart, inTime])) === "late"
+  while (!late && (await instance.unfinished())) await sleep(1)
+  const ended = performance.now()
+  clearInterval(sampling)
+
+  if (!late) await verify(instance, jobs, started)
+  if (started === 0) throw new Error(`no handler started within ${limit} s`)
+  const seconds = (ended - begun) / 1000
+  return { jobs: started, seconds, value: started / seconds, rss, overlaps, late, boot: (begun - opened) / 1000 }
+}
+
+const latencies = (nanoseconds) => {
+  const milliseconds = nanoseconds.slice(Math.ceil(nanoseconds.length / 10)).map((each) => Number(each) / 1e6)
+  return {
+    samples: milliseconds.length,
+    value: quantile(milliseconds, 0.5),
+    p95: quantile(milliseconds, 0.95),
+    max: Math.max(...milliseconds)
+  }
+}
+
+// Long enough for the last job to be finalized and the system to be idle again, and never in step with a poll.
+const pause = () => sleep(15 + Math.random() * 15)
+
+/** Enqueues single jobs into an idle system that also works, and takes the time until the handler starts. */
+const latency = async (instance, { samples }) => {
+  const taken = []
+  let started = () => {}
+  const onJob = ({ at }) => {
+    taken.push(process.hrtime.bigint() - BigInt(at))
+    started()
+  }
+  await instance.work({ onJob, keyed: false, queues: 1 })
+  await sleep(500)
+  for (let n = 0; n < samples; n++) {
+    const start = new Promise((done) => {
+      started = done
+    })
+    await instance.enqueue(payloadOf(n, process.hrtime.bigint()))
+    await start
+    await pause()
+  }
+  return latencies(taken)
+}
+
+/** The worker's half of the latency between two processes: the payload says when it was enqueued. */
+const listen = async (instance, { samples }, { say }) => {
+  const taken = []
+  let complete
+  const all = new Promise((done) => {
+    complete = done
+  })
+  const onJob = ({ at }) => {
+    taken.push(process.hrtime.bigint() - BigInt(at))
+    if (taken.length === samples) complete()
+  }
+  await instance.work({ onJob, keyed: false, queues: 1 })
+  await sleep(500)
+  await say({ ready: true })
+  await all
+  return latencies(taken)
+}
+
+/** The other half. */
+const produce = async (instance, { samples }) => {
+  for (let n = 0; n < samples; n++) {
+    await instance.enqueue(payloadOf(n, process.hrtime.bigint()))
+    await pause()
+  }
+  return {}
+}
+
+/** Serves queues in which nothing happens, until killed. */
+const idle = async (instance, { queues }, { say }) => {
+  await instance.work({ onJob: () => {}, keyed: false, queues })
+  await say({ ready: true })
+  return new Promise(() => {})
+}
+
+/** Works at full speed for a time, and watches its own memory. */
+const flow = async (instance, { seconds }, { say }) => {
+  let done = 0
+  const onJob = () => {
+    done++
+  }
+  await instance.work({ onJob, keyed: false, queues: 1 })
+  await say({ ready: true })
+  const resident = []
+  const begun = performance.now()
+  while (performance.now() - begun < seconds * 1000) {
+    await sleep(100)
+    resident.push(megabytes())
+    await say({ progress: done })
+  }
+  const quarter = Math.floor(resident.length / 4)
+  const early = median(resident.slice(quarter, 2 * quarter + 1))
+  const last = median(resident.slice(3 * quarter))
+  return { seconds, rate: done / seconds, value: Math.max(...resident), growth: last / early - 1 }
+}
+
+/** Keeps the flow fed: enqueues as far ahead as it is told, until killed. */
+const feed = async (instance, _, { hear, say }) => {
+  let allowed = 0
+  let wake = () => {}
+  hear(({ credit }) => {
+    allowed = credit
+    wake()
+  })
+  await say({ ready: true })
+  for (let fed = 0; ; ) {
+    if (fed + batchSize > allowed) {
+      await new Promise((done) => {
+        wake = done
+      })
+      continue
+    }
+    await instance.enqueueBulk(payloadsFrom(fed, batchSize), {})
+    fed += batchSize
+  }
+}
+
+export const measures = { load, single, drain, latency, listen, produce, idle, flow, feed }

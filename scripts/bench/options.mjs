@@ -1,0 +1,62 @@
+// What `npm run bench` understands.
+import { parseArgs } from "node:util"
+import { rowIds, rows } from "./rows.mjs"
+import { systemIds } from "./systems.mjs"
+
+const help = `npm run bench [-- options]: Nightshift beside its peers, on one PostgreSQL, in one sitting
+
+  --jobs N        jobs of the short drain; every other count is a fixed multiple of it   [30000]
+  --rounds R      rounds; each runs every system once, the medians are reported          [5]
+  --only a,b      systems: ${systemIds.join(", ")}
+  --rows a,b      rows, as below
+  --limit S       seconds after which one drain is stopped and rated by what it got done [180]
+  --json FILE     also write everything measured as JSON
+  --help          this text
+
+Rows:
+${rows.map(({ id, title }) => `  ${id.padEnd(15)} ${title}`).join("\n")}
+
+BENCH_DATABASE_URL   a PostgreSQL to use instead of an own one; its user must be allowed to create databases
+`
+
+const positive = (name, text) => {
+  const value = Number(text)
+  if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} must be a whole number of at least 1`)
+  return value
+}
+
+const chosen = (name, text, known) => {
+  if (text === undefined) return known
+  const wanted = text.split(",").filter((each) => each !== "")
+  const unknown = wanted.filter((each) => !known.includes(each))
+  if (unknown.length > 0) throw new Error(`--${name} does not know ${unknown.join(", ")}: it takes ${known.join(", ")}`)
+  return known.filter((each) => wanted.includes(each))
+}
+
+/** The options of a run, or nothing when only the help was asked for. */
+export const readOptions = (args) => {
+  const { values } = parseArgs({
+    args,
+    options: {
+      jobs: { type: "string", default: "30000" },
+      rounds: { type: "string", default: "5" },
+      only: { type: "string" },
+      rows: { type: "string" },
+      limit: { type: "string", default: "180" },
+      json: { type: "string" },
+      help: { type: "boolean", default: false }
+    }
+  })
+  if (values.help) {
+    console.log(help)
+    return undefined
+  }
+  return {
+    jobs: positive("jobs", values.jobs),
+    rounds: positive("rounds", values.rounds),
+    limit: positive("limit", values.limit),
+    systems: chosen("only", values.only, systemIds),
+    rows: chosen("rows", values.rows, rowIds),
+    json: values.json
+  }
+}

@@ -1,0 +1,13 @@
+// What every job carries: JSON of exactly 230 bytes, the same for every system.
+
+const size = 230
+
+/** The payload of the n-th job; `at` is an instant of the machine's monotonic clock, for latencies across processes. */
+export const payloadOf = (n, at = 0n) => {
+  const payload = { n, at: String(at).padStart(20, "0"), text: "" }
+  payload.text = "x".repeat(size - JSON.stringify(payload).length)
+  return payload
+}
+
+/** Payloads of the jobs from `first` on. */
+export const payloadsFrom = (first, count) => Array.from({ length: count }, (_, index) => payloadOf(first + index))

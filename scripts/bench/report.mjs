@@ -1,0 +1,75 @@
+// The run as two plain tables and as JSON.
+import { figure, judge, ratio } from "./bars.mjs"
+
+const compact = (value) => {
+  if (value >= 100_000) return `${Math.round(value / 1000)}k`
+  if (value >= 1000) return `${(value / 1000).toFixed(1)}k`
+  return value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2)
+}
+
+const withUnit = (value, unit) => {
+  if (value === undefined) return "-"
+  if (unit === "x") return `${value.toFixed(2)}x`
+  return unit === "/s" ? `${compact(value)}/s` : `${compact(value)} ${unit}`
+}
+
+const cells = {
+  rate: (results, row, system) => {
+    const beside = system === "graphile-batched" ? undefined : ratio(results, [row, system], [row, "graphile-batched"])
+    return `${compact(figure(results, row, system))}/s${beside === undefined ? "" : ` ${beside.toFixed(2)}x`}`
+  },
+  ms: (results, row, system) =>
+    `${figure(results, row, system).toFixed(2)} / ${figure(results, row, system, "p95").toFixed(2)} ms`,
+  statements: (results, row, system) => `${figure(results, row, system).toFixed(1)}/s`,
+  MB: (results, row, system) =>
+    `${figure(results, row, system).toFixed(0)} MB ${(100 * figure(results, row, system, "growth")).toFixed(0)}%`
+}
+
+const cellOf = (results, { id, unit }, system) => {
+  const samples = results[id]?.[system] ?? []
+  if (samples.length === 0) return ""
+  if (samples.every(({ error }) => error !== undefined)) return "failed"
+  // A drain that was stopped at the limit is rated by what it got done; one that broke its promise says so.
+  const late = samples.some((sample) => sample.late) ? " (stopped)" : ""
+  const broken = samples.some((sample) => sample.overlaps > 0) ? " (overlaps)" : ""
+  return cells[unit](results, id, system) + late + broken
+}
+
+const tableOf = (lines) => {
+  const widths = lines[0].map((_, column) => Math.max(...lines.map((line) => line[column].length)))
+  const format = (line) =>
+    line
+      .map((cell, column) => cell.padEnd(widths[column]))
+      .join("  ")
+      .trimEnd()
+  return [format(lines[0]), widths.map((width) => "-".repeat(width)).join("  "), ...lines.slice(1).map(format)]
+}
+
+/** The tables, as lines of text. Ratios are against graphile-worker batched. */
+export const printTables = ({ results, rows, systems }) => {
+  const head = ["", ...systems.map(({ title }) => title)]
+  const body = rows.map((row) => [row.title, ...systems.map(({ id }) => cellOf(results, row, id))])
+  const bars = judge(results).map(({ floor, goal, unit, value, verdict, what }) => [
+    what,
+    withUnit(value, unit),
+    withUnit(floor, unit),
+    withUnit(goal, unit),
+    verdict
+  ])
+  return [
+    ...tableOf([head, ...body]),
+    "",
+    ...tableOf([["Nightshift against its bars", "measured", "floor", "goal", ""], ...bars])
+  ].join("\n")
+}
+
+const mediansOf = (results) =>
+  Object.fromEntries(
+    Object.entries(results).map(([row, bySystem]) => [
+      row,
+      Object.fromEntries(Object.keys(bySystem).map((system) => [system, figure(results, row, system) ?? null]))
+    ])
+  )
+
+/** Everything that was measured, for machines. */
+export const asJson = (run) => ({ ...run, medians: mediansOf(run.results), bars: judge(run.results) })

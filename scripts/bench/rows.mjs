@@ -1,0 +1,151 @@
+// What is measured, on whom, and in which steps. Counts are multiples of --jobs: at 30000 they are those of the bars.
+
+const everyone = [
+  "nightshift",
+  "graphile-batched",
+  "graphile-default",
+  "pg-boss",
+  "bullmq-postgres",
+  "bullmq-redis",
+  "sql-limit"
+]
+const inPostgres = everyone.filter((id) => id !== "bullmq-redis")
+const withHandlers = (ids) => ids.filter((id) => id !== "sql-limit")
+const fastest = ["nightshift", "graphile-batched", "sql-limit"]
+
+const times = (factor) => (jobs) => Math.max(1, Math.round(jobs * factor))
+const share = (jobs) => Math.min(1, jobs / 30_000)
+
+const drainOf = (count, { pinned = false } = {}) => {
+  return async (bench, { jobs }) => {
+    const total = count(jobs)
+    await bench.child("load", { prepare: true, jobs: total })
+    await bench.settle()
+    if (pinned) await bench.pin()
+    return bench.drain({ jobs: total })
+  }
+}
+
+const measureFuture = async (bench, { jobs }) => {
+  await bench.child("load", { prepare: true, jobs: times(100 / 3)(jobs), inHours: 24 })
+  await bench.child("load", { jobs })
+  await bench.settle()
+  return bench.drain({ jobs })
+}
+
+const measureKeys = async (bench, { jobs }) => {
+  const total = times(1 / 6)(jobs)
+  await bench.child("load", { prepare: true, jobs: total, keys: 500 })
+  await bench.settle()
+  return bench.drain({ jobs: total, keys: 500 })
+}
+
+const samplesOf = (jobs) => Math.max(20, Math.round(200 * share(jobs)))
+
+const measureRemoteLatency = async (bench, { jobs }) => {
+  const samples = samplesOf(jobs)
+  const listener = bench.start("listen", { prepare: true, samples })
+  await listener.ready
+  await Promise.race([bench.child("produce", { samples }), listener.result.then(() => new Promise(() => {}))])
+  return listener.result
+}
+
+const measureIdle = async (bench, { jobs }) => {
+  const pod = bench.start("idle", { prepare: true, queues: 10 })
+  await pod.ready
+  const value = await bench.statements({ settle: 3 * share(jobs) + 0.5, seconds: Math.max(1, 15 * share(jobs)) })
+  await pod.end()
+  return { value }
+}
+
+const measureMemory = async (bench, { jobs }) => {
+  const ahead = Math.min(20_000, jobs)
+  let feeder
+  const seconds = Math.max(2, 120 * share(jobs))
+  const onProgress = (done) => feeder?.send({ credit: done + ahead })
+  const worker = bench.start("flow", { prepare: true, seconds }, onProgress)
+  await worker.ready
+  feeder = bench.start("feed", {})
+  await Promise.race([worker.result, feeder.result])
+  await feeder.end()
+  return worker.result
+}
+
+/** Rows in the order they are measured and printed. `once`: too long to repeat each round. */
+export const rows = [
+  {
+    id: "enqueue",
+    title: "bulk enqueue, batches of 1000, one caller",
+    unit: "rate",
+    systems: everyone,
+    measure: (bench, { jobs }) => bench.child("load", { prepare: true, jobs })
+  },
+  {
+    id: "single",
+    title: "single enqueues, 256 callers at once, each durable",
+    unit: "rate",
+    systems: everyone,
+    measure: (bench, { jobs }) => bench.child("single", { prepare: true, jobs: times(1 / 3)(jobs), callers: 256 })
+  },
+  { id: "drain", title: "drain, 30k no-op jobs", unit: "rate", systems: everyone, measure: drainOf(times(1)) },
+  { id: "drain-long", title: "drain, 150k", unit: "rate", systems: fastest, measure: drainOf(times(5)) },
+  {
+    id: "drain-pinned",
+    title: "drain, 500k, while a transaction is held open",
+    unit: "rate",
+    systems: fastest,
+    measure: drainOf(times(50 / 3), { pinned: true })
+  },
+  {
+    id: "drain-unpinned",
+    title: "drain, 500k, nothing held open",
+    unit: "rate",
+    systems: ["nightshift", "sql-limit"],
+    measure: drainOf(times(50 / 3))
+  },
+  {
+    id: "future",
+    title: "drain, 30k, beside 1,000,000 jobs of tomorrow",
+    unit: "rate",
+    systems: fastest,
+    measure: measureFuture
+  },
+  {
+    id: "keys",
+    title: "drain, 5k jobs of 500 keys, one of a key at a time",
+    unit: "rate",
+    systems: ["nightshift", "graphile-batched", "graphile-default"],
+    measure: measureKeys
+  },
+  {
+    id: "latency",
+    title: "enqueue to handler start, idle, same process, p50 / p95",
+    unit: "ms",
+    systems: withHandlers(everyone),
+    measure: (bench, { jobs }) => bench.child("latency", { prepare: true, samples: samplesOf(jobs) })
+  },
+  {
+    id: "latency-remote",
+    title: "the same, enqueued by another process",
+    unit: "ms",
+    systems: withHandlers(everyone),
+    measure: measureRemoteLatency
+  },
+  {
+    id: "idle",
+    title: "one idle pod that serves 10 queues",
+    unit: "statements",
+    systems: withHandlers(inPostgres),
+    measure: measureIdle
+  },
+  {
+    id: "memory",
+    title: "RSS over two minutes at full speed, peak / growth",
+    unit: "MB",
+    systems: ["nightshift", "graphile-batched"],
+    once: true,
+    measure: measureMemory
+  }
+]
+
+export const rowIds = rows.map(({ id }) => id)

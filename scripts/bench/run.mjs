@@ -1,0 +1,145 @@
+// `npm run bench`: Nightshift beside its peers. See README.md.
+import { mkdirSync, writeFileSync } from "node:fs"
+import { cpus, totalmem } from "node:os"
+import { dirname, resolve } from "node:path"
+import pg from "pg"
+import { readOptions } from "./options.mjs"
+import { installPeers, peerVersions } from "./peers.mjs"
+import { startPostgres } from "./postgres.mjs"
+import { findRedis, startRedis } from "./redis.mjs"
+import { asJson, printTables } from "./report.mjs"
+import { rows as allRows } from "./rows.mjs"
+import { loadSystem } from "./systems.mjs"
+import { measureOnce } from "./workbench.mjs"
+
+// The settings that decide speed, as the server itself says them.
+const told = ["server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size"]
+
+const settingsOf = async (url) => {
+  const client = new pg.Client(url)
+  await client.connect()
+  try {
+    const query = "select name, current_setting(name) as value from unnest($1::text[]) as name"
+    const { rows } = await client.query(query, [told])
+    return Object.fromEntries(rows.map(({ name, value }) => [name, value]))
+  } finally {
+    await client.end()
+  }
+}
+
+const availableOf = async (ids) => {
+  const systems = []
+  for (const id of ids) {
+    const system = { id, ...(await loadSystem(id)) }
+    const reason = await system.unavailable()
+    if (reason === undefined) systems.push(system)
+    else console.log(`${id}: not available: ${reason}`)
+  }
+  return systems
+}
+
+const startStores = async (systems) => {
+  const own = process.env.BENCH_DATABASE_URL === undefined
+  const postgres = own ? await startPostgres() : { url: process.env.BENCH_DATABASE_URL, stop: async () => {} }
+  const redis = systems.some(({ store }) => store === "redis") ? await startRedis(findRedis()) : undefined
+  return {
+    urls: { postgres: postgres.url, redis: redis?.url },
+    stop: async () => {
+      await redis?.stop()
+      await postgres.stop()
+    }
+  }
+}
+
+// Everybody is first, second and last equally often.
+const rotated = (list, by) => list.map((_, index) => list[(index + by) % list.length])
+
+const summary = ({ error, late, overlaps, p95, seconds, value }) => {
+  if (error !== undefined) return `failed: ${error.split("\n")[0]}`
+  const more = [
+    p95 === undefined ? undefined : `p95 ${p95.toFixed(2)}`,
+    seconds === undefined ? undefined : `${seconds.toFixed(2)} s`,
+    late ? "stopped at the limit" : undefined,
+    overlaps > 0 ? `${overlaps} overlaps` : undefined
+  ].filter((each) => each !== undefined)
+  return `${value.toFixed(2)}${more.length > 0 ? ` (${more.join(", ")})` : ""}`
+}
+
+const sampleOf = async (task) => {
+  try {
+    return await measureOnce(task)
+  } catch (error) {
+    return { error: error.message }
+  }
+}
+
+const measureAll = async ({ options, rows, stores, systems }) => {
+  const results = {}
+  for (let round = 1; round <= options.rounds; round++) {
+    for (const row of rows) {
+      if (row.once && round > 1) continue
+      for (const system of rotated(systems, round - 1)) {
+        if (!row.systems.includes(system.id)) continue
+        const { id } = system
+        const scale = { jobs: options.jobs }
+        const sample = await sampleOf({ id, system, row, stores, scale, limit: options.limit })
+        results[row.id] ??= {}
+        results[row.id][id] ??= []
+        results[row.id][id].push({ round, ...sample })
+        console.log(`round ${round}  ${row.id.padEnd(15)} ${id.padEnd(17)} ${summary(sample)}`)
+      }
+    }
+  }
+  return results
+}
+
+// Some bars compare two rows of one system.
+const baselines = { future: "drain", "drain-pinned": "drain-unpinned" }
+
+const withBaselines = (ids) => {
+  const wanted = new Set(ids.flatMap((id) => [id, ...(id in baselines ? [baselines[id]] : [])]))
+  return allRows.filter(({ id }) => wanted.has(id))
+}
+
+const main = async () => {
+  const options = readOptions(process.argv.slice(2))
+  if (options === undefined) return
+  const rows = withBaselines(options.rows)
+  const systems = await availableOf(options.systems)
+  if (systems.length === 0) throw new Error("None of the chosen systems is available")
+  const peers = systems.some(({ peer }) => peer)
+  if (peers) installPeers()
+
+  const stores = await startStores(systems)
+  const interrupted = () => stores.stop().finally(() => process.exit(130))
+  process.once("SIGINT", interrupted)
+  process.once("SIGTERM", interrupted)
+  try {
+    const postgres = await settingsOf(stores.urls.postgres)
+    const machine = { node: process.version, cpu: cpus()[0]?.model, cores: cpus().length, memory: totalmem() }
+    console.log(
+      `PostgreSQL: ${Object.entries(postgres)
+        .map((each) => each.join(" "))
+        .join(", ")}`
+    )
+    console.log(`Node ${machine.node}, ${machine.cores} cores; ${options.jobs} jobs, ${options.rounds} rounds\n`)
+    const results = await measureAll({ options, rows, stores: stores.urls, systems })
+    const names = systems.map(({ id, title }) => ({ id, title }))
+    console.log(`\n${printTables({ results, rows, systems: names })}`)
+    if (options.json === undefined) return
+    const { jobs, limit, rounds } = options
+    const versions = peers ? peerVersions() : {}
+    const run = asJson({ at: new Date().toISOString(), jobs, rounds, limit, machine, postgres, versions, results })
+    const file = resolve(options.json)
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, `${JSON.stringify(run, null, 2)}\n`)
+    console.log(`\nWritten to ${file}`)
+  } finally {
+    await stores.stop()
+  }
+}
+
+main().catch((error) => {
+  console.error(`bench: ${error.message}`)
+  process.exitCode = 1
+})

@@ -1,0 +1,31 @@
+// The systems by name, and what each file under systems/ must offer.
+//
+//   title         how the table calls it
+//   store         "postgres" (a fresh database per measurement) or "redis"
+//   peer          whether it lives in peers/node_modules
+//   unavailable   a function: why it cannot be measured here, or undefined
+//   prepare(url)  makes the schema in a fresh database, before any instance is opened
+//   open(url)     an instance, in a process of its own:
+//     enqueueBulk(payloads, options)   stores one batch; options: keys (one per payload), runAt (a Date)
+//     enqueue(payload)                 stores one job; resolves when it is durable
+//     work(options)                    starts working; options: onJob(payload) called where a handler starts and
+//                                      awaited if it returns a promise, keyed (one job of a key at a time),
+//                                      queues (how many named lines the pod serves). Returns stop()
+//     unfinished()                     whether a due job is not yet finalized in the store
+//     kept()                           finished jobs still stored, or undefined where completing deletes
+//     close()
+//
+// How anything is timed is not theirs to say: measures.mjs does that, the same way for all.
+
+export const systemIds = [
+  "nightshift",
+  "graphile-batched",
+  "graphile-default",
+  "pg-boss",
+  "bullmq-postgres",
+  "bullmq-redis",
+  "sql-limit"
+]
+
+/** One system; a name that is not listed above is a mistake of the caller. */
+export const loadSystem = async (id) => (await import(`./systems/${id}.mjs`)).system

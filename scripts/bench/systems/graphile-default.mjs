@@ -1,0 +1,3 @@
+import { graphile } from "./graphile.mjs"
+
+export const system = graphile(false)

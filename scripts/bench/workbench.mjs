@@ -1,0 +1,98 @@
+// Where one measurement of one system happens: a fresh database, its processes, and what the server can tell.
+import { setTimeout as sleep } from "node:timers/promises"
+import pg from "pg"
+import { startChild } from "./processes.mjs"
+
+// Booting, loading and verifying are bounded too, generously.
+const patience = 240
+
+const connected = async (url) => {
+  const client = new pg.Client(url)
+  client.on("error", () => {})
+  await client.connect()
+  return client
+}
+
+const within = (url, database) => {
+  const inside = new URL(url)
+  inside.pathname = `/${database}`
+  return inside.href
+}
+
+// Statements as pg_stat_statements counts them; where a given server lacks it, transactions instead.
+const counterOf = async (admin, database) => {
+  try {
+    await admin.query("create extension if not exists pg_stat_statements")
+    await admin.query("select from pg_stat_statements limit 1")
+    return `select coalesce(sum(calls), 0)::int as n from pg_stat_statements
+      where dbid = (select oid from pg_database where datname = '${database}')`
+  } catch {
+    return `select (xact_commit + xact_rollback)::int as n from pg_stat_database where datname = '${database}'`
+  }
+}
+
+const openDatabase = async (serverUrl, database) => {
+  const admin = await connected(serverUrl)
+  await admin.query(`create database ${database}`)
+  const url = within(serverUrl, database)
+  const inside = await connected(url)
+  const countStatements = async ({ seconds, settle }) => {
+    await inside.end()
+    const counter = await counterOf(admin, database)
+    await sleep(settle * 1000)
+    const before = (await admin.query(counter)).rows[0].n
+    await sleep(seconds * 1000)
+    return ((await admin.query(counter)).rows[0].n - before) / seconds
+  }
+  return {
+    url,
+    // Nobody inherits work from the loading: neither hint bits, nor missing statistics, nor a checkpoint.
+    settle: async () => {
+      await inside.query("vacuum (analyze)")
+      await inside.query("checkpoint")
+    },
+    // Holds back what vacuum and index scans may forget, from before the jobs run until the database goes.
+    pin: () => inside.query("begin isolation level repeatable read; select txid_current()"),
+    trackStatements: () =>
+      admin.query(`alter database ${database} set pg_stat_statements.track = 'top'`).catch(() => {}),
+    statements: countStatements,
+    close: async () => {
+      await inside.end().catch(() => {})
+      await admin.query(`drop database ${database} with (force)`)
+      await admin.query("checkpoint").catch(() => {})
+      await admin.end()
+    }
+  }
+}
+
+const redisStore = (url) => ({
+  url,
+  settle: async () => {},
+  trackStatements: async () => {},
+  close: async () => {}
+})
+
+let made = 0
+
+/** Runs one row for one system and cleans up behind it, whatever happens. */
+export const measureOnce = async ({ id, limit, row, scale, stores, system }) => {
+  const database = `bench_${process.pid}_${++made}`
+  const store = system.store === "redis" ? redisStore(stores.redis) : await openDatabase(stores.postgres, database)
+  const children = []
+  const start = (measure, params, onProgress) => {
+    const seconds = patience + limit
+    const child = startChild({ system: id, url: store.url, measure, params, seconds, onProgress })
+    children.push(child)
+    return child
+  }
+  const child = (measure, params) => start(measure, params).result
+  try {
+    if (row.id === "idle") await store.trackStatements()
+    const { pin, settle, statements } = store
+    const drain = (params) => child("drain", { ...params, limit })
+    return await row.measure({ start, child, drain, settle, pin, statements }, scale)
+  } finally {
+    await Promise.allSettled(children.map(({ end }) => end()))
+    await store.close()
+  }
+}

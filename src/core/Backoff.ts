@@ -1,0 +1,37 @@
+import { Duration } from "effect"
+
+// How long a failed job waits before its next attempt. `attempt` is the number of the attempt that failed, from 1.
+
+/** The wait after a failed attempt. `chance` is a number from 0 to 1 that decides the jitter. */
+export type Backoff = (attempt: number, chance: number) => Duration.Duration
+
+const steps = [Duration.seconds(30), Duration.minutes(2), Duration.minutes(10)]
+
+/** Thirty seconds, two minutes, ten minutes, then an hour each time. */
+export const ladder: Backoff = (attempt) => steps[attempt - 1] ?? Duration.hours(1)
+
+/** A ladder of one's own; its last step repeats. */
+export const stepwise = (first: Duration.DurationInput, ...more: ReadonlyArray<Duration.DurationInput>): Backoff => {
+  const all = [first, ...more].map((step) => Duration.decode(step))
+  return (attempt) => all[Math.min(attempt, all.length) - 1] ?? Duration.decode(first)
+}
+
+/** The same wait every time. */
+export const fixed = (wait: Duration.DurationInput): Backoff => {
+  const decoded = Duration.decode(wait)
+  return () => decoded
+}
+
+/** Doubles from `base` up to `max`; jitter spreads the last tenth either way, so that a crowd does not return at once. */
+export const exponential = (options: {
+  readonly base: Duration.DurationInput
+  readonly max: Duration.DurationInput
+  readonly jitter?: boolean
+}): Backoff => {
+  const base = Duration.toMillis(options.base)
+  const max = Duration.toMillis(options.max)
+  return (attempt, chance) => {
+    const wait = Math.min(max, base * 2 ** Math.min(attempt - 1, 30))
+    return Duration.millis(Math.round(options.jitter === false ? wait : wait * (0.9 + 0.2 * chance)))
+  }
+}

@@ -1,0 +1,94 @@
+import { Schema } from "effect"
+import type { JobId } from "./Ids.js"
+
+/** What is stored of a job's progress. */
+export const Status = Schema.Literal("pending", "running", "done", "dead")
+export type Status = typeof Status.Type
+
+/** What is shown of it: `pending` means due, a later start is `scheduled`, or `retrying` when it has failed before. */
+export const State = Schema.Literal("scheduled", "retrying", "pending", "running", "done", "dead")
+export type State = typeof State.Type
+
+/** Why a job is dead. */
+export const DeadReason = Schema.Literal("exhausted", "rejected", "cancelled", "undecodable", "unknown_kind", "poison")
+export type DeadReason = typeof DeadReason.Type
+
+/** How long a dedupe key is held: until the job ends, or until its row is gone. */
+export const DedupeScope = Schema.Literal("active", "retained")
+export type DedupeScope = typeof DedupeScope.Type
+
+/** A job to be run when this one dies. It has no follow-up of its own. */
+export const FollowUp = Schema.Struct({
+  kind: Schema.String,
+  version: Schema.Int,
+  queue: Schema.String,
+  payload: Schema.Unknown,
+  maxAttempts: Schema.Int
+})
+export type FollowUp = typeof FollowUp.Type
+
+/** An attempt that did not simply succeed. */
+export const HistoryEntry = Schema.Struct({
+  attempt: Schema.Int,
+  pod: Schema.String,
+  startedAt: Schema.Number,
+  endedAt: Schema.Number,
+  outcome: Schema.String,
+  message: Schema.optional(Schema.String)
+})
+export type HistoryEntry = typeof HistoryEntry.Type
+
+/** Limits that hold for every job, wherever it comes from. */
+export const limits = {
+  batch: 1000,
+  payloadBytes: 1024 * 1024,
+  resultBytes: 64 * 1024,
+  errorCharacters: 4096,
+  historyEntries: 32,
+  nameCharacters: 128,
+  keyCharacters: 512,
+  attempts: 1000,
+  priority: { min: -32_768, max: 32_767 }
+} as const
+
+/** A job as it is stored, whole. Instants are DateTime-compatible epoch milliseconds. */
+export interface StoredJob {
+  readonly id: JobId
+  readonly queue: string
+  readonly kind: string
+  readonly version: number
+  readonly payload: unknown
+  readonly key: string | undefined
+  readonly status: Status
+  readonly state: State
+  readonly priority: number
+  readonly runAt: number
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly crashCount: number
+  readonly dedupe: { readonly key: string; readonly scope: DedupeScope } | undefined
+  readonly pod: string | undefined
+  readonly createdAt: number
+  readonly updatedAt: number
+  readonly startedAt: number | undefined
+  readonly heartbeatAt: number | undefined
+  readonly finishedAt: number | undefined
+  readonly cancelRequestedAt: number | undefined
+  readonly onDead: FollowUp | undefined
+  readonly result: unknown
+  readonly progress: unknown
+  readonly lastError: string | undefined
+  readonly history: ReadonlyArray<HistoryEntry>
+  readonly deadReason: DeadReason | undefined
+  readonly meta: unknown
+}
+
+/** What is shown for what is stored. */
+export const stateOf = (
+  job: { readonly status: Status; readonly runAt: number; readonly lastError: string | undefined },
+  now: number
+): State => {
+  if (job.status !== "pending") return job.status
+  if (job.lastError !== undefined) return "retrying"
+  return job.runAt > now ? "scheduled" : "pending"
+}

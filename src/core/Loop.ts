@@ -1,0 +1,21 @@
+import type { Duration, Effect } from "effect"
+
+/** One part of a pass, bounded in time; its failure does not keep the others from their turn. */
+export interface Step {
+  readonly name: string
+  readonly deadline: Duration.DurationInput
+  /** Does its part and says what it did; an empty report means that there was nothing to do. */
+  readonly run: Effect.Effect<Report, unknown>
+}
+
+/** What a step did, by name. */
+export type Report = Readonly<Record<string, number>>
+
+/** A background duty: what one turn of it is, and how often it turns. */
+export interface Loop {
+  readonly name: string
+  readonly every: Duration.DurationInput
+  /** Whether the first turn is at the start, or one interval later. */
+  readonly atStart: boolean
+  readonly steps: ReadonlyArray<Step>
+}

@@ -1,0 +1,32 @@
+import { Data } from "effect"
+import type { JobId, Lease } from "../core/Ids.js"
+import type { DeadReason } from "../core/Job.js"
+
+/** How a run of a job ended, decided by the pod that ran it and fenced by its lease. */
+export interface AttemptEnd {
+  readonly id: JobId
+  readonly lease: Lease
+  readonly end: End
+}
+
+export type End = Data.TaggedEnum<{
+  /** Done; the result is JSON text. */
+  Done: { readonly result: string | undefined }
+  /** Back to pending. A job that was asked to cancel meanwhile dies instead. */
+  Again: {
+    readonly runAt: number
+    /** Whether the attempt is used up, or given back as if it had never begun. */
+    readonly counted: boolean
+    /** What went wrong; absent when nothing did, as for a job that was put back unstarted. */
+    readonly error: string | undefined
+    /** What the history calls it; absent where nothing is worth remembering. */
+    readonly remember: string | undefined
+  }
+  /** Dead, with its follow-up stored in the same statement, except when an operator cancelled it. */
+  Dead: {
+    readonly reason: DeadReason
+    readonly counted: boolean
+    readonly error: string | undefined
+  }
+}>
+export const End = Data.taggedEnum<End>()

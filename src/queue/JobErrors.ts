@@ -1,0 +1,43 @@
+import { Schema } from "effect"
+import { JobId } from "../core/Ids.js"
+import { State } from "../core/Job.js"
+
+/** There is no job with this id, or no longer. */
+export class JobNotFound extends Schema.TaggedError<JobNotFound>()("JobNotFound", { id: Schema.String }) {
+  override get message(): string {
+    return `There is no job ${this.id}.`
+  }
+}
+
+/** What was asked cannot be done to the job in its state. */
+export class JobNotInState extends Schema.TaggedError<JobNotInState>()("JobNotInState", {
+  id: JobId,
+  act: Schema.String,
+  state: State,
+  allowed: Schema.Array(State)
+}) {
+  override get message(): string {
+    return `Job ${this.id} is ${this.state}: ${this.act} is for jobs that are ${this.allowed.join(" or ")}.`
+  }
+}
+
+/** Another job holds this one's dedupe key, so it cannot become active again. */
+export class DedupeKeyHeld extends Schema.TaggedError<DedupeKeyHeld>()("DedupeKeyHeld", { id: JobId, holder: JobId }) {
+  override get message(): string {
+    return `Job ${this.id} cannot run again while job ${this.holder} holds its dedupe key.`
+  }
+}
+
+/** A job with this id stands and is not the same. */
+export class JobIdTaken extends Schema.TaggedError<JobIdTaken>()("JobIdTaken", { index: Schema.Int, id: JobId }) {
+  override get message(): string {
+    return `Job ${this.index}: id ${this.id} belongs to a job with other content.`
+  }
+}
+
+/** Nobody ever registered this kind, so nobody would run it. */
+export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind", { kind: Schema.String }) {
+  override get message(): string {
+    return `No pod has ever registered the kind "${this.kind}". Start one that serves it, or force the job in.`
+  }
+}

@@ -1,0 +1,25 @@
+import { Context, type Effect } from "effect"
+import type { FollowUp } from "../core/Job.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import type { UnknownKind } from "./JobErrors.js"
+
+/** What those who do not have a kind's code need to know of it. */
+export interface RegisteredKind {
+  readonly name: string
+  readonly queue: string
+  /** The current version of its payload. */
+  readonly version: number
+  readonly maxAttempts: number
+  readonly onDead: FollowUp | undefined
+}
+
+/** Kinds as the cluster knows them. */
+export class Kinds extends Context.Tag("nightshift/queue/Kinds")<
+  Kinds,
+  {
+    /** Declares the kinds that a pod serves. The latest declaration of a name stands; a lower version does not replace it. */
+    readonly register: (kinds: ReadonlyArray<RegisteredKind>) => Effect.Effect<void, DatabaseError>
+    readonly find: (name: string) => Effect.Effect<RegisteredKind, UnknownKind | DatabaseError>
+    readonly all: Effect.Effect<ReadonlyArray<RegisteredKind>, DatabaseError>
+  }
+>() {}

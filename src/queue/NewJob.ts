@@ -1,0 +1,161 @@
+import { Duration, Either } from "effect"
+import { isId, type JobId } from "../core/Ids.js"
+import { InvalidJob } from "../core/InvalidJob.js"
+import { type DedupeScope, type FollowUp, limits } from "../core/Job.js"
+
+/** A job to be stored, its kind already resolved into queue, version and attempts. */
+export interface NewJob {
+  readonly kind: string
+  readonly version: number
+  readonly queue: string
+  readonly payload: unknown
+  readonly maxAttempts: number
+  /** Made here when absent. Giving one lets a request whose reply was lost be repeated. */
+  readonly id?: JobId | undefined
+  readonly priority?: number | undefined
+  /** Epoch milliseconds; now when absent. */
+  readonly runAt?: number | undefined
+  readonly key?: string | undefined
+  readonly dedupe?: Dedupe | undefined
+  readonly onDead?: FollowUp | undefined
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** Keeps a second job with the same key away. */
+export interface Dedupe {
+  readonly key: string
+  readonly scope: DedupeScope
+  /** With scope `retained`: how long the key is held after the job was stored, if not for as long as its row exists. */
+  readonly window?: Duration.Duration | undefined
+  /** Where the holder is still pending, give it this payload and start instead of leaving it as it is. */
+  readonly replace?: boolean | undefined
+}
+
+/** A job that passed the door: JSON is text, absent is null, and nothing in it can fail a statement of its neighbours. */
+export interface AdmittedJob {
+  readonly id: JobId | undefined
+  readonly queue: string
+  readonly kind: string
+  readonly version: number
+  readonly payload: string
+  readonly maxAttempts: number
+  readonly priority: number
+  readonly runAt: number | undefined
+  readonly key: string | null
+  readonly dedupeKey: string | null
+  readonly dedupeScope: DedupeScope | null
+  readonly dedupeWindow: number | undefined
+  readonly replace: boolean
+  readonly onDead: string | null
+  readonly meta: string | null
+}
+
+/** A name of a queue: also fit for a url, a metric label and a file. */
+export const isQueueName = (name: string): boolean => /^[A-Za-z0-9_.-]{1,64}$/.test(name)
+
+/** Text that PostgreSQL cannot store: NUL, and halves of surrogate pairs. */
+const unstorable = /\u0000|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/
+
+/** The same inside of JSON text, where `JSON.stringify` has written them as escapes. */
+const unstorableEscape = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f][0-9a-f]{2})/
+
+/** A reason why this cannot stand in the field, or nothing. */
+const faultOfText = (text: string, most: number): string | undefined => {
+  if (text.length === 0) return "must not be empty"
+  if (text.length > most) return `must be at most ${most} characters long`
+  return unstorable.test(text) ? "must not contain NUL or half a surrogate pair" : undefined
+}
+
+const faultOfWhole = (value: number, min: number, max: number): string | undefined =>
+  Number.isInteger(value) && value >= min && value <= max ? undefined : `must be a whole number from ${min} to ${max}`
+
+/** A value as JSON text, or why it cannot be that. */
+export const jsonText = (value: unknown, mostBytes: number): Either.Either<string, string> => {
+  let text: string | undefined
+  try {
+    text = JSON.stringify(value)
+  } catch (error) {
+    return Either.left(`cannot be written as JSON (${error instanceof Error ? error.message.split("\n")[0] : error})`)
+  }
+  if (text === undefined) return Either.left("must be a JSON value")
+  if (text.length > mostBytes || (text.length > mostBytes / 3 && Buffer.byteLength(text) > mostBytes)) {
+    return Either.left(`is larger than ${mostBytes} bytes as JSON`)
+  }
+  if (text.includes("\\u") && unstorableEscape.test(text)) {
+    return Either.left("must not contain NUL or half a surrogate pair")
+  }
+  return Either.right(text)
+}
+
+const faultOfFields = (job: NewJob): readonly [field: string, reason: string] | undefined => {
+  const checks: ReadonlyArray<readonly [string, string | undefined]> = [
+    ["id", job.id === undefined || isId(job.id) ? undefined : "must be a lower-case UUID"],
+    ["kind", faultOfText(job.kind, limits.nameCharacters)],
+    ["queue", isQueueName(job.queue) ? undefined : "must be 1 to 64 letters, digits, _, . or -"],
+    ["version", faultOfWhole(job.version, 1, 2_147_483_647)],
+    ["maxAttempts", faultOfWhole(job.maxAttempts, 1, limits.attempts)],
+    ["priority", faultOfWhole(job.priority ?? 0, limits.priority.min, limits.priority.max)],
+    [
+      "runAt",
+      job.runAt === undefined || isInstant(job.runAt) ? undefined : "must be an instant of the years 1970 to 9999"
+    ],
+    ["key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)],
+    ["dedupe.key", job.dedupe === undefined ? undefined : faultOfText(job.dedupe.key, limits.keyCharacters)]
+  ]
+  for (const [field, reason] of checks) if (reason !== undefined) return [field, reason]
+  return undefined
+}
+
+const isInstant = (millis: number) => Number.isFinite(millis) && millis >= 0 && millis < 253_402_300_800_000
+
+/** Lets a job through the door, or says which field keeps it out. */
+export const admit = (job: NewJob, index: number): Either.Either<AdmittedJob, InvalidJob> => {
+  const refuse = (field: string, reason: string) => Either.left(new InvalidJob({ index, field, reason }))
+  const fault = faultOfFields(job)
+  if (fault !== undefined) return refuse(...fault)
+  const payload = jsonText(job.payload, limits.payloadBytes)
+  if (Either.isLeft(payload)) return refuse("payload", payload.left)
+  const onDead = job.onDead === undefined ? Either.right(null) : jsonText(job.onDead, limits.payloadBytes)
+  if (Either.isLeft(onDead)) return refuse("onDead", onDead.left)
+  const meta = job.meta === undefined ? Either.right(null) : jsonText(job.meta, limits.resultBytes)
+  if (Either.isLeft(meta)) return refuse("meta", meta.left)
+  return Either.right({
+    id: job.id,
+    queue: job.queue,
+    kind: job.kind,
+    version: job.version,
+    payload: payload.right,
+    maxAttempts: job.maxAttempts,
+    priority: job.priority ?? 0,
+    runAt: job.runAt === undefined ? undefined : Math.floor(job.runAt),
+    key: job.key ?? null,
+    dedupeKey: job.dedupe?.key ?? null,
+    dedupeScope: job.dedupe?.scope ?? null,
+    dedupeWindow: job.dedupe?.window === undefined ? undefined : Duration.toMillis(job.dedupe.window),
+    replace: job.dedupe?.replace ?? false,
+    onDead: onDead.right,
+    meta: meta.right
+  })
+}
+
+/** Lets a whole request through, or none of it. */
+export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArray<AdmittedJob>, InvalidJob> => {
+  if (jobs.length === 0 || jobs.length > limits.batch) {
+    const reason = `must hold 1 to ${limits.batch} jobs, not ${jobs.length}`
+    return Either.left(new InvalidJob({ index: 0, field: "jobs", reason }))
+  }
+  const admitted: Array<AdmittedJob> = []
+  const ids = new Set<string>()
+  for (const [index, job] of jobs.entries()) {
+    const result = admit(job, index)
+    if (Either.isLeft(result)) return Either.left(result.left)
+    const { id } = result.right
+    if (id !== undefined) {
+      if (ids.has(id))
+        return Either.left(new InvalidJob({ index, field: "id", reason: "stands twice in this request" }))
+      ids.add(id)
+    }
+    admitted.push(result.right)
+  }
+  return Either.right(admitted)
+}

@@ -1,0 +1,96 @@
+import { Context, Data, type Duration, type Effect } from "effect"
+import type { JobId, Lease, PodId } from "../core/Ids.js"
+import type { InvalidJob } from "../core/InvalidJob.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import type { AttemptEnd } from "./AttemptEnd.js"
+import type { JobIdTaken } from "./JobErrors.js"
+import type { NewJob } from "./NewJob.js"
+
+/** What became of a job at the door. */
+export type Enqueued = Data.TaggedEnum<{
+  Enqueued: { readonly id: JobId }
+  /** A job with this dedupe key stands; this is its id. */
+  Deduplicated: { readonly id: JobId }
+}>
+export const Enqueued = Data.taggedEnum<Enqueued>()
+
+export interface ClaimRequest {
+  readonly queue: string
+  readonly pod: PodId
+  readonly limit: number
+}
+
+/** A job in the hands of a pod. */
+export interface ClaimedJob {
+  readonly id: JobId
+  readonly lease: Lease
+  readonly queue: string
+  readonly kind: string
+  readonly version: number
+  readonly payload: unknown
+  readonly key: string | undefined
+  /** The number of this run, from 1. */
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly crashCount: number
+  readonly meta: unknown
+  /** Epoch milliseconds. */
+  readonly createdAt: number
+  readonly runAt: number
+  readonly startedAt: number
+}
+
+export interface HeldJob {
+  readonly id: JobId
+  readonly lease: Lease
+}
+
+/** What a heartbeat found out about the jobs a pod believes to hold. */
+export interface Pulse {
+  /** No longer this pod's: recovered, deleted or finished elsewhere. */
+  readonly lost: ReadonlyArray<JobId>
+  readonly cancelRequested: ReadonlyArray<JobId>
+}
+
+export interface Recovered {
+  readonly rescued: number
+  /** Crashed once too often. */
+  readonly poisoned: number
+  /** Had been asked to cancel before their pod went quiet. */
+  readonly cancelled: number
+}
+
+/** Jobs that must not be lost. */
+export class Queue extends Context.Tag("nightshift/queue/Queue")<
+  Queue,
+  {
+    /**
+     * Stores one to a thousand jobs, all or none, and answers in their order. A job that stands already, by its id with
+     * the same content or by its dedupe key, is left as it is. Part of the caller's transaction where there is one.
+     */
+    readonly enqueue: (
+      jobs: ReadonlyArray<NewJob>
+    ) => Effect.Effect<ReadonlyArray<Enqueued>, InvalidJob | JobIdTaken | DatabaseError>
+
+    /** Takes due jobs for a pod under one fresh lease, by priority, then start, then id. Never hands one to two pods. */
+    readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
+
+    /** Ends runs that are still this pod's; returns the jobs that had moved on, about which nothing was changed. */
+    readonly finalize: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>
+
+    /** Shows that a pod still works on its jobs, and finds out which are lost or asked to cancel. */
+    readonly heartbeat: (held: ReadonlyArray<HeldJob>) => Effect.Effect<Pulse, DatabaseError>
+
+    /** Stores how far a run has come; false when the job has moved on. */
+    readonly progress: (job: HeldJob, progress: string) => Effect.Effect<boolean, DatabaseError>
+
+    /** When the earliest pending job of each queue is due, in epoch milliseconds; queues without one are absent. */
+    readonly nextDue: (queues: ReadonlyArray<string>) => Effect.Effect<ReadonlyMap<string, number>, DatabaseError>
+
+    /** Takes back what runs without a sign of life for so long: due at once, attempt given back, crash counted. */
+    readonly recoverStuck: (stuckFor: Duration.Duration) => Effect.Effect<Recovered, DatabaseError>
+
+    /** Forgets jobs done longer ago than this, in bounded batches. Dead ones stay. Returns how many went. */
+    readonly purgeDone: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
+  }
+>() {}
