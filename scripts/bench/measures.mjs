@@ -21,9 +21,9 @@ const load = async (instance, { inHours = 0, jobs, keys = 0 }) => {
   return { jobs, seconds, value: jobs / seconds }
 }
 
-/** Enqueues one job at a time from each of many callers. */
+/** Enqueues one job at a time from each of many callers, over connections that are already there. */
 const single = async (instance, { callers, jobs }) => {
-  await instance.enqueue(payloadOf(0))
+  await Promise.all(Array.from({ length: callers }, (_, n) => instance.enqueue(payloadOf(n))))
   let next = 0
   const caller = async () => {
     while (next < jobs) await instance.enqueue(payloadOf(++next))

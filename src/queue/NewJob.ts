@@ -53,17 +53,20 @@ export interface AdmittedJob {
 /** A name of a queue: also fit for a url, a metric label and a file. */
 export const isQueueName = (name: string): boolean => /^[A-Za-z0-9_.-]{1,64}$/.test(name)
 
-/** Text that PostgreSQL cannot store: NUL, and halves of surrogate pairs. */
-const unstorable = /\u0000|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/
+/** Half of a surrogate pair, which UTF-8 has no bytes for. */
+const loneSurrogate = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/
 
-/** The same inside of JSON text, where `JSON.stringify` has written them as escapes. */
+/** Text that PostgreSQL cannot store. */
+const isUnstorable = (text: string) => text.includes("\u0000") || loneSurrogate.test(text)
+
+/** The same inside of JSON text, where `JSON.stringify` has written it as escapes. */
 const unstorableEscape = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f][0-9a-f]{2})/
 
 /** A reason why this cannot stand in the field, or nothing. */
 const faultOfText = (text: string, most: number): string | undefined => {
   if (text.length === 0) return "must not be empty"
   if (text.length > most) return `must be at most ${most} characters long`
-  return unstorable.test(text) ? "must not contain NUL or half a surrogate pair" : undefined
+  return isUnstorable(text) ? "must not contain NUL or half a surrogate pair" : undefined
 }
 
 const faultOfWhole = (value: number, min: number, max: number): string | undefined =>
