@@ -31,6 +31,13 @@ const ours = (row, name) => (results) => figure(results, row, "nightshift", name
 const bars = [
   ["drain 30k, against graphile-worker batched", "x", 1.3, 2, against("drain", "nightshift", "graphile-batched")],
   ["drain 150k, against the same", "x", 2.2, 4, against("drain-long", "nightshift", "graphile-batched")],
+  [
+    "drain 150k straight after loading, the same",
+    "x",
+    2.2,
+    4,
+    against("drain-burst", "nightshift", "graphile-batched")
+  ],
   ["drain 500k pinned, against the same", "x", 3, 5, against("drain-pinned", "nightshift", "graphile-batched")],
   [
     "drain 500k pinned, against our own unpinned",

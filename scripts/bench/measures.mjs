@@ -1,6 +1,6 @@
 // How each figure is taken, inside the measured process. The systems only enqueue and work; the clock is held here.
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises"
-import { payloadOf, payloadsFrom } from "./payload.mjs"
+import { keyOf, payloadOf, payloadsFrom } from "./payload.mjs"
 import { median, quantile } from "./statistics.mjs"
 
 const batchSize = 1000
@@ -12,7 +12,7 @@ const load = async (instance, { inHours = 0, jobs, keys = 0 }) => {
   for (let first = 0; first < jobs; first += batchSize) {
     const payloads = payloadsFrom(first, Math.min(batchSize, jobs - first))
     const options = {}
-    if (keys > 0) options.keys = payloads.map(({ n }) => `key-${n % keys}`)
+    if (keys > 0) options.keys = payloads.map(({ n }) => `key-${keyOf(n, keys)}`)
     if (inHours > 0) options.runAt = new Date(Date.now() + inHours * 3_600_000)
     const begun = performance.now()
     await instance.enqueueBulk(payloads, options)
@@ -59,7 +59,7 @@ const drain = async (instance, { jobs, keys = 0, limit }) => {
   const busy = new Set()
   const countKeyed = async ({ n }) => {
     count()
-    const key = n % keys
+    const key = keyOf(n, keys)
     if (busy.has(key)) overlaps++
     busy.add(key)
     await turn()

@@ -1,6 +1,6 @@
 // What `npm run bench` understands.
 import { parseArgs } from "node:util"
-import { rowIds, rows } from "./rows.mjs"
+import { rowIds, rows, titleOf } from "./rows.mjs"
 import { systemIds } from "./systems.mjs"
 
 const help = `npm run bench [-- options]: Nightshift beside its peers, on one PostgreSQL, in one sitting
@@ -14,7 +14,7 @@ const help = `npm run bench [-- options]: Nightshift beside its peers, on one Po
   --help          this text
 
 Rows:
-${rows.map(({ id, title }) => `  ${id.padEnd(15)} ${title}`).join("\n")}
+${rows.map((row) => `  ${row.id.padEnd(15)} ${titleOf(row, 30_000)}`).join("\n")}
 
 BENCH_DATABASE_URL   a PostgreSQL to use instead of an own one; its user must be allowed to create databases
 `

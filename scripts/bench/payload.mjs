@@ -11,3 +11,6 @@ export const payloadOf = (n, at = 0n) => {
 
 /** Payloads of the jobs from `first` on. */
 export const payloadsFrom = (first, count) => Array.from({ length: count }, (_, index) => payloadOf(first + index))
+
+/** Which of the keys the n-th job has: in no order a batch of any size could profit from. */
+export const keyOf = (n, keys) => (Math.imul(n + 1, 0x9e3779b1) >>> 8) % keys

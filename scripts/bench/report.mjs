@@ -1,5 +1,6 @@
 // The run as two plain tables and as JSON.
 import { figure, judge, ratio } from "./bars.mjs"
+import { titleOf } from "./rows.mjs"
 
 const compact = (value) => {
   if (value >= 100_000) return `${Math.round(value / 1000)}k`
@@ -46,9 +47,9 @@ const tableOf = (lines) => {
 }
 
 /** The tables, as lines of text. Ratios are against graphile-worker batched. */
-export const printTables = ({ results, rows, systems }) => {
+export const printTables = ({ jobs, results, rows, systems }) => {
   const head = ["", ...systems.map(({ title }) => title)]
-  const body = rows.map((row) => [row.title, ...systems.map(({ id }) => cellOf(results, row, id))])
+  const body = rows.map((row) => [titleOf(row, jobs), ...systems.map(({ id }) => cellOf(results, row, id))])
   const bars = judge(results).map(({ floor, goal, unit, value, verdict, what }) => [
     what,
     withUnit(value, unit),

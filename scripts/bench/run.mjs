@@ -125,7 +125,7 @@ const main = async () => {
     console.log(`Node ${machine.node}, ${machine.cores} cores; ${options.jobs} jobs, ${options.rounds} rounds\n`)
     const results = await measureAll({ options, rows, stores: stores.urls, systems })
     const names = systems.map(({ id, title }) => ({ id, title }))
-    console.log(`\n${printTables({ results, rows, systems: names })}`)
+    console.log(`\n${printTables({ jobs: options.jobs, results, rows, systems: names })}`)
     if (options.json === undefined) return
     const { jobs, limit, rounds } = options
     const versions = peers ? peerVersions() : {}

@@ -13,3 +13,10 @@ export const withPlainPipes = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.
       error: (...args) => inner.error(...plain(process.stderr.isTTY === true, args))
     })
   })
+
+/** Stored text is anybody's: what would move the cursor, recolour the screen or break a line is shown as an escape. */
+export const printable = (text: string): string =>
+  text.replace(/\p{Cc}|\p{Cf}|\p{Zl}|\p{Zp}/gu, (character) => {
+    const code = character.codePointAt(0) ?? 0
+    return `\\u{${code.toString(16)}}`
+  })

@@ -30,41 +30,94 @@ export interface Batcher<Item, Answer, E> {
 interface Entry<Item, Answer, E> {
   readonly item: Item
   readonly weight: number
+  /** Rises from entry to entry, and they leave in this order. */
+  readonly number: number
   readonly answer: (exit: Exit.Exit<Answer, E>) => void
 }
 
-/** Starts a batcher; closing the Scope flushes what waits. */
+/** Those who wait: inside as far as there is room, and outside for it, in the order in which they came. */
+const makeLine = <Item, Answer, E>(options: { readonly maxWeight: number; readonly capacity: number }) => {
+  let inside: Array<Entry<Item, Answer, E>> = []
+  let outside: Array<Entry<Item, Answer, E>> = []
+  let weight = 0
+
+  const hasRoom = () => weight < options.capacity
+
+  const enter = (entry: Entry<Item, Answer, E>) => {
+    inside.push(entry)
+    weight += entry.weight
+  }
+
+  const letIn = () => {
+    let count = 0
+    for (const entry of outside) {
+      if (!hasRoom()) break
+      enter(entry)
+      count += 1
+    }
+    if (count > 0) outside = outside.slice(count)
+  }
+
+  return {
+    hasRoom,
+    size: () => inside.length,
+    first: () => inside[0],
+    join: (entry: Entry<Item, Answer, E>) => {
+      if (hasRoom()) enter(entry)
+      else outside.push(entry)
+    },
+    leave: (entry: Entry<Item, Answer, E>) => {
+      if (inside.includes(entry)) weight -= entry.weight
+      inside = inside.filter((other) => other !== entry)
+      outside = outside.filter((other) => other !== entry)
+      letIn()
+    },
+    /** What one flush takes. */
+    take: (): ReadonlyArray<Entry<Item, Answer, E>> => {
+      let taken = 0
+      let count = 0
+      for (const entry of inside) {
+        if (count > 0 && taken + entry.weight > options.maxWeight) break
+        taken += entry.weight
+        count += 1
+      }
+      const batch = inside.slice(0, count)
+      inside = inside.slice(count)
+      weight -= taken
+      letIn()
+      return batch
+    }
+  }
+}
+
+/** Starts a batcher; closing the Scope flushes what waits. What is submitted after that is interrupted. */
 export const make = <Item, Answer, E, R>(
   options: BatcherOptions<Item, Answer, E, R>
 ): Effect.Effect<Batcher<Item, Answer, E>, never, R | Scope.Scope> =>
   Effect.gen(function* () {
-    let waiting: Array<Entry<Item, Answer, E>> = []
-    let waitingWeight = 0
-    let flushing = false
+    const line = makeLine<Item, Answer, E>(options)
+    let numbered = 0
+    let inFlight: number | undefined
+    let closed = false
     let wake: (() => void) | undefined
-    const forRoom: Array<() => void> = []
-    const forEmpty: Array<() => void> = []
+    let forDrained: Array<{ readonly number: number; readonly tell: () => void }> = []
     const weightOf = options.weight ?? (() => 1)
 
-    const push = (entry: Entry<Item, Answer, E>) => {
-      waiting.push(entry)
-      waitingWeight += entry.weight
+    const handOver = (item: Item, answer: (exit: Exit.Exit<Answer, E>) => void) => {
+      numbered += 1
+      const entry = { item, weight: weightOf(item), number: numbered, answer }
+      line.join(entry)
       wake?.()
+      return entry
     }
 
-    const take = (): Array<Entry<Item, Answer, E>> => {
-      let weight = 0
-      let count = 0
-      while (count < waiting.length) {
-        weight += waiting[count]?.weight ?? 0
-        if (count > 0 && weight > options.maxWeight) break
-        count += 1
-      }
-      const batch = waiting.slice(0, count)
-      waiting = waiting.slice(count)
-      waitingWeight = waiting.reduce((sum, entry) => sum + entry.weight, 0)
-      for (const tell of forRoom.splice(0)) tell()
-      return batch
+    /** Tells those who wait for a drain whether the oldest that is left came after them. */
+    const settle = () => {
+      const oldest = inFlight ?? line.first()?.number ?? Number.POSITIVE_INFINITY
+      const ready = forDrained.filter(({ number }) => number < oldest)
+      if (ready.length === 0) return
+      forDrained = forDrained.filter(({ number }) => number >= oldest)
+      for (const { tell } of ready) tell()
     }
 
     const answerAll = (batch: ReadonlyArray<Entry<Item, Answer, E>>, exits: ReadonlyArray<Exit.Exit<Answer, E>>) =>
@@ -97,24 +150,31 @@ export const make = <Item, Answer, E, R>(
         wake = undefined
         resume(Effect.void)
       }
-      if (waiting.length > 0) wake()
+      if (line.size() > 0) wake()
     })
 
     const flushWaiting = Effect.suspend(() => {
-      const batch = take()
-      flushing = true
+      const batch = line.take()
+      // Everything that woke us may have been withdrawn since.
+      if (batch.length === 0) return Effect.void
+      inFlight = batch[0]?.number
       return flush(batch)
     }).pipe(
       Effect.ensuring(
         Effect.sync(() => {
-          flushing = false
-          if (waiting.length === 0) for (const tell of forEmpty.splice(0)) tell()
+          inFlight = undefined
+          settle()
         })
       )
     )
 
+    // Empty and closed at one moment: nobody slips in between and waits for ever.
+    const closeWhenEmpty = () => {
+      closed = line.size() === 0
+      return !closed
+    }
     yield* Effect.addFinalizer(() =>
-      Effect.whileLoop({ while: () => waiting.length > 0, body: () => flushWaiting, step: () => {} })
+      Effect.whileLoop({ while: closeWhenEmpty, body: () => flushWaiting, step: () => {} })
     )
     // A flush under way is not cut off by the closing Scope: what it holds may be half-way to the database.
     yield* Effect.whileLoop({
@@ -123,37 +183,25 @@ export const make = <Item, Answer, E, R>(
       step: () => {}
     }).pipe(Effect.forkScoped)
 
-    const room = Effect.async<void>((resume) => {
-      if (waitingWeight < options.capacity) resume(Effect.void)
-      else forRoom.push(() => resume(Effect.void))
-    })
-
-    const submitNow = (item: Item) =>
-      Effect.async<Answer, E>((resume) => {
-        const entry = { item, weight: weightOf(item), answer: resume }
-        push(entry)
-        return Effect.sync(() => {
-          waiting = waiting.filter((other) => other !== entry)
-        })
-      })
-
     return {
       submit: (item) =>
-        Effect.suspend(() => {
-          if (waitingWeight < options.capacity) return submitNow(item)
-          return Effect.flatMap(Effect.repeat(room, { until: () => waitingWeight < options.capacity }), () =>
-            submitNow(item)
-          )
+        Effect.async<Answer, E>((resume) => {
+          if (closed) return resume(Effect.interrupt)
+          const entry = handOver(item, resume)
+          return Effect.sync(() => {
+            line.leave(entry)
+            settle()
+          })
         }),
       offer: (item) => {
-        if (waitingWeight >= options.capacity) return false
-        push({ item, weight: weightOf(item), answer: () => {} })
+        if (closed || !line.hasRoom()) return false
+        handOver(item, () => {})
         return true
       },
       drained: Effect.async<void>((resume) => {
-        if (waiting.length === 0 && !flushing) resume(Effect.void)
-        else forEmpty.push(() => resume(Effect.void))
+        forDrained.push({ number: numbered, tell: () => resume(Effect.void) })
+        settle()
       }),
-      size: () => waiting.length
+      size: line.size
     }
   })

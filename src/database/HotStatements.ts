@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto"
+import { Predicate } from "effect"
 import pg from "pg"
 
 // PostgreSQL plans an unnamed statement anew at each call. The few statements that run thousands of times a second are
@@ -19,10 +20,12 @@ export class PreparingClient extends pg.Client {
   constructor(config?: string | pg.ClientConfig) {
     super(config)
     const plain = this.query.bind(this) as (...args: ReadonlyArray<unknown>) => unknown
-    // `pg` declares `query` with ten overloads; only the form (text, values, callback) is used with parameters.
-    const preparing = (text: unknown, ...rest: ReadonlyArray<unknown>) => {
+    // `pg` declares `query` with ten overloads; the client above it uses two: (text, values, callback) and (config, callback).
+    const preparing = (query: unknown, ...rest: ReadonlyArray<unknown>) => {
+      const text = typeof query === "string" ? query : Predicate.hasProperty(query, "text") ? query.text : undefined
       const name = typeof text === "string" ? names.get(text) : undefined
-      return name === undefined ? plain(text, ...rest) : plain({ name, text }, ...rest)
+      if (name === undefined) return plain(query, ...rest)
+      return plain(typeof query === "string" ? { name, text } : { ...Object(query), name }, ...rest)
     }
     this.query = preparing as typeof this.query
   }

@@ -1,11 +1,14 @@
 import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
+import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpMiddleware from "@effect/platform/HttpMiddleware"
+import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Duration, Effect, Layer, Schema, type Scope } from "effect"
 import type { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
+import { ApiApp } from "./ApiApp.js"
 import * as HealthRoutes from "./HealthRoutes.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
@@ -57,42 +60,40 @@ const close = (server: Http.Server): Effect.Effect<void> =>
   Effect.async<void>((resume) => {
     server.close(() => resume(Effect.void))
     server.closeIdleConnections()
-  }).pipe(Effect.timeoutOption("5 seconds"), Effect.zipRight(Effect.sync(() => server.closeAllConnections())))
+  }).pipe(
+    // A finalizer cannot be interrupted unless it says so, and then the grace would have no end.
+    Effect.interruptible,
+    Effect.timeoutOption("5 seconds"),
+    Effect.zipRight(Effect.sync(() => server.closeAllConnections()))
+  )
 
 const openServer: Effect.Effect<Http.Server, never, Scope.Scope> = Effect.acquireRelease(
   Effect.sync(() => Http.createServer(limits)),
   close
 )
 
-const app = HealthRoutes.router.pipe(
-  Effect.catchTag("RouteNotFound", ({ request }) =>
-    Effect.succeed(
-      Problem.respond(404, "NotFound", `There is nothing at ${request.method} ${request.url.split("?")[0]}.`)
-    )
-  ),
-  Effect.catchAllCause((cause) =>
-    Effect.as(
-      Effect.logError("a request failed", cause),
-      Problem.respond(500, "Internal", "Something broke; the log says what.")
-    )
-  ),
-  HttpMiddleware.make((inner) =>
-    Effect.map(
-      inner,
-      HttpServerResponse.setHeaders({ "x-content-type-options": "nosniff", "cache-control": "no-store" })
+const appWith = (api: HttpApp.Default) =>
+  HealthRoutes.router.pipe(
+    HttpRouter.mountApp("/api", api, { includePrefix: true }),
+    Effect.catchAllCause(Problem.answerCause),
+    HttpMiddleware.make((inner) =>
+      Effect.map(
+        inner,
+        HttpServerResponse.setHeaders({ "x-content-type-options": "nosniff", "cache-control": "no-store" })
+      )
     )
   )
-)
 
 /** Opens every door on one port. */
-export const layer: Layer.Layer<Server, ListenFailed, ServerConfig | Readiness | Metrics | EventLoop> = Layer.scoped(
-  Server,
-  Effect.gen(function* () {
-    const { host, port } = yield* ServerConfig
-    const server = yield* openServer
-    server.on("request", yield* NodeHttpServer.makeHandler(app))
-    const address = yield* listen(server, host, port)
-    const shownHost = host.includes(":") ? `[${host}]` : host
-    return { url: `http://${shownHost}:${address.port}` }
-  })
-)
+export const layer: Layer.Layer<Server, ListenFailed, ServerConfig | ApiApp | Readiness | Metrics | EventLoop> =
+  Layer.scoped(
+    Server,
+    Effect.gen(function* () {
+      const { host, port } = yield* ServerConfig
+      const server = yield* openServer
+      server.on("request", yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp)))
+      const address = yield* listen(server, host, port)
+      const shownHost = host.includes(":") ? `[${host}]` : host
+      return { url: `http://${shownHost}:${address.port}` }
+    })
+  )

@@ -12,6 +12,10 @@ export const settings = {
     max: 65535
   }),
   adminToken: Setting.secret({ key: "NIGHTSHIFT_ADMIN_TOKEN", about: "Who bears it may do everything." }),
+  viewerToken: Setting.secret({
+    key: "NIGHTSHIFT_VIEWER_TOKEN",
+    about: "Who bears it may read everything and change nothing."
+  }),
   metricsToken: Setting.secret({
     key: "NIGHTSHIFT_METRICS_TOKEN",
     about: "Who reads /metrics must bear it. Unset, /metrics is open to whoever reaches the port."
@@ -27,7 +31,8 @@ export class OpenDoorRefused extends Schema.TaggedError<OpenDoorRefused>()("Open
   }
 }
 
-const isLoopback = (host: string) => host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host)
+/** Whether only this machine can reach the address. */
+export const isLoopback = (host: string) => host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host)
 
 /** Where and to whom the doors open. */
 export class ServerConfig extends Context.Tag("nightshift/http/ServerConfig")<

@@ -90,6 +90,16 @@ export const jsonText = (value: unknown, mostBytes: number): Either.Either<strin
   return Either.right(text)
 }
 
+/** Why this cannot be a priority, or nothing. */
+export const faultOfPriority = (priority: number): string | undefined =>
+  faultOfWhole(priority, limits.priority.min, limits.priority.max)
+
+/** Why this cannot be the start of a job, or nothing. */
+export const faultOfRunAt = (millis: number): string | undefined =>
+  Number.isFinite(millis) && millis >= 0 && millis < 253_402_300_800_000
+    ? undefined
+    : "must be an instant of the years 1970 to 9999"
+
 const faultOfFields = (job: NewJob): readonly [field: string, reason: string] | undefined => {
   const checks: ReadonlyArray<readonly [string, string | undefined]> = [
     ["id", job.id === undefined || isId(job.id) ? undefined : "must be a lower-case UUID"],
@@ -97,19 +107,14 @@ const faultOfFields = (job: NewJob): readonly [field: string, reason: string] | 
     ["queue", isQueueName(job.queue) ? undefined : "must be 1 to 64 letters, digits, _, . or -"],
     ["version", faultOfWhole(job.version, 1, 2_147_483_647)],
     ["maxAttempts", faultOfWhole(job.maxAttempts, 1, limits.attempts)],
-    ["priority", faultOfWhole(job.priority ?? 0, limits.priority.min, limits.priority.max)],
-    [
-      "runAt",
-      job.runAt === undefined || isInstant(job.runAt) ? undefined : "must be an instant of the years 1970 to 9999"
-    ],
+    ["priority", faultOfPriority(job.priority ?? 0)],
+    ["runAt", job.runAt === undefined ? undefined : faultOfRunAt(job.runAt)],
     ["key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)],
     ["dedupe.key", job.dedupe === undefined ? undefined : faultOfText(job.dedupe.key, limits.keyCharacters)]
   ]
   for (const [field, reason] of checks) if (reason !== undefined) return [field, reason]
   return undefined
 }
-
-const isInstant = (millis: number) => Number.isFinite(millis) && millis >= 0 && millis < 253_402_300_800_000
 
 /** Lets a job through the door, or says which field keeps it out. */
 export const admit = (job: NewJob, index: number): Either.Either<AdmittedJob, InvalidJob> => {

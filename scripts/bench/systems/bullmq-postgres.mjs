@@ -12,7 +12,7 @@ const prepare = async (url) => {
 
 const open = async (url) => {
   const { createPostgresBackend } = await peer("bullmq")
-  return openBullmq({ backend: createPostgresBackend, connection: { connectionString: url, max: 25 } })
+  return openBullmq({ backend: createPostgresBackend, connection: { connectionString: url, max: 64 } })
 }
 
 export const system = {

@@ -16,12 +16,12 @@ export const openBullmq = async ({ backend, connection }) => {
     },
     enqueue: (payload) => queue.add("noop", payload),
     work: async ({ onJob, queues }) => {
-      const process = async ({ data }) => {
+      const handle = async ({ data }) => {
         const busy = onJob(data)
         if (busy !== undefined) await busy
       }
       const workers = Array.from({ length: queues }, (_, index) => {
-        const worker = new Worker(queueName(index), process, { connection, concurrency: 64 }, backend)
+        const worker = new Worker(queueName(index), handle, { connection, concurrency: 64 }, backend)
         worker.on("error", () => {})
         return worker
       })

@@ -1,0 +1,45 @@
+import * as HelpDoc from "@effect/cli/HelpDoc"
+
+type Example = readonly [line: string, what: string]
+
+const first: ReadonlyArray<Example> = [
+  ["nightshift serve --embedded", "the whole service on a PostgreSQL of its own"],
+  ["nightshift serve --port 9000", "on the database of DATABASE_URL"],
+  [`nightshift enqueue greet --payload '{"name":"Ada"}'`, "a job, as soon as a slot is free"],
+  ["nightshift jobs list --state dead", "what went wrong"],
+  ["nightshift migrate --dry-run", "what a start would change in the database"],
+  ["nightshift config", "every setting and its value"]
+]
+
+const more: ReadonlyArray<Example> = [
+  ["nightshift enqueue report --delay 5m --priority 10", "later, and after others"],
+  ["nightshift enqueue report --dedupe daily", "once, while one with this key is not done"],
+  ["cat order.json | nightshift enqueue import --payload -", "with a payload from another program"],
+  ["nightshift jobs list --queue mail --limit 1000 --json", "for programs"],
+  ["nightshift jobs show <id>", "one job, whole"],
+  ["nightshift jobs show <id> --json", "as the HTTP API shows it"],
+  ["nightshift jobs cancel <id> <id>", "what waits ends, what runs is asked to stop"],
+  ["nightshift jobs requeue <id> <id>", "dead or done jobs again, from their first attempt"]
+]
+
+const about = (words: ReadonlyArray<string>): ReadonlyArray<Example> => {
+  const prefix = `${["nightshift", ...words].join(" ")} `
+  return [...first, ...more].filter(([line]) => `${line} `.includes(prefix))
+}
+
+/** What to show for a command line: the examples of its command, or of all of them where it names none. */
+const choose = (words: ReadonlyArray<string>): ReadonlyArray<Example> => {
+  if (words.length === 0) return first
+  const found = about(words)
+  return found.length > 0 ? found : choose(words.slice(0, -1))
+}
+
+/** Command lines to copy, at the end of the help that somebody asked for. */
+export const footer = (argv: ReadonlyArray<string>): HelpDoc.HelpDoc => {
+  const given = argv.slice(2)
+  const firstOption = given.findIndex((word) => word.startsWith("-"))
+  const chosen = choose(firstOption === -1 ? given : given.slice(0, firstOption))
+  const width = Math.max(...chosen.map(([line]) => line.length))
+  const lines = chosen.map(([line, what]) => HelpDoc.p(`${line.padEnd(width)}   ${what}`))
+  return HelpDoc.blocks([HelpDoc.h1("EXAMPLES"), ...lines])
+}

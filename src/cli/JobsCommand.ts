@@ -1,0 +1,16 @@
+import * as Command from "@effect/cli/Command"
+import * as JobsCancelCommand from "./JobsCancelCommand.js"
+import * as JobsListCommand from "./JobsListCommand.js"
+import * as JobsRequeueCommand from "./JobsRequeueCommand.js"
+import * as JobsShowCommand from "./JobsShowCommand.js"
+
+/** `nightshift jobs` */
+export const command = Command.make("jobs").pipe(
+  Command.withDescription("Look at jobs and act on them."),
+  Command.withSubcommands([
+    JobsListCommand.command,
+    JobsShowCommand.command,
+    JobsCancelCommand.command,
+    JobsRequeueCommand.command
+  ])
+)

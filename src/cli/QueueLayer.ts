@@ -1,0 +1,60 @@
+import { Effect, Layer, Schema } from "effect"
+import type { ConfigError } from "effect/ConfigError"
+import { Database } from "../database/Database.js"
+import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
+import * as DatabaseClock from "../database/DatabaseClock.js"
+import { DatabaseConfig } from "../database/DatabaseConfig.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import type { EmbeddedPostgresError } from "../database/embedded/EmbeddedPostgres.js"
+import * as Listener from "../database/Listener.js"
+import { type MigrationError, Migrations } from "../database/Migrations.js"
+import type { JobDesk } from "../queue/JobDesk.js"
+import type { JobSearch } from "../queue/JobSearch.js"
+import type { Kinds } from "../queue/Kinds.js"
+import type { Queue } from "../queue/Queue.js"
+import * as QueuePg from "../queue/QueuePg.js"
+import type { Transactions } from "../queue/Transactions.js"
+import * as DatabaseChoice from "./DatabaseChoice.js"
+
+/** The tables that a command works on are not those of this release. */
+export class SchemaBehind extends Schema.TaggedError<SchemaBehind>()("SchemaBehind", { missing: Schema.Int }) {
+  override get message(): string {
+    const migrations =
+      this.missing === 1 ? "One migration of this release is" : `${this.missing} migrations of this release are`
+    return `${migrations} not applied to the database: run nightshift migrate.`
+  }
+}
+
+const upToDate = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const { pending } = yield* Effect.flatMap(Migrations, (migrations) => migrations.state)
+    if (pending.length > 0) return yield* new SchemaBehind({ missing: pending.length })
+  })
+)
+
+/** The ports that commands speak to. */
+export type QueueServices = Queue | JobDesk | JobSearch | Kinds | Transactions
+
+// A command works and ends: it has no use for news of other processes.
+const ports: Layer.Layer<QueueServices, never, Database> = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf))
+
+/** What a command needs that works on jobs: the ports over the database it was pointed at, and that database's time. */
+export const layerForCommand: Layer.Layer<
+  QueueServices,
+  | SchemaBehind
+  | MigrationError
+  | DatabaseClock.ClockTooUncertain
+  | DatabaseError
+  | DatabaseUnreachable
+  | DatabaseRejected
+  | DatabaseChoice.NoDatabase
+  | EmbeddedPostgresError
+  | ConfigError
+> = ports.pipe(
+  Layer.provide(DatabaseClock.layer),
+  Layer.provide(upToDate),
+  Layer.provide(Migrations.layer),
+  Layer.provide(Database.layer),
+  Layer.provide(DatabaseChoice.layerForCommand),
+  Layer.provide(DatabaseConfig.layer)
+)

@@ -1,0 +1,52 @@
+import { Clock, Context, Effect, Layer } from "effect"
+import type { Slot } from "./Slot.js"
+
+/** Watches every slot of the pod for runs that take too long: one fiber, instead of a timer per job. */
+export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
+  Deadlines,
+  {
+    /** Watches a slot until it is forgotten; `onLate` is run for it once its run has passed its deadline. */
+    readonly watch: (slot: Slot, onLate: Effect.Effect<void>) => void
+    readonly forget: (slot: Slot) => void
+    /** A slot has begun a run. */
+    readonly began: (slot: Slot) => void
+  }
+>() {
+  static readonly layer: Layer.Layer<Deadlines> = Layer.scoped(
+    Deadlines,
+    Effect.gen(function* () {
+      const watched = new Map<Slot, Effect.Effect<void>>()
+      let nextLook = Number.POSITIVE_INFINITY
+      let poke: (() => void) | undefined
+
+      const poked = Effect.async<void>((resume) => {
+        poke = () => {
+          poke = undefined
+          resume(Effect.void)
+        }
+      })
+
+      const look = Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        nextLook = Number.POSITIVE_INFINITY
+        for (const [slot, onLate] of watched) {
+          if (slot.run === undefined || slot.stop !== undefined) continue
+          if (slot.run.deadline <= now) yield* onLate
+          else nextLook = Math.min(nextLook, slot.run.deadline)
+        }
+        // Nearly every run begins and ends before its deadline is looked at; only an earlier one than all others wakes us.
+        yield* nextLook === Number.POSITIVE_INFINITY ? poked : Effect.raceFirst(poked, Effect.sleep(nextLook - now))
+      })
+
+      yield* Effect.forkScoped(Effect.forever(look))
+
+      return {
+        watch: (slot, onLate) => void watched.set(slot, onLate),
+        forget: (slot) => void watched.delete(slot),
+        began: (slot) => {
+          if (slot.run !== undefined && slot.run.deadline < nextLook) poke?.()
+        }
+      }
+    })
+  )
+}

@@ -1,0 +1,64 @@
+import { Context, Duration, Effect, Layer } from "effect"
+import type { ConfigError } from "effect/ConfigError"
+import type { Loop } from "../core/Loop.js"
+import * as Setting from "../core/Setting.js"
+import { Queue } from "../queue/Queue.js"
+
+export const settings = {
+  doneRetention: Setting.duration(
+    { key: "QUEUE_DONE_RETENTION", about: "How long done jobs are kept. 0 means the default." },
+    "168h"
+  ),
+  stuckTimeout: Setting.duration(
+    {
+      key: "QUEUE_STUCK_TIMEOUT",
+      about: "How long a running job may show no sign of life before the janitor takes it back. 0 means the default."
+    },
+    "30m"
+  ),
+  interval: Setting.duration(
+    { key: "QUEUE_JANITOR_INTERVAL", about: "How often the janitor makes its round. 0 means the default." },
+    "1h"
+  )
+}
+
+/** What the janitor goes by. */
+export class JanitorConfig extends Context.Tag("nightshift/crew/JanitorConfig")<
+  JanitorConfig,
+  Setting.Values<typeof settings>
+>() {
+  static readonly layer: Layer.Layer<JanitorConfig, ConfigError> = Layer.effect(
+    JanitorConfig,
+    Effect.map(Setting.group(settings), (given) => ({
+      doneRetention: orDefault(given.doneRetention, Duration.hours(168)),
+      stuckTimeout: orDefault(given.stuckTimeout, Duration.minutes(30)),
+      interval: orDefault(given.interval, Duration.hours(1))
+    }))
+  )
+}
+
+const orDefault = (given: Duration.Duration, fallback: Duration.Duration) =>
+  Duration.toMillis(given) > 0 ? given : fallback
+
+/** Takes back jobs whose pod went quiet, then forgets done ones past their retention. Neither waits for the other's luck. */
+export const make: Effect.Effect<Loop, never, Queue | JanitorConfig> = Effect.gen(function* () {
+  const queue = yield* Queue
+  const config = yield* JanitorConfig
+  return {
+    name: "janitor",
+    every: config.interval,
+    atStart: true,
+    steps: [
+      {
+        name: "recover",
+        deadline: "30 seconds",
+        run: Effect.map(queue.recoverStuck(config.stuckTimeout), (recovered) => ({ ...recovered }))
+      },
+      {
+        name: "purge",
+        deadline: "30 seconds",
+        run: Effect.map(queue.purgeDone(config.doneRetention), (done) => ({ done }))
+      }
+    ]
+  }
+})

@@ -1,0 +1,62 @@
+import { Clock, Duration, Effect, type Scope } from "effect"
+import { Queue } from "../queue/Queue.js"
+import { CrewConfig } from "./CrewConfig.js"
+import type { Supervisor } from "./Supervisor.js"
+
+// Polling is the truth, hints only make it faster. One question for all queues of the pod finds out when the next job of
+// each is due; its supervisor is woken then. Between questions the pod sleeps until the earliest of these instants.
+
+/** After a claim that came back short the question is worth asking anew, but not a thousand times a second. */
+const calm = Duration.millis(100)
+
+export interface Lookout {
+  /** A queue has run out of due jobs. */
+  readonly ranShort: () => void
+}
+
+/** Wakes supervisors when their jobs become due, until the Scope closes. */
+export const start = (
+  supervisors: ReadonlyMap<string, Supervisor>
+): Effect.Effect<Lookout, never, Queue | CrewConfig | Scope.Scope> =>
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    const { poll } = yield* CrewConfig
+    let asked = true
+    let poke: (() => void) | undefined
+
+    const poked = Effect.async<void>((resume) => {
+      poke = () => {
+        poke = undefined
+        resume(Effect.void)
+      }
+      if (asked) poke()
+    })
+
+    const look = Effect.gen(function* () {
+      asked = false
+      const due = yield* queue.nextDue([...supervisors.keys()])
+      const now = yield* Clock.currentTimeMillis
+      let sleep = Duration.toMillis(poll)
+      for (const [name, runAt] of due) {
+        if (runAt <= now) supervisors.get(name)?.wake()
+        else sleep = Math.min(sleep, runAt - now)
+      }
+      return Duration.millis(sleep)
+    }).pipe(
+      Effect.catchAll((error) => Effect.as(Effect.logWarning("looking for due jobs failed, trying again", error), poll))
+    )
+
+    const turn = Effect.gen(function* () {
+      const sleep = yield* look
+      yield* Effect.raceFirst(Effect.sleep(sleep), poked)
+      if (asked) yield* Effect.sleep(calm)
+    })
+    yield* Effect.forkScoped(Effect.forever(turn))
+
+    return {
+      ranShort: () => {
+        asked = true
+        poke?.()
+      }
+    }
+  })

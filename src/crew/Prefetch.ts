@@ -1,0 +1,40 @@
+import type { Shelf } from "./Shelf.js"
+
+// How many jobs to claim ahead. Slots that finish thousands of jobs a second must not wait for a round trip each time; slots
+// that work for minutes must not keep jobs from other pods. So the shelf holds what the slots took in the last moments.
+
+/** The shelf is filled for about this long. */
+const aheadMillis = 40
+const mostAhead = 1_000
+
+export interface Prefetch {
+  /** How many to claim now; 0 while the shelf is full enough. */
+  readonly wanted: (shelf: Shelf) => number
+  readonly taken: () => void
+  readonly claimed: (count: number, now: number) => void
+}
+
+export const make = (slots: number): Prefetch => {
+  let taken = 0
+  let since = Number.NEGATIVE_INFINITY
+  let ahead = 0
+  return {
+    wanted: (shelf) => {
+      const short = Math.min(slots, shelf.idleSlots) + ahead - shelf.size
+      // Half-empty, or a slot has nothing to do: many small claims cost more than a few large ones.
+      return shelf.size <= ahead / 2 || shelf.size < shelf.idleSlots ? Math.max(0, Math.min(short, mostAhead)) : 0
+    },
+    taken: () => {
+      taken += 1
+    },
+    claimed: (_count, now) => {
+      const elapsed = now - since
+      if (elapsed <= 0) return
+      const rate = taken / elapsed
+      // Up at once, because a burst is short; down by halves, because a pause is shorter still.
+      ahead = Math.min(mostAhead, Math.max(Math.floor(rate * aheadMillis), Math.floor(ahead / 2)))
+      taken = 0
+      since = now
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import { Effect, Runtime } from "effect"
+import type { JobId } from "../core/Ids.js"
+import type { EnqueueOptions, JobKind } from "../queue/Job.js"
+import type { Queue } from "../queue/Queue.js"
+import type { JobContext } from "./JobContext.js"
+
+// A handler returns an `Outcome`, or anything else: that is the job's result. A failure in its error channel is tried again,
+// and so is a defect, with its trace.
+
+/** The effect that runs a kind. */
+export interface Handler<out R> {
+  readonly kind: JobKind<never>
+  /** Whether its effects and the job's end stand or fall together. */
+  readonly transactional: boolean
+  readonly run: (payload: never, job: JobContext) => Effect.Effect<unknown, unknown, R>
+}
+
+/** Handlers of any payload, by what they need. */
+export type AnyHandler<R = never> = Handler<R>
+
+/** Runs a kind by an Effect. */
+export const make = <A, E, R>(
+  kind: JobKind<A>,
+  run: (payload: A, job: JobContext) => Effect.Effect<unknown, E, R>
+): Handler<R> => ({ kind: kind as unknown as JobKind<never>, transactional: false, run: run as Handler<R>["run"] })
+
+/**
+ * Runs a kind by an Effect inside a database transaction in which the job ends, too: what it writes through `SqlClient`
+ * happens exactly once. Keep it short; its transaction is open all the while.
+ */
+export const transactional = <A, E, R>(
+  kind: JobKind<A>,
+  run: (payload: A, job: JobContext) => Effect.Effect<unknown, E, R>
+): Handler<R> => ({ ...make(kind, run), transactional: true })
+
+/** What a promise handler sees of its job. */
+export interface PromiseJobContext extends Omit<JobContext, "progress"> {
+  /** Aborted when the job is cancelled, times out, is lost to another pod, or the process must end. */
+  readonly signal: AbortSignal
+  readonly progress: (value: unknown) => Promise<void>
+  readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<JobId>
+}
+
+/** Runs a kind by an async function. What it throws is a failure. */
+export const promise = <A>(
+  kind: JobKind<A>,
+  run: (payload: A, job: PromiseJobContext) => Promise<unknown>
+): Handler<Queue> =>
+  make(kind, (payload, job) =>
+    Effect.gen(function* () {
+      const runPromise = Runtime.runPromise(yield* Effect.runtime<Queue>())
+      return yield* Effect.tryPromise({
+        try: (signal) =>
+          run(payload, {
+            ...job,
+            signal,
+            progress: (value) => runPromise(job.progress(value)),
+            enqueue: (other, content, options) => runPromise(other.enqueue(content, options))
+          }),
+        catch: (error) => error
+      })
+    })
+  )

@@ -1,0 +1,59 @@
+import type { IncomingMessage } from "node:http"
+import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import { toIncomingMessage } from "@effect/platform-node/NodeHttpServerRequest"
+import { Effect } from "effect"
+import { BadRequest, BodyTooLarge, ContentTypeRefused } from "./RequestErrors.js"
+
+const refusedType = (headers: HttpServerRequest.HttpServerRequest["headers"]): string | undefined => {
+  const type = headers["content-type"]
+  if (type === undefined) return "of no type"
+  if (!/^application\/json *(; *charset *= *"?utf-8"? *)?$/i.test(type.trim())) return type
+  const encoding = headers["content-encoding"]
+  return encoding === undefined || encoding.toLowerCase() === "identity" ? undefined : `encoded as ${encoding}`
+}
+
+const read = (source: IncomingMessage, mostBytes: number): Effect.Effect<Buffer, BodyTooLarge | BadRequest> =>
+  Effect.async((resume) => {
+    const chunks: Array<Buffer> = []
+    let bytes = 0
+    const take = (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes <= mostBytes) return chunks.push(chunk)
+      finish(Effect.fail(new BodyTooLarge({ mostBytes })))
+    }
+    const end = () => finish(Effect.succeed(Buffer.concat(chunks)))
+    const broken = () => finish(Effect.fail(new BadRequest({ message: "The body ended before its end." })))
+    const finish = (result: Effect.Effect<Buffer, BodyTooLarge | BadRequest>) => {
+      source.off("data", take).off("end", end).off("close", broken).off("error", broken)
+      // The rest goes by unread. Closing the connection on it instead would lose our answer on its way.
+      source.on("error", () => {}).resume()
+      resume(result)
+    }
+    source.on("data", take).once("end", end).once("close", broken).once("error", broken)
+  })
+
+const utf8 = new TextDecoder("utf-8", { fatal: true })
+
+const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
+  Effect.try({
+    try: (): unknown => JSON.parse(utf8.decode(bytes)),
+    catch: (error) =>
+      new BadRequest({
+        message:
+          error instanceof SyntaxError
+            ? `The body is not JSON: ${error.message}.`
+            : "The body is not JSON: it is not written in UTF-8."
+      })
+  })
+
+/** The JSON that a request carries. What is too large or of another type is refused before it is read. */
+export const json = (
+  request: HttpServerRequest.HttpServerRequest,
+  mostBytes: number
+): Effect.Effect<unknown, BadRequest | BodyTooLarge | ContentTypeRefused> =>
+  Effect.gen(function* () {
+    const refused = refusedType(request.headers)
+    if (refused !== undefined) return yield* new ContentTypeRefused({ given: refused })
+    if (Number(request.headers["content-length"] ?? 0) > mostBytes) return yield* new BodyTooLarge({ mostBytes })
+    return yield* parse(yield* read(toIncomingMessage(request), mostBytes))
+  })

@@ -1,0 +1,29 @@
+import type { ParseResult } from "effect"
+import { BadRequest } from "./RequestErrors.js"
+
+type Issue = Pick<ParseResult.ArrayFormatterIssue, "_tag" | "path" | "message">
+
+const reasonOf = ({ _tag, message }: Issue): string => {
+  if (_tag === "Missing") return "is missing"
+  if (_tag === "Unexpected") return "is not a field that stands here"
+  return message
+}
+
+/** A path as a person would write it: `jobs[2].dedupe.key`. */
+const fieldOf = (path: ReadonlyArray<PropertyKey>): string =>
+  path.reduce<string>((text, step) => {
+    if (typeof step === "number") return `${text}[${step}]`
+    return text === "" ? String(step) : `${text}.${String(step)}`
+  }, "")
+
+/** Schemas stop at the first thing that is wrong: what that is, in the words in which the queue refuses a job. */
+export const ofIssues = (issues: ReadonlyArray<Issue>): BadRequest => {
+  const [issue] = issues
+  if (issue === undefined) return new BadRequest({ message: "The request is not in the form that this route takes." })
+  const reason = reasonOf(issue)
+  const [first, index, ...rest] = issue.path
+  if (issue.path.length === 0) return new BadRequest({ message: `The body ${reason}.` })
+  const field = fieldOf(issue.path)
+  if (first !== "jobs" || typeof index !== "number") return new BadRequest({ message: `${field} ${reason}.`, field })
+  return new BadRequest({ message: `Job ${index}: ${rest.length === 0 ? "it" : fieldOf(rest)} ${reason}.`, field })
+}

@@ -1,0 +1,89 @@
+// Where claims of a queue begin. An index entry of a job that has been taken stays in the index until vacuum may remove
+// it, which a long transaction anywhere in the database prevents. A scan from the front would visit all of them again at
+// every claim. So each priority remembers where the last claim began, and the next one starts there: what lies before was
+// taken then. What lands before it later (late commits, releases, other pods' jobs, new priorities) is found by a look
+// from the front, whenever a claim comes back short and at most once a second.
+
+const zeroId = "00000000-0000-0000-0000-000000000000"
+const rescanAfterShort = 1_000
+const rescanAnyway = 10_000
+const probeEvery = 1_000
+
+/** How long a job may take from its instant to its commit and still be met by the next claim of an idle queue. */
+const lateCommit = 500
+
+export interface Start {
+  readonly priority: number
+  readonly runAt: number
+  readonly id: string
+}
+
+const front = (priority: number): Start => ({ priority, runAt: 0, id: zeroId })
+
+const isBefore = (a: Start, b: Start) => a.runAt < b.runAt || (a.runAt === b.runAt && a.id < b.id)
+
+/** What a claim of one queue knows about where to look. */
+export class ClaimCursor {
+  private starts: ReadonlyArray<Start> = []
+  private lastRescan = Number.NEGATIVE_INFINITY
+  private lastProbe = Number.NEGATIVE_INFINITY
+
+  /** Where to begin, by priority. */
+  get from(): ReadonlyArray<Start> {
+    return this.starts
+  }
+
+  get priorities(): ReadonlyArray<number> {
+    return this.starts.map(({ priority }) => priority)
+  }
+
+  /** Whether it is time to look from the front although claims come back full: order must not be lost for ever. */
+  isRescanDue(now: number): boolean {
+    return this.starts.length === 0 ? this.mayRescan(now) : now - this.lastRescan >= rescanAnyway
+  }
+
+  /** Whether a look from the front may follow a claim that came back short. */
+  mayRescan(now: number): boolean {
+    return now - this.lastRescan >= rescanAfterShort
+  }
+
+  /** Whether it is time to look for priorities that appeared beside the known ones. */
+  isProbeDue(now: number): boolean {
+    return now - this.lastProbe >= probeEvery
+  }
+
+  /** The front is looked at anew: these priorities have jobs. */
+  rescan(priorities: ReadonlyArray<number>, now: number): void {
+    this.starts = [...priorities].sort((a, b) => a - b).map(front)
+    this.lastRescan = now
+    this.lastProbe = now
+  }
+
+  /** The gaps between known priorities were looked at, and these have jobs. */
+  probed(priorities: ReadonlyArray<number>, now: number): void {
+    for (const priority of priorities) this.saw(front(priority))
+    this.lastProbe = now
+  }
+
+  /** A job was stored here: the next claim must not begin behind it. */
+  saw(job: Start): void {
+    const known = this.starts.find(({ priority }) => priority === job.priority)
+    if (known === undefined) this.starts = [...this.starts, job].sort((a, b) => a.priority - b.priority)
+    else if (isBefore(job, known)) this.starts = this.starts.map((start) => (start === known ? job : start))
+  }
+
+  /** A claim took these, in order; `now` is its instant. The next one begins where this one did. */
+  took(jobs: ReadonlyArray<Start>, wasFull: boolean, now: number): void {
+    const firsts = new Map<number, Start>()
+    for (const job of jobs) if (!firsts.has(job.priority)) firsts.set(job.priority, job)
+    const lastReached = jobs.at(-1)?.priority
+    this.starts = this.starts.map((start) => {
+      const first = firsts.get(start.priority)
+      if (first !== undefined) return { priority: first.priority, runAt: first.runAt, id: first.id }
+      // A priority that was looked through and had nothing: all but what is just being committed lies behind.
+      const lookedThrough = !wasFull || (lastReached !== undefined && start.priority < lastReached)
+      const behind = now - lateCommit
+      return lookedThrough && start.runAt < behind ? { ...front(start.priority), runAt: behind } : start
+    })
+  }
+}

@@ -1,0 +1,103 @@
+import { Clock, Effect } from "effect"
+import type { JobId } from "../core/Ids.js"
+import { limits } from "../core/Job.js"
+import type { Database } from "../database/Database.js"
+import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import * as ArrayText from "./ArrayText.js"
+import type { AttemptEnd } from "./AttemptEnd.js"
+import type { JobSql } from "./JobSql.js"
+
+const cut = (text: string | undefined) =>
+  text === undefined ? null : text.replaceAll("\u0000", "\ufffd").slice(0, limits.errorCharacters)
+
+/** One end as the columns of the settling statement. */
+const columnsOf = ({ end }: AttemptEnd) => {
+  switch (end._tag) {
+    case "Done":
+      return {
+        verb: "done",
+        runAt: null,
+        counted: true,
+        error: null,
+        remember: null,
+        reason: null,
+        result: end.result ?? null
+      }
+    case "Again":
+      return {
+        verb: "again",
+        runAt: end.runAt,
+        counted: end.counted,
+        error: cut(end.error),
+        remember: end.remember ?? null,
+        reason: null,
+        result: null
+      }
+    case "Dead":
+      return {
+        verb: "dead",
+        runAt: null,
+        counted: end.counted,
+        error: cut(end.error),
+        remember: end.reason,
+        reason: end.reason,
+        result: null
+      }
+  }
+}
+
+const isPlainDone = ({ end }: AttemptEnd) => end._tag === "Done" && end.result === undefined
+
+/**
+ * Ends runs over PostgreSQL: the many that are simply done by a narrow statement, all others by a wider one.
+ * `onPending` is told of queues that have jobs to run again, and of those of follow-ups.
+ */
+export const make = (
+  database: typeof Database.Service,
+  statements: JobSql,
+  onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
+): ((ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>) => {
+  const { sql } = database
+
+  const finish = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
+    Effect.gen(function* () {
+      const ids = ArrayText.ofPlain(ends.map(({ id }) => id))
+      const leases = ArrayText.ofPlain(ends.map(({ lease }) => lease))
+      const result = yield* mapErrors(sql.unsafe(statements.finish, [ids, leases, now]).raw)
+      if ((result as { readonly rowCount: number | null }).rowCount === ends.length) return []
+      const rows = yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
+      return rows.map(({ id }) => id)
+    })
+
+  const settle = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
+    Effect.gen(function* () {
+      const columns = ends.map(columnsOf)
+      const rows = yield* mapErrors(
+        sql.unsafe<{ id: JobId | null; queue: string; status: string }>(statements.settle, [
+          ArrayText.ofPlain(ends.map(({ id }) => id)),
+          ArrayText.ofPlain(ends.map(({ lease }) => lease)),
+          ArrayText.ofTexts(columns.map(({ verb }) => verb)),
+          ArrayText.ofNumbers(columns.map(({ runAt }) => runAt)),
+          ArrayText.ofPlain(columns.map(({ counted }) => counted)),
+          ArrayText.ofTexts(columns.map(({ error }) => error)),
+          ArrayText.ofTexts(columns.map(({ remember }) => remember)),
+          ArrayText.ofTexts(columns.map(({ reason }) => reason)),
+          ArrayText.ofTexts(columns.map(({ result }) => result)),
+          now
+        ])
+      )
+      const pending = rows.filter(({ status }) => status === "pending" || status === "follow-up")
+      if (pending.length > 0) yield* onPending(new Set(pending.map(({ queue }) => queue)))
+      const ended = new Set(rows.map(({ id }) => id))
+      return ends.filter(({ id }) => !ended.has(id)).map(({ id }) => id)
+    })
+
+  return (ends) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const plain = ends.filter(isPlainDone)
+      const others = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
+      const movedOn = plain.length === 0 ? [] : yield* finish(plain, now)
+      return others.length === 0 ? movedOn : [...movedOn, ...(yield* settle(others, now))]
+    })
+}

@@ -1,0 +1,208 @@
+import { createHash } from "node:crypto"
+import type { JobId, Lease, PodId } from "../core/Ids.js"
+import {
+  type DeadReason,
+  type DedupeScope,
+  type FollowUp,
+  type HistoryEntry,
+  limits,
+  type Status,
+  type StoredJob,
+  stateOf
+} from "../core/Job.js"
+import type { End } from "./AttemptEnd.js"
+import { errorText } from "./ErrorText.js"
+
+// A row and what can become of it, as values. pending -> running by a claim; running -> done, dead or pending again by its
+// pod, or pending or dead by the reaper; pending -> dead by a cancel; done or dead -> pending by a requeue.
+
+/** A row of the job table, as migrations/0001_job.sql describes it. JSON is text here too, so nobody shares a value. */
+export interface JobRow {
+  readonly id: JobId
+  readonly queue: string
+  readonly kind: string
+  readonly version: number
+  readonly payload: string
+  readonly key: string | undefined
+  readonly status: Status
+  readonly priority: number
+  readonly runAt: number
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly crashCount: number
+  readonly deathCount: number
+  readonly dedupe: { readonly key: string; readonly scope: DedupeScope; readonly until: number | undefined } | undefined
+  /** The marks of a run: all of them while it lasts, none before and after. */
+  readonly run: { readonly lease: Lease; readonly pod: PodId; readonly heartbeatAt: number } | undefined
+  readonly startedAt: number | undefined
+  readonly createdAt: number
+  readonly updatedAt: number
+  readonly finishedAt: number | undefined
+  readonly cancelRequestedAt: number | undefined
+  readonly onDead: string | undefined
+  readonly result: string | undefined
+  readonly progress: string | undefined
+  readonly lastError: string | undefined
+  readonly history: ReadonlyArray<HistoryEntry>
+  readonly deadReason: DeadReason | undefined
+  readonly meta: string | undefined
+}
+
+/** What a new job has in common with every other. */
+export const blank = {
+  status: "pending",
+  attempt: 0,
+  crashCount: 0,
+  deathCount: 0,
+  run: undefined,
+  startedAt: undefined,
+  finishedAt: undefined,
+  cancelRequestedAt: undefined,
+  result: undefined,
+  progress: undefined,
+  lastError: undefined,
+  history: [],
+  deadReason: undefined
+} as const satisfies Partial<JobRow>
+
+/** A job that has crashed so often is not tried again. */
+const crashesToPoison = 5
+
+const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
+
+/** The row as the ports show it. */
+export const toStored = (row: JobRow, now: number): StoredJob => {
+  const { deathCount: _, dedupe, run, ...shared } = row
+  return {
+    ...shared,
+    state: stateOf(row, now),
+    payload: parsed(row.payload),
+    dedupe: dedupe === undefined ? undefined : { key: dedupe.key, scope: dedupe.scope },
+    pod: run?.pod,
+    heartbeatAt: run?.heartbeatAt,
+    onDead: parsed(row.onDead) as FollowUp | undefined,
+    result: parsed(row.result),
+    progress: parsed(row.progress),
+    meta: parsed(row.meta)
+  }
+}
+
+export const begin = (row: JobRow, by: { readonly lease: Lease; readonly pod: PodId }, now: number): JobRow => ({
+  ...row,
+  status: "running",
+  attempt: Math.min(row.attempt + 1, row.maxAttempts),
+  run: { ...by, heartbeatAt: now },
+  startedAt: now,
+  updatedAt: now
+})
+
+const remember = (row: JobRow, outcome: string | undefined, message: string | undefined, now: number) => {
+  if (row.run === undefined || outcome === undefined) return row.history
+  const entry: HistoryEntry = {
+    attempt: row.attempt,
+    pod: row.run.pod,
+    startedAt: row.startedAt ?? now,
+    endedAt: now,
+    outcome,
+    ...(message === undefined ? {} : { message })
+  }
+  return [...row.history, entry].slice(-limits.historyEntries)
+}
+
+const spent = (row: JobRow, counted: boolean) => (counted ? row.attempt : Math.max(0, row.attempt - 1))
+
+export const finish = (row: JobRow, result: string | undefined, now: number): JobRow => ({
+  ...row,
+  status: "done",
+  run: undefined,
+  result,
+  lastError: undefined,
+  finishedAt: now,
+  updatedAt: now
+})
+
+interface Death {
+  readonly reason: DeadReason
+  readonly counted: boolean
+  readonly error: string | undefined
+  /** What the history calls the end of the run; absent where it says nothing. */
+  readonly remember: string | undefined
+}
+
+export const die = (row: JobRow, death: Death, now: number): JobRow => {
+  const error = death.error === undefined ? undefined : errorText(death.error)
+  return {
+    ...row,
+    status: "dead",
+    run: undefined,
+    deadReason: death.reason,
+    deathCount: row.deathCount + 1,
+    attempt: spent(row, death.counted),
+    lastError: error ?? row.lastError,
+    history: remember(row, death.remember, error, now),
+    finishedAt: now,
+    updatedAt: now
+  }
+}
+
+export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again" }>, now: number): JobRow => {
+  if (row.cancelRequestedAt !== undefined) return die(row, { ...end, reason: "cancelled" }, now)
+  const error = end.error === undefined ? undefined : errorText(end.error)
+  return {
+    ...row,
+    status: "pending",
+    run: undefined,
+    runAt: end.runAt,
+    attempt: spent(row, end.counted),
+    // A job that was put back unstarted has not failed anew, but what failed before is still its last error.
+    lastError: error ?? row.lastError,
+    history: remember(row, end.remember, error, now),
+    updatedAt: now
+  }
+}
+
+/** Taken back from a pod that went quiet. */
+export const rescue = (row: JobRow, now: number): JobRow => {
+  const crashed = { ...row, crashCount: row.crashCount + 1 }
+  const end = { counted: false, error: undefined, remember: "crashed" }
+  if (row.cancelRequestedAt !== undefined) return die(crashed, { ...end, reason: "cancelled" }, now)
+  if (crashed.crashCount >= crashesToPoison) return die(crashed, { ...end, reason: "poison" }, now)
+  return {
+    ...crashed,
+    status: "pending",
+    run: undefined,
+    runAt: Math.min(row.runAt, now),
+    attempt: spent(row, false),
+    history: remember(row, "crashed", undefined, now),
+    updatedAt: now
+  }
+}
+
+/** The time of the death, so that it sorts like every other id, and a digest: one death, one id. */
+const followUpId = (dead: JobRow, now: number): JobId => {
+  const digest = createHash("md5").update(`${dead.id}:${dead.deathCount}`).digest("hex")
+  return `${now.toString(16).padStart(12, "0")}7${digest.slice(13)}`.replace(
+    /^(.{8})(.{4})(.{4})(.{4})(.{12})$/,
+    "$1-$2-$3-$4-$5"
+  ) as JobId
+}
+
+/** The job that runs because this one died, if one does. */
+export const followUp = (dead: JobRow, now: number): JobRow | undefined => {
+  if (dead.onDead === undefined || dead.deadReason === "cancelled") return undefined
+  const { payload, ...named } = JSON.parse(dead.onDead) as FollowUp
+  return {
+    ...blank,
+    ...named,
+    id: followUpId(dead, now),
+    payload: JSON.stringify(payload),
+    key: undefined,
+    priority: 0,
+    runAt: now,
+    dedupe: undefined,
+    createdAt: now,
+    updatedAt: now,
+    onDead: undefined,
+    meta: JSON.stringify({ follows: dead.id, deadReason: dead.deadReason, error: dead.lastError ?? null })
+  }
+}

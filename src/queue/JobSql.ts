@@ -1,0 +1,269 @@
+import { limits } from "../core/Job.js"
+import { hot } from "../database/HotStatements.js"
+
+// The life of a job as SQL, in one place. `schema` is an identifier that needs no quoting (DatabaseConfig sees to it), so
+// it may stand in the text; everything else is a parameter. Instants travel as epoch milliseconds.
+
+const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
+
+/** A bounded history with one more entry. `now` is the parameter with the instant of the end. */
+const remembering = (outcome: string, message: string, now: string) => `
+  case when jsonb_array_length(coalesce(j.history, '[]')) >= ${limits.historyEntries} then j.history - 0
+    else coalesce(j.history, '[]') end
+  || jsonb_build_object('attempt', j.attempt, 'pod', j.pod_id, 'startedAt', ${millis("j.started_at")},
+    'endedAt', ${now}::float8, 'outcome', ${outcome}) || case when ${message} is null then '{}'::jsonb
+    else jsonb_build_object('message', ${message}) end`
+
+/** Stores the follow-up of every job that has just died, once per death, unless an operator cancelled it. */
+const followUps = (schema: string, ended: string, now: string) => `
+  insert into ${schema}.job (id, queue, kind, version, payload, max_attempts, meta, run_at, created_at, updated_at)
+  select
+    -- Sorts by time like every other id, and is the same for the same death.
+    overlay(overlay(md5(d.id::text || ':' || d.death_count) placing lpad(to_hex(${now}::float8::bigint), 12, '0') from 1)
+      placing '7' from 13)::uuid,
+    d.on_dead->>'queue', d.on_dead->>'kind', (d.on_dead->>'version')::int, d.on_dead->'payload',
+    (d.on_dead->>'maxAttempts')::smallint,
+    jsonb_build_object('follows', d.id, 'deadReason', d.dead_reason, 'error', d.last_error),
+    ${instant(now)}, ${instant(now)}, ${instant(now)}
+  from ${ended} d
+  where d.status = 'dead' and d.dead_reason <> 'cancelled' and d.on_dead is not null
+  on conflict do nothing
+  returning queue`
+
+const insertColumns = "id, queue, kind, version, payload, priority, run_at, max_attempts, created_at, updated_at"
+const dedupeColumns = "key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta"
+
+/** Payloads come as one JSON array: nothing is escaped on our side and it is parsed once on theirs. */
+const plainSource = `rows from (
+    unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::int[]), jsonb_array_elements($5::jsonb),
+    unnest($6::smallint[]), unnest($7::float8[]), unnest($8::smallint[])
+  ) as i(id, queue, kind, version, payload, priority, run_at, max_attempts)`
+
+const fullSource = plainSource.replace(
+  ") as i(id, queue, kind, version, payload, priority, run_at, max_attempts)",
+  `, unnest($10::text[]), unnest($11::text[]), unnest($12::text[]), unnest($13::float8[]),
+    jsonb_array_elements($14::jsonb), jsonb_array_elements($15::jsonb)
+  ) as i(id, queue, kind, version, payload, priority, run_at, max_attempts,
+    key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta)`
+)
+
+const plainValues = `i.id, i.queue, i.kind, i.version, i.payload, i.priority, ${instant("i.run_at")}, i.max_attempts,
+    ${instant("$9")}, ${instant("$9")}`
+
+/** A reading of a job, whole, for `StoredJobRow`. */
+export const storedColumns = `j.id, j.queue, j.kind, j.version, j.payload, j.key, j.status, j.priority, j.attempt,
+  j.max_attempts, j.crash_count, j.dedupe_key, j.dedupe_scope, j.pod_id, j.on_dead, j.result, j.progress, j.last_error,
+  j.history, j.dead_reason, j.meta, ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at,
+  ${millis("j.updated_at")} as updated_at, ${millis("j.started_at")} as started_at,
+  ${millis("j.heartbeat_at")} as heartbeat_at, ${millis("j.finished_at")} as finished_at,
+  ${millis("j.cancel_requested_at")} as cancel_requested_at`
+
+/** Every statement about jobs, over the tables of a schema. */
+export const make = (schema: string) => ({
+  /** Jobs whose ids are new and that hold no dedupe key: nothing can stand in their way. */
+  insertPlain: hot(`
+  insert into ${schema}.job (${insertColumns})
+  select ${plainValues} from ${plainSource}`),
+
+  /** Jobs that may stand already, by id or by dedupe key; returns those that were stored. */
+  insertFull: hot(`
+  -- A key held by somebody's open transaction must not stall the whole batch: the wait is bounded, and whoever asked
+  -- tries one by one. The setting ends with this statement's transaction.
+  with impatience as materialized (
+    select set_config('lock_timeout', coalesce($16, current_setting('lock_timeout')), true)
+  )
+  insert into ${schema}.job (${insertColumns}, ${dedupeColumns})
+  select ${plainValues}, i.key, i.dedupe_key, i.dedupe_scope, ${instant("i.dedupe_until")},
+    nullif(i.on_dead, 'null'), nullif(i.meta, 'null')
+  from impatience, ${fullSource}
+  on conflict do nothing
+  returning id`),
+
+  /** Who stands in the way of these jobs, and whether a job of the same id is the same job. */
+  standing: `
+  select i.place::int as place, j.id, j.id = i.id as same_id,
+    (j.kind, j.version, j.queue, j.payload) = (i.kind, i.version, i.queue, i.payload) as same_content,
+    j.status = 'pending' as pending,
+    coalesce(j.status in ('done', 'dead') and j.dedupe_until <= ${instant("$8")}, false) as lapsed
+  from rows from (unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::int[]),
+    jsonb_array_elements($5::jsonb), unnest($6::text[]), unnest($7::int[]))
+    as i(id, queue, kind, version, payload, dedupe_key, place)
+  join ${schema}.job j on j.id = i.id
+    or (j.dedupe_key = i.dedupe_key and (j.dedupe_scope = 'retained' or j.status in ('pending', 'running')))`,
+
+  /** Lets go of keys whose window is over. */
+  lapse: `
+  update ${schema}.job set dedupe_key = null, dedupe_scope = null, dedupe_until = null
+  where id = any($1::uuid[]) and status in ('done', 'dead') and dedupe_until <= ${instant("$2")}`,
+
+  /** Debounce: the pending holder of a key takes over what the newcomer brought. */
+  replace: `
+  update ${schema}.job set payload = $2::jsonb, version = $3, run_at = ${instant("$4")}, priority = $5,
+    updated_at = ${instant("$6")}
+  where id = $1 and status = 'pending'
+  returning id`,
+
+  /** Priorities of a queue that have pending jobs. Each step jumps over all jobs of one priority. */
+  priorities: `
+  with recursive step(priority) as (
+    (select priority from ${schema}.job where queue = $1 and status = 'pending' order by priority limit 1)
+    union all
+    select (select j.priority from ${schema}.job j
+      where j.queue = $1 and j.status = 'pending' and j.priority > step.priority order by j.priority limit 1)
+    from step where step.priority is not null
+  )
+  select priority from step where priority is not null`,
+
+  /** Priorities with pending jobs in the gaps between those already known. */
+  prioritiesBetween: `
+  select found.priority
+  from unnest($2::int[], $3::int[]) as gap(above, below)
+  cross join lateral (
+    select priority from ${schema}.job
+    where queue = $1 and status = 'pending' and priority > gap.above and priority < gap.below
+    order by priority limit 1
+  ) found`,
+
+  claim: hot(`
+  with due as (
+    select found.id, found.crash_count, row_number() over () as place
+    from (
+      select stretch.id, stretch.crash_count
+      from unnest($2::smallint[], $3::float8[], $4::uuid[]) as start(priority, run_at, id)
+      cross join lateral (
+        -- One stretch of the claim index: entries before the start are dead or taken, and never visited.
+        select id, crash_count from ${schema}.job
+        where queue = $1 and status = 'pending' and priority = start.priority
+          and (run_at, id) >= (${instant("start.run_at")}, start.id) and run_at <= ${instant("$5")}
+        order by run_at, id
+        limit $6::int
+        for update skip locked
+      ) stretch
+      limit $6::int
+    ) found
+  )
+  update ${schema}.job j
+  set status = 'running', lease = $7, pod_id = $8, attempt = j.attempt + 1,
+    started_at = ${instant("$5")}, heartbeat_at = ${instant("$5")}, updated_at = ${instant("$5")}
+  from due
+  -- A job that has crashed a pod is taken alone, so that nobody else is blamed if it does so again.
+  where j.id = due.id
+    and case when (select crash_count > 0 from due where place = 1) then due.place = 1 else due.crash_count = 0 end
+  returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
+    ${millis("j.created_at")}, ${millis("j.run_at")}`),
+
+  // A lease says that the job runs, so the ends do not say it again: with `status = 'running'` the planner would see a way
+  // through the index of running jobs, whose dead entries outnumber the living a thousand to one.
+
+  /** The common end: done, without a result. */
+  finish: hot(`
+  update ${schema}.job j
+  set status = 'done', lease = null, pod_id = null, heartbeat_at = null, last_error = null,
+    finished_at = ${instant("$3")}, updated_at = ${instant("$3")}
+  from unnest($1::uuid[], $2::uuid[]) as e(id, lease)
+  where j.id = e.id and j.lease = e.lease`),
+
+  /** Which of these did not end at this instant: they had moved on. */
+  notFinished: `
+  select e.id from unnest($1::uuid[]) as e(id)
+  left join ${schema}.job j on j.id = e.id and j.status = 'done' and j.finished_at = ${instant("$2")}
+  where j.id is null`,
+
+  /** Every other end. A job that was asked to cancel does not go back to pending. */
+  settle: hot(`
+  with e as (
+    select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
+      $8::text[], $9::text[]) as e(id, lease, verb, run_at, counted, error, remember, reason, result)
+  ), ended as (
+    update ${schema}.job j
+    set
+      status = case when e.verb = 'again' and j.cancel_requested_at is null then 'pending'
+        when e.verb = 'done' then 'done' else 'dead' end,
+      dead_reason = case when e.verb = 'dead' then e.reason
+        when e.verb = 'again' and j.cancel_requested_at is not null then 'cancelled' end,
+      death_count = j.death_count + (case when e.verb = 'dead'
+        or (e.verb = 'again' and j.cancel_requested_at is not null) then 1 else 0 end),
+      finished_at = case when e.verb = 'again' and j.cancel_requested_at is null then null else ${instant("$10")} end,
+      run_at = case when e.verb = 'again' then ${instant("e.run_at")} else j.run_at end,
+      attempt = j.attempt - (case when e.counted then 0 else 1 end),
+      result = case when e.verb = 'done' then e.result::jsonb else j.result end,
+      last_error = case when e.verb = 'done' then null else coalesce(e.error, j.last_error) end,
+      history = case when e.remember is null then j.history else ${remembering("e.remember", "e.error", "$10")} end,
+      lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$10")}
+    from e
+    where j.id = e.id and j.lease = e.lease
+    returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
+  ), followed as (${followUps(schema, "ended", "$10")})
+  select id, queue, status from ended
+  union all select null, queue, 'follow-up' from followed`),
+
+  /** Rows that a transactional handler has locked keep their old sign of life; they are this pod's all the same. */
+  heartbeat: hot(`
+  with held as (
+    select j.id, j.cancel_requested_at is not null as cancel
+    from unnest($1::uuid[], $2::uuid[]) as h(id, lease)
+    join ${schema}.job j on j.id = h.id and j.lease = h.lease
+  ), free as (
+    select j.id from ${schema}.job j join held on held.id = j.id for update of j skip locked
+  ), beaten as (
+    update ${schema}.job j set heartbeat_at = ${instant("$3")} from free where j.id = free.id
+  )
+  select id, cancel from held`),
+
+  progress: `
+  update ${schema}.job set progress = $3::jsonb, updated_at = ${instant("$4")}
+  where id = $1 and lease = $2`,
+
+  nextDue: hot(`
+  select q.queue, ${millis("min(first.run_at)")} as run_at
+  from unnest($1::text[]) as q(queue)
+  cross join lateral (
+    with recursive step(priority) as (
+      (select priority from ${schema}.job where queue = q.queue and status = 'pending' order by priority limit 1)
+      union all
+      select (select j.priority from ${schema}.job j
+        where j.queue = q.queue and j.status = 'pending' and j.priority > step.priority order by j.priority limit 1)
+      from step where step.priority is not null
+    )
+    select (select j.run_at from ${schema}.job j
+      where j.queue = q.queue and j.status = 'pending' and j.priority = step.priority
+      order by j.run_at limit 1) as run_at
+    from step where step.priority is not null
+  ) first
+  group by q.queue`),
+
+  /** A crash is not a failure: the attempt is given back and the crash counted, up to the point of quarantine. */
+  recoverStuck: `
+  with stuck as (
+    select id from ${schema}.job where status = 'running' and heartbeat_at < ${instant("$1")}
+    order by heartbeat_at limit $3 for update skip locked
+  ), ended as (
+    update ${schema}.job j
+    set
+      status = case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then 'dead' else 'pending' end,
+      dead_reason = case when j.cancel_requested_at is not null then 'cancelled'
+        when j.crash_count + 1 >= $4 then 'poison' end,
+      death_count = j.death_count
+        + (case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then 1 else 0 end),
+      finished_at = case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then ${instant("$2")} end,
+      crash_count = j.crash_count + 1,
+      attempt = j.attempt - 1,
+      history = ${remembering("'crashed'", "null::text", "$2")},
+      run_at = least(j.run_at, ${instant("$2")}),
+      lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
+    from stuck where j.id = stuck.id
+    returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
+  ), followed as (${followUps(schema, "ended", "$2")})
+  select queue, coalesce(dead_reason, 'rescued') as fate, count(*)::int as count from ended group by 1, 2
+  union all select queue, 'follow-up', count(*)::int from followed group by 1`,
+
+  purgeDone: `
+  with old as (
+    select id from ${schema}.job where status = 'done' and status in ('done', 'dead') and finished_at < ${instant("$1")}
+    order by finished_at limit $2 for update skip locked
+  )
+  delete from ${schema}.job j using old where j.id = old.id`
+})
+
+export type JobSql = ReturnType<typeof make>

@@ -1,0 +1,151 @@
+import { Context, Effect, Layer } from "effect"
+import { type IdGenerator, type JobId, makeGenerator } from "../core/Ids.js"
+import { followUp, type JobRow } from "./JobRowMemory.js"
+import { Wakeups } from "./Wakeups.js"
+
+// The one table under the memory layers. A step is synchronous, so nothing comes between its reads and its writes.
+
+/** Rows, with the indexes of the real table that make a simulation of many jobs bearable. */
+export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
+  JobTable,
+  {
+    /** One act, whole; those who wait for changes and the queues with new work are told when it is over. */
+    readonly step: <A>(act: (now: number) => A) => Effect.Effect<A>
+    readonly ids: IdGenerator
+    readonly get: (id: JobId) => JobRow | undefined
+    readonly put: (row: JobRow) => void
+    /** Stores a row that died, and the job that follows its death. */
+    readonly bury: (row: JobRow, now: number) => void
+    readonly remove: (row: JobRow) => void
+    readonly rows: () => IterableIterator<JobRow>
+    readonly running: () => Array<JobRow>
+    /** Pending rows of a queue in the order in which they are claimed. */
+    readonly pending: (queue: string) => ReadonlyArray<JobRow>
+    readonly holderOf: (dedupeKey: string) => JobRow | undefined
+    readonly changes: () => number
+    /** Calls back after every step that changed something; the answer ends that. */
+    readonly onChange: (listener: () => void) => () => void
+  }
+>() {}
+
+const claimOrder = (left: JobRow, right: JobRow): number => {
+  if (left.priority !== right.priority) return left.priority - right.priority
+  if (left.runAt !== right.runAt) return left.runAt - right.runAt
+  if (left.id === right.id) return 0
+  return left.id < right.id ? -1 : 1
+}
+
+/** Where the row stands, or would. */
+const placeOf = (row: JobRow, sorted: ReadonlyArray<JobRow>): number => {
+  let from = 0
+  let to = sorted.length
+  while (from < to) {
+    const middle = (from + to) >>> 1
+    const other = sorted[middle]
+    if (other !== undefined && claimOrder(other, row) < 0) from = middle + 1
+    else to = middle
+  }
+  return from
+}
+
+/** The dedupe key that nobody else can have while this row is as it is. */
+const heldKey = ({ dedupe, status }: JobRow): string | undefined =>
+  dedupe !== undefined && (dedupe.scope === "retained" || status === "pending" || status === "running")
+    ? dedupe.key
+    : undefined
+
+const makeRows = () => {
+  const rows = new Map<JobId, JobRow>()
+  const running = new Set<JobId>()
+  const pending = new Map<string, Array<JobRow>>()
+  const holders = new Map<string, JobId>()
+
+  const pendingOf = (queue: string) => {
+    const known = pending.get(queue)
+    if (known !== undefined) return known
+    const fresh: Array<JobRow> = []
+    pending.set(queue, fresh)
+    return fresh
+  }
+
+  const forget = (row: JobRow) => {
+    rows.delete(row.id)
+    running.delete(row.id)
+    const key = heldKey(row)
+    if (key !== undefined) holders.delete(key)
+    if (row.status === "pending") pendingOf(row.queue).splice(placeOf(row, pendingOf(row.queue)), 1)
+  }
+
+  const put = (row: JobRow) => {
+    const before = rows.get(row.id)
+    if (before !== undefined) forget(before)
+    rows.set(row.id, row)
+    if (row.status === "running") running.add(row.id)
+    const key = heldKey(row)
+    if (key !== undefined) holders.set(key, row.id)
+    if (row.status === "pending") pendingOf(row.queue).splice(placeOf(row, pendingOf(row.queue)), 0, row)
+  }
+
+  const get = (id: JobId | undefined) => (id === undefined ? undefined : rows.get(id))
+  return {
+    get,
+    put,
+    forget,
+    rows: () => rows.values(),
+    running: () => [...running].flatMap((id) => get(id) ?? []),
+    pending: (queue: string): ReadonlyArray<JobRow> => pending.get(queue) ?? [],
+    holderOf: (dedupeKey: string) => get(holders.get(dedupeKey))
+  }
+}
+
+export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
+  JobTable,
+  Effect.gen(function* () {
+    const { wake } = yield* Wakeups
+    const ids = yield* makeGenerator
+    const { forget, put: store, ...reads } = makeRows()
+    const listeners = new Set<() => void>()
+    const woken = new Set<string>()
+    let changes = 0
+    let told = 0
+
+    const put = (row: JobRow) => {
+      store(row)
+      changes += 1
+      if (row.status === "pending") woken.add(row.queue)
+    }
+
+    const announce = Effect.suspend(() => {
+      if (told !== changes) for (const listener of [...listeners]) listener()
+      told = changes
+      const queues = [...woken]
+      woken.clear()
+      return Effect.forEach(queues, wake, { discard: true })
+    })
+
+    return {
+      ...reads,
+      ids,
+      put,
+      step: (act) =>
+        Effect.clockWith((clock) => Effect.sync(() => act(clock.unsafeCurrentTimeMillis()))).pipe(
+          Effect.zipLeft(announce),
+          Effect.uninterruptible
+        ),
+      bury: (row, now) => {
+        put(row)
+        const next = followUp(row, now)
+        if (next !== undefined && reads.get(next.id) === undefined) put(next)
+      },
+      remove: (row) => {
+        forget(row)
+        changes += 1
+      },
+      changes: () => changes,
+      onChange: (listener) => {
+        listeners.add(listener)
+        return () => void listeners.delete(listener)
+      }
+    }
+  })
+)

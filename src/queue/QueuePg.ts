@@ -1,0 +1,158 @@
+import { Clock, Duration, Effect, Layer } from "effect"
+import { type JobId, makeGenerator } from "../core/Ids.js"
+import { Database } from "../database/Database.js"
+import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
+import type { Listener } from "../database/Listener.js"
+import * as ArrayText from "./ArrayText.js"
+import * as ClaimPg from "./ClaimPg.js"
+import * as EnqueuePg from "./EnqueuePg.js"
+import * as FinalizePg from "./FinalizePg.js"
+import type { JobDesk } from "./JobDesk.js"
+import * as JobDeskPg from "./JobDeskPg.js"
+import type { JobSearch } from "./JobSearch.js"
+import * as JobSearchPg from "./JobSearchPg.js"
+import * as JobSql from "./JobSql.js"
+import type { Kinds } from "./Kinds.js"
+import * as KindsPg from "./KindsPg.js"
+import { Notifier } from "./Notifier.js"
+import { Queue, type Recovered } from "./Queue.js"
+import { Transactions } from "./Transactions.js"
+import * as Wakeups from "./Wakeups.js"
+
+/** How many rows one maintenance statement takes: enough to be worth it, few enough to be short. */
+const maintenanceBatch = 5_000
+
+/** At this many crashes a job is put away. */
+const poisonAt = 5
+
+/** Statements that may be told to try again by the database are tried again, a few times. */
+const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
+  Effect.retry(effect, {
+    times: 3,
+    while: (error) => error instanceof DatabaseUnavailable && ["40001", "40P01"].includes(error.sqlState ?? "")
+  })
+
+const make = Effect.gen(function* () {
+  const database = yield* Database
+  const notifier = yield* Notifier
+  const ids = yield* makeGenerator
+  const { schema, sql } = database
+  const statements = JobSql.make(schema)
+  const claims = ClaimPg.make(database, statements, ids)
+
+  const enqueue = yield* EnqueuePg.make(database, statements, ids, (jobs, inTransaction) => {
+    for (const job of jobs) claims.saw(job.queue, job)
+    return notifier.stored(new Set(jobs.map(({ queue }) => queue)), inTransaction)
+  })
+
+  /** Jobs were put back, perhaps behind where the next claim would begin. */
+  const putBack = (queues: ReadonlySet<string>) =>
+    Effect.suspend(() => {
+      for (const queue of queues) claims.rescan(queue)
+      return notifier.stored(queues, false)
+    })
+
+  const finalize = FinalizePg.make(database, statements, putBack)
+
+  const heartbeat: typeof Queue.Service.heartbeat = (held) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* mapErrors(
+        sql.unsafe<{ id: JobId; cancel: boolean }>(statements.heartbeat, [
+          ArrayText.ofPlain(held.map(({ id }) => id)),
+          ArrayText.ofPlain(held.map(({ lease }) => lease)),
+          now
+        ])
+      )
+      const ours = new Set(rows.map(({ id }) => id))
+      return {
+        lost: held.filter(({ id }) => !ours.has(id)).map(({ id }) => id),
+        cancelRequested: rows.filter(({ cancel }) => cancel).map(({ id }) => id)
+      }
+    })
+
+  const nextDue: typeof Queue.Service.nextDue = (queues) =>
+    Effect.map(
+      mapErrors(sql.unsafe<{ queue: string; run_at: number }>(statements.nextDue, [ArrayText.ofPlain(queues)])),
+      (rows) => new Map(rows.map(({ queue, run_at }) => [queue, run_at]))
+    )
+
+  const recoverBatch = (stuckFor: Duration.Duration) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const quietSince = now - Duration.toMillis(stuckFor)
+      const rows = yield* mapErrors(
+        sql.unsafe<{ queue: string; fate: string; count: number }>(statements.recoverStuck, [
+          quietSince,
+          now,
+          maintenanceBatch,
+          poisonAt
+        ])
+      )
+      const count = (fate: string) => rows.filter((row) => row.fate === fate).reduce((sum, row) => sum + row.count, 0)
+      const recovered = { rescued: count("rescued"), poisoned: count("poison"), cancelled: count("cancelled") }
+      yield* putBack(new Set(rows.map(({ queue }) => queue)))
+      return recovered
+    }).pipe(retrying)
+
+  const recoverStuck: typeof Queue.Service.recoverStuck = (stuckFor) =>
+    Effect.gen(function* () {
+      let sum: Recovered = { rescued: 0, poisoned: 0, cancelled: 0 }
+      for (;;) {
+        const batch = yield* recoverBatch(stuckFor)
+        sum = {
+          rescued: sum.rescued + batch.rescued,
+          poisoned: sum.poisoned + batch.poisoned,
+          cancelled: sum.cancelled + batch.cancelled
+        }
+        if (batch.rescued + batch.poisoned + batch.cancelled < maintenanceBatch) return sum
+      }
+    })
+
+  const purgeBatch = (before: number) =>
+    Effect.map(
+      mapErrors(sql.unsafe(statements.purgeDone, [before, maintenanceBatch]).raw),
+      (result) => (result as { readonly rowCount: number | null }).rowCount ?? 0
+    ).pipe(retrying)
+
+  const purgeDone: typeof Queue.Service.purgeDone = (olderThan) =>
+    Effect.gen(function* () {
+      const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
+      let sum = 0
+      for (;;) {
+        const count = yield* purgeBatch(before)
+        sum += count
+        if (count < maintenanceBatch) return sum
+      }
+    })
+
+  const progress: typeof Queue.Service.progress = (job, text) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const result = yield* mapErrors(sql.unsafe(statements.progress, [job.id, job.lease, text, now]).raw)
+      return (result as { readonly rowCount: number | null }).rowCount === 1
+    })
+
+  return Queue.of({
+    enqueue,
+    claim: (request) => retrying(claims.claim(request)),
+    finalize: (ends) => retrying(finalize(ends)),
+    heartbeat: (held) =>
+      held.length === 0 ? Effect.succeed({ lost: [], cancelRequested: [] }) : retrying(heartbeat(held)),
+    progress,
+    nextDue,
+    recoverStuck,
+    purgeDone
+  })
+})
+
+/** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
+export const layer: Layer.Layer<
+  Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups,
+  never,
+  Database | Listener
+> = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
+  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer)),
+  Layer.provide(Notifier.layer),
+  Layer.provideMerge(Wakeups.layer)
+)

@@ -1,0 +1,84 @@
+import { Schema } from "effect"
+import type { JobId } from "../core/Ids.js"
+import {
+  type DeadReason,
+  type DedupeScope,
+  FollowUp,
+  HistoryEntry,
+  type Status,
+  type StoredJob,
+  stateOf
+} from "../core/Job.js"
+
+/** What `storedColumns` reads. */
+export interface StoredJobRow {
+  readonly id: JobId
+  readonly queue: string
+  readonly kind: string
+  readonly version: number
+  readonly payload: unknown
+  readonly key: string | null
+  readonly status: Status
+  readonly priority: number
+  readonly attempt: number
+  readonly max_attempts: number
+  readonly crash_count: number
+  readonly dedupe_key: string | null
+  readonly dedupe_scope: DedupeScope | null
+  readonly pod_id: string | null
+  readonly on_dead: unknown
+  readonly result: unknown
+  readonly progress: unknown
+  readonly last_error: string | null
+  readonly history: unknown
+  readonly dead_reason: DeadReason | null
+  readonly meta: unknown
+  readonly run_at: number
+  readonly created_at: number
+  readonly updated_at: number
+  readonly started_at: number | null
+  readonly heartbeat_at: number | null
+  readonly finished_at: number | null
+  readonly cancel_requested_at: number | null
+}
+
+const decodeHistory = Schema.decodeUnknownSync(Schema.Array(HistoryEntry))
+const decodeFollowUp = Schema.decodeUnknownSync(FollowUp)
+
+/** A row as the rest of the house knows a job. */
+export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
+  const lastError = row.last_error ?? undefined
+  return {
+    id: row.id,
+    queue: row.queue,
+    kind: row.kind,
+    version: row.version,
+    payload: row.payload,
+    key: row.key ?? undefined,
+    status: row.status,
+    state: stateOf({ status: row.status, runAt: row.run_at, lastError }, now),
+    priority: row.priority,
+    runAt: row.run_at,
+    attempt: row.attempt,
+    maxAttempts: row.max_attempts,
+    crashCount: row.crash_count,
+    dedupe:
+      row.dedupe_key === null || row.dedupe_scope === null
+        ? undefined
+        : { key: row.dedupe_key, scope: row.dedupe_scope },
+    pod: row.pod_id ?? undefined,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    startedAt: row.started_at ?? undefined,
+    heartbeatAt: row.heartbeat_at ?? undefined,
+    finishedAt: row.finished_at ?? undefined,
+    cancelRequestedAt: row.cancel_requested_at ?? undefined,
+    onDead: row.on_dead === null ? undefined : decodeFollowUp(row.on_dead),
+    result: row.result ?? undefined,
+    progress: row.progress ?? undefined,
+    lastError,
+    history: row.history === null ? [] : decodeHistory(row.history),
+    deadReason: row.dead_reason ?? undefined,
+    meta: row.meta ?? undefined
+  }
+}

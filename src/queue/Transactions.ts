@@ -1,0 +1,22 @@
+import { Context, Effect, Layer } from "effect"
+import { Database } from "../database/Database.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+
+/** Makes several acts one: all of them stand, or none. */
+export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
+  Transactions,
+  {
+    readonly run: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatabaseError, R>
+  }
+>() {
+  static readonly layer: Layer.Layer<Transactions, never, Database> = Layer.effect(
+    Transactions,
+    Effect.map(Database, (database) => ({
+      run: <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+        database.transaction(effect) as Effect.Effect<A, E | DatabaseError, R>
+    }))
+  )
+
+  /** For tests in memory, where nothing can be undone: acts stand as they are done. */
+  static readonly layerMemory: Layer.Layer<Transactions> = Layer.succeed(Transactions, { run: (effect) => effect })
+}

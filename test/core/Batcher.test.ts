@@ -1,0 +1,276 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Deferred, Effect, Exit, Fiber, FiberStatus, Random, Scheduler, Scope } from "effect"
+import * as Batcher from "../../src/core/Batcher.js"
+
+interface Options {
+  readonly maxWeight?: number
+  readonly capacity?: number
+  readonly weight?: (item: string) => number
+}
+
+/** A batcher whose flushes begin at once and end when the test says so; the item "bad" fails the whole flush. */
+const held = (options: Options = {}) =>
+  Effect.gen(function* () {
+    const batches: Array<ReadonlyArray<string>> = []
+    const gates: Array<Deferred.Deferred<void>> = []
+    const batcher = yield* Batcher.make<string, string, string, never>({
+      maxWeight: 100,
+      capacity: 100,
+      ...options,
+      isolate: (error) => error === "bad",
+      flush: (items) =>
+        Effect.gen(function* () {
+          const gate = yield* Deferred.make<void>()
+          batches.push(items)
+          gates.push(gate)
+          yield* Deferred.await(gate)
+          if (items.includes("bad")) return yield* Effect.fail("bad")
+          if (items.includes("down")) return yield* Effect.fail("down")
+          return items.map((item) => Exit.succeed(`${item}!`))
+        })
+    })
+    const open = (flush: number) =>
+      Effect.suspend(() => {
+        const gate = gates[flush]
+        return gate === undefined ? Effect.die(`no flush ${flush} has begun`) : Deferred.succeed(gate, undefined)
+      })
+    return { batcher, batches, open }
+  })
+
+/** Until every fiber that can move has moved as far as it can. */
+const quiet = Effect.yieldNow().pipe(Effect.repeatN(20))
+
+const submitted = (batcher: Batcher.Batcher<string, string, string>, ...items: ReadonlyArray<string>) =>
+  Effect.zipLeft(
+    Effect.forEach(items, (item) => Effect.fork(batcher.submit(item))),
+    quiet
+  )
+
+describe("Batcher", () => {
+  it.scoped("flushes a lone item at once", () =>
+    Effect.gen(function* () {
+      const { batcher, batches, open } = yield* held()
+      const fibers = yield* submitted(batcher, "a")
+      expect(batches).toEqual([["a"]])
+      yield* open(0)
+      expect(yield* Fiber.joinAll(fibers)).toEqual(["a!"])
+    })
+  )
+
+  it.scoped("gathers what arrives during a flush into the next, and answers each item with its own answer", () =>
+    Effect.gen(function* () {
+      const { batcher, batches, open } = yield* held()
+      const first = yield* submitted(batcher, "a")
+      const rest = yield* submitted(batcher, "b", "c", "d")
+      expect(batches).toEqual([["a"]])
+      yield* open(0)
+      yield* quiet
+      expect(batches).toEqual([["a"], ["b", "c", "d"]])
+      yield* open(1)
+      expect(yield* Fiber.joinAll([...first, ...rest])).toEqual(["a!", "b!", "c!", "d!"])
+    })
+  )
+
+  it.scoped("fills a flush up to its weight, in order, and lets a heavier item go alone", () =>
+    Effect.gen(function* () {
+      const { batcher, batches, open } = yield* held({ maxWeight: 4, weight: (item) => item.length })
+      yield* submitted(batcher, "a")
+      yield* submitted(batcher, "bb", "cc", "d", "eeeeee", "f")
+      for (const flush of [0, 1, 2, 3]) yield* Effect.zipLeft(open(flush), quiet)
+      expect(batches).toEqual([["a"], ["bb", "cc"], ["d"], ["eeeeee"], ["f"]])
+      yield* open(4)
+    })
+  )
+
+  it.scoped("does not let a bad item fail its neighbours", () =>
+    Effect.gen(function* () {
+      const { batcher, batches, open } = yield* held()
+      const fibers = yield* submitted(batcher, "a", "bad", "c")
+      for (const flush of [0, 1, 2, 3]) yield* Effect.zipLeft(open(flush), quiet)
+      expect(batches).toEqual([["a", "bad", "c"], ["a"], ["bad"], ["c"]])
+      expect(yield* Effect.forEach(fibers, Fiber.await)).toEqual([
+        Exit.succeed("a!"),
+        Exit.fail("bad"),
+        Exit.succeed("c!")
+      ])
+    })
+  )
+
+  it.scoped("fails all of a flush when no single item is to blame, and goes on", () =>
+    Effect.gen(function* () {
+      const { batcher, batches, open } = yield* held()
+      const fibers = yield* submitted(batcher, "a", "down")
+      yield* Effect.zipLeft(open(0), quiet)
+      expect(yield* Effect.forEach(fibers, Fiber.await)).toEqual([Exit.fail("down"), Exit.fail("down")])
+      const next = yield* submitted(batcher, "b")
+      yield* open(1)
+      expect(yield* Fiber.joinAll(next)).toEqual(["b!"])
+      expect(batches).toHaveLength(2)
+    })
+  )
+
+  it.scoped("tells whoever was not answered that the flush is broken", () =>
+    Effect.gen(function* () {
+      const batcher = yield* Batcher.make<string, string, never, never>({
+        maxWeight: 10,
+        capacity: 10,
+        isolate: () => false,
+        flush: (items) => Effect.succeed(items.slice(1).map((item) => Exit.succeed(item)))
+      })
+      const exits = yield* Effect.all([Effect.exit(batcher.submit("a")), Effect.exit(batcher.submit("b"))], {
+        concurrency: 2
+      })
+      expect(exits[0]).toEqual(Exit.succeed("b"))
+      expect(Exit.isFailure(exits[1])).toBe(true)
+    })
+  )
+
+  it.scoped("keeps those who submit waiting while there is no room, and refuses offers", () =>
+    Effect.gen(function* () {
+      const { batcher, batches, open } = yield* held({ capacity: 2 })
+      yield* submitted(batcher, "a")
+      const inside = yield* submitted(batcher, "b", "c")
+      expect(batcher.offer("x")).toBe(false)
+      const outside = yield* submitted(batcher, "d", "e", "f")
+      expect(batcher.size()).toBe(2)
+      yield* Effect.zipLeft(open(0), quiet)
+      expect(batches).toEqual([["a"], ["b", "c"]])
+      expect(batcher.size()).toBe(2)
+      for (const flush of [1, 2, 3]) yield* Effect.zipLeft(open(flush), quiet)
+      expect(batches).toEqual([["a"], ["b", "c"], ["d", "e"], ["f"]])
+      expect(yield* Fiber.joinAll([...inside, ...outside])).toEqual(["b!", "c!", "d!", "e!", "f!"])
+      expect(batcher.offer("x")).toBe(true)
+      yield* Effect.zipLeft(
+        quiet,
+        Effect.suspend(() => open(4))
+      )
+    })
+  )
+
+  it.scoped("withdraws an item whose submitter is interrupted before its flush began, and gives its room back", () =>
+    Effect.gen(function* () {
+      const { batcher, batches, open } = yield* held({ capacity: 2 })
+      yield* submitted(batcher, "a")
+      const waiting = yield* submitted(batcher, "b", "c")
+      const outside = yield* submitted(batcher, "d", "e")
+      yield* Fiber.interruptAll([...waiting, ...outside.slice(0, 1)])
+      expect(batcher.size()).toBe(1)
+      expect(batcher.offer("f")).toBe(true)
+      yield* Effect.zipLeft(open(0), quiet)
+      expect(batches).toEqual([["a"], ["e", "f"]])
+      yield* open(1)
+      expect(yield* Fiber.join(outside[1] ?? Fiber.never)).toBe("e!")
+    })
+  )
+
+  it.scoped("flushes nothing when everything was withdrawn", () =>
+    Effect.gen(function* () {
+      // The flushing fiber gets its turns from the test, so the item is gone by the time it looks.
+      const scheduler = new Scheduler.ControlledScheduler()
+      const { batcher, batches } = yield* Effect.withScheduler(held({ capacity: 1 }), scheduler)
+      scheduler.step()
+      const fibers = yield* submitted(batcher, "a")
+      expect(batcher.size()).toBe(1)
+      yield* Fiber.interruptAll(fibers)
+      scheduler.step()
+      expect([batches, batcher.size()]).toEqual([[], 0])
+      yield* batcher.drained
+      scheduler.deferred = true
+    })
+  )
+
+  it.scoped("lets a flush under way finish although its submitter is gone", () =>
+    Effect.gen(function* () {
+      const { batcher, batches, open } = yield* held()
+      const fibers = yield* submitted(batcher, "a")
+      yield* Fiber.interruptAll(fibers)
+      yield* submitted(batcher, "b")
+      expect(batches).toEqual([["a"]])
+      yield* Effect.zipLeft(open(0), quiet)
+      expect(batches).toEqual([["a"], ["b"]])
+      yield* open(1)
+    })
+  )
+
+  it.scoped("is drained when all that was handed over before is flushed, whatever came since", () =>
+    Effect.gen(function* () {
+      const { batcher, open } = yield* held()
+      yield* batcher.drained
+      batcher.offer("a")
+      yield* quiet
+      batcher.offer("b")
+      const drained = yield* Effect.fork(batcher.drained)
+      yield* quiet
+      yield* Effect.zipLeft(open(0), quiet)
+      batcher.offer("c")
+      expect((yield* Fiber.status(drained))._tag).toBe("Suspended")
+      yield* Effect.zipLeft(open(1), quiet)
+      expect(FiberStatus.isDone(yield* Fiber.status(drained))).toBe(true)
+      yield* open(2)
+    })
+  )
+
+  it.effect("flushes what waits when its Scope closes, and takes nothing after that", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const { batcher, batches, open } = yield* Scope.extend(held({ capacity: 2 }), scope)
+      const fibers = yield* submitted(batcher, "a")
+      const rest = yield* submitted(batcher, "b", "c", "d")
+      const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
+      yield* quiet
+      for (const flush of [0, 1, 2]) yield* Effect.zipLeft(open(flush), quiet)
+      yield* Fiber.join(closing)
+      expect(batches).toEqual([["a"], ["b", "c"], ["d"]])
+      expect(yield* Fiber.joinAll([...fibers, ...rest])).toEqual(["a!", "b!", "c!", "d!"])
+      expect(batcher.offer("e")).toBe(false)
+      expect(Exit.isInterrupted(yield* Effect.exit(batcher.submit("e")))).toBe(true)
+    })
+  )
+
+  it.effect("loses and doubles no item, whatever the interleaving", () =>
+    Effect.forEach(
+      Array.from({ length: 40 }, (_, seed) => seed),
+      (seed) =>
+        Effect.gen(function* () {
+          const flushed: Array<number> = []
+          const pause = Effect.flatMap(Random.nextIntBetween(0, 6), (turns) => Effect.repeatN(Effect.yieldNow(), turns))
+          const answers = yield* Effect.scoped(
+            Effect.gen(function* () {
+              const batcher = yield* Batcher.make<number, number, string, never>({
+                maxWeight: 7,
+                capacity: 11,
+                isolate: () => true,
+                flush: (items) =>
+                  Effect.gen(function* () {
+                    yield* pause
+                    if (items.length > 1 && (yield* Random.nextIntBetween(0, 4)) === 0)
+                      return yield* Effect.fail("again")
+                    flushed.push(...items)
+                    return items.map((item) => Exit.succeed(item))
+                  })
+              })
+              const one = (item: number) =>
+                Effect.gen(function* () {
+                  yield* pause
+                  const fiber = yield* Effect.fork(batcher.submit(item))
+                  yield* pause
+                  const impatient = (yield* Random.nextIntBetween(0, 3)) === 0
+                  return { item, exit: yield* impatient ? Fiber.interrupt(fiber) : Fiber.await(fiber) }
+                })
+              return yield* Effect.forEach(
+                Array.from({ length: 60 }, (_, item) => item),
+                one,
+                { concurrency: "unbounded" }
+              )
+            })
+          )
+          const counted = new Set(flushed)
+          expect(counted.size).toBe(flushed.length)
+          for (const { exit, item } of answers) {
+            if (Exit.isSuccess(exit)) expect([exit.value, counted.has(item)]).toEqual([item, true])
+            else expect(Exit.isInterrupted(exit)).toBe(true)
+          }
+        }).pipe(Effect.withRandom(Random.make(seed)))
+    )
+  )
+})

@@ -1,0 +1,110 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Option } from "effect"
+import { adminToken, Doors, layer, layerWithoutDatabase, viewerToken } from "./Doors.js"
+
+const id = "0198c0de-0000-7000-8000-000000000001"
+const json = { jobs: [{ kind: "greet", payload: 1 }] }
+
+/** Every route, and what the admin gets there on an empty queue. */
+const routes: ReadonlyArray<readonly [method: string, path: string, status: number, json?: unknown]> = [
+  ["POST", "/api/v1/jobs", 201, json],
+  ["GET", "/api/v1/jobs", 200],
+  ["GET", `/api/v1/jobs/${id}`, 404],
+  ["POST", `/api/v1/jobs/${id}/cancel`, 404],
+  ["POST", `/api/v1/jobs/${id}/requeue`, 404],
+  ["POST", `/api/v1/jobs/${id}/run-now`, 404],
+  ["DELETE", `/api/v1/jobs/${id}`, 404],
+  ["GET", "/api/v1/queues", 200],
+  ["GET", "/api/v1/openapi.json", 200],
+  ["GET", "/api/v1/nowhere", 404],
+  ["GET", "/api", 404]
+]
+
+describe("who may do what", () => {
+  it.scopedLive.each(routes)("%s %s", ([method, path, status, json]) =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      const asked = json === undefined ? {} : { json }
+      for (const token of [undefined, "sesame", "", `${adminToken} `.repeat(2)]) {
+        const refused = yield* ask(method, path, { ...asked, token })
+        expect(refused).toMatchObject({ status: 401, json: { error: { tag: "Unauthorized" } } })
+        expect(refused.headers["www-authenticate"]).toBe("Bearer")
+        expect(refused.text).not.toContain("sesame")
+      }
+      const viewed = yield* ask(method, path, { ...asked, token: viewerToken })
+      if (method === "GET") expect(viewed.status).toBe(status)
+      else expect(viewed).toMatchObject({ status: 403, json: { error: { tag: "Forbidden" } } })
+      expect((yield* ask(method, path, { ...asked, token: adminToken })).status).toBe(status)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("lets nobody in where no token is set, and says which to set", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      for (const token of [undefined, "", "guess"]) {
+        const refused = yield* ask("GET", "/api/v1/jobs", { token })
+        expect(refused).toMatchObject({
+          status: 401,
+          json: { error: { message: expect.stringContaining("Set NIGHTSHIFT_ADMIN_TOKEN") } }
+        })
+      }
+      expect(yield* ask("GET", "/healthz")).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(layer({ adminToken: Option.none(), viewerToken: Option.none() })))
+  )
+
+  it.scopedLive("lets a viewer read where there is no admin", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      expect(yield* ask("GET", "/api/v1/jobs", { token: viewerToken })).toMatchObject({ status: 200 })
+      expect(yield* ask("POST", "/api/v1/jobs", { token: viewerToken, json })).toMatchObject({ status: 403 })
+      expect(yield* ask("GET", "/api/v1/jobs", { token: adminToken })).toMatchObject({ status: 401 })
+    }).pipe(Effect.provide(layer({ adminToken: Option.none() })))
+  )
+})
+
+describe("the Host header on loopback", () => {
+  it.scopedLive("must name this machine, for what a page of another site could misuse", () =>
+    Effect.gen(function* () {
+      const { admin, ask, port } = yield* Doors
+      for (const host of [
+        "evil.example",
+        "evil.example:80",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "10.0.0.1"
+      ]) {
+        const refused = yield* admin("GET", "/api/v1/jobs", { headers: { host } })
+        expect(refused).toMatchObject({ status: 403, json: { error: { tag: "HostRefused" } } })
+      }
+      for (const host of [`localhost:${port}`, "LOCALHOST", "127.0.0.1", "127.1.2.3:1", "[::1]:9", "[::1]"]) {
+        expect(yield* admin("GET", "/api/v1/jobs", { headers: { host } })).toMatchObject({ status: 200 })
+      }
+      expect(yield* ask("GET", "/healthz", { headers: { host: "probe.internal" } })).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("is anybody's where other machines are let in", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const answer = yield* admin("GET", "/api/v1/jobs", { headers: { host: "jobs.example" } })
+      expect(answer).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(layer({ host: "0.0.0.0" })))
+  )
+})
+
+describe("the API of a process without a database", () => {
+  it.scopedLive("says that queue, crew and uploads are off", () =>
+    Effect.gen(function* () {
+      const { admin, ask } = yield* Doors
+      for (const [method, path] of routes) {
+        expect(yield* ask(method, path)).toMatchObject({
+          status: 503,
+          json: { error: { tag: "DatabaseOff", message: expect.stringContaining("queue, crew and uploads are off") } }
+        })
+      }
+      const refused = yield* admin("GET", "/api/v1/jobs", { headers: { host: "evil.example" } })
+      expect(refused).toMatchObject({ status: 403 })
+      expect(yield* ask("GET", "/healthz")).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(layerWithoutDatabase()))
+  )
+})

@@ -1,0 +1,157 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { JobSearch } from "../../src/queue/JobSearch.js"
+import { type Answer, backends, Doors } from "./Doors.js"
+
+const job = { kind: "greet", payload: { name: "Ada" } }
+const id = "0198c0de-0000-7000-8000-000000000001"
+
+const post = (json: unknown) => Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs", { json }))
+const stored = Effect.flatMap(JobSearch, ({ total }) => Effect.map(total({}, 10_000), ({ count }) => count))
+
+interface Outcome {
+  readonly id: string
+  readonly outcome: string
+}
+const outcomesOf = ({ text }: Answer): ReadonlyArray<Outcome> => JSON.parse(text).jobs
+
+describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
+  it.scopedLive("stores jobs with what the cluster knows of their kind, and answers in their order", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const answer = yield* post({
+        jobs: [
+          job,
+          { ...job, queue: "fast", priority: -5, runAt: "2026-01-31T09:00:00+01:00", maxAttempts: 2 },
+          { ...job, id }
+        ]
+      })
+      expect(answer.status).toBe(201)
+      const outcomes = outcomesOf(answer)
+      expect(outcomes.map(({ outcome }) => outcome)).toEqual(["enqueued", "enqueued", "enqueued"])
+      expect(outcomes[2]?.id).toBe(id)
+      const first = yield* admin("GET", `/api/v1/jobs/${outcomes[0]?.id}`)
+      expect(first.json).toMatchObject({ queue: "mail", maxAttempts: 7, priority: 0, payload: { name: "Ada" } })
+      const second = yield* admin("GET", `/api/v1/jobs/${outcomes[1]?.id}`)
+      expect(second.json).toMatchObject({
+        queue: "fast",
+        maxAttempts: 2,
+        priority: -5,
+        runAt: "2026-01-31T08:00:00.000Z"
+      })
+      const search = yield* JobSearch
+      const [{ version } = { version: 0 }] = (yield* search.list({ queue: "fast" }, { limit: 1 })).jobs
+      expect(version).toBe(3)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("says which job stands in place of one whose dedupe key is held", () =>
+    Effect.gen(function* () {
+      const dedupe = { key: "receipt:7", scope: "active" }
+      const first = outcomesOf(yield* post({ jobs: [{ ...job, dedupe }] }))
+      const second = outcomesOf(yield* post({ jobs: [{ ...job, dedupe }, job] }))
+      expect(second[0]).toEqual({ id: first[0]?.id, outcome: "deduplicated" })
+      expect(second[1]?.outcome).toBe("enqueued")
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("takes the same id with the same content again, and refuses it with other content", () =>
+    Effect.gen(function* () {
+      expect((yield* post({ jobs: [{ ...job, id }] })).status).toBe(201)
+      expect(outcomesOf(yield* post({ jobs: [{ ...job, id }] }))).toEqual([{ id, outcome: "enqueued" }])
+      const refused = yield* post({ jobs: [job, { ...job, id, payload: 1 }] })
+      expect(refused).toMatchObject({ status: 409, json: { error: { tag: "JobIdTaken", field: "jobs[1].id" } } })
+      expect(yield* stored).toBe(1)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("refuses a kind that nobody registered, unless it is forced in", () =>
+    Effect.gen(function* () {
+      const strange = { kind: "strange", payload: null }
+      const refused = yield* post({ jobs: [job, strange] })
+      expect(refused).toMatchObject({ status: 422, json: { error: { tag: "UnknownKind", field: "jobs[1].kind" } } })
+      expect(yield* post({ jobs: [strange] })).toMatchObject({ status: 422 })
+      expect(yield* stored).toBe(0)
+      expect((yield* post({ jobs: [job, strange], force: true })).status).toBe(201)
+      const search = yield* JobSearch
+      const [forced] = (yield* search.list({ kind: "strange" }, { limit: 1 })).jobs
+      expect(forced).toMatchObject({ queue: "default", maxAttempts: 5, version: 1 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("takes a thousand jobs", () =>
+    Effect.gen(function* () {
+      const answer = yield* post({ jobs: Array.from({ length: 1000 }, (_, n) => ({ ...job, payload: n })) })
+      expect(answer.status).toBe(201)
+      expect(new Set(outcomesOf(answer).map((outcome) => outcome.id)).size).toBe(1000)
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+/** What is wrong, the request, and the field that the answer must name. */
+const wrongs: ReadonlyArray<readonly [what: string, json: unknown, field: string | undefined, says?: RegExp]> = [
+  ["not an object", [], undefined],
+  ["no jobs", {}, "jobs", /missing/],
+  ["jobs that are no list", { jobs: job }, "jobs"],
+  ["an empty batch", { jobs: [] }, "jobs", /1 to 1000/],
+  ["1,001 jobs", { jobs: Array.from({ length: 1001 }, () => job) }, "jobs", /1 to 1000 jobs, not 1001/],
+  ["a job that is none", { jobs: [job, 7] }, "jobs[1]", /Job 1/],
+  ["no kind", { jobs: [job, { payload: 1 }] }, "jobs[1].kind", /Job 1: kind is missing/],
+  ["no payload", { jobs: [job, { kind: "greet" }] }, "jobs[1].payload", /Job 1: payload is missing/],
+  ["an empty kind", { jobs: [{ ...job, kind: "" }], force: true }, "jobs[0].kind", /empty/],
+  ["a kind that is too long", { jobs: [{ ...job, kind: "k".repeat(129) }], force: true }, "jobs[0].kind", /128/],
+  ["NUL in the kind", { jobs: [{ ...job, kind: "a\u0000" }] }, "jobs[0].kind", /NUL/],
+  ["NUL in the payload", { jobs: [job, { ...job, payload: { a: "\u0000" } }] }, "jobs[1].payload", /Job 1: .*NUL/],
+  ["half a surrogate pair", { jobs: [{ ...job, payload: "\ud800" }] }, "jobs[0].payload", /surrogate/],
+  [
+    "a payload over the cap",
+    { jobs: [job, { ...job, payload: "x".repeat(1024 * 1024) }] },
+    "jobs[1].payload",
+    /larger/
+  ],
+  ["a priority out of range", { jobs: [job, { ...job, priority: 32_768 }] }, "jobs[1].priority", /Job 1: .*32767/],
+  ["a broken priority", { jobs: [{ ...job, priority: 1.5 }] }, "jobs[0].priority", /whole/],
+  ["a priority that is text", { jobs: [{ ...job, priority: "1" }] }, "jobs[0].priority", /must be a number/],
+  ["no attempts", { jobs: [{ ...job, maxAttempts: 0 }] }, "jobs[0].maxAttempts"],
+  ["a queue that is no name", { jobs: [{ ...job, queue: "a/b" }] }, "jobs[0].queue", /letters/],
+  ["a queue that is null", { jobs: [{ ...job, queue: null }] }, "jobs[0].queue", /must be text/],
+  ["a start without a zone", { jobs: [{ ...job, runAt: "2026-01-31T09:00:00" }] }, "jobs[0].runAt", /RFC 3339/],
+  ["a start on no day", { jobs: [{ ...job, runAt: "2026-02-30T09:00:00Z" }] }, "jobs[0].runAt", /RFC 3339/],
+  ["a start that is a number", { jobs: [{ ...job, runAt: 5 }] }, "jobs[0].runAt", /RFC 3339/],
+  ["a start before time", { jobs: [{ ...job, runAt: "1969-12-31T23:59:59Z" }] }, "jobs[0].runAt", /1970/],
+  ["a dedupe without a scope", { jobs: [{ ...job, dedupe: { key: "a" } }] }, "jobs[0].dedupe.scope", /missing/],
+  ["an unknown scope", { jobs: [{ ...job, dedupe: { key: "a", scope: "ever" } }] }, "jobs[0].dedupe.scope", /retained/],
+  ["an empty dedupe key", { jobs: [{ ...job, dedupe: { key: "", scope: "active" } }] }, "jobs[0].dedupe.key", /empty/],
+  ["an id that is none", { jobs: [{ ...job, id: "seven" }] }, "jobs[0].id", /UUID/],
+  [
+    "one id twice",
+    {
+      jobs: [
+        { ...job, id },
+        { ...job, id }
+      ]
+    },
+    "jobs[1].id",
+    /twice/
+  ],
+  ["a field nobody knows", { jobs: [job, { ...job, prioritty: 1 }] }, "jobs[1].prioritty", /Job 1: prioritty is not/],
+  ["a delay, which this door does not take", { jobs: [{ ...job, delay: -5 }] }, "jobs[0].delay"],
+  ["a field beside the jobs", { jobs: [job], forced: true }, "forced"],
+  ["a force that is neither", { jobs: [job], force: "yes" }, "force", /true or false/]
+]
+
+describe.each(backends)("on %s, POST /api/v1/jobs with something wrong", (_, layer) => {
+  it.scopedLive.each(wrongs)("refuses %s, names the field and stores nothing", ([, json, field, says]) =>
+    Effect.gen(function* () {
+      const refused = yield* post(json)
+      expect(refused.status).toBe(400)
+      const { error } = JSON.parse(refused.text)
+      expect(Object.keys(refused.json as object)).toEqual(["error"])
+      expect(error.tag).toMatch(/^(BadRequest|InvalidJob)$/)
+      expect(error.field).toBe(field)
+      expect(error.message).toMatch(says ?? /./)
+      expect(error.message).not.toMatch(/Expected|readonly/)
+      expect(yield* stored).toBe(0)
+    }).pipe(Effect.provide(layer()))
+  )
+})

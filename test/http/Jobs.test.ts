@@ -1,0 +1,239 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Clock, Effect } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
+import { End } from "../../src/queue/AttemptEnd.js"
+import { Queue } from "../../src/queue/Queue.js"
+import { adminToken, backends, Doors } from "./Doors.js"
+
+const nobody = "0198c0de-0000-7000-8000-00000000dead"
+
+interface Shown {
+  readonly id: string
+  readonly [field: string]: unknown
+}
+
+const enqueue = (...jobs: ReadonlyArray<Record<string, unknown>>) =>
+  Effect.gen(function* () {
+    const { admin } = yield* Doors
+    const json = { jobs: jobs.map((job) => ({ kind: "greet", payload: {}, ...job })) }
+    const answer = yield* admin("POST", "/api/v1/jobs", { json })
+    expect(answer.status).toBe(201)
+    const stored: ReadonlyArray<Shown> = JSON.parse(answer.text).jobs
+    return stored.map(({ id }) => id)
+  })
+
+const list = (query = "") =>
+  Effect.gen(function* () {
+    const { admin } = yield* Doors
+    const answer = yield* admin("GET", `/api/v1/jobs${query}`)
+    expect(answer.status).toBe(200)
+    const page: { jobs: ReadonlyArray<Shown>; next: string | null; total: unknown } = JSON.parse(answer.text)
+    return page
+  })
+
+/** Takes the due jobs of a queue and ends them all. */
+const run = (queueName: string, end: End) =>
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    const pod = (yield* makeGenerator).pod(yield* Clock.currentTimeMillis)
+    const claimed = yield* queue.claim({ queue: queueName, pod, limit: 100 })
+    yield* queue.finalize(claimed.map(({ id, lease }) => ({ id, lease, end })))
+  })
+
+const failed = End.Dead({ reason: "rejected", counted: true, error: "no <b>such</b> address" })
+
+describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
+  it.scopedLive("shows every field of a job, null where there is nothing", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const dedupe = { key: "k", scope: "retained" }
+      const [id] = yield* enqueue({ payload: { a: [1, null] }, dedupe, runAt: "2026-01-31T09:00:00Z" })
+      const { json, status } = yield* admin("GET", `/api/v1/jobs/${id?.toUpperCase()}`)
+      expect(status).toBe(200)
+      expect(json).toEqual({
+        id,
+        kind: "greet",
+        queue: "mail",
+        state: "pending",
+        status: "pending",
+        payload: { a: [1, null] },
+        attempt: 0,
+        maxAttempts: 7,
+        priority: 0,
+        runAt: "2026-01-31T09:00:00.000Z",
+        createdAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        startedAt: null,
+        finishedAt: null,
+        lastError: null,
+        errors: [],
+        deadReason: null,
+        result: null,
+        progress: null,
+        dedupe,
+        pod: null,
+        meta: null
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("shows how a job ended and what went wrong on the way", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const [id] = yield* enqueue({})
+      yield* run("mail", failed)
+      expect((yield* admin("GET", `/api/v1/jobs/${id}`)).json).toMatchObject({
+        state: "dead",
+        status: "dead",
+        deadReason: "rejected",
+        lastError: "no <b>such</b> address",
+        finishedAt: expect.stringMatching(/Z$/),
+        errors: [
+          { attempt: 1, outcome: "rejected", message: "no <b>such</b> address", endedAt: expect.stringMatching(/Z$/) }
+        ]
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("knows no job by another id, or by what cannot be one", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      for (const id of [nobody, "seven", "%00", "a".repeat(500)]) {
+        const missing = yield* admin("GET", `/api/v1/jobs/${id}`)
+        expect(missing).toMatchObject({
+          status: 404,
+          json: { error: { message: expect.stringMatching(/^There is no/) } }
+        })
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe.each(backends)("on %s, GET /api/v1/jobs", (_, layer) => {
+  it.scopedLive("gives pages, newest first, each job once, also when jobs come in between", () =>
+    Effect.gen(function* () {
+      const ids = [...(yield* enqueue({}, {}, {})), ...(yield* enqueue({}, {}))]
+      const first = yield* list("?limit=2")
+      expect(first.total).toEqual({ count: 5, exact: true })
+      yield* enqueue({})
+      const second = yield* list(`?limit=2&cursor=${encodeURIComponent(first.next ?? "")}`)
+      const third = yield* list(`?limit=2&cursor=${encodeURIComponent(second.next ?? "")}`)
+      expect(third.next).toBeNull()
+      expect([first, second, third].flatMap(({ jobs }) => jobs.map(({ id }) => id))).toEqual(ids.reverse())
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("finds by every filter", () =>
+    Effect.gen(function* () {
+      const [dead] = yield* enqueue({ queue: "doomed" })
+      yield* run("doomed", failed)
+      const [later] = yield* enqueue({ kind: "plain", runAt: "2126-01-31T09:00:00Z", payload: { tag: ["a", "b"] } })
+      const found = (query: string) => Effect.map(list(query), ({ jobs }) => jobs.map(({ id }) => id))
+      expect(yield* found("?queue=doomed")).toEqual([dead])
+      expect(yield* found("?kind=plain")).toEqual([later])
+      expect(yield* found("?state=scheduled")).toEqual([later])
+      expect(yield* found("?state=dead&deadReason=rejected")).toEqual([dead])
+      expect(yield* found(`?text=${encodeURIComponent("<b>such")}`)).toEqual([dead])
+      expect(yield* found(`?payload=${encodeURIComponent('{"tag":["b"]}')}`)).toEqual([later])
+      expect(yield* found("?since=2020-01-01T00:00:00Z")).toHaveLength(2)
+      expect(yield* found("?until=2020-01-01T00:00:00Z")).toEqual([])
+      expect(yield* list("?queue=nobody")).toEqual({ jobs: [], next: null, total: { count: 0, exact: true } })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive.each([
+    ["limit", "limit=0", /1 to 1000/],
+    ["limit", "limit=1001", /1 to 1000/],
+    ["limit", "limit=many", /1 to 1000/],
+    ["cursor", "cursor=over-there", /cursor/],
+    ["state", "state=asleep", /one of scheduled, retrying/],
+    ["deadReason", "deadReason=boredom", /one of exhausted/],
+    ["since", "since=yesterday", /RFC 3339/],
+    ["until", "until=2026-01-31", /RFC 3339/],
+    ["payload", "payload=%7B", /must be JSON/],
+    ["payload", "payload=%22%5Cu0000%22", /NUL/],
+    ["kind", "kind=%00", /NUL/],
+    ["queue", "queue=a&queue=b", /must be text/],
+    ["sate", "sate=dead", /not a field/]
+  ] as const)("names %s when it is refused: %s", ([field, query, says]) =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const refused = yield* admin("GET", `/api/v1/jobs?${query}`)
+      expect(refused).toMatchObject({ status: 400, json: { error: { field, message: expect.stringMatching(says) } } })
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe.each(backends)("on %s, acts on a job", (_, layer) => {
+  it.scopedLive("answer with the job as it is afterwards", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const [id] = yield* enqueue({ runAt: "2126-01-31T09:00:00Z" })
+      const act = (name: string) => admin("POST", `/api/v1/jobs/${id}/${name}`)
+      expect(yield* act("run-now")).toMatchObject({ status: 200, json: { id, state: "pending" } })
+      expect(yield* act("cancel")).toMatchObject({ status: 200, json: { id, state: "dead", deadReason: "cancelled" } })
+      expect(yield* act("requeue")).toMatchObject({ status: 200, json: { id, state: "pending", attempt: 0 } })
+      expect(yield* admin("DELETE", `/api/v1/jobs/${id}`)).toMatchObject({ status: 200, json: { id } })
+      expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({ status: 404 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("say why they cannot be done to a job in its state", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const [id] = yield* enqueue({})
+      const refused = yield* admin("POST", `/api/v1/jobs/${id}/requeue`)
+      expect(refused).toMatchObject({
+        status: 409,
+        json: { error: { tag: "JobNotInState", message: expect.stringMatching(/is pending: requeue is for jobs/) } }
+      })
+      yield* run("mail", End.Done({ result: "7" }))
+      expect(yield* admin("POST", `/api/v1/jobs/${id}/run-now`)).toMatchObject({ status: 409 })
+      expect(yield* admin("POST", `/api/v1/jobs/${id}/cancel`)).toMatchObject({ status: 409 })
+      const dedupe = { key: "only-one", scope: "active" }
+      const [first] = yield* enqueue({ dedupe })
+      yield* admin("POST", `/api/v1/jobs/${first}/cancel`)
+      yield* enqueue({ dedupe })
+      expect(yield* admin("POST", `/api/v1/jobs/${first}/requeue`)).toMatchObject({
+        status: 409,
+        json: { error: { tag: "DedupeKeyHeld" } }
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("find no job that is not there", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      for (const [method, end] of [
+        ["POST", "/cancel"],
+        ["POST", "/requeue"],
+        ["POST", "/run-now"],
+        ["DELETE", ""]
+      ] as const) {
+        const missing = yield* admin(method, `/api/v1/jobs/${nobody}${end}`)
+        expect(missing).toMatchObject({ status: 404, json: { error: { tag: "JobNotFound" } } })
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe.each(backends)("on %s, GET /api/v1/queues", (_, layer) => {
+  it.scopedLive("counts jobs by state and says how long the oldest due one waits", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      yield* enqueue(
+        { queue: "a", runAt: "2026-01-31T09:00:00Z" },
+        { queue: "a" },
+        { queue: "b", runAt: "2126-01-31T09:00:00Z" }
+      )
+      const { json, status } = yield* ask("GET", "/api/v1/queues", { token: adminToken })
+      expect(status).toBe(200)
+      const none = { scheduled: 0, retrying: 0, pending: 0, running: 0, done: 0, dead: 0 }
+      expect(json).toEqual({
+        queues: [
+          { name: "a", counts: { ...none, pending: 2 }, oldestDueAgeSeconds: expect.any(Number) },
+          { name: "b", counts: { ...none, scheduled: 1 }, oldestDueAgeSeconds: null }
+        ]
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+})

@@ -1,0 +1,168 @@
+import * as Net from "node:net"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import {
+  DatabaseConflict,
+  type DatabaseError,
+  DatabaseFault,
+  DatabaseUnavailable
+} from "../../src/database/DatabaseError.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import * as Wakeups from "../../src/queue/Wakeups.js"
+import { type Asked, Doors, layer, layerOver } from "./Doors.js"
+
+const job = JSON.stringify({ jobs: [{ kind: "greet", payload: 1 }] })
+const asJson = { "content-type": "application/json" }
+const post = (asked: Asked) => Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs", asked))
+
+describe("a body", () => {
+  it.scopedLive("is taken as JSON in UTF-8, however its type is written", () =>
+    Effect.gen(function* () {
+      for (const type of ["application/json", "Application/JSON; charset=UTF-8", 'application/json;charset="utf-8"']) {
+        expect(yield* post({ body: job, headers: { "content-type": type } })).toMatchObject({ status: 201 })
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("is refused when it says that it is something else", () =>
+    Effect.gen(function* () {
+      const others: ReadonlyArray<Record<string, string>> = [
+        {},
+        { "content-type": "text/plain" },
+        { "content-type": "application/x-www-form-urlencoded" },
+        { "content-type": "multipart/form-data; boundary=x" },
+        { "content-type": "application/json; charset=latin1" },
+        { "content-type": "application/json-seq" },
+        { ...asJson, "content-encoding": "gzip" }
+      ]
+      for (const headers of others) {
+        const refused = yield* post({ body: job, headers })
+        expect(refused).toMatchObject({ status: 415, json: { error: { tag: "ContentTypeRefused" } } })
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("is refused when it is not JSON", () =>
+    Effect.gen(function* () {
+      const broken = [Buffer.from('{"jobs":'), Buffer.from(""), Buffer.from("hello"), Buffer.from([0x22, 0xff, 0x22])]
+      for (const body of broken) {
+        const refused = yield* post({ body, headers: asJson })
+        expect(refused).toMatchObject({
+          status: 400,
+          json: { error: { tag: "BadRequest", message: expect.stringContaining("is not JSON") } }
+        })
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("is refused when it is too large, whether it says so before or not", () =>
+    Effect.gen(function* () {
+      const piece = Buffer.alloc(1024 * 1024, " ")
+      const pieces = Array.from({ length: 9 }, () => piece)
+      for (const body of [pieces, Buffer.concat(pieces)]) {
+        const refused = yield* post({ body, headers: asJson })
+        expect(refused).toMatchObject({ status: 413, json: { error: { tag: "BodyTooLarge" } } })
+      }
+      const padded = [Buffer.from(job), ...pieces.slice(0, 7)]
+      expect(yield* post({ body: padded, headers: asJson })).toMatchObject({ status: 201 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("that never ends keeps neither others from being served nor the doors from closing", () =>
+    Effect.gen(function* () {
+      const { admin, port } = yield* Doors
+      const head = `POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer admin-sesame\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`
+      yield* Effect.acquireRelease(
+        Effect.async<Net.Socket>((resume) => {
+          const socket = Net.connect(port, "127.0.0.1", () => socket.write(head, () => resume(Effect.succeed(socket))))
+        }),
+        (socket) => Effect.sync(() => socket.destroy())
+      )
+      expect(yield* admin("GET", "/api/v1/jobs")).toMatchObject({ status: 200, json: { total: { count: 0 } } })
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("a path", () => {
+  it.scopedLive("that leads nowhere is answered in the form of all errors, without its query", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      for (const [method, path] of [
+        ["PUT", "/api/v1/jobs"],
+        ["GET", "/api/v2/jobs"],
+        ["GET", "/api/v1/jobs/a/b/c"]
+      ] as const) {
+        expect((yield* admin(method, `${path}?x=<script>`)).json).toEqual({
+          error: { tag: "NotFound", message: `There is nothing at ${method} ${path}.` }
+        })
+      }
+      expect((yield* admin("GET", "/api/v1/jobs/%zz")).status).toBe(404)
+      expect((yield* admin("GET", "/apiary")).status).toBe(404)
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
+
+/** A queue whose database fails in the given way. */
+const failing = (error: DatabaseError) =>
+  Layer.effect(
+    Queue,
+    Effect.map(Queue, (queue) => ({ ...queue, enqueue: () => Effect.fail(error) }))
+  ).pipe(Layer.provideMerge(memory))
+
+describe("what the database says", () => {
+  const detail = 'relation "secret" does not exist at 10.1.2.3'
+  it.scopedLive.each([
+    [503, new DatabaseUnavailable({ detail, nothingWritten: true }), /nothing was changed/],
+    [503, new DatabaseUnavailable({ detail, nothingWritten: false }), /may have been done/],
+    [409, new DatabaseConflict({ detail }), /contradicts/],
+    [500, new DatabaseFault({ detail }), /log/]
+  ] as const)("stays in the log: %i", ([status, error, says]) =>
+    Effect.gen(function* () {
+      const answer = yield* post({ body: job, headers: asJson })
+      expect(answer).toMatchObject({
+        status,
+        json: { error: { tag: error._tag, message: expect.stringMatching(says) } }
+      })
+      expect(answer.headers["retry-after"]).toBe(status === 503 ? "1" : undefined)
+      expect(answer.text).not.toMatch(/secret|10\.1/)
+    }).pipe(Effect.provide(layerOver(failing(error))))
+  )
+})
+
+describe("GET /api/v1/openapi.json", () => {
+  it.scopedLive("describes every route, its errors and the token it needs", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const { status, text } = yield* admin("GET", "/api/v1/openapi.json")
+      expect(status).toBe(200)
+      const { components, openapi, paths, security } = JSON.parse(text)
+      expect(openapi).toMatch(/^3\./)
+      expect(Object.keys(paths).sort()).toEqual([
+        "/api/v1/jobs",
+        "/api/v1/jobs/{id}",
+        "/api/v1/jobs/{id}/cancel",
+        "/api/v1/jobs/{id}/requeue",
+        "/api/v1/jobs/{id}/run-now",
+        "/api/v1/queues"
+      ])
+      expect(Object.keys(paths["/api/v1/jobs"].post.responses).sort()).toEqual([
+        "201",
+        "400",
+        "401",
+        "403",
+        "409",
+        "413",
+        "415",
+        "422",
+        "503"
+      ])
+      expect(components.schemas.JobToEnqueue.required).toEqual(["kind", "payload"])
+      expect(security).toEqual([{ token: [] }])
+      const refs = [...text.matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g)].map(([, name]) => name ?? "")
+      expect(refs.filter((name) => components.schemas[name] === undefined)).toEqual([])
+    }).pipe(Effect.provide(layer()))
+  )
+})

@@ -1,0 +1,189 @@
+import { expect } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import type { Dedupe } from "../../src/queue/NewJob.js"
+import { ends, type Law, type Line } from "./Line.js"
+
+const active = (line: Line, more: Partial<Dedupe> = {}): Dedupe => ({ key: `${line.name}:k`, scope: "active", ...more })
+const retained = (line: Line, more: Partial<Dedupe> = {}): Dedupe => active(line, { scope: "retained", ...more })
+
+/** What becomes of one more job with this key. */
+const again = (line: Line, dedupe: Dedupe, more: object = {}) =>
+  Effect.map(line.queue.enqueue([line.job({ dedupe, ...more })]), ([answer]) => answer)
+
+export const dedupeLaws = (law: Law): void => {
+  law("an active key is held while its job is pending, running or waiting for a retry, and free when it is done", (line) =>
+    Effect.gen(function* () {
+      const dedupe = active(line)
+      const id = yield* line.put({ dedupe })
+      expect(yield* line.search.get(id)).toMatchObject({ dedupe })
+      const refused = { _tag: "Deduplicated", id }
+      expect(yield* again(line, dedupe)).toEqual(refused)
+      const run = yield* line.claimOne
+      expect(yield* again(line, dedupe)).toEqual(refused)
+      yield* line.end(run, ends.again(yield* line.now))
+      expect(yield* again(line, dedupe)).toEqual(refused)
+      yield* line.end(yield* line.claimOne, ends.done)
+      expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
+      expect(yield* line.all()).toHaveLength(2)
+    })
+  )
+
+  law("an active key is free when its job is dead", (line) =>
+    Effect.gen(function* () {
+      const dedupe = active(line)
+      yield* line.end(yield* line.run({ dedupe }), ends.dead)
+      expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
+    })
+  )
+
+  law("a job with a retained key that comes again after it was done or dead is a no-op", (line) =>
+    Effect.gen(function* () {
+      for (const end of [ends.done, ends.dead]) {
+        const dedupe = retained(line, { key: `${line.name}:${end._tag}` })
+        const run = yield* line.run({ dedupe })
+        const before = yield* line.end(run, end)
+        yield* line.advance("30 days")
+        expect(yield* again(line, dedupe)).toEqual({ _tag: "Deduplicated", id: run.id })
+        expect(yield* line.search.get(run.id)).toEqual(before)
+      }
+    })
+  )
+
+  law("a retained key is free when its row is gone", (line) =>
+    Effect.gen(function* () {
+      const dedupe = retained(line)
+      const run = yield* line.run({ dedupe })
+      yield* line.end(run, ends.done)
+      yield* line.advance("1 day")
+      yield* line.queue.purgeDone(Duration.hours(1))
+      const next = yield* line.put({ dedupe })
+      yield* line.desk.remove(next)
+      expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
+    })
+  )
+
+  law("a retained key with a window is held for that long after its job was stored", (line) =>
+    Effect.gen(function* () {
+      const dedupe = retained(line, { window: Duration.hours(48) })
+      const run = yield* line.run({ dedupe })
+      yield* line.end(run, ends.done)
+      yield* line.advance("47 hours")
+      expect(yield* again(line, dedupe)).toEqual({ _tag: "Deduplicated", id: run.id })
+      yield* line.advance("1 hour")
+      const next = yield* line.put({ dedupe })
+      expect(next).not.toBe(run.id)
+      expect(yield* again(line, dedupe)).toEqual({ _tag: "Deduplicated", id: next })
+      expect(yield* line.search.get(run.id)).toMatchObject({ status: "done" })
+    })
+  )
+
+  law("a window does not end while its job is not over", (line) =>
+    Effect.gen(function* () {
+      const dedupe = retained(line, { window: Duration.hours(1) })
+      const id = yield* line.put({ dedupe })
+      yield* line.advance("2 hours")
+      expect(yield* again(line, dedupe)).toEqual({ _tag: "Deduplicated", id })
+      const run = yield* line.claimOne
+      expect(yield* again(line, dedupe)).toEqual({ _tag: "Deduplicated", id })
+      yield* line.end(run, ends.done)
+      expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
+    })
+  )
+
+  law("a key is one key in every queue and for every kind", (line) =>
+    Effect.gen(function* () {
+      const dedupe = active(line)
+      const id = yield* line.put({ dedupe })
+      expect(yield* again(line, dedupe, { queue: `${line.name}-other`, kind: "part" })).toEqual({
+        _tag: "Deduplicated",
+        id
+      })
+    })
+  )
+
+  law("of two jobs with one key in one request the first is stored", (line) =>
+    Effect.gen(function* () {
+      const dedupe = active(line)
+      const [first, free, second] = yield* line.queue.enqueue([
+        line.job({ dedupe, payload: 1 }),
+        line.job(),
+        line.job({ dedupe, payload: 2 })
+      ])
+      expect([first?._tag, free?._tag, second?._tag]).toEqual(["Enqueued", "Enqueued", "Deduplicated"])
+      expect(second?.id).toBe(first?.id)
+      expect((yield* line.all()).map(({ payload }) => payload)).toEqual([{ name: "Ada" }, 1])
+    })
+  )
+
+  law("many who enqueue one key at once store one job", (line) =>
+    Effect.gen(function* () {
+      const dedupe = retained(line)
+      const answers = yield* Effect.all(
+        Array.from({ length: 20 }, () => again(line, dedupe)),
+        { concurrency: "unbounded" }
+      )
+      const [standing] = yield* line.all()
+      expect(new Set(answers.map((answer) => answer?.id))).toEqual(new Set([standing?.id]))
+      expect(answers.filter((answer) => answer?._tag === "Enqueued")).toHaveLength(1)
+    })
+  )
+
+  law("requests with the same keys in opposite order do not stand in each other's way", (line) =>
+    Effect.gen(function* () {
+      const keys = Array.from({ length: 50 }, (_, n) => `${line.name}:${n}`)
+      const request = (order: ReadonlyArray<string>) =>
+        line.queue.enqueue(order.map((key) => line.job({ dedupe: { key, scope: "active" }, payload: key })))
+      const [up, down] = yield* Effect.all([request(keys), request(keys.toReversed())], { concurrency: 2 })
+      expect(down.map(({ id }) => id).reverse()).toEqual(up.map(({ id }) => id))
+      expect(yield* line.all()).toHaveLength(keys.length)
+    })
+  )
+
+  law("replace gives a pending holder the new payload, start and priority", (line) =>
+    Effect.gen(function* () {
+      const dedupe = active(line, { replace: true })
+      const id = yield* line.put({ dedupe, payload: 1, priority: 5 })
+      const later = (yield* line.now) + 60_000
+      expect(yield* again(line, dedupe, { payload: 2, runAt: later, priority: -1 })).toEqual({
+        _tag: "Deduplicated",
+        id
+      })
+      expect(yield* line.search.get(id)).toMatchObject({ payload: 2, runAt: later, priority: -1, state: "scheduled" })
+      yield* line.advance("10 seconds")
+      yield* again(line, dedupe, { payload: 3 })
+      expect(yield* line.search.get(id)).toMatchObject({ payload: 3, runAt: yield* line.now, priority: 0 })
+      expect(yield* line.claimOne).toMatchObject({ id, payload: 3 })
+    })
+  )
+
+  law("replace leaves a holder alone that is running or over", (line) =>
+    Effect.gen(function* () {
+      const dedupe = retained(line, { replace: true })
+      const run = yield* line.run({ dedupe, payload: 1 })
+      const running = yield* line.search.get(run.id)
+      expect(yield* again(line, dedupe, { payload: 2 })).toEqual({ _tag: "Deduplicated", id: run.id })
+      expect(yield* line.search.get(run.id)).toEqual(running)
+      const over = yield* line.end(run, ends.done)
+      expect(yield* again(line, dedupe, { payload: 2 })).toEqual({ _tag: "Deduplicated", id: run.id })
+      expect(yield* line.search.get(run.id)).toEqual(over)
+    })
+  )
+
+  law("replace leaves a holder of another kind alone: the payload would not be its own", (line) =>
+    Effect.gen(function* () {
+      const id = yield* line.put({ dedupe: active(line), payload: 1 })
+      const dedupe = active(line, { replace: true })
+      expect(yield* again(line, dedupe, { kind: "part", payload: 2 })).toEqual({ _tag: "Deduplicated", id })
+      expect(yield* line.search.get(id)).toMatchObject({ kind: "greet", payload: 1 })
+    })
+  )
+
+  law("of several replacements in one request the last one stands", (line) =>
+    Effect.gen(function* () {
+      const dedupe = active(line, { replace: true })
+      const answers = yield* line.queue.enqueue([1, 2, 3].map((payload) => line.job({ dedupe, payload })))
+      expect(answers.map(({ _tag }) => _tag)).toEqual(["Enqueued", "Deduplicated", "Deduplicated"])
+      expect((yield* line.all()).map(({ payload }) => payload)).toEqual([3])
+    })
+  )
+}

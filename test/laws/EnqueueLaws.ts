@@ -1,0 +1,143 @@
+import { expect } from "@effect/vitest"
+import { Effect } from "effect"
+import { limits } from "../../src/core/Job.js"
+import type { NewJob } from "../../src/queue/NewJob.js"
+import { ends, type Law } from "./Line.js"
+
+/** What must not come in, the field at fault, and which of the request's jobs it is in. */
+const refusals: ReadonlyArray<readonly [what: string, job: Partial<NewJob>, field: string]> = [
+  ["a priority out of range", { priority: 32_768 }, "priority"],
+  ["a priority that is no whole number", { priority: 0.5 }, "priority"],
+  ["a queue's name with a space", { queue: "my queue" }, "queue"],
+  ["an empty queue's name", { queue: "" }, "queue"],
+  ["an empty kind", { kind: "" }, "kind"],
+  ["a kind with NUL", { kind: "a\u0000b" }, "kind"],
+  ["no attempts", { maxAttempts: 0 }, "maxAttempts"],
+  ["a version of 0", { version: 0 }, "version"],
+  ["a start that is no instant", { runAt: Number.NaN }, "runAt"],
+  ["a payload over the cap", { payload: "x".repeat(limits.payloadBytes) }, "payload"],
+  ["a payload over the cap in bytes only", { payload: "é".repeat(limits.payloadBytes / 2) }, "payload"],
+  ["no payload", { payload: undefined }, "payload"],
+  ["a payload that is no JSON", { payload: { n: 1n } }, "payload"],
+  ["NUL in a payload", { payload: { text: "a\u0000b" } }, "payload"],
+  ["NUL in a name in a payload", { payload: { "a\u0000b": 1 } }, "payload"],
+  ["half a surrogate pair in a payload", { payload: ["\ud83d"] }, "payload"],
+  ["NUL in a key", { key: "a\u0000b" }, "key"],
+  ["half a surrogate pair in a key", { key: "\udc00" }, "key"],
+  ["an empty dedupe key", { dedupe: { key: "", scope: "active" } }, "dedupe.key"],
+  ["a dedupe key that is too long", { dedupe: { key: "k".repeat(513), scope: "active" } }, "dedupe.key"],
+  ["NUL in meta", { meta: { trace: "\u0000" } }, "meta"]
+]
+
+export const enqueueLaws = (law: Law): void => {
+  law("stores a job as it was given, pending and due now", (line) =>
+    Effect.gen(function* () {
+      const now = yield* line.now
+      const onDead = { kind: "mourn", version: 2, queue: line.name, payload: { of: "Ada" }, maxAttempts: 3 }
+      const given = { key: "chat:1", priority: -3, onDead, meta: { trace: "t" }, version: 7, maxAttempts: 9 }
+      const id = yield* line.put(given)
+      expect(yield* line.search.get(id)).toEqual({
+        ...given,
+        id,
+        kind: "greet",
+        queue: line.name,
+        payload: { name: "Ada" },
+        status: "pending",
+        state: "pending",
+        runAt: now,
+        attempt: 0,
+        crashCount: 0,
+        dedupe: undefined,
+        pod: undefined,
+        createdAt: now,
+        updatedAt: now,
+        startedAt: undefined,
+        heartbeatAt: undefined,
+        finishedAt: undefined,
+        cancelRequestedAt: undefined,
+        result: undefined,
+        progress: undefined,
+        lastError: undefined,
+        history: [],
+        deadReason: undefined
+      })
+    })
+  )
+
+  law("keeps every JSON value as it is", (line) =>
+    Effect.gen(function* () {
+      const payloads = [null, true, 0, -1.5e10, "", [], {}, { a: [{ b: null }] }, 'quote " and \\ and \n', "\\u0000", "😀é"]
+      const answers = yield* line.queue.enqueue(payloads.map((payload) => line.job({ payload })))
+      const stored = yield* Effect.forEach(answers, ({ id }) => line.search.get(id))
+      expect(stored.map(({ payload }) => payload)).toEqual(payloads)
+      const claimed = yield* line.claim(payloads.length)
+      expect(claimed.map(({ payload }) => payload)).toEqual(payloads)
+    })
+  )
+
+  law("stores a thousand jobs in one request and answers in their order", (line) =>
+    Effect.gen(function* () {
+      const jobs = Array.from({ length: limits.batch }, (_, n) => line.job({ payload: n }))
+      const answers = yield* line.queue.enqueue(jobs)
+      expect(answers.every(({ _tag }) => _tag === "Enqueued")).toBe(true)
+      const stored = new Map((yield* line.all()).map(({ id, payload }) => [id, payload]))
+      expect(answers.map(({ id }) => stored.get(id))).toEqual(jobs.map(({ payload }) => payload))
+    })
+  )
+
+  law("enqueued twice with the same id and content is there once, also after it was done", (line) =>
+    Effect.gen(function* () {
+      const id = yield* line.newId
+      const job = line.job({ id, payload: { a: 1, b: [2] }, key: "k" })
+      expect(yield* line.queue.enqueue([job])).toEqual([{ _tag: "Enqueued", id }])
+      yield* line.advance("1 minute")
+      const same = { ...job, payload: { b: [2], a: 1 } }
+      expect(yield* line.queue.enqueue([same])).toEqual([{ _tag: "Enqueued", id }])
+      yield* line.end(yield* line.claimOne, ends.done)
+      const before = yield* line.all()
+      expect(yield* line.queue.enqueue([same])).toEqual([{ _tag: "Enqueued", id }])
+      expect(yield* line.all()).toEqual(before)
+      expect(before).toHaveLength(1)
+    })
+  )
+
+  law("refuses an id that belongs to a job with other content, and stores nothing of that request", (line) =>
+    Effect.gen(function* () {
+      const id = yield* line.put()
+      const others = [{ payload: { name: "Bob" } }, { kind: "part" }, { version: 2 }, { queue: `${line.name}-other` }]
+      for (const other of others) {
+        const refusal = yield* Effect.flip(line.queue.enqueue([line.job(), line.job({ id, ...other })]))
+        expect(refusal).toMatchObject({ _tag: "JobIdTaken", index: 1, id })
+      }
+      expect((yield* line.all()).map((job) => job.id)).toEqual([id])
+    })
+  )
+
+  law("refuses the same id twice in one request", (line) =>
+    Effect.gen(function* () {
+      const id = yield* line.newId
+      const refusal = yield* Effect.flip(line.queue.enqueue([line.job({ id }), line.job(), line.job({ id })]))
+      expect(refusal).toMatchObject({ _tag: "InvalidJob", index: 2, field: "id" })
+      expect(yield* line.all()).toEqual([])
+    })
+  )
+
+  law("refuses a request of no job or of too many", (line) =>
+    Effect.gen(function* () {
+      for (const jobs of [[], Array.from({ length: limits.batch + 1 }, () => line.job())]) {
+        expect(yield* Effect.flip(line.queue.enqueue(jobs))).toMatchObject({ _tag: "InvalidJob", field: "jobs" })
+      }
+      expect(yield* line.all()).toEqual([])
+    })
+  )
+
+  for (const [what, bad, field] of refusals) {
+    law(`refuses ${what}, names the field and the job, and stores nothing of that request`, (line) =>
+      Effect.gen(function* () {
+        const refusal = yield* Effect.flip(line.queue.enqueue([line.job(), line.job(bad), line.job()]))
+        expect(refusal).toMatchObject({ _tag: "InvalidJob", index: 1, field })
+        expect(yield* line.all()).toEqual([])
+      })
+    )
+  }
+}

@@ -1,0 +1,118 @@
+import type { Vitest } from "@effect/vitest"
+import { Clock, Duration, Effect } from "effect"
+import { type JobId, makeGenerator, type PodId } from "../../src/core/Ids.js"
+import type { StoredJob } from "../../src/core/Job.js"
+import { End } from "../../src/queue/AttemptEnd.js"
+import { JobDesk } from "../../src/queue/JobDesk.js"
+import { JobSearch } from "../../src/queue/JobSearch.js"
+import { Kinds } from "../../src/queue/Kinds.js"
+import type { NewJob } from "../../src/queue/NewJob.js"
+import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
+
+export type Ports = Queue | JobDesk | JobSearch | Kinds
+
+/** How a law moves time: nothing else does. */
+export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
+
+/** What a law has to work with: the ports, a queue that no other law knows, and words for what is done to it. */
+export interface Line {
+  readonly queue: typeof Queue.Service
+  readonly desk: typeof JobDesk.Service
+  readonly search: typeof JobSearch.Service
+  readonly kinds: typeof Kinds.Service
+  readonly advance: Advance
+  readonly now: Effect.Effect<number>
+  /** The queue's name; also fit as the beginning of keys and kinds that no other law uses. */
+  readonly name: string
+  readonly pod: PodId
+  readonly newId: Effect.Effect<JobId>
+  readonly job: (more?: Partial<NewJob>) => NewJob
+  /** Stores one job and answers its id. */
+  readonly put: (more?: Partial<NewJob>) => Effect.Effect<JobId, unknown>
+  /** Claims a second later: what was put back behind others may take a claimer that long to find. */
+  readonly claim: (limit?: number) => Effect.Effect<ReadonlyArray<ClaimedJob>, unknown>
+  readonly claimOne: Effect.Effect<ClaimedJob, unknown>
+  /** Stores a job and has it claimed. */
+  readonly run: (more?: Partial<NewJob>) => Effect.Effect<ClaimedJob, unknown>
+  /** Ends a run, and answers the job as it is then. */
+  readonly end: (held: HeldJob, end: End) => Effect.Effect<StoredJob, unknown>
+  /** Lets a run's pod be quiet for long enough, and takes the job back. */
+  readonly crash: (held: HeldJob) => Effect.Effect<StoredJob, unknown>
+  /** Every job of the queue, or of another, newest first. */
+  readonly all: (queue?: string) => Effect.Effect<ReadonlyArray<StoredJob>, unknown>
+}
+
+/** How runs end, in short. */
+export const ends = {
+  done: End.Done({ result: undefined }),
+  dead: End.Dead({ reason: "rejected", counted: true, error: "no" }),
+  cancelled: End.Dead({ reason: "cancelled", counted: true, error: undefined }),
+  again: (runAt: number, error = "failed") => End.Again({ runAt, counted: true, error, remember: "failed" }),
+  release: (runAt: number) => End.Again({ runAt, counted: false, error: undefined, remember: undefined })
+}
+
+let opened = 0
+
+const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
+  Effect.gen(function* () {
+    opened += 1
+    const name = `law-${opened}`
+    const queue = yield* Queue
+    const desk = yield* JobDesk
+    const search = yield* JobSearch
+    const kinds = yield* Kinds
+    const ids = yield* makeGenerator
+    const now = Clock.currentTimeMillis
+    yield* advance("1 second")
+    const pod = ids.pod(yield* now)
+    const job = (more: Partial<NewJob> = {}): NewJob => ({
+      kind: "greet",
+      version: 1,
+      queue: name,
+      payload: { name: "Ada" },
+      maxAttempts: 5,
+      ...more
+    })
+    const put: Line["put"] = (more) =>
+      Effect.flatMap(queue.enqueue([job(more)]), ([answer]) =>
+        answer?._tag === "Enqueued" ? Effect.succeed(answer.id) : Effect.dieMessage(`not stored: ${answer?._tag}`)
+      )
+    const claim: Line["claim"] = (limit = 10) =>
+      Effect.zipRight(advance("1 second"), queue.claim({ queue: name, pod, limit }))
+    const claimOne = Effect.flatMap(claim(), ([only, ...others]) =>
+      only === undefined || others.length > 0
+        ? Effect.dieMessage(`claimed ${others.length + (only === undefined ? 0 : 1)} jobs instead of one`)
+        : Effect.succeed(only)
+    )
+    return {
+      queue,
+      desk,
+      search,
+      kinds,
+      advance,
+      now,
+      name,
+      pod,
+      newId: Effect.map(now, ids.job),
+      job,
+      put,
+      claim,
+      claimOne,
+      run: (more) => Effect.zipRight(put(more), claimOne),
+      end: ({ id, lease }, end) => Effect.zipRight(queue.finalize([{ id, lease, end }]), search.get(id)),
+      crash: ({ id }) =>
+        advance("1 hour").pipe(
+          Effect.zipRight(queue.recoverStuck(Duration.minutes(30))),
+          Effect.zipRight(search.get(id))
+        ),
+      all: (other = name) => Effect.map(search.list({ queue: other }, { limit: 1000 }), ({ jobs }) => jobs)
+    }
+  })
+
+/** States a law of the ports. */
+export type Law = (name: string, story: (line: Line) => Effect.Effect<void, unknown>) => void
+
+export const lawOf =
+  (test: Vitest.Test<Ports>, advance: Advance): Law =>
+  (name, story) =>
+    test(name, () => Effect.flatMap(open(advance), story))

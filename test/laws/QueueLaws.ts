@@ -1,0 +1,39 @@
+import { describe, layer as withLayer } from "@effect/vitest"
+import type { Layer } from "effect"
+import { claimLaws } from "./ClaimLaws.js"
+import { dedupeLaws } from "./DedupeLaws.js"
+import { deskLaws } from "./DeskLaws.js"
+import { enqueueLaws } from "./EnqueueLaws.js"
+import { finalizeLaws } from "./FinalizeLaws.js"
+import { followUpLaws } from "./FollowUpLaws.js"
+import { kindsLaws } from "./KindsLaws.js"
+import { type Advance, lawOf, type Ports } from "./Line.js"
+import { recoverLaws } from "./RecoverLaws.js"
+import { searchLaws } from "./SearchLaws.js"
+
+const chapters = {
+  enqueue: enqueueLaws,
+  dedupe: dedupeLaws,
+  claim: claimLaws,
+  finalize: finalizeLaws,
+  "follow-up": followUpLaws,
+  "heartbeat, recovery and purge": recoverLaws,
+  "the desk": deskLaws,
+  search: searchLaws,
+  kinds: kindsLaws
+}
+
+/**
+ * What the ports promise, whatever is behind them. All laws share the layer and what others left in it. `clock` says
+ * whether they run under the test clock or under one that the layer sets; `advance` moves it.
+ */
+export const queueLaws = (
+  name: string,
+  layer: Layer.Layer<Ports>,
+  options: { readonly clock: "test" | "live"; readonly advance: Advance }
+): void =>
+  withLayer(layer, { excludeTestServices: options.clock === "live" })(name, (it) => {
+    for (const [chapter, laws] of Object.entries(chapters)) {
+      describe(chapter, () => laws(lawOf(it.effect, options.advance)))
+    }
+  })
