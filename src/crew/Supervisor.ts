@@ -26,6 +26,10 @@ const claimErrors = MetricSpec.counter("claim_errors_total", "Claims that failed
 const slotsGauge = MetricSpec.gauge("slots", "Places where jobs can run.", ["queue"])
 const busyGauge = MetricSpec.gauge("slots_busy", "Places where a job runs now.", ["queue"])
 
+/** Waits so long and no longer, also while a Scope closes, where nothing can be interrupted unless it says so. */
+const within = <A>(effect: Effect.Effect<A>, duration: Duration.DurationInput) =>
+  Effect.timeoutOption(Effect.interruptible(effect), duration)
+
 /** What the rest of the crew may ask of a queue's supervisor. */
 export interface Supervisor {
   readonly queue: string
@@ -115,7 +119,10 @@ export const start = <R>(
     const hire: Effect.Effect<void, never, R> = Effect.suspend(() => {
       const slot = new Slot()
       deadlines.watch(slot, stopSlot(slot, "timeout"))
-      const life = Effect.onExit(work(slot, station), (exit) => (slot.abandoned ? Effect.void : replace(slot, exit)))
+      // A slot is hired while another one ends, where nothing is interruptible; what it runs must be.
+      const life = Effect.onExit(Effect.interruptible(work(slot, station)), (exit) =>
+        slot.abandoned ? Effect.void : replace(slot, exit)
+      )
       return Effect.map(Effect.forkIn(life, slotScope), (fiber) => void slots.set(slot, fiber))
     })
 
@@ -128,7 +135,7 @@ export const start = <R>(
         return Effect.zipRight(
           Fiber.interruptFork(fiber),
           Effect.forkIn(
-            Effect.flatMap(Effect.timeoutOption(Fiber.await(fiber), stubbornness), (ended) =>
+            Effect.flatMap(within(Fiber.await(fiber), stubbornness), (ended) =>
               Option.isSome(ended) ? Effect.void : giveUp(slot)
             ),
             slotScope
@@ -202,12 +209,13 @@ export const start = <R>(
         const fibers = [...slots.values()]
         for (const slot of slots.keys()) slot.retired = true
         shelf.wakeAll()
-        const finished = yield* Effect.timeoutOption(Fiber.awaitAll(fibers), config.grace)
+        const finished = yield* within(Fiber.awaitAll(fibers), config.grace)
         if (Option.isNone(finished)) {
           yield* Effect.forEach([...slots.keys()], (slot) => stopSlot(slot, "shutdown"), { discard: true })
-          yield* Effect.timeoutOption(Fiber.awaitAll(fibers), Duration.sum(stubbornness, "1 second"))
+          yield* within(Fiber.awaitAll(fibers), Duration.sum(stubbornness, "1 second"))
         }
-        yield* Scope.close(slotScope, Exit.void)
+        // A handler that will not stop even now must not keep the process from ending: its job has been put back.
+        yield* Effect.forkDaemon(Scope.close(slotScope, Exit.void))
       })
     )
 

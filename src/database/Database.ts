@@ -97,5 +97,5 @@ const openPool = (
       pool.on("error", () => {})
       return pool
     }),
-    (pool) => Effect.promise(() => pool.end()).pipe(Effect.timeoutOption("5 seconds"))
+    (pool) => Effect.timeoutOption(Effect.interruptible(Effect.promise(() => pool.end())), "5 seconds")
   )

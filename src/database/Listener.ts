@@ -45,13 +45,7 @@ const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) 
       await client.connect()
       return client
     }),
-    (client) =>
-      Effect.ignore(
-        Effect.timeout(
-          Effect.tryPromise(() => client.end()),
-          "1 second"
-        )
-      )
+    (client) => Effect.ignore(Effect.timeout(Effect.interruptible(Effect.tryPromise(() => client.end())), "1 second"))
   )
 
 const listenTo = (client: pg.Client, channel: string) =>

@@ -63,6 +63,8 @@ const close = (server: Http.Server): Effect.Effect<void> =>
   }).pipe(
     // A finalizer cannot be interrupted unless it says so, and then the grace would have no end.
     Effect.interruptible,
+    // A Scope closes uninterruptibly, and then nothing times out unless it says that it may.
+    Effect.interruptible,
     Effect.timeoutOption("5 seconds"),
     Effect.zipRight(Effect.sync(() => server.closeAllConnections()))
   )

@@ -28,40 +28,29 @@ const containsInside = (whole: unknown, part: unknown): boolean => {
 const contains = (whole: unknown, part: unknown): boolean =>
   containsInside(whole, part) || (Array.isArray(whole) && !isRecord(part) && whole.includes(part))
 
-const matches = (job: StoredJob, filter: JobFilter): boolean =>
-  (filter.queue === undefined || job.queue === filter.queue) &&
-  (filter.kind === undefined || job.kind === filter.kind) &&
-  (filter.state === undefined || job.state === filter.state) &&
-  (filter.deadReason === undefined || job.deadReason === filter.deadReason) &&
-  (filter.since === undefined || job.createdAt >= filter.since) &&
-  (filter.until === undefined || job.createdAt < filter.until) &&
-  (filter.payload === undefined || contains(job.payload, filter.payload)) &&
-  (filter.text === undefined || (job.lastError ?? "").includes(filter.text))
+const matches = (row: JobRow, filter: JobFilter, now: number): boolean =>
+  (filter.queue === undefined || row.queue === filter.queue) &&
+  (filter.kind === undefined || row.kind === filter.kind) &&
+  (filter.state === undefined || stateOf(row, now) === filter.state) &&
+  (filter.deadReason === undefined || row.deadReason === filter.deadReason) &&
+  (filter.since === undefined || row.createdAt >= filter.since) &&
+  (filter.until === undefined || row.createdAt < filter.until) &&
+  (filter.text === undefined || (row.lastError ?? "").toLowerCase().includes(filter.text.toLowerCase())) &&
+  (filter.payload === undefined || contains(JSON.parse(row.payload), filter.payload))
 
-interface Place {
-  readonly createdAt: number
-  readonly id: string
-}
-
-const newestFirst = (left: Place, right: Place): number =>
-  left.createdAt !== right.createdAt ? right.createdAt - left.createdAt : left.id < right.id ? 1 : -1
-
-const cursorOf = ({ createdAt, id }: Place) => `${createdAt}.${id}`
-
-const placeOf = (cursor: string): Either.Either<Place, BadCursor> => {
-  const [, createdAt, id] = /^(\d{1,15})\.(.*)$/.exec(cursor) ?? []
-  return createdAt !== undefined && id !== undefined && isId(id)
-    ? Either.right({ createdAt: Number(createdAt), id })
-    : Either.left(new BadCursor({ cursor }))
-}
+/** Ids rise with time. */
+const newestFirst = (left: JobRow, right: JobRow): number => (left.id < right.id ? 1 : -1)
 
 const found = (table: Table, filter: JobFilter, now: number) =>
-  [...table.rows()].map((row) => toStored(row, now)).filter((job) => matches(job, filter))
+  [...table.rows()].filter((row) => matches(row, filter, now))
 
-const pageOf = (jobs: ReadonlyArray<StoredJob>, limit: number): JobPage => {
-  const shown = jobs.slice(0, limit)
+const pageOf = (rows: ReadonlyArray<JobRow>, limit: number, now: number): JobPage => {
+  const shown = rows.slice(0, limit)
   const last = shown.at(-1)
-  return { jobs: shown, next: last !== undefined && jobs.length > limit ? cursorOf(last) : undefined }
+  return {
+    jobs: shown.map((row) => toStored(row, now)),
+    next: last !== undefined && rows.length > limit ? last.id : undefined
+  }
 }
 
 const countsOf = (queue: string, rows: ReadonlyArray<JobRow>, now: number): QueueCounts => {
@@ -112,14 +101,9 @@ const make = (table: Table): typeof JobSearch.Service => ({
   list: (filter, { cursor, limit }) =>
     Effect.flatten(
       table.step((now) => {
-        const jobs = found(table, filter, now).sort(newestFirst)
-        if (cursor === undefined) return Either.right(pageOf(jobs, limit))
-        return Either.map(placeOf(cursor), (place) =>
-          pageOf(
-            jobs.filter((job) => newestFirst(place, job) < 0),
-            limit
-          )
-        )
+        if (cursor !== undefined && !isId(cursor)) return Either.left(new BadCursor({ cursor }))
+        const rows = found(table, filter, now).filter(({ id }) => cursor === undefined || id < cursor)
+        return Either.right(pageOf(rows.sort(newestFirst), limit, now))
       })
     ),
   total: (filter, cap) =>

@@ -1,1 +1,1 @@
-export {}
+export * as TestShift from "./TestShift.js"

@@ -69,7 +69,8 @@ describe("the command line", () => {
       const cwd = yield* Nightshift.folder
       const help = yield* Nightshift.run(["--help"], { cwd })
       expect(help.code).toBe(0)
-      for (const command of ["serve", "migrate", "config"]) expect(help.stdout).toContain(`- ${command} `)
+      for (const command of ["serve", "enqueue", "jobs", "migrate", "config"])
+        expect(help.stdout).toContain(`- ${command} `)
       expect(help.stdout).not.toContain("\u001b[")
       expect(yield* Nightshift.run(["sevre"], { cwd })).toMatchObject({ code: 2 })
       expect(yield* Nightshift.run(["serve", "--prot", "1"], { cwd })).toMatchObject({ code: 2 })

@@ -139,9 +139,11 @@ const layerPostgres = () =>
   layerOver(QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provide(TestDatabase.layer)))
 
 /** What every route must do, whatever the queue stands on. */
-export const backends = [
-  ["memory", () => layer()],
-  ["PostgreSQL", layerPostgres]
-] as const
+export const backends: ReadonlyArray<
+  readonly [where: string, layer: () => Layer.Layer<Doors | Queue | JobDesk | JobSearch | Kinds>]
+> = [
+  ["memory", () => Layer.orDie(layer())],
+  ["PostgreSQL", () => Layer.orDie(layerPostgres())]
+]
 
 export const layerWithoutDatabase = (config: Partial<Config> = {}) => doorsOver(ApiApp.layerWithoutDatabase, config)

@@ -121,6 +121,18 @@ export const claimLaws = (law: Law): void => {
     })
   )
 
+  law("is not stopped by a job that was put back with all its attempts used up", (line) =>
+    Effect.gen(function* () {
+      yield* line.end(yield* line.run({ maxAttempts: 1, payload: "used up" }), ends.again(yield* line.now))
+      yield* line.put({ payload: "innocent" })
+      const claimed = yield* line.claim()
+      expect(claimed.map(({ attempt, payload }) => [payload, attempt])).toEqual([
+        ["used up", 1],
+        ["innocent", 1]
+      ])
+    })
+  )
+
   law("takes a job that has crashed alone", (line) =>
     Effect.gen(function* () {
       const suspect = yield* line.run({ payload: "suspect" })

@@ -66,7 +66,19 @@ export const enqueueLaws = (law: Law): void => {
 
   law("keeps every JSON value as it is", (line) =>
     Effect.gen(function* () {
-      const payloads = [null, true, 0, -1.5e10, "", [], {}, { a: [{ b: null }] }, 'quote " and \\ and \n', "\\u0000", "😀é"]
+      const payloads = [
+        null,
+        true,
+        0,
+        -1.5e10,
+        "",
+        [],
+        {},
+        { a: [{ b: null }] },
+        'quote " and \\ and \n',
+        "\\u0000",
+        "😀é"
+      ]
       const answers = yield* line.queue.enqueue(payloads.map((payload) => line.job({ payload })))
       const stored = yield* Effect.forEach(answers, ({ id }) => line.search.get(id))
       expect(stored.map(({ payload }) => payload)).toEqual(payloads)

@@ -1,0 +1,195 @@
+import { spawnSync } from "node:child_process"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const nobody = "0198c0de-0000-7000-8000-00000000dead"
+
+/** The command line on a database of the test's own. */
+const workplace = Effect.gen(function* () {
+  const cwd = yield* Nightshift.folder
+  const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
+  return { cwd, env, run: (...args: ReadonlyArray<string>) => Nightshift.run(args, { cwd, env }) }
+})
+
+const idOf = ({ stdout }: Nightshift.Finished) => stdout.trim().split(" ")[1] ?? ""
+
+describe("nightshift enqueue", () => {
+  it.scopedLive("stores a job with what it was given, once per dedupe key, and says so", () =>
+    Effect.gen(function* () {
+      const { cwd, run } = yield* workplace
+      writeFileSync(join(cwd, "order.json"), '{"order": 7}\n')
+      const options = ["--queue", "mail", "--priority=-3", "--dedupe", "daily", "--key", "ada", "--max-attempts", "2"]
+      const first = yield* run(
+        "enqueue",
+        "greet",
+        "--force",
+        "--payload-file",
+        "order.json",
+        "--delay",
+        "1h",
+        ...options
+      )
+      expect(first).toMatchObject({ code: 0, stderr: "", stdout: expect.stringMatching(/^enqueued [0-9a-f-]{36}\n$/) })
+      const again = yield* run("enqueue", "greet", "--force", "--json", "--dedupe", "daily")
+      expect(JSON.parse(again.stdout)).toEqual({ id: idOf(first), outcome: "deduplicated" })
+      const shown = yield* run("jobs", "show", idOf(first), "--json")
+      expect(JSON.parse(shown.stdout)).toMatchObject({
+        kind: "greet",
+        queue: "mail",
+        state: "scheduled",
+        payload: { order: 7 },
+        priority: -3,
+        maxAttempts: 2,
+        dedupe: { key: "daily", scope: "active" }
+      })
+    })
+  )
+
+  it.scopedLive("reads a payload from another program", () =>
+    Effect.gen(function* () {
+      const { cwd, env, run } = yield* workplace
+      const pipe = (input: string, ...args: ReadonlyArray<string>) => {
+        const command = join(Nightshift.root, "dist", "nightshift.js")
+        return spawnSync(process.execPath, [command, "enqueue", "greet", "--force", ...args], {
+          cwd,
+          env,
+          input,
+          encoding: "utf8"
+        })
+      }
+      const { stdout } = pipe('{"name":"Ada"}\n', "--payload", "-", "--json")
+      const shown = yield* run("jobs", "show", JSON.parse(stdout).id, "--json")
+      expect(JSON.parse(shown.stdout).payload).toEqual({ name: "Ada" })
+      const refused = pipe("", "--payload-file", "-")
+      expect(refused).toMatchObject({ status: 2, stdout: "" })
+      expect(refused.stderr).toMatch(/^nightshift: Standard input is not JSON: [^\n]+\n$/)
+    })
+  )
+
+  it.scopedLive("refuses a kind that nobody registered, and what the queue does not take, in one line", () =>
+    Effect.gen(function* () {
+      const { run } = yield* workplace
+      const refusals: ReadonlyArray<readonly [args: ReadonlyArray<string>, says: RegExp]> = [
+        [["greet"], /^nightshift: No pod has ever registered the kind "greet"\. [^\n]*--force\.\n$/],
+        [["greet", "--force", "--priority", "40000"], /^nightshift: --priority must be a whole number[^\n]+\n$/],
+        [["greet", "--force", "--max-attempts", "0"], /^nightshift: --max-attempts must be [^\n]+\n$/],
+        [["greet", "--force", "--queue", "a b"], /^nightshift: --queue must be [^\n]+\n$/],
+        [["greet", "--force", "--payload", '"\\u0000"'], /^nightshift: --payload must not contain NUL[^\n]+\n$/],
+        [["", "--force"], /^nightshift: The kind must not be empty\.\n$/]
+      ]
+      for (const [args, says] of refusals) {
+        const refused = yield* run("enqueue", ...args)
+        expect(refused).toMatchObject({ code: 2, stdout: "" })
+        expect(refused.stderr).toMatch(says)
+      }
+      expect((yield* run("jobs", "list")).stdout).toBe("There are no such jobs.\n")
+    })
+  )
+})
+
+describe("nightshift jobs", () => {
+  it.scopedLive("lists pages for people and for programs", () =>
+    Effect.gen(function* () {
+      const { run } = yield* workplace
+      const ids: Array<string> = []
+      for (const kind of ["one", "two\u001b[31m", "three"]) ids.unshift(idOf(yield* run("enqueue", kind, "--force")))
+      const table = yield* run("jobs", "list", "--limit", "2")
+      expect(table.code).toBe(0)
+      const [heading, , ...rows] = table.stdout.split("\n")
+      expect(heading).toMatch(/^ID +STATE +KIND +QUEUE +ATTEMPT +CREATED +DUE$/)
+      expect(rows[0]).toMatch(new RegExp(`^${ids[0]}  pending  three +default  0/5 +(now|\\d+s ago) `))
+      expect(rows[1]).toContain("two\\u{1b}[31m")
+      const cursor = /^More: add --cursor (\S+)$/m.exec(table.stdout)?.[1] ?? ""
+      const rest = yield* run("jobs", "list", "--cursor", cursor, "--json")
+      expect(JSON.parse(rest.stdout)).toMatchObject({ jobs: [{ id: ids[2], kind: "one" }], next: null })
+      const none = yield* run("jobs", "list", "--state", "dead", "--queue", "default", "--kind", "one", "--json")
+      expect(JSON.parse(none.stdout)).toEqual({ jobs: [], next: null })
+    })
+  )
+
+  it.scopedLive(
+    "cancels and requeues several; one that fails is one line and an exit code, and does not stop the rest",
+    () =>
+      Effect.gen(function* () {
+        const { run } = yield* workplace
+        const [first, second] = [
+          idOf(yield* run("enqueue", "a", "--force")),
+          idOf(yield* run("enqueue", "b", "--force"))
+        ]
+        const cancelled = yield* run("jobs", "cancel", first, nobody, second)
+        expect(cancelled).toMatchObject({
+          code: 1,
+          stdout: `cancelled ${first}\ncancelled ${second}\n`,
+          stderr: `nightshift: There is no job ${nobody}.\n`
+        })
+        const shown = yield* run("jobs", "show", first)
+        expect(shown.stdout).toMatch(/^state +dead \(cancelled\)$/m)
+        expect(yield* run("jobs", "requeue", first, second)).toMatchObject({ code: 0, stderr: "" })
+        const refused = yield* run("jobs", "requeue", "--json", first)
+        expect(refused.code).toBe(1)
+        expect(JSON.parse(refused.stdout)).toMatchObject([{ id: first, job: null, error: { tag: "JobNotInState" } }])
+        const missing = yield* run("jobs", "show", nobody)
+        expect(missing).toMatchObject({ code: 1, stdout: "", stderr: `nightshift: There is no job ${nobody}.\n` })
+      })
+  )
+
+  it.scopedLive("says that the schema is not there yet, and what to run", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.empty) }
+      const refused = yield* Nightshift.run(["jobs", "list"], { cwd, env })
+      expect(refused).toMatchObject({ code: 1, stdout: "" })
+      expect(refused.stderr).toMatch(/^nightshift: [^\n]+ not applied to the database: run nightshift migrate\.\n$/)
+    })
+  )
+})
+
+describe("a command line about jobs that cannot be meant", () => {
+  it.scopedLive.each([
+    [["enqueue"], /kind/],
+    [["enqueue", "greet", "--delay", "-5s"], /--delay must be a duration/],
+    [["enqueue", "greet", "--delay", "soon"], /--delay must be a duration/],
+    [["enqueue", "greet", "--run-at", "tomorrow"], /--run-at must be an RFC 3339/],
+    [["enqueue", "greet", "--run-at", "2026-01-31T09:00:00Z", "--delay", "5m"], /not both/],
+    [["enqueue", "greet", "--payload", "1", "--payload-file", "x"], /not both/],
+    [["enqueue", "greet", "--payload", "{"], /--payload is not JSON/],
+    [["enqueue", "greet", "--payload-file", "nowhere.json"], /nowhere\.json/],
+    [["enqueue", "greet", "--id", "seven"], /--id must be a UUID/],
+    [["enqueue", "greet", "--dedupe-scope", "ever"], /active, retained/],
+    [["enqueue", "greet", "--prioritty", "1"], /prioritty/],
+    [["jobs", "show"], /<id>/],
+    [["jobs", "show", "seven"], /"seven" is not the id of a job/],
+    [["jobs", "cancel"], /<id>/],
+    [["jobs", "list", "--limit", "0"], /--limit must be from 1 to 1000/],
+    [["jobs", "list", "--state", "asleep"], /scheduled, retrying/]
+  ] as const)("is refused with exit code 2 before any database is looked for: %j", ([args, says]) =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const refused = yield* Nightshift.run(args, { cwd })
+      expect(refused).toMatchObject({ code: 2, stdout: "" })
+      expect(refused.stderr).toMatch(says)
+    })
+  )
+})
+
+describe("the help of a command", () => {
+  it.scopedLive("ends with examples of that command", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const helpOf = (...words: ReadonlyArray<string>) =>
+        Effect.map(Nightshift.run([...words, "--help"], { cwd }), ({ code, stdout }) => {
+          expect(code).toBe(0)
+          return stdout.slice(stdout.indexOf("EXAMPLES"))
+        })
+      expect(yield* helpOf()).toContain("nightshift serve --embedded")
+      const enqueue = yield* helpOf("enqueue")
+      expect(enqueue).toContain("nightshift enqueue import --payload -")
+      expect(enqueue).not.toContain("nightshift serve")
+      expect(yield* helpOf("jobs", "cancel")).toMatch(/^EXAMPLES\n\nnightshift jobs cancel <id> <id> [^\n]+\n\n?$/)
+    })
+  )
+})

@@ -1,0 +1,32 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Duration } from "effect"
+import * as Backoff from "../../src/core/Backoff.js"
+
+const waits = (backoff: Backoff.Backoff, chance = 0.5) =>
+  [1, 2, 3, 4, 5, 6].map((attempt) => Duration.toSeconds(backoff(attempt, chance)))
+
+describe("Backoff", () => {
+  it("ladder: thirty seconds, two minutes, ten minutes, then an hour each time", () => {
+    expect(waits(Backoff.ladder)).toEqual([30, 120, 600, 3_600, 3_600, 3_600])
+  })
+
+  it("stepwise: its steps in order, and the last one from then on", () => {
+    expect(waits(Backoff.stepwise("1 second", "5 seconds", "1 minute"))).toEqual([1, 5, 60, 60, 60, 60])
+    expect(waits(Backoff.stepwise("7 seconds"))).toEqual([7, 7, 7, 7, 7, 7])
+  })
+
+  it("fixed: the same every time", () => {
+    expect(waits(Backoff.fixed("10 seconds"))).toEqual([10, 10, 10, 10, 10, 10])
+  })
+
+  it("exponential: doubles up to its most", () => {
+    const backoff = Backoff.exponential({ base: "1 second", max: "10 seconds", jitter: false })
+    expect(waits(backoff)).toEqual([1, 2, 4, 8, 10, 10])
+    expect(Duration.toSeconds(backoff(1_000, 0.5))).toBe(10)
+  })
+
+  it("exponential: chance moves a wait by up to a tenth either way", () => {
+    const backoff = Backoff.exponential({ base: "10 seconds", max: "1 hour" })
+    expect([0, 0.5, 1].map((chance) => Duration.toMillis(backoff(1, chance)))).toEqual([9_000, 10_000, 11_000])
+  })
+})

@@ -1,0 +1,53 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Random, Schema } from "effect"
+import { isId, JobId, makeGenerator } from "../../src/core/Ids.js"
+
+const seeded = (seed: number) => Effect.withRandom(makeGenerator, Random.make(seed))
+
+describe("Ids", () => {
+  it.effect("are UUIDs of version 7 that begin with their time", () =>
+    Effect.gen(function* () {
+      const ids = yield* makeGenerator
+      const millis = 0x0192_3456_789a
+      for (const id of [ids.job(millis), ids.lease(millis), ids.pod(millis)]) {
+        expect(id).toMatch(/^01923456-789a-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+        expect(isId(id)).toBe(true)
+        expect(yield* Schema.decodeUnknown(JobId)(id)).toBe(id)
+      }
+    })
+  )
+
+  it.effect("rise without a repeat, through bursts, a clock that stands and one that is set back", () =>
+    Effect.gen(function* () {
+      const ids = yield* makeGenerator
+      const instants = [...Array(10_000).fill(5_000), ...Array(100).fill(4_000), 5_001, 5_002, 5_010]
+      const made = instants.map((millis) => ids.job(millis))
+      expect(new Set(made).size).toBe(instants.length)
+      expect(made.toSorted()).toEqual(made)
+    })
+  )
+
+  it.effect("are the same again for the same seed, and others for another", () =>
+    Effect.gen(function* () {
+      const [first, again, other] = [yield* seeded(1), yield* seeded(1), yield* seeded(2)]
+      const ten = (ids: typeof first) => Array.from({ length: 10 }, (_, n) => ids.job(n))
+      const made = ten(first)
+      expect(ten(again)).toEqual(made)
+      expect(ten(other).filter((id) => made.includes(id))).toEqual([])
+    })
+  )
+
+  it("are told from other texts", () => {
+    expect(isId("0192abcd-0000-7000-8000-000000000000")).toBe(true)
+    for (const text of [
+      "",
+      "0192ABCD-0000-7000-8000-000000000000",
+      "0192abcd000070008000000000000000",
+      "{0192abcd-0000-7000-8000-000000000000}",
+      "0192abcd-0000-7000-8000-000000000000\n",
+      "0192abcd-0000-7000-8000-00000000000g"
+    ]) {
+      expect(isId(text), text).toBe(false)
+    }
+  })
+})

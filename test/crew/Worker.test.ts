@@ -1,0 +1,302 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Context, Data, Duration, Effect, Fiber, Ref, Schema, TestClock } from "effect"
+import * as Outcome from "../../src/core/Outcome.js"
+import * as Handler from "../../src/handlers/Handler.js"
+import * as Job from "../../src/queue/Job.js"
+import { JobDesk } from "../../src/queue/JobDesk.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as TestShift from "../../src/testing/TestShift.js"
+
+const Flaky = Job.make("flaky", { payload: Schema.Struct({}) })
+class Broken extends Data.TaggedError("Broken")<{ readonly message: string }> {}
+
+/** How often a handler has cleaned up. */
+class Cleaned extends Context.Tag("test/Cleaned")<Cleaned, Ref.Ref<number>>() {}
+
+const failing = Handler.make(Flaky, () => new Broken({ message: "no luck" }))
+
+const attemptsOf = (id: Parameters<(typeof TestShift.TestShift.Service)["job"]>[0]) =>
+  Effect.gen(function* () {
+    const shift = yield* TestShift.TestShift
+    yield* shift.settle
+    return (yield* shift.job(id)).attempt
+  })
+
+describe("a job that fails", () => {
+  it.effect(
+    "is retried after thirty seconds, two minutes, ten minutes and an hour, and dies at the fifth attempt",
+    () =>
+      Effect.gen(function* () {
+        const shift = yield* TestShift.TestShift
+        const id = yield* Flaky.enqueue({})
+        expect(yield* attemptsOf(id)).toBe(1)
+        let attempt = 1
+        for (const wait of ["30 seconds", "2 minutes", "10 minutes", "1 hour"] as const) {
+          yield* TestClock.adjust(Duration.subtract(wait, "1 millis"))
+          expect(yield* attemptsOf(id)).toBe(attempt)
+          yield* TestClock.adjust("1 millis")
+          attempt += 1
+          expect(yield* attemptsOf(id)).toBe(attempt)
+        }
+        const job = yield* shift.job(id)
+        expect(job).toMatchObject({ state: "dead", deadReason: "exhausted", attempt: 5, lastError: "Broken: no luck" })
+        expect(job.history.map(({ outcome }) => outcome)).toEqual(["failed", "failed", "failed", "failed", "exhausted"])
+      }).pipe(Effect.provide(TestShift.layer({ handlers: [failing] })))
+  )
+
+  it.effect("keeps the trace of a defect, and counts it", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift.TestShift
+      const id = yield* Flaky.enqueue({})
+      yield* shift.settle
+      const job = yield* shift.job(id)
+      expect(job).toMatchObject({ state: "retrying", attempt: 1 })
+      expect(job.lastError).toMatch(/^Error: a bug\n {4}at /)
+    }).pipe(
+      Effect.provide(
+        TestShift.layer({
+          handlers: [
+            Handler.make(Flaky, (): Effect.Effect<void> => {
+              throw new Error("a bug")
+            })
+          ]
+        })
+      )
+    )
+  )
+
+  it.effect("is told when it may come back, if the handler knows", () =>
+    Effect.gen(function* () {
+      const id = yield* Flaky.enqueue({})
+      expect(yield* attemptsOf(id)).toBe(1)
+      yield* TestClock.adjust("6 seconds")
+      expect(yield* attemptsOf(id)).toBe(1)
+      yield* TestClock.adjust("1 second")
+      expect(yield* attemptsOf(id)).toBe(2)
+    }).pipe(
+      Effect.provide(
+        TestShift.layer({
+          handlers: [Handler.make(Flaky, () => Effect.succeed(Outcome.retry("later", Duration.seconds(7))))]
+        })
+      )
+    )
+  )
+})
+
+describe("an outcome", () => {
+  const outcomes = Job.make("outcomes", { payload: Schema.Struct({ tag: Schema.String }) })
+  const handler = Handler.make(outcomes, ({ tag }) =>
+    Effect.succeed(
+      tag === "result"
+        ? { answer: 42 }
+        : tag === "dead"
+          ? Outcome.dead("never")
+          : tag === "snooze"
+            ? Outcome.snooze(Duration.minutes(1))
+            : tag === "throttled"
+              ? Outcome.throttled({ after: Duration.seconds(10), scope: "job" })
+              : tag === "cancelled"
+                ? Outcome.cancelled
+                : Outcome.done()
+    )
+  )
+
+  it.effect("decides what becomes of the job", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift.TestShift
+      const run = (tag: string) =>
+        Effect.gen(function* () {
+          const id = yield* outcomes.enqueue({ tag })
+          yield* shift.settle
+          return yield* shift.job(id)
+        })
+      expect(yield* run("done")).toMatchObject({ state: "done", result: undefined, attempt: 1 })
+      expect(yield* run("result")).toMatchObject({ state: "done", result: { answer: 42 } })
+      expect(yield* run("dead")).toMatchObject({ state: "dead", deadReason: "rejected", lastError: "never" })
+      expect(yield* run("snooze")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 60_000 })
+      expect(yield* run("throttled")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 10_000 })
+      expect(yield* run("cancelled")).toMatchObject({ state: "dead", deadReason: "cancelled" })
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [handler] })))
+  )
+})
+
+describe("a run that takes too long", () => {
+  const Slow = Job.make("slow", { payload: Schema.Struct({}), timeout: "1 minute" })
+
+  it.effect("is interrupted, its finalizers run, and it counts as an attempt", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift.TestShift
+      const cleaned = yield* Cleaned
+      const id = yield* Slow.enqueue({})
+      yield* shift.advance("59 seconds")
+      expect(yield* shift.job(id)).toMatchObject({ state: "running" })
+      yield* shift.advance("1 second")
+      expect(yield* shift.job(id)).toMatchObject({ state: "retrying", attempt: 1, lastError: "timed out after 1m" })
+      expect(yield* Ref.get(cleaned)).toBe(1)
+    }).pipe(
+      Effect.provide(
+        TestShift.layer({
+          handlers: [
+            Handler.make(Slow, () =>
+              Effect.flatMap(Cleaned, (ref) => Effect.onInterrupt(Effect.never, () => Ref.update(ref, (n) => n + 1)))
+            )
+          ]
+        })
+      ),
+      Effect.provideServiceEffect(Cleaned, Ref.make(0))
+    )
+  )
+
+  it.effect("whose handler ignores being stopped is ended without it after five seconds, and its slot replaced", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift.TestShift
+      const stubborn = yield* Slow.enqueue({})
+      yield* shift.advance("1 minute")
+      expect(yield* shift.job(stubborn)).toMatchObject({ state: "running" })
+      yield* shift.advance("5 seconds")
+      expect(yield* shift.job(stubborn)).toMatchObject({ state: "retrying", lastError: "timed out after 1m" })
+      const next = yield* Flaky.enqueue({}, { queue: "default" })
+      yield* shift.settle
+      expect(yield* shift.job(next)).toMatchObject({ attempt: 1 })
+    }).pipe(
+      Effect.provide(
+        TestShift.layer({
+          slots: 1,
+          handlers: [Handler.make(Slow, () => Effect.uninterruptible(Effect.sleep("10 hours"))), failing]
+        })
+      )
+    )
+  )
+})
+
+describe("a payload", () => {
+  const V2 = Job.make("letter", {
+    payload: Schema.Struct({ to: Schema.NonEmptyString }),
+    version: 2,
+    upcasters: { 1: (old) => ({ to: (old as { readonly address: string }).address }) }
+  })
+  const layer = TestShift.layer({ handlers: [Handler.make(V2, ({ to }) => Effect.succeed(to))], queues: ["default"] })
+  const store = (kind: string, version: number, payload: unknown) =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const [answer] = yield* queue.enqueue([{ kind, version, payload, queue: "default", maxAttempts: 5 }])
+      const shift = yield* TestShift.TestShift
+      yield* shift.settle
+      return answer === undefined ? yield* Effect.dieMessage("no answer") : answer.id
+    })
+
+  it.effect("of an older version is raised to the current one", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift.TestShift
+      const id = yield* store("letter", 1, { address: "Ghent" })
+      expect(yield* shift.job(id)).toMatchObject({ state: "done", result: "Ghent" })
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.effect("that no version reads is put away raw without using an attempt, and can be requeued", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift.TestShift
+      const id = yield* store("letter", 2, { to: "" })
+      expect(yield* shift.job(id)).toMatchObject({
+        state: "dead",
+        deadReason: "undecodable",
+        attempt: 0,
+        payload: { to: "" }
+      })
+      expect(yield* Effect.flatMap(JobDesk, (desk) => desk.requeue(id))).toMatchObject({ state: "pending" })
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.effect(
+    "of a newer version, or of a kind that nobody here knows, waits half a minute without using an attempt",
+    () =>
+      Effect.gen(function* () {
+        const shift = yield* TestShift.TestShift
+        const newer = yield* store("letter", 3, { to: "Ghent" })
+        const unknown = yield* store("parcel", 1, {})
+        yield* shift.advance("30 seconds")
+        for (const id of [newer, unknown]) {
+          expect(yield* shift.job(id)).toMatchObject({ state: "retrying", attempt: 0, runAt: 60_000 })
+        }
+      }).pipe(Effect.provide(layer))
+  )
+})
+
+describe("a promise handler", () => {
+  it.effect("returns its result, and what it throws is a failure", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift.TestShift
+      const good = yield* Flaky.enqueue({}, { meta: { good: true } })
+      const bad = yield* Flaky.enqueue({})
+      yield* shift.settle
+      expect(yield* shift.job(good)).toMatchObject({ state: "done", result: { attempt: 1 } })
+      expect(yield* shift.job(bad)).toMatchObject({ state: "retrying", lastError: "thrown" })
+    }).pipe(
+      Effect.provide(
+        TestShift.layer({
+          handlers: [
+            Handler.promise(Flaky, async (_, job) => {
+              if (job.meta === undefined) throw new Error("thrown")
+              return { attempt: job.attempt }
+            })
+          ]
+        })
+      )
+    )
+  )
+})
+
+describe("a pod that stops", () => {
+  const Long = Job.make("long", { payload: Schema.Struct({}) })
+
+  it.effect("lets a job finish within the grace period", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift.TestShift
+      const id = yield* Long.enqueue({})
+      yield* shift.settle
+      const stopping = yield* Effect.fork(shift.stopPod)
+      yield* shift.settle
+      yield* TestClock.adjust("20 seconds")
+      yield* Fiber.join(stopping)
+      expect(yield* shift.job(id)).toMatchObject({ state: "done", attempt: 1 })
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Long, () => Effect.sleep("20 seconds"))] })))
+  )
+
+  it.effect("gives attempts back when it must interrupt, and puts unstarted jobs back as they were", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift.TestShift
+      const running = yield* Long.enqueue({})
+      const waiting = yield* Long.enqueue({})
+      yield* shift.settle
+      const stopping = yield* Effect.fork(shift.stopPod)
+      yield* shift.settle
+      yield* TestClock.adjust("25 seconds")
+      yield* Fiber.join(stopping)
+      expect(yield* shift.job(running)).toMatchObject({ state: "pending", attempt: 0, crashCount: 0 })
+      expect(yield* shift.job(waiting)).toMatchObject({ state: "pending", attempt: 0, crashCount: 0 })
+    }).pipe(Effect.provide(TestShift.layer({ slots: 1, handlers: [Handler.make(Long, () => Effect.sleep("1 hour"))] })))
+  )
+})
+
+describe("a pod that crashes", () => {
+  it.effect("leaves its jobs to be recovered, due at once, with the crash counted and the attempt given back", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift.TestShift
+      const Long = Job.make("long", { payload: Schema.Struct({}) })
+      const id = yield* Long.enqueue({})
+      yield* shift.settle
+      expect(yield* shift.job(id)).toMatchObject({ state: "running", attempt: 1 })
+      yield* shift.crashPod
+      yield* shift.settle
+      expect(yield* shift.job(id)).toMatchObject({ state: "running", attempt: 1, crashCount: 0 })
+      yield* shift.advance("1 hour")
+      expect(yield* shift.job(id)).toMatchObject({ attempt: 1, crashCount: 1 })
+    }).pipe(
+      Effect.provide(
+        TestShift.layer({
+          handlers: [Handler.make(Job.make("long", { payload: Schema.Struct({}) }), () => Effect.sleep("2 hours"))]
+        })
+      )
+    )
+  )
+})

@@ -1,0 +1,221 @@
+import { expect } from "@effect/vitest"
+import { Effect } from "effect"
+import { limits } from "../../src/core/Job.js"
+import { End } from "../../src/queue/AttemptEnd.js"
+import { ends, type Law } from "./Line.js"
+
+/** What a row keeps of a run that is over: nothing. */
+const free = { pod: undefined, heartbeatAt: undefined }
+
+export const finalizeLaws = (law: Law): void => {
+  law("done: with its result, and without the error of an earlier attempt", (line) =>
+    Effect.gen(function* () {
+      yield* line.end(yield* line.run(), ends.again(yield* line.now))
+      const run = yield* line.claimOne
+      yield* line.advance("5 seconds")
+      const job = yield* line.end(run, End.Done({ result: '{"sent":[1,null]}' }))
+      const now = yield* line.now
+      expect(job).toMatchObject({ ...free, status: "done", state: "done", attempt: 2, result: { sent: [1, null] } })
+      expect(job).toMatchObject({ lastError: undefined, finishedAt: now, updatedAt: now, deadReason: undefined })
+      expect(job.history).toHaveLength(1)
+    })
+  )
+
+  law("done: also without a result", (line) =>
+    Effect.gen(function* () {
+      const job = yield* line.end(yield* line.run(), ends.done)
+      expect(job).toMatchObject({ status: "done", result: undefined, history: [] })
+      expect(yield* line.claim()).toEqual([])
+    })
+  )
+
+  law("again: pending at the given time, with the error and a line in its history", (line) =>
+    Effect.gen(function* () {
+      const run = yield* line.run()
+      yield* line.advance("3 seconds")
+      const now = yield* line.now
+      const runAt = now + 30_000
+      const job = yield* line.end(run, End.Again({ runAt, counted: true, error: "no route", remember: "failed" }))
+      expect(job).toMatchObject({ ...free, status: "pending", state: "retrying", runAt, attempt: 1 })
+      expect(job).toMatchObject({ lastError: "no route", finishedAt: undefined, updatedAt: now })
+      expect(job.history).toEqual([
+        {
+          attempt: 1,
+          pod: line.pod,
+          startedAt: run.startedAt,
+          endedAt: now,
+          outcome: "failed",
+          message: "no route"
+        }
+      ])
+      expect(yield* line.claim()).toEqual([])
+      yield* line.advance("30 seconds")
+      expect(yield* line.claimOne).toMatchObject({ id: run.id, attempt: 2 })
+    })
+  )
+
+  law("again, not counted: as if the attempt had never begun", (line) =>
+    Effect.gen(function* () {
+      const run = yield* line.run()
+      const job = yield* line.end(run, ends.release(yield* line.now))
+      expect(job).toMatchObject({ status: "pending", state: "pending", attempt: 0, lastError: undefined, history: [] })
+      expect(yield* line.claimOne).toMatchObject({ id: run.id, attempt: 1 })
+    })
+  )
+
+  law("again, without an error: the last error stays what it was", (line) =>
+    Effect.gen(function* () {
+      yield* line.end(yield* line.run(), ends.again(yield* line.now, "first"))
+      const job = yield* line.end(yield* line.claimOne, ends.release(yield* line.now))
+      expect(job).toMatchObject({ state: "retrying", lastError: "first", attempt: 1 })
+    })
+  )
+
+  law("dead: with its reason and error, and run no more", (line) =>
+    Effect.gen(function* () {
+      const run = yield* line.run()
+      const job = yield* line.end(run, End.Dead({ reason: "exhausted", counted: true, error: "fifth time" }))
+      const now = yield* line.now
+      expect(job).toMatchObject({ ...free, status: "dead", state: "dead", deadReason: "exhausted", attempt: 1 })
+      expect(job).toMatchObject({ lastError: "fifth time", finishedAt: now, updatedAt: now })
+      expect(job.history).toMatchObject([{ attempt: 1, pod: line.pod, outcome: "exhausted", message: "fifth time" }])
+      expect(yield* line.claim()).toEqual([])
+    })
+  )
+
+  law("dead, not counted: the attempt is given back", (line) =>
+    Effect.gen(function* () {
+      const run = yield* line.run()
+      const job = yield* line.end(run, End.Dead({ reason: "undecodable", counted: false, error: "not a receipt" }))
+      expect(job).toMatchObject({ status: "dead", deadReason: "undecodable", attempt: 0 })
+    })
+  )
+
+  law("cuts an error's text", (line) =>
+    Effect.gen(function* () {
+      const text = `beginning${"x".repeat(5_000)}`
+      const again = yield* line.end(yield* line.run(), ends.again(yield* line.now, text))
+      expect(again.lastError).toBe(text.slice(0, limits.errorCharacters))
+      expect(again.history[0]?.message?.length).toBeLessThanOrEqual(limits.errorCharacters)
+      const dead = yield* line.end(yield* line.claimOne, End.Dead({ reason: "rejected", counted: true, error: text }))
+      expect(dead.lastError).toBe(text.slice(0, limits.errorCharacters))
+    })
+  )
+
+  law("ends a run whatever characters its error is made of", (line) =>
+    Effect.gen(function* () {
+      yield* line.queue.enqueue([line.job(), line.job(), line.job()])
+      const runs = yield* line.claim()
+      const now = yield* line.now
+      const errors = ["a\u0000b", "a\ud83d", `${"x".repeat(limits.errorCharacters - 1)}😀`]
+      yield* line.queue.finalize(
+        runs.map(({ id, lease }, index) => ({ id, lease, end: ends.again(now, errors[index] ?? "") }))
+      )
+      const jobs = yield* line.all()
+      expect(jobs.map(({ state }) => state)).toEqual(["retrying", "retrying", "retrying"])
+      expect(jobs.toReversed().map(({ lastError }) => lastError?.[0])).toEqual(["a", "a", "x"])
+    })
+  )
+
+  law("keeps the latest of a long history", (line) =>
+    Effect.gen(function* () {
+      yield* line.put({ maxAttempts: 100 })
+      const rounds = limits.historyEntries + 3
+      for (let round = 1; round <= rounds; round += 1) {
+        yield* line.end(yield* line.claimOne, ends.again(yield* line.now, `failure ${round}`))
+      }
+      const [job] = yield* line.all()
+      expect(job?.history).toHaveLength(limits.historyEntries)
+      expect(job?.history[0]).toMatchObject({ attempt: 4, message: "failure 4" })
+      expect(job?.history.at(-1)).toMatchObject({ attempt: rounds, message: `failure ${rounds}` })
+    })
+  )
+
+  law("ends many runs of all sorts at once, and says which had moved on", (line) =>
+    Effect.gen(function* () {
+      yield* line.queue.enqueue([1, 2, 3, 4, 5].map((payload) => line.job({ payload })))
+      const [done, told, again, dead, lost] = yield* line.claim()
+      if (!done || !told || !again || !dead || !lost) return yield* Effect.dieMessage("five were stored")
+      yield* line.end(lost, ends.done)
+      yield* line.advance("1 second")
+      const now = yield* line.now
+      const movedOn = yield* line.queue.finalize([
+        { id: done.id, lease: done.lease, end: ends.done },
+        { id: lost.id, lease: lost.lease, end: ends.dead },
+        { id: told.id, lease: told.lease, end: End.Done({ result: '"told"' }) },
+        { id: again.id, lease: again.lease, end: ends.again(now) },
+        { id: dead.id, lease: dead.lease, end: ends.dead }
+      ])
+      expect(movedOn).toEqual([lost.id])
+      const jobs = yield* line.all()
+      expect(jobs.toReversed().map(({ payload, result, status }) => [payload, status, result])).toEqual([
+        [1, "done", undefined],
+        [2, "done", "told"],
+        [3, "pending", undefined],
+        [4, "dead", undefined],
+        [5, "done", undefined]
+      ])
+    })
+  )
+
+  const zombieEnds = [ends.done, End.Done({ result: "1" }), ends.again(0), ends.release(0), ends.dead, ends.cancelled]
+
+  law("a zombie's finalize changes nothing after its job was recovered and claimed again by the same pod", (line) =>
+    Effect.gen(function* () {
+      const zombie = yield* line.run()
+      yield* line.crash(zombie)
+      const newer = yield* line.claimOne
+      const before = yield* line.search.get(newer.id)
+      for (const end of zombieEnds) {
+        yield* line.advance("1 second")
+        expect(yield* line.queue.finalize([{ id: zombie.id, lease: zombie.lease, end }])).toEqual([zombie.id])
+        expect(yield* line.search.get(newer.id)).toEqual(before)
+      }
+      expect(yield* line.end(newer, ends.done)).toMatchObject({ status: "done" })
+    })
+  )
+
+  law("a zombie's finalize changes nothing after a release and a new claim by the same pod", (line) =>
+    Effect.gen(function* () {
+      const zombie = yield* line.run()
+      yield* line.end(zombie, ends.release(yield* line.now))
+      const pending = yield* line.search.get(zombie.id)
+      expect(yield* line.queue.finalize([{ id: zombie.id, lease: zombie.lease, end: ends.done }])).toEqual([zombie.id])
+      expect(yield* line.search.get(zombie.id)).toEqual(pending)
+      const newer = yield* line.claimOne
+      expect(newer.attempt).toBe(zombie.attempt)
+      const before = yield* line.search.get(newer.id)
+      for (const end of zombieEnds) {
+        yield* line.advance("1 second")
+        expect(yield* line.queue.finalize([{ id: zombie.id, lease: zombie.lease, end }])).toEqual([zombie.id])
+        expect(yield* line.search.get(newer.id)).toEqual(before)
+      }
+    })
+  )
+
+  law("a run is ended once", (line) =>
+    Effect.gen(function* () {
+      const run = yield* line.run()
+      const dead = yield* line.end(run, ends.dead)
+      yield* line.advance("1 second")
+      for (const end of zombieEnds) {
+        expect(yield* line.queue.finalize([{ id: run.id, lease: run.lease, end }])).toEqual([run.id])
+        expect(yield* line.search.get(run.id)).toEqual(dead)
+      }
+    })
+  )
+
+  law("a job that was asked to cancel does not go back to pending, and may still be done", (line) =>
+    Effect.gen(function* () {
+      for (const end of [ends.again(yield* line.now), ends.release(yield* line.now)]) {
+        const run = yield* line.run()
+        yield* line.desk.cancel(run.id)
+        expect(yield* line.end(run, end)).toMatchObject({ ...free, status: "dead", deadReason: "cancelled" })
+        expect(yield* line.claim()).toEqual([])
+      }
+      const run = yield* line.run()
+      yield* line.desk.cancel(run.id)
+      expect(yield* line.end(run, ends.done)).toMatchObject({ status: "done" })
+    })
+  )
+}

@@ -1,0 +1,103 @@
+import { expect } from "@effect/vitest"
+import { Effect } from "effect"
+import type { DeadReason, FollowUp } from "../../src/core/Job.js"
+import { End } from "../../src/queue/AttemptEnd.js"
+import { ends, type Law, type Line } from "./Line.js"
+
+const afterQueue = (line: Line) => `${line.name}-after`
+
+const onDead = (line: Line): FollowUp => ({
+  kind: "mourn",
+  version: 2,
+  queue: afterQueue(line),
+  payload: { of: "Ada" },
+  maxAttempts: 3
+})
+
+const followUps = (line: Line) => line.all(afterQueue(line))
+
+export const followUpLaws = (law: Law): void => {
+  law("stores the follow-up of a job that its worker declared dead, due now and without one of its own", (line) =>
+    Effect.gen(function* () {
+      const reasons: ReadonlyArray<DeadReason> = ["exhausted", "rejected", "undecodable", "unknown_kind"]
+      for (const reason of reasons) {
+        const run = yield* line.run({ onDead: onDead(line) })
+        yield* line.end(run, End.Dead({ reason, counted: true, error: "no" }))
+      }
+      const stored = yield* followUps(line)
+      expect(stored).toHaveLength(reasons.length)
+      expect(stored[0]).toMatchObject({ ...onDead(line), state: "pending", attempt: 0, onDead: undefined })
+      expect(stored[0]).toMatchObject({ runAt: yield* line.now, createdAt: yield* line.now })
+    })
+  )
+
+  law("can be claimed and die in its turn, with nobody to follow", (line) =>
+    Effect.gen(function* () {
+      yield* line.end(yield* line.run({ onDead: onDead(line) }), ends.dead)
+      yield* line.advance("1 second")
+      const [run] = yield* line.queue.claim({ queue: afterQueue(line), pod: line.pod, limit: 10 })
+      expect(run).toMatchObject({ kind: "mourn", version: 2, payload: { of: "Ada" }, maxAttempts: 3, attempt: 1 })
+      if (run !== undefined) yield* line.end(run, ends.dead)
+      expect(yield* followUps(line)).toMatchObject([{ status: "dead" }])
+    })
+  )
+
+  law("stores it when the reaper buries a job as poison", (line) =>
+    Effect.gen(function* () {
+      yield* line.put({ onDead: onDead(line) })
+      for (let crash = 1; crash <= 5; crash += 1) {
+        expect(yield* followUps(line)).toEqual([])
+        yield* line.crash(yield* line.claimOne)
+      }
+      expect(yield* followUps(line)).toHaveLength(1)
+    })
+  )
+
+  law("stores one for each death: a job that was requeued and died again has two", (line) =>
+    Effect.gen(function* () {
+      const run = yield* line.run({ onDead: onDead(line) })
+      yield* line.end(run, ends.dead)
+      yield* line.end(run, ends.dead)
+      expect(yield* followUps(line)).toHaveLength(1)
+      yield* line.desk.requeue(run.id)
+      yield* line.end(yield* line.claimOne, ends.dead)
+      const stored = yield* followUps(line)
+      expect(new Set(stored.map(({ id }) => id)).size).toBe(2)
+    })
+  )
+
+  law("stores none for a job that is done or goes on", (line) =>
+    Effect.gen(function* () {
+      yield* line.end(yield* line.run({ onDead: onDead(line) }), ends.again(yield* line.now))
+      yield* line.crash(yield* line.claimOne)
+      yield* line.end(yield* line.claimOne, ends.done)
+      expect(yield* followUps(line)).toEqual([])
+    })
+  )
+
+  law("stores none for a job that was cancelled, wherever it died of that", (line) =>
+    Effect.gen(function* () {
+      const job = { onDead: onDead(line) }
+      yield* line.desk.cancel(yield* line.put(job))
+      yield* line.end(yield* line.run(job), ends.cancelled)
+      const flagged = yield* line.run(job)
+      yield* line.desk.cancel(flagged.id)
+      yield* line.end(flagged, ends.again(yield* line.now))
+      const orphan = yield* line.run(job)
+      yield* line.desk.cancel(orphan.id)
+      yield* line.crash(orphan)
+      expect((yield* line.all()).map(({ deadReason }) => deadReason)).toEqual(Array(4).fill("cancelled"))
+      expect(yield* followUps(line)).toEqual([])
+    })
+  )
+
+  law("stores none for a zombie's word", (line) =>
+    Effect.gen(function* () {
+      const zombie = yield* line.run({ onDead: onDead(line) })
+      yield* line.crash(zombie)
+      yield* line.claimOne
+      yield* line.end(zombie, ends.dead)
+      expect(yield* followUps(line)).toEqual([])
+    })
+  )
+}

@@ -1,0 +1,164 @@
+import { expect } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import { ends, type Law, type Line } from "./Line.js"
+
+/** Takes back what other laws left running, so that this one can count. */
+const alone = (line: Line) => Effect.zipRight(line.advance("1 second"), line.queue.recoverStuck(Duration.zero))
+
+const stuckFor = Duration.minutes(30)
+
+export const recoverLaws = (law: Law): void => {
+  law("a heartbeat keeps a job from being taken back", (line) =>
+    Effect.gen(function* () {
+      const run = yield* line.run()
+      yield* line.advance("25 minutes")
+      expect(yield* line.queue.heartbeat([run])).toEqual({ lost: [], cancelRequested: [] })
+      expect(yield* line.search.get(run.id)).toMatchObject({ heartbeatAt: yield* line.now })
+      yield* line.advance("25 minutes")
+      yield* line.queue.recoverStuck(stuckFor)
+      expect(yield* line.search.get(run.id)).toMatchObject({ status: "running", crashCount: 0 })
+    })
+  )
+
+  law("a heartbeat tells which jobs are lost and which are asked to cancel", (line) =>
+    Effect.gen(function* () {
+      yield* line.queue.enqueue([1, 2, 3, 4].map((payload) => line.job({ payload })))
+      const [kept, asked, over, released] = yield* line.claim()
+      if (!kept || !asked || !over || !released) return yield* Effect.dieMessage("four were stored")
+      yield* line.desk.cancel(asked.id)
+      yield* line.end(over, ends.done)
+      yield* line.end(released, ends.release(yield* line.now))
+      const newer = yield* line.claimOne
+      const unknown = { id: yield* line.newId, lease: kept.lease }
+      const pulse = yield* line.queue.heartbeat([kept, asked, over, released, unknown])
+      expect(new Set(pulse.lost)).toEqual(new Set([over.id, released.id, unknown.id]))
+      expect(pulse.cancelRequested).toEqual([asked.id])
+      yield* line.advance("1 minute")
+      const before = yield* line.search.get(newer.id)
+      yield* line.queue.heartbeat([released])
+      expect(yield* line.search.get(newer.id)).toEqual(before)
+      expect(yield* line.queue.heartbeat([])).toEqual({ lost: [], cancelRequested: [] })
+    })
+  )
+
+  law("takes back what is quiet for too long: due at once, attempt given back, crash counted", (line) =>
+    Effect.gen(function* () {
+      yield* alone(line)
+      const run = yield* line.run()
+      yield* line.advance("31 minutes")
+      expect(yield* line.queue.recoverStuck(stuckFor)).toEqual({ rescued: 1, poisoned: 0, cancelled: 0 })
+      const now = yield* line.now
+      const job = yield* line.search.get(run.id)
+      expect(job).toMatchObject({ status: "pending", state: "pending", attempt: 0, crashCount: 1, updatedAt: now })
+      expect(job).toMatchObject({ pod: undefined, heartbeatAt: undefined, finishedAt: undefined })
+      expect(job.runAt).toBeLessThanOrEqual(now)
+      expect(job.history).toMatchObject([{ attempt: 1, pod: line.pod, startedAt: run.startedAt, endedAt: now }])
+      expect(yield* line.claimOne).toMatchObject({ id: run.id, attempt: 1, crashCount: 1 })
+    })
+  )
+
+  law("leaves running jobs alone that showed a sign of life, and jobs that do not run", (line) =>
+    Effect.gen(function* () {
+      yield* alone(line)
+      const done = yield* line.end(yield* line.run(), ends.done)
+      const dead = yield* line.end(yield* line.run(), ends.dead)
+      yield* line.advance("1 hour")
+      const pending = yield* line.put({ priority: 1 })
+      const fresh = yield* Effect.flatMap(line.put(), (id) => Effect.map(line.claim(1), () => id))
+      const before = yield* line.all()
+      yield* line.advance("20 minutes")
+      expect(yield* line.queue.recoverStuck(stuckFor)).toEqual({ rescued: 0, poisoned: 0, cancelled: 0 })
+      expect(yield* line.all()).toEqual(before)
+      expect(before.map(({ id, status }) => [id, status])).toEqual([
+        [fresh, "running"],
+        [pending, "pending"],
+        [dead.id, "dead"],
+        [done.id, "done"]
+      ])
+    })
+  )
+
+  law("buries a job as poison at its fifth crash", (line) =>
+    Effect.gen(function* () {
+      yield* alone(line)
+      const id = yield* line.put()
+      for (let crash = 1; crash <= 4; crash += 1) {
+        expect(yield* line.crash(yield* line.claimOne)).toMatchObject({ status: "pending", crashCount: crash })
+      }
+      yield* line.claimOne
+      yield* line.advance("31 minutes")
+      expect(yield* line.queue.recoverStuck(stuckFor)).toEqual({ rescued: 0, poisoned: 1, cancelled: 0 })
+      const job = yield* line.search.get(id)
+      expect(job).toMatchObject({ status: "dead", deadReason: "poison", crashCount: 5, attempt: 0, pod: undefined })
+      expect(job.finishedAt).toBe(yield* line.now)
+      expect(job.history).toHaveLength(5)
+      expect(yield* line.claim()).toEqual([])
+    })
+  )
+
+  law("a cancelled job whose owner died does not run again", (line) =>
+    Effect.gen(function* () {
+      yield* alone(line)
+      const run = yield* line.run()
+      yield* line.desk.cancel(run.id)
+      yield* line.advance("31 minutes")
+      expect(yield* line.queue.recoverStuck(stuckFor)).toEqual({ rescued: 0, poisoned: 0, cancelled: 1 })
+      const job = yield* line.search.get(run.id)
+      expect(job).toMatchObject({ status: "dead", deadReason: "cancelled", attempt: 0, finishedAt: yield* line.now })
+      expect(yield* line.claim()).toEqual([])
+    })
+  )
+
+  law("purges what was done long ago, and keeps young done jobs, dead ones and those not over", (line) =>
+    Effect.gen(function* () {
+      yield* line.queue.purgeDone(Duration.zero)
+      yield* line.end(yield* line.run(), ends.done)
+      yield* line.end(yield* line.run(), ends.done)
+      const dead = yield* line.end(yield* line.run(), ends.dead)
+      const late = yield* line.run()
+      yield* line.advance("8 days")
+      yield* line.end(late, ends.done)
+      const pending = yield* line.put()
+      yield* line.advance("1 second")
+      expect(yield* line.queue.purgeDone(Duration.days(7))).toBe(2)
+      expect((yield* line.all()).map(({ id }) => id).sort()).toEqual([dead.id, late.id, pending].sort())
+      expect(yield* line.queue.purgeDone(Duration.days(7))).toBe(0)
+    })
+  )
+
+  law("progress is kept with the job, and fenced like everything else about a run", (line) =>
+    Effect.gen(function* () {
+      const run = yield* line.run()
+      expect(yield* line.queue.progress(run, '{"percent":40}')).toBe(true)
+      expect(yield* line.search.get(run.id)).toMatchObject({ progress: { percent: 40 }, status: "running" })
+      yield* line.crash(run)
+      expect(yield* line.queue.progress(run, '{"percent":50}')).toBe(false)
+      yield* line.claimOne
+      expect(yield* line.queue.progress(run, '{"percent":60}')).toBe(false)
+      expect(yield* line.search.get(run.id)).toMatchObject({ progress: { percent: 40 } })
+    })
+  )
+
+  law("tells when the earliest pending job of each queue is due", (line) =>
+    Effect.gen(function* () {
+      const now = yield* line.now
+      const [other, empty] = [`${line.name}-other`, `${line.name}-empty`]
+      yield* line.put({ runAt: now + 9_000 })
+      yield* line.put({ runAt: now + 5_000, priority: 9 })
+      yield* line.put({ queue: other, runAt: now - 4_000 })
+      yield* line.put({ queue: `${line.name}-unasked` })
+      expect(yield* line.queue.nextDue([line.name, other, empty])).toEqual(
+        new Map([
+          [line.name, now + 5_000],
+          [other, now - 4_000]
+        ])
+      )
+      yield* line.advance("5 seconds")
+      const [run] = yield* line.claim()
+      expect(yield* line.queue.nextDue([line.name])).toEqual(new Map([[line.name, now + 9_000]]))
+      if (run !== undefined) yield* line.end(run, ends.again(now + 7_000))
+      expect(yield* line.queue.nextDue([line.name])).toEqual(new Map([[line.name, now + 7_000]]))
+      expect(yield* line.queue.nextDue([])).toEqual(new Map())
+    })
+  )
+}

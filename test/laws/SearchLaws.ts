@@ -1,0 +1,204 @@
+import { expect } from "@effect/vitest"
+import { Duration, Effect, Fiber } from "effect"
+import type { JobFilter } from "../../src/queue/JobSearch.js"
+import { ends, type Law, type Line } from "./Line.js"
+
+/** Payloads of what is found, oldest first. */
+const found = (line: Line, filter: JobFilter) =>
+  Effect.map(line.search.list({ queue: line.name, ...filter }, { limit: 100 }), ({ jobs }) =>
+    jobs.toReversed().map(({ payload }) => payload)
+  )
+
+export const searchLaws = (law: Law): void => {
+  law("get says when there is no such job", (line) =>
+    Effect.gen(function* () {
+      const id = yield* line.newId
+      expect(yield* Effect.flip(line.search.get(id))).toMatchObject({ _tag: "JobNotFound", id })
+    })
+  )
+
+  law("list filters by shown state, which follows the clock", (line) =>
+    Effect.gen(function* () {
+      yield* line.end(yield* line.run({ payload: "done" }), ends.done)
+      yield* line.end(yield* line.run({ payload: "dead" }), ends.dead)
+      yield* line.end(yield* line.run({ payload: "retrying" }), ends.again((yield* line.now) + 3_600_000))
+      yield* line.run({ payload: "running" })
+      yield* line.put({ payload: "scheduled", runAt: (yield* line.now) + 60_000 })
+      yield* line.put({ payload: "pending" })
+      for (const state of ["scheduled", "retrying", "pending", "running", "done", "dead"] as const) {
+        expect(yield* found(line, { state })).toEqual([state])
+      }
+      yield* line.advance("1 minute")
+      expect(yield* found(line, { state: "scheduled" })).toEqual([])
+      expect(yield* found(line, { state: "pending" })).toEqual(["scheduled", "pending"])
+    })
+  )
+
+  law("list filters by kind, dead reason and text in the last error, in whatever case", (line) =>
+    Effect.gen(function* () {
+      yield* line.put({ payload: 1, kind: `${line.name}.other`, runAt: (yield* line.now) + 3_600_000 })
+      yield* line.end(yield* line.run({ payload: 2 }), ends.dead)
+      yield* line.desk.cancel(yield* line.put({ payload: 3 }))
+      yield* line.put({ payload: 4 })
+      expect(yield* found(line, { kind: `${line.name}.other` })).toEqual([1])
+      expect(yield* found(line, { kind: "greet" })).toEqual([2, 3, 4])
+      expect(yield* found(line, { deadReason: "rejected" })).toEqual([2])
+      expect(yield* found(line, { deadReason: "cancelled" })).toEqual([3])
+      expect(yield* found(line, { text: "NO" })).toEqual([2])
+      expect(yield* found(line, { text: "100%_" })).toEqual([])
+      expect(yield* found(line, { kind: "greet", state: "pending" })).toEqual([4])
+    })
+  )
+
+  law("list filters by when a job was stored: from the first instant on, and before the second", (line) =>
+    Effect.gen(function* () {
+      const start = yield* line.now
+      for (const payload of [1, 2, 3]) {
+        yield* line.put({ payload })
+        yield* line.advance("1 minute")
+      }
+      expect(yield* found(line, { since: start + 60_000 })).toEqual([2, 3])
+      expect(yield* found(line, { until: start + 60_000 })).toEqual([1])
+      expect(yield* found(line, { since: start + 60_000, until: start + 120_000 })).toEqual([2])
+    })
+  )
+
+  law("list filters by what the payload contains", (line) =>
+    Effect.gen(function* () {
+      const payloads = [
+        { chat: 1, tags: ["a", "b"] },
+        { chat: 2, tags: ["b"] },
+        { chat: 1, deep: { er: null } },
+        [1, 2],
+        7
+      ]
+      yield* Effect.forEach(payloads, (payload) => line.put({ payload }))
+      const [first, second, third, fourth, fifth] = payloads
+      expect(yield* found(line, { payload: { chat: 1 } })).toEqual([first, third])
+      expect(yield* found(line, { payload: { tags: ["b"] } })).toEqual([first, second])
+      expect(yield* found(line, { payload: { deep: { er: null } } })).toEqual([third])
+      expect(yield* found(line, { payload: { deep: {} } })).toEqual([third])
+      expect(yield* found(line, { payload: [2] })).toEqual([fourth])
+      expect(yield* found(line, { payload: 7 })).toEqual([fifth])
+      expect(yield* found(line, { payload: { toString: 1 } })).toEqual([])
+    })
+  )
+
+  law("list gives pages, newest first, that are not shifted by what happens in between", (line) =>
+    Effect.gen(function* () {
+      for (const payload of [1, 2, 3, 4, 5, 6, 7]) {
+        yield* line.put({ payload })
+        if (payload % 2 === 0) yield* line.advance("1 second")
+      }
+      const page = (cursor: string | undefined) => line.search.list({ queue: line.name }, { limit: 3, cursor })
+      const first = yield* page(undefined)
+      yield* line.put({ payload: 8 })
+      yield* line.desk.remove(first.jobs[0]?.id ?? (yield* line.newId))
+      const second = yield* page(first.next)
+      const third = yield* page(second.next)
+      expect([first, second, third].map(({ jobs }) => jobs.map(({ payload }) => payload))).toEqual([
+        [7, 6, 5],
+        [4, 3, 2],
+        [1]
+      ])
+      expect(third.next).toBeUndefined()
+    })
+  )
+
+  law("list has no next page after a last one that is full", (line) =>
+    Effect.gen(function* () {
+      yield* line.put()
+      yield* line.put()
+      expect((yield* line.search.list({ queue: line.name }, { limit: 2 })).next).toBeUndefined()
+      expect(yield* line.search.list({ queue: `${line.name}-empty` }, { limit: 2 })).toEqual({
+        jobs: [],
+        next: undefined
+      })
+    })
+  )
+
+  law("list refuses a cursor that no page has given out", (line) =>
+    Effect.gen(function* () {
+      for (const cursor of ["", "x", "0", "' or 1=1", "🙂", "\u0000"]) {
+        const refusal = yield* Effect.flip(line.search.list({ queue: line.name }, { limit: 3, cursor }))
+        expect(refusal).toMatchObject({ _tag: "BadCursor", cursor })
+      }
+    })
+  )
+
+  law("total counts what matches, up to a cap", (line) =>
+    Effect.gen(function* () {
+      yield* line.queue.enqueue(Array.from({ length: 8 }, (_, payload) => line.job({ payload })))
+      expect(yield* line.search.total({ queue: line.name }, 100)).toEqual({ count: 8, exact: true })
+      expect(yield* line.search.total({ queue: line.name, payload: 3 }, 100)).toEqual({ count: 1, exact: true })
+      expect(yield* line.search.total({ queue: line.name }, 5)).toEqual({ count: 5, exact: false })
+    })
+  )
+
+  law("counts say how many jobs a queue has in each state, and how long the oldest has been due", (line) =>
+    Effect.gen(function* () {
+      const own = Effect.map(line.search.counts, (all) => all.find(({ queue }) => queue === line.name))
+      expect(yield* own).toBeUndefined()
+      yield* line.end(yield* line.run(), ends.done)
+      yield* line.end(yield* line.run(), ends.dead)
+      yield* line.end(yield* line.run(), ends.again((yield* line.now) + 3_600_000))
+      yield* line.put({ runAt: (yield* line.now) + 7_200_000 })
+      expect(yield* own).toMatchObject({ oldestDueAge: undefined })
+      yield* line.run()
+      yield* line.put()
+      yield* line.advance("1 minute")
+      yield* line.put()
+      expect(yield* own).toEqual({
+        queue: line.name,
+        counts: { scheduled: 1, retrying: 1, pending: 2, running: 1, done: 1, dead: 1 },
+        oldestDueAge: 60_000
+      })
+      yield* line.advance("1 hour")
+      expect(yield* own).toMatchObject({ oldestDueAge: 3_660_000, counts: { retrying: 1, pending: 2 } })
+      const names = (yield* line.search.counts).map(({ queue }) => queue)
+      expect(names).toEqual([...names].sort())
+    })
+  )
+
+  law("await answers at once for a job that is over or not there", (line) =>
+    Effect.gen(function* () {
+      const done = yield* line.end(yield* line.run(), ends.done)
+      const dead = yield* line.end(yield* line.run(), ends.dead)
+      expect(yield* line.search.await(done.id)).toEqual(done)
+      expect(yield* line.search.await(dead.id)).toEqual(dead)
+      expect(yield* Effect.flip(line.search.await(yield* line.newId))).toMatchObject({ _tag: "JobNotFound" })
+    })
+  )
+
+  law("await waits through retries until a job is done", (line) =>
+    Effect.gen(function* () {
+      const id = yield* line.put()
+      const waiting = yield* Effect.fork(line.search.await(id))
+      yield* line.end(yield* line.claimOne, ends.again(yield* line.now))
+      const done = yield* line.end(yield* line.claimOne, ends.done)
+      expect(yield* Fiber.join(waiting)).toEqual(done)
+    })
+  )
+
+  law("await ends however a job does: buried, cancelled, removed or purged", (line) =>
+    Effect.gen(function* () {
+      const run = yield* line.run()
+      const buried = yield* Effect.fork(line.search.await(run.id))
+      yield* line.end(run, ends.dead)
+      expect(yield* Fiber.join(buried)).toMatchObject({ deadReason: "rejected" })
+      const id = yield* line.put()
+      const cancelled = yield* Effect.fork(line.search.await(id))
+      yield* line.desk.cancel(id)
+      expect(yield* Fiber.join(cancelled)).toMatchObject({ deadReason: "cancelled" })
+      const gone = yield* line.put()
+      const removed = yield* Effect.fork(Effect.flip(line.search.await(gone)))
+      yield* Effect.yieldNow()
+      yield* line.desk.remove(gone)
+      expect(yield* Fiber.join(removed)).toMatchObject({ _tag: "JobNotFound", id: gone })
+      const done = yield* line.end(yield* line.run(), ends.done)
+      yield* line.advance("1 hour")
+      yield* line.queue.purgeDone(Duration.minutes(1))
+      expect(yield* Effect.flip(line.search.await(done.id))).toMatchObject({ _tag: "JobNotFound" })
+    })
+  )
+}
