@@ -1,0 +1,69 @@
+import { expect, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { isId, type JobId } from "../../src/core/Ids.js"
+import { Database } from "../../src/database/Database.js"
+import { mapErrors } from "../../src/database/DatabaseError.js"
+import * as Listener from "../../src/database/Listener.js"
+import { JobSearch } from "../../src/queue/JobSearch.js"
+import { Kinds } from "../../src/queue/Kinds.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
+
+const registered = Effect.gen(function* () {
+  const kinds = yield* Kinds
+  yield* kinds.register([{ name: "letter", queue: "post", version: 3, maxAttempts: 7, onDead: undefined }])
+  return yield* Database
+})
+
+layer(house, { excludeTestServices: true })("the SQL door", (it) => {
+  it.scoped("stores a job as its kind says, with an id that sorts by time", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* registered
+      const rows = yield* sql<{ id: JobId }>`select nightshift.enqueue('letter', '{"to":"Ghent"}') as id`
+      const id = rows[0]?.id ?? ("" as JobId)
+      expect(isId(id)).toBe(true)
+      expect(id[14]).toBe("7")
+      const job = yield* Effect.flatMap(JobSearch, (search) => search.get(id))
+      expect(job).toMatchObject({ kind: "letter", queue: "post", version: 3, maxAttempts: 7, payload: { to: "Ghent" } })
+      const queue = yield* Queue
+      const claimed = yield* queue.claim({ queue: "post", pod: id as never, limit: 10 })
+      expect(claimed.map((job) => job.id)).toContain(id)
+    })
+  )
+
+  it.scoped("is part of the caller's transaction", () =>
+    Effect.gen(function* () {
+      const { sql, transaction } = yield* registered
+      const before = yield* sql<{ count: number }>`select count(*)::int as count from nightshift.job`
+      yield* Effect.ignore(
+        transaction(Effect.zipRight(sql`select nightshift.enqueue('letter', '{}')`, Effect.fail("changed my mind")))
+      )
+      expect(yield* sql<{ count: number }>`select count(*)::int as count from nightshift.job`).toEqual(before)
+    })
+  )
+
+  it.scoped("answers with the job that stands when the dedupe key is held", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* registered
+      const add = sql<{ id: JobId }>`select nightshift.enqueue('letter', '{}', dedupe_key => 'once') as id`
+      expect(yield* add).toEqual(yield* add)
+    })
+  )
+
+  it.scoped("refuses what the other doors refuse, in words", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* registered
+      const refusal = (call: string) =>
+        Effect.map(Effect.flip(mapErrors(sql.unsafe(`select nightshift.enqueue(${call})`))), ({ detail }) => detail)
+      expect(yield* refusal("'parcel', '{}'")).toBe('No pod has ever registered the kind "parcel".')
+      expect(yield* refusal("'letter', null")).toBe("payload must not be null")
+      expect(yield* refusal("'letter', '{}', queue => 'a b'")).toMatch(/^queue must be/)
+      expect(yield* refusal("'letter', '{}', priority => 40000")).toMatch(/^priority must be/)
+      expect(yield* refusal("'letter', '{}', max_attempts => 0")).toMatch(/^max_attempts must be/)
+      expect(yield* refusal("'letter', to_jsonb(repeat('x', 1100000))")).toMatch(/^payload is larger/)
+    })
+  )
+})
