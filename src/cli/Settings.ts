@@ -1,6 +1,8 @@
 import { Effect } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
+import * as CrewConfig from "../crew/CrewConfig.js"
+import * as Janitor from "../crew/Janitor.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
@@ -10,6 +12,8 @@ import * as Logging from "../telemetry/Logging.js"
 export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   DatabaseConfig.settings,
   ServerConfig.settings,
+  CrewConfig.settings,
+  Janitor.settings,
   DatabaseClock.settings,
   Logging.settings
 ].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))

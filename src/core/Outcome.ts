@@ -1,4 +1,4 @@
-import { Data, type Duration } from "effect"
+import { type Data, type Duration, Predicate } from "effect"
 
 /** How an attempt ended, as a value that a handler returns. */
 export type Outcome = Data.TaggedEnum<{
@@ -16,25 +16,21 @@ export type Outcome = Data.TaggedEnum<{
   Cancelled: {}
 }>
 
-const constructors = Data.taggedEnum<Outcome>()
+/** Tells an outcome from a result that happens to look like one. */
+const mark = Symbol.for("nightshift/core/Outcome")
 
-export const done = (result?: unknown): Outcome => constructors.Done(result === undefined ? {} : { result })
+const marked = <A extends Outcome>(outcome: A): Outcome =>
+  Object.defineProperty(outcome, mark, { value: true, enumerable: false })
+
+export const done = (result?: unknown): Outcome => marked({ _tag: "Done", ...(result === undefined ? {} : { result }) })
 export const retry = (error: string, after?: Duration.Duration): Outcome =>
-  constructors.Retry(after === undefined ? { error } : { error, after })
-export const dead = (error: string): Outcome => constructors.Dead({ error })
+  marked({ _tag: "Retry", error, ...(after === undefined ? {} : { after }) })
+export const dead = (error: string): Outcome => marked({ _tag: "Dead", error })
 export const throttled = (
   options: { readonly after?: Duration.Duration; readonly scope?: "queue" | "key" | "job" } = {}
-): Outcome => constructors.Throttled({ scope: "queue", ...options })
-export const snooze = (after: Duration.Duration): Outcome => constructors.Snooze({ after })
-export const cancelled: Outcome = constructors.Cancelled()
-
-const tags = new Set(["Done", "Retry", "Dead", "Throttled", "Snooze", "Cancelled"])
+): Outcome => marked({ _tag: "Throttled", scope: "queue", ...options })
+export const snooze = (after: Duration.Duration): Outcome => marked({ _tag: "Snooze", after })
+export const cancelled: Outcome = marked({ _tag: "Cancelled" })
 
 /** Whether a handler's answer says how the attempt ended, or is simply its result. */
-export const isOutcome = (value: unknown): value is Outcome =>
-  typeof value === "object" &&
-  value !== null &&
-  "_tag" in value &&
-  typeof value._tag === "string" &&
-  tags.has(value._tag) &&
-  Object.getPrototypeOf(value) === Object.getPrototypeOf(cancelled)
+export const isOutcome = (value: unknown): value is Outcome => Predicate.hasProperty(value, mark)

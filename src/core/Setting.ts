@@ -115,6 +115,17 @@ export const choice = <const A extends string>(
     )
   )
 
+/** Words separated by commas; none when absent. */
+export const list = (described: Described): Setting<ReadonlyArray<string>> =>
+  withDefault(described, "", (value) =>
+    Either.right(
+      value
+        .split(",")
+        .map((word) => word.trim())
+        .filter((word) => word !== "")
+    )
+  )
+
 /** The values of a group of settings. */
 export type Values<Group extends Record<string, Setting<unknown>>> = {
   readonly [K in keyof Group]: Group[K] extends Setting<infer A> ? A : never

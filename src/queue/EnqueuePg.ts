@@ -99,7 +99,9 @@ const makeStore = (database: typeof Database.Service, statements: JobSql) => {
     )
 
   const replace = (holder: JobId, job: StampedJob, now: number) =>
-    mapErrors(sql.unsafe(statements.replace, [holder, job.payload, job.version, job.runAt, job.priority, now]))
+    mapErrors(
+      sql.unsafe(statements.replace, [holder, job.payload, job.version, job.runAt, job.priority, now, job.kind])
+    )
 
   /** What stands in one job's way, and what follows from it; nothing when the way has become free. */
   const judge = (job: StampedJob, index: number, standing: ReadonlyArray<StandingRow>, now: number) =>
@@ -128,6 +130,7 @@ const makeStore = (database: typeof Database.Service, statements: JobSql) => {
         const stored = yield* insertFull(open, now, wait)
         for (const id of stored) answers.set(id, Enqueued.Enqueued({ id }))
         const refused = open.filter(({ id }) => !stored.has(id))
+        open = refused
         if (refused.length === 0) break
         const standing = yield* findStanding(refused, now)
         const lapsed = standing.filter((row) => row.lapsed).map(({ id }) => id)

@@ -42,6 +42,13 @@ const statementsOf = (schema: string) => ({
   where j.id = $1 and j.status = 'pending'
   returning ${storedColumns}`,
 
+  // A job that is due already keeps its place.
+  runNow: `
+  update ${schema}.job j set run_at = least(j.run_at, to_timestamp($2::float8 / 1000)),
+    updated_at = to_timestamp($2::float8 / 1000)
+  where j.id = $1 and j.status = 'pending'
+  returning ${storedColumns}`,
+
   remove: `delete from ${schema}.job j where j.id = $1 and j.status <> 'running' returning ${storedColumns}`,
 
   holder: `
@@ -107,15 +114,12 @@ const make = Effect.gen(function* () {
         ),
         telling
       ),
-    runNow: (id) =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        act("run now", waiting, id, statements.edit, [null, null, now])
-      ).pipe(telling),
+    runNow: (id) => telling(act("run now", waiting, id, statements.runNow)),
     edit: (id, edit) =>
       Effect.gen(function* () {
         const fault = faultOfEdit(edit)
         if (fault !== undefined) return yield* fault
-        const payload = "payload" in edit ? jsonText(edit.payload, limits.payloadBytes) : Either.right(null)
+        const payload = edit.payload !== undefined ? jsonText(edit.payload, limits.payloadBytes) : Either.right(null)
         if (Either.isLeft(payload)) return yield* new InvalidJob({ index: 0, field: "payload", reason: payload.left })
         return yield* act("edit", waiting, id, statements.edit, [
           payload.right,

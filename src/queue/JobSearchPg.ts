@@ -7,6 +7,7 @@ import { mapErrors } from "../database/DatabaseError.js"
 import { JobNotFound } from "./JobErrors.js"
 import { BadCursor, type JobFilter, JobSearch, type QueueCounts } from "./JobSearch.js"
 import { storedColumns } from "./JobSql.js"
+import { isUnstorable } from "./NewJob.js"
 import { type StoredJobRow, toStoredJob } from "./StoredJobRow.js"
 
 /** How often a waiting caller looks: a job's end is not announced, and whoever waits for one waits longer than this. */
@@ -41,6 +42,15 @@ const make = Effect.gen(function* () {
   }
 
   const conditions = (filter: JobFilter, now: number): ReadonlyArray<Fragment> => {
+    // What cannot be stored is in no job.
+    const texts = [
+      filter.queue,
+      filter.kind,
+      filter.text,
+      filter.payload === undefined ? "" : JSON.stringify(filter.payload)
+    ]
+    if (texts.some((text) => text !== undefined && (isUnstorable(text) || text.includes("\\u0000"))))
+      return [sql`false`]
     const all: Array<Fragment> = [sql`true`]
     if (filter.queue !== undefined) all.push(sql`j.queue = ${filter.queue}`)
     if (filter.kind !== undefined) all.push(sql`j.kind = ${filter.kind}`)

@@ -11,9 +11,9 @@ const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000):
 const remembering = (outcome: string, message: string, now: string) => `
   case when jsonb_array_length(coalesce(j.history, '[]')) >= ${limits.historyEntries} then j.history - 0
     else coalesce(j.history, '[]') end
-  || jsonb_build_object('attempt', j.attempt, 'pod', j.pod_id, 'startedAt', ${millis("j.started_at")},
+  || (jsonb_build_object('attempt', j.attempt, 'pod', j.pod_id, 'startedAt', ${millis("j.started_at")},
     'endedAt', ${now}::float8, 'outcome', ${outcome}) || case when ${message} is null then '{}'::jsonb
-    else jsonb_build_object('message', ${message}) end`
+    else jsonb_build_object('message', ${message}) end)`
 
 /** Stores the follow-up of every job that has just died, once per death, unless an operator cancelled it. */
 const followUps = (schema: string, ended: string, now: string) => `
@@ -97,11 +97,11 @@ export const make = (schema: string) => ({
   update ${schema}.job set dedupe_key = null, dedupe_scope = null, dedupe_until = null
   where id = any($1::uuid[]) and status in ('done', 'dead') and dedupe_until <= ${instant("$2")}`,
 
-  /** Debounce: the pending holder of a key takes over what the newcomer brought. */
+  /** Debounce: the pending holder of a key takes over what a newcomer of its kind brought. */
   replace: `
   update ${schema}.job set payload = $2::jsonb, version = $3, run_at = ${instant("$4")}, priority = $5,
     updated_at = ${instant("$6")}
-  where id = $1 and status = 'pending'
+  where id = $1 and status = 'pending' and kind = $7
   returning id`,
 
   /** Priorities of a queue that have pending jobs. Each step jumps over all jobs of one priority. */
@@ -144,12 +144,14 @@ export const make = (schema: string) => ({
     ) found
   )
   update ${schema}.job j
-  set status = 'running', lease = $7, pod_id = $8, attempt = j.attempt + 1,
+  set status = 'running', lease = $7, pod_id = $8, attempt = least(j.attempt + 1, j.max_attempts),
     started_at = ${instant("$5")}, heartbeat_at = ${instant("$5")}, updated_at = ${instant("$5")}
   from due
-  -- A job that has crashed a pod is taken alone, so that nobody else is blamed if it does so again.
+  -- A job that has crashed a pod is taken alone, so that nobody else is blamed if it does so again: what comes before it
+  -- is taken without it, and when it comes first it is taken without the rest.
   where j.id = due.id
-    and case when (select crash_count > 0 from due where place = 1) then due.place = 1 else due.crash_count = 0 end
+    and due.place <= coalesce(
+      (select case when min(place) > 1 then min(place) - 1 else min(place) end from due where crash_count > 0), $6::int)
   returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
     ${millis("j.created_at")}, ${millis("j.run_at")}`),
 

@@ -57,7 +57,7 @@ export const isQueueName = (name: string): boolean => /^[A-Za-z0-9_.-]{1,64}$/.t
 const loneSurrogate = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/
 
 /** Text that PostgreSQL cannot store. */
-const isUnstorable = (text: string) => text.includes("\u0000") || loneSurrogate.test(text)
+export const isUnstorable = (text: string) => text.includes("\u0000") || loneSurrogate.test(text)
 
 /** The same inside of JSON text, where `JSON.stringify` has written it as escapes. */
 const unstorableEscape = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f][0-9a-f]{2})/
@@ -111,6 +111,22 @@ const faultOfFields = (job: NewJob): readonly [field: string, reason: string] | 
     ["runAt", job.runAt === undefined ? undefined : faultOfRunAt(job.runAt)],
     ["key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)],
     ["dedupe.key", job.dedupe === undefined ? undefined : faultOfText(job.dedupe.key, limits.keyCharacters)]
+  ]
+  for (const [field, reason] of checks) if (reason !== undefined) return [field, reason]
+  return faultOfWindow(job.dedupe) ?? (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
+}
+
+const faultOfWindow = (dedupe: Dedupe | undefined): readonly [field: string, reason: string] | undefined =>
+  dedupe?.window === undefined || Duration.isFinite(dedupe.window) ? undefined : ["dedupe.window", "must be finite"]
+
+/** A follow-up is stored when its job dies, together with other jobs' ends: a bad one must not get that far. */
+const faultOfFollowUp = (followUp: FollowUp): readonly [field: string, reason: string] | undefined => {
+  const checks: ReadonlyArray<readonly [string, string | undefined]> = [
+    ["onDead.kind", faultOfText(followUp.kind, limits.nameCharacters)],
+    ["onDead.queue", isQueueName(followUp.queue) ? undefined : "must be 1 to 64 letters, digits, _, . or -"],
+    ["onDead.version", faultOfWhole(followUp.version, 1, 2_147_483_647)],
+    ["onDead.maxAttempts", faultOfWhole(followUp.maxAttempts, 1, limits.attempts)],
+    ["onDead.payload", followUp.payload === undefined ? "must be a JSON value" : undefined]
   ]
   for (const [field, reason] of checks) if (reason !== undefined) return [field, reason]
   return undefined

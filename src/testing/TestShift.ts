@@ -78,6 +78,7 @@ const configs = <R>(options: TestShiftOptions<R>) =>
   Layer.mergeAll(
     // Hints and the next due instant make the pod exact, so it need not poll: every tick of a loop costs a test time.
     Layer.succeed(CrewConfig, {
+      queues: [],
       slots: options.slots ?? 10,
       poll: Duration.hours(1),
       heartbeat: Duration.minutes(10),

@@ -55,7 +55,7 @@ export const layout = (path: string) => ({
 
 const unfinishedData = "data-unfinished-"
 const ours =
-  /^(data|run|lock|postgres\.log(\.1)?|data-unfinished-.*|(password|port|\.gitignore)(\.[0-9a-f]{12})?|lost\+found|\.DS_Store)$/
+  /^(data|run|lock|postgres\.log(\.1)?|data-unfinished-.*|(password|port|admin-token|\.gitignore)(\.[0-9a-f]{12})?|lost\+found|\.DS_Store)$/
 
 const statOf = (path: string): Effect.Effect<Option.Option<Stats>> => Effect.option(Effect.tryPromise(() => stat(path)))
 

@@ -1,0 +1,67 @@
+import { existsSync } from "node:fs"
+import { resolve } from "node:path"
+import { pathToFileURL } from "node:url"
+import { Effect, Layer, Predicate, Schema } from "effect"
+import type { Ports } from "../crew/Nightshift.js"
+import type { Handler } from "../handlers/Handler.js"
+import * as NoopEcho from "../handlers/NoopEcho.js"
+
+/** The module of `--app` cannot be used. */
+export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable", {
+  module: Schema.String,
+  reason: Schema.String
+}) {
+  override get message(): string {
+    return `The app ${this.module} cannot be used: ${this.reason}.`
+  }
+}
+
+/** What a user's module brings: its handlers, and the layer they need beyond Nightshift's own services. */
+export interface App {
+  readonly handlers: ReadonlyArray<Handler<Ports>>
+  readonly queues: ReadonlyArray<string>
+}
+
+const isHandler = (value: unknown): value is Handler<Ports> =>
+  Predicate.hasProperty(value, "kind") &&
+  Predicate.hasProperty(value.kind, "name") &&
+  Predicate.hasProperty(value, "run") &&
+  typeof value.run === "function"
+
+/** Without `--app`: the kind for demonstrations. */
+export const none: App = { handlers: [NoopEcho.handler], queues: [] }
+
+/** Everything a handler needs is in its own effect already once the module's layer is provided to it. */
+const withLayer = (handler: Handler<Ports>, layer: unknown): Handler<Ports> =>
+  Layer.isLayer(layer)
+    ? {
+        ...handler,
+        run: (payload, job) => Effect.provide(handler.run(payload, job), layer as unknown as Layer.Layer<never>)
+      }
+    : handler
+
+/** Loads a module that exports `handlers`, and perhaps `queues` and `layer`, by name or as its default. */
+export const load = (module: string): Effect.Effect<App, AppUnusable> =>
+  Effect.gen(function* () {
+    const refuse = (reason: string) => new AppUnusable({ module, reason })
+    const path = resolve(module)
+    if (!existsSync(path)) return yield* refuse("there is no such file")
+    const loaded: unknown = yield* Effect.tryPromise({
+      try: () => import(pathToFileURL(path).href),
+      catch: (error) => refuse(`loading it failed with "${error instanceof Error ? error.message : String(error)}"`)
+    })
+    const exported =
+      Predicate.hasProperty(loaded, "default") && Predicate.isRecord(loaded.default) ? loaded.default : loaded
+    if (!Predicate.hasProperty(exported, "handlers") || !Array.isArray(exported.handlers)) {
+      return yield* refuse("it exports no `handlers`, an array of what Handler.make returns")
+    }
+    const handlers: ReadonlyArray<unknown> = exported.handlers
+    const odd = handlers.findIndex((handler) => !isHandler(handler))
+    if (odd !== -1) return yield* refuse(`element ${odd} of its \`handlers\` was not made by Handler.make`)
+    const queues = Predicate.hasProperty(exported, "queues") && Array.isArray(exported.queues) ? exported.queues : []
+    const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined
+    return {
+      handlers: [NoopEcho.handler, ...handlers.filter(isHandler).map((handler) => withLayer(handler, layer))],
+      queues: queues.map(String)
+    }
+  })

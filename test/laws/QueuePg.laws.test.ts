@@ -1,0 +1,14 @@
+import { Layer } from "effect"
+import * as Listener from "../../src/database/Listener.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import * as SteppableClock from "../support/SteppableClock.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+import { queueLaws } from "./QueueLaws.js"
+
+const layer = QueuePg.layer.pipe(
+  Layer.provide(Listener.layerDeaf),
+  Layer.provide(TestDatabase.layer),
+  Layer.provideMerge(SteppableClock.layer)
+)
+
+queueLaws("the queue on PostgreSQL", layer, { clock: "live", advance: SteppableClock.advance })
