@@ -2,7 +2,7 @@ import { existsSync } from "node:fs"
 import { resolve } from "node:path"
 import { pathToFileURL } from "node:url"
 import { Effect, Layer, Predicate, Schema } from "effect"
-import type { Ports } from "../crew/Nightshift.js"
+import type { Services } from "../crew/Nightshift.js"
 import type { Handler } from "../handlers/Handler.js"
 import * as NoopEcho from "../handlers/NoopEcho.js"
 
@@ -18,11 +18,11 @@ export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable"
 
 /** What a user's module brings: its handlers, and the layer they need beyond Nightshift's own services. */
 export interface App {
-  readonly handlers: ReadonlyArray<Handler<Ports>>
+  readonly handlers: ReadonlyArray<Handler<Services>>
   readonly queues: ReadonlyArray<string>
 }
 
-const isHandler = (value: unknown): value is Handler<Ports> =>
+const isHandler = (value: unknown): value is Handler<Services> =>
   Predicate.hasProperty(value, "kind") &&
   Predicate.hasProperty(value.kind, "name") &&
   Predicate.hasProperty(value, "run") &&
@@ -32,7 +32,7 @@ const isHandler = (value: unknown): value is Handler<Ports> =>
 export const none: App = { handlers: [NoopEcho.handler], queues: [] }
 
 /** Everything a handler needs is in its own effect already once the module's layer is provided to it. */
-const withLayer = (handler: Handler<Ports>, layer: unknown): Handler<Ports> =>
+const withLayer = (handler: Handler<Services>, layer: unknown): Handler<Services> =>
   Layer.isLayer(layer)
     ? {
         ...handler,

@@ -30,10 +30,10 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-/** What a program gets of Nightshift. */
-export type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions
+type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions
 
-type Foundation = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
+/** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
+export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
 
 export type FoundationError =
   | DatabaseUrlMissing
@@ -56,7 +56,7 @@ const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => 
 /** The queue on PostgreSQL, without running any job: for programs that only enqueue. */
 export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
-): Layer.Layer<Foundation, FoundationError> =>
+): Layer.Layer<Services, FoundationError> =>
   QueuePg.layer.pipe(
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
@@ -79,7 +79,7 @@ export interface NightshiftOptions<R> {
 /** A whole pod: the queue on PostgreSQL, and a crew that runs these handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
-): Layer.Layer<Foundation | Crew.Crew, FoundationError | Crew.NoQueues | Crew.BadQueueName, Exclude<R, Foundation>> =>
+): Layer.Layer<Services | Crew.Crew, FoundationError | Crew.NoQueues | Crew.BadQueueName, Exclude<R, Services>> =>
   Crew.layer(options).pipe(
     Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
     Layer.provideMerge(client(options))

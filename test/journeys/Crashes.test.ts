@@ -1,0 +1,108 @@
+import { fileURLToPath } from "node:url"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Layer, Redacted, Ref, Schedule } from "effect"
+import { Database } from "../../src/database/Database.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import * as Listener from "../../src/database/Listener.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const app = fileURLToPath(new URL("fixtures/ledger-app.mjs", import.meta.url))
+const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
+
+const pod = (cwd: string, url: Redacted.Redacted) =>
+  Effect.tap(
+    Nightshift.start(["serve", "--app", app, "--port", "0"], {
+      cwd,
+      env: {
+        DATABASE_URL: Redacted.value(url),
+        // A killed pod's jobs come back soon: the limit is shortened by its settings, not by a hook.
+        QUEUE_STUCK_TIMEOUT: "3s",
+        QUEUE_HEARTBEAT: "500ms",
+        QUEUE_JANITOR_INTERVAL: "1s",
+        LOG_LEVEL: "warning"
+      }
+    }),
+    (running) => running.said(/is up/)
+  )
+
+const enqueueAll = (kind: string, count: number) =>
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    for (let from = 0; from < count; from += 1_000) {
+      const jobs = Array.from({ length: Math.min(1_000, count - from) }, (_, index) => ({
+        kind,
+        version: 1,
+        queue: "ledger",
+        payload: { n: from + index },
+        maxAttempts: 5
+      }))
+      yield* queue.enqueue(jobs)
+    }
+  })
+
+const unfinished = Effect.gen(function* () {
+  const { sql } = yield* Database
+  const rows = yield* sql<{ count: number }>`
+    select count(*)::int as count from nightshift.job where status in ('pending', 'running')`
+  return rows[0]?.count ?? 0
+})
+
+/** Three pods work through the jobs while one of them is killed with -9 and replaced, again and again. */
+const survive = (kind: string, count: number, kills: number) =>
+  Effect.gen(function* () {
+    const cwd = yield* Nightshift.folder
+    const url = yield* DatabaseUrl
+    const { sql } = yield* Database
+    yield* sql`create table ledger (n int not null, attempt int not null)`
+    yield* enqueueAll(kind, count)
+    const pods = yield* Effect.all(
+      Array.from({ length: 3 }, () => pod(cwd, url)),
+      { concurrency: "unbounded" }
+    )
+    const crew = yield* Ref.make<ReadonlyArray<Nightshift.Running>>(pods)
+    const killOne = Effect.gen(function* () {
+      const [victim, ...others] = yield* Ref.get(crew)
+      if (victim === undefined) return
+      yield* victim.signal("SIGKILL")
+      yield* victim.finished
+      yield* Ref.set(crew, [...others, yield* pod(cwd, url)])
+    })
+    yield* Effect.repeat(killOne, Schedule.spaced("300 millis").pipe(Schedule.intersect(Schedule.recurs(kills - 1))))
+    yield* Effect.repeat(unfinished, { until: (left) => left === 0, schedule: Schedule.spaced("250 millis") })
+    return sql
+  })
+
+describe("jobs whose pods are killed with -9", () => {
+  it.scopedLive(
+    "are all done, none lost and none wrongly put away, each with its effect at least once",
+    () =>
+      Effect.gen(function* () {
+        const count = 20_000
+        const sql = yield* survive("recorded", count, 6)
+        expect(yield* sql`select status, count(*)::int as count from nightshift.job group by 1`).toEqual([
+          { status: "done", count }
+        ])
+        expect(yield* sql`select count(distinct n)::int as count from ledger`).toEqual([{ count }])
+        expect(yield* sql`select count(*)::int as count from nightshift.job where attempt > max_attempts`).toEqual([
+          { count: 0 }
+        ])
+      }).pipe(Effect.provide(house)),
+    240_000
+  )
+
+  it.scopedLive(
+    "have their effects exactly once where these are part of the job's own transaction",
+    () =>
+      Effect.gen(function* () {
+        const count = 5_000
+        const sql = yield* survive("recorded_once", count, 4)
+        expect(yield* sql`select count(*)::int as lines, count(distinct n)::int as jobs from ledger`).toEqual([
+          { lines: count, jobs: count }
+        ])
+      }).pipe(Effect.provide(house)),
+    240_000
+  )
+})
