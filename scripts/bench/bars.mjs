@@ -7,10 +7,14 @@ const successes = (results, row, system) => (results[row]?.[system] ?? []).filte
 export const figure = (results, row, system, name = "value") =>
   median(successes(results, row, system).map((sample) => sample[name]))
 
+// Who ran two jobs of one key at once did not do what was measured: no speed of that counts against a bar.
+const comparable = (results, row, system) =>
+  successes(results, row, system).filter(({ overlaps = 0 }) => overlaps === 0)
+
 /** The median of the ratios within each round: what disturbed a round disturbed both. */
 export const ratio = (results, [row, system], [otherRow, otherSystem]) => {
-  const others = new Map(successes(results, otherRow, otherSystem).map((sample) => [sample.round, sample.value]))
-  const pairs = successes(results, row, system).filter(({ round }) => others.has(round))
+  const others = new Map(comparable(results, otherRow, otherSystem).map((sample) => [sample.round, sample.value]))
+  const pairs = comparable(results, row, system).filter(({ round }) => others.has(round))
   return median(pairs.map(({ round, value }) => value / others.get(round)))
 }
 

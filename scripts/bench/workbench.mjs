@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises"
 import pg from "pg"
 import { startChild } from "./processes.mjs"
 
-// Booting, loading and verifying are bounded too, generously.
-const patience = 240
+// Booting, loading and verifying are bounded too, generously: they share the machine with whoever else is on it.
+const patienceFor = (jobs) => 60 + Math.min(1, jobs / 30_000) * 300
 
 const connected = async (url) => {
   const client = new pg.Client(url)
@@ -80,7 +80,7 @@ export const measureOnce = async ({ id, limit, row, scale, stores, system }) => 
   const store = system.store === "redis" ? redisStore(stores.redis) : await openDatabase(stores.postgres, database)
   const children = []
   const start = (measure, params, onProgress) => {
-    const seconds = patience + limit
+    const seconds = patienceFor(scale.jobs) + (measure === "drain" ? limit : 0)
     const child = startChild({ system: id, url: store.url, measure, params, seconds, onProgress })
     children.push(child)
     return child

@@ -39,7 +39,7 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
         )
 
       const batcher = yield* Batcher.make<AttemptEnd, void, DatabaseError, never>({
-        maxWeight: 1_000,
+        maxWeight: 500,
         capacity: 10_000,
         isolate: () => true,
         flush: (ends) =>

@@ -4,8 +4,8 @@ import type { Shelf } from "./Shelf.js"
 // that work for minutes must not keep jobs from other pods. So the shelf holds what the slots took in the last moments.
 
 /** The shelf is filled for about this long. */
-const aheadMillis = 40
-const mostAhead = 1_000
+const aheadMillis = 100
+const mostAhead = 2_000
 
 export interface Prefetch {
   /** How many to claim now; 0 while the shelf is full enough. */

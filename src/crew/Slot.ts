@@ -98,7 +98,7 @@ const runJob = <R>(slot: Slot, station: Station<R>, job: ClaimedJob, entry: Entr
   slot.run = run
   station.metrics.began(job, began)
   station.onBegin(slot)
-  const attempt = Effect.suspend(() => handler.run(payload, contextOf(station, job)))
+  const attempt = Effect.suspend(() => handler.run(payload, new RunningJob(station, job)))
   return handler.transactional ? runTransactional(slot, station, run, attempt) : runPlain(slot, station, run, attempt)
 }
 
@@ -162,17 +162,38 @@ const timeoutMillis = (kind: JobKind<never>): number => {
   return millis
 }
 
-const contextOf = <R>(station: Station<R>, job: ClaimedJob): JobContext => ({
-  id: job.id,
-  kind: job.kind,
-  queue: job.queue,
-  key: job.key,
-  attempt: job.attempt,
-  maxAttempts: job.maxAttempts,
-  meta: job.meta,
-  progress: (value): Effect.Effect<void, InvalidJob | DatabaseError> => {
+/** What the handler sees. A class: its objects are made for every job, and most handlers use little of them. */
+class RunningJob<R> implements JobContext {
+  constructor(
+    private readonly station: Station<R>,
+    private readonly job: ClaimedJob
+  ) {}
+
+  get id() {
+    return this.job.id
+  }
+  get kind() {
+    return this.job.kind
+  }
+  get queue() {
+    return this.job.queue
+  }
+  get key() {
+    return this.job.key
+  }
+  get attempt() {
+    return this.job.attempt
+  }
+  get maxAttempts() {
+    return this.job.maxAttempts
+  }
+  get meta() {
+    return this.job.meta
+  }
+
+  progress(value: unknown): Effect.Effect<void, InvalidJob | DatabaseError> {
     const text = jsonText(value, limits.resultBytes)
     if (text._tag === "Left") return new InvalidJob({ index: 0, field: "progress", reason: text.left })
-    return Effect.asVoid(station.queue.progress(job, text.right))
+    return Effect.asVoid(this.station.queue.progress(this.job, text.right))
   }
-})
+}

@@ -52,7 +52,13 @@ export const promise = <A>(
       return yield* Effect.tryPromise({
         try: (signal) =>
           run(payload, {
-            ...job,
+            id: job.id,
+            kind: job.kind,
+            queue: job.queue,
+            key: job.key,
+            attempt: job.attempt,
+            maxAttempts: job.maxAttempts,
+            meta: job.meta,
             signal,
             progress: (value) => runPromise(job.progress(value)),
             enqueue: (other, content, options) => runPromise(other.enqueue(content, options))

@@ -68,18 +68,16 @@ export class ClaimCursor {
   /** A job was stored here: the next claim must not begin behind it. */
   saw(job: Start): void {
     const known = this.starts.find(({ priority }) => priority === job.priority)
-    if (known === undefined) this.starts = [...this.starts, job].sort((a, b) => a.priority - b.priority)
-    else if (isBefore(job, known)) this.starts = this.starts.map((start) => (start === known ? job : start))
+    if (known !== undefined && !isBefore(job, known)) return
+    const start = { priority: job.priority, runAt: job.runAt, id: job.id }
+    this.starts = [...this.starts.filter((other) => other !== known), start].sort((a, b) => a.priority - b.priority)
   }
 
-  /** A claim took these, in order; `now` is its instant. The next one begins where this one did. */
-  took(jobs: ReadonlyArray<Start>, wasFull: boolean, now: number): void {
-    const firsts = new Map<number, Start>()
-    for (const job of jobs) if (!firsts.has(job.priority)) firsts.set(job.priority, job)
-    const lastReached = jobs.at(-1)?.priority
+  /** A claim took jobs, of each priority from this one on. The next one begins where this one did. */
+  took(firsts: ReadonlyMap<number, Start>, lastReached: number | undefined, wasFull: boolean, now: number): void {
     this.starts = this.starts.map((start) => {
       const first = firsts.get(start.priority)
-      if (first !== undefined) return { priority: first.priority, runAt: first.runAt, id: first.id }
+      if (first !== undefined) return first
       // A priority that was looked through and had nothing: all but what is just being committed lies behind.
       const lookedThrough = !wasFull || (lastReached !== undefined && start.priority < lastReached)
       const behind = now - lateCommit

@@ -25,6 +25,15 @@ type ClaimRow = readonly [
 
 const rowOrder = (a: ClaimRow, b: ClaimRow) => a[9] - b[9] || a[11] - b[11] || (a[0] < b[0] ? -1 : 1)
 
+/** The first row of each priority: where the next claim begins. */
+const firstsOf = (rows: ReadonlyArray<ClaimRow>): ReadonlyMap<number, Start> => {
+  const firsts = new Map<number, Start>()
+  for (const row of rows) {
+    if (!firsts.has(row[9])) firsts.set(row[9], { priority: row[9], runAt: row[11], id: row[0] })
+  }
+  return firsts
+}
+
 export interface Claims {
   readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
   /** A job of this queue was stored or put back here. */
@@ -86,8 +95,7 @@ export const make = (database: typeof Database.Service, statements: JobSql, ids:
         ]).values
       )) as unknown as Array<ClaimRow>
       rows.sort(rowOrder)
-      const starts = rows.map((row): Start => ({ priority: row[9], runAt: row[11], id: row[0] }))
-      cursor.took(starts, rows.length >= limit, now)
+      cursor.took(firstsOf(rows), rows.at(-1)?.[9], rows.length >= limit, now)
       return rows.map(
         (row): ClaimedJob => ({
           id: row[0],
@@ -123,7 +131,7 @@ export const make = (database: typeof Database.Service, statements: JobSql, ids:
         yield* lookFromFront(request.queue, cursor, now)
         return yield* claimFrom(cursor, request, now)
       }),
-    saw: (queue, job) => cursorOf(queue).saw({ priority: job.priority, runAt: job.runAt, id: job.id }),
+    saw: (queue, job) => cursorOf(queue).saw(job),
     rescan: (queue) => void cursors.delete(queue)
   }
 }

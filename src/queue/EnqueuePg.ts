@@ -1,5 +1,5 @@
 import * as SqlClient from "@effect/sql/SqlClient"
-import { Clock, Effect, Exit, Option, type Scope } from "effect"
+import { Clock, Context, Effect, Either, Exit, Option, type Scope } from "effect"
 import * as Batcher from "../core/Batcher.js"
 import type { IdGenerator, JobId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
@@ -49,6 +49,35 @@ const plainParameters = (jobs: Request, now: number) => [
   now
 ]
 
+/** Most batches hold jobs of one kind, and half of what travels would be its name. */
+const isUniform = (jobs: Request) => {
+  const first = jobs[0]
+  return (
+    first !== undefined &&
+    jobs.every(
+      (job) =>
+        job.kind === first.kind &&
+        job.queue === first.queue &&
+        job.version === first.version &&
+        job.priority === first.priority &&
+        job.maxAttempts === first.maxAttempts
+    )
+  )
+}
+
+const uniformParameters = (jobs: Request, now: number, channel: string | null) => [
+  ArrayText.ofPlain(jobs.map(({ id }) => id)),
+  jobs[0]?.queue,
+  jobs[0]?.kind,
+  jobs[0]?.version,
+  jsonArray(jobs.map(({ payload }) => payload)),
+  jobs[0]?.priority,
+  ArrayText.ofPlain(jobs.map(({ runAt }) => runAt)),
+  jobs[0]?.maxAttempts,
+  now,
+  channel
+]
+
 const fullParameters = (jobs: Request, now: number, wait: string | null) => [
   ...plainParameters(jobs, now),
   ArrayText.ofTexts(jobs.map(({ key }) => key)),
@@ -70,11 +99,19 @@ interface StandingRow {
 }
 
 /** Stores jobs and settles who stands in whose way. */
-const makeStore = (database: typeof Database.Service, statements: JobSql) => {
+const makeStore = (
+  database: typeof Database.Service,
+  statements: JobSql,
+  hint: (queue: string, now: number) => string | null
+) => {
   const { sql } = database
 
   const insertPlain = (jobs: Request, now: number) =>
-    mapErrors(sql.unsafe(statements.insertPlain, plainParameters(jobs, now)))
+    mapErrors(
+      isUniform(jobs)
+        ? sql.unsafe(statements.insertUniform, uniformParameters(jobs, now, hint(jobs[0]?.queue ?? "", now)))
+        : sql.unsafe(statements.insertPlain, plainParameters(jobs, now))
+    )
 
   const insertFull = (jobs: Request, now: number, wait: string | null) =>
     Effect.map(
@@ -164,11 +201,15 @@ const isolates = (error: StoreError) =>
 /** A lost connection, a deadlock: worth one more try at once. Waiting for a key in vain is not. */
 const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable && error.sqlState !== "55P03"
 
-/** Enqueue over PostgreSQL. `onStored` is told what was stored, after its commit where that is ours. */
+/**
+ * Enqueue over PostgreSQL. `onStored` is told what was stored, after its commit where that is ours; `hint` says on which
+ * channel the statement itself tells other pods of the queue's work, if it is to.
+ */
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
   ids: IdGenerator,
+  hint: (queue: string, now: number) => string | null,
   onStored: (jobs: ReadonlyArray<StampedJob>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
 ): Effect.Effect<
   (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, InvalidJob | StoreError>,
@@ -176,7 +217,8 @@ export const make = (
   Scope.Scope
 > =>
   Effect.gen(function* () {
-    const store = makeStore(database, statements)
+    const store = makeStore(database, statements, hint)
+    const clock = yield* Effect.clock
 
     /** A batch whose reply was lost is repeated once; its jobs may stand by then, which is as good. */
     const storeBatch = (jobs: Request, now: number) => {
@@ -211,8 +253,11 @@ export const make = (
         })
     })
 
+    // The door made these objects for us alone, so they are completed and not copied.
     const stamp = (jobs: ReadonlyArray<AdmittedJob>, now: number): Request =>
-      jobs.map((job) => ({ ...job, id: job.id ?? ids.job(now), runAt: job.runAt ?? now, ownId: job.id !== undefined }))
+      jobs.map((job) =>
+        Object.assign(job, { id: job.id ?? ids.job(now), runAt: job.runAt ?? now, ownId: job.id !== undefined })
+      )
 
     const insideCallers = (request: Request, now: number) =>
       Effect.tap(store(request, now, patience.callers), () => onStored(request, true))
@@ -223,14 +268,16 @@ export const make = (
         Effect.tap(() => onStored(request, false))
       )
 
+    // The way of every single enqueue: plain calls up to the batcher, because thousands of fibers stand here at once.
     return (jobs) =>
-      Effect.gen(function* () {
-        const admitted = yield* admitAll(jobs)
-        const now = yield* Clock.currentTimeMillis
-        const request = stamp(admitted, now)
-        const outer = yield* Effect.serviceOption(SqlClient.TransactionConnection)
-        if (Option.isSome(outer)) return yield* insideCallers(request, now)
+      Effect.withFiberRuntime((fiber) => {
+        const admitted = admitAll(jobs)
+        if (Either.isLeft(admitted)) return Effect.fail(admitted.left)
+        const now = clock.unsafeCurrentTimeMillis()
+        const request = stamp(admitted.right, now)
+        const outer = Context.getOption(fiber.currentContext, SqlClient.TransactionConnection)
+        if (Option.isSome(outer)) return insideCallers(request, now)
         const undoable = request.some(({ ownId }) => ownId) || (request.length > 1 && request.some(hasExtras))
-        return yield* undoable ? inOwnTransaction(request, now) : batcher.submit(request)
+        return undoable ? inOwnTransaction(request, now) : batcher.submit(request)
       })
   })

@@ -1,4 +1,4 @@
-import { type DateTime, Duration, Effect, Schema } from "effect"
+import { Clock, type DateTime, Duration, Effect, Either, Schema } from "effect"
 import type { JobId } from "../core/Ids.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import type { FollowUp } from "../core/Job.js"
@@ -45,13 +45,13 @@ export interface JobKind<in out A> extends Kind.Kind<A> {
 const dedupeOf = (dedupe: string | Dedupe | undefined): Dedupe | undefined =>
   typeof dedupe === "string" ? { key: dedupe, scope: "active" } : dedupe
 
-const startOf = (options: EnqueueOptions, now: number): Effect.Effect<number | undefined, InvalidJob> => {
-  if (options.runAt !== undefined) return Effect.succeed(options.runAt.epochMillis)
-  if (options.delay === undefined) return Effect.succeed(undefined)
+const startOf = (options: EnqueueOptions, now: number): Either.Either<number | undefined, InvalidJob> => {
+  if (options.runAt !== undefined) return Either.right(options.runAt.epochMillis)
+  if (options.delay === undefined) return Either.right(undefined)
   // A negative duration decodes to zero, and would hide a mistake of the caller's arithmetic.
   return typeof options.delay === "number" && options.delay < 0
-    ? new InvalidJob({ index: 0, field: "delay", reason: "must not be negative" })
-    : Effect.succeed(now + Duration.toMillis(options.delay))
+    ? Either.left(new InvalidJob({ index: 0, field: "delay", reason: "must not be negative" }))
+    : Either.right(now + Duration.toMillis(options.delay))
 }
 
 /** Declares a kind of job. */
@@ -60,48 +60,61 @@ export const make = <A, I>(
   options: Kind.KindOptions<A, I> & { readonly onDead?: FollowUp | ((payload: A) => FollowUp) }
 ): JobKind<A> => {
   const kind = Kind.make(name, options)
-  const encode = Schema.encode(kind.payload)
+  const encode = Schema.encodeEither(kind.payload)
 
-  const job = (payload: A, enqueue: EnqueueOptions = {}): Effect.Effect<NewJob, InvalidJob> =>
+  // Plain calls and no Effect per job: a bulk enqueue passes here a thousand times.
+  const prepare = (
+    payload: A,
+    enqueue: EnqueueOptions,
+    now: number,
+    index: number
+  ): Either.Either<NewJob, InvalidJob> => {
+    const encoded = encode(payload)
+    if (Either.isLeft(encoded)) {
+      const reason = `does not fit the kind: ${encoded.left.message}`
+      return Either.left(new InvalidJob({ index, field: "payload", reason }))
+    }
+    return Either.map(startOf(enqueue, now), (runAt) => ({
+      kind: kind.name,
+      version: kind.version,
+      queue: enqueue.queue ?? kind.queue,
+      payload: encoded.right,
+      maxAttempts: enqueue.maxAttempts ?? kind.maxAttempts,
+      id: enqueue.id,
+      priority: enqueue.priority ?? kind.priority,
+      runAt,
+      key: enqueue.key,
+      dedupe: dedupeOf(enqueue.dedupe),
+      onDead: typeof options.onDead === "function" ? options.onDead(payload) : options.onDead,
+      meta: enqueue.meta
+    }))
+  }
+
+  const prepareAll = (payloads: ReadonlyArray<A>, enqueue: EnqueueOptions, now: number) => {
+    const jobs: Array<NewJob> = []
+    for (const [index, payload] of payloads.entries()) {
+      const job = prepare(payload, enqueue, now, index)
+      if (Either.isLeft(job)) return Either.left(job.left)
+      jobs.push(job.right)
+    }
+    return Either.right(jobs)
+  }
+
+  const enqueueAll = (payloads: ReadonlyArray<A>, enqueue: EnqueueOptions = {}) =>
     Effect.gen(function* () {
-      const encoded = yield* Effect.mapError(
-        encode(payload),
-        (error) => new InvalidJob({ index: 0, field: "payload", reason: `does not fit the kind: ${error.message}` })
-      )
-      const clock = yield* Effect.clock
-      return {
-        kind: kind.name,
-        version: kind.version,
-        queue: enqueue.queue ?? kind.queue,
-        payload: encoded,
-        maxAttempts: enqueue.maxAttempts ?? kind.maxAttempts,
-        id: enqueue.id,
-        priority: enqueue.priority ?? kind.priority,
-        runAt: yield* startOf(enqueue, clock.unsafeCurrentTimeMillis()),
-        key: enqueue.key,
-        dedupe: dedupeOf(enqueue.dedupe),
-        onDead: typeof options.onDead === "function" ? options.onDead(payload) : options.onDead,
-        meta: enqueue.meta
-      }
+      const queue = yield* Queue
+      const jobs = yield* prepareAll(payloads, enqueue, yield* Clock.currentTimeMillis)
+      return yield* queue.enqueue(jobs)
     })
 
   return {
     ...kind,
     onDead: options.onDead,
-    job,
+    job: (payload, enqueue = {}) => Effect.flatMap(Clock.currentTimeMillis, (now) => prepare(payload, enqueue, now, 0)),
     enqueue: (payload, enqueue) =>
-      Effect.gen(function* () {
-        const queue = yield* Queue
-        const [answer] = yield* queue.enqueue([yield* job(payload, enqueue)])
-        return answer === undefined ? yield* Effect.dieMessage("the queue gave no answer") : answer.id
-      }),
-    enqueueAll: (payloads, enqueue) =>
-      Effect.gen(function* () {
-        const queue = yield* Queue
-        const jobs = yield* Effect.forEach(payloads, (payload, index) =>
-          Effect.mapError(job(payload, enqueue), ({ field, reason }) => new InvalidJob({ index, field, reason }))
-        )
-        return yield* queue.enqueue(jobs)
-      })
+      Effect.flatMap(enqueueAll([payload], enqueue), ([answer]) =>
+        answer === undefined ? Effect.dieMessage("the queue gave no answer") : Effect.succeed(answer.id)
+      ),
+    enqueueAll
   }
 }

@@ -16,6 +16,9 @@ const debounceMillis = 20
 export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
   Notifier,
   {
+    /** The channel on which a statement that stores jobs of this queue is to tell others; none when they were just told. */
+    readonly hint: (queue: string, now: number) => string | null
+
     /** Jobs of these queues were stored. In a caller's transaction the hint is part of it and goes out with its commit. */
     readonly stored: (queues: ReadonlySet<string>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
   }
@@ -27,18 +30,26 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       const wakeups = yield* Wakeups
       const listener = yield* Listener
       const outgoing = yield* Mailbox.sliding<string>(1024)
-      const lastSent = new Map<string, number>()
+      const lastTold = new Map<string, number>()
+      /** Queues whose hint travels with a statement that is under way. */
+      const hinted = new Set<string>()
 
       const notify = (queues: ReadonlyArray<string>) =>
         mapErrors(
           Effect.asVoid(sql`select pg_notify(${channel(schema)}, queue) from unnest(${queues}::text[]) as queue`)
         )
 
-      // What waits while one notification is under way is folded into the next.
-      yield* Mailbox.takeBetween(outgoing, 1, 1024).pipe(
-        Effect.flatMap((queues) => notify([...new Set(queues)])),
+      // Whoever was told a moment ago is told again only when the moment has passed; what comes meanwhile is folded in.
+      yield* Effect.gen(function* () {
+        const first = yield* Mailbox.take(outgoing)
+        const since = (yield* Clock.currentTimeMillis) - (lastTold.get(first) ?? 0)
+        yield* Effect.sleep(Math.max(0, debounceMillis - since))
+        const queues = new Set([first, ...(yield* Mailbox.takeAll(outgoing))])
+        const now = yield* Clock.currentTimeMillis
+        for (const queue of queues) lastTold.set(queue, now)
+        yield* notify([...queues])
+      }).pipe(
         Effect.catchAll((error) => Effect.logDebug("other pods were not told of new work; they poll", error)),
-        Effect.zipRight(Effect.sleep(debounceMillis)),
         Effect.forever,
         Effect.forkScoped
       )
@@ -51,15 +62,18 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       )
 
       return {
+        hint: (queue, now) => {
+          if (now - (lastTold.get(queue) ?? Number.NEGATIVE_INFINITY) < debounceMillis) return null
+          lastTold.set(queue, now)
+          hinted.add(queue)
+          return channel(schema)
+        },
         stored: (queues, inTransaction) =>
           Effect.gen(function* () {
             if (inTransaction) return yield* notify([...queues])
-            const now = yield* Clock.currentTimeMillis
             for (const queue of queues) {
               yield* wakeups.wake(queue)
-              if (now - (lastSent.get(queue) ?? 0) < debounceMillis / 4) continue
-              lastSent.set(queue, now)
-              Mailbox.unsafeOffer(outgoing, queue)
+              if (!hinted.delete(queue)) Mailbox.unsafeOffer(outgoing, queue)
             }
           })
       }

@@ -40,9 +40,13 @@ const make = Effect.gen(function* () {
   const statements = JobSql.make(schema)
   const claims = ClaimPg.make(database, statements, ids)
 
-  const enqueue = yield* EnqueuePg.make(database, statements, ids, (jobs, inTransaction) => {
-    for (const job of jobs) claims.saw(job.queue, job)
-    return notifier.stored(new Set(jobs.map(({ queue }) => queue)), inTransaction)
+  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, (jobs, inTransaction) => {
+    const queues = new Set<string>()
+    for (const job of jobs) {
+      queues.add(job.queue)
+      claims.saw(job.queue, job)
+    }
+    return notifier.stored(queues, inTransaction)
   })
 
   /** Jobs were put back, perhaps behind where the next claim would begin. */
