@@ -1,4 +1,18 @@
-import { Chunk, Clock, Context, Duration, Effect, Exit, Fiber, Layer, Scope, TestClock, TestContext } from "effect"
+import {
+  Chunk,
+  Clock,
+  Context,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Logger,
+  LogLevel,
+  Scope,
+  TestClock,
+  TestContext
+} from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { StoredJob } from "../core/Job.js"
 import * as Crew from "../crew/Crew.js"
@@ -44,7 +58,12 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
     /** The pod stops in good order, as by SIGTERM. */
     readonly stopPod: Effect.Effect<void>
   }
->() {}
+>() {
+  /** A shift on memory layers and a test clock, with these handlers. */
+  static layer<R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> {
+    return layerOf(options)
+  }
+}
 
 export interface TestShiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
@@ -54,6 +73,8 @@ export interface TestShiftOptions<R> {
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
   readonly grace?: Duration.DurationInput
+  /** What the pod logs, its handlers included. [LogLevel.Warning] */
+  readonly logLevel?: LogLevel.LogLevel
 }
 
 type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups | Metrics
@@ -91,8 +112,7 @@ const configs = <R>(options: TestShiftOptions<R>) =>
     })
   )
 
-/** A shift on memory layers and a test clock, with these handlers. */
-export const layer = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {
+const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {
   const queues = options.queues ?? options.handlers.map(({ kind }) => kind.queue)
   const shift = Layer.scoped(
     TestShift,
@@ -113,7 +133,8 @@ export const layer = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | 
           Layer.provide(configs(options)),
           Layer.provide(Layer.succeed(Queue, severable.queue)),
           Layer.orDie,
-          Layer.buildWithScope(scope)
+          Layer.buildWithScope(scope),
+          Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
         )
         pod = { scope, sever: severable.sever, crew: Context.get(built, Crew.Crew) }
       })

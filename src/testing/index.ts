@@ -1,1 +1,1 @@
-export * as TestShift from "./TestShift.js"
+export { TestShift, type TestShiftOptions } from "./TestShift.js"

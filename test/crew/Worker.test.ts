@@ -5,7 +5,7 @@ import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import { JobDesk } from "../../src/queue/JobDesk.js"
 import { Queue } from "../../src/queue/Queue.js"
-import * as TestShift from "../../src/testing/TestShift.js"
+import { TestShift } from "../../src/testing/TestShift.js"
 
 const Flaky = Job.make("flaky", { payload: Schema.Struct({}) })
 class Broken extends Data.TaggedError("Broken")<{ readonly message: string }> {}
@@ -15,9 +15,9 @@ class Cleaned extends Context.Tag("test/Cleaned")<Cleaned, Ref.Ref<number>>() {}
 
 const failing = Handler.make(Flaky, () => new Broken({ message: "no luck" }))
 
-const attemptsOf = (id: Parameters<(typeof TestShift.TestShift.Service)["job"]>[0]) =>
+const attemptsOf = (id: Parameters<(typeof TestShift.Service)["job"]>[0]) =>
   Effect.gen(function* () {
-    const shift = yield* TestShift.TestShift
+    const shift = yield* TestShift
     yield* shift.settle
     return (yield* shift.job(id)).attempt
   })
@@ -27,7 +27,7 @@ describe("a job that fails", () => {
     "is retried after thirty seconds, two minutes, ten minutes and an hour, and dies at the fifth attempt",
     () =>
       Effect.gen(function* () {
-        const shift = yield* TestShift.TestShift
+        const shift = yield* TestShift
         const id = yield* Flaky.enqueue({})
         expect(yield* attemptsOf(id)).toBe(1)
         let attempt = 1
@@ -46,7 +46,7 @@ describe("a job that fails", () => {
 
   it.effect("keeps the trace of a defect, and counts it", () =>
     Effect.gen(function* () {
-      const shift = yield* TestShift.TestShift
+      const shift = yield* TestShift
       const id = yield* Flaky.enqueue({})
       yield* shift.settle
       const job = yield* shift.job(id)
@@ -103,7 +103,7 @@ describe("an outcome", () => {
 
   it.effect("decides what becomes of the job", () =>
     Effect.gen(function* () {
-      const shift = yield* TestShift.TestShift
+      const shift = yield* TestShift
       const run = (tag: string) =>
         Effect.gen(function* () {
           const id = yield* outcomes.enqueue({ tag })
@@ -125,7 +125,7 @@ describe("a run that takes too long", () => {
 
   it.effect("is interrupted, its finalizers run, and it counts as an attempt", () =>
     Effect.gen(function* () {
-      const shift = yield* TestShift.TestShift
+      const shift = yield* TestShift
       const cleaned = yield* Cleaned
       const id = yield* Slow.enqueue({})
       yield* shift.advance("59 seconds")
@@ -149,7 +149,7 @@ describe("a run that takes too long", () => {
 
   it.effect("whose handler ignores being stopped is ended without it after five seconds, and its slot replaced", () =>
     Effect.gen(function* () {
-      const shift = yield* TestShift.TestShift
+      const shift = yield* TestShift
       const stubborn = yield* Slow.enqueue({})
       yield* shift.advance("1 minute")
       expect(yield* shift.job(stubborn)).toMatchObject({ state: "running" })
@@ -180,14 +180,14 @@ describe("a payload", () => {
     Effect.gen(function* () {
       const queue = yield* Queue
       const [answer] = yield* queue.enqueue([{ kind, version, payload, queue: "default", maxAttempts: 5 }])
-      const shift = yield* TestShift.TestShift
+      const shift = yield* TestShift
       yield* shift.settle
       return answer === undefined ? yield* Effect.dieMessage("no answer") : answer.id
     })
 
   it.effect("of an older version is raised to the current one", () =>
     Effect.gen(function* () {
-      const shift = yield* TestShift.TestShift
+      const shift = yield* TestShift
       const id = yield* store("letter", 1, { address: "Ghent" })
       expect(yield* shift.job(id)).toMatchObject({ state: "done", result: "Ghent" })
     }).pipe(Effect.provide(layer))
@@ -195,7 +195,7 @@ describe("a payload", () => {
 
   it.effect("that no version reads is put away raw without using an attempt, and can be requeued", () =>
     Effect.gen(function* () {
-      const shift = yield* TestShift.TestShift
+      const shift = yield* TestShift
       const id = yield* store("letter", 2, { to: "" })
       expect(yield* shift.job(id)).toMatchObject({
         state: "dead",
@@ -211,7 +211,7 @@ describe("a payload", () => {
     "of a newer version, or of a kind that nobody here knows, waits half a minute without using an attempt",
     () =>
       Effect.gen(function* () {
-        const shift = yield* TestShift.TestShift
+        const shift = yield* TestShift
         const newer = yield* store("letter", 3, { to: "Ghent" })
         const unknown = yield* store("parcel", 1, {})
         yield* shift.advance("30 seconds")
@@ -225,7 +225,7 @@ describe("a payload", () => {
 describe("a promise handler", () => {
   it.effect("returns its result, and what it throws is a failure", () =>
     Effect.gen(function* () {
-      const shift = yield* TestShift.TestShift
+      const shift = yield* TestShift
       const good = yield* Flaky.enqueue({}, { meta: { good: true } })
       const bad = yield* Flaky.enqueue({})
       yield* shift.settle
@@ -251,7 +251,7 @@ describe("a pod that stops", () => {
 
   it.effect("lets a job finish within the grace period", () =>
     Effect.gen(function* () {
-      const shift = yield* TestShift.TestShift
+      const shift = yield* TestShift
       const id = yield* Long.enqueue({})
       yield* shift.settle
       const stopping = yield* Effect.fork(shift.stopPod)
@@ -264,7 +264,7 @@ describe("a pod that stops", () => {
 
   it.effect("gives attempts back when it must interrupt, and puts unstarted jobs back as they were", () =>
     Effect.gen(function* () {
-      const shift = yield* TestShift.TestShift
+      const shift = yield* TestShift
       const running = yield* Long.enqueue({})
       const waiting = yield* Long.enqueue({})
       yield* shift.settle
@@ -281,7 +281,7 @@ describe("a pod that stops", () => {
 describe("a pod that crashes", () => {
   it.effect("leaves its jobs to be recovered, due at once, with the crash counted and the attempt given back", () =>
     Effect.gen(function* () {
-      const shift = yield* TestShift.TestShift
+      const shift = yield* TestShift
       const Long = Job.make("long", { payload: Schema.Struct({}) })
       const id = yield* Long.enqueue({})
       yield* shift.settle
