@@ -13,8 +13,10 @@ export interface BatcherOptions<Item, Answer, E, R> {
   readonly capacity: number
   /** Handles a batch and answers each item, in order. */
   readonly flush: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Exit.Exit<Answer, E>>, E, R>
-  /** Whether a failed flush of several is tried again one by one, so that a bad item does not fail its neighbours. */
+  /** Whether a failed flush is tried again one by one, so that a bad item does not fail its neighbours. */
   readonly isolate: (error: E) => boolean
+  /** How one item is tried again, beside the flushes that go on meanwhile. Absent: by a flush of its own. */
+  readonly alone?: (item: Item) => Effect.Effect<Answer, E, R>
 }
 
 export interface Batcher<Item, Answer, E> {
@@ -96,6 +98,8 @@ export const make = <Item, Answer, E, R>(
 ): Effect.Effect<Batcher<Item, Answer, E>, never, R | Scope.Scope> =>
   Effect.gen(function* () {
     const line = makeLine<Item, Answer, E>(options)
+    const scope = yield* Effect.scope
+    const apart = new Set<number>()
     let numbered = 0
     let inFlight: number | undefined
     let closed = false
@@ -113,7 +117,7 @@ export const make = <Item, Answer, E, R>(
 
     /** Tells those who wait for a drain whether the oldest that is left came after them. */
     const settle = () => {
-      const oldest = inFlight ?? line.first()?.number ?? Number.POSITIVE_INFINITY
+      const oldest = Math.min(inFlight ?? line.first()?.number ?? Number.POSITIVE_INFINITY, ...apart)
       const ready = forDrained.filter(({ number }) => number < oldest)
       if (ready.length === 0) return
       forDrained = forDrained.filter(({ number }) => number >= oldest)
@@ -125,17 +129,30 @@ export const make = <Item, Answer, E, R>(
         entry.answer(exits[index] ?? Exit.die(new Error("a flush did not answer every item")))
       })
 
-    const flushAlone = (entry: Entry<Item, Answer, E>) =>
-      Effect.map(Effect.exit(options.flush([entry.item])), (exit) =>
-        answerAll([entry], Exit.isSuccess(exit) ? exit.value : [Exit.failCause(exit.cause)])
+    const flushAlone = (item: Item): Effect.Effect<Answer, E, R> =>
+      Effect.flatMap(options.flush([item]), ([exit]) => exit ?? Effect.dieMessage("a flush did not answer every item"))
+    const alone = options.alone ?? flushAlone
+
+    /** An item on its own way: it may take long, and nobody else waits for it. */
+    const setApart = (entry: Entry<Item, Answer, E>) => {
+      apart.add(entry.number)
+      const way = Effect.flatMap(Effect.exit(alone(entry.item)), (exit) =>
+        Effect.sync(() => {
+          apart.delete(entry.number)
+          entry.answer(exit)
+          settle()
+        })
       )
+      return Effect.forkIn(Effect.uninterruptible(way), scope)
+    }
 
     const flush = (batch: ReadonlyArray<Entry<Item, Answer, E>>): Effect.Effect<void, never, R> =>
       Effect.flatMap(Effect.exit(options.flush(batch.map(({ item }) => item))), (exit) => {
         if (Exit.isSuccess(exit)) return Effect.sync(() => answerAll(batch, exit.value))
         const failure = Cause.failureOption(exit.cause)
-        if (batch.length > 1 && failure._tag === "Some" && options.isolate(failure.value)) {
-          return Effect.forEach(batch, flushAlone, { discard: true })
+        const another = batch.length > 1 || options.alone !== undefined
+        if (another && failure._tag === "Some" && options.isolate(failure.value)) {
+          return Effect.forEach(batch, setApart, { discard: true })
         }
         return Effect.sync(() =>
           answerAll(

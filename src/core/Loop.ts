@@ -14,6 +14,8 @@ export type Report = Readonly<Record<string, number>>
 /** A background duty: what one turn of it is, and how often it turns. */
 export interface Loop {
   readonly name: string
+  /** What it goes by, said once when it starts. */
+  readonly about: string
   readonly every: Duration.DurationInput
   /** Whether the first turn is at the start, or one interval later. */
   readonly atStart: boolean

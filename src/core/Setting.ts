@@ -93,6 +93,16 @@ export const integer = (
       : Either.left(`a whole number from ${range.min} to ${range.max}`)
   })
 
+/** A duration where anything but a positive one means the default. */
+export const positiveDuration = (described: Described, fallback: string): Setting<Duration.Duration> =>
+  withDefault(described, fallback, (value) =>
+    Option.match(DurationText.parseMillis(value), {
+      onNone: () => Either.left(DurationText.expected),
+      onSome: (millis) =>
+        Either.fromOption(DurationText.parse(millis > 0 ? value : fallback), () => DurationText.expected)
+    })
+  )
+
 export const duration = (described: Described, fallback: string): Setting<Duration.Duration> =>
   withDefault(described, fallback, (value) => Either.fromOption(DurationText.parse(value), () => DurationText.expected))
 

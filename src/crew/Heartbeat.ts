@@ -22,6 +22,7 @@ export const make = (supervisors: ReadonlyMap<string, Supervisor>): Effect.Effec
 
     return {
       name: "heartbeat",
+      about: "for all running jobs at once",
       every: config.heartbeat,
       atStart: false,
       steps: [{ name: "beat", deadline: config.heartbeat, run: beat }]

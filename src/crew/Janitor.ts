@@ -1,23 +1,25 @@
-import { Context, Duration, Effect, Layer } from "effect"
+import { Context, Effect, Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import * as DurationText from "../core/DurationText.js"
 import type { Loop } from "../core/Loop.js"
 import * as Setting from "../core/Setting.js"
 import { Queue } from "../queue/Queue.js"
 
 export const settings = {
-  doneRetention: Setting.duration(
-    { key: "QUEUE_DONE_RETENTION", about: "How long done jobs are kept. 0 means the default." },
+  doneRetention: Setting.positiveDuration(
+    { key: "QUEUE_DONE_RETENTION", about: "How long done jobs are kept. Not positive means the default." },
     "168h"
   ),
-  stuckTimeout: Setting.duration(
+  stuckTimeout: Setting.positiveDuration(
     {
       key: "QUEUE_STUCK_TIMEOUT",
-      about: "How long a running job may show no sign of life before the janitor takes it back. 0 means the default."
+      about:
+        "How long a running job may show no sign of life before the janitor takes it back. Not positive means the default."
     },
     "30m"
   ),
-  interval: Setting.duration(
-    { key: "QUEUE_JANITOR_INTERVAL", about: "How often the janitor makes its round. 0 means the default." },
+  interval: Setting.positiveDuration(
+    { key: "QUEUE_JANITOR_INTERVAL", about: "How often the janitor makes its round. Not positive means the default." },
     "1h"
   )
 }
@@ -27,18 +29,8 @@ export class JanitorConfig extends Context.Tag("nightshift/crew/JanitorConfig")<
   JanitorConfig,
   Setting.Values<typeof settings>
 >() {
-  static readonly layer: Layer.Layer<JanitorConfig, ConfigError> = Layer.effect(
-    JanitorConfig,
-    Effect.map(Setting.group(settings), (given) => ({
-      doneRetention: orDefault(given.doneRetention, Duration.hours(168)),
-      stuckTimeout: orDefault(given.stuckTimeout, Duration.minutes(30)),
-      interval: orDefault(given.interval, Duration.hours(1))
-    }))
-  )
+  static readonly layer: Layer.Layer<JanitorConfig, ConfigError> = Layer.effect(JanitorConfig, Setting.group(settings))
 }
-
-const orDefault = (given: Duration.Duration, fallback: Duration.Duration) =>
-  Duration.toMillis(given) > 0 ? given : fallback
 
 /** Takes back jobs whose pod went quiet, then forgets done ones past their retention. Neither waits for the other's luck. */
 export const make: Effect.Effect<Loop, never, Queue | JanitorConfig> = Effect.gen(function* () {
@@ -46,6 +38,7 @@ export const make: Effect.Effect<Loop, never, Queue | JanitorConfig> = Effect.ge
   const config = yield* JanitorConfig
   return {
     name: "janitor",
+    about: `taking back jobs quiet for ${DurationText.format(config.stuckTimeout)}, forgetting those done for ${DurationText.format(config.doneRetention)}`,
     every: config.interval,
     atStart: true,
     steps: [

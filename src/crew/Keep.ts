@@ -41,7 +41,7 @@ export const pass = (loop: Loop): Effect.Effect<void, never, Metrics> =>
 export const keep = (loop: Loop): Effect.Effect<void, never, Metrics | Scope.Scope> =>
   Effect.gen(function* () {
     const every = DurationText.format(loop.every)
-    yield* Effect.logInfo(`${loop.name} started, every ${every}`)
+    yield* Effect.logInfo(`${loop.name} started: every ${every}, ${loop.about}`)
     const turns = Effect.repeat(pass(loop), Schedule.spaced(loop.every))
     yield* Effect.forkScoped(loop.atStart ? turns : Effect.delay(turns, loop.every))
     yield* Effect.addFinalizer(() => Effect.logInfo(`${loop.name} stopped`))

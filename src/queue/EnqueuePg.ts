@@ -221,29 +221,27 @@ export const make = (
     const clock = yield* Effect.clock
 
     /** A batch whose reply was lost is repeated once; its jobs may stand by then, which is as good. */
-    const storeBatch = (jobs: Request, now: number) => {
-      const wait = jobs.length > 1 ? patience.batch : patience.alone
-      return store(jobs, now, wait).pipe(
+    const storeTwice = (jobs: Request, now: number, wait: string) =>
+      store(jobs, now, wait).pipe(
         Effect.catchIf(isPassing, () =>
           store(
             jobs.map((job) => ({ ...job, ownId: true })),
             now,
             wait
           )
-        )
+        ),
+        Effect.tap(() => onStored(jobs, false))
       )
-    }
 
     const batcher = yield* Batcher.make<Request, ReadonlyArray<Enqueued>, StoreError, never>({
       weight: (request) => request.length,
       maxWeight: 2_000,
       capacity: 20_000,
       isolate: isolates,
+      alone: (request) => Effect.flatMap(Clock.currentTimeMillis, (now) => storeTwice(request, now, patience.alone)),
       flush: (requests) =>
         Effect.gen(function* () {
-          const jobs = requests.flat()
-          const answers = yield* storeBatch(jobs, yield* Clock.currentTimeMillis)
-          yield* onStored(jobs, false)
+          const answers = yield* storeTwice(requests.flat(), yield* Clock.currentTimeMillis, patience.batch)
           let place = 0
           return requests.map((request) => {
             const own = answers.slice(place, place + request.length)

@@ -1,0 +1,110 @@
+import { describe, expect, it } from "@effect/vitest"
+import { ConfigProvider, Context, Duration, Effect, Layer, Ref, TestClock } from "effect"
+import * as Janitor from "../../src/crew/Janitor.js"
+import { keep } from "../../src/crew/Keep.js"
+import { DatabaseFault } from "../../src/database/DatabaseError.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import * as Wakeups from "../../src/queue/Wakeups.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
+
+/** What the janitor did, in order, with the minute it did it in. */
+class Diary extends Context.Tag("test/Diary")<Diary, Ref.Ref<ReadonlyArray<string>>>() {}
+
+/** The queue in memory, whose maintenance is written down, and fails where the test says so. */
+const watched = (faulty: "recover" | "purge" | "none", slow: "recover" | "none" = "none") =>
+  Layer.effect(
+    Queue,
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const diary = yield* Diary
+      const note = (what: string) =>
+        Effect.gen(function* () {
+          const clock = yield* Effect.clock
+          const minute = Math.floor(clock.unsafeCurrentTimeMillis() / 60_000)
+          yield* Ref.update(diary, (lines) => [...lines, `${minute} ${what}`])
+        })
+      const fault = new DatabaseFault({ detail: "broken on purpose" })
+      return {
+        ...queue,
+        recoverStuck: (stuckFor: Duration.Duration) =>
+          Effect.zipRight(
+            note("recover"),
+            faulty === "recover" ? fault : slow === "recover" ? Effect.never : queue.recoverStuck(stuckFor)
+          ),
+        purgeDone: (olderThan: Duration.Duration) =>
+          Effect.zipRight(note("purge"), faulty === "purge" ? fault : queue.purgeDone(olderThan))
+      }
+    })
+  ).pipe(Layer.provide(QueueMemory.layer), Layer.provide(Wakeups.layer))
+
+const config = Layer.succeed(Janitor.JanitorConfig, {
+  doneRetention: Duration.hours(168),
+  stuckTimeout: Duration.minutes(30),
+  interval: Duration.hours(1)
+})
+
+const hired = (queue: Layer.Layer<Queue, never, Diary>) =>
+  Layer.scopedDiscard(Effect.flatMap(Janitor.make, keep)).pipe(
+    Layer.provide(queue),
+    Layer.provide(config),
+    Layer.provideMerge(Metrics.layer),
+    Layer.provideMerge(Layer.effect(Diary, Ref.make<ReadonlyArray<string>>([])))
+  )
+
+const lines = Effect.flatMap(Diary, Ref.get)
+
+describe("the janitor", () => {
+  it.effect("makes its first round at the start, recovering before it purges", () =>
+    Effect.gen(function* () {
+      yield* TestClock.adjust("1 second")
+      expect(yield* lines).toEqual(["0 recover", "0 purge"])
+    }).pipe(Effect.provide(hired(watched("none"))))
+  )
+
+  it.effect("keeps its interval for a week", () =>
+    Effect.gen(function* () {
+      yield* TestClock.adjust("7 days")
+      const expected = Array.from({ length: 169 }, (_, hour) => [`${hour * 60} recover`, `${hour * 60} purge`]).flat()
+      expect(yield* lines).toEqual(expected)
+    }).pipe(Effect.provide(hired(watched("none"))))
+  )
+
+  it.effect("does one step though the other fails, tries again at the next round, and counts it", () =>
+    Effect.gen(function* () {
+      yield* TestClock.adjust("1 hour")
+      expect(yield* lines).toEqual(["0 recover", "0 purge", "60 recover", "60 purge"])
+      const text = yield* Effect.flatMap(Metrics, (metrics) => metrics.render)
+      expect(text).toContain('nightshift_loop_passes_total{loop="janitor",outcome="error"} 2')
+    }).pipe(Effect.provide(hired(watched("recover"))))
+  )
+
+  it.effect("gives a step that hangs thirty seconds, and goes on", () =>
+    Effect.gen(function* () {
+      yield* TestClock.adjust("29 seconds")
+      expect(yield* lines).toEqual(["0 recover"])
+      yield* TestClock.adjust("1 second")
+      expect(yield* lines).toEqual(["0 recover", "0 purge"])
+    }).pipe(Effect.provide(hired(watched("none", "recover"))))
+  )
+
+  it.effect("takes settings that are not positive for the defaults", () =>
+    Effect.gen(function* () {
+      const settings = yield* Janitor.JanitorConfig
+      expect(Duration.toHours(settings.doneRetention)).toBe(168)
+      expect(Duration.toMinutes(settings.stuckTimeout)).toBe(30)
+      expect(Duration.toHours(settings.interval)).toBe(1)
+    }).pipe(
+      Effect.provide(Janitor.JanitorConfig.layer),
+      Effect.withConfigProvider(
+        ConfigProvider.fromMap(
+          new Map([
+            ["QUEUE_DONE_RETENTION", "0"],
+            ["QUEUE_STUCK_TIMEOUT", "-5m"],
+            ["QUEUE_JANITOR_INTERVAL", "0s"]
+          ])
+        )
+      )
+    )
+  )
+})

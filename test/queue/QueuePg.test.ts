@@ -1,0 +1,169 @@
+import { expect, layer } from "@effect/vitest"
+import { Context, Duration, Effect, Fiber, FiberRef, Layer } from "effect"
+import { makeGenerator, type PodId } from "../../src/core/Ids.js"
+import { Database } from "../../src/database/Database.js"
+import * as Listener from "../../src/database/Listener.js"
+import type { NewJob } from "../../src/queue/NewJob.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import { Wakeups } from "../../src/queue/Wakeups.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+// What only a real PostgreSQL with many sessions can show; everything else is in the laws.
+
+const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
+
+const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
+  kind: "test",
+  version: 1,
+  queue,
+  payload: {},
+  maxAttempts: 5,
+  ...more
+})
+
+const newPod: Effect.Effect<PodId> = Effect.map(makeGenerator, (ids) => ids.pod(0))
+
+/** Runs as if no transaction surrounded it: on the pool, like another caller. */
+const outside = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  Effect.locally(effect, FiberRef.currentContext, Context.empty())
+
+layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many at once", (it) => {
+  it.scoped("never hands one job to two claimers", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      yield* queue.enqueue(Array.from({ length: 1_000 }, () => job("contended")))
+      const claimer = Effect.gen(function* () {
+        const pod = yield* newPod
+        const mine: Array<string> = []
+        for (;;) {
+          const claimed = yield* queue.claim({ queue: "contended", pod, limit: 7 })
+          if (claimed.length === 0) return mine
+          mine.push(...claimed.map(({ id }) => id))
+        }
+      })
+      const hands = yield* Effect.all(
+        Array.from({ length: 12 }, () => claimer),
+        { concurrency: "unbounded" }
+      )
+      const all = hands.flat()
+      expect(new Set(all).size).toBe(all.length)
+      // A claimer that met only rows locked by others may have gone home early; what is left is still there to be claimed.
+      const { sql } = yield* Database
+      const pending = yield* sql<{ count: number }>`
+        select count(*)::int as count from nightshift.job where queue = 'contended' and status = 'pending'`
+      expect(all.length + (pending[0]?.count ?? 0)).toBe(1_000)
+    })
+  )
+
+  it.scoped("stores a thousand single enqueues of many fibers, each once", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const answers = yield* Effect.forEach(Array.from({ length: 1_000 }), () => queue.enqueue([job("singles")]), {
+        concurrency: "unbounded"
+      })
+      expect(new Set(answers.flat().map(({ id }) => id)).size).toBe(1_000)
+    })
+  )
+
+  it.scoped("does not deadlock when batches hold the same keys in opposite order", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const keys = Array.from({ length: 50 }, (_, index) => `opposite-${index}`)
+      const batch = (order: ReadonlyArray<string>) =>
+        queue.enqueue(order.map((key) => job("opposite", { dedupe: { key, scope: "active" } })))
+      const rounds = Array.from({ length: 20 }, (_, round) => batch(round % 2 === 0 ? keys : [...keys].reverse()))
+      const answers = yield* Effect.all(rounds, { concurrency: "unbounded" })
+      expect(answers.flat().filter(({ _tag }) => _tag === "Enqueued")).toHaveLength(50)
+    })
+  )
+
+  it.scoped("lets neighbours through while one key is held in somebody's open transaction", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const { sql, transaction } = yield* Database
+      const single = (key: string) => queue.enqueue([job("held", { dedupe: { key, scope: "active" } })])
+      const waiting = yield* transaction(
+        Effect.gen(function* () {
+          yield* single("held-key")
+          // From outside of this transaction: the held key, and ten others that share its batch.
+          const blocked = yield* Effect.forkDaemon(outside(single("held-key")))
+          const neighbours = yield* Effect.forEach(
+            Array.from({ length: 10 }, (_, index) => `free-${index}`),
+            (key) => outside(single(key)),
+            { concurrency: "unbounded" }
+          )
+          expect(neighbours.flat().every(({ _tag }) => _tag === "Enqueued")).toBe(true)
+          return blocked
+        })
+      )
+      const [answer] = yield* Fiber.join(waiting)
+      expect(answer?._tag).toBe("Deduplicated")
+      expect(yield* sql`select count(*)::int as count from nightshift.job where dedupe_key = 'held-key'`).toEqual([
+        { count: 1 }
+      ])
+    })
+  )
+
+  it.scoped("makes an enqueue part of the caller's transaction: rolled back, it never was", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const { transaction } = yield* Database
+      yield* Effect.ignore(transaction(Effect.zipRight(queue.enqueue([job("undone")]), Effect.fail("no"))))
+      expect(yield* queue.claim({ queue: "undone", pod: yield* newPod, limit: 10 })).toEqual([])
+      yield* transaction(queue.enqueue([job("undone")]))
+      expect(yield* queue.claim({ queue: "undone", pod: yield* newPod, limit: 10 })).toHaveLength(1)
+    })
+  )
+
+  it.scoped("tells other processes of new work by a hint that leaves with the commit", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const wakeups = yield* Wakeups
+      const other = yield* TestDatabase.connection
+      const heard = new Promise<string>((resolve) => {
+        other.on("notification", ({ payload }) => (payload === "hinted" ? resolve(payload) : undefined))
+      })
+      yield* Effect.promise(() => other.query("listen nightshift_work"))
+      let woken = 0
+      yield* wakeups.onWake("hinted", () => {
+        woken += 1
+      })
+      yield* queue.enqueue([job("hinted")])
+      expect(woken).toBeGreaterThan(0)
+      expect(yield* Effect.promise(() => heard)).toBe("hinted")
+    })
+  )
+
+  it.scoped("finds jobs behind where the last claim began within a second of coming back short", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const { sql } = yield* Database
+      const pod = yield* newPod
+      yield* queue.enqueue([job("cursor")])
+      expect(yield* queue.claim({ queue: "cursor", pod, limit: 10 })).toHaveLength(1)
+      // As another process would: a job of long ago, and of a priority nobody here has seen.
+      const ids = yield* makeGenerator
+      for (const priority of [0, -5]) {
+        yield* sql`insert into nightshift.job (id, queue, kind, payload, priority, run_at, max_attempts, created_at, updated_at)
+          values (${ids.job(1)}, 'cursor', 'test', '{}', ${priority}, 'epoch', 5, 'epoch', 'epoch')`
+      }
+      const found = yield* Effect.repeat(queue.claim({ queue: "cursor", pod, limit: 10 }), {
+        until: (claimed) => claimed.length > 0
+      })
+      expect(found.length).toBe(2)
+    })
+  )
+
+  it.scoped("purges in bounded statements, however much there is", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const { sql } = yield* Database
+      yield* sql`insert into nightshift.job
+        (id, queue, kind, payload, run_at, max_attempts, created_at, updated_at, status, finished_at)
+        select gen_random_uuid(), 'old', 'test', '{}', 'epoch', 5, 'epoch', 'epoch', 'done', 'epoch'
+        from generate_series(1, 12000)`
+      expect(yield* queue.purgeDone(Duration.hours(1))).toBe(12_000)
+    })
+  )
+})
