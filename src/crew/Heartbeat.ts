@@ -14,8 +14,8 @@ export const make = (supervisors: ReadonlyMap<string, Supervisor>): Effect.Effec
       const all = [...supervisors.values()]
       const pulse = yield* queue.heartbeat(all.flatMap((supervisor) => supervisor.held()))
       for (const supervisor of all) {
-        yield* Effect.forEach(pulse.lost, (id) => supervisor.stop(id, "lost"), { discard: true })
-        yield* Effect.forEach(pulse.cancelRequested, (id) => supervisor.stop(id, "cancelled"), { discard: true })
+        yield* Effect.forEach(pulse.lost, (held) => supervisor.stop(held, "lost"), { discard: true })
+        yield* Effect.forEach(pulse.cancelRequested, (held) => supervisor.stop(held, "cancelled"), { discard: true })
       }
       return { lost: pulse.lost.length, cancelled: pulse.cancelRequested.length }
     })

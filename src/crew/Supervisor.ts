@@ -1,5 +1,4 @@
 import { Duration, Effect, Exit, Fiber, Option, Schedule, Scope } from "effect"
-import type { JobId } from "../core/Ids.js"
 import type { Registry } from "../handlers/Registry.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../queue/Queue.js"
 import { Transactions } from "../queue/Transactions.js"
@@ -36,7 +35,7 @@ export interface Supervisor {
   /** Every job this pod holds of the queue, begun or not. */
   readonly held: () => ReadonlyArray<HeldJob>
   /** Stops a job that is held here, for a reason that came from outside. */
-  readonly stop: (id: JobId, reason: Judge.StopReason) => Effect.Effect<void>
+  readonly stop: (held: HeldJob, reason: Judge.StopReason) => Effect.Effect<void>
   /** There may be work. */
   readonly wake: () => void
   /** Whether nothing runs and nothing waits here. */
@@ -219,8 +218,10 @@ export const start = <R>(
       })
     )
 
-    const stop = (id: JobId, reason: Judge.StopReason): Effect.Effect<void> => {
-      const unstarted = shelf.remove((job) => job.id === id)
+    const stop = (held: HeldJob, reason: Judge.StopReason): Effect.Effect<void> => {
+      // By lease, too: a job that was lost may be back here under a newer one.
+      const isHeld = (job: HeldJob) => job.id === held.id && job.lease === held.lease
+      const unstarted = shelf.remove(isHeld)
       if (unstarted.length > 0) {
         const at = { now: clock.unsafeCurrentTimeMillis(), chance: 0 }
         return Effect.forEach(
@@ -232,7 +233,7 @@ export const start = <R>(
           { discard: true }
         )
       }
-      const slot = [...slots.keys()].find(({ run }) => run?.job.id === id)
+      const slot = [...slots.keys()].find(({ run }) => run !== undefined && isHeld(run.job))
       return slot === undefined ? Effect.void : stopSlot(slot, reason)
     }
 

@@ -217,7 +217,7 @@ export const make = (schema: string) => ({
   /** Rows that a transactional handler has locked keep their old sign of life; they are this pod's all the same. */
   heartbeat: hot(`
   with held as (
-    select j.id, j.cancel_requested_at is not null as cancel
+    select j.id, j.lease, j.cancel_requested_at is not null as cancel
     from unnest($1::uuid[], $2::uuid[]) as h(id, lease)
     join ${schema}.job j on j.id = h.id and j.lease = h.lease
   ), free as (
@@ -225,7 +225,7 @@ export const make = (schema: string) => ({
   ), beaten as (
     update ${schema}.job j set heartbeat_at = ${instant("$3")} from free where j.id = free.id
   )
-  select id, cancel from held`),
+  select lease, id, cancel from held`),
 
   progress: `
   update ${schema}.job set progress = $3::jsonb, updated_at = ${instant("$4")}

@@ -47,9 +47,9 @@ export interface HeldJob {
 
 /** What a heartbeat found out about the jobs a pod believes to hold. */
 export interface Pulse {
-  /** No longer this pod's: recovered, deleted or finished elsewhere. */
-  readonly lost: ReadonlyArray<JobId>
-  readonly cancelRequested: ReadonlyArray<JobId>
+  /** Runs that are over: recovered, deleted or finished elsewhere; the job may be this pod's again under another lease. */
+  readonly lost: ReadonlyArray<HeldJob>
+  readonly cancelRequested: ReadonlyArray<HeldJob>
 }
 
 export interface Recovered {

@@ -107,12 +107,12 @@ const make = (table: Table): typeof Queue.Service => ({
   finalize: (ends) => table.step((now) => finalizeAll(table, ends, now)),
   heartbeat: (held) =>
     table.step((now) => {
-      const rows = held.map((job) => ({ id: job.id, row: heldBy(table, job) }))
+      const rows = held.map((job) => ({ job, row: heldBy(table, job) }))
       for (const { row } of rows)
         if (row?.run !== undefined) table.put({ ...row, run: { ...row.run, heartbeatAt: now } })
       return {
-        lost: rows.filter(({ row }) => row === undefined).map(({ id }) => id),
-        cancelRequested: rows.filter(({ row }) => row?.cancelRequestedAt !== undefined).map(({ id }) => id)
+        lost: rows.filter(({ row }) => row === undefined).map(({ job }) => job),
+        cancelRequested: rows.filter(({ row }) => row?.cancelRequestedAt !== undefined).map(({ job }) => job)
       }
     }),
   progress: (job, progress) =>

@@ -1,5 +1,5 @@
 import { Clock, Duration, Effect, Layer } from "effect"
-import { type JobId, makeGenerator } from "../core/Ids.js"
+import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
@@ -15,7 +15,7 @@ import * as JobSql from "./JobSql.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { Notifier } from "./Notifier.js"
-import { Queue, type Recovered } from "./Queue.js"
+import { type HeldJob, Queue, type Recovered } from "./Queue.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
 
@@ -62,16 +62,17 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const rows = yield* mapErrors(
-        sql.unsafe<{ id: JobId; cancel: boolean }>(statements.heartbeat, [
+        sql.unsafe<{ id: JobId; lease: Lease; cancel: boolean }>(statements.heartbeat, [
           ArrayText.ofPlain(held.map(({ id }) => id)),
           ArrayText.ofPlain(held.map(({ lease }) => lease)),
           now
         ])
       )
-      const ours = new Set(rows.map(({ id }) => id))
+      const ours = new Map(rows.map(({ cancel, id, lease }) => [`${id} ${lease}`, cancel]))
+      const cancelOf = ({ id, lease }: HeldJob) => ours.get(`${id} ${lease}`)
       return {
-        lost: held.filter(({ id }) => !ours.has(id)).map(({ id }) => id),
-        cancelRequested: rows.filter(({ cancel }) => cancel).map(({ id }) => id)
+        lost: held.filter((job) => cancelOf(job) === undefined),
+        cancelRequested: held.filter((job) => cancelOf(job) === true)
       }
     })
 

@@ -169,6 +169,45 @@ describe("a run that takes too long", () => {
   )
 })
 
+describe("a running job that is no longer wanted here", () => {
+  const Long = Job.make("long", { payload: Schema.Struct({}) })
+  const layer = TestShift.layer({
+    handlers: [
+      Handler.make(Long, () =>
+        Effect.flatMap(Cleaned, (ref) => Effect.onInterrupt(Effect.never, () => Ref.update(ref, (n) => n + 1)))
+      )
+    ]
+  })
+
+  it.effect("is stopped at the next heartbeat when it was cancelled, and is not tried again", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const id = yield* Long.enqueue({})
+      yield* shift.settle
+      expect(yield* Effect.flatMap(JobDesk, (desk) => desk.cancel(id))).toMatchObject({ state: "running" })
+      yield* shift.advance("10 minutes")
+      expect(yield* shift.job(id)).toMatchObject({ state: "dead", deadReason: "cancelled" })
+      expect(yield* Effect.flatMap(Cleaned, Ref.get)).toBe(1)
+    }).pipe(Effect.provide(layer), Effect.provideServiceEffect(Cleaned, Ref.make(0)))
+  )
+
+  it.effect("is stopped when its lease went to a newer run, which goes on untouched", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const id = yield* Long.enqueue({})
+      yield* shift.advance("1 second")
+      const queue = yield* Queue
+      expect(yield* queue.recoverStuck(Duration.millis(1))).toMatchObject({ rescued: 1 })
+      yield* shift.settle
+      const newer = yield* shift.job(id)
+      expect(newer).toMatchObject({ state: "running", attempt: 1, crashCount: 1 })
+      yield* shift.advance("10 minutes")
+      expect(yield* Effect.flatMap(Cleaned, Ref.get)).toBe(1)
+      expect(yield* shift.job(id)).toMatchObject({ state: "running", startedAt: newer.startedAt })
+    }).pipe(Effect.provide(layer), Effect.provideServiceEffect(Cleaned, Ref.make(0)))
+  )
+})
+
 describe("a payload", () => {
   const V2 = Job.make("letter", {
     payload: Schema.Struct({ to: Schema.NonEmptyString }),

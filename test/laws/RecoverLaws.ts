@@ -31,13 +31,24 @@ export const recoverLaws = (law: Law): void => {
       const newer = yield* line.claimOne
       const unknown = { id: yield* line.newId, lease: kept.lease }
       const pulse = yield* line.queue.heartbeat([kept, asked, over, released, unknown])
-      expect(new Set(pulse.lost)).toEqual(new Set([over.id, released.id, unknown.id]))
-      expect(pulse.cancelRequested).toEqual([asked.id])
+      expect(new Set(pulse.lost.map(({ id }) => id))).toEqual(new Set([over.id, released.id, unknown.id]))
+      expect(pulse.cancelRequested.map(({ id }) => id)).toEqual([asked.id])
       yield* line.advance("1 minute")
       const before = yield* line.search.get(newer.id)
       yield* line.queue.heartbeat([released])
       expect(yield* line.search.get(newer.id)).toEqual(before)
       expect(yield* line.queue.heartbeat([])).toEqual({ lost: [], cancelRequested: [] })
+    })
+  )
+
+  law("a heartbeat tells a lost run from a newer one of the same job in the same hands", (line) =>
+    Effect.gen(function* () {
+      const older = yield* line.run()
+      yield* line.end(older, ends.release(yield* line.now))
+      const newer = yield* line.claimOne
+      expect(newer.id).toBe(older.id)
+      const pulse = yield* line.queue.heartbeat([older, newer])
+      expect(pulse.lost.map(({ lease }) => lease)).toEqual([older.lease])
     })
   )
 
