@@ -54,7 +54,10 @@ export class ClaimCursor {
 
   /** The front is looked at anew: these priorities have jobs. */
   rescan(priorities: ReadonlyArray<number>, now: number): void {
-    this.starts = [...priorities].sort((a, b) => a - b).map(front)
+    // Priorities that have nothing just now may have something in a moment, from a process that cannot tell us which.
+    const known = this.starts.filter(({ priority }) => !priorities.includes(priority))
+    const usual = priorities.includes(0) || known.some(({ priority }) => priority === 0) ? [] : [front(0)]
+    this.starts = [...priorities.map(front), ...known, ...usual].sort((a, b) => a.priority - b.priority)
     this.lastRescan = now
     this.lastProbe = now
   }

@@ -101,11 +101,12 @@ export const make = <A, I>(
   }
 
   const enqueueAll = (payloads: ReadonlyArray<A>, enqueue: EnqueueOptions = {}) =>
-    Effect.gen(function* () {
-      const queue = yield* Queue
-      const jobs = yield* prepareAll(payloads, enqueue, yield* Clock.currentTimeMillis)
-      return yield* queue.enqueue(jobs)
-    })
+    Effect.flatMap(Queue, (queue) =>
+      Effect.clockWith((clock): Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError> => {
+        const jobs = prepareAll(payloads, enqueue, clock.unsafeCurrentTimeMillis())
+        return Either.isLeft(jobs) ? Effect.fail(jobs.left) : queue.enqueue(jobs.right)
+      })
+    )
 
   return {
     ...kind,

@@ -1,0 +1,55 @@
+import { describe, expect, it } from "@effect/vitest"
+import { ClaimCursor } from "../../src/queue/ClaimCursor.js"
+
+const start = (priority: number, runAt: number, id = "b") => ({ priority, runAt, id })
+const firsts = (...starts: ReadonlyArray<ReturnType<typeof start>>) =>
+  new Map(starts.map((first) => [first.priority, first]))
+
+describe("a claim cursor", () => {
+  it("begins where the last claim began", () => {
+    const cursor = new ClaimCursor()
+    cursor.rescan([0], 10_000)
+    cursor.took(firsts(start(0, 9_000)), 0, true, 10_000)
+    expect(cursor.from).toEqual([start(0, 9_000)])
+  })
+
+  it("goes back for a job that is stored before that, and takes up its priority", () => {
+    const cursor = new ClaimCursor()
+    cursor.rescan([0], 10_000)
+    cursor.took(firsts(start(0, 9_000)), 0, true, 10_000)
+    cursor.saw(start(0, 9_500))
+    cursor.saw(start(0, 8_000, "a"))
+    cursor.saw(start(-3, 9_900))
+    expect(cursor.from).toEqual([start(-3, 9_900), start(0, 8_000, "a")])
+  })
+
+  it("leaves room for what is just being committed when a priority had nothing", () => {
+    const cursor = new ClaimCursor()
+    cursor.rescan([0, 5], 10_000)
+    cursor.took(firsts(start(0, 9_000)), 0, false, 10_000)
+    expect(cursor.from.find(({ priority }) => priority === 5)).toMatchObject({ runAt: 9_500 })
+  })
+
+  it("does not pass over a priority that a full claim did not reach", () => {
+    const cursor = new ClaimCursor()
+    cursor.rescan([0, 5], 10_000)
+    cursor.took(firsts(start(0, 9_000)), 0, true, 10_000)
+    expect(cursor.from.find(({ priority }) => priority === 5)).toMatchObject({ runAt: 0 })
+  })
+
+  it("remembers priorities that have run empty, so that another process's next job is met at once", () => {
+    const cursor = new ClaimCursor()
+    cursor.rescan([5], 10_000)
+    cursor.rescan([], 20_000)
+    expect(cursor.priorities).toEqual([0, 5])
+  })
+
+  it("looks from the front after a short claim at most once a second, and every ten seconds at the latest", () => {
+    const cursor = new ClaimCursor()
+    expect(cursor.isRescanDue(0)).toBe(true)
+    cursor.rescan([0], 10_000)
+    expect([cursor.mayRescan(10_999), cursor.mayRescan(11_000)]).toEqual([false, true])
+    expect([cursor.isRescanDue(19_999), cursor.isRescanDue(20_000)]).toEqual([false, true])
+    expect([cursor.isProbeDue(10_999), cursor.isProbeDue(11_000)]).toEqual([false, true])
+  })
+})
