@@ -10,8 +10,10 @@ const mostAhead = 2_000
 export interface Prefetch {
   /** How many to claim now; 0 while the shelf is full enough. */
   readonly wanted: (shelf: Shelf) => number
+  /** A slot took a job. */
   readonly taken: () => void
-  readonly claimed: (count: number, now: number) => void
+  /** A claim has come back. */
+  readonly claimed: (now: number) => void
 }
 
 export const make = (slots: number): Prefetch => {
@@ -27,7 +29,7 @@ export const make = (slots: number): Prefetch => {
     taken: () => {
       taken += 1
     },
-    claimed: (_count, now) => {
+    claimed: (now) => {
       const elapsed = now - since
       if (elapsed <= 0) return
       const rate = taken / elapsed

@@ -38,6 +38,8 @@ export class Slot {
 
 /** What the slots of a queue share. */
 export interface Station<R> {
+  /** The queue's name. */
+  readonly name: string
   readonly shelf: Shelf
   readonly registry: Registry<R>
   readonly queue: typeof Queue.Service
