@@ -1,0 +1,138 @@
+import { Effect, Option } from "effect"
+import type { JobId } from "../core/Ids.js"
+import type { Database } from "../database/Database.js"
+import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
+import * as ArrayText from "./ArrayText.js"
+import { JobIdTaken } from "./JobErrors.js"
+import type { JobSql } from "./JobSql.js"
+import { Enqueued } from "./Queue.js"
+import {
+  byDedupeKey,
+  fullParameters,
+  hasExtras,
+  isUniform,
+  jsonArray,
+  plainParameters,
+  type StampedJob,
+  type StampedJobs,
+  uniformParameters
+} from "./StampedJob.js"
+
+export type StoreError = JobIdTaken | DatabaseError
+
+/** A holder of a key may go between our look and our insert; then the key is free at the next try. */
+const conflictRounds = 5
+
+interface StandingRow {
+  readonly place: number
+  readonly id: JobId
+  readonly same_id: boolean
+  readonly same_content: boolean
+  readonly pending: boolean
+  readonly lapsed: boolean
+}
+
+/** Stores jobs and settles who stands in whose way. */
+export const make = (
+  database: typeof Database.Service,
+  statements: JobSql,
+  hint: (queue: string, now: number) => string | null
+) => {
+  const { sql } = database
+
+  // In a caller's transaction the hint comes with the rest of what the caller is told to send, and only if it commits.
+  const insertPlain = (jobs: StampedJobs, now: number, wait: string | null) =>
+    mapErrors(
+      isUniform(jobs)
+        ? sql.unsafe(
+            statements.insertUniform,
+            uniformParameters(jobs, now, wait === null ? null : hint(jobs[0]?.queue ?? "", now))
+          )
+        : sql.unsafe(statements.insertPlain, plainParameters(jobs, now))
+    )
+
+  const insertFull = (jobs: StampedJobs, now: number, wait: string | null) =>
+    Effect.map(
+      mapErrors(
+        sql.unsafe<{ id: JobId }>(statements.insertFull, fullParameters([...jobs].sort(byDedupeKey), now, wait))
+      ),
+      (rows) => new Set(rows.map(({ id }) => id))
+    )
+
+  const findStanding = (jobs: StampedJobs, now: number) =>
+    mapErrors(
+      sql.unsafe<StandingRow>(statements.standing, [
+        ArrayText.ofPlain(jobs.map(({ id }) => id)),
+        ArrayText.ofPlain(jobs.map(({ queue }) => queue)),
+        ArrayText.ofTexts(jobs.map(({ kind }) => kind)),
+        ArrayText.ofPlain(jobs.map(({ version }) => version)),
+        jsonArray(jobs.map(({ payload }) => payload)),
+        ArrayText.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
+        ArrayText.ofPlain(jobs.map((_, place) => place)),
+        now
+      ])
+    )
+
+  const replace = (holder: JobId, job: StampedJob, now: number) =>
+    mapErrors(
+      sql.unsafe(statements.replace, [holder, job.payload, job.version, job.runAt, job.priority, now, job.kind])
+    )
+
+  /** What stands in one job's way, and what follows from it; nothing when the way has become free. */
+  const judge = (job: StampedJob, index: number, standing: ReadonlyArray<StandingRow>, now: number) =>
+    Effect.gen(function* () {
+      const own = standing.find((row) => row.same_id)
+      if (own !== undefined) {
+        return own.same_content
+          ? Option.some(Enqueued.Enqueued({ id: job.id }))
+          : yield* new JobIdTaken({ index, id: job.id })
+      }
+      const holder = standing.find((row) => !row.lapsed)
+      if (holder === undefined) return Option.none<Enqueued>()
+      if (job.replace && holder.pending) yield* replace(holder.id, job, now)
+      return Option.some(Enqueued.Deduplicated({ id: holder.id }))
+    })
+
+  const store = (
+    jobs: StampedJobs,
+    now: number,
+    wait: string | null
+  ): Effect.Effect<ReadonlyArray<Enqueued>, StoreError> =>
+    Effect.gen(function* () {
+      if (!jobs.some(hasExtras)) {
+        yield* insertPlain(jobs, now, wait)
+        return jobs.map(({ id }) => Enqueued.Enqueued({ id }))
+      }
+      const answers = new Map<JobId, Enqueued>()
+      let open = jobs
+      for (let round = 0; round < conflictRounds && open.length > 0; round += 1) {
+        const stored = yield* insertFull(open, now, wait)
+        for (const id of stored) answers.set(id, Enqueued.Enqueued({ id }))
+        const refused = open.filter(({ id }) => !stored.has(id))
+        open = refused
+        if (refused.length === 0) break
+        const standing = yield* findStanding(refused, now)
+        const lapsed = standing.filter((row) => row.lapsed).map(({ id }) => id)
+        if (lapsed.length > 0) yield* mapErrors(sql.unsafe(statements.lapse, [ArrayText.ofPlain(lapsed), now]))
+        for (const [place, job] of refused.entries()) {
+          const answer = yield* judge(
+            job,
+            jobs.indexOf(job),
+            standing.filter((row) => row.place === place),
+            now
+          )
+          if (Option.isSome(answer)) answers.set(job.id, answer.value)
+        }
+        open = refused.filter(({ id }) => !answers.has(id))
+      }
+      if (open.length > 0) {
+        return yield* new DatabaseUnavailable({
+          detail: "a dedupe key changed hands at every try",
+          nothingWritten: false
+        })
+      }
+      return jobs.map(({ id }) => answers.get(id) ?? Enqueued.Enqueued({ id }))
+    })
+
+  return store
+}
