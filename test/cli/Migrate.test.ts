@@ -1,0 +1,42 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const onEmptyDatabase = Effect.gen(function* () {
+  const cwd = yield* Nightshift.folder
+  const url = Redacted.value(yield* TestDatabase.empty)
+  return (args: ReadonlyArray<string>, env: Record<string, string> = {}) =>
+    Nightshift.run(["migrate", ...args], { cwd, env: { DATABASE_URL: url, ...env } })
+})
+
+describe("nightshift migrate", () => {
+  it.scopedLive("shows with --dry-run what it would do, does nothing, then does it, once", () =>
+    Effect.gen(function* () {
+      const migrate = yield* onEmptyDatabase
+      for (let time = 0; time < 2; time += 1) {
+        const preview = yield* migrate(["--dry-run"])
+        expect(preview).toMatchObject({ code: 0, stderr: "" })
+        expect(preview.stdout).toMatch(/^2 to apply:\n\n-- 0001_job\n[\s\S]*create table job \(/)
+      }
+      expect(yield* migrate([])).toMatchObject({ code: 0, stdout: "Applied 0001_job, 0002_enqueue.\n" })
+      expect((yield* migrate(["--dry-run"])).stdout).toBe("Nothing to apply: the schema is current (2 applied).\n")
+    })
+  )
+
+  it.scopedLive("keeps its log apart from its output: a JSON object a line, at the level that was asked for", () =>
+    Effect.gen(function* () {
+      const migrate = yield* onEmptyDatabase
+      const { stderr } = yield* migrate([])
+      const lines = stderr.trim().split("\n")
+      expect(lines.map((line) => JSON.parse(line).message)).toEqual([
+        "applied migration 0001_job",
+        "applied migration 0002_enqueue"
+      ])
+      const quiet = yield* onEmptyDatabase
+      expect(yield* quiet([], { LOG_LEVEL: "warning" })).toMatchObject({ code: 0, stderr: "" })
+      const pretty = yield* onEmptyDatabase
+      expect((yield* pretty([], { LOG_FORMAT: "pretty" })).stderr).toMatch(/INFO.*applied migration 0001_job/)
+    })
+  )
+})
