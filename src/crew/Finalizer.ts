@@ -1,4 +1,4 @@
-import { Context, Effect, Exit, Layer, Schedule } from "effect"
+import { Context, Duration, Effect, Exit, Layer, Schedule } from "effect"
 import * as Batcher from "../core/Batcher.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { AttemptEnd } from "../queue/AttemptEnd.js"
@@ -7,6 +7,9 @@ import * as MetricSpec from "../telemetry/MetricSpec.js"
 import { Metrics } from "../telemetry/Metrics.js"
 
 const stale = MetricSpec.counter("stale_ends_total", "Ends of runs that were no longer this pod's and changed nothing.")
+
+/** How long a process that must end goes on trying to write to a database that is away. */
+const lastTries = Duration.seconds(5)
 
 /** Gathers how runs ended and writes it down, many at a time. */
 export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
@@ -26,6 +29,9 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
       const metrics = yield* Metrics
       const staleEnds = metrics.series(stale, {})
 
+      const clock = yield* Effect.clock
+      let giveUpAt = Number.POSITIVE_INFINITY
+
       /** What happened has happened: it is written when the database is back, unless the process must end first. */
       const write = (ends: ReadonlyArray<AttemptEnd>) =>
         queue.finalize(ends).pipe(
@@ -33,7 +39,7 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
             Effect.logWarning(`the ends of ${ends.length} jobs could not be written yet`, error)
           ),
           Effect.retry({
-            while: (error) => error._tag === "DatabaseUnavailable",
+            while: (error) => error._tag === "DatabaseUnavailable" && clock.unsafeCurrentTimeMillis() < giveUpAt,
             schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
           })
         )
@@ -48,6 +54,13 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
             return ends.map(() => Exit.void)
           })
       })
+
+      // Runs before the batcher's last flush. Jobs whose end is lost here are recovered, and run again.
+      yield* Effect.addFinalizer(() =>
+        Effect.sync(() => {
+          giveUpAt = clock.unsafeCurrentTimeMillis() + Duration.toMillis(lastTries)
+        })
+      )
 
       return {
         offer: batcher.offer,

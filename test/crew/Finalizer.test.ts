@@ -1,0 +1,73 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Context, Effect, Exit, Fiber, Layer, Ref, Scope, TestClock } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
+import { Finalizer } from "../../src/crew/Finalizer.js"
+import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
+import { type AttemptEnd, End } from "../../src/queue/AttemptEnd.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import * as Wakeups from "../../src/queue/Wakeups.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
+
+/** Whether the database is there, and what was written to it. */
+class Away extends Context.Tag("test/Away")<
+  Away,
+  { readonly away: Ref.Ref<boolean>; readonly written: Ref.Ref<number> }
+>() {}
+
+const flickering = Layer.effect(
+  Queue,
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    const { away, written } = yield* Away
+    return {
+      ...queue,
+      finalize: (ends: ReadonlyArray<AttemptEnd>) =>
+        Effect.gen(function* () {
+          if (yield* Ref.get(away)) {
+            return yield* new DatabaseUnavailable({ detail: "away", nothingWritten: true })
+          }
+          yield* Ref.update(written, (count) => count + ends.length)
+          return []
+        })
+    }
+  })
+).pipe(Layer.provide(QueueMemory.layer), Layer.provide(Wakeups.layer))
+
+const state = Layer.effect(Away, Effect.all({ away: Ref.make(true), written: Ref.make(0) }))
+const layer = Finalizer.layer.pipe(Layer.provide(flickering), Layer.provide(Metrics.layer), Layer.provideMerge(state))
+
+/** A finalizer in a Scope of its own, with one end handed over while the database is away. */
+const handedOver = Effect.gen(function* () {
+  const scope = yield* Scope.make()
+  const context = yield* Layer.buildWithScope(layer, scope)
+  const ids = yield* makeGenerator
+  const end = { id: ids.job(1), lease: ids.lease(1), end: End.Done({ result: undefined }) }
+  expect(Context.get(context, Finalizer).offer(end)).toBe(true)
+  yield* TestClock.adjust("1 second")
+  return { scope, ...Context.get(context, Away) }
+})
+
+describe("the finalizer", () => {
+  it.effect("writes what happened when the database is back, however long that takes", () =>
+    Effect.gen(function* () {
+      const { away, scope, written } = yield* handedOver
+      yield* TestClock.adjust("1 hour")
+      expect(yield* Ref.get(written)).toBe(0)
+      yield* Ref.set(away, false)
+      yield* TestClock.adjust("2 seconds")
+      expect(yield* Ref.get(written)).toBe(1)
+      yield* Scope.close(scope, Exit.void)
+    })
+  )
+
+  it.effect("does not keep a process from ending when the database stays away", () =>
+    Effect.gen(function* () {
+      const { scope, written } = yield* handedOver
+      const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
+      yield* TestClock.adjust("10 seconds")
+      yield* Fiber.join(closing)
+      expect(yield* Ref.get(written)).toBe(0)
+    })
+  )
+})
