@@ -106,3 +106,41 @@ describe("jobs whose pods are killed with -9", () => {
     240_000
   )
 })
+
+describe("jobs whose connections are all cut, again and again", () => {
+  it.scopedLive(
+    "are all done, and no pod dies of it",
+    () =>
+      Effect.gen(function* () {
+        const count = 10_000
+        const cwd = yield* Nightshift.folder
+        const url = yield* DatabaseUrl
+        const { sql } = yield* Database
+        yield* sql`create table ledger (n int not null, attempt int not null)`
+        const pods = [yield* pod(cwd, url), yield* pod(cwd, url)]
+        yield* enqueueAll("recorded", count)
+        // Every connection but ours: claims, finalizes, listeners and heartbeats, whatever they are doing.
+        const cut = sql`select pg_terminate_backend(pid) from pg_stat_activity
+          where datname = current_database() and pid <> pg_backend_pid() and application_name like 'nightshift%'
+            and pid not in (select pid from pg_stat_activity where client_port = inet_client_port())`.pipe(
+          Effect.retry({ times: 3 })
+        )
+        yield* Effect.repeat(
+          Effect.ignore(cut),
+          Schedule.spaced("200 millis").pipe(Schedule.intersect(Schedule.recurs(7)))
+        )
+        yield* Effect.repeat(Effect.retry(unfinished, { times: 20 }), {
+          until: (left) => left === 0,
+          schedule: Schedule.spaced("250 millis")
+        })
+        expect(yield* sql`select status, count(*)::int as count from nightshift.job group by 1`).toEqual([
+          { status: "done", count }
+        ])
+        for (const running of pods) {
+          yield* running.signal("SIGTERM")
+          expect(yield* running.finished).toMatchObject({ code: 0 })
+        }
+      }).pipe(Effect.provide(house)),
+    240_000
+  )
+})
