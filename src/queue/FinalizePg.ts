@@ -1,14 +1,13 @@
 import { Clock, Effect } from "effect"
 import type { JobId } from "../core/Ids.js"
-import { limits } from "../core/Job.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import * as ArrayText from "./ArrayText.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
+import { errorText } from "./ErrorText.js"
 import type { JobSql } from "./JobSql.js"
 
-const cut = (text: string | undefined) =>
-  text === undefined ? null : text.replaceAll("\u0000", "\ufffd").slice(0, limits.errorCharacters)
+const kept = (error: string | undefined) => (error === undefined ? null : errorText(error))
 
 /** One end as the columns of the settling statement. */
 const columnsOf = ({ end }: AttemptEnd) => {
@@ -28,7 +27,7 @@ const columnsOf = ({ end }: AttemptEnd) => {
         verb: "again",
         runAt: end.runAt,
         counted: end.counted,
-        error: cut(end.error),
+        error: kept(end.error),
         remember: end.remember ?? null,
         reason: null,
         result: null
@@ -38,7 +37,7 @@ const columnsOf = ({ end }: AttemptEnd) => {
         verb: "dead",
         runAt: null,
         counted: end.counted,
-        error: cut(end.error),
+        error: kept(end.error),
         remember: end.reason,
         reason: end.reason,
         result: null
