@@ -8,7 +8,7 @@ export type Outcome = Data.TaggedEnum<{
   Retry: { readonly error: string; readonly after?: Duration.Duration }
   /** It failed and never will succeed. */
   Dead: { readonly error: string }
-  /** Somebody upstream asked for a pause. Gives the attempt back and cools down the whole queue, the key, or this job. */
+  /** Somebody upstream asked for a pause. Gives the attempt back. So far only this job pauses, whatever the scope says. */
   Throttled: { readonly after?: Duration.Duration; readonly scope: "queue" | "key" | "job" }
   /** Not yet. Gives the attempt back. */
   Snooze: { readonly after: Duration.Duration }

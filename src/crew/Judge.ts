@@ -68,7 +68,7 @@ const failed = (
 const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outcome, at: Circumstances): End => {
   switch (outcome._tag) {
     case "Done":
-      return done(job, kind, outcome.result, at)
+      return done(outcome.result)
     case "Retry":
       return failed(job, kind, outcome.error, at, outcome.after)
     case "Dead":
@@ -82,12 +82,12 @@ const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outco
   }
 }
 
-/** A result that cannot be kept is a mistake of the handler's, and would be one at every attempt; the work is done, though. */
-const done = (job: ClaimedJob, kind: JobKind<never>, result: unknown, at: Circumstances): End => {
+/** The work is done and its result cannot be kept: a mistake of the handler's, which doing the work again would repeat. */
+const done = (result: unknown): End => {
   if (result === undefined) return End.Done({ result: undefined })
   const text = jsonText(result, limits.resultBytes)
   if (text._tag === "Right") return End.Done({ result: text.right })
-  return failed(job, kind, `its result ${text.left}`, at)
+  return End.Dead({ reason: "rejected", counted: true, error: `its result ${text.left}` })
 }
 
 /** A handler that ended by itself. */
@@ -98,7 +98,7 @@ export const ofExit = (
   at: Circumstances
 ): End => {
   if (Exit.isSuccess(exit)) {
-    return Outcome.isOutcome(exit.value) ? ofOutcome(job, kind, exit.value, at) : done(job, kind, exit.value, at)
+    return Outcome.isOutcome(exit.value) ? ofOutcome(job, kind, exit.value, at) : done(exit.value)
   }
   const failure = Cause.failureOption(exit.cause)
   return failed(job, kind, Option.isSome(failure) ? textOf(failure.value) : Cause.pretty(exit.cause), at)

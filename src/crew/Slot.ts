@@ -1,4 +1,4 @@
-import { type Clock, Data, Duration, Effect, Exit } from "effect"
+import { Cause, type Clock, Data, Duration, Effect, Exit, Option } from "effect"
 import { InvalidJob } from "../core/InvalidJob.js"
 import { limits } from "../core/Job.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
@@ -131,7 +131,7 @@ const runTransactional = <R>(
       station.metrics.ended(job, run.began, endOf(job, exit.value), at(station).now)
       return Effect.void
     }
-    const failure = exit.cause._tag === "Fail" ? exit.cause.error : undefined
+    const failure = Option.getOrUndefined(Cause.failureOption(exit.cause))
     if (failure instanceof LeaseLost) return Effect.void
     return conclude(
       station,

@@ -80,7 +80,8 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
     Migrations,
     Effect.gen(function* () {
       const { schema, sql, transaction } = yield* Database
-      const files = readAll(directory)
+      // They do not change while the process runs, and readiness asks often.
+      const files = yield* Effect.cached(readAll(directory))
       const table = sql(`${schema}.migration`)
 
       const applied = mapErrors(

@@ -15,9 +15,6 @@ export interface Handler<out R> {
   readonly run: (payload: never, job: JobContext) => Effect.Effect<unknown, unknown, R>
 }
 
-/** Handlers of any payload, by what they need. */
-export type AnyHandler<R = never> = Handler<R>
-
 /** Runs a kind by an Effect. */
 export const make = <A, E, R>(
   kind: JobKind<A>,

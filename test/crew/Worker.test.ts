@@ -89,15 +89,17 @@ describe("an outcome", () => {
     Effect.succeed(
       tag === "result"
         ? { answer: 42 }
-        : tag === "dead"
-          ? Outcome.dead("never")
-          : tag === "snooze"
-            ? Outcome.snooze(Duration.minutes(1))
-            : tag === "throttled"
-              ? Outcome.throttled({ after: Duration.seconds(10), scope: "job" })
-              : tag === "cancelled"
-                ? Outcome.cancelled
-                : Outcome.done()
+        : tag === "huge"
+          ? "x".repeat(70_000)
+          : tag === "dead"
+            ? Outcome.dead("never")
+            : tag === "snooze"
+              ? Outcome.snooze(Duration.minutes(1))
+              : tag === "throttled"
+                ? Outcome.throttled({ after: Duration.seconds(10), scope: "job" })
+                : tag === "cancelled"
+                  ? Outcome.cancelled
+                  : Outcome.done()
     )
   )
 
@@ -112,6 +114,12 @@ describe("an outcome", () => {
         })
       expect(yield* run("done")).toMatchObject({ state: "done", result: undefined, attempt: 1 })
       expect(yield* run("result")).toMatchObject({ state: "done", result: { answer: 42 } })
+      expect(yield* run("huge")).toMatchObject({
+        state: "dead",
+        deadReason: "rejected",
+        attempt: 1,
+        lastError: "its result is larger than 65536 bytes as JSON"
+      })
       expect(yield* run("dead")).toMatchObject({ state: "dead", deadReason: "rejected", lastError: "never" })
       expect(yield* run("snooze")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 60_000 })
       expect(yield* run("throttled")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 10_000 })
