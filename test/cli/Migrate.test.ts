@@ -1,7 +1,12 @@
+import { readdirSync } from "node:fs"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
+
+const migrations = readdirSync("migrations")
+  .filter((file) => file.endsWith(".sql"))
+  .map((file) => file.slice(0, -".sql".length))
 
 const onEmptyDatabase = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
@@ -17,10 +22,15 @@ describe("nightshift migrate", () => {
       for (let time = 0; time < 2; time += 1) {
         const preview = yield* migrate(["--dry-run"])
         expect(preview).toMatchObject({ code: 0, stderr: "" })
-        expect(preview.stdout).toMatch(/^2 to apply:\n\n-- 0001_job\n[\s\S]*create table job \(/)
+        expect(preview.stdout).toMatch(/^\d+ to apply:\n\n-- 0001_job\n[\s\S]*create table job \(/)
+        expect(preview.stdout.split("\n").filter((line) => /^-- \d{4}_/.test(line))).toEqual(
+          migrations.map((name) => `-- ${name}`)
+        )
       }
-      expect(yield* migrate([])).toMatchObject({ code: 0, stdout: "Applied 0001_job, 0002_enqueue.\n" })
-      expect((yield* migrate(["--dry-run"])).stdout).toBe("Nothing to apply: the schema is current (2 applied).\n")
+      expect(yield* migrate([])).toMatchObject({ code: 0, stdout: `Applied ${migrations.join(", ")}.\n` })
+      expect((yield* migrate(["--dry-run"])).stdout).toBe(
+        `Nothing to apply: the schema is current (${migrations.length} applied).\n`
+      )
     })
   )
 
@@ -29,10 +39,9 @@ describe("nightshift migrate", () => {
       const migrate = yield* onEmptyDatabase
       const { stderr } = yield* migrate([])
       const lines = stderr.trim().split("\n")
-      expect(lines.map((line) => JSON.parse(line).message)).toEqual([
-        "applied migration 0001_job",
-        "applied migration 0002_enqueue"
-      ])
+      expect(lines.map((line) => JSON.parse(line).message)).toEqual(
+        migrations.map((name) => `applied migration ${name}`)
+      )
       const quiet = yield* onEmptyDatabase
       expect(yield* quiet([], { LOG_LEVEL: "warning" })).toMatchObject({ code: 0, stderr: "" })
       const pretty = yield* onEmptyDatabase

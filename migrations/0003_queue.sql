@@ -1,0 +1,2 @@
+-- Oldest code: 0.1.0
+-- Reserved for what is to come under this name.
