@@ -52,7 +52,7 @@ create table queue (
 create table key_turn (
   queue text not null,
   key text not null,
-  turn int not null,
+  turn bigint not null,
   turned_at timestamptz not null,
   -- The jobs that the last claims took: whether they still run, or in strict order are not yet over, is asked of their rows.
   taken uuid[] not null default '{}',
