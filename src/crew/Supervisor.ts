@@ -66,6 +66,7 @@ export const start = <R>(
       chance: () => chances[turns++ % chances.length] ?? 0.5,
       onBegin: deadlines.began,
       onIdle: claimer.look,
+      onFreed: claimer.wake,
       onTaken: () => {
         prefetch.taken()
         if (prefetch.wanted(shelf) > 0) claimer.look()
