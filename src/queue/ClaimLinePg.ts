@@ -61,19 +61,27 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
     )
   }
 
-  const claimFrom = (cursor: ClaimCursor, text: string, { limit, pod, queue }: ClaimRequest, now: number) =>
+  const claimFrom = (cursor: ClaimCursor, rated: boolean, { limit, pod, queue }: ClaimRequest, now: number) =>
     Effect.gen(function* () {
       if (cursor.from.length === 0) return []
       const lease = ids.lease(now)
       const rows = (yield* mapErrors(
-        sql.unsafe(text, [queue, now, limit, lease, pod, ...startsOf(cursor.from)]).values
+        sql.unsafe(rated ? statements.lineRated : statements.line, [
+          queue,
+          now,
+          limit,
+          lease,
+          pod,
+          ...startsOf(cursor.from)
+        ]).values
       )) as unknown as Array<ClaimedRow>
       rows.sort(rowOrder)
       leases.took(
         lease,
         rows.map((row) => row[0])
       )
-      cursor.took(lastsOf(rows), rows.at(-1)?.[9], rows.length >= limit, now)
+      // Where claims are rated, one that comes back short has not looked through the line: it ran out of tokens.
+      cursor.took(lastsOf(rows), rows.at(-1)?.[9], rated || rows.length >= limit, now)
       return rows.map(toClaimed(queue, lease, now))
     })
 
@@ -84,15 +92,14 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
     now: number
   ): Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError> =>
     Effect.gen(function* () {
-      const text = rated ? statements.lineRated : statements.line
       if (cursor.isRescanDue(now)) yield* lookFromFront(database, statements, request.queue, cursor, now)
-      const first = yield* claimFrom(cursor, text, request, now)
+      const first = yield* claimFrom(cursor, rated, request, now)
       if (first.length > 0) {
         if (first.length === request.limit && cursor.isProbeDue(now)) yield* lookBetween(request.queue, cursor, now)
         return first
       }
       if (!cursor.mayRescan(now)) return first
       yield* lookFromFront(database, statements, request.queue, cursor, now)
-      return yield* claimFrom(cursor, text, request, now)
+      return yield* claimFrom(cursor, rated, request, now)
     })
 }

@@ -41,6 +41,7 @@ export const make = (
   const claimKeys = ClaimKeysPg.make(database, statements, ids, leases)
   const cursors = new Map<string, ClaimCursor>()
   const rings = new Map<string, KeyRing>()
+  const revisions = new Map<string, number | undefined>()
 
   const cursorOf = (queue: string): ClaimCursor => {
     const cursor = cursors.get(queue) ?? new ClaimCursor()
@@ -52,6 +53,14 @@ export const make = (
     const ring = rings.get(queue) ?? new KeyRing()
     rings.set(queue, ring)
     return ring
+  }
+
+  /** Under other settings a claim may have come back with nothing though much was due: its cursor says nothing any more. */
+  const lookAnew = (queue: string, revision: number | undefined) => {
+    if (revisions.get(queue) === revision) return
+    revisions.set(queue, revision)
+    cursors.delete(queue)
+    rings.get(queue)?.stir()
   }
 
   const claimBy = (form: ClaimSql.Form, request: ClaimRequest, now: number) => {
@@ -69,6 +78,7 @@ export const make = (
       let row = yield* known.get(request.queue, Duration.infinity)
       if (isClosed(row)) row = yield* known.get(request.queue, lookAgain)
       if (isClosed(row)) return []
+      lookAnew(request.queue, row?.revision)
       const form = formOf(row, now)
       const jobs = yield* claimBy(form, request, now)
       if (jobs.length > 0) return jobs
