@@ -83,19 +83,22 @@ const line = (schema: string, form: Form) => `, due as (
 // is compared with the one that stands. Where it is the same, nobody has claimed of this key since, and no more can run than
 // were counted. A turn that somebody else holds is passed over.
 const ring = (schema: string) => `, ring as materialized (
-    select k.key, t.turn, gate.most, gate.key_order, begun.jobs as begun,
+    select k.key, t.spot, t.turn, gate.most, gate.key_order, begun.jobs as begun,
       case when gate.most is null then $3::int else gate.most - begun.running end as room,
       -- Keys take turns: those behind the last one served come first.
       row_number() over (order by k.key <= $7, k.key) as place
     from gate
     cross join unnest($6::text[]) as k(key)
-    left join ${schema}.key_turn t on t.queue = $1 and t.key = k.key
+    -- One look per key, and by its row's place from then on: the planner would rather read all turns of the queue at once.
+    left join lateral (
+      select t.ctid as spot, t.turn, t.taken, t.cooling_until
+      from ${schema}.key_turn t where t.queue = $1 and t.key = k.key limit 1
+    ) t on true
     cross join lateral (
       select count(*) filter (where j.lease is not null)::int as running,
         array_agg(j.id order by j.id) filter (where gate.key_order <> 'none' or j.lease is not null) as jobs
       from unnest(t.taken) as before(id)
-      join ${schema}.job j on j.id = before.id and j.queue = $1 and j.key = k.key and j.finished_at is null
-        and j.started_at is not null
+      join ${schema}.job j on j.id = before.id and j.finished_at is null and j.started_at is not null
     ) begun
     where gate.open and coalesce(t.cooling_until <= ${instant("$2")}, true)
       -- Settings that changed since this statement began may have let jobs begin that it does not see.
@@ -140,22 +143,22 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
   ), chosen as materialized (
     select id, key, place from ranked where ${unsuspected("ranked")}
   ), wanted as materialized (
-    select ring.key, ring.turn, case when ring.most is null then '{}'
+    select ring.key, ring.spot, ring.turn, case when ring.most is null then '{}'
       else coalesce(ring.begun[1:${mostBegun}], '{}') || mine.jobs end as jobs
     from (select key, array_agg(id) as jobs from chosen where key is not null group by key) mine
     join ring on ring.key = mine.key
   ), held as materialized (
-    select t.key, wanted.jobs
-    from wanted join ${schema}.key_turn t on t.queue = $1 and t.key = wanted.key and t.turn = wanted.turn
+    select wanted.spot, wanted.jobs
+    from wanted join ${schema}.key_turn t on t.ctid = wanted.spot and t.turn <= wanted.turn
     for update of t skip locked
   ), turned as (
     update ${schema}.key_turn t set turn = t.turn + 1, turned_at = ${instant("$2")}, taken = held.jobs
-    from held where t.queue = $1 and t.key = held.key
+    from held where t.ctid = held.spot
     returning t.key
   ), made as (
     -- In one order, so that two who make the same turns do not wait for each other.
     insert into ${schema}.key_turn (queue, key, turn, turned_at, taken)
-    select $1, key, 1, ${instant("$2")}, jobs from wanted where turn is null order by key
+    select $1, key, 1, ${instant("$2")}, jobs from wanted where spot is null order by key
     on conflict do nothing
     returning key
   ), taken as (

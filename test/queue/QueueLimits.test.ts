@@ -136,7 +136,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
           while (finished < stored) {
             const claimed = yield* pod.queue.claim({ queue: "keys", pod: pod.id, limit: 5 })
             claimed.forEach(began)
-            if (claimed.length === 0) yield* Effect.yieldNow()
+            if (claimed.length === 0) yield* pod.queues.get("keys")
             if (yield* Random.nextBoolean) yield* pod.queue.heartbeat(claimed)
             // Out of the set before the end is written: from then on somebody else may have the key.
             for (const { key } of claimed) busy.delete(key ?? "")
@@ -168,7 +168,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
         Effect.gen(function* () {
           while (finished < stored) {
             const claimed = yield* pod.queue.claim({ queue: "strict", pod: pod.id, limit: 2 })
-            if (claimed.length === 0) yield* Effect.yieldNow()
+            if (claimed.length === 0) yield* pod.queues.get("strict")
             for (const run of claimed) {
               const luck = yield* Random.next
               const now = yield* Clock.currentTimeMillis
