@@ -55,6 +55,10 @@ const most = ({ rated }: Form) =>
 const unsuspected = (among: string) => `place <= coalesce(
       (select case when min(place) > 1 then min(place) - 1 else min(place) end from ${among} where crash_count > 0), $3::int)`
 
+/** A job by its id and in no other way: before it has statistics, the planner would rather read all that are not over. */
+const byId = (schema: string, id: string) =>
+  `select id, priority, run_at, crash_count, lease, started_at, finished_at from ${schema}.job where id = ${id} limit 1`
+
 /** Due jobs in the order of the line. */
 const line = (schema: string, form: Form) => `, due as (
     select found.id, found.crash_count, row_number() over () as place
@@ -97,8 +101,8 @@ const ring = (schema: string) => `, ring as materialized (
     cross join lateral (
       select count(*) filter (where j.lease is not null)::int as running,
         array_agg(j.id order by j.id) filter (where gate.key_order <> 'none' or j.lease is not null) as jobs
-      from unnest(t.taken) as before(id)
-      join ${schema}.job j on j.id = before.id and j.finished_at is null and j.started_at is not null
+      from unnest(t.taken) as before(id) cross join lateral (${byId(schema, "before.id")}) j
+      where j.finished_at is null and j.started_at is not null
     ) begun
     where gate.open and coalesce(t.cooling_until <= ${instant("$2")}, true)
       -- Settings that changed since this statement began may have let jobs begin that it does not see.
@@ -114,7 +118,7 @@ const candidates = (schema: string) => `, candidate as (
       from (
         -- In order, whoever has begun comes before those who have not.
         select j.id, j.priority, j.run_at, j.crash_count, false as fresh
-        from unnest(ring.begun) as b(id) join ${schema}.job j on j.id = b.id
+        from unnest(ring.begun) as b(id) cross join lateral (${byId(schema, "b.id")}) j
         where ring.key_order <> 'none' and j.lease is null and j.finished_at is null and j.run_at <= ${instant("$2")}
         union all
         (select j.id, j.priority, j.run_at, j.crash_count, true
@@ -132,8 +136,8 @@ const candidates = (schema: string) => `, candidate as (
     select j.id, j.priority, j.crash_count, 1, null, k.place
     from gate
     cross join unnest($8::uuid[]) with ordinality as k(id, place)
-    join ${schema}.job j on j.id = k.id and j.finished_at is null and j.lease is null and j.run_at <= ${instant("$2")}
-    where gate.open
+    cross join lateral (${byId(schema, "k.id")}) j
+    where gate.open and j.finished_at is null and j.lease is null and j.run_at <= ${instant("$2")}
   )`
 
 const turns = (schema: string, form: Form) => `, ranked as materialized (
@@ -163,10 +167,12 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
     returning key
   ), taken as (
     select j.id, chosen.place
-    from chosen join ${schema}.job j on j.id = chosen.id and j.finished_at is null and j.lease is null
-      and j.run_at <= ${instant("$2")}
+    from chosen cross join lateral (
+      select id from ${schema}.job
+      where id = chosen.id and finished_at is null and lease is null and run_at <= ${instant("$2")}
+      for update skip locked
+    ) j
     where chosen.key is null or chosen.key in (select key from turned union all select key from made)
-    for update of j skip locked
   )`
 
 const keyedLine = (schema: string, form: Form) => ring(schema) + candidates(schema) + turns(schema, form)
