@@ -23,7 +23,8 @@ const patience = { batch: "200ms", alone: "10s", callers: null }
 
 const isolates = (error: StoreError) =>
   error instanceof QueueFull ||
-  error instanceof DatabaseConflict || (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
+  error instanceof DatabaseConflict ||
+  (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
 
 /** A lost connection, a deadlock: worth one more try at once. Waiting for a key in vain is not. */
 const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable && error.sqlState !== "55P03"

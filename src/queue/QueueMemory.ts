@@ -13,10 +13,10 @@ import type { Kinds } from "./Kinds.js"
 import * as KindsMemory from "./KindsMemory.js"
 import type { NewJob } from "./NewJob.js"
 import { type ClaimedJob, type ClaimRequest, type HeldJob, Queue, type Recovered } from "./Queue.js"
-import { Queues, type QueueSettings } from "./QueueSettings.js"
+import { type QueueSettings, Queues } from "./QueueSettings.js"
 import * as QueuesMemory from "./QueuesMemory.js"
-import { classesOf, covers } from "./Retention.js"
 import * as QueueTableMemory from "./QueueTableMemory.js"
+import { classesOf, covers } from "./Retention.js"
 import type { Wakeups } from "./Wakeups.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
@@ -159,8 +159,7 @@ const make = (table: Table, queues: typeof Queues.Service): typeof Queue.Service
   recoverStuck: (stuckFor) => table.step((now) => recoverAll(table, stuckFor, now)),
   purgeDone: (olderThan) =>
     table.step((now) => purgeWhere(table, now - Duration.toMillis(olderThan), ({ status }) => status === "done")),
-  purge: (usual) =>
-    Effect.flatMap(queues.all, (settings) => table.step((now) => purgeAll(table, settings, usual, now)))
+  purge: (usual) => Effect.flatMap(queues.all, (settings) => table.step((now) => purgeAll(table, settings, usual, now)))
 })
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */

@@ -41,8 +41,10 @@ export const classesOf = (
 }
 
 /** Whether a class has a finished job in it. */
-export const covers = ({ onlyThese, queues, status }: RetentionClass, job: { status: string; queue: string }): boolean =>
-  job.status === status && queues.includes(job.queue) === onlyThese
+export const covers = (
+  { onlyThese, queues, status }: RetentionClass,
+  job: { status: string; queue: string }
+): boolean => job.status === status && queues.includes(job.queue) === onlyThese
 
 /** An end is dated before it is committed, so the last stretch is read once more. */
 const overlap = Duration.toMillis("1 minute")
