@@ -5,6 +5,7 @@ import { ended } from "./CoolingMemory.js"
 import { enqueueAll } from "./EnqueueMemory.js"
 import type { JobDesk } from "./JobDesk.js"
 import * as JobDeskMemory from "./JobDeskMemory.js"
+import { QueueFull } from "./JobErrors.js"
 import { begin, die, finish, type JobRow, rescue, tryAgain } from "./JobRowMemory.js"
 import type { JobSearch } from "./JobSearch.js"
 import * as JobSearchMemory from "./JobSearchMemory.js"
@@ -12,19 +13,21 @@ import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsMemory from "./KindsMemory.js"
+import type { NewJob } from "./NewJob.js"
 import { type ClaimedJob, type ClaimRequest, type HeldJob, Queue, type Recovered } from "./Queue.js"
 import { formOf } from "./QueueRow.js"
-import type { Queues as QueuesPort } from "./QueueSettings.js"
+import { type QueueSettings, Queues } from "./QueueSettings.js"
 import * as QueuesMemory from "./QueuesMemory.js"
 import * as QueueTableMemory from "./QueueTableMemory.js"
+import { classesOf, covers } from "./Retention.js"
 import type { Wakeups } from "./Wakeups.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
-type Queues = typeof QueueTableMemory.QueueTable.Service
+type QueueTables = typeof QueueTableMemory.QueueTable.Service
 
 const claimAll = (
   table: Table,
-  queues: Queues,
+  queues: QueueTables,
   { limit, pod, queue }: ClaimRequest,
   now: number
 ): ReadonlyArray<ClaimedJob> => {
@@ -74,7 +77,7 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
 const settle = (table: Table, row: JobRow, now: number) =>
   row.status === "dead" ? table.bury(row, now) : table.put(row)
 
-const finalizeAll = (table: Table, queues: Queues, ends: ReadonlyArray<AttemptEnd>, now: number) =>
+const finalizeAll = (table: Table, queues: QueueTables, ends: ReadonlyArray<AttemptEnd>, now: number) =>
   ends.flatMap((end) => {
     const row = heldBy(table, end)
     if (row === undefined) return [end.id]
@@ -99,18 +102,40 @@ const recoverAll = (table: Table, stuckFor: Duration.Duration, now: number): Rec
   return recovered
 }
 
-const purge = (table: Table, finishedBefore: number): number => {
+const purgeWhere = (table: Table, finishedBefore: number, fits: (row: JobRow) => boolean): number => {
   const old = [...table.rows()].filter(
-    ({ finishedAt, status }) => status === "done" && finishedAt !== undefined && finishedAt < finishedBefore
+    (row) => row.finishedAt !== undefined && row.finishedAt < finishedBefore && fits(row)
   )
   for (const row of old) table.remove(row)
   return old.length
 }
 
-const make = (table: Table, queues: Queues): typeof Queue.Service => ({
-  enqueue: (jobs) => Effect.flatten(table.step((now) => enqueueAll(table, jobs, now))),
-  claim: (request) => table.step((now) => claimAll(table, queues, request, now)),
-  finalize: (ends) => table.step((now) => finalizeAll(table, queues, ends, now)),
+const purgeAll = (table: Table, queues: ReadonlyArray<QueueSettings>, usual: Duration.Duration, now: number) => {
+  const purged = { done: 0, dead: 0 }
+  for (const group of classesOf(queues, usual)) {
+    purged[group.status] += purgeWhere(table, now - Duration.toMillis(group.keepFor), (row) => covers(group, row))
+  }
+  return purged
+}
+
+/** The first queue that would hold more waiting jobs than it may. */
+const fullQueue = (table: Table, queues: typeof Queues.Service, jobs: ReadonlyArray<NewJob>): QueueFull | undefined => {
+  for (const queue of new Set(jobs.map((job) => job.queue))) {
+    const cap = queues.known(queue)?.depthCap
+    const coming = jobs.filter((job) => job.queue === queue).length
+    if (cap !== undefined && table.pending(queue).length + coming > cap) return new QueueFull({ queue, cap })
+  }
+  return undefined
+}
+
+const make = (table: Table, tables: QueueTables, queues: typeof Queues.Service): typeof Queue.Service => ({
+  enqueue: (jobs) =>
+    Effect.suspend((): ReturnType<typeof Queue.Service.enqueue> => {
+      const full = fullQueue(table, queues, jobs)
+      return full ?? Effect.flatten(table.step((now) => enqueueAll(table, jobs, now)))
+    }),
+  claim: (request) => table.step((now) => claimAll(table, tables, request, now)),
+  finalize: (ends) => table.step((now) => finalizeAll(table, tables, ends, now)),
   heartbeat: (held) =>
     table.step((now) => {
       const rows = held.map((job) => ({ job, row: heldBy(table, job) }))
@@ -129,27 +154,29 @@ const make = (table: Table, queues: Queues): typeof Queue.Service => ({
     }),
   nextDue: (names) =>
     table.step((now) => {
-      const starts = names.map((name) => [name, nextDue({ jobs: table, queues }, name, now)] as const)
+      const starts = names.map((name) => [name, nextDue({ jobs: table, queues: tables }, name, now)] as const)
       return new Map(starts.flatMap(([name, start]) => (start === undefined ? [] : [[name, start]])))
     }),
   recoverStuck: (stuckFor) => table.step((now) => recoverAll(table, stuckFor, now)),
-  purgeDone: (olderThan) => table.step((now) => purge(table, now - Duration.toMillis(olderThan)))
+  purgeDone: (olderThan) =>
+    table.step((now) => purgeWhere(table, now - Duration.toMillis(olderThan), ({ status }) => status === "done")),
+  purge: (usual) => Effect.flatMap(queues.all, (settings) => table.step((now) => purgeAll(table, settings, usual, now)))
 })
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
-export const layer: Layer.Layer<
-  Queue | QueuesPort | JobDesk | JobSearch | Kinds | JobsMemory.JobsMemory,
-  never,
-  Wakeups
-> = Layer.mergeAll(
-  Layer.effect(
-    Queue,
-    Effect.gen(function* () {
-      return make(yield* JobTableMemory.JobTable, yield* QueueTableMemory.QueueTable)
-    })
-  ),
-  QueuesMemory.layer,
-  JobDeskMemory.layer,
-  JobSearchMemory.layer,
-  JobsMemory.layer
-).pipe(Layer.provide(Layer.merge(JobTableMemory.layer, QueueTableMemory.layer)), Layer.merge(KindsMemory.layer))
+export const layer: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | JobsMemory.JobsMemory, never, Wakeups> =
+  Layer.mergeAll(
+    Layer.effect(
+      Queue,
+      Effect.gen(function* () {
+        return make(yield* JobTableMemory.JobTable, yield* QueueTableMemory.QueueTable, yield* Queues)
+      })
+    ),
+    JobDeskMemory.layer,
+    JobSearchMemory.layer,
+    JobsMemory.layer
+  ).pipe(
+    Layer.provideMerge(QueuesMemory.layer),
+    Layer.provide(Layer.merge(JobTableMemory.layer, QueueTableMemory.layer)),
+    Layer.merge(KindsMemory.layer)
+  )

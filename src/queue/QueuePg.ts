@@ -6,6 +6,7 @@ import type { Listener } from "../database/Listener.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
 import * as CoolingPg from "./CoolingPg.js"
+import * as DepthCap from "./DepthCap.js"
 import * as EnqueuePg from "./EnqueuePg.js"
 import * as FinalizePg from "./FinalizePg.js"
 import type { JobDesk } from "./JobDesk.js"
@@ -19,8 +20,9 @@ import { KnownQueues } from "./KnownQueues.js"
 import { LeaseBook } from "./LeaseBook.js"
 import * as NextDuePg from "./NextDuePg.js"
 import { Notifier } from "./Notifier.js"
+import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
-import type { Queues } from "./QueueSettings.js"
+import { Queues } from "./QueueSettings.js"
 import * as QueuesPg from "./QueuesPg.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
@@ -53,7 +55,9 @@ const make = Effect.gen(function* () {
   const claims = ClaimPg.make(database, known, ids, leases)
   notifier.onHint(claims.stir)
 
-  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, (jobs, inTransaction) => {
+  const pass = DepthCap.make(database, known)
+
+  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, pass, (jobs, inTransaction) => {
     const queues = new Set<string>()
     for (const job of jobs) {
       queues.add(job.queue)
@@ -178,7 +182,8 @@ const make = Effect.gen(function* () {
     progress,
     nextDue,
     recoverStuck,
-    purgeDone
+    purgeDone,
+    purge: PurgePg.make(database, statements, yield* Queues, retrying)
   })
 })
 
@@ -187,7 +192,8 @@ export const layer: Layer.Layer<
   Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups,
   never,
   Database | Listener
-> = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer, QueuesPg.layer).pipe(
+> = Layer.merge(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
+  Layer.provideMerge(QueuesPg.layer),
   Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer)),
   Layer.provide(Layer.merge(Notifier.layer, KnownQueues.layer)),
   Layer.provideMerge(Wakeups.layer)

@@ -2,6 +2,7 @@ import { describe, layer as withLayer } from "@effect/vitest"
 import type { Layer } from "effect"
 import { claimLaws } from "./ClaimLaws.js"
 import { dedupeLaws } from "./DedupeLaws.js"
+import { depthLaws } from "./DepthLaws.js"
 import { deskLaws } from "./DeskLaws.js"
 import { enqueueLaws } from "./EnqueueLaws.js"
 import { finalizeLaws } from "./FinalizeLaws.js"
@@ -13,6 +14,7 @@ import { pauseLaws } from "./PauseLaws.js"
 import { queuesLaws } from "./QueuesLaws.js"
 import { rateLaws } from "./RateLaws.js"
 import { recoverLaws } from "./RecoverLaws.js"
+import { retentionLaws } from "./RetentionLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 
 const chapters = {
@@ -28,7 +30,9 @@ const chapters = {
   "queue settings": queuesLaws,
   "pauses and cool-downs": pauseLaws,
   "rate limits": rateLaws,
-  "limits and order by key": keyLaws
+  "limits and order by key": keyLaws,
+  retention: retentionLaws,
+  depth: depthLaws
 }
 
 /**
