@@ -73,6 +73,7 @@ export const start = <R>(
       curve: () => curveOf(queues.known(name)),
       onBegin: deadlines.began,
       onIdle: claimer.look,
+      onFreed: claimer.wake,
       onTaken: () => {
         prefetch.taken()
         if (prefetch.wanted(shelf) > 0) claimer.look()

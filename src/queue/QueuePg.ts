@@ -5,6 +5,7 @@ import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/
 import type { Listener } from "../database/Listener.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
+import * as CoolingPg from "./CoolingPg.js"
 import * as DepthCap from "./DepthCap.js"
 import * as EnqueuePg from "./EnqueuePg.js"
 import * as FinalizePg from "./FinalizePg.js"
@@ -17,6 +18,7 @@ import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { KnownQueues } from "./KnownQueues.js"
 import { LeaseBook } from "./LeaseBook.js"
+import * as NextDuePg from "./NextDuePg.js"
 import { Notifier } from "./Notifier.js"
 import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
@@ -44,13 +46,16 @@ const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
 const make = Effect.gen(function* () {
   const database = yield* Database
   const notifier = yield* Notifier
+  const known = yield* KnownQueues
+  const wakeups = yield* Wakeups.Wakeups
   const ids = yield* makeGenerator
   const { schema, sql } = database
   const statements = JobSql.make(schema)
   const leases = new LeaseBook()
-  const claims = ClaimPg.make(database, statements, ids, leases)
+  const claims = ClaimPg.make(database, known, ids, leases)
+  notifier.onHint(claims.stir)
 
-  const pass = DepthCap.make(database, yield* KnownQueues)
+  const pass = DepthCap.make(database, known)
 
   const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, pass, (jobs, inTransaction) => {
     const queues = new Set<string>()
@@ -68,7 +73,10 @@ const make = Effect.gen(function* () {
       return notifier.stored(queues, false)
     })
 
-  const finalize = FinalizePg.make(database, statements, leases, putBack)
+  const finalize = FinalizePg.make(database, statements, leases, {
+    onPending: putBack,
+    ...CoolingPg.make(database, known, wakeups, claims)
+  })
 
   const heartbeat: typeof Queue.Service.heartbeat = (held) =>
     Effect.gen(function* () {
@@ -90,11 +98,7 @@ const make = Effect.gen(function* () {
       }
     })
 
-  const nextDue: typeof Queue.Service.nextDue = (queues) =>
-    Effect.map(
-      mapErrors(sql.unsafe<{ queue: string; run_at: number }>(statements.nextDue, [ArrayText.ofPlain(queues)])),
-      (rows) => new Map(rows.map(({ queue, run_at }) => [queue, run_at]))
-    )
+  const nextDue = NextDuePg.make(database, statements, known, claims)
 
   const recoverBatch = (statement: string, stuckFor: Duration.Duration) =>
     Effect.gen(function* () {

@@ -162,13 +162,18 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
         settle.pipe(Effect.zipRight(TestClock.adjust(duration)), Effect.zipRight(settle))
 
       const nextInstant = Effect.gen(function* () {
-        const jobs = yield* table.all
-        const pending = jobs.filter(({ status }) => status === "pending").map(({ runAt }) => runAt)
-        if (pending.length > 0) return Math.min(...pending)
-        if (jobs.every(({ status }) => status !== "running")) return undefined
+        const jobs = (yield* table.all).filter(({ status }) => status === "pending" || status === "running")
+        if (jobs.length === 0) return undefined
         const now = yield* Clock.currentTimeMillis
+        const names = new Set(jobs.map((job) => job.queue))
+        const due = yield* Effect.orDie(Context.get(context, Queue).nextDue([...names]))
+        // What is due and does not run waits for a slot, which only the passing of time makes free.
+        const starts = [...due.values()].filter((instant) => instant > now)
+        const isBusy = jobs.some(({ status }) => status === "running")
+        if (!isBusy && due.size > 0) return starts.length === due.size ? Math.min(...starts) : now
+        if (!isBusy) return yield* Effect.dieMessage("the shift cannot drain: what is left waits in a paused queue")
         const sleeps = Chunk.toReadonlyArray(yield* TestClock.sleeps()).filter((instant) => instant > now)
-        return Math.min(...sleeps)
+        return Math.min(...starts, ...sleeps)
       })
 
       const drain = Effect.gen(function* () {

@@ -7,9 +7,12 @@ import { deskLaws } from "./DeskLaws.js"
 import { enqueueLaws } from "./EnqueueLaws.js"
 import { finalizeLaws } from "./FinalizeLaws.js"
 import { followUpLaws } from "./FollowUpLaws.js"
+import { keyLaws } from "./KeyLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
+import { pauseLaws } from "./PauseLaws.js"
 import { queuesLaws } from "./QueuesLaws.js"
+import { rateLaws } from "./RateLaws.js"
 import { recoverLaws } from "./RecoverLaws.js"
 import { retentionLaws } from "./RetentionLaws.js"
 import { searchLaws } from "./SearchLaws.js"
@@ -25,6 +28,9 @@ const chapters = {
   search: searchLaws,
   kinds: kindsLaws,
   "queue settings": queuesLaws,
+  "pauses and cool-downs": pauseLaws,
+  "rate limits": rateLaws,
+  "limits and order by key": keyLaws,
   retention: retentionLaws,
   depth: depthLaws
 }
