@@ -3,6 +3,7 @@ import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
+import { Signals } from "../database/Signals.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
 import * as EnqueuePg from "./EnqueuePg.js"
@@ -82,6 +83,10 @@ const make = Effect.gen(function* () {
       (rows) => new Map(rows.map(({ queue, run_at }) => [queue, run_at]))
     )
 
+  const pendingQueues = Effect.map(mapErrors(sql.unsafe<{ queue: string }>(statements.pendingQueues)), (rows) =>
+    rows.map(({ queue }) => queue).sort()
+  )
+
   const recoverBatch = (stuckFor: Duration.Duration) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
@@ -146,6 +151,7 @@ const make = Effect.gen(function* () {
       held.length === 0 ? Effect.succeed({ lost: [], cancelRequested: [] }) : retrying(heartbeat(held)),
     progress,
     nextDue,
+    pendingQueues,
     recoverStuck,
     purgeDone
   })
@@ -153,11 +159,11 @@ const make = Effect.gen(function* () {
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups,
+  Queue | JobDesk | JobSearch | Kinds | Transactions | Signals | Wakeups.Wakeups,
   never,
   Database | Listener
 > = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer)),
+  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer, Signals.layer)),
   Layer.provide(Notifier.layer),
   Layer.provideMerge(Wakeups.layer)
 )
