@@ -12,6 +12,9 @@ import * as JobTableMemory from "./JobTableMemory.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsMemory from "./KindsMemory.js"
 import { type ClaimedJob, type ClaimRequest, type HeldJob, Queue, type Recovered } from "./Queue.js"
+import type { Queues } from "./QueueSettings.js"
+import * as QueuesMemory from "./QueuesMemory.js"
+import * as QueueTableMemory from "./QueueTableMemory.js"
 import type { Wakeups } from "./Wakeups.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
@@ -137,10 +140,18 @@ const make = (table: Table): typeof Queue.Service => ({
 })
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
-export const layer: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | Signals | JobsMemory.JobsMemory, never, Wakeups> =
-  Layer.mergeAll(
-    Layer.effect(Queue, Effect.map(JobTableMemory.JobTable, make)),
-    JobDeskMemory.layer,
-    JobSearchMemory.layer,
-    JobsMemory.layer
-  ).pipe(Layer.provide(JobTableMemory.layer), Layer.provideMerge(Signals.layerLocal), Layer.merge(KindsMemory.layer))
+export const layer: Layer.Layer<
+  Queue | Queues | JobDesk | JobSearch | Kinds | Signals | JobsMemory.JobsMemory,
+  never,
+  Wakeups
+> = Layer.mergeAll(
+  Layer.effect(Queue, Effect.map(JobTableMemory.JobTable, make)),
+  QueuesMemory.layer,
+  JobDeskMemory.layer,
+  JobSearchMemory.layer,
+  JobsMemory.layer
+).pipe(
+  Layer.provide(Layer.merge(JobTableMemory.layer, QueueTableMemory.layer)),
+  Layer.provideMerge(Signals.layerLocal),
+  Layer.merge(KindsMemory.layer)
+)

@@ -8,6 +8,7 @@ import { finalizeLaws } from "./FinalizeLaws.js"
 import { followUpLaws } from "./FollowUpLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
+import { queuesLaws } from "./QueuesLaws.js"
 import { recoverLaws } from "./RecoverLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 
@@ -20,7 +21,8 @@ const chapters = {
   "heartbeat, recovery and purge": recoverLaws,
   "the desk": deskLaws,
   search: searchLaws,
-  kinds: kindsLaws
+  kinds: kindsLaws,
+  "queue settings": queuesLaws
 }
 
 /**
