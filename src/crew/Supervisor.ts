@@ -59,8 +59,12 @@ export const start = <R>(
     const chances = yield* drawChances
     const shelf = new Shelf()
     let wanted = 0
-    const ahead = Prefetch.make(config.slots)
-    const prefetch = { ...ahead, wanted: () => (wanted === 0 ? 0 : ahead.wanted(shelf)) }
+    let ahead = Prefetch.make(config.slots)
+    const prefetch: Prefetch.Prefetch = {
+      wanted: () => (wanted === 0 ? 0 : ahead.wanted(shelf)),
+      taken: () => ahead.taken(),
+      claimed: (now) => ahead.claimed(now)
+    }
     const claimer = yield* Claimer.start({ queue: name, shelf, prefetch, onShort })
     let turns = 0
 
@@ -78,7 +82,7 @@ export const start = <R>(
       onIdle: claimer.look,
       onTaken: () => {
         prefetch.taken()
-        if (prefetch.wanted() > 0) claimer.look()
+        if (prefetch.wanted(shelf) > 0) claimer.look()
       }
     }
     yield* Effect.flatMap(Wakeups, (wakeups) => wakeups.onWake(name, claimer.wake))
@@ -87,7 +91,12 @@ export const start = <R>(
     const putBack = (jobs: ReadonlyArray<ClaimedJob>) =>
       Effect.forEach(jobs, (job) => handOver(station, job, Judge.ofUnstarted(job)), { discard: true })
 
-    const putBackThose = (jobs: ReadonlySet<ClaimedJob>) => putBack(shelf.remove((job) => jobs.has(job)))
+    /** Too much was claimed ahead: how fast jobs were taken so far says nothing any more about how fast they will be. */
+    const putBackThose = (jobs: ReadonlySet<ClaimedJob>) => {
+      if (jobs.size === 0) return Effect.void
+      ahead = Prefetch.make(config.slots)
+      return putBack(shelf.remove((job) => jobs.has(job)))
+    }
 
     const aim = (target: number) =>
       Effect.suspend(() => {
@@ -95,7 +104,7 @@ export const start = <R>(
         wanted = target
         const kept = target < before ? Math.floor((shelf.size * target) / before) : shelf.size
         const surplus = new Set(shelf.waiting.slice(target === 0 ? 0 : kept))
-        return (surplus.size === 0 ? Effect.void : putBackThose(surplus)).pipe(
+        return putBackThose(surplus).pipe(
           Effect.zipRight(slots.resize(target)),
           Effect.tap(() => (target > before ? claimer.wake() : undefined))
         )
@@ -105,7 +114,7 @@ export const start = <R>(
     const tidy = Effect.suspend(() => {
       const tired = new Set(shelf.waiting.filter((job) => seen.has(job)))
       seen = new Set(shelf.waiting)
-      return tired.size === 0 ? Effect.void : putBackThose(tired)
+      return putBackThose(tired)
     })
 
     yield* Effect.addFinalizer(() =>

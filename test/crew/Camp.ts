@@ -51,6 +51,8 @@ export interface CampPod {
   /** Whether the pod can reach the database. */
   readonly connected: (value: boolean) => void
   readonly metrics: Effect.Effect<string>
+  /** How often each method of a port was called. */
+  readonly calls: Map<string, number>
 }
 
 export interface CampOptions {
@@ -62,14 +64,25 @@ export interface CampOptions {
   readonly settings?: (queues: typeof Queues.Service) => Partial<typeof Queues.Service>
 }
 
-/** Every method of a port fails while `isAway` says so, as it would without a database. */
-const reachable = <Id, Service extends object>(tag: Context.Tag<Id, Service>, port: Service, isAway: () => boolean) => {
+/** Every method of a port fails while the line is cut, as it would without a database. `onCall` hears of each. */
+const reachable = <Id, Service extends object>(
+  tag: Context.Tag<Id, Service>,
+  port: Service,
+  line: { readonly isCut: () => boolean; readonly onCall: (method: string) => void }
+) => {
   const away = new DatabaseUnavailable({ detail: "away", nothingWritten: true })
-  const guard = (effect: unknown) =>
-    Effect.isEffect(effect) ? Effect.suspend(() => (isAway() ? away : effect)) : effect
+  const guard = (method: string, answer: unknown) =>
+    Effect.isEffect(answer)
+      ? Effect.suspend(() => {
+          line.onCall(method)
+          return line.isCut() ? away : answer
+        })
+      : answer
   const methods = Object.entries(port).map(([name, member]) => [
     name,
-    typeof member === "function" ? (...args: ReadonlyArray<unknown>) => guard(member(...args)) : guard(member)
+    typeof member === "function"
+      ? (...args: ReadonlyArray<unknown>) => guard(name, member(...args))
+      : guard(name, member)
   ])
   return Layer.succeed(tag, Object.fromEntries(methods) as Service)
 }
@@ -91,14 +104,18 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
   Effect.gen(function* () {
     const context = yield* Effect.context<Ports>()
     let away = false
-    const isAway = () => away
+    const calls = new Map<string, number>()
+    const line = {
+      isCut: () => away,
+      onCall: (method: string) => void calls.set(method, (calls.get(method) ?? 0) + 1)
+    }
     const queues = Context.get(context, Queues)
     const ports = Layer.mergeAll(
-      reachable(Queue, Context.get(context, Queue), isAway),
-      reachable(Pods, Context.get(context, Pods), isAway),
-      reachable(Shares, Context.get(context, Shares), isAway),
-      reachable(Leadership, Context.get(context, Leadership), isAway),
-      reachable(Queues, { ...queues, ...options.settings?.(queues) }, isAway)
+      reachable(Queue, Context.get(context, Queue), line),
+      reachable(Pods, Context.get(context, Pods), line),
+      reachable(Shares, Context.get(context, Shares), line),
+      reachable(Leadership, Context.get(context, Leadership), line),
+      reachable(Queues, { ...queues, ...options.settings?.(queues) }, line)
     )
     const configs = Layer.mergeAll(
       Layer.succeed(CrewConfig, {
@@ -140,7 +157,8 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       connected: (value) => {
         away = !value
       },
-      metrics: Context.get(services, Metrics).render
+      metrics: Context.get(services, Metrics).render,
+      calls
     }
   })
 
