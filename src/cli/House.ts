@@ -52,9 +52,10 @@ const serverOf = (choice: ChosenDatabase) =>
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
 export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
   Crew.layer({ handlers: app.handlers, queues }).pipe(
-    Layer.provide(Layer.mergeAll(CrewConfig.layer, ClusterConfig.layer, JanitorConfig.layer)),
+    Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
     Layer.provideMerge(doors),
     Layer.provide(ApiApp.layer),
+    Layer.provide(ClusterConfig.layer),
     Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
     Layer.provide(Layer.merge(QueuePg.layer, ClusterPg.layer)),
     Layer.provide(DatabaseClock.layer),

@@ -9,6 +9,7 @@ import { DeadReason, State } from "../core/Job.js"
 import { EnqueueRequest } from "./EnqueueRequest.js"
 import { Instant } from "./Instant.js"
 import { JobView } from "./JobView.js"
+import { PodView } from "./PodView.js"
 import * as Problem from "./Problem.js"
 import * as WireText from "./WireText.js"
 
@@ -109,10 +110,24 @@ const queues = HttpApiGroup.make("queues").add(
   HttpApiEndpoint.get("list", "/queues").addSuccess(Schema.Struct({ queues: Schema.Array(QueueView) }))
 )
 
+const pods = HttpApiGroup.make("pods").add(
+  HttpApiEndpoint.get("list", "/pods")
+    .addSuccess(
+      Schema.Struct({
+        pods: Schema.Array(PodView),
+        unservedQueues: Schema.Array(Schema.String).annotations({
+          description: "Queues with due jobs that no live pod takes."
+        })
+      })
+    )
+    .annotateContext(OpenApi.annotations({ description: "The live pods, by id, and the queues that nobody serves." }))
+)
+
 /** The contract of the doors: what goes in, what comes out, and nothing of how. */
 export const Api = HttpApi.make("nightshift")
   .add(jobs)
   .add(queues)
+  .add(pods)
   .prefix("/api/v1")
   .addError(problem(401))
   .addError(problem(403))
