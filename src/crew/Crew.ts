@@ -26,6 +26,7 @@ import { Leader } from "./Leader.js"
 import * as Lookout from "./Lookout.js"
 import { Pod } from "./Pod.js"
 import { Presence } from "./Presence.js"
+import * as QueueGauges from "./QueueGauges.js"
 import * as Reaper from "./Reaper.js"
 import * as Rebalancer from "./Rebalancer.js"
 import * as Steering from "./Steering.js"
@@ -73,6 +74,7 @@ const forgotten: ReadonlyArray<Cleanup.CleanupStep> = []
 const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
+    yield* QueueGauges.watch(queues)
     yield* keep(yield* Janitor.make)
     yield* keep(yield* Reaper.make)
     yield* keep(yield* Heartbeat.make)

@@ -9,6 +9,7 @@ import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import { Api } from "./Api.js"
 import * as Auth from "./Auth.js"
 import * as JobsRoutes from "./JobsRoutes.js"
@@ -23,7 +24,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
   static readonly layer: Layer.Layer<
     ApiApp,
     never,
-    ServerConfig | ClusterConfig | Queue | JobDesk | JobSearch | Kinds | Pods | Leadership
+    ServerConfig | ClusterConfig | Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership
   > = Layer.suspend(() => withDatabase)
 
   /** For a process that runs without a database by choice: says so to whoever asks. */
