@@ -1,6 +1,11 @@
 import * as Http from "node:http"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
+import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
+import * as ClusterPg from "../../src/cluster/ClusterPg.js"
+import type { Leadership } from "../../src/cluster/Leadership.js"
+import type { Pods } from "../../src/cluster/Pods.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
+import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Listener from "../../src/database/Listener.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
 import { Readiness } from "../../src/http/Readiness.js"
@@ -128,7 +133,16 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
 export const layerOver = <R, E, I>(
   queue: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | R, E, I>,
   config: Partial<Config> = {}
-) => doorsOver(ApiApp.layer, config).pipe(Layer.provideMerge(Layer.provideMerge(kinds, queue)))
+) => layerOverBoth(Layer.merge(queue, ClusterMemory.layer), config)
+
+const layerOverBoth = <R, E, I>(
+  ports: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership | R, E, I>,
+  config: Partial<Config> = {}
+) =>
+  doorsOver(ApiApp.layer, config).pipe(
+    Layer.provide(Layer.orDie(ClusterConfig.layer)),
+    Layer.provideMerge(Layer.provideMerge(kinds, ports))
+  )
 
 const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
 
@@ -137,11 +151,19 @@ export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
 
 /** On PostgreSQL. */
 const layerPostgres = () =>
-  layerOver(QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provide(TestDatabase.layer)))
+  layerOverBoth(
+    Layer.merge(QueuePg.layer, ClusterPg.layer).pipe(
+      Layer.provide(Listener.layerDeaf),
+      Layer.provide(TestDatabase.layer)
+    )
+  )
 
 /** What every route must do, whatever the queue stands on. */
 export const backends: ReadonlyArray<
-  readonly [where: string, layer: () => Layer.Layer<Doors | Queue | Queues | JobDesk | JobSearch | Kinds>]
+  readonly [
+    where: string,
+    layer: () => Layer.Layer<Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership>
+  ]
 > = [
   ["memory", () => Layer.orDie(layer())],
   ["PostgreSQL", () => Layer.orDie(layerPostgres())]
