@@ -49,7 +49,7 @@ const serverOf = (choice: ChosenDatabase) =>
 
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
 export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
-  Crew.layer({ handlers: app.handlers, queues }).pipe(
+  Crew.layer({ handlers: app.handlers, queues, routes: app.routes }).pipe(
     Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
     Layer.provideMerge(doors),
     Layer.provide(ApiApp.layer),

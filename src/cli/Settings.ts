@@ -6,6 +6,7 @@ import * as Janitor from "../crew/Janitor.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
+import * as RouteConfig from "../queue/RouteConfig.js"
 import * as Logging from "../telemetry/Logging.js"
 
 /** Every key there is, in the order in which people should read them. */
@@ -13,6 +14,7 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   DatabaseConfig.settings,
   ServerConfig.settings,
   CrewConfig.settings,
+  RouteConfig.settings,
   Janitor.settings,
   DatabaseClock.settings,
   Logging.settings

@@ -5,6 +5,7 @@ import * as Registry from "../handlers/Registry.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
 import type { Queue } from "../queue/Queue.js"
+import { type DeclaredRoutes, type InvalidRoute, Routes } from "../queue/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
 import type { Metrics } from "../telemetry/Metrics.js"
@@ -45,14 +46,16 @@ export class Crew extends Context.Tag("nightshift/crew/Crew")<
 export interface CrewOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   readonly queues: ReadonlyArray<string>
+  /** Where kinds go that name no queue, by how they begin. */
+  readonly routes?: DeclaredRoutes | undefined
 }
 
-type Needs = Queue | Kinds | Transactions | Wakeups | Metrics | CrewConfig | Janitor.JanitorConfig
+type Needs = Queue | Kinds | Routes | Transactions | Wakeups | Metrics | CrewConfig | Janitor.JanitorConfig
 
 /** Hired top to bottom; closing the Scope sends them home bottom to top: claiming stops first, the last end is written last. */
 export const layer = <R>(
   options: CrewOptions<R>
-): Layer.Layer<Crew, NoQueues | BadQueueName | DatabaseError, R | Needs> =>
+): Layer.Layer<Crew, NoQueues | BadQueueName | InvalidRoute | DatabaseError, R | Needs> =>
   Layer.scoped(
     Crew,
     Effect.gen(function* () {
@@ -62,6 +65,7 @@ export const layer = <R>(
       if (bad !== undefined) return yield* new BadQueueName({ name: bad })
       const registry = Registry.make(options.handlers)
       yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
+      yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
       yield* keep(yield* Janitor.make)
       const supervisors = new Map<string, Supervisor.Supervisor>()
       yield* keep(yield* Heartbeat.make(supervisors))

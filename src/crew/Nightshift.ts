@@ -16,6 +16,8 @@ import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
+import * as RouteConfig from "../queue/RouteConfig.js"
+import type { DeclaredRoutes, InvalidRoute, Routes } from "../queue/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -30,7 +32,7 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions
+type Ports = Queue | JobDesk | JobSearch | Kinds | Routes | Transactions
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
 export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
@@ -72,6 +74,8 @@ export interface NightshiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   /** The queues that this process serves. */
   readonly queues: ReadonlyArray<string>
+  /** Where kinds go that name no queue, by how they begin: `{ "gh.": "github" }`. NIGHTSHIFT_ROUTES goes before it. */
+  readonly routes?: DeclaredRoutes
   /** [DATABASE_URL] */
   readonly databaseUrl?: Redacted.Redacted
 }
@@ -79,8 +83,11 @@ export interface NightshiftOptions<R> {
 /** A whole pod: the queue on PostgreSQL, and a crew that runs these handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
-): Layer.Layer<Services | Crew.Crew, FoundationError | Crew.NoQueues | Crew.BadQueueName, Exclude<R, Services>> =>
-  Crew.layer(options).pipe(
-    Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
-    Layer.provideMerge(client(options))
-  )
+): Layer.Layer<
+  Services | Crew.Crew,
+  FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute,
+  Exclude<R, Services>
+> =>
+  Layer.unwrapEffect(
+    Effect.map(RouteConfig.declared, (routes) => Crew.layer({ ...options, routes: { ...options.routes, ...routes } }))
+  ).pipe(Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)), Layer.provideMerge(client(options)))

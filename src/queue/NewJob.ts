@@ -8,6 +8,8 @@ export interface NewJob {
   readonly kind: string
   readonly version: number
   readonly queue: string
+  /** The queue was nobody's wish: a route for the kind's name goes before it. */
+  readonly routed?: boolean | undefined
   readonly payload: unknown
   readonly maxAttempts: number
   /** Made here when absent. Giving one lets a request whose reply was lost be repeated. */

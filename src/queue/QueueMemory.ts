@@ -11,6 +11,8 @@ import * as JobTableMemory from "./JobTableMemory.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsMemory from "./KindsMemory.js"
 import { type ClaimedJob, type ClaimRequest, type HeldJob, Queue, type Recovered } from "./Queue.js"
+import * as Routes from "./Routes.js"
+import * as RoutesMemory from "./RoutesMemory.js"
 import type { Wakeups } from "./Wakeups.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
@@ -101,8 +103,8 @@ const purge = (table: Table, finishedBefore: number): number => {
   return old.length
 }
 
-const make = (table: Table): typeof Queue.Service => ({
-  enqueue: (jobs) => Effect.flatten(table.step((now) => enqueueAll(table, jobs, now))),
+const make = (table: Table, routes: typeof Routes.Routes.Service): typeof Queue.Service => ({
+  enqueue: Routes.apply(routes, (jobs) => Effect.flatten(table.step((now) => enqueueAll(table, jobs, now)))),
   claim: (request) => table.step((now) => claimAll(table, request, now)),
   finalize: (ends) => table.step((now) => finalizeAll(table, ends, now)),
   heartbeat: (held) =>
@@ -133,10 +135,13 @@ const make = (table: Table): typeof Queue.Service => ({
 })
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
-export const layer: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | JobsMemory.JobsMemory, never, Wakeups> =
-  Layer.mergeAll(
-    Layer.effect(Queue, Effect.map(JobTableMemory.JobTable, make)),
-    JobDeskMemory.layer,
-    JobSearchMemory.layer,
-    JobsMemory.layer
-  ).pipe(Layer.provide(JobTableMemory.layer), Layer.merge(KindsMemory.layer))
+export const layer: Layer.Layer<
+  Queue | JobDesk | JobSearch | Kinds | Routes.Routes | JobsMemory.JobsMemory,
+  never,
+  Wakeups
+> = Layer.mergeAll(
+  Layer.effect(Queue, Effect.zipWith(JobTableMemory.JobTable, Routes.Routes, make)),
+  JobDeskMemory.layer,
+  JobSearchMemory.layer,
+  JobsMemory.layer
+).pipe(Layer.provide(JobTableMemory.layer), Layer.provideMerge(RoutesMemory.layer), Layer.merge(KindsMemory.layer))

@@ -16,6 +16,8 @@ import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { Notifier } from "./Notifier.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
+import * as Routes from "./Routes.js"
+import * as RoutesPg from "./RoutesPg.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
 
@@ -35,6 +37,7 @@ const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
 const make = Effect.gen(function* () {
   const database = yield* Database
   const notifier = yield* Notifier
+  const routes = yield* Routes.Routes
   const ids = yield* makeGenerator
   const { schema, sql } = database
   const statements = JobSql.make(schema)
@@ -139,7 +142,7 @@ const make = Effect.gen(function* () {
     })
 
   return Queue.of({
-    enqueue,
+    enqueue: Routes.apply(routes, enqueue),
     claim: (request) => retrying(claims.claim(request)),
     finalize: (ends) => retrying(finalize(ends)),
     heartbeat: (held) =>
@@ -153,11 +156,11 @@ const make = Effect.gen(function* () {
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups,
+  Queue | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Wakeups.Wakeups,
   never,
   Database | Listener
 > = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer)),
+  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, RoutesPg.layer, Transactions.layer)),
   Layer.provide(Notifier.layer),
   Layer.provideMerge(Wakeups.layer)
 )

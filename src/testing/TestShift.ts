@@ -26,6 +26,7 @@ import { JobsMemory } from "../queue/JobsMemory.js"
 import type { Kinds } from "../queue/Kinds.js"
 import { Queue } from "../queue/Queue.js"
 import * as QueueMemory from "../queue/QueueMemory.js"
+import { type DeclaredRoutes, decide, type Routes } from "../queue/Routes.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -69,6 +70,8 @@ export interface TestShiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   /** The queues that the pod serves; those of the handlers' kinds when absent. */
   readonly queues?: ReadonlyArray<string>
+  /** Where kinds go that name no queue, by how they begin. */
+  readonly routes?: DeclaredRoutes
   /** How many jobs of a queue run at a time. [10] */
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
@@ -77,7 +80,7 @@ export interface TestShiftOptions<R> {
   readonly logLevel?: LogLevel.LogLevel
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups | Metrics
+type Ports = Queue | JobDesk | JobSearch | Kinds | Routes | Transactions | Wakeups.Wakeups | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
 const stillRounds = { idle: 2, busy: 25 }
@@ -112,8 +115,15 @@ const configs = <R>(options: TestShiftOptions<R>) =>
     })
   )
 
+/** Those that the handlers' jobs go to. */
+const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): ReadonlyArray<string> => {
+  const declared = Object.entries(routes).flatMap(([prefix, queue]) => (queue === null ? [] : [{ prefix, queue }]))
+  const routeOf = decide(declared)
+  return handlers.map(({ kind }) => (kind.routed ? routeOf(kind.name) : undefined) ?? kind.queue)
+}
+
 const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {
-  const queues = options.queues ?? options.handlers.map(({ kind }) => kind.queue)
+  const queues = options.queues ?? queuesOf(options)
   const shift = Layer.scoped(
     TestShift,
     Effect.gen(function* () {
@@ -129,7 +139,7 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       const hirePod = Effect.gen(function* () {
         const scope = yield* Scope.make()
         const severable = Severed.make(Context.get(context, Queue))
-        const built = yield* Crew.layer({ handlers: options.handlers, queues }).pipe(
+        const built = yield* Crew.layer({ handlers: options.handlers, queues, routes: options.routes }).pipe(
           Layer.provide(configs(options)),
           Layer.provide(Layer.succeed(Queue, severable.queue)),
           Layer.orDie,

@@ -8,8 +8,9 @@ import { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import type { NewJob } from "../../src/queue/NewJob.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
+import { Routes } from "../../src/queue/Routes.js"
 
-export type Ports = Queue | JobDesk | JobSearch | Kinds
+export type Ports = Queue | JobDesk | JobSearch | Kinds | Routes
 
 /** How a law moves time: nothing else does. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -20,6 +21,7 @@ export interface Line {
   readonly desk: typeof JobDesk.Service
   readonly search: typeof JobSearch.Service
   readonly kinds: typeof Kinds.Service
+  readonly routes: typeof Routes.Service
   readonly advance: Advance
   readonly now: Effect.Effect<number>
   /** The queue's name; also fit as the beginning of keys and kinds that no other law uses. */
@@ -61,6 +63,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const desk = yield* JobDesk
     const search = yield* JobSearch
     const kinds = yield* Kinds
+    const routes = yield* Routes
     const ids = yield* makeGenerator
     const now = Clock.currentTimeMillis
     yield* advance("1 second")
@@ -89,6 +92,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       desk,
       search,
       kinds,
+      routes,
       advance,
       now,
       name,

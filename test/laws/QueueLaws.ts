@@ -9,6 +9,7 @@ import { followUpLaws } from "./FollowUpLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
 import { recoverLaws } from "./RecoverLaws.js"
+import { routesLaws } from "./RoutesLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 
 const chapters = {
@@ -20,7 +21,8 @@ const chapters = {
   "heartbeat, recovery and purge": recoverLaws,
   "the desk": deskLaws,
   search: searchLaws,
-  kinds: kindsLaws
+  kinds: kindsLaws,
+  routes: routesLaws
 }
 
 /**
