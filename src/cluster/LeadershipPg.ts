@@ -41,10 +41,10 @@ const make = Effect.gen(function* () {
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const rows = yield* mapErrors(sql`
-          -- Others cannot take the lease while this transaction holds the row. One that is left open by a process that was
-          -- stopped must not keep it for ever: the server ends it when the lease is over.
+          -- Others cannot take the lease while this transaction holds the row; renewing it does not wait. One that is left
+          -- open by a process that was stopped must not keep it for ever: the server ends it when the lease is over.
           with held as materialized (
-            select leased_until from ${table} where term = ${term} and leased_until > ${instant(now)} for share
+            select leased_until from ${table} where term = ${term} and leased_until > ${instant(now)} for key share
           )
           select set_config('idle_in_transaction_session_timeout',
             ceil(extract(epoch from leased_until - ${instant(now)}) * 1000)::int::text, true) from held`)

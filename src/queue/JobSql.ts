@@ -249,6 +249,16 @@ export const make = (schema: string) => ({
   ) first
   group by q.queue`),
 
+  /** Queues that have pending jobs. Each step jumps over all jobs of one queue. */
+  pendingQueues: `
+  with recursive step(queue) as (
+    (select queue from ${schema}.job where status = 'pending' order by queue limit 1)
+    union all
+    select (select j.queue from ${schema}.job j where j.status = 'pending' and j.queue > step.queue order by j.queue limit 1)
+    from step where step.queue is not null
+  )
+  select queue from step where queue is not null`,
+
   /** A crash is not a failure: the attempt is given back and the crash counted, up to the point of quarantine. */
   recoverStuck: `
   with stuck as (

@@ -87,6 +87,9 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     /** When the earliest pending job of each queue is due, in epoch milliseconds; queues without one are absent. */
     readonly nextDue: (queues: ReadonlyArray<string>) => Effect.Effect<ReadonlyMap<string, number>, DatabaseError>
 
+    /** Every queue that has pending jobs, whoever serves it, by name. */
+    readonly pendingQueues: Effect.Effect<ReadonlyArray<string>, DatabaseError>
+
     /** Takes back what runs without a sign of life for so long: due at once, attempt given back, crash counted. */
     readonly recoverStuck: (stuckFor: Duration.Duration) => Effect.Effect<Recovered, DatabaseError>
 

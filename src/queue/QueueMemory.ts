@@ -1,4 +1,5 @@
 import { Duration, Effect, Layer } from "effect"
+import { Signals } from "../database/Signals.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import { enqueueAll } from "./EnqueueMemory.js"
 import type { JobDesk } from "./JobDesk.js"
@@ -66,7 +67,7 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
     case "Again":
       return tryAgain(row, end, now)
     case "Dead":
-      return die(row, { ...end, remember: end.reason }, now)
+      return die(row, { ...end, remember: end.remember ?? end.reason }, now)
   }
 }
 
@@ -130,13 +131,16 @@ const make = (table: Table, routes: typeof Routes.Routes.Service): typeof Queue.
       const starts = queues.map((queue) => [queue, earliest(queue)] as const)
       return new Map(starts.filter(([, start]) => Number.isFinite(start)))
     }),
+  pendingQueues: table.step(() =>
+    [...new Set([...table.rows()].filter(({ status }) => status === "pending").map(({ queue }) => queue))].sort()
+  ),
   recoverStuck: (stuckFor) => table.step((now) => recoverAll(table, stuckFor, now)),
   purgeDone: (olderThan) => table.step((now) => purge(table, now - Duration.toMillis(olderThan)))
 })
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
 export const layer: Layer.Layer<
-  Queue | JobDesk | JobSearch | Kinds | Routes.Routes | JobsMemory.JobsMemory,
+  Queue | JobDesk | JobSearch | Kinds | Routes.Routes | Signals | JobsMemory.JobsMemory,
   never,
   Wakeups
 > = Layer.mergeAll(
@@ -144,4 +148,9 @@ export const layer: Layer.Layer<
   JobDeskMemory.layer,
   JobSearchMemory.layer,
   JobsMemory.layer
-).pipe(Layer.provide(JobTableMemory.layer), Layer.provideMerge(RoutesMemory.layer), Layer.merge(KindsMemory.layer))
+).pipe(
+  Layer.provide(JobTableMemory.layer),
+  Layer.provideMerge(Signals.layerLocal),
+  Layer.provideMerge(RoutesMemory.layer),
+  Layer.merge(KindsMemory.layer)
+)

@@ -3,6 +3,7 @@ import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
+import { Signals } from "../database/Signals.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
 import * as EnqueuePg from "./EnqueuePg.js"
@@ -85,6 +86,10 @@ const make = Effect.gen(function* () {
       (rows) => new Map(rows.map(({ queue, run_at }) => [queue, run_at]))
     )
 
+  const pendingQueues = Effect.map(mapErrors(sql.unsafe<{ queue: string }>(statements.pendingQueues)), (rows) =>
+    rows.map(({ queue }) => queue).sort()
+  )
+
   const recoverBatch = (stuckFor: Duration.Duration) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
@@ -149,6 +154,7 @@ const make = Effect.gen(function* () {
       held.length === 0 ? Effect.succeed({ lost: [], cancelRequested: [] }) : retrying(heartbeat(held)),
     progress,
     nextDue,
+    pendingQueues,
     recoverStuck,
     purgeDone
   })
@@ -156,11 +162,13 @@ const make = Effect.gen(function* () {
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Wakeups.Wakeups,
+  Queue | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Signals | Wakeups.Wakeups,
   never,
   Database | Listener
 > = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, RoutesPg.layer, Transactions.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, RoutesPg.layer, Transactions.layer, Signals.layer)
+  ),
   Layer.provide(Notifier.layer),
   Layer.provideMerge(Wakeups.layer)
 )

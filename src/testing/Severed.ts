@@ -19,6 +19,7 @@ export const make = (
       heartbeat: (held) => unless({ lost: [], cancelRequested: [] }, queue.heartbeat(held)),
       progress: (job, progress) => unless(true, queue.progress(job, progress)),
       nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),
+      pendingQueues: unless([], queue.pendingQueues),
       recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
       purgeDone: (olderThan) => unless(0, queue.purgeDone(olderThan))
     })

@@ -3,6 +3,7 @@ import { Deferred, Duration, Effect, Fiber, Layer, Option } from "effect"
 import { Leadership } from "../../src/cluster/Leadership.js"
 import * as LeadershipPg from "../../src/cluster/LeadershipPg.js"
 import { makeGenerator } from "../../src/core/Ids.js"
+import type { Term } from "../../src/core/Term.js"
 import { Database } from "../../src/database/Database.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -39,28 +40,40 @@ const openedAndEnded = Effect.gen(function* () {
   yield* Effect.repeat(open, { until: (count) => count === 0 })
 })
 
+/** A transaction of the leader's that has asserted its term and stays open until it is told to finish. */
+const openTransaction = (term: Term) =>
+  Effect.gen(function* () {
+    const { transaction } = yield* Database
+    const leadership = yield* Leadership
+    const asserted = yield* Deferred.make<void>()
+    const finish = yield* Deferred.make<void>()
+    const held = Effect.zipRight(Deferred.succeed(asserted, undefined), Deferred.await(finish))
+    const writing = yield* Effect.fork(transaction(Effect.zipRight(leadership.assertTerm(term), held)))
+    yield* Deferred.await(asserted)
+    return { finish: Effect.zipRight(Deferred.succeed(finish, undefined), Fiber.join(writing)) }
+  })
+
 describe("a leader's transaction", () => {
   it.scopedLive("keeps the lease from changing hands until it commits, though the lease runs out meanwhile", () =>
     Effect.gen(function* () {
       const { leadership, rival, term } = yield* reign
-      const { transaction } = yield* Database
-      const asserted = yield* Deferred.make<void>()
-      const finish = yield* Deferred.make<void>()
-      const writing = yield* Effect.fork(
-        transaction(
-          leadership
-            .assertTerm(term)
-            .pipe(Effect.zipRight(Deferred.succeed(asserted, undefined)), Effect.zipRight(Deferred.await(finish)))
-        )
-      )
-      yield* Deferred.await(asserted)
+      const { finish } = yield* openTransaction(term)
       yield* SteppableClock.advance("15 seconds")
       const taking = yield* Effect.fork(leadership.campaign(rival, lease))
       yield* somebodyWaits
       expect(yield* Fiber.poll(taking)).toEqual(Option.none())
-      yield* Deferred.succeed(finish, undefined)
-      yield* Fiber.join(writing)
+      yield* finish
       expect(Option.getOrThrow(yield* Fiber.join(taking))).toBeGreaterThan(term)
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("does not keep its own leader from renewing", () =>
+    Effect.gen(function* () {
+      const { leader, leadership, term } = yield* reign
+      const { finish } = yield* openTransaction(term)
+      // Were it to wait for that transaction, nobody would ever end the wait.
+      expect(yield* leadership.campaign(leader, lease)).toEqual(Option.some(term))
+      yield* finish
     }).pipe(Effect.provide(layer))
   )
 
