@@ -11,6 +11,7 @@ import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import { JobSearch } from "../../src/queue/JobSearch.js"
+import type { JobsMemory } from "../../src/queue/JobsMemory.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
@@ -36,7 +37,11 @@ const kinds = Layer.orDie(
   )
 )
 
-const memory: Layer.Layer<World> = Layer.mergeAll(kinds, SchedulesMemory.layer, LeadershipMemory.layer).pipe(
+const memory: Layer.Layer<World | JobsMemory> = Layer.mergeAll(
+  kinds,
+  SchedulesMemory.layer,
+  LeadershipMemory.layer
+).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Layer.mergeAll(Wakeups.layer, Transactions.layerMemory, Metrics.layer, config)),
   Layer.provideMerge(SteppableClock.layer)
