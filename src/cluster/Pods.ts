@@ -45,6 +45,9 @@ export interface Orders {
   readonly companions: ReadonlyMap<string, number>
 }
 
+/** Where it is said that a pod came, is about to go, or went. */
+export const podsTopic = "pods"
+
 /** The processes of the cluster. */
 export class Pods extends Context.Tag("nightshift/cluster/Pods")<
   Pods,

@@ -11,6 +11,9 @@ export interface Share {
   readonly slots: number
 }
 
+/** Where it is said that slots were given out anew. */
+export const sharesTopic = "shares"
+
 /** The slots of the cluster, as the leader gave them out. */
 export class Shares extends Context.Tag("nightshift/cluster/Shares")<
   Shares,

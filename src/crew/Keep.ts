@@ -1,4 +1,4 @@
-import { Effect, Schedule, type Scope } from "effect"
+import { Effect, type Scope } from "effect"
 import * as DurationText from "../core/DurationText.js"
 import type { Loop, Report, Step } from "../core/Loop.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
@@ -37,12 +37,19 @@ export const pass = (loop: Loop): Effect.Effect<void, never, Metrics> =>
     metrics.series(passes, { loop: loop.name, outcome: went.every(Boolean) ? "ok" : "error" }).add(1)
   })
 
-/** Keeps a duty turning until the Scope closes. Nothing that happens in a turn can end it. */
+/** A duty that turns until it is interrupted, pausing between turns. Nothing that happens in a turn can end it. */
+export const turns = (
+  loop: Loop,
+  pause: Effect.Effect<void> = Effect.sleep(loop.every)
+): Effect.Effect<never, never, Metrics> => {
+  const forever = Effect.forever(Effect.zipRight(pause, pass(loop)))
+  return loop.atStart ? Effect.zipRight(pass(loop), forever) : forever
+}
+
+/** Keeps a duty turning until the Scope closes. */
 export const keep = (loop: Loop): Effect.Effect<void, never, Metrics | Scope.Scope> =>
   Effect.gen(function* () {
-    const every = DurationText.format(loop.every)
-    yield* Effect.logInfo(`${loop.name} started: every ${every}, ${loop.about}`)
-    const turns = Effect.repeat(pass(loop), Schedule.spaced(loop.every))
-    yield* Effect.forkScoped(loop.atStart ? turns : Effect.delay(turns, loop.every))
+    yield* Effect.logInfo(`${loop.name} started: every ${DurationText.format(loop.every)}, ${loop.about}`)
+    yield* Effect.forkScoped(turns(loop))
     yield* Effect.addFinalizer(() => Effect.logInfo(`${loop.name} stopped`))
   })

@@ -12,6 +12,9 @@ import * as JobTableMemory from "./JobTableMemory.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsMemory from "./KindsMemory.js"
 import { type ClaimedJob, type ClaimRequest, type HeldJob, Queue, type Recovered } from "./Queue.js"
+import type { Queues } from "./QueueSettings.js"
+import * as QueuesMemory from "./QueuesMemory.js"
+import * as QueueTableMemory from "./QueueTableMemory.js"
 import * as Routes from "./Routes.js"
 import * as RoutesMemory from "./RoutesMemory.js"
 import type { Wakeups } from "./Wakeups.js"
@@ -140,16 +143,17 @@ const make = (table: Table, routes: typeof Routes.Routes.Service): typeof Queue.
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
 export const layer: Layer.Layer<
-  Queue | JobDesk | JobSearch | Kinds | Routes.Routes | Signals | JobsMemory.JobsMemory,
+  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Signals | JobsMemory.JobsMemory,
   never,
   Wakeups
 > = Layer.mergeAll(
   Layer.effect(Queue, Effect.zipWith(JobTableMemory.JobTable, Routes.Routes, make)),
+  QueuesMemory.layer,
   JobDeskMemory.layer,
   JobSearchMemory.layer,
   JobsMemory.layer
 ).pipe(
-  Layer.provide(JobTableMemory.layer),
+  Layer.provide(Layer.merge(JobTableMemory.layer, QueueTableMemory.layer)),
   Layer.provideMerge(Signals.layerLocal),
   Layer.provideMerge(RoutesMemory.layer),
   Layer.merge(KindsMemory.layer)

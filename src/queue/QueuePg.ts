@@ -15,8 +15,11 @@ import * as JobSearchPg from "./JobSearchPg.js"
 import * as JobSql from "./JobSql.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
+import { KnownQueues } from "./KnownQueues.js"
 import { Notifier } from "./Notifier.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
+import type { Queues } from "./QueueSettings.js"
+import * as QueuesPg from "./QueuesPg.js"
 import * as Routes from "./Routes.js"
 import * as RoutesPg from "./RoutesPg.js"
 import { Transactions } from "./Transactions.js"
@@ -162,13 +165,13 @@ const make = Effect.gen(function* () {
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Signals | Wakeups.Wakeups,
+  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Signals | Wakeups.Wakeups,
   never,
   Database | Listener
-> = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
+> = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer, QueuesPg.layer).pipe(
   Layer.provideMerge(
     Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, RoutesPg.layer, Transactions.layer, Signals.layer)
   ),
-  Layer.provide(Notifier.layer),
+  Layer.provide(Layer.merge(Notifier.layer, KnownQueues.layer)),
   Layer.provideMerge(Wakeups.layer)
 )

@@ -8,6 +8,7 @@ import { finalizeLaws } from "./FinalizeLaws.js"
 import { followUpLaws } from "./FollowUpLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
+import { queuesLaws } from "./QueuesLaws.js"
 import { recoverLaws } from "./RecoverLaws.js"
 import { routesLaws } from "./RoutesLaws.js"
 import { searchLaws } from "./SearchLaws.js"
@@ -22,7 +23,8 @@ const chapters = {
   "the desk": deskLaws,
   search: searchLaws,
   kinds: kindsLaws,
-  routes: routesLaws
+  routes: routesLaws,
+  "queue settings": queuesLaws
 }
 
 /**
