@@ -24,6 +24,7 @@ import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import { SchedulerConfig } from "../crew/SchedulerConfig.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { JobDesk } from "../queue/JobDesk.js"
@@ -37,6 +38,9 @@ import type { Queues } from "../queue/QueueSettings.js"
 import { type DeclaredRoutes, decide, type Routes } from "../queue/Routes.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
+import type { Schedule } from "../schedule/Schedule.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import * as Severed from "./Severed.js"
 
@@ -80,6 +84,8 @@ export interface TestShiftOptions<R> {
   readonly queues?: ReadonlyArray<string>
   /** Where kinds go that name no queue, by how they begin. */
   readonly routes?: DeclaredRoutes
+  /** Recurring jobs; they fire at their instants as time is moved. */
+  readonly schedules?: ReadonlyArray<Schedule>
   /** How many jobs of a queue run at a time. [10] */
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
@@ -101,6 +107,7 @@ type Ports =
   | Pods
   | Shares
   | Leadership
+  | Schedules
   | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
@@ -113,7 +120,8 @@ const breathe = Effect.zipRight(
   Effect.yieldNow()
 )
 
-const ports: Layer.Layer<Ports | JobsMemory> = Layer.merge(QueueMemory.layer, ClusterMemory.layer).pipe(
+const ports: Layer.Layer<Ports | JobsMemory> = Layer.merge(SchedulesMemory.layer, ClusterMemory.layer).pipe(
+  Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
   Layer.provideMerge(Metrics.layer)
@@ -141,6 +149,7 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       cleanupInterval: Duration.days(1),
       lease: Duration.days(3)
     }),
+    Layer.succeed(SchedulerConfig, { poll: Duration.days(1), onTime: Duration.seconds(20) }),
     Layer.succeed(JanitorConfig, {
       doneRetention: Duration.hours(168),
       stuckTimeout: Duration.minutes(30),
@@ -172,7 +181,12 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       const hirePod = Effect.gen(function* () {
         const scope = yield* Scope.make()
         const severable = Severed.make(context)
-        const built = yield* Crew.layer({ handlers: options.handlers, queues, routes: options.routes }).pipe(
+        const built = yield* Crew.layer({
+          handlers: options.handlers,
+          queues,
+          routes: options.routes,
+          schedules: options.schedules
+        }).pipe(
           Layer.provide(configs(options)),
           Layer.provide(severable.layer),
           Layer.orDie,
