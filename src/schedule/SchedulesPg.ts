@@ -1,4 +1,5 @@
 import { Clock, Effect, Either, Layer, Option } from "effect"
+import * as Storable from "../core/Storable.js"
 import { Database } from "../database/Database.js"
 import { Signals } from "../database/Signals.js"
 import { ScheduleExists, ScheduleNotFound } from "./ScheduleErrors.js"
@@ -21,8 +22,19 @@ const make = Effect.gen(function* () {
       onNone: () => Either.left(new ScheduleNotFound({ name })),
       onSome: (row) => (row.removedAt === undefined ? Either.right(row) : Either.left(new ScheduleNotFound({ name })))
     })
-  const get = (name: string) => Effect.flatMap(statements.read(name), (row) => found(name, row))
-  const hold = (name: string) => Effect.flatMap(statements.lock(name), (row) => found(name, row))
+  // A name that cannot be one is the name of nothing, and may hold what PostgreSQL has no bytes for.
+  const unlessOdd = <A, E>(name: string, look: Effect.Effect<A, E>) =>
+    Storable.isPlainName(name) ? look : new ScheduleNotFound({ name })
+  const get = (name: string) =>
+    unlessOdd(
+      name,
+      Effect.flatMap(statements.read(name), (row) => found(name, row))
+    )
+  const hold = (name: string) =>
+    unlessOdd(
+      name,
+      Effect.flatMap(statements.lock(name), (row) => found(name, row))
+    )
 
   /** Declares one. Of pods that start at once one inserts; the others find its row and lock it. */
   const declareOne = (definition: Parameters<typeof Stored.declared>[1]) =>
