@@ -29,6 +29,9 @@ const skips = MetricSpec.counter("schedule_skips_total", "Ticks passed over beca
 /** How many schedules one pass takes: the next one follows at once where more are due. */
 const batch = 100
 
+/** How many of them have their turn at the same time: at midnight everybody is due. */
+const atOnce = 4
+
 /** What a pass did with the schedules that were due. */
 export interface PassReport {
   /** Jobs stored. */
@@ -166,5 +169,19 @@ export const pass = (term: Term): Effect.Effect<PassReport, TermOver | DatabaseE
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const due = yield* schedules.due(batch)
-    return sum(yield* Effect.forEach(due, (read) => turn(read, term)))
+    return sum(yield* Effect.forEach(due, (read) => turn(read, term), { concurrency: atOnce }))
   })
+
+/** Shows what fired last, as the rows say: a new leader's metrics must not begin with its own first fire. */
+export const recall: Effect.Effect<void, DatabaseError, Schedules | Metrics> = Effect.gen(function* () {
+  const schedules = yield* Schedules
+  const metrics = yield* Metrics
+  let after: string | undefined
+  do {
+    const page: ReadonlyArray<StoredSchedule> = yield* schedules.list({ limit: batch, after })
+    for (const { lastFireAt, name } of page) {
+      if (lastFireAt !== undefined) metrics.series(lastFire, { schedule: name }).set(lastFireAt / 1_000)
+    }
+    after = page.length < batch ? undefined : page.at(-1)?.name
+  } while (after !== undefined)
+})

@@ -6,7 +6,7 @@ import { makePoke } from "./Poke.js"
 import * as Scheduler from "./Scheduler.js"
 import { SchedulerConfig } from "./SchedulerConfig.js"
 
-/** How long to leave in peace what could not fire. */
+/** How long to leave in peace a schedule that could not fire. */
 const calm = Duration.seconds(1)
 
 /** Fires schedules while this pod leads: at its election, at every due instant, and when somebody changes a schedule. */
@@ -16,40 +16,53 @@ export const make: Effect.Effect<LeadersDuty, never, Scheduler.Needs | Scope.Sco
   const context = yield* Effect.context<Scheduler.Needs>()
   const poke = makePoke()
   yield* schedules.onChange(poke.now)
-  let stuck = false
+  /** Until when there is nothing to do, as far as the last turn could tell. */
+  let idleUntil = 0
 
   const fire = (term: Term) =>
     Effect.gen(function* () {
-      // Until it is known better: a pass that fails or is cut off has left something due behind.
-      stuck = true
+      const now = yield* Clock.currentTimeMillis
+      // Until it is known better: a turn that fails or is cut off may have left something due behind.
+      idleUntil = now + Duration.toMillis(poll)
+      const next = yield* nextInstant
+      if (next > now) {
+        idleUntil = next
+        return {}
+      }
       const report = yield* Scheduler.pass(term)
-      stuck = report.failed + report.superseded > 0
+      idleUntil = report.failed + report.superseded > 0 ? now + Duration.toMillis(calm) : yield* nextInstant
       return Scheduler.noteworthy(report)
-    }).pipe(Effect.provide(context))
+    })
 
-  /** How long until the next one is due. */
-  const untilNext = Effect.gen(function* () {
-    const next = yield* schedules.nextInstant
-    const now = yield* Clock.currentTimeMillis
-    const wait = Option.match(next, { onNone: () => poll, onSome: (instant) => Duration.millis(instant - now) })
-    return Duration.max(wait, stuck ? calm : Duration.zero)
-  }).pipe(
-    Effect.catchAll((error) =>
-      Effect.as(Effect.logWarning("could not ask when the next schedule is due, trying again", error), calm)
-    )
+  const nextInstant = Effect.map(
+    schedules.nextInstant,
+    Option.getOrElse(() => Number.POSITIVE_INFINITY)
   )
 
+  const untilNext = (most: Duration.DurationInput) =>
+    Effect.map(Clock.currentTimeMillis, (now) => Duration.min(Duration.millis(idleUntil - now), most))
+
   return {
-    loop: (term) => ({
-      name: "scheduler",
-      about: "firing schedules when they are due",
-      every: poll,
-      atStart: true,
-      steps: [{ name: "fire", deadline: "30 seconds", run: fire(term) }]
-    }),
-    poke: {
-      ...poke,
-      orAfter: (most) => Effect.flatMap(untilNext, (wait) => poke.orAfter(Duration.min(wait, most)))
-    }
+    loop: (term) => {
+      let recalled = false
+      const recall = Effect.suspend(() => {
+        if (recalled) return Effect.succeed({})
+        return Effect.map(Scheduler.recall, () => {
+          recalled = true
+          return {}
+        })
+      })
+      return {
+        name: "scheduler",
+        about: "firing schedules when they are due",
+        every: poll,
+        atStart: true,
+        steps: [
+          { name: "fire", deadline: "30 seconds", run: Effect.provide(fire(term), context) },
+          { name: "recall", deadline: "10 seconds", run: Effect.provide(recall, context) }
+        ]
+      }
+    },
+    poke: { ...poke, orAfter: (most) => Effect.flatMap(untilNext(most), poke.orAfter) }
   }
 })

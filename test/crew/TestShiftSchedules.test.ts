@@ -13,10 +13,10 @@ const Sender = Handler.make(SendReport, ({ day }, job) =>
   Effect.map(Clock.currentTimeMillis, (now) => ({ day, at: new Date(now).toISOString(), meta: job.meta }))
 )
 
-const nightly = Schedule.make("nightly_report", {
+const hourly = Schedule.make("hourly_report", {
   job: SendReport,
   payload: { day: "yesterday" },
-  cron: "0 3 * * *",
+  cron: "30 * * * *",
   timezone: "Europe/Paris"
 })
 
@@ -26,15 +26,14 @@ describe("schedules in a shift", () => {
   it.effect("fire at their instants as time is moved, and their jobs run then", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      yield* shift.advance("1 hour")
+      yield* shift.advance("29 minutes")
       expect(yield* shift.jobs).toEqual([])
-      yield* shift.advance("2 days")
-      const meta = (tick: string) => ({ schedule: "nightly_report", tick })
+      yield* shift.advance("1 hour")
+      const meta = (tick: string) => ({ schedule: "hourly_report", tick })
       expect(yield* results).toEqual([
-        { day: "yesterday", at: "1970-01-01T02:00:00.000Z", meta: meta("1970-01-01T02:00:00.000Z") },
-        { day: "yesterday", at: "1970-01-02T02:00:00.000Z", meta: meta("1970-01-02T02:00:00.000Z") }
+        { day: "yesterday", at: "1970-01-01T00:30:00.000Z", meta: meta("1970-01-01T00:30:00.000Z") }
       ])
-    }).pipe(Effect.provide(TestShift.layer({ handlers: [Sender], schedules: [nightly] })))
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [Sender], schedules: [hourly] })))
   )
 
   it.effect("fire at their new time when somebody changes them, and not while they are disabled", () =>
@@ -42,13 +41,13 @@ describe("schedules in a shift", () => {
       const shift = yield* TestShift
       const schedules = yield* Schedules
       yield* shift.settle
-      yield* schedules.edit("nightly_report", { cron: "*/10 * * * *" })
+      yield* schedules.edit("hourly_report", { cron: "*/10 * * * *" })
       yield* shift.advance("25 minutes")
       expect(yield* shift.jobs).toHaveLength(2)
-      yield* schedules.edit("nightly_report", { enabled: false })
-      yield* shift.advance("10 hours")
+      yield* schedules.edit("hourly_report", { enabled: false })
+      yield* shift.advance("1 hour")
       expect(yield* shift.jobs).toHaveLength(2)
-    }).pipe(Effect.provide(TestShift.layer({ handlers: [Sender], schedules: [nightly] })))
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [Sender], schedules: [hourly] })))
   )
 
   it.effect("go on with the pod that takes over, and keep what an operator changed", () =>
@@ -56,7 +55,7 @@ describe("schedules in a shift", () => {
       const shift = yield* TestShift
       const schedules = yield* Schedules
       yield* shift.settle
-      yield* schedules.edit("nightly_report", { cron: "0 * * * *" })
+      yield* schedules.edit("hourly_report", { cron: "0 * * * *" })
       yield* shift.advance("90 minutes")
       yield* shift.crashPod
       yield* shift.advance("1 hour")
@@ -64,7 +63,7 @@ describe("schedules in a shift", () => {
         "1970-01-01T01:00:00.000Z",
         "1970-01-01T02:00:00.000Z"
       ])
-    }).pipe(Effect.provide(TestShift.layer({ handlers: [Sender], schedules: [nightly] })))
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [Sender], schedules: [hourly] })))
   )
 
   it.effect("pass over a run while the one before goes on, where they must not overlap", () =>
@@ -98,7 +97,7 @@ describe("schedules in a shift", () => {
       [Schedule.make("a", { job: SendReport, payload: { day: "x" }, cron: "0 0 31 2 *" })],
       /Schedule "a": cron is wrong: its day of month .* never fire/
     ],
-    ["a name that is declared twice", [nightly, nightly], /Schedule "nightly_report": name is declared twice/],
+    ["a name that is declared twice", [hourly, hourly], /Schedule "hourly_report": name is declared twice/],
     [
       "a payload that does not fit the kind",
       [
