@@ -147,7 +147,9 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
     advance: (read: StoredSchedule, nextFireAt: number, now: number) =>
       first(sql<Row>`update ${table}
         set next_fire_at = ${instant(nextFireAt)}, updated_at = ${instant(now)}, revision = revision + 1
-        where ${stillSo(read)} returning ${columns}`),
+        -- Who holds the row is about to fire or to change it: nobody waits for that.
+        where name = (select name from ${table} where ${stillSo(read)} for update skip locked)
+        returning ${columns}`),
 
     note: (name: string, outcome: Outcome): Effect.Effect<void, DatabaseError> =>
       Effect.asVoid(

@@ -9,6 +9,7 @@ import { Queue } from "../../src/queue/Queue.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as SteppableClock from "../support/SteppableClock.js"
+import * as TestDatabase from "../support/TestDatabase.js"
 import * as Story from "./SchedulerStories.js"
 
 const { create, elected, everywhere, get, jobs, nothing, onPostgres, passAt, ticks } = Story
@@ -351,6 +352,20 @@ onPostgres("schedulers that race", (story) => {
         from nightshift.job`
       expect(rows).toEqual([{ jobs: 50, ticks: 50 }])
     })
+  )
+
+  story("do not wait for a schedule that somebody holds in an open transaction", () =>
+    Effect.gen(function* () {
+      const term = yield* elected
+      for (const name of ["a", "b", "c", "d", "e", "f"]) yield* create({ name, cron: "* * * * *" })
+      const other = yield* TestDatabase.connection
+      yield* Effect.promise(() => other.query("begin"))
+      yield* Effect.promise(() => other.query("select from nightshift.schedule where name < 'e' for update"))
+      yield* SteppableClock.advance("1 minute")
+      expect(yield* Scheduler.pass(term)).toEqual({ ...nothing, fired: 2, superseded: 4 })
+      yield* Effect.promise(() => other.query("rollback"))
+      expect(yield* Scheduler.pass(term)).toEqual({ ...nothing, fired: 4 })
+    }).pipe(Effect.scoped)
   )
 
   story("leave a schedule alone that an operator changes at the same moment, or fire what stood before", () =>

@@ -8,6 +8,7 @@ import { Term } from "../../src/core/Term.js"
 import * as Scheduler from "../../src/crew/Scheduler.js"
 import { SchedulerConfig } from "../../src/crew/SchedulerConfig.js"
 import { Database } from "../../src/database/Database.js"
+import type { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Listener from "../../src/database/Listener.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import { JobSearch } from "../../src/queue/JobSearch.js"
@@ -67,7 +68,7 @@ const postgres = Layer.mergeAll(kinds, SchedulesPg.layer, LeadershipPg.layer).pi
 type Story<R> = (title: string, tell: () => Effect.Effect<void, unknown, R>) => void
 
 /** Stories on PostgreSQL, each in a world of its own. Its time begins at the start of 2030. */
-export const onPostgres = (title: string, stories: (story: Story<World | Database>) => void): void =>
+export const onPostgres = (title: string, stories: (story: Story<World | Database | DatabaseUrl>) => void): void =>
   withLayer(TestDatabase.layer, { excludeTestServices: true })(`${title}, on PostgreSQL`, (it) =>
     stories((name, tell) => it.effect(name, () => Effect.provide(tell(), postgres)))
   )
