@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto"
-import { Either, Record } from "effect"
+import { Either } from "effect"
 import type { JobId } from "../core/Ids.js"
+import type { Missed, Overlap } from "./Policies.js"
 import type { ScheduleDefinition, ScheduleField } from "./ScheduleDefinition.js"
 import * as Definition from "./ScheduleDefinition.js"
 import type { InvalidSchedule } from "./ScheduleErrors.js"
@@ -33,7 +34,14 @@ export interface ScheduleRow extends StoredSchedule {
 }
 
 /** What an operator wants changed. What is absent stays; `null` sets it back to the kind's own. */
-export interface ScheduleEdit extends Partial<Omit<ScheduleDefinition, "name" | "queue" | "maxAttempts">> {
+export interface ScheduleEdit {
+  readonly kind?: string | undefined
+  readonly payload?: unknown
+  readonly cron?: string | undefined
+  readonly timezone?: string | undefined
+  readonly overlap?: Overlap | undefined
+  readonly missed?: Missed | undefined
+  readonly enabled?: boolean | undefined
   readonly queue?: string | null | undefined
   readonly maxAttempts?: number | null | undefined
 }
@@ -55,16 +63,17 @@ const fingerprintOf = (definition: ScheduleDefinition): string =>
     .update(JSON.stringify([definition.name, ...fields.map((field) => definition[field] ?? null)]))
     .digest("hex")
 
-/** The same text for what `jsonb` calls equal. */
-const canonical = (value: unknown): string =>
-  JSON.stringify(value, (_, inner: unknown) =>
-    typeof inner === "object" && inner !== null && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([left], [right]) => (left < right ? -1 : 1)))
-      : inner
-  )
+const sorted = (_: string, value: unknown): unknown =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)))
+    : value
+
+/** The same text for what `jsonb` calls equal; none for what is no JSON, which is refused later and with a reason. */
+const canonical = (value: unknown): string | undefined =>
+  Either.getOrUndefined(Either.try(() => JSON.stringify(value ?? null, sorted)))
 
 const differs = (a: ScheduleDefinition, b: ScheduleDefinition) => (field: ScheduleField) =>
-  canonical(a[field] ?? null) !== canonical(b[field] ?? null)
+  canonical(a[field]) !== canonical(b[field])
 
 /** A definition as a fresh row. It does not fire before its next time. */
 export const created = (
@@ -105,19 +114,6 @@ const redefined = (
   )
 }
 
-const definitionOf = (row: ScheduleRow): ScheduleDefinition => ({
-  name: row.name,
-  kind: row.kind,
-  payload: row.payload,
-  cron: row.cron,
-  timezone: row.timezone,
-  queue: row.queue,
-  maxAttempts: row.maxAttempts,
-  overlap: row.overlap,
-  missed: row.missed,
-  enabled: row.enabled
-})
-
 /** What becomes of a schedule that code declares; nothing where all stays as it is. */
 export const declared = (
   row: ScheduleRow | undefined,
@@ -125,12 +121,26 @@ export const declared = (
   now: number
 ): Either.Either<ScheduleRow | undefined, InvalidSchedule> => {
   if (row === undefined) return created(definition, "code", now)
+  // Also where the row stays as it is: whoever wrote the declaration should hear of it.
+  const admitted = Definition.admit(definition)
+  if (Either.isLeft(admitted)) return Either.left(admitted.left)
   const fingerprint = fingerprintOf(definition)
   const isOurs = row.origin === "code" && row.removedAt === undefined
-  // What stands may be valid where the declaration is not.
-  if (!isOurs || row.fingerprint === fingerprint) return Either.map(Definition.admit(definition), () => undefined)
-  const kept = Record.filter(definitionOf(row), (_, field) => row.edited.some((edited) => edited === field))
-  return Either.map(redefined(row, { ...definition, ...kept }, now), (next) => ({ ...next, fingerprint }))
+  if (!isOurs || row.fingerprint === fingerprint) return Either.right(undefined)
+  const of = (field: ScheduleField): ScheduleDefinition => (row.edited.includes(field) ? row : definition)
+  const merged: ScheduleDefinition = {
+    name: row.name,
+    kind: of("kind").kind,
+    payload: of("payload").payload,
+    cron: of("cron").cron,
+    timezone: of("timezone").timezone,
+    queue: of("queue").queue,
+    maxAttempts: of("maxAttempts").maxAttempts,
+    overlap: of("overlap").overlap,
+    missed: of("missed").missed,
+    enabled: of("enabled").enabled
+  }
+  return Either.map(redefined(row, merged, now), (next) => ({ ...next, fingerprint }))
 }
 
 /** The row as an operator wants it. */
@@ -139,13 +149,19 @@ export const edited = (
   edit: ScheduleEdit,
   now: number
 ): Either.Either<ScheduleRow, InvalidSchedule> => {
-  const wanted = Record.filter(edit as Record<string, unknown>, (value) => value !== undefined)
-  const given = Record.map(wanted, (value, field) =>
-    value === null && (field === "queue" || field === "maxAttempts") ? undefined : value
-  )
-  const before = definitionOf(row)
-  const definition: ScheduleDefinition = { ...before, ...given }
-  const changed = fields.filter(differs(before, definition))
+  const definition: ScheduleDefinition = {
+    name: row.name,
+    kind: edit.kind ?? row.kind,
+    payload: edit.payload === undefined ? row.payload : edit.payload,
+    cron: edit.cron ?? row.cron,
+    timezone: edit.timezone ?? row.timezone,
+    queue: edit.queue === undefined ? row.queue : (edit.queue ?? undefined),
+    maxAttempts: edit.maxAttempts === undefined ? row.maxAttempts : (edit.maxAttempts ?? undefined),
+    overlap: edit.overlap ?? row.overlap,
+    missed: edit.missed ?? row.missed,
+    enabled: edit.enabled ?? row.enabled
+  }
+  const changed = fields.filter(differs(row, definition))
   if (changed.length === 0) return Either.right(row)
   return Either.map(redefined(row, definition, now), (next) => ({
     ...next,

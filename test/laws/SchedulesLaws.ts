@@ -119,6 +119,7 @@ const operatorLaws = (law: Law) => {
         ["kind", { kind: "k\u0000" }],
         ["payload", { payload: undefined }],
         ["payload", { payload: "\ud800" }],
+        ["payload", { payload: { big: 1n } }],
         ["payload", { payload: "x".repeat(70_000) }],
         ["cron", { cron: "60 * * * *" }],
         ["cron", { cron: "0 0 30 2 *" }],
@@ -173,6 +174,8 @@ const operatorLaws = (law: Law) => {
       yield* plan.schedules.create(plan.hourly())
       const refused = yield* Effect.flip(plan.schedules.edit(plan.name(), { kind: "other", cron: "nonsense" }))
       expect(refused).toMatchObject({ _tag: "InvalidSchedule", field: "cron" })
+      const unwritable = yield* Effect.flip(plan.schedules.edit(plan.name(), { payload: { big: 1n } }))
+      expect(unwritable).toMatchObject({ _tag: "InvalidSchedule", field: "payload" })
       expect(yield* plan.schedules.get(plan.name())).toMatchObject({ kind: "greet", cron: "0 * * * *" })
       const nobody = yield* Effect.flip(plan.schedules.edit(plan.name("nobody"), { kind: "other" }))
       expect(nobody).toMatchObject({ _tag: "ScheduleNotFound" })
@@ -254,6 +257,8 @@ const codeLaws = (law: Law) => {
   law("a declaration that has changed is taken over", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.declare([plan.hourly()])
+      const unwritable = plan.hourly({ payload: { big: 1n } })
+      expect(yield* Effect.flip(plan.schedules.declare([unwritable]))).toMatchObject({ field: "payload" })
       yield* plan.advance("10 minutes")
       const changed = plan.hourly({ cron: "30 * * * *", payload: { name: "Grace" }, overlap: "skip" })
       expect(yield* plan.schedules.declare([changed])).toEqual([plan.name()])
