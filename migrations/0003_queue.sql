@@ -47,13 +47,15 @@ create table queue (
   fillfactor = 20
 );
 
--- A claim of a key's jobs counts how many of them run in what it sees, and turns the row: if somebody else has turned it
--- since, the count is not to be trusted and nothing is taken. Ends need not touch it, because they only lower the count.
+-- A claim of a key's jobs looks which of those taken before still run, and turns the row: if somebody else has turned it
+-- since, what was seen is not to be trusted and nothing is taken. Ends need not touch it, because they only make room.
 create table key_turn (
   queue text not null,
   key text not null,
-  turn int not null,
+  turn bigint not null,
   turned_at timestamptz not null,
+  -- The jobs that the last claims took: whether they still run, or in strict order are not yet over, is asked of their rows.
+  taken uuid[] not null default '{}',
   -- Jobs of this key are not claimed before then.
   cooling_until timestamptz,
 
@@ -64,13 +66,6 @@ create table key_turn (
   autovacuum_vacuum_scale_factor = 0.05,
   autovacuum_vacuum_cost_delay = 0
 );
-
--- What shares a key and is not over, by where it stands: begun and waiting, not begun, running. Each of the three is found,
--- counted or passed over by one look, however many of the others there are.
-drop index job_key;
-create index job_key on job (
-  queue, key, (case when status = 'running' then 2 when started_at is null then 1 else 0 end), priority, run_at, id
-) where key is not null and status in ('pending', 'running');
 
 -- The SQL door respects a queue's cap as the other doors do.
 create or replace function enqueue(
@@ -126,13 +121,13 @@ begin
   -- Whoever holds the key may let go of it between our insert and our look: then the next insert succeeds.
   for try in 1..10 loop
     select j.id into standing from job j
-    where j.dedupe_key = enqueue.dedupe_key and (j.dedupe_scope = 'retained' or j.status in ('pending', 'running'));
+    where j.dedupe_key = enqueue.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null);
     if found then
       return standing;
     end if;
     select q.depth_cap into cap from queue q where q.name = target;
     if cap is not null then
-      if cap <= (select count(*) from (select from job j where j.queue = target and j.status = 'pending' limit cap) w) then
+      if cap <= (select count(*) from (select from job j where j.queue = target and j.finished_at is null limit cap) w) then
         raise exception 'Queue "%" is full: % jobs wait in it already.', target, cap
           using errcode = 'configuration_limit_exceeded', hint = 'Try again when it has drained, or raise its depth cap.';
       end if;

@@ -54,9 +54,10 @@ const serverOf = (choice: ChosenDatabase) =>
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
 export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
   Crew.layer({ handlers: app.handlers, queues, routes: app.routes, schedules: app.schedules }).pipe(
-    Layer.provide(Layer.mergeAll(CrewConfig.layer, ClusterConfig.layer, JanitorConfig.layer, SchedulerConfig.layer)),
+    Layer.provide(Layer.mergeAll(CrewConfig.layer, JanitorConfig.layer, SchedulerConfig.layer)),
     Layer.provideMerge(doors),
     Layer.provide(ApiApp.layer),
+    Layer.provide(ClusterConfig.layer),
     Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
     Layer.provide(Layer.merge(SchedulesPg.layer, ClusterPg.layer).pipe(Layer.provideMerge(QueuePg.layer))),
     Layer.provide(DatabaseClock.layer),

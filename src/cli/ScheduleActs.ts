@@ -4,7 +4,7 @@ import type { InvalidJob } from "../core/InvalidJob.js"
 import type { PreviousRunActive } from "../crew/ScheduledJobs.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import * as ScheduleView from "../http/ScheduleView.js"
-import type { JobIdTaken } from "../queue/JobErrors.js"
+import type { JobIdTaken, QueueFull } from "../queue/JobErrors.js"
 import type { InvalidSchedule, ScheduleNotFound } from "../schedule/ScheduleErrors.js"
 import type { StoredSchedule } from "../schedule/StoredSchedule.js"
 import * as CommonOptions from "./CommonOptions.js"
@@ -20,7 +20,7 @@ export const oneOptions = { name, ...CommonOptions.database, json: CommonOptions
 /** What a command takes that does the same to several. */
 export const options = { names: Args.atLeast(name, 1), ...CommonOptions.database, json: CommonOptions.json }
 
-type Refusal = ScheduleNotFound | InvalidSchedule | PreviousRunActive | InvalidJob | JobIdTaken
+type Refusal = ScheduleNotFound | InvalidSchedule | PreviousRunActive | InvalidJob | JobIdTaken | QueueFull
 
 interface Given {
   readonly names: ReadonlyArray<string>
@@ -59,7 +59,8 @@ export const perform = (
           InvalidSchedule: refused,
           PreviousRunActive: refused,
           InvalidJob: refused,
-          JobIdTaken: refused
+          JobIdTaken: refused,
+          QueueFull: refused
         })
       )
     })

@@ -1,6 +1,6 @@
 import * as Command from "@effect/cli/Command"
 import { Chunk, Clock, Console, Effect, Option, Stream } from "effect"
-import { pageLimits } from "../http/SchedulesApi.js"
+import { pageLimits } from "../http/Contract.js"
 import * as ScheduleView from "../http/ScheduleView.js"
 import { Schedules } from "../schedule/Schedules.js"
 import type { StoredSchedule } from "../schedule/StoredSchedule.js"

@@ -31,6 +31,7 @@ import { Leader } from "./Leader.js"
 import * as Lookout from "./Lookout.js"
 import { Pod } from "./Pod.js"
 import { Presence } from "./Presence.js"
+import * as QueueGauges from "./QueueGauges.js"
 import * as Reaper from "./Reaper.js"
 import * as Rebalancer from "./Rebalancer.js"
 import type { SchedulerConfig } from "./SchedulerConfig.js"
@@ -78,13 +79,11 @@ type Ports = QueuePorts | Signals | Pods | Shares | Leadership | Schedules
 type Configs = CrewConfig | ClusterConfig | Janitor.JanitorConfig | SchedulerConfig
 type Needs = Ports | Configs | Metrics
 
-/** What the leader forgets every few minutes. */
-const forgotten: ReadonlyArray<Cleanup.CleanupStep> = []
-
 /** Hired top to bottom; closing the Scope sends them home bottom to top. */
 const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
+    yield* QueueGauges.watch(queues)
     yield* keep(yield* Janitor.make)
     yield* keep(yield* Reaper.make)
     yield* keep(yield* Heartbeat.make)
@@ -108,7 +107,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
 const leadersDuties = Effect.gen(function* () {
   const leader = yield* Leader
   yield* leader.keep(yield* Rebalancer.make)
-  yield* leader.keep(yield* Cleanup.make(forgotten))
+  yield* leader.keep(yield* Cleanup.make([yield* Cleanup.finishedJobs]))
   yield* leader.keep(yield* SchedulerDuty.make)
 })
 

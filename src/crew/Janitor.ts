@@ -9,7 +9,10 @@ import * as Rescue from "./Rescue.js"
 
 export const settings = {
   doneRetention: Setting.positiveDuration(
-    { key: "QUEUE_DONE_RETENTION", about: "How long done jobs are kept. Not positive means the default." },
+    {
+      key: "QUEUE_DONE_RETENTION",
+      about: "How long done jobs are kept where their queue does not say. Not positive means the default."
+    },
     "168h"
   ),
   stuckTimeout: Setting.positiveDuration(
@@ -53,7 +56,7 @@ export const make: Effect.Effect<Loop, never, Queue | JanitorConfig | Metrics> =
       {
         name: "purge",
         deadline: "30 seconds",
-        run: Effect.map(queue.purgeDone(config.doneRetention), (done) => ({ done }))
+        run: Effect.map(queue.purge(config.doneRetention), (purged) => ({ ...purged }))
       }
     ]
   }

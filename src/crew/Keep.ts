@@ -1,4 +1,4 @@
-import { Effect, type Scope } from "effect"
+import { type Cause, Clock, Duration, Effect, type Scope } from "effect"
 import * as DurationText from "../core/DurationText.js"
 import type { Loop, Report, Step } from "../core/Loop.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
@@ -15,6 +15,17 @@ const shown = (report: Report) =>
     .map(([name, count]) => `${name}=${count}`)
     .join(" ")
 
+/** A step that goes on failing is not news each time: a duty that turns every second would drown everything else. */
+const silence = Duration.toMillis("1 minute")
+const lastSaid = new WeakMap<Step, number>()
+
+const sayFailure = (loop: Loop, step: Step, cause: Cause.Cause<unknown>) =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    if (now - (lastSaid.get(step) ?? Number.NEGATIVE_INFINITY) < silence) return Effect.void
+    lastSaid.set(step, now)
+    return Effect.logError(`${loop.name} ${step.name} failed`, cause)
+  })
+
 /** One step, within its time. It cannot fail: what goes wrong is logged, and counted as a step that did not go well. */
 const runStep = (loop: Loop, step: Step): Effect.Effect<boolean> =>
   step.run.pipe(
@@ -25,8 +36,11 @@ const runStep = (loop: Loop, step: Step): Effect.Effect<boolean> =>
     Effect.tap((report) =>
       isEmpty(report) ? Effect.void : Effect.logInfo(`${loop.name} ${step.name}: ${shown(report)}`)
     ),
-    Effect.as(true),
-    Effect.catchAllCause((cause) => Effect.as(Effect.logError(`${loop.name} ${step.name} failed`, cause), false))
+    Effect.map(() => {
+      lastSaid.delete(step)
+      return true
+    }),
+    Effect.catchAllCause((cause) => Effect.as(sayFailure(loop, step, cause), false))
   )
 
 /** One turn of a duty: every step has its own, whatever becomes of the others. */

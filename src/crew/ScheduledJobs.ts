@@ -3,7 +3,7 @@ import { JobId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import * as Intake from "../queue/Intake.js"
-import type { JobIdTaken } from "../queue/JobErrors.js"
+import type { JobIdTaken, QueueFull } from "../queue/JobErrors.js"
 import { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { NewJob } from "../queue/NewJob.js"
@@ -40,7 +40,7 @@ type Extra = Pick<NewJob, "dedupe" | "meta">
 export const store = (
   schedule: StoredSchedule,
   extras: ReadonlyArray<Extra>
-): Effect.Effect<ReadonlyArray<JobId>, InvalidJob | JobIdTaken | DatabaseError, Queue | Kinds> =>
+): Effect.Effect<ReadonlyArray<JobId>, InvalidJob | JobIdTaken | QueueFull | DatabaseError, Queue | Kinds> =>
   Effect.gen(function* () {
     const queue = yield* Queue
     const { kind, maxAttempts, payload, queue: queueName } = schedule

@@ -1,7 +1,9 @@
 import { Effect, type Scope } from "effect"
 import type { QueueSlots } from "../cluster/Pods.js"
+import * as Backoff from "../core/Backoff.js"
 import type { Registry } from "../handlers/Registry.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../queue/Queue.js"
+import { type QueueSettings, Queues } from "../queue/QueueSettings.js"
 import { Transactions } from "../queue/Transactions.js"
 import { Wakeups } from "../queue/Wakeups.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -14,7 +16,7 @@ import * as Judge from "./Judge.js"
 import type { Pod } from "./Pod.js"
 import * as Prefetch from "./Prefetch.js"
 import { Shelf } from "./Shelf.js"
-import { handOver, type Station } from "./Slot.js"
+import { at, handOver, type Station } from "./Slot.js"
 import * as Slots from "./Slots.js"
 
 // A queue's supervisor on a pod keeps a claimer that fills the shelf and slots that empty it, as many as it is told to. Fewer
@@ -43,6 +45,9 @@ export interface Supervisor {
 /** Enough different chances for the jitter of a crowd, drawn once instead of for every job. */
 const drawChances = Effect.flatMap(Effect.random, (random) => Effect.replicateEffect(random.next, 64))
 
+const curveOf = (settings: QueueSettings | undefined) =>
+  settings?.backoff.enabled === true ? Backoff.exponential(settings.backoff) : undefined
+
 /** Serves a queue until the Scope closes, with no slots until it is told to have some. */
 export const start = <R>(
   name: string,
@@ -51,16 +56,21 @@ export const start = <R>(
 ): Effect.Effect<
   Supervisor,
   never,
-  R | Queue | Transactions | Wakeups | Metrics | CrewConfig | Deadlines | Finalizer | Pod | Scope.Scope
+  R | Queue | Queues | Transactions | Wakeups | Metrics | CrewConfig | Deadlines | Finalizer | Pod | Scope.Scope
 > =>
   Effect.gen(function* () {
     const config = yield* CrewConfig
     const deadlines = yield* Deadlines
+    const queues = yield* Queues
     const chances = yield* drawChances
     const shelf = new Shelf()
     let wanted = 0
-    const ahead = Prefetch.make(config.slots)
-    const prefetch = { ...ahead, wanted: () => (wanted === 0 ? 0 : ahead.wanted(shelf)) }
+    let ahead = Prefetch.make(config.slots)
+    const prefetch: Prefetch.Prefetch = {
+      wanted: () => (wanted === 0 ? 0 : ahead.wanted(shelf)),
+      taken: () => ahead.taken(),
+      claimed: (now) => ahead.claimed(now)
+    }
     const claimer = yield* Claimer.start({ queue: name, shelf, prefetch, onShort })
     let turns = 0
 
@@ -74,11 +84,12 @@ export const start = <R>(
       metrics: JobMetrics.make(yield* Metrics, name),
       clock: yield* Effect.clock,
       chance: () => chances[turns++ % chances.length] ?? 0.5,
+      curve: () => curveOf(queues.known(name)),
       onBegin: deadlines.began,
       onIdle: claimer.look,
       onTaken: () => {
         prefetch.taken()
-        if (prefetch.wanted() > 0) claimer.look()
+        if (prefetch.wanted(shelf) > 0) claimer.look()
       }
     }
     yield* Effect.flatMap(Wakeups, (wakeups) => wakeups.onWake(name, claimer.wake))
@@ -87,7 +98,12 @@ export const start = <R>(
     const putBack = (jobs: ReadonlyArray<ClaimedJob>) =>
       Effect.forEach(jobs, (job) => handOver(station, job, Judge.ofUnstarted(job)), { discard: true })
 
-    const putBackThose = (jobs: ReadonlySet<ClaimedJob>) => putBack(shelf.remove((job) => jobs.has(job)))
+    /** Too much was claimed ahead: how fast jobs were taken so far says nothing any more about how fast they will be. */
+    const putBackThose = (jobs: ReadonlySet<ClaimedJob>) => {
+      if (jobs.size === 0) return Effect.void
+      ahead = Prefetch.make(config.slots)
+      return putBack(shelf.remove((job) => jobs.has(job)))
+    }
 
     const aim = (target: number) =>
       Effect.suspend(() => {
@@ -95,7 +111,7 @@ export const start = <R>(
         wanted = target
         const kept = target < before ? Math.floor((shelf.size * target) / before) : shelf.size
         const surplus = new Set(shelf.waiting.slice(target === 0 ? 0 : kept))
-        return (surplus.size === 0 ? Effect.void : putBackThose(surplus)).pipe(
+        return putBackThose(surplus).pipe(
           Effect.zipRight(slots.resize(target)),
           Effect.tap(() => (target > before ? claimer.wake() : undefined))
         )
@@ -105,7 +121,7 @@ export const start = <R>(
     const tidy = Effect.suspend(() => {
       const tired = new Set(shelf.waiting.filter((job) => seen.has(job)))
       seen = new Set(shelf.waiting)
-      return tired.size === 0 ? Effect.void : putBackThose(tired)
+      return putBackThose(tired)
     })
 
     yield* Effect.addFinalizer(() =>
@@ -116,7 +132,7 @@ export const start = <R>(
     )
 
     const stopUnstarted = (job: ClaimedJob, reason: Judge.StopReason) => {
-      const end = Judge.ofStop(job, undefined, reason, { now: station.clock.unsafeCurrentTimeMillis(), chance: 0 })
+      const end = Judge.ofStop(job, undefined, reason, at(station))
       return end === undefined ? Effect.void : handOver(station, job, end)
     }
 

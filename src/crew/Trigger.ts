@@ -1,7 +1,7 @@
 import { Clock, Effect } from "effect"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { JobIdTaken } from "../queue/JobErrors.js"
+import type { JobIdTaken, QueueFull } from "../queue/JobErrors.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
@@ -16,7 +16,7 @@ export const trigger = (
   name: string
 ): Effect.Effect<
   StoredSchedule,
-  ScheduleNotFound | ScheduledJobs.PreviousRunActive | InvalidJob | JobIdTaken | DatabaseError,
+  ScheduleNotFound | ScheduledJobs.PreviousRunActive | InvalidJob | JobIdTaken | QueueFull | DatabaseError,
   Schedules | Transactions | Queue | Kinds | JobSearch
 > =>
   Effect.gen(function* () {

@@ -11,10 +11,11 @@ import { defaults, expressionOf } from "../schedule/ScheduleDefinition.js"
 import { Schedules } from "../schedule/Schedules.js"
 import { Api } from "./Api.js"
 import * as Body from "./Body.js"
+import { pageLimits } from "./Contract.js"
 import * as Instant from "./Instant.js"
 import * as Problem from "./Problem.js"
 import * as RequestFault from "./RequestFault.js"
-import { CreateRequest, EditRequest, pageLimits, previewLimits } from "./SchedulesApi.js"
+import { CreateRequest, EditRequest, previewLimits } from "./SchedulesContract.js"
 import * as ScheduleView from "./ScheduleView.js"
 
 const mostBodyBytes = 256 * 1024

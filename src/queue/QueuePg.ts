@@ -6,6 +6,7 @@ import type { Listener } from "../database/Listener.js"
 import { Signals } from "../database/Signals.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
+import * as DepthCap from "./DepthCap.js"
 import * as EnqueuePg from "./EnqueuePg.js"
 import * as FinalizePg from "./FinalizePg.js"
 import type { JobDesk } from "./JobDesk.js"
@@ -16,9 +17,11 @@ import * as JobSql from "./JobSql.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { KnownQueues } from "./KnownQueues.js"
+import { LeaseBook } from "./LeaseBook.js"
 import { Notifier } from "./Notifier.js"
+import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
-import type { Queues } from "./QueueSettings.js"
+import { Queues } from "./QueueSettings.js"
 import * as QueuesPg from "./QueuesPg.js"
 import * as Routes from "./Routes.js"
 import * as RoutesPg from "./RoutesPg.js"
@@ -27,6 +30,9 @@ import * as Wakeups from "./Wakeups.js"
 
 /** How many rows one maintenance statement takes: enough to be worth it, few enough to be short. */
 const maintenanceBatch = 5_000
+
+/** How often running jobs are looked for where no lease tells of them. */
+const thoroughEvery = Duration.toMillis("1 hour")
 
 /** At this many crashes a job is put away. */
 const poisonAt = 5
@@ -45,9 +51,12 @@ const make = Effect.gen(function* () {
   const ids = yield* makeGenerator
   const { schema, sql } = database
   const statements = JobSql.make(schema)
-  const claims = ClaimPg.make(database, statements, ids)
+  const leases = new LeaseBook()
+  const claims = ClaimPg.make(database, statements, ids, leases)
 
-  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, (jobs, inTransaction) => {
+  const pass = DepthCap.make(database, yield* KnownQueues)
+
+  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, pass, (jobs, inTransaction) => {
     const queues = new Set<string>()
     for (const job of jobs) {
       queues.add(job.queue)
@@ -63,7 +72,7 @@ const make = Effect.gen(function* () {
       return notifier.stored(queues, false)
     })
 
-  const finalize = FinalizePg.make(database, statements, putBack)
+  const finalize = FinalizePg.make(database, statements, leases, putBack)
 
   const heartbeat: typeof Queue.Service.heartbeat = (held) =>
     Effect.gen(function* () {
@@ -77,8 +86,10 @@ const make = Effect.gen(function* () {
       )
       const ours = new Map(rows.map(({ cancel, id, lease }) => [`${id} ${lease}`, cancel]))
       const cancelOf = ({ id, lease }: HeldJob) => ours.get(`${id} ${lease}`)
+      const lost = held.filter((job) => cancelOf(job) === undefined)
+      leases.forget(lost)
       return {
-        lost: held.filter((job) => cancelOf(job) === undefined),
+        lost,
         cancelRequested: held.filter((job) => cancelOf(job) === true)
       }
     })
@@ -93,12 +104,12 @@ const make = Effect.gen(function* () {
     rows.map(({ queue }) => queue).sort()
   )
 
-  const recoverBatch = (stuckFor: Duration.Duration) =>
+  const recoverBatch = (statement: string, stuckFor: Duration.Duration) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const quietSince = now - Duration.toMillis(stuckFor)
       const rows = yield* mapErrors(
-        sql.unsafe<{ queue: string; fate: string; count: number }>(statements.recoverStuck, [
+        sql.unsafe<{ queue: string; fate: string; count: number }>(statement, [
           quietSince,
           now,
           maintenanceBatch,
@@ -111,17 +122,34 @@ const make = Effect.gen(function* () {
       return recovered
     }).pipe(retrying)
 
-  const recoverStuck: typeof Queue.Service.recoverStuck = (stuckFor) =>
+  const recoverBy = (statement: string, stuckFor: Duration.Duration) =>
     Effect.gen(function* () {
       let sum: Recovered = { rescued: 0, poisoned: 0, cancelled: 0 }
       for (;;) {
-        const batch = yield* recoverBatch(stuckFor)
+        const batch = yield* recoverBatch(statement, stuckFor)
         sum = {
           rescued: sum.rescued + batch.rescued,
           poisoned: sum.poisoned + batch.poisoned,
           cancelled: sum.cancelled + batch.cancelled
         }
         if (batch.rescued + batch.poisoned + batch.cancelled < maintenanceBatch) return sum
+      }
+    })
+
+  // Through the leases it is cheap and finds what a pod left behind. A row that says it runs under a lease that nobody wrote
+  // down comes from outside of this program; it is looked for too, but as that means reading all due jobs, not often.
+  let lastThorough = Number.NEGATIVE_INFINITY
+  const recoverStuck: typeof Queue.Service.recoverStuck = (stuckFor) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const found = yield* recoverBy(statements.recoverLeased, stuckFor)
+      if (now - lastThorough < thoroughEvery) return found
+      const strays = yield* recoverBy(statements.recoverStray, stuckFor)
+      lastThorough = now
+      return {
+        rescued: found.rescued + strays.rescued,
+        poisoned: found.poisoned + strays.poisoned,
+        cancelled: found.cancelled + strays.cancelled
       }
     })
 
@@ -159,7 +187,8 @@ const make = Effect.gen(function* () {
     nextDue,
     pendingQueues,
     recoverStuck,
-    purgeDone
+    purgeDone,
+    purge: PurgePg.make(database, statements, yield* Queues, retrying)
   })
 })
 
@@ -168,7 +197,8 @@ export const layer: Layer.Layer<
   Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Signals | Wakeups.Wakeups,
   never,
   Database | Listener
-> = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer, QueuesPg.layer).pipe(
+> = Layer.merge(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
+  Layer.provideMerge(QueuesPg.layer),
   Layer.provideMerge(
     Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, RoutesPg.layer, Transactions.layer, Signals.layer)
   ),

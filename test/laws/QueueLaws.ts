@@ -2,6 +2,7 @@ import { describe, layer as withLayer } from "@effect/vitest"
 import type { Layer } from "effect"
 import { claimLaws } from "./ClaimLaws.js"
 import { dedupeLaws } from "./DedupeLaws.js"
+import { depthLaws } from "./DepthLaws.js"
 import { deskLaws } from "./DeskLaws.js"
 import { enqueueLaws } from "./EnqueueLaws.js"
 import { finalizeLaws } from "./FinalizeLaws.js"
@@ -10,6 +11,7 @@ import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
 import { queuesLaws } from "./QueuesLaws.js"
 import { recoverLaws } from "./RecoverLaws.js"
+import { retentionLaws } from "./RetentionLaws.js"
 import { routesLaws } from "./RoutesLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 
@@ -24,7 +26,9 @@ const chapters = {
   search: searchLaws,
   kinds: kindsLaws,
   routes: routesLaws,
-  "queue settings": queuesLaws
+  "queue settings": queuesLaws,
+  retention: retentionLaws,
+  depth: depthLaws
 }
 
 /**

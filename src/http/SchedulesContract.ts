@@ -3,12 +3,11 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
 import { Overlap } from "../schedule/Policies.js"
-import * as Problem from "./Problem.js"
+import { pageQuery, problem } from "./Contract.js"
 import { MissedWire, ScheduleView } from "./ScheduleView.js"
 import * as WireText from "./WireText.js"
 
-/** How many schedules a page may hold, and how many coming runs are shown. */
-export const pageLimits = { usual: 100, most: 1000 } as const
+/** How many coming runs are shown. */
 export const previewLimits = { usual: 10, most: 100 } as const
 
 const Flag = Schema.Boolean.annotations(WireText.said("must be true or false"))
@@ -57,20 +56,16 @@ export const EditRequest = Schema.Struct({
   ...optionalFields
 }).annotations({ identifier: "ScheduleEdit", message: () => "must be an object", ...WireText.strict })
 
-const wholeUpTo = (most: number) =>
-  Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, most)).annotations({
-    ...WireText.said(`must be a whole number from 1 to ${most}`),
-    jsonSchema: { type: "integer", minimum: 1, maximum: most }
-  })
+const ListQuery = Schema.Struct(pageQuery).annotations(WireText.strict)
 
-const ListQuery = Schema.Struct({
-  limit: WireText.optional(wholeUpTo(pageLimits.most)),
-  cursor: WireText.optional(WireText.Text)
+const NextQuery = Schema.Struct({
+  count: WireText.optional(
+    Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, previewLimits.most)).annotations({
+      ...WireText.said(`must be a whole number from 1 to ${previewLimits.most}`),
+      jsonSchema: { type: "integer", minimum: 1, maximum: previewLimits.most }
+    })
+  )
 }).annotations(WireText.strict)
-
-const NextQuery = Schema.Struct({ count: WireText.optional(wholeUpTo(previewLimits.most)) }).annotations(
-  WireText.strict
-)
 
 const path = Schema.Struct({ name: Schema.String })
 const about = (description: string) => OpenApi.annotations({ description })
@@ -80,51 +75,46 @@ export const group = HttpApiGroup.make("schedules")
     HttpApiEndpoint.get("list", "/schedules")
       .setUrlParams(ListQuery)
       .addSuccess(Schema.Struct({ schedules: Schema.Array(ScheduleView), next: Schema.NullOr(Schema.String) }))
-      .addError(Problem.withStatus(400))
+      .addError(problem(400))
       .annotateContext(about("A page of schedules, by name."))
   )
   .add(
     HttpApiEndpoint.post("create", "/schedules")
       .setPayload(CreateRequest)
       .addSuccess(ScheduleView, { status: 201 })
-      .addError(Problem.withStatus(400))
-      .addError(Problem.withStatus(409))
-      .addError(Problem.withStatus(413))
-      .addError(Problem.withStatus(415))
-      .addError(Problem.withStatus(422))
+      .addError(problem(400))
+      .addError(problem(409))
+      .addError(problem(413))
+      .addError(problem(415))
+      .addError(problem(422))
       .annotateContext(about("Make a schedule. It fires first at its next time."))
   )
-  .add(
-    HttpApiEndpoint.get("get", "/schedules/:name")
-      .setPath(path)
-      .addSuccess(ScheduleView)
-      .addError(Problem.withStatus(404))
-  )
+  .add(HttpApiEndpoint.get("get", "/schedules/:name").setPath(path).addSuccess(ScheduleView).addError(problem(404)))
   .add(
     HttpApiEndpoint.patch("edit", "/schedules/:name")
       .setPath(path)
       .setPayload(EditRequest)
       .addSuccess(ScheduleView)
-      .addError(Problem.withStatus(400))
-      .addError(Problem.withStatus(404))
-      .addError(Problem.withStatus(413))
-      .addError(Problem.withStatus(415))
-      .addError(Problem.withStatus(422))
+      .addError(problem(400))
+      .addError(problem(404))
+      .addError(problem(413))
+      .addError(problem(415))
+      .addError(problem(422))
       .annotateContext(about("Change, enable or disable it. Code that declares it leaves alone what is changed here."))
   )
   .add(
     HttpApiEndpoint.del("remove", "/schedules/:name")
       .setPath(path)
       .addSuccess(ScheduleView)
-      .addError(Problem.withStatus(404))
+      .addError(problem(404))
       .annotateContext(about("Gone, and code that declares it does not bring it back. Answers what it was."))
   )
   .add(
     HttpApiEndpoint.post("trigger", "/schedules/:name/trigger")
       .setPath(path)
       .addSuccess(ScheduleView)
-      .addError(Problem.withStatus(404))
-      .addError(Problem.withStatus(409))
+      .addError(problem(404))
+      .addError(problem(409))
       .annotateContext(about("A job of it now, whatever its next time is; `lastJobId` says which."))
   )
   .add(
@@ -136,7 +126,7 @@ export const group = HttpApiGroup.make("schedules")
           identifier: "NextRuns"
         })
       )
-      .addError(Problem.withStatus(400))
-      .addError(Problem.withStatus(404))
+      .addError(problem(400))
+      .addError(problem(404))
       .annotateContext(about("When it would fire next, enabled or not."))
   )
