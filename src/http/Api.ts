@@ -4,11 +4,13 @@ import { problem } from "./Contract.js"
 import * as JobsContract from "./JobsContract.js"
 import * as PodsContract from "./PodsContract.js"
 import * as QueuesContract from "./QueuesContract.js"
+import * as SchedulesContract from "./SchedulesContract.js"
 
 /** The contract of the doors: what goes in, what comes out, and nothing of how. */
 export const Api = HttpApi.make("nightshift")
   .add(JobsContract.group)
   .add(QueuesContract.group)
+  .add(SchedulesContract.group)
   .add(PodsContract.group)
   .prefix("/api/v1")
   .addError(problem(401))

@@ -21,6 +21,8 @@ import { type QueueSettings, Queues } from "./QueueSettings.js"
 import * as QueuesMemory from "./QueuesMemory.js"
 import * as QueueTableMemory from "./QueueTableMemory.js"
 import { classesOf, covers } from "./Retention.js"
+import * as Routes from "./Routes.js"
+import * as RoutesMemory from "./RoutesMemory.js"
 import type { Wakeups } from "./Wakeups.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
@@ -129,12 +131,18 @@ const fullQueue = (table: Table, queues: typeof Queues.Service, jobs: ReadonlyAr
   return undefined
 }
 
-const make = (table: Table, tables: QueueTables, queues: typeof Queues.Service): typeof Queue.Service => ({
-  enqueue: (jobs) =>
+const make = (
+  table: Table,
+  tables: QueueTables,
+  queues: typeof Queues.Service,
+  routes: typeof Routes.Routes.Service
+): typeof Queue.Service => ({
+  enqueue: Routes.apply(routes, (jobs) =>
     Effect.suspend((): ReturnType<typeof Queue.Service.enqueue> => {
       const full = fullQueue(table, queues, jobs)
       return full ?? Effect.flatten(table.step((now) => enqueueAll(table, jobs, now)))
-    }),
+    })
+  ),
   claim: (request) => table.step((now) => claimAll(table, tables, request, now)),
   finalize: (ends) => table.step((now) => finalizeAll(table, tables, ends, now)),
   heartbeat: (held) =>
@@ -172,14 +180,19 @@ const make = (table: Table, tables: QueueTables, queues: typeof Queues.Service):
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
 export const layer: Layer.Layer<
-  Queue | Queues | JobDesk | JobSearch | Kinds | Signals | JobsMemory.JobsMemory,
+  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Signals | JobsMemory.JobsMemory,
   never,
   Wakeups
 > = Layer.mergeAll(
   Layer.effect(
     Queue,
     Effect.gen(function* () {
-      return make(yield* JobTableMemory.JobTable, yield* QueueTableMemory.QueueTable, yield* Queues)
+      return make(
+        yield* JobTableMemory.JobTable,
+        yield* QueueTableMemory.QueueTable,
+        yield* Queues,
+        yield* Routes.Routes
+      )
     })
   ),
   JobDeskMemory.layer,
@@ -189,5 +202,6 @@ export const layer: Layer.Layer<
   Layer.provideMerge(QueuesMemory.layer),
   Layer.provide(Layer.merge(JobTableMemory.layer, QueueTableMemory.layer)),
   Layer.provideMerge(Signals.layerLocal),
+  Layer.provideMerge(RoutesMemory.layer),
   Layer.merge(KindsMemory.layer)
 )

@@ -25,6 +25,8 @@ import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
 import { Queues } from "./QueueSettings.js"
 import * as QueuesPg from "./QueuesPg.js"
+import * as Routes from "./Routes.js"
+import * as RoutesPg from "./RoutesPg.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
 
@@ -49,6 +51,7 @@ const make = Effect.gen(function* () {
   const notifier = yield* Notifier
   const known = yield* KnownQueues
   const wakeups = yield* Wakeups.Wakeups
+  const routes = yield* Routes.Routes
   const ids = yield* makeGenerator
   const { schema, sql } = database
   const statements = JobSql.make(schema)
@@ -179,7 +182,7 @@ const make = Effect.gen(function* () {
     })
 
   return Queue.of({
-    enqueue,
+    enqueue: Routes.apply(routes, enqueue),
     claim: (request) => retrying(claims.claim(request)),
     finalize: (ends) => retrying(finalize(ends)),
     heartbeat: (held) =>
@@ -195,12 +198,14 @@ const make = Effect.gen(function* () {
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Signals | Wakeups.Wakeups,
+  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Signals | Wakeups.Wakeups,
   never,
   Database | Listener
 > = Layer.merge(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
   Layer.provideMerge(QueuesPg.layer),
-  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer, Signals.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, RoutesPg.layer, Transactions.layer, Signals.layer)
+  ),
   Layer.provide(Layer.merge(Notifier.layer, KnownQueues.layer)),
   Layer.provideMerge(Wakeups.layer)
 )

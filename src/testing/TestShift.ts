@@ -24,6 +24,7 @@ import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import { SchedulerConfig } from "../crew/SchedulerConfig.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { JobDesk } from "../queue/JobDesk.js"
@@ -34,8 +35,12 @@ import type { Kinds } from "../queue/Kinds.js"
 import { Queue } from "../queue/Queue.js"
 import * as QueueMemory from "../queue/QueueMemory.js"
 import type { Queues } from "../queue/QueueSettings.js"
+import { type DeclaredRoutes, decide, type Routes } from "../queue/Routes.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
+import type { Schedule } from "../schedule/Schedule.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import * as Severed from "./Severed.js"
 
@@ -77,6 +82,10 @@ export interface TestShiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   /** The queues that the pod serves; those of the handlers' kinds when absent. */
   readonly queues?: ReadonlyArray<string>
+  /** Where kinds go that name no queue, by how they begin. */
+  readonly routes?: DeclaredRoutes
+  /** Recurring jobs; they fire at their instants as time is moved. */
+  readonly schedules?: ReadonlyArray<Schedule>
   /** How many jobs of a queue run at a time. [10] */
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
@@ -91,12 +100,14 @@ type Ports =
   | JobDesk
   | JobSearch
   | Kinds
+  | Routes
   | Transactions
   | Wakeups.Wakeups
   | Signals
   | Pods
   | Shares
   | Leadership
+  | Schedules
   | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
@@ -109,7 +120,8 @@ const breathe = Effect.zipRight(
   Effect.yieldNow()
 )
 
-const ports: Layer.Layer<Ports | JobsMemory> = Layer.merge(QueueMemory.layer, ClusterMemory.layer).pipe(
+const ports: Layer.Layer<Ports | JobsMemory> = Layer.merge(SchedulesMemory.layer, ClusterMemory.layer).pipe(
+  Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
   Layer.provideMerge(Metrics.layer)
@@ -137,6 +149,7 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       cleanupInterval: Duration.days(1),
       lease: Duration.days(3)
     }),
+    Layer.succeed(SchedulerConfig, { poll: Duration.days(1), onTime: Duration.seconds(20) }),
     Layer.succeed(JanitorConfig, {
       doneRetention: Duration.hours(168),
       stuckTimeout: Duration.minutes(30),
@@ -144,8 +157,15 @@ const configs = <R>(options: TestShiftOptions<R>) =>
     })
   )
 
+/** Those that the handlers' jobs go to. */
+const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): ReadonlyArray<string> => {
+  const declared = Object.entries(routes).flatMap(([prefix, queue]) => (queue === null ? [] : [{ prefix, queue }]))
+  const routeOf = decide(declared)
+  return handlers.map(({ kind }) => (kind.routed ? routeOf(kind.name) : undefined) ?? kind.queue)
+}
+
 const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {
-  const queues = options.queues ?? options.handlers.map(({ kind }) => kind.queue)
+  const queues = options.queues ?? queuesOf(options)
   const shift = Layer.scoped(
     TestShift,
     Effect.gen(function* () {
@@ -161,7 +181,12 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       const hirePod = Effect.gen(function* () {
         const scope = yield* Scope.make()
         const severable = Severed.make(context)
-        const built = yield* Crew.layer({ handlers: options.handlers, queues }).pipe(
+        const built = yield* Crew.layer({
+          handlers: options.handlers,
+          queues,
+          routes: options.routes,
+          schedules: options.schedules
+        }).pipe(
           Layer.provide(configs(options)),
           Layer.provide(severable.layer),
           Layer.orDie,

@@ -18,7 +18,12 @@ import type { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import type { Queues } from "../../src/queue/QueueSettings.js"
+import type { Routes } from "../../src/queue/Routes.js"
+import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import type { Schedules } from "../../src/schedule/Schedules.js"
+import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
+import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -131,12 +136,16 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
 
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(
-  queue: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | R, E, I>,
+  queue: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules | R, E, I>,
   config: Partial<Config> = {}
 ) => layerOverBoth(Layer.merge(queue, ClusterMemory.layer), config)
 
 const layerOverBoth = <R, E, I>(
-  ports: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership | R, E, I>,
+  ports: Layer.Layer<
+    Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules | Pods | Leadership | R,
+    E,
+    I
+  >,
   config: Partial<Config> = {}
 ) =>
   doorsOver(ApiApp.layer, config).pipe(
@@ -144,7 +153,11 @@ const layerOverBoth = <R, E, I>(
     Layer.provideMerge(Layer.provideMerge(kinds, ports))
   )
 
-const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
+const memory = SchedulesMemory.layer.pipe(
+  Layer.provideMerge(QueueMemory.layer),
+  Layer.provideMerge(Transactions.layerMemory),
+  Layer.provide(Wakeups.layer)
+)
 
 /** On a queue in memory. */
 export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
@@ -152,7 +165,8 @@ export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
 /** On PostgreSQL. */
 const layerPostgres = () =>
   layerOverBoth(
-    Layer.merge(QueuePg.layer, ClusterPg.layer).pipe(
+    Layer.merge(SchedulesPg.layer, ClusterPg.layer).pipe(
+      Layer.provideMerge(QueuePg.layer),
       Layer.provide(Listener.layerDeaf),
       Layer.provide(TestDatabase.layer)
     )
@@ -162,7 +176,9 @@ const layerPostgres = () =>
 export const backends: ReadonlyArray<
   readonly [
     where: string,
-    layer: () => Layer.Layer<Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership>
+    layer: () => Layer.Layer<
+      Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Schedules | Pods | Leadership
+    >
   ]
 > = [
   ["memory", () => Layer.orDie(layer())],
