@@ -5,6 +5,7 @@ import { Effect, Layer, Predicate, Schema } from "effect"
 import type { Services } from "../crew/Nightshift.js"
 import type { Handler } from "../handlers/Handler.js"
 import * as NoopEcho from "../handlers/NoopEcho.js"
+import type { DeclaredLimit } from "../limits/Limit.js"
 import type { DeclaredRoutes } from "../queue/Routes.js"
 
 /** The module of `--app` cannot be used. */
@@ -22,6 +23,7 @@ export interface App {
   readonly handlers: ReadonlyArray<Handler<Services>>
   readonly queues: ReadonlyArray<string>
   readonly routes: DeclaredRoutes
+  readonly limits: ReadonlyArray<DeclaredLimit>
 }
 
 const isHandler = (value: unknown): value is Handler<Services> =>
@@ -31,7 +33,7 @@ const isHandler = (value: unknown): value is Handler<Services> =>
   typeof value.run === "function"
 
 /** Without `--app`: the kind for demonstrations. */
-export const none: App = { handlers: [NoopEcho.handler], queues: [], routes: {} }
+export const none: App = { handlers: [NoopEcho.handler], queues: [], routes: {}, limits: [] }
 
 /** Everything a handler needs is in its own effect already once the module's layer is provided to it. */
 const withLayer = (handler: Handler<Services>, layer: unknown): Handler<Services> =>
@@ -42,10 +44,18 @@ const withLayer = (handler: Handler<Services>, layer: unknown): Handler<Services
       }
     : handler
 
+const isLimit = (value: unknown): value is DeclaredLimit =>
+  Predicate.hasProperty(value, "scope") &&
+  typeof value.scope === "string" &&
+  Predicate.hasProperty(value, "capacity") &&
+  typeof value.capacity === "number" &&
+  Predicate.hasProperty(value, "rate") &&
+  typeof value.rate === "number"
+
 const isRoutes = (value: unknown): value is DeclaredRoutes =>
   Predicate.isRecord(value) && Object.values(value).every((queue) => typeof queue === "string" || queue === null)
 
-/** Loads a module that exports `handlers`, and perhaps `queues`, `routes` and `layer`, by name or as its default. */
+/** Loads a module that exports `handlers`, and perhaps `queues`, `routes`, `limits` and `layer`, by name or as its default. */
 export const load = (module: string): Effect.Effect<App, AppUnusable> =>
   Effect.gen(function* () {
     const refuse = (reason: string) => new AppUnusable({ module, reason })
@@ -66,10 +76,15 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     const queues = Predicate.hasProperty(exported, "queues") && Array.isArray(exported.queues) ? exported.queues : []
     const routes = Predicate.hasProperty(exported, "routes") ? exported.routes : {}
     if (!isRoutes(routes)) return yield* refuse('its `routes` is not a queue by prefix, like { "gh.": "github" }')
+    const limits = Predicate.hasProperty(exported, "limits") ? exported.limits : []
+    if (!Array.isArray(limits) || !limits.every(isLimit)) {
+      return yield* refuse("its `limits` is not an array of what RateLimit.make returns")
+    }
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined
     return {
       handlers: [NoopEcho.handler, ...handlers.filter(isHandler).map((handler) => withLayer(handler, layer))],
       queues: queues.map(String),
-      routes
+      routes,
+      limits
     }
   })

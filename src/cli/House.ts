@@ -16,6 +16,7 @@ import { ApiApp } from "../http/ApiApp.js"
 import { Readiness } from "../http/Readiness.js"
 import * as Server from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
+import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import type { App } from "./App.js"
@@ -49,12 +50,12 @@ const serverOf = (choice: ChosenDatabase) =>
 
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
 export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
-  Crew.layer({ handlers: app.handlers, queues, routes: app.routes }).pipe(
+  Crew.layer({ handlers: app.handlers, queues, routes: app.routes, limits: app.limits }).pipe(
     Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
     Layer.provideMerge(doors),
     Layer.provide(ApiApp.layer),
     Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
-    Layer.provide(QueuePg.layer),
+    Layer.provide(Layer.merge(QueuePg.layer, RateLimitsPg.layer)),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),

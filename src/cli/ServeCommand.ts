@@ -30,7 +30,9 @@ const queues = Options.text("queues").pipe(
   Options.optional
 )
 const app = Options.text("app").pipe(
-  Options.withDescription("A JavaScript module that exports `handlers`, and perhaps `layer`, `queues` and `routes`."),
+  Options.withDescription(
+    "A JavaScript module that exports `handlers`, and perhaps `layer`, `queues`, `routes` and `limits`."
+  ),
   Options.optional
 )
 

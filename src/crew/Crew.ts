@@ -2,6 +2,8 @@ import { Context, Effect, Layer, Schema } from "effect"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Handler } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
+import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
+import { RateLimits } from "../limits/RateLimits.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
 import type { Queue } from "../queue/Queue.js"
@@ -48,14 +50,16 @@ export interface CrewOptions<R> {
   readonly queues: ReadonlyArray<string>
   /** Where kinds go that name no queue, by how they begin. */
   readonly routes?: DeclaredRoutes | undefined
+  /** The limits that its handlers keep to. */
+  readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
 }
 
-type Needs = Queue | Kinds | Routes | Transactions | Wakeups | Metrics | CrewConfig | Janitor.JanitorConfig
+type Needs = Queue | Kinds | Routes | RateLimits | Transactions | Wakeups | Metrics | CrewConfig | Janitor.JanitorConfig
 
 /** Hired top to bottom; closing the Scope sends them home bottom to top: claiming stops first, the last end is written last. */
 export const layer = <R>(
   options: CrewOptions<R>
-): Layer.Layer<Crew, NoQueues | BadQueueName | InvalidRoute | DatabaseError, R | Needs> =>
+): Layer.Layer<Crew, NoQueues | BadQueueName | InvalidRoute | InvalidLimit | DatabaseError, R | Needs> =>
   Layer.scoped(
     Crew,
     Effect.gen(function* () {
@@ -66,6 +70,7 @@ export const layer = <R>(
       const registry = Registry.make(options.handlers)
       yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
       yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
+      yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))
       yield* keep(yield* Janitor.make)
       const supervisors = new Map<string, Supervisor.Supervisor>()
       yield* keep(yield* Heartbeat.make(supervisors))

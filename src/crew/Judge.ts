@@ -101,6 +101,10 @@ export const ofExit = (
     return Outcome.isOutcome(exit.value) ? ofOutcome(job, kind, exit.value, at) : done(exit.value)
   }
   const failure = Cause.failureOption(exit.cause)
+  // From deep inside of a handler the way out is to fail, or to throw. Nobody succeeds by failing: that stays a mistake.
+  if (Option.isSome(failure) && Outcome.isOutcome(failure.value) && failure.value._tag !== "Done") {
+    return ofOutcome(job, kind, failure.value, at)
+  }
   return failed(job, kind, Option.isSome(failure) ? textOf(failure.value) : Cause.pretty(exit.cause), at)
 }
 

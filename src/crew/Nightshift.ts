@@ -11,6 +11,10 @@ import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
 import type { Handler } from "../handlers/Handler.js"
+import type { InvalidLimit } from "../limits/Limit.js"
+import type { RateLimit } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -32,7 +36,7 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Routes | Transactions
+type Ports = Queue | JobDesk | JobSearch | Kinds | Routes | RateLimits | Transactions
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
 export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
@@ -59,7 +63,7 @@ const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => 
 export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
 ): Layer.Layer<Services, FoundationError> =>
-  QueuePg.layer.pipe(
+  Layer.merge(QueuePg.layer, RateLimitsPg.layer).pipe(
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
@@ -76,6 +80,8 @@ export interface NightshiftOptions<R> {
   readonly queues: ReadonlyArray<string>
   /** Where kinds go that name no queue, by how they begin: `{ "gh.": "github" }`. NIGHTSHIFT_ROUTES goes before it. */
   readonly routes?: DeclaredRoutes
+  /** The limits that its handlers keep to. */
+  readonly limits?: ReadonlyArray<RateLimit>
   /** [DATABASE_URL] */
   readonly databaseUrl?: Redacted.Redacted
 }
@@ -85,7 +91,7 @@ export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<
   Services | Crew.Crew,
-  FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute,
+  FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit,
   Exclude<R, Services>
 > =>
   Layer.unwrapEffect(

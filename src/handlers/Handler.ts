@@ -1,11 +1,13 @@
-import { Effect, Runtime } from "effect"
+import { Cause, type Duration, Effect, Exit, Runtime } from "effect"
 import type { JobId } from "../core/Ids.js"
+import type { RateLimit, TakeOptions } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
 import type { EnqueueOptions, JobKind } from "../queue/Job.js"
 import type { Queue } from "../queue/Queue.js"
 import type { JobContext } from "./JobContext.js"
 
 // A handler returns an `Outcome`, or anything else: that is the job's result. A failure in its error channel is tried again,
-// and so is a defect, with its trace.
+// and so is a defect, with its trace; an `Outcome` that it fails with is its end all the same.
 
 /** The effect that runs a kind. */
 export interface Handler<out R> {
@@ -36,16 +38,26 @@ export interface PromiseJobContext extends Omit<JobContext, "progress"> {
   readonly signal: AbortSignal
   readonly progress: (value: unknown) => Promise<void>
   readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<JobId>
+  /** Goes on with so many tokens of the limit [1]; else it throws what ends this attempt as throttled. Do not catch it. */
+  readonly acquire: (limit: RateLimit, tokens?: number, options?: TakeOptions) => Promise<void>
+  /** The upstream said no: empties the limit for so long, and throws what ends this attempt as throttled. */
+  readonly refused: (limit: RateLimit, duration?: Duration.DurationInput) => Promise<never>
 }
 
 /** Runs a kind by an async function. What it throws is a failure. */
 export const promise = <A>(
   kind: JobKind<A>,
   run: (payload: A, job: PromiseJobContext) => Promise<unknown>
-): Handler<Queue> =>
+): Handler<Queue | RateLimits> =>
   make(kind, (payload, job) =>
     Effect.gen(function* () {
-      const runPromise = Runtime.runPromise(yield* Effect.runtime<Queue>())
+      const runExit = Runtime.runPromiseExit(yield* Effect.runtime<Queue | RateLimits>())
+      // What is thrown at the handler is the failure itself: it may be an outcome, on its way to whoever judges it.
+      const runPromise = async <B, E>(effect: Effect.Effect<B, E, Queue | RateLimits>): Promise<B> => {
+        const exit = await runExit(effect)
+        if (Exit.isSuccess(exit)) return exit.value
+        throw Cause.squash(exit.cause)
+      }
       return yield* Effect.tryPromise({
         try: (signal) =>
           run(payload, {
@@ -58,7 +70,9 @@ export const promise = <A>(
             meta: job.meta,
             signal,
             progress: (value) => runPromise(job.progress(value)),
-            enqueue: (other, content, options) => runPromise(other.enqueue(content, options))
+            enqueue: (other, content, options) => runPromise(other.enqueue(content, options)),
+            acquire: (limit, tokens = 1, options) => runPromise(limit.take(tokens, options)),
+            refused: (limit, duration) => runPromise(limit.refused(duration))
           }),
         catch: (error) => error
       })

@@ -1,7 +1,6 @@
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
 import { JobId } from "../core/Ids.js"
@@ -9,6 +8,7 @@ import { DeadReason, State } from "../core/Job.js"
 import { EnqueueRequest } from "./EnqueueRequest.js"
 import { Instant } from "./Instant.js"
 import { JobView } from "./JobView.js"
+import * as LimitsApi from "./LimitsApi.js"
 import * as Problem from "./Problem.js"
 import * as WireText from "./WireText.js"
 
@@ -17,7 +17,7 @@ export const pageLimits = { usual: 50, most: 1000 } as const
 
 const oneOf = (choices: ReadonlyArray<string>) => WireText.said(`must be one of ${choices.join(", ")}`)
 
-const problem = (status: number) => Problem.Body.annotations(HttpApiSchema.annotations({ status }))
+const problem = Problem.withStatus
 
 const Outcomes = Schema.Struct({
   jobs: Schema.Array(Schema.Struct({ id: JobId, outcome: Schema.Literal("enqueued", "deduplicated") }))
@@ -113,6 +113,7 @@ const queues = HttpApiGroup.make("queues").add(
 export const Api = HttpApi.make("nightshift")
   .add(jobs)
   .add(queues)
+  .add(LimitsApi.group)
   .prefix("/api/v1")
   .addError(problem(401))
   .addError(problem(403))

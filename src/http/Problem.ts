@@ -1,9 +1,11 @@
 import { HttpApiDecodeError } from "@effect/platform/HttpApiError"
+import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import { RouteNotFound } from "@effect/platform/HttpServerError"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Cause, Effect, Match, Schema } from "effect"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { InvalidLimit, UnknownScope } from "../limits/Limit.js"
 import type { KindRefused } from "../queue/Intake.js"
 import type { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState } from "../queue/JobErrors.js"
 import type { BadCursor } from "../queue/JobSearch.js"
@@ -18,6 +20,9 @@ export const Body = Schema.Struct({
     field: Schema.optional(Schema.String.annotations({ description: "The field at fault, as in jobs[2].priority." }))
   })
 }).annotations({ identifier: "Problem" })
+
+/** The same as a contract states it. */
+export const withStatus = (status: number) => Body.annotations(HttpApiSchema.annotations({ status }))
 
 /** The one form in which a door says no: a tag for programs, a sentence for people, the field at fault if there is one. */
 export const respond = (
@@ -38,6 +43,8 @@ export type Foreseen =
   | DedupeKeyHeld
   | KindRefused
   | BadCursor
+  | InvalidLimit
+  | UnknownScope
   | DatabaseError
 
 interface Answer {
@@ -62,11 +69,13 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   BadRequest: ({ field, message }) => ({ status: 400, message, field }),
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
   BadCursor: plain(400, { field: "cursor" }),
+  InvalidLimit: (error) => ({ status: 400, message: error.message, field: error.field }),
   Unauthorized: plain(401, { headers: { "www-authenticate": "Bearer" } }),
   Forbidden: plain(403),
   HostRefused: plain(403),
   NotFound: plain(404),
   JobNotFound: plain(404),
+  UnknownScope: (error) => ({ status: 404, message: `There is no limit "${error.scope.slice(0, 64)}".` }),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),
   JobIdTaken: (error) => ({ status: 409, message: error.message, field: `jobs[${error.index}].id` }),

@@ -37,6 +37,7 @@ export interface Taking {
 export interface Taken {
   readonly granted: number
   readonly capacity: number
+  readonly rate: number
   /** How long until `least` may be there; 0 when granted. */
   readonly waitMillis: number
 }
@@ -88,15 +89,16 @@ export const take = (bucket: Bucket, taking: Taking, now: number): readonly [Tak
     own !== undefined && own.until > now ? Math.min(returned, own.tokens) : 0
   )
   const capacity = capacityOf(bucket)
+  const rate = rateOf(bucket)
   if (available + hair < least) {
-    const refill = Math.max(0, bucket.refilledAt - now) + ((least - available) / rateOf(bucket)) * 1000
+    const refill = Math.max(0, bucket.refilledAt - now) + ((least - available) / rate) * 1000
     const expiry = least > capacity - lent ? Math.max(...others.map(([, { until }]) => until - now), 0) : 0
-    return [{ granted: 0, capacity, waitMillis: Math.max(refill, expiry) }, bucket]
+    return [{ granted: 0, capacity, rate, waitMillis: Math.max(refill, expiry) }, bucket]
   }
   const granted = Math.floor(Math.min(most, available + hair))
   const block = { tokens: granted - least, until: now + lifeMillis }
   return [
-    { granted, capacity, waitMillis: 0 },
+    { granted, capacity, rate, waitMillis: 0 },
     {
       ...bucket,
       tokens: Math.max(0, available - granted),

@@ -63,7 +63,8 @@ const most = 1_000_000_000
 /** A bucket that takes longer to fill is a mistake in somebody's units. */
 const longestFill = Duration.days(366)
 
-const isScope = (scope: string): boolean => /^[A-Za-z0-9_.:-]{1,64}$/.test(scope)
+/** What can be the name of a scope; nothing else needs to be looked up. */
+export const isScope = (scope: string): boolean => /^[A-Za-z0-9_.:-]{1,64}$/.test(scope)
 
 /** What is wrong with a limit, or nothing. */
 export const faultOf = ({ capacity, rate, scope }: DeclaredLimit): InvalidLimit | undefined => {

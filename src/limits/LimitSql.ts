@@ -43,7 +43,7 @@ with bucket as materialized (
   -- Who is sent away leaves no dead row behind.
   where r.scope = decided.scope and granted > 0
 )
-select granted, capacity, case when granted > 0 then 0 else greatest(
+select granted, capacity, rate, case when granted > 0 then 0 else greatest(
     greatest(0, refilled_ms - $2::float8) + ($3::float8 - available) / rate * 1000,
     -- What others took ahead comes back when it expires, however fast the bucket fills.
     case when $3::float8 > capacity - lent then lent_until - $2::float8 else 0 end

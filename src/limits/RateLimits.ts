@@ -19,6 +19,11 @@ export interface AcquireOptions {
    * database. What is not used within a second is lost. Taken ahead or not, never more than the bucket allows. [0]
    */
   readonly ahead?: number | undefined
+  /**
+   * Tells those whom this process sends away to come one after another, as tokens come in, within a minute: a crowd that
+   * is told the same instant comes back as a crowd. [false]
+   */
+  readonly inTurn?: boolean | undefined
 }
 
 /** Token buckets that the whole cluster shares. */

@@ -4,7 +4,7 @@ import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import * as Transaction from "../database/Transaction.js"
 import * as Bucket from "./Bucket.js"
-import { type DeclaredLimit, faultOf, faultOfDeclared, faultOfPause, UnknownScope } from "./Limit.js"
+import { type DeclaredLimit, faultOf, faultOfDeclared, faultOfPause, isScope, UnknownScope } from "./Limit.js"
 import * as LimitSql from "./LimitSql.js"
 import { RateLimits } from "./RateLimits.js"
 import * as TokenBlocks from "./TokenBlocks.js"
@@ -23,6 +23,7 @@ interface BucketRow {
 interface TakenRow {
   readonly granted: number
   readonly capacity: number
+  readonly rate: number
   readonly wait_ms: number
 }
 
@@ -51,17 +52,21 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       const { holder = "", least, lifeMillis = 0, most, returned = 0 } = taking
       const parameters = [scope, now, least, most, holder, returned, lifeMillis]
+      if (!isScope(scope)) return yield* new UnknownScope({ scope })
       const rows = yield* mapErrors(Transaction.outside(sql.unsafe<TakenRow>(statements.take, parameters)))
       const [row] = rows
       if (row === undefined) return yield* new UnknownScope({ scope })
-      return { granted: row.granted, capacity: row.capacity, waitMillis: row.wait_ms }
+      return { granted: row.granted, capacity: row.capacity, rate: row.rate, waitMillis: row.wait_ms }
     })
   const blocks = TokenBlocks.make(take, holder)
 
   const found = (scope: string) => (rows: ReadonlyArray<BucketRow>) =>
     rows[0] === undefined ? new UnknownScope({ scope }) : Effect.succeed(toBucket(rows[0]))
+  /** Not even asked for where it cannot be. */
+  const find = <E>(scope: string, rows: Effect.Effect<ReadonlyArray<BucketRow>, E>) =>
+    isScope(scope) ? Effect.flatMap(rows, found(scope)) : new UnknownScope({ scope })
   const held = (scope: string) =>
-    Effect.flatMap(sql<BucketRow>`select ${columns} from ${table} where scope = ${scope} for update`, found(scope))
+    find(scope, sql<BucketRow>`select ${columns} from ${table} where scope = ${scope} for update`)
 
   /** Nobody takes what is between reading a bucket and writing it. */
   const write = (bucket: Bucket.Bucket, now: number) => sql`
@@ -102,14 +107,15 @@ const make = Effect.gen(function* () {
         if (fault !== undefined) return yield* fault
         yield* blocks.forget(scope)
         const now = yield* Clock.currentTimeMillis
-        const rows = yield* mapErrors(
+        const bucket = yield* find(
+          scope,
           Transaction.outside(sql<BucketRow>`
             update ${table} set tokens = 0, updated_at = ${instant(now)},
               refilled_at = greatest(refilled_at, ${instant(now + Duration.toMillis(duration))})
             where scope = ${scope} returning ${columns}`)
         )
-        return Bucket.stateOf(yield* found(scope)(rows), now)
-      }),
+        return Bucket.stateOf(bucket, now)
+      }).pipe(mapErrors),
     tune: (scope, patch) =>
       transaction(
         Effect.gen(function* () {
@@ -125,9 +131,9 @@ const make = Effect.gen(function* () {
       ),
     get: (scope) =>
       Effect.gen(function* () {
-        const rows = yield* mapErrors(sql<BucketRow>`select ${columns} from ${table} where scope = ${scope}`)
-        return Bucket.stateOf(yield* found(scope)(rows), yield* Clock.currentTimeMillis)
-      }),
+        const bucket = yield* find(scope, sql<BucketRow>`select ${columns} from ${table} where scope = ${scope}`)
+        return Bucket.stateOf(bucket, yield* Clock.currentTimeMillis)
+      }).pipe(mapErrors),
     all: Effect.gen(function* () {
       const rows = yield* mapErrors(sql<BucketRow>`select ${columns} from ${table} order by scope collate "C"`)
       const now = yield* Clock.currentTimeMillis

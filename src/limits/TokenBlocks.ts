@@ -26,12 +26,18 @@ export interface TokenBlocks<E> {
   readonly forget: (scope: string) => Effect.Effect<void>
 }
 
-const answerOf = (scope: string, least: number, { capacity, granted, waitMillis }: Taken) => {
-  if (granted > 0) return Effect.succeed(Acquired.Granted())
-  if (least > capacity) return new BeyondCapacity({ scope, asked: least, capacity })
-  // Rounded up, or whoever waited so long would be early; but not for what is no more than the noise of a division.
-  const after = Duration.millis(Math.max(1, Math.ceil(waitMillis - 1e-6)))
-  return Effect.succeed(Acquired.Throttled({ after }))
+/** How far apart the first and the last of a crowd may be told to come. */
+const lineMillis = Duration.toMillis("1 minute")
+
+/** Who comes when: after the one before, as far apart as it takes to fill what each asks for; and from the front again. */
+const makeLine = () => {
+  const last = new Map<string, number>()
+  return (scope: string, earliest: number, gapMillis: number): number => {
+    const next = Math.max(earliest, (last.get(scope) ?? Number.NEGATIVE_INFINITY) + gapMillis)
+    const turn = next > earliest + lineMillis ? earliest : next
+    last.set(scope, turn)
+    return turn
+  }
 }
 
 /** `holder` is the name under which this process takes ahead. */
@@ -39,6 +45,16 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
   const blocks = new Map<string, Block>()
   const turns = new Map<string, Effect.Semaphore>()
   const lifeMillis = Duration.toMillis(blockLife)
+  const turnAfter = makeLine()
+
+  const answerOf = (scope: string, least: number, taken: Taken, now: number, inTurn: boolean) => {
+    const { capacity, granted, rate, waitMillis } = taken
+    if (granted > 0) return Effect.succeed(Acquired.Granted())
+    if (least > capacity) return new BeyondCapacity({ scope, asked: least, capacity })
+    const wait = inTurn ? turnAfter(scope, now + waitMillis, (least / rate) * 1000) - now : waitMillis
+    // Rounded up, or whoever waited so long would be early; but not for what is no more than the noise of a division.
+    return Effect.succeed(Acquired.Throttled({ after: Duration.millis(Math.max(1, Math.ceil(wait - 1e-6))) }))
+  }
 
   const usable = (scope: string, now: number): Block | undefined => {
     const block = blocks.get(scope)
@@ -54,7 +70,7 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
     return true
   }
 
-  const withBlock = (scope: string, tokens: number, ahead: number) =>
+  const withBlock = (scope: string, tokens: number, ahead: number, inTurn: boolean) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       if (fromBlock(scope, tokens, now)) return Acquired.Granted()
@@ -65,7 +81,7 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
       const taken = yield* take(scope, taking, now)
       if (taken.granted > tokens) blocks.set(scope, { tokens: taken.granted - tokens, until: now + lifeMillis })
       else if (taken.granted === 0 && rest !== undefined) blocks.set(scope, rest)
-      return yield* answerOf(scope, tokens, taken)
+      return yield* answerOf(scope, tokens, taken, now, inTurn)
     }).pipe(Effect.uninterruptible)
 
   const turnOf = (scope: string): Effect.Semaphore => {
@@ -78,15 +94,18 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
 
   return {
     forget: (scope) => Effect.sync(() => void blocks.delete(scope)),
-    acquire: (scope, tokens = 1, { ahead = 0 } = {}) =>
+    acquire: (scope, tokens = 1, { ahead = 0, inTurn = false } = {}) =>
       Effect.gen(function* () {
         const fault = faultOfCount(scope, "tokens", tokens, 1) ?? faultOfCount(scope, "ahead", ahead, 0)
         if (fault !== undefined) return yield* fault
         const now = yield* Clock.currentTimeMillis
-        if (ahead === 0) return yield* answerOf(scope, tokens, yield* take(scope, { least: tokens, most: tokens }, now))
+        if (ahead === 0) {
+          const taken = yield* take(scope, { least: tokens, most: tokens }, now)
+          return yield* answerOf(scope, tokens, taken, now, inTurn)
+        }
         if (fromBlock(scope, tokens, now)) return Acquired.Granted()
         // One asks for all who stand here: what it brings back is theirs, too.
-        return yield* turnOf(scope).withPermits(1)(withBlock(scope, tokens, ahead))
+        return yield* turnOf(scope).withPermits(1)(withBlock(scope, tokens, ahead, inTurn))
       })
   }
 }

@@ -19,6 +19,9 @@ import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/Janitor.js"
 import type { Handler } from "../handlers/Handler.js"
+import type { RateLimit } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsMemory from "../limits/RateLimitsMemory.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobSearch } from "../queue/JobSearch.js"
@@ -72,6 +75,8 @@ export interface TestShiftOptions<R> {
   readonly queues?: ReadonlyArray<string>
   /** Where kinds go that name no queue, by how they begin. */
   readonly routes?: DeclaredRoutes
+  /** The limits that the handlers keep to. */
+  readonly limits?: ReadonlyArray<RateLimit>
   /** How many jobs of a queue run at a time. [10] */
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
@@ -80,7 +85,7 @@ export interface TestShiftOptions<R> {
   readonly logLevel?: LogLevel.LogLevel
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Routes | Transactions | Wakeups.Wakeups | Metrics
+type Ports = Queue | JobDesk | JobSearch | Kinds | Routes | RateLimits | Transactions | Wakeups.Wakeups | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
 const stillRounds = { idle: 2, busy: 25 }
@@ -95,6 +100,7 @@ const breathe = Effect.zipRight(
 const ports: Layer.Layer<Ports | JobsMemory> = QueueMemory.layer.pipe(
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
+  Layer.merge(RateLimitsMemory.layer),
   Layer.provideMerge(Metrics.layer)
 )
 
@@ -139,7 +145,7 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       const hirePod = Effect.gen(function* () {
         const scope = yield* Scope.make()
         const severable = Severed.make(Context.get(context, Queue))
-        const built = yield* Crew.layer({ handlers: options.handlers, queues, routes: options.routes }).pipe(
+        const built = yield* Crew.layer({ ...options, queues }).pipe(
           Layer.provide(configs(options)),
           Layer.provide(Layer.succeed(Queue, severable.queue)),
           Layer.orDie,

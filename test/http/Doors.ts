@@ -6,6 +6,9 @@ import { ApiApp } from "../../src/http/ApiApp.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
+import type { RateLimits } from "../../src/limits/RateLimits.js"
+import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
+import * as RateLimitsPg from "../../src/limits/RateLimitsPg.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -126,22 +129,27 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
 
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(
-  queue: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | Routes | R, E, I>,
+  queue: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | Routes | RateLimits | R, E, I>,
   config: Partial<Config> = {}
 ) => doorsOver(ApiApp.layer, config).pipe(Layer.provideMerge(Layer.provideMerge(kinds, queue)))
 
-const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
+const memory = Layer.merge(QueueMemory.layer.pipe(Layer.provide(Wakeups.layer)), RateLimitsMemory.layer)
 
 /** On a queue in memory. */
 export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
 
 /** On PostgreSQL. */
 const layerPostgres = () =>
-  layerOver(QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provide(TestDatabase.layer)))
+  layerOver(
+    Layer.merge(QueuePg.layer, RateLimitsPg.layer).pipe(
+      Layer.provide(Listener.layerDeaf),
+      Layer.provide(TestDatabase.layer)
+    )
+  )
 
 /** What every route must do, whatever the queue stands on. */
 export const backends: ReadonlyArray<
-  readonly [where: string, layer: () => Layer.Layer<Doors | Queue | JobDesk | JobSearch | Kinds | Routes>]
+  readonly [where: string, layer: () => Layer.Layer<Doors | Queue | JobDesk | JobSearch | Kinds | Routes | RateLimits>]
 > = [
   ["memory", () => Layer.orDie(layer())],
   ["PostgreSQL", () => Layer.orDie(layerPostgres())]

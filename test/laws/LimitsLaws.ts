@@ -133,6 +133,22 @@ export const limitsLaws = (
       })
     )
 
+    law("a crowd that is sent away in turn is told to come as tokens come in, within a minute", (limits, scope) =>
+      Effect.gen(function* () {
+        yield* limits.register([{ scope, capacity: 10, rate: 0.5 }])
+        yield* wait(limits, scope, 10)
+        const told = yield* Effect.replicateEffect(wait(limits, scope, 1, { inTurn: true }), 62)
+        expect(told.slice(0, 31)).toEqual(Array.from({ length: 31 }, (_, index) => 2_000 * (index + 1)))
+        expect(told.slice(31)).toEqual(told.slice(0, 31))
+        expect(yield* wait(limits, scope)).toBe(2_000)
+        expect(yield* wait(limits, scope, 1, { inTurn: true, ahead: 2 })).toBe(2_000)
+        // Whoever comes when the line has passed is told the real wait.
+        yield* advance("4 seconds")
+        yield* wait(limits, scope, 2)
+        expect(yield* wait(limits, scope, 1, { inTurn: true })).toBe(2_000)
+      })
+    )
+
     law("a scope that nobody declared is an error, not a pause", (limits, scope) =>
       Effect.gen(function* () {
         const unknown = { _tag: "UnknownScope", scope }
