@@ -4,7 +4,6 @@ import { pathToFileURL } from "node:url"
 import { Effect, Layer, Predicate, Schema } from "effect"
 import type { Services } from "../crew/Nightshift.js"
 import type { Handler } from "../handlers/Handler.js"
-import * as NoopEcho from "../handlers/NoopEcho.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
 import type { DeclaredRoutes } from "../queue/Routes.js"
 
@@ -32,17 +31,29 @@ const isHandler = (value: unknown): value is Handler<Services> =>
   Predicate.hasProperty(value, "run") &&
   typeof value.run === "function"
 
-/** Without `--app`: the kind for demonstrations. */
-export const none: App = { handlers: [NoopEcho.handler], queues: [], routes: {}, limits: [] }
+/** Without `--app`. */
+export const none: App = { handlers: [], queues: [], routes: {}, limits: [] }
+
+type Run = Handler<Services>["run"]
 
 /** Everything a handler needs is in its own effect already once the module's layer is provided to it. */
-const withLayer = (handler: Handler<Services>, layer: unknown): Handler<Services> =>
-  Layer.isLayer(layer)
-    ? {
-        ...handler,
-        run: (payload, job) => Effect.provide(handler.run(payload, job), layer as unknown as Layer.Layer<never>)
-      }
-    : handler
+const withLayer = (handler: Handler<Services>, given: unknown): Handler<Services> => {
+  if (!Layer.isLayer(given)) return handler
+  const layer = given as unknown as Layer.Layer<never>
+  const run: Run = (payload, job) => Effect.provide(handler.run(payload, job), layer)
+  const { open } = handler
+  if (open === undefined) return { ...handler, run }
+  // One that keeps something as long as its pod lives keeps what it needs for as long.
+  const openWithLayer = Effect.flatMap(Layer.build(layer), (context) =>
+    Effect.map(
+      Effect.provide(open, context),
+      (inner): Run =>
+        (payload, job) =>
+          Effect.provide(inner(payload, job), context)
+    )
+  )
+  return { ...handler, run, open: openWithLayer }
+}
 
 const isLimit = (value: unknown): value is DeclaredLimit =>
   Predicate.hasProperty(value, "scope") &&
@@ -82,7 +93,7 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     }
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined
     return {
-      handlers: [NoopEcho.handler, ...handlers.filter(isHandler).map((handler) => withLayer(handler, layer))],
+      handlers: handlers.filter(isHandler).map((handler) => withLayer(handler, layer)),
       queues: queues.map(String),
       routes,
       limits

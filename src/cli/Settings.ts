@@ -5,6 +5,7 @@ import * as CrewConfig from "../crew/CrewConfig.js"
 import * as Janitor from "../crew/Janitor.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
+import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
 import * as RouteConfig from "../queue/RouteConfig.js"
 import * as Logging from "../telemetry/Logging.js"
@@ -16,6 +17,7 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   CrewConfig.settings,
   RouteConfig.settings,
   Janitor.settings,
+  CmdExecConfig.settings,
   DatabaseClock.settings,
   Logging.settings
 ].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))

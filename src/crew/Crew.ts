@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { Handler } from "../handlers/Handler.js"
+import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
 import { RateLimits } from "../limits/RateLimits.js"
@@ -67,7 +67,8 @@ export const layer = <R>(
       if (queues.length === 0) return yield* new NoQueues()
       const bad = queues.find((name) => !isQueueName(name))
       if (bad !== undefined) return yield* new BadQueueName({ name: bad })
-      const registry = Registry.make(options.handlers)
+      // Opened first and so closed last: whatever a handler keeps outlives its jobs.
+      const registry = Registry.make(yield* Effect.forEach(options.handlers, (handler) => opened(handler)))
       yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
       yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
       yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))

@@ -1,4 +1,4 @@
-import { Cause, type Duration, Effect, Exit, Runtime } from "effect"
+import { Cause, type Duration, Effect, Exit, Runtime, type Scope } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { RateLimit, TakeOptions } from "../limits/RateLimit.js"
 import type { RateLimits } from "../limits/RateLimits.js"
@@ -15,6 +15,8 @@ export interface Handler<out R> {
   /** Whether its effects and the job's end stand or fall together. */
   readonly transactional: boolean
   readonly run: (payload: never, job: JobContext) => Effect.Effect<unknown, unknown, R>
+  /** For one that keeps something as long as its pod lives: opened before the first job, closed after the last. */
+  readonly open?: Effect.Effect<Handler<R>["run"], never, R | Scope.Scope>
 }
 
 /** Runs a kind by an Effect. */
@@ -31,6 +33,21 @@ export const transactional = <A, E, R>(
   kind: JobKind<A>,
   run: (payload: A, job: JobContext) => Effect.Effect<unknown, E, R>
 ): Handler<R> => ({ ...make(kind, run), transactional: true })
+
+/** Runs a kind by an Effect that shares something with the pod's other jobs of the kind, made once per pod in its Scope. */
+export const scoped = <A, E, R, R2>(
+  kind: JobKind<A>,
+  open: Effect.Effect<(payload: A, job: JobContext) => Effect.Effect<unknown, E, R2>, never, R>
+): Handler<Exclude<R, Scope.Scope> | R2> => ({
+  ...make(kind, (payload: A, job) => Effect.scoped(Effect.flatMap(open, (run) => run(payload, job)))),
+  open: open as Effect.Effect<Handler<R2>["run"], never, Exclude<R, Scope.Scope> | Scope.Scope>
+})
+
+/** The handler with what it keeps, until the Scope closes. */
+export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never, R | Scope.Scope> =>
+  handler.open === undefined
+    ? Effect.succeed(handler)
+    : Effect.map(handler.open, (run) => ({ kind: handler.kind, transactional: handler.transactional, run }))
 
 /** What a promise handler sees of its job. */
 export interface PromiseJobContext extends Omit<JobContext, "progress"> {
