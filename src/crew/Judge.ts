@@ -102,8 +102,9 @@ export const ofExit = (
   }
   const failure = Cause.failureOption(exit.cause)
   // From deep inside of a handler the way out is to fail, or to throw. Nobody succeeds by failing: that stays a mistake.
-  if (Option.isSome(failure) && Outcome.isOutcome(failure.value) && failure.value._tag !== "Done") {
-    return ofOutcome(job, kind, failure.value, at)
+  const thrown = Option.orElse(failure, () => Cause.dieOption(exit.cause))
+  if (Option.isSome(thrown) && Outcome.isOutcome(thrown.value) && thrown.value._tag !== "Done") {
+    return ofOutcome(job, kind, thrown.value, at)
   }
   return failed(job, kind, Option.isSome(failure) ? textOf(failure.value) : Cause.pretty(exit.cause), at)
 }

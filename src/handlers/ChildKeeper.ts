@@ -50,7 +50,10 @@ export const make: Effect.Effect<ChildKeeper, never, Scope.Scope> = Effect.acqui
       })
       shell = started
       started.stdin.on("error", () => {})
-      started.on("error", () => {})
+      // The system would not start it now; the next child asks again.
+      started.on("error", () => {
+        if (shell === started) shell = undefined
+      })
       // Somebody may have killed it: another takes over what it knew.
       started.on("exit", () => {
         if (shell === started) shell = undefined

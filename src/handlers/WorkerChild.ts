@@ -94,7 +94,8 @@ export const start = (
 ): Effect.Effect<WorkerChild, ChildBroken, Scope.Scope> =>
   Effect.gen(function* () {
     const scope = yield* Effect.flatMap(Effect.scope, (outer) => Scope.fork(outer, ExecutionStrategy.sequential))
-    const close = Scope.close(scope, Exit.void)
+    // Whoever comes second waits for the end, too.
+    const close = yield* Effect.cached(Effect.uninterruptible(Scope.close(scope, Exit.void)))
     const child = yield* ChildProcess.spawn(keeper, command).pipe(
       Scope.extend(scope),
       Effect.mapError(({ reason }) => new ChildBroken({ reason }))

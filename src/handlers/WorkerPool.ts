@@ -79,11 +79,12 @@ const open = (kind: string, options: WorkerPoolOptions) =>
         return member.child.close
       })
 
-    /** One that breaks while nobody asks it anything would go unnoticed. */
+    /** One that breaks while nobody asks it anything would go unnoticed; whoever asks it notices. */
     const watch = (member: Member) =>
       Effect.gen(function* () {
         const reason = yield* member.child.broken
-        if (free.includes(member)) yield* Effect.logWarning(`an idle worker of ${kind} is given up: ${reason}`)
+        if (!free.includes(member)) return
+        yield* Effect.logWarning(`an idle worker of ${kind} is given up: ${reason}`)
         yield* discard(member)
       })
 

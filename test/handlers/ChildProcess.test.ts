@@ -1,6 +1,6 @@
-import { spawn } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
-import { existsSync, readFileSync } from "node:fs"
+import { existsSync } from "node:fs"
 import { mkdir, mkdtemp, rm, symlink } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -30,20 +30,21 @@ afterAll(() => rm(home, { recursive: true, force: true }))
 /** Another process that has a child, killed with the Scope; and the child's pid. */
 const start = (...args: ReadonlyArray<string>) =>
   Effect.gen(function* () {
-    const process = yield* Effect.acquireRelease(
-      Effect.sync(() =>
-        spawn(globalThis.process.execPath, [parent(), ...args], { stdio: ["ignore", "pipe", "inherit"] })
-      ),
+    const other = yield* Effect.acquireRelease(
+      Effect.sync(() => spawn(process.execPath, [parent(), ...args], { stdio: ["pipe", "pipe", "inherit"] })),
       (started) => Effect.sync(() => started.kill("SIGKILL"))
     )
-    const gone = once(process, "exit")
-    const [line] = yield* Effect.promise(() => once(process.stdout, "data"))
-    return { process, gone: Effect.promise(() => gone), child: Number(String(line).trim()) }
+    const gone = once(other, "exit")
+    const [line] = yield* Effect.promise(() => once(other.stdout, "data"))
+    return { process: other, gone: Effect.promise(() => gone), child: Number(String(line).trim()) }
   })
 
 /** The pids of a process's children. */
 const childrenOf = (pid: number | undefined): ReadonlyArray<number> =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").filter(Boolean).map(Number)
+  execFileSync("ps", ["-A", "-o", "pid=,ppid="], { encoding: "utf8" })
+    .split("\n")
+    .map((row) => row.trim().split(/\s+/).map(Number))
+    .flatMap(([child = 0, parent]) => (parent === pid ? [child] : []))
 
 describe.concurrent("a child whose process is killed with -9", () => {
   it.scopedLive("ends, and all that it started, though they ignore TERM", () =>
@@ -85,11 +86,15 @@ describe.concurrent("a child whose process is killed with -9", () => {
       const file = join(yield* directory, "pids")
       const { child, gone, process: other } = yield* start("live", ...stubborn(file))
       const pids = yield* pidsIn(file, 3)
-      if (existsSync("/proc/self/task")) {
-        const keeper = childrenOf(other.pid).find((pid) => pid !== child) ?? 0
-        globalThis.process.kill(keeper, "SIGKILL")
-        yield* eventually(() => childrenOf(other.pid).filter((pid) => pid !== child && pid !== keeper).length === 1)
-      }
+      const keeperOf = () => childrenOf(other.pid).find((pid) => pid !== child)
+      const first = keeperOf()
+      if (first === undefined) return yield* Effect.dieMessage("nobody keeps watch")
+      process.kill(first, "SIGKILL")
+      yield* eventually(() => keeperOf() !== undefined && keeperOf() !== first)
+      // Once it has started another child, its second keeper knows of both.
+      other.stdin?.write("go on\n")
+      const [line] = yield* Effect.promise(() => once(other.stdout, "data"))
+      pids.push(Number(String(line).trim()))
       other.kill("SIGKILL")
       yield* gone
       yield* eventually(() => !pids.some(isAlive))

@@ -114,17 +114,21 @@ describe("a limit", () => {
 })
 
 describe("an outcome that a handler fails with", () => {
-  const ends = (outcome: Outcome.Outcome) =>
+  const ends = (
+    outcome: Outcome.Outcome,
+    how: (outcome: Outcome.Outcome) => Effect.Effect<never, unknown> = Effect.fail
+  ) =>
     Effect.gen(function* () {
       const { job, settle } = yield* TestShift
       const id = yield* Sync.enqueue({})
       yield* settle
       return yield* job(id)
-    }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Sync, () => Effect.fail(outcome))] })))
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Sync, () => how(outcome))] })))
 
   it.effect("is its end, and only success cannot be failed with", () =>
     Effect.gen(function* () {
       expect(yield* ends(Outcome.dead("no"))).toMatchObject({ status: "dead", deadReason: "rejected", lastError: "no" })
+      expect(yield* ends(Outcome.dead("thrown"), Effect.die)).toMatchObject({ status: "dead", lastError: "thrown" })
       expect(yield* ends(Outcome.snooze(Duration.minutes(1)))).toMatchObject({ status: "pending", attempt: 0 })
       expect(yield* ends(Outcome.done(7))).toMatchObject({ status: "dead", deadReason: "exhausted" })
     })
