@@ -7,6 +7,7 @@ import { RateLimits } from "../limits/RateLimits.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
 import type { Queue } from "../queue/Queue.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import { type DeclaredRoutes, type InvalidRoute, Routes } from "../queue/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
@@ -19,6 +20,7 @@ import * as Janitor from "./Janitor.js"
 import { keep } from "./Keep.js"
 import * as Lookout from "./Lookout.js"
 import { Pod } from "./Pod.js"
+import * as QueueGauges from "./QueueGauges.js"
 import * as Supervisor from "./Supervisor.js"
 
 /** Nothing says which queues this process serves. */
@@ -54,7 +56,17 @@ export interface CrewOptions<R> {
   readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
 }
 
-type Needs = Queue | Kinds | Routes | RateLimits | Transactions | Wakeups | Metrics | CrewConfig | Janitor.JanitorConfig
+type Needs =
+  | Queue
+  | Queues
+  | Kinds
+  | Routes
+  | RateLimits
+  | Transactions
+  | Wakeups
+  | Metrics
+  | CrewConfig
+  | Janitor.JanitorConfig
 
 /** Hired top to bottom; closing the Scope sends them home bottom to top: claiming stops first, the last end is written last. */
 export const layer = <R>(
@@ -70,6 +82,7 @@ export const layer = <R>(
       // Opened first and so closed last: whatever a handler keeps outlives its jobs.
       const registry = Registry.make(yield* Effect.forEach(options.handlers, (handler) => opened(handler)))
       yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
+      yield* QueueGauges.watch(queues)
       yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
       yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))
       yield* keep(yield* Janitor.make)

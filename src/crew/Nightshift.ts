@@ -20,6 +20,7 @@ import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import * as RouteConfig from "../queue/RouteConfig.js"
 import type { DeclaredRoutes, InvalidRoute, Routes } from "../queue/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
@@ -36,7 +37,7 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Routes | RateLimits | Transactions
+type Ports = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | RateLimits | Transactions
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
 export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics

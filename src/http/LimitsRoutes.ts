@@ -6,7 +6,7 @@ import type { LimitState } from "../limits/Limit.js"
 import { RateLimits } from "../limits/RateLimits.js"
 import { Api } from "./Api.js"
 import * as Body from "./Body.js"
-import { DrainRequest, type LimitView, TuneRequest } from "./LimitsApi.js"
+import { DrainRequest, type LimitView, TuneRequest } from "./LimitsContract.js"
 import * as Problem from "./Problem.js"
 import * as RequestFault from "./RequestFault.js"
 

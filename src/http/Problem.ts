@@ -1,5 +1,4 @@
 import { HttpApiDecodeError } from "@effect/platform/HttpApiError"
-import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import { RouteNotFound } from "@effect/platform/HttpServerError"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Cause, Effect, Match, Schema } from "effect"
@@ -7,8 +6,10 @@ import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { InvalidLimit, UnknownScope } from "../limits/Limit.js"
 import type { KindRefused } from "../queue/Intake.js"
-import type { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState } from "../queue/JobErrors.js"
+import type { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState, QueueFull } from "../queue/JobErrors.js"
 import type { BadCursor } from "../queue/JobSearch.js"
+import type { InvalidSetting, QueueNotFound } from "../queue/QueueSettings.js"
+import { fieldOf } from "./QueuePatchRequest.js"
 import { NotFound, type RequestError } from "./RequestErrors.js"
 import * as RequestFault from "./RequestFault.js"
 
@@ -20,9 +21,6 @@ export const Body = Schema.Struct({
     field: Schema.optional(Schema.String.annotations({ description: "The field at fault, as in jobs[2].priority." }))
   })
 }).annotations({ identifier: "Problem" })
-
-/** The same as a contract states it. */
-export const withStatus = (status: number) => Body.annotations(HttpApiSchema.annotations({ status }))
 
 /** The one form in which a door says no: a tag for programs, a sentence for people, the field at fault if there is one. */
 export const respond = (
@@ -38,6 +36,9 @@ export type Foreseen =
   | RequestError
   | InvalidJob
   | JobIdTaken
+  | QueueFull
+  | QueueNotFound
+  | InvalidSetting
   | JobNotFound
   | JobNotInState
   | DedupeKeyHeld
@@ -70,12 +71,18 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
   BadCursor: plain(400, { field: "cursor" }),
   InvalidLimit: (error) => ({ status: 400, message: error.message, field: error.field }),
+  InvalidSetting: ({ field, reason }) => ({
+    status: 400,
+    message: `${fieldOf(field)} ${reason}.`,
+    field: fieldOf(field)
+  }),
   Unauthorized: plain(401, { headers: { "www-authenticate": "Bearer" } }),
   Forbidden: plain(403),
   HostRefused: plain(403),
   NotFound: plain(404),
   JobNotFound: plain(404),
   UnknownScope: (error) => ({ status: 404, message: `There is no limit "${error.scope.slice(0, 64)}".` }),
+  QueueNotFound: plain(404),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),
   JobIdTaken: (error) => ({ status: 409, message: error.message, field: `jobs[${error.index}].id` }),
@@ -87,6 +94,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
     message: error.message,
     field: `jobs[${error.index}].kind`
   }),
+  QueueFull: plain(429, { headers: { "retry-after": "5" } }),
   DatabaseOff: plain(503),
   DatabaseUnavailable: ({ nothingWritten }) => ({
     status: 503,

@@ -29,6 +29,7 @@ import { JobsMemory } from "../queue/JobsMemory.js"
 import type { Kinds } from "../queue/Kinds.js"
 import { Queue } from "../queue/Queue.js"
 import * as QueueMemory from "../queue/QueueMemory.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import { type DeclaredRoutes, decide, type Routes } from "../queue/Routes.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
@@ -85,7 +86,17 @@ export interface TestShiftOptions<R> {
   readonly logLevel?: LogLevel.LogLevel
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Routes | RateLimits | Transactions | Wakeups.Wakeups | Metrics
+type Ports =
+  | Queue
+  | Queues
+  | JobDesk
+  | JobSearch
+  | Kinds
+  | Routes
+  | RateLimits
+  | Transactions
+  | Wakeups.Wakeups
+  | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
 const stillRounds = { idle: 2, busy: 25 }

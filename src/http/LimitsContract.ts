@@ -2,8 +2,8 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
+import { problem } from "./Contract.js"
 import { Instant } from "./Instant.js"
-import * as Problem from "./Problem.js"
 import * as WireText from "./WireText.js"
 
 const Numbers = { capacity: Schema.Number, rate: Schema.Number.annotations({ description: "Tokens per second." }) }
@@ -57,9 +57,9 @@ export const group = HttpApiGroup.make("limits")
       .setPath(path)
       .setPayload(TuneRequest)
       .addSuccess(LimitView)
-      .addError(Problem.withStatus(400))
-      .addError(Problem.withStatus(404))
-      .addError(Problem.withStatus(415))
+      .addError(problem(400))
+      .addError(problem(404))
+      .addError(problem(415))
       .annotateContext(
         OpenApi.annotations({
           description: "Change what holds, against the code's word. `null` gives the code its word back."
@@ -71,7 +71,7 @@ export const group = HttpApiGroup.make("limits")
       .setPath(path)
       .setPayload(DrainRequest)
       .addSuccess(LimitView)
-      .addError(Problem.withStatus(400))
-      .addError(Problem.withStatus(404))
+      .addError(problem(400))
+      .addError(problem(404))
       .annotateContext(OpenApi.annotations({ description: "Empty the bucket, and keep it empty for so long." }))
   )
