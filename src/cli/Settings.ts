@@ -7,6 +7,7 @@ import * as Janitor from "../crew/Janitor.js"
 import * as SchedulerConfig from "../crew/SchedulerConfig.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
+import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
 import * as RouteConfig from "../queue/RouteConfig.js"
 import * as Logging from "../telemetry/Logging.js"
@@ -20,6 +21,7 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   ClusterConfig.settings,
   Janitor.settings,
   SchedulerConfig.settings,
+  CmdExecConfig.settings,
   DatabaseClock.settings,
   Logging.settings
 ].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))

@@ -5,8 +5,10 @@ import type { Shares } from "../cluster/Shares.js"
 import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Signals } from "../database/Signals.js"
-import type { Handler } from "../handlers/Handler.js"
+import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
+import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
+import { RateLimits } from "../limits/RateLimits.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
@@ -72,10 +74,12 @@ export interface CrewOptions<R> {
   readonly routes?: DeclaredRoutes | undefined
   /** Recurring jobs that the cluster is told of. */
   readonly schedules?: ReadonlyArray<Schedule.Schedule> | undefined
+  /** The limits that its handlers keep to. */
+  readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
 }
 
 type QueuePorts = Queue | Queues | JobSearch | Kinds | Routes | Transactions | Wakeups
-type Ports = QueuePorts | Signals | Pods | Shares | Leadership | Schedules
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules
 type Configs = CrewConfig | ClusterConfig | Janitor.JanitorConfig | SchedulerConfig
 type Needs = Ports | Configs | Metrics
 
@@ -137,13 +141,19 @@ const declareSchedules = (declared: ReadonlyArray<Schedule.Schedule>) =>
 /** A pod's row is the first to come and the last to go: until the last end of its last job is written. */
 export const layer = <R>(
   options: CrewOptions<R>
-): Layer.Layer<Crew, NoQueues | BadQueueName | InvalidRoute | InvalidSchedule | DatabaseError, R | Needs> =>
-  Layer.unwrapEffect(
+): Layer.Layer<
+  Crew,
+  NoQueues | BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule | DatabaseError,
+  R | Needs
+> =>
+  Layer.unwrapScoped(
     Effect.gen(function* () {
       const queues = yield* checked(options.queues)
-      const registry = Registry.make(options.handlers)
+      // Opened first and so closed last: whatever a handler keeps outlives its jobs.
+      const registry = Registry.make(yield* Effect.forEach(options.handlers, (handler) => opened(handler)))
       yield* declare(queues, registry)
       yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
+      yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))
       yield* declareSchedules(options.schedules ?? [])
       return Layer.scoped(Crew, hire(queues, registry)).pipe(
         Layer.provide(Deadlines.layer),

@@ -16,6 +16,10 @@ import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
+import type { InvalidLimit } from "../limits/Limit.js"
+import type { RateLimit } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -45,7 +49,7 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
 }
 
 type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions
-type Ports = QueuePorts | Signals | Pods | Shares | Leadership | Schedules
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
 export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
@@ -72,7 +76,7 @@ const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => 
 export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
 ): Layer.Layer<Services, FoundationError> =>
-  Layer.merge(SchedulesPg.layer, ClusterPg.layer).pipe(
+  Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(
     Layer.provideMerge(QueuePg.layer),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
@@ -92,6 +96,8 @@ export interface NightshiftOptions<R> {
   readonly routes?: DeclaredRoutes
   /** Recurring jobs. They are declared to the whole cluster, and fired by whichever of its processes leads. */
   readonly schedules?: ReadonlyArray<Schedule>
+  /** The limits that its handlers keep to. */
+  readonly limits?: ReadonlyArray<RateLimit>
   /** [DATABASE_URL] */
   readonly databaseUrl?: Redacted.Redacted
 }
@@ -101,7 +107,7 @@ export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<
   Services | Crew.Crew,
-  FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidSchedule,
+  FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule,
   Exclude<R, Services>
 > =>
   Layer.unwrapEffect(

@@ -2,6 +2,7 @@ import * as HttpApi from "@effect/platform/HttpApi"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { problem } from "./Contract.js"
 import * as JobsContract from "./JobsContract.js"
+import * as LimitsContract from "./LimitsContract.js"
 import * as PodsContract from "./PodsContract.js"
 import * as QueuesContract from "./QueuesContract.js"
 import * as SchedulesContract from "./SchedulesContract.js"
@@ -12,6 +13,7 @@ export const Api = HttpApi.make("nightshift")
   .add(QueuesContract.group)
   .add(SchedulesContract.group)
   .add(PodsContract.group)
+  .add(LimitsContract.group)
   .prefix("/api/v1")
   .addError(problem(401))
   .addError(problem(403))

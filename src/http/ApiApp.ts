@@ -5,6 +5,7 @@ import { Context, Effect, Layer } from "effect"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { ClusterConfig } from "../crew/ClusterConfig.js"
+import type { RateLimits } from "../limits/RateLimits.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -15,6 +16,7 @@ import type { Schedules } from "../schedule/Schedules.js"
 import { Api } from "./Api.js"
 import * as Auth from "./Auth.js"
 import * as JobsRoutes from "./JobsRoutes.js"
+import * as LimitsRoutes from "./LimitsRoutes.js"
 import * as PodsRoutes from "./PodsRoutes.js"
 import * as Problem from "./Problem.js"
 import * as QueuesRoutes from "./QueuesRoutes.js"
@@ -36,6 +38,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
     | Kinds
     | Transactions
     | Schedules
+    | RateLimits
     | Pods
     | Leadership
   > = Layer.suspend(() => withDatabase)
@@ -50,7 +53,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
 }
 
 const contract = HttpApiBuilder.api(Api).pipe(
-  Layer.provide([JobsRoutes.layer, QueuesRoutes.layer, SchedulesRoutes.layer, PodsRoutes.layer])
+  Layer.provide([JobsRoutes.layer, QueuesRoutes.layer, SchedulesRoutes.layer, LimitsRoutes.layer, PodsRoutes.layer])
 )
 
 const openApi = HttpApiBuilder.middlewareOpenApi({ path: "/api/v1/openapi.json" })

@@ -5,6 +5,7 @@ import { Cause, Effect, Match, Schema } from "effect"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { PreviousRunActive } from "../crew/ScheduledJobs.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { InvalidLimit, UnknownScope } from "../limits/Limit.js"
 import type { KindRefused } from "../queue/Intake.js"
 import type {
   DedupeKeyHeld,
@@ -57,6 +58,8 @@ export type Foreseen =
   | ScheduleExists
   | ScheduleNotFound
   | PreviousRunActive
+  | InvalidLimit
+  | UnknownScope
   | DatabaseError
 
 interface Answer {
@@ -81,6 +84,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   BadRequest: ({ field, message }) => ({ status: 400, message, field }),
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
   BadCursor: plain(400, { field: "cursor" }),
+  InvalidLimit: (error) => ({ status: 400, message: error.message, field: error.field }),
   InvalidSetting: ({ field, reason }) => ({
     status: 400,
     message: `${fieldOf(field)} ${reason}.`,
@@ -92,6 +96,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   HostRefused: plain(403),
   NotFound: plain(404),
   JobNotFound: plain(404),
+  UnknownScope: (error) => ({ status: 404, message: `There is no limit "${error.scope.slice(0, 64)}".` }),
   QueueNotFound: plain(404),
   ScheduleNotFound: plain(404),
   JobNotInState: plain(409),

@@ -27,6 +27,9 @@ import { JanitorConfig } from "../crew/Janitor.js"
 import { SchedulerConfig } from "../crew/SchedulerConfig.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
+import type { RateLimit } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsMemory from "../limits/RateLimitsMemory.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobSearch } from "../queue/JobSearch.js"
@@ -86,6 +89,8 @@ export interface TestShiftOptions<R> {
   readonly routes?: DeclaredRoutes
   /** Recurring jobs; they fire at their instants as time is moved. */
   readonly schedules?: ReadonlyArray<Schedule>
+  /** The limits that the handlers keep to. */
+  readonly limits?: ReadonlyArray<RateLimit>
   /** How many jobs of a queue run at a time. [10] */
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
@@ -101,6 +106,7 @@ type Ports =
   | JobSearch
   | Kinds
   | Routes
+  | RateLimits
   | Transactions
   | Wakeups.Wakeups
   | Signals
@@ -124,6 +130,7 @@ const ports: Layer.Layer<Ports | JobsMemory> = Layer.merge(SchedulesMemory.layer
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
+  Layer.merge(RateLimitsMemory.layer),
   Layer.provideMerge(Metrics.layer)
 )
 
@@ -181,12 +188,7 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       const hirePod = Effect.gen(function* () {
         const scope = yield* Scope.make()
         const severable = Severed.make(context)
-        const built = yield* Crew.layer({
-          handlers: options.handlers,
-          queues,
-          routes: options.routes,
-          schedules: options.schedules
-        }).pipe(
+        const built = yield* Crew.layer({ ...options, queues }).pipe(
           Layer.provide(configs(options)),
           Layer.provide(severable.layer),
           Layer.orDie,

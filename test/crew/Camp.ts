@@ -12,6 +12,8 @@ import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import type { Signals } from "../../src/database/Signals.js"
 import type { Handler } from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
+import type { RateLimits } from "../../src/limits/RateLimits.js"
+import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import type { Kinds } from "../../src/queue/Kinds.js"
@@ -43,9 +45,14 @@ export type Ports =
   | Leadership
   | Routes
   | Schedules
+  | RateLimits
 
 /** The database that all pods of a test share. */
-export const layer: Layer.Layer<Ports> = Layer.merge(SchedulesMemory.layer, ClusterMemory.layer).pipe(
+export const layer: Layer.Layer<Ports> = Layer.mergeAll(
+  SchedulesMemory.layer,
+  ClusterMemory.layer,
+  RateLimitsMemory.layer
+).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),

@@ -11,6 +11,9 @@ import { ApiApp } from "../../src/http/ApiApp.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
+import type { RateLimits } from "../../src/limits/RateLimits.js"
+import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
+import * as RateLimitsPg from "../../src/limits/RateLimitsPg.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -136,13 +139,28 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
 
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(
-  queue: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules | R, E, I>,
+  queue: Layer.Layer<
+    Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules | RateLimits | R,
+    E,
+    I
+  >,
   config: Partial<Config> = {}
 ) => layerOverBoth(Layer.merge(queue, ClusterMemory.layer), config)
 
 const layerOverBoth = <R, E, I>(
   ports: Layer.Layer<
-    Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules | Pods | Leadership | R,
+    | Queue
+    | Queues
+    | JobDesk
+    | JobSearch
+    | Kinds
+    | Routes
+    | Transactions
+    | Schedules
+    | RateLimits
+    | Pods
+    | Leadership
+    | R,
     E,
     I
   >,
@@ -153,7 +171,7 @@ const layerOverBoth = <R, E, I>(
     Layer.provideMerge(Layer.provideMerge(kinds, ports))
   )
 
-const memory = SchedulesMemory.layer.pipe(
+const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Transactions.layerMemory),
   Layer.provide(Wakeups.layer)
@@ -165,7 +183,7 @@ export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
 /** On PostgreSQL. */
 const layerPostgres = () =>
   layerOverBoth(
-    Layer.merge(SchedulesPg.layer, ClusterPg.layer).pipe(
+    Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(
       Layer.provideMerge(QueuePg.layer),
       Layer.provide(Listener.layerDeaf),
       Layer.provide(TestDatabase.layer)
@@ -177,7 +195,7 @@ export const backends: ReadonlyArray<
   readonly [
     where: string,
     layer: () => Layer.Layer<
-      Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Schedules | Pods | Leadership
+      Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Schedules | RateLimits | Pods | Leadership
     >
   ]
 > = [
