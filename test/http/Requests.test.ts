@@ -157,6 +157,7 @@ describe("GET /api/v1/openapi.json", () => {
         "/api/v1/limits/{scope}",
         "/api/v1/limits/{scope}/drain",
         "/api/v1/queues",
+        "/api/v1/queues/{name}",
         "/api/v1/schedules",
         "/api/v1/schedules/{name}",
         "/api/v1/schedules/{name}/next",
