@@ -4,6 +4,8 @@ import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import * as JobGauges from "../crew/JobGauges.js"
+import * as Measuring from "../crew/Measuring.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
@@ -53,8 +55,9 @@ export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArr
     Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
     Layer.provideMerge(doors),
     Layer.provide(ApiApp.layer),
-    Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
+    Layer.provide([Readiness.layer, Gauges.layerDatabase, JobGauges.layer, Measuring.sampling]),
     Layer.provide(QueuePg.layer),
+    Layer.provide(Measuring.counting),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),

@@ -1,5 +1,6 @@
 import { Effect, Layer, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import * as Measuring from "../crew/Measuring.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -14,6 +15,7 @@ import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import type { Transactions } from "../queue/Transactions.js"
+import { Metrics } from "../telemetry/Metrics.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
 
 /** The tables that a command works on are not those of this release. */
@@ -36,7 +38,11 @@ const upToDate = Layer.effectDiscard(
 export type QueueServices = Queue | JobDesk | JobSearch | Kinds | Transactions
 
 // A command works and ends: it has no use for news of other processes.
-const ports: Layer.Layer<QueueServices, never, Database> = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf))
+const ports: Layer.Layer<QueueServices, ConfigError, Database> = QueuePg.layer.pipe(
+  Layer.provide(Listener.layerDeaf),
+  Layer.provide(Measuring.counting),
+  Layer.provide(Metrics.layer)
+)
 
 /** What a command needs that works on jobs: the ports over the database it was pointed at, and that database's time. */
 export const layerForCommand: Layer.Layer<

@@ -3,6 +3,7 @@ import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
 import * as Janitor from "../crew/Janitor.js"
+import * as MetricsConfig from "../crew/MetricsConfig.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
@@ -14,6 +15,7 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   ServerConfig.settings,
   CrewConfig.settings,
   Janitor.settings,
+  MetricsConfig.settings,
   DatabaseClock.settings,
   Logging.settings
 ].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))

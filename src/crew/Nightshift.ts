@@ -22,6 +22,7 @@ import { Metrics } from "../telemetry/Metrics.js"
 import * as Crew from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { JanitorConfig } from "./Janitor.js"
+import * as Measuring from "./Measuring.js"
 
 /** Neither code nor environment says where the database is. */
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
@@ -33,7 +34,15 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
 type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
-export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
+export type Services =
+  | Ports
+  | Wakeups
+  | Database
+  | SqlClient
+  | PgClient
+  | DatabaseClock.DatabaseTime
+  | Metrics
+  | Measuring.Measures
 
 export type FoundationError =
   | DatabaseUrlMissing
@@ -58,6 +67,7 @@ export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
 ): Layer.Layer<Services, FoundationError> =>
   QueuePg.layer.pipe(
+    Layer.provideMerge(Measuring.counting),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
@@ -81,6 +91,6 @@ export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<Services | Crew.Crew, FoundationError | Crew.NoQueues | Crew.BadQueueName, Exclude<R, Services>> =>
   Crew.layer(options).pipe(
-    Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
+    Layer.provide(Layer.mergeAll(CrewConfig.layer, JanitorConfig.layer, Measuring.sampling)),
     Layer.provideMerge(client(options))
   )

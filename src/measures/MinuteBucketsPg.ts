@@ -1,4 +1,4 @@
-import { Clock, Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import * as Bounded from "../database/Bounded.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
@@ -6,12 +6,13 @@ import { emptySketch, Histogram } from "../telemetry/Histogram.js"
 import { type JobCounts, type MinuteCount, noCounts } from "../telemetry/MinuteCount.js"
 import * as Grid from "./Grid.js"
 import { type KindTotals, MinuteBuckets, mostTotals, type SeriesPoint } from "./MinuteBuckets.js"
+import * as OldRows from "./OldRows.js"
 import * as SketchSql from "./SketchSql.js"
 
 /** The longest that a chart may keep the database busy. */
 const readLimit = Duration.seconds(10)
-/** How many rows one statement writes or deletes. */
-const batch = { record: 500, purge: 5_000 }
+/** How many rows one statement writes. */
+const batch = 500
 
 const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
 const counters = Object.keys(noCounts)
@@ -31,35 +32,25 @@ const statementsOf = (schema: string) => ({
 
   series: `
   with bucket as materialized (
-    select floor(extract(epoch from minute) * 1000 / $3)::float8 * $3 as place, *
+    select ${SketchSql.bucketStart("$3")} as at, *
     from ${schema}.minute_bucket
     where ${during} and ($4::text is null or queue = $4) and ($5::text is null or kind = $5)
   ), counted as (
-    select place, ${sums}, sum(processing_sum) as processing_sum, max(processing_max) as processing_max,
+    select at, ${sums}, sum(processing_sum) as processing_sum, max(processing_max) as processing_max,
       sum(total_sum) as total_sum, max(total_max) as total_max
-    from bucket group by place
-  ), processing as (${SketchSql.merged("processing", "bucket")}
-  ), total as (${SketchSql.merged("total", "bucket")}
+    from bucket group by at
+  ), processing as (${SketchSql.merged("processing", "bucket", "at")}
+  ), total as (${SketchSql.merged("total", "bucket", "at")}
   )
-  select counted.*, processing.places as processing_places, processing.counts as processing_counts,
-    total.places as total_places, total.counts as total_counts
-  from counted left join processing using (place) left join total using (place)`,
+  select * from counted left join processing using (at) left join total using (at)`,
 
   totals: `
   select queue, kind, ${sums} from ${schema}.minute_bucket where ${during}
-  group by queue, kind order by sum(dead) desc, sum(started) desc, queue, kind limit ${mostTotals}`,
-
-  purge: `
-  with old as (
-    select minute, queue, kind, pod_id from ${schema}.minute_bucket where minute < ${instant("$1")}
-    order by minute limit $2 for update skip locked
-  )
-  delete from ${schema}.minute_bucket b using old
-  where (b.minute, b.queue, b.kind, b.pod_id) = (old.minute, old.queue, old.kind, old.pod_id)`
+  group by queue, kind order by sum(dead) desc, sum(started) desc, queue, kind limit ${mostTotals}`
 })
 
 interface SeriesRow extends JobCounts {
-  readonly place: number
+  readonly at: number
   readonly processing_sum: number
   readonly processing_max: number
   readonly processing_places: ReadonlyArray<number> | null
@@ -80,7 +71,7 @@ const countsOf = (row: JobCounts): JobCounts => ({
 })
 
 const pointOf = (row: SeriesRow): SeriesPoint => ({
-  at: row.place,
+  at: row.at,
   ...countsOf(row),
   processing: SketchSql.summary(row.processing_places, row.processing_counts, row.processing_sum, row.processing_max),
   total: SketchSql.summary(row.total_places, row.total_counts, row.total_sum, row.total_max)
@@ -101,16 +92,10 @@ const make = Effect.gen(function* () {
   const statements = statementsOf(schema)
   const reading = Bounded.within(database, readLimit)
 
-  const purgeBatch = (before: number) =>
-    Effect.map(
-      mapErrors(sql.unsafe(statements.purge, [before, batch.purge]).raw),
-      (result) => (result as { readonly rowCount: number | null }).rowCount ?? 0
-    )
-
   return MinuteBuckets.of({
     record: (pod, revision, counts) => {
-      const parts = Array.from({ length: Math.ceil(counts.length / batch.record) }, (_, part) =>
-        counts.slice(part * batch.record, (part + 1) * batch.record)
+      const parts = Array.from({ length: Math.ceil(counts.length / batch) }, (_, part) =>
+        counts.slice(part * batch, (part + 1) * batch)
       )
       return Effect.forEach(
         parts,
@@ -124,22 +109,13 @@ const make = Effect.gen(function* () {
         const rows = yield* reading(
           sql.unsafe<SeriesRow>(statements.series, [grid.from, grid.to, grid.width, queue ?? null, kind ?? null])
         )
-        return Grid.fill(grid, new Map(rows.map((row) => [row.place, pointOf(row)])), emptyPoint)
+        return Grid.fill(grid, new Map(rows.map((row) => [row.at, pointOf(row)])), emptyPoint)
       }),
     totals: ({ from, to }) =>
       Effect.map(reading(sql.unsafe<KindTotals>(statements.totals, [from, to])), (rows) =>
         rows.map((row) => ({ queue: row.queue, kind: row.kind, ...countsOf(row) }))
       ),
-    purge: (olderThan) =>
-      Effect.gen(function* () {
-        const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
-        let sum = 0
-        for (;;) {
-          const count = yield* purgeBatch(before)
-          sum += count
-          if (count < batch.purge) return sum
-        }
-      })
+    purge: (olderThan) => OldRows.purge(database, "minute_bucket", "minute, queue, kind, pod_id", olderThan)
   })
 })
 

@@ -7,7 +7,12 @@ export interface AttemptEnd {
   readonly id: JobId
   readonly lease: Lease
   readonly end: End
+  /** Hears what became of the job by this end once that is written; nothing when the job had moved on. */
+  readonly written?: (became: Became, now: number) => void
 }
+
+/** What a job is after a run. */
+export type Became = "done" | "pending" | "dead"
 
 export type End = Data.TaggedEnum<{
   /** Done; the result is JSON text. */

@@ -1,8 +1,11 @@
-import { Clock, Duration, Effect, Layer } from "effect"
+import { Clock, Duration, Effect, Layer, Schema } from "effect"
 import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
+import { DeadReason } from "../core/Job.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
+import { named } from "../database/StatementTimes.js"
+import { Tally } from "../telemetry/Tally.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
 import * as EnqueuePg from "./EnqueuePg.js"
@@ -16,6 +19,7 @@ import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { Notifier } from "./Notifier.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
+import type { StampedJobs } from "./StampedJob.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
 
@@ -24,6 +28,8 @@ const maintenanceBatch = 5_000
 
 /** At this many crashes a job is put away. */
 const poisonAt = 5
+
+const isDeadReason = Schema.is(DeadReason)
 
 /** Statements that may be told to try again by the database are tried again, a few times. */
 const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
@@ -36,18 +42,23 @@ const make = Effect.gen(function* () {
   const database = yield* Database
   const notifier = yield* Notifier
   const ids = yield* makeGenerator
+  const tally = yield* Tally
   const { schema, sql } = database
-  const statements = JobSql.make(schema)
+  const statements = named(JobSql.make(schema))
   const claims = ClaimPg.make(database, statements, ids)
 
-  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, (jobs, inTransaction) => {
+  const onStored = (jobs: StampedJobs, inTransaction: boolean) => {
     const queues = new Set<string>()
     for (const job of jobs) {
       queues.add(job.queue)
       claims.saw(job.queue, job)
     }
     return notifier.stored(queues, inTransaction)
-  })
+  }
+  const count = (jobs: StampedJobs, now: number) => {
+    for (const { kind, queue } of jobs) tally.of(queue, kind).enqueued(1, now)
+  }
+  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, onStored, count)
 
   /** Jobs were put back, perhaps behind where the next claim would begin. */
   const putBack = (queues: ReadonlySet<string>) =>
@@ -56,7 +67,7 @@ const make = Effect.gen(function* () {
       return notifier.stored(queues, false)
     })
 
-  const finalize = FinalizePg.make(database, statements, putBack)
+  const finalize = FinalizePg.make(database, statements, tally, putBack)
 
   const heartbeat: typeof Queue.Service.heartbeat = (held) =>
     Effect.gen(function* () {
@@ -87,13 +98,19 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const quietSince = now - Duration.toMillis(stuckFor)
       const rows = yield* mapErrors(
-        sql.unsafe<{ queue: string; fate: string; count: number }>(statements.recoverStuck, [
+        sql.unsafe<{ queue: string; kind: string; fate: string; count: number }>(statements.recoverStuck, [
           quietSince,
           now,
           maintenanceBatch,
           poisonAt
         ])
       )
+      for (const { count, fate, kind, queue } of rows) {
+        const counters = tally.of(queue, kind)
+        if (fate === "rescued") counters.rescued(count, now)
+        else if (fate === "follow-up") counters.enqueued(count, now)
+        else if (isDeadReason(fate)) counters.died(count, fate, now)
+      }
       const count = (fate: string) => rows.filter((row) => row.fate === fate).reduce((sum, row) => sum + row.count, 0)
       const recovered = { rescued: count("rescued"), poisoned: count("poison"), cancelled: count("cancelled") }
       yield* putBack(new Set(rows.map(({ queue }) => queue)))

@@ -18,7 +18,11 @@ import type { StoredJob } from "../core/Job.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import { MetricsConfig } from "../crew/MetricsConfig.js"
+import * as MetricsFlush from "../crew/MetricsFlush.js"
 import type { Handler } from "../handlers/Handler.js"
+import { MinuteBuckets } from "../measures/MinuteBuckets.js"
+import * as MinuteBucketsMemory from "../measures/MinuteBucketsMemory.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobSearch } from "../queue/JobSearch.js"
@@ -77,7 +81,7 @@ export interface TestShiftOptions<R> {
   readonly logLevel?: LogLevel.LogLevel
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups | Metrics
+type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups | MinuteBuckets | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
 const stillRounds = { idle: 2, busy: 25 }
@@ -89,9 +93,22 @@ const breathe = Effect.zipRight(
   Effect.yieldNow()
 )
 
+/** Whoever counts writes it down under an id of its own: each pod, and the test itself, which stores jobs. */
+const counting = MetricsFlush.layer.pipe(
+  Layer.provide(
+    Layer.succeed(MetricsConfig, {
+      flush: Duration.seconds(2),
+      retention: Duration.days(30),
+      oldTransaction: Duration.minutes(5)
+    })
+  )
+)
+
 const ports: Layer.Layer<Ports | JobsMemory> = QueueMemory.layer.pipe(
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
+  Layer.provide(counting),
+  Layer.provideMerge(MinuteBucketsMemory.layer),
   Layer.provideMerge(Metrics.layer)
 )
 
@@ -128,10 +145,12 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
 
       const hirePod = Effect.gen(function* () {
         const scope = yield* Scope.make()
-        const severable = Severed.make(Context.get(context, Queue))
+        const severable = Severed.make(Context.get(context, Queue), Context.get(context, MinuteBuckets))
         const built = yield* Crew.layer({ handlers: options.handlers, queues }).pipe(
           Layer.provide(configs(options)),
+          Layer.provide(counting),
           Layer.provide(Layer.succeed(Queue, severable.queue)),
+          Layer.provide(Layer.succeed(MinuteBuckets, severable.buckets)),
           Layer.orDie,
           Layer.buildWithScope(scope),
           Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
