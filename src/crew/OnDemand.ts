@@ -35,7 +35,7 @@ export const make = (options: OnDemandOptions): Effect.Effect<OnDemand, never, S
 
     const work = options.work.pipe(
       Effect.zipRight(rest(options.freshFor)),
-      Effect.map((now) => {
+      Effect.andThen((now) => {
         doneAt = now
       }),
       Effect.catchAllCause((cause) =>

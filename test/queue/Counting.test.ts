@@ -26,9 +26,7 @@ describe("a job that is stored in somebody's transaction", () => {
     Effect.gen(function* () {
       const queue = yield* Queue
       const transactions = yield* Transactions
-      const meanwhile = yield* transactions.run(
-        Effect.zipRight(queue.enqueue([job, job]), enqueued)
-      )
+      const meanwhile = yield* transactions.run(Effect.zipRight(queue.enqueue([job, job]), enqueued))
       expect(meanwhile).toBe(0)
       expect(yield* enqueued).toBe(2)
     }).pipe(Effect.provide(house))
