@@ -9,6 +9,7 @@ import { DeadReason, State } from "../core/Job.js"
 import { EnqueueRequest } from "./EnqueueRequest.js"
 import { Instant } from "./Instant.js"
 import { JobView } from "./JobView.js"
+import * as MetricsApi from "./MetricsApi.js"
 import * as Problem from "./Problem.js"
 import * as WireText from "./WireText.js"
 
@@ -113,6 +114,7 @@ const queues = HttpApiGroup.make("queues").add(
 export const Api = HttpApi.make("nightshift")
   .add(jobs)
   .add(queues)
+  .add(MetricsApi.group)
   .prefix("/api/v1")
   .addError(problem(401))
   .addError(problem(403))

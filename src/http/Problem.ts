@@ -4,6 +4,7 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Cause, Effect, Match, Schema } from "effect"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { TooManyPoints } from "../measures/Grid.js"
 import type { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState } from "../queue/JobErrors.js"
 import type { BadCursor } from "../queue/JobSearch.js"
 import type { KindRefused } from "./Intake.js"
@@ -38,6 +39,7 @@ export type Foreseen =
   | DedupeKeyHeld
   | KindRefused
   | BadCursor
+  | TooManyPoints
   | DatabaseError
 
 interface Answer {
@@ -62,6 +64,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   BadRequest: ({ field, message }) => ({ status: 400, message, field }),
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
   BadCursor: plain(400, { field: "cursor" }),
+  TooManyPoints: plain(400, { field: "bucket" }),
   Unauthorized: plain(401, { headers: { "www-authenticate": "Bearer" } }),
   Forbidden: plain(403),
   HostRefused: plain(403),

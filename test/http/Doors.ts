@@ -1,11 +1,18 @@
 import * as Http from "node:http"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
+import type { Measures } from "../../src/crew/Measuring.js"
 import * as Listener from "../../src/database/Listener.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
+import * as DatabaseHealthMemory from "../../src/measures/DatabaseHealthMemory.js"
+import * as DatabaseHealthPg from "../../src/measures/DatabaseHealthPg.js"
+import * as MinuteBucketsMemory from "../../src/measures/MinuteBucketsMemory.js"
+import * as MinuteBucketsPg from "../../src/measures/MinuteBucketsPg.js"
+import * as PodSamplesMemory from "../../src/measures/PodSamplesMemory.js"
+import * as PodSamplesPg from "../../src/measures/PodSamplesPg.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -123,11 +130,17 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
   )
 }
 
+const measures = Layer.mergeAll(MinuteBucketsMemory.layer, PodSamplesMemory.layer, DatabaseHealthMemory.layer)
+
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(
   queue: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | R, E, I>,
   config: Partial<Config> = {}
-) => doorsOver(ApiApp.layer, config).pipe(Layer.provideMerge(Layer.provideMerge(kinds, queue)))
+) =>
+  doorsOver(ApiApp.layer, config).pipe(
+    Layer.provideMerge(Layer.provideMerge(kinds, queue)),
+    Layer.provideMerge(measures)
+  )
 
 const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
 
@@ -136,11 +149,16 @@ export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
 
 /** On PostgreSQL. */
 const layerPostgres = () =>
-  layerOver(QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provide(TestDatabase.layer)))
+  doorsOver(ApiApp.layer, {}).pipe(
+    Layer.provideMerge(Layer.provideMerge(kinds, QueuePg.layer)),
+    Layer.provideMerge(Layer.mergeAll(MinuteBucketsPg.layer, PodSamplesPg.layer, DatabaseHealthPg.layer)),
+    Layer.provide(Listener.layerDeaf),
+    Layer.provide(TestDatabase.layer)
+  )
 
 /** What every route must do, whatever the queue stands on. */
 export const backends: ReadonlyArray<
-  readonly [where: string, layer: () => Layer.Layer<Doors | Queue | JobDesk | JobSearch | Kinds>]
+  readonly [where: string, layer: () => Layer.Layer<Doors | Queue | JobDesk | JobSearch | Kinds | Measures>]
 > = [
   ["memory", () => Layer.orDie(layer())],
   ["PostgreSQL", () => Layer.orDie(layerPostgres())]
