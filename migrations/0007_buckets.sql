@@ -2,9 +2,12 @@
 -- What happened, minute by minute: jobs per queue and kind, the resources of each pod, the health of the database.
 -- Nothing here is written per job. A pod counts in memory and writes what it has counted of a minute every few seconds.
 
--- One row per minute, queue, kind and pod. A pod writes its counts of a minute whole, and again when they have grown.
-create table minute_bucket (
-  minute timestamptz not null,
+-- One row per bucket, queue, kind and pod. A bucket holds a minute; the same is kept of ten minutes and of an hour, because
+-- a chart of a week cannot merge ten thousand minutes at a glance. A pod writes its counts of a bucket whole, and again
+-- when they have grown.
+create table job_bucket (
+  minutes smallint not null,
+  start timestamptz not null,
   queue text not null,
   kind text not null,
   pod_id uuid not null,
@@ -16,22 +19,21 @@ create table minute_bucket (
   retried int not null,
   dead int not null,
   rescued int not null,
-  -- Latencies in milliseconds: from the start of a run to its end, and from being due to that end. Places and counts
-  -- are a histogram's (src/telemetry/Histogram.ts); equal places of different rows are merged by adding.
+  -- Latencies in milliseconds: from the start of a run to its end, and from being due to that end. The bytes are a
+  -- histogram (src/measures/SketchBytes.ts); those of several rows, joined, are all of them merged.
   processing_sum float8 not null,
   processing_max float8 not null,
-  processing_places smallint[] not null,
-  processing_counts int[] not null,
+  processing bytea not null,
   total_sum float8 not null,
   total_max float8 not null,
-  total_places smallint[] not null,
-  total_counts int[] not null,
+  total bytea not null,
 
-  -- By minute first: charts read ranges, and what is old goes from the front.
-  constraint minute_bucket_pkey primary key (minute, queue, kind, pod_id)
+  -- By width and time first: charts read ranges, and what is old goes from the front.
+  constraint job_bucket_pkey primary key (minutes, start, queue, kind, pod_id),
+  constraint job_bucket_minutes_known check (minutes in (1, 10, 60))
 ) with (
-  -- The rows of the open minute are replaced every few seconds, in place where the page has room.
-  fillfactor = 50,
+  -- The rows of open buckets are replaced every few seconds, in place where the page has room.
+  fillfactor = 75,
   autovacuum_vacuum_scale_factor = 0.05
 );
 
@@ -51,8 +53,7 @@ create table pod_sample (
   -- How long its statements took, in milliseconds.
   statement_sum float8 not null,
   statement_max float8 not null,
-  statement_places smallint[] not null,
-  statement_counts int[] not null,
+  statement bytea not null,
 
   constraint pod_sample_pkey primary key (minute, pod_id)
 );

@@ -5,6 +5,7 @@ import { Cause, Effect, Match, Schema } from "effect"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { TooManyPoints } from "../measures/Grid.js"
+import type { TooMuchToMerge } from "../measures/MinuteBuckets.js"
 import type { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState } from "../queue/JobErrors.js"
 import type { BadCursor } from "../queue/JobSearch.js"
 import type { KindRefused } from "./Intake.js"
@@ -40,6 +41,7 @@ export type Foreseen =
   | KindRefused
   | BadCursor
   | TooManyPoints
+  | TooMuchToMerge
   | DatabaseError
 
 interface Answer {
@@ -65,6 +67,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
   BadCursor: plain(400, { field: "cursor" }),
   TooManyPoints: plain(400, { field: "bucket" }),
+  TooMuchToMerge: plain(400, { field: "bucket" }),
   Unauthorized: plain(401, { headers: { "www-authenticate": "Bearer" } }),
   Forbidden: plain(403),
   HostRefused: plain(403),

@@ -1,5 +1,5 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
-import { minuteOf } from "../telemetry/MinuteCount.js"
+import { minuteOf } from "../telemetry/BucketCount.js"
 import { type DatabaseFacts, DatabaseHealth, type DatabasePoint, type Health } from "./DatabaseHealth.js"
 import * as Grid from "./Grid.js"
 

@@ -2,17 +2,14 @@ import { Clock, Duration, Effect, Layer, Option } from "effect"
 import * as Bounded from "../database/Bounded.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
-import { minuteOf } from "../telemetry/MinuteCount.js"
+import { minuteOf } from "../telemetry/BucketCount.js"
+import { bucketStart, during, instant, millis } from "./BucketSql.js"
 import { type DatabaseFacts, DatabaseHealth, type DatabasePoint, type Health } from "./DatabaseHealth.js"
 import * as Grid from "./Grid.js"
 import * as OldRows from "./OldRows.js"
-import * as SketchSql from "./SketchSql.js"
 
 /** A look that takes longer would be part of the trouble. */
 const lookLimit = Duration.seconds(3)
-
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
-const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 
 const statementsOf = (schema: string) => ({
   facts: `
@@ -48,10 +45,10 @@ const statementsOf = (schema: string) => ({
   values (${instant("$1")}, $2, $3, $4, $5, $6, $7) on conflict (minute) do nothing`,
 
   series: `
-  select ${SketchSql.bucketStart("$3")} as at, max(size_bytes)::float8 as size_bytes, max(job_bytes)::float8 as job_bytes,
+  select ${bucketStart("minute", "$3")} as at, max(size_bytes)::float8 as size_bytes, max(job_bytes)::float8 as job_bytes,
     max(job_live_tuples)::float8 as job_live_tuples, max(job_dead_tuples)::float8 as job_dead_tuples,
     max(oldest_transaction_seconds) as oldest_transaction_seconds, max(connections) as connections
-  from ${schema}.database_sample where minute >= ${instant("$1")} and minute < ${instant("$2")}
+  from ${schema}.database_sample where ${during("minute")}
   group by 1 order by 1`
 })
 
@@ -143,7 +140,12 @@ const make = Effect.gen(function* () {
         )
         return rows.map((row): DatabasePoint => ({ at: row.at, ...factsOf(row, row.oldest_transaction_seconds) }))
       }),
-    purge: (olderThan) => OldRows.purge(database, "database_sample", "minute", olderThan)
+    purge: (olderThan) =>
+      OldRows.purge(
+        database,
+        { table: "database_sample", key: "minute", old: (before) => `minute < ${before}` },
+        olderThan
+      )
   })
 })
 

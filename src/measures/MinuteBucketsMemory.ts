@@ -1,17 +1,17 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 import type { PodId } from "../core/Ids.js"
+import { type BucketCount, type Grain, type JobCounts, noCounts } from "../telemetry/BucketCount.js"
 import { Histogram } from "../telemetry/Histogram.js"
-import { type JobCounts, type MinuteCount, noCounts } from "../telemetry/MinuteCount.js"
 import * as Grid from "./Grid.js"
 import { type KindTotals, MinuteBuckets, mostTotals, type SeriesPoint, type SeriesRequest } from "./MinuteBuckets.js"
 
 interface Row {
   readonly pod: PodId
   readonly revision: number
-  readonly count: MinuteCount
+  readonly count: BucketCount
 }
 
-const keyOf = (pod: PodId, { kind, minute, queue }: MinuteCount) => `${minute} ${queue} ${kind} ${pod}`
+const keyOf = (pod: PodId, { grain, kind, queue, start }: BucketCount) => `${grain} ${start} ${queue} ${kind} ${pod}`
 
 const plus = (a: JobCounts, b: JobCounts): JobCounts => ({
   enqueued: a.enqueued + b.enqueued,
@@ -22,7 +22,7 @@ const plus = (a: JobCounts, b: JobCounts): JobCounts => ({
   rescued: a.rescued + b.rescued
 })
 
-const pointOf = (at: number, counts: ReadonlyArray<MinuteCount>): SeriesPoint => ({
+const pointOf = (at: number, counts: ReadonlyArray<BucketCount>): SeriesPoint => ({
   at,
   ...counts.reduce(plus, noCounts),
   processing: Histogram.of(...counts.map(({ processing }) => processing)).summary(),
@@ -34,14 +34,16 @@ const byDeathsThenWork = (a: KindTotals, b: KindTotals) =>
 
 const matches =
   ({ kind, queue }: SeriesRequest) =>
-  (count: MinuteCount) =>
+  (count: BucketCount) =>
     (queue === undefined || count.queue === queue) && (kind === undefined || count.kind === kind)
 
 /** In memory, for deterministic tests. */
 export const layer: Layer.Layer<MinuteBuckets> = Layer.sync(MinuteBuckets, () => {
   const rows = new Map<string, Row>()
-  const within = ({ from, to }: Grid.Range) =>
-    [...rows.values()].map(({ count }) => count).filter(({ minute }) => minute >= from && minute < to)
+  const within = ({ from, grain, to }: Grid.Range & { readonly grain: Grain }) =>
+    [...rows.values()]
+      .map(({ count }) => count)
+      .filter((count) => count.grain === grain && count.start >= from && count.start < to)
 
   return {
     record: (pod, revision, counts) =>
@@ -53,9 +55,9 @@ export const layer: Layer.Layer<MinuteBuckets> = Layer.sync(MinuteBuckets, () =>
       }),
     series: (request) =>
       Effect.map(Grid.of(request, request.width), (grid) => {
-        const found = new Map<number, Array<MinuteCount>>()
+        const found = new Map<number, Array<BucketCount>>()
         for (const count of within(grid).filter(matches(request))) {
-          const at = Math.floor(count.minute / grid.width) * grid.width
+          const at = Math.floor(count.start / grid.width) * grid.width
           found.set(at, [...(found.get(at) ?? []), count])
         }
         return Grid.fill(grid, found, () => []).map((counts, index) => pointOf(grid.from + index * grid.width, counts))
@@ -63,7 +65,7 @@ export const layer: Layer.Layer<MinuteBuckets> = Layer.sync(MinuteBuckets, () =>
     totals: (range) =>
       Effect.sync(() => {
         const totals = new Map<string, KindTotals>()
-        for (const count of within(range)) {
+        for (const count of within(Grid.outline(range))) {
           const { kind, queue } = count
           const key = `${queue} ${kind}`
           totals.set(key, { queue, kind, ...plus(totals.get(key) ?? noCounts, count) })
@@ -73,7 +75,7 @@ export const layer: Layer.Layer<MinuteBuckets> = Layer.sync(MinuteBuckets, () =>
     purge: (olderThan) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         const before = now - Duration.toMillis(olderThan)
-        const old = [...rows].filter(([, { count }]) => count.minute < before)
+        const old = [...rows].filter(([, { count }]) => count.start < before)
         for (const [key] of old) rows.delete(key)
         return old.length
       })

@@ -2,50 +2,59 @@ import { Duration, Effect, Layer } from "effect"
 import * as Bounded from "../database/Bounded.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { type BucketCount, grains, type JobCounts, noCounts } from "../telemetry/BucketCount.js"
 import { emptySketch, Histogram } from "../telemetry/Histogram.js"
-import { type JobCounts, type MinuteCount, noCounts } from "../telemetry/MinuteCount.js"
+import { bucketStart, during, instant } from "./BucketSql.js"
 import * as Grid from "./Grid.js"
-import { type KindTotals, MinuteBuckets, mostTotals, type SeriesPoint } from "./MinuteBuckets.js"
+import {
+  type KindTotals,
+  MinuteBuckets,
+  mostMerged,
+  mostTotals,
+  type SeriesPoint,
+  TooMuchToMerge
+} from "./MinuteBuckets.js"
 import * as OldRows from "./OldRows.js"
-import * as SketchSql from "./SketchSql.js"
+import * as SketchBytes from "./SketchBytes.js"
 
 /** The longest that a chart may keep the database busy. */
 const readLimit = Duration.seconds(10)
 /** How many rows one statement writes. */
 const batch = 500
 
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
 const counters = Object.keys(noCounts)
 const sums = counters.map((name) => `sum(${name})::float8 as ${name}`).join(", ")
-const columns = [...counters, ...SketchSql.columns("processing"), ...SketchSql.columns("total")]
-const during = `minute >= ${instant("$1")} and minute < ${instant("$2")}`
+const columns = [...counters, ...SketchBytes.columns("processing"), ...SketchBytes.columns("total")]
+const wanted = `minutes = $3 and ${during("start")} and ($4::text is null or queue = $4) and ($5::text is null or kind = $5)`
+
+const rows = {
+  table: "job_bucket",
+  key: "minutes, start, queue, kind, pod_id",
+  // The index begins with the width, so every width is named.
+  old: (before: string) => `minutes in (${grains.join(", ")}) and start < ${before}`
+}
 
 const statementsOf = (schema: string) => ({
   record: `
-  insert into ${schema}.minute_bucket as standing (minute, pod_id, revision, queue, kind, ${columns.join(", ")})
-  select ${instant("r.minute")}, $2::uuid, $3::int, r.queue, r.kind, ${columns.map((name) => `r.${name}`).join(", ")}
-  from jsonb_to_recordset($1::jsonb) as r(minute float8, queue text, kind text,
-    ${counters.map((name) => `${name} int`).join(", ")}, ${SketchSql.types("processing")}, ${SketchSql.types("total")})
-  on conflict (minute, queue, kind, pod_id) do update
+  insert into ${schema}.job_bucket as standing (minutes, start, pod_id, revision, queue, kind, ${columns.join(", ")})
+  select r.grain, ${instant("r.start")}, $2::uuid, $3::int, r.queue, r.kind,
+    ${columns.map((name) => `r.${name}`).join(", ")}
+  from jsonb_to_recordset($1::jsonb) as r(grain smallint, start float8, queue text, kind text,
+    ${counters.map((name) => `${name} int`).join(", ")}, ${SketchBytes.types("processing")}, ${SketchBytes.types("total")})
+  on conflict (minutes, start, queue, kind, pod_id) do update
   set revision = excluded.revision, ${columns.map((name) => `${name} = excluded.${name}`).join(", ")}
   where standing.revision < excluded.revision`,
 
+  size: `
+  select count(*)::int as rows
+  from (select 1 from ${schema}.job_bucket where ${wanted} limit ${mostMerged + 1}) found`,
+
   series: `
-  with bucket as materialized (
-    select ${SketchSql.bucketStart("$3")} as at, *
-    from ${schema}.minute_bucket
-    where ${during} and ($4::text is null or queue = $4) and ($5::text is null or kind = $5)
-  ), counted as (
-    select at, ${sums}, sum(processing_sum) as processing_sum, max(processing_max) as processing_max,
-      sum(total_sum) as total_sum, max(total_max) as total_max
-    from bucket group by at
-  ), processing as (${SketchSql.merged("processing", "bucket", "at")}
-  ), total as (${SketchSql.merged("total", "bucket", "at")}
-  )
-  select * from counted left join processing using (at) left join total using (at)`,
+  select ${bucketStart("start", "$6")} as at, ${sums}, ${SketchBytes.merged("processing")}, ${SketchBytes.merged("total")}
+  from ${schema}.job_bucket where ${wanted} group by 1`,
 
   totals: `
-  select queue, kind, ${sums} from ${schema}.minute_bucket where ${during}
+  select queue, kind, ${sums} from ${schema}.job_bucket where minutes = $3 and ${during("start")}
   group by queue, kind order by sum(dead) desc, sum(started) desc, queue, kind limit ${mostTotals}`
 })
 
@@ -53,12 +62,10 @@ interface SeriesRow extends JobCounts {
   readonly at: number
   readonly processing_sum: number
   readonly processing_max: number
-  readonly processing_places: ReadonlyArray<number> | null
-  readonly processing_counts: ReadonlyArray<number> | null
+  readonly processing: Uint8Array | null
   readonly total_sum: number
   readonly total_max: number
-  readonly total_places: ReadonlyArray<number> | null
-  readonly total_counts: ReadonlyArray<number> | null
+  readonly total: Uint8Array | null
 }
 
 const countsOf = (row: JobCounts): JobCounts => ({
@@ -73,17 +80,17 @@ const countsOf = (row: JobCounts): JobCounts => ({
 const pointOf = (row: SeriesRow): SeriesPoint => ({
   at: row.at,
   ...countsOf(row),
-  processing: SketchSql.summary(row.processing_places, row.processing_counts, row.processing_sum, row.processing_max),
-  total: SketchSql.summary(row.total_places, row.total_counts, row.total_sum, row.total_max)
+  processing: SketchBytes.summary(row.processing, row.processing_sum, row.processing_max),
+  total: SketchBytes.summary(row.total, row.total_sum, row.total_max)
 })
 
 const nothing = Histogram.of(emptySketch).summary()
 const emptyPoint = (at: number): SeriesPoint => ({ at, ...noCounts, processing: nothing, total: nothing })
 
-const recordOf = ({ processing, total, ...count }: MinuteCount) => ({
+const recordOf = ({ processing, total, ...count }: BucketCount) => ({
   ...count,
-  ...SketchSql.fields("processing", processing),
-  ...SketchSql.fields("total", total)
+  ...SketchBytes.fields("processing", processing),
+  ...SketchBytes.fields("total", total)
 })
 
 const make = Effect.gen(function* () {
@@ -91,6 +98,14 @@ const make = Effect.gen(function* () {
   const { schema, sql } = database
   const statements = statementsOf(schema)
   const reading = Bounded.within(database, readLimit)
+
+  const readSeries = (grid: Grid.Grid, queue: string | null, kind: string | null) =>
+    Effect.gen(function* () {
+      const wanted = [grid.from, grid.to, grid.grain, queue, kind]
+      const [size] = yield* sql.unsafe<{ readonly rows: number }>(statements.size, wanted)
+      if ((size?.rows ?? 0) > mostMerged) return yield* new TooMuchToMerge()
+      return yield* sql.unsafe<SeriesRow>(statements.series, [...wanted, grid.width])
+    })
 
   return MinuteBuckets.of({
     record: (pod, revision, counts) => {
@@ -106,16 +121,16 @@ const make = Effect.gen(function* () {
     series: ({ kind, queue, width, ...range }) =>
       Effect.gen(function* () {
         const grid = yield* Grid.of(range, width)
-        const rows = yield* reading(
-          sql.unsafe<SeriesRow>(statements.series, [grid.from, grid.to, grid.width, queue ?? null, kind ?? null])
-        )
+        const rows = yield* reading(readSeries(grid, queue ?? null, kind ?? null))
         return Grid.fill(grid, new Map(rows.map((row) => [row.at, pointOf(row)])), emptyPoint)
       }),
-    totals: ({ from, to }) =>
-      Effect.map(reading(sql.unsafe<KindTotals>(statements.totals, [from, to])), (rows) =>
+    totals: (range) => {
+      const { from, grain, to } = Grid.outline(range)
+      return Effect.map(reading(sql.unsafe<KindTotals>(statements.totals, [from, to, grain])), (rows) =>
         rows.map((row) => ({ queue: row.queue, kind: row.kind, ...countsOf(row) }))
-      ),
-    purge: (olderThan) => OldRows.purge(database, "minute_bucket", "minute, queue, kind, pod_id", olderThan)
+      )
+    },
+    purge: (olderThan) => OldRows.purge(database, rows, olderThan)
   })
 })
 

@@ -1,15 +1,22 @@
 import { Clock, Duration, Effect } from "effect"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { instant } from "./BucketSql.js"
 
 /** How many rows one statement deletes: enough to be worth it, few enough to be short. */
 const batch = 5_000
 
-/** Forgets the rows of a table whose minute is older than this, by their key, in bounded batches. Returns how many went. */
+interface Rows {
+  readonly table: string
+  readonly key: string
+  /** What an old row is, given the first parameter as the instant before which it must lie. */
+  readonly old: (before: string) => string
+}
+
+/** Forgets rows older than this, in bounded batches. Returns how many went. */
 export const purge = (
   { schema, sql }: typeof Database.Service,
-  table: string,
-  key: string,
+  { key, old, table }: Rows,
   olderThan: Duration.Duration
 ): Effect.Effect<number, DatabaseError> =>
   Effect.gen(function* () {
@@ -17,8 +24,7 @@ export const purge = (
     // Rows that somebody else deletes or rewrites at this moment are left to them.
     const text = `
       with old as (
-        select ${key} from ${schema}.${table} where minute < to_timestamp($1::float8 / 1000)
-        order by minute limit $2 for update skip locked
+        select ${key} from ${schema}.${table} where ${old(instant("$1"))} limit $2 for update skip locked
       )
       delete from ${schema}.${table} where (${key}) in (select ${key} from old)`
     let sum = 0

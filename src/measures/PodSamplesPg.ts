@@ -3,14 +3,14 @@ import type { PodId } from "../core/Ids.js"
 import * as Bounded from "../database/Bounded.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { bucketStart, during, instant } from "./BucketSql.js"
 import * as Grid from "./Grid.js"
 import * as OldRows from "./OldRows.js"
 import { mostPods, type PodPoint, type PodSample, PodSamples } from "./PodSamples.js"
-import * as SketchSql from "./SketchSql.js"
+import * as SketchBytes from "./SketchBytes.js"
 
 const readLimit = Duration.seconds(10)
 
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
 const columns = [
   "cpu",
   "rss_bytes",
@@ -19,48 +19,34 @@ const columns = [
   "pool_busy",
   "pool_idle",
   "pool_waiting",
-  ...SketchSql.columns("statement")
+  ...SketchBytes.columns("statement")
 ]
-
-const during = `minute >= ${instant("$1")} and minute < ${instant("$2")}`
 
 const statementsOf = (schema: string) => ({
   record: `
   insert into ${schema}.pod_sample (minute, pod_id, ${columns.join(", ")})
   select ${instant("$2")}, $3::uuid, ${columns.map((name) => `r.${name}`).join(", ")}
   from jsonb_to_record($1::jsonb) as r(cpu float8, rss_bytes bigint, event_loop_p99 float8, event_loop_max float8,
-    pool_busy int, pool_idle int, pool_waiting int, ${SketchSql.types("statement")})
+    pool_busy int, pool_idle int, pool_waiting int, ${SketchBytes.types("statement")})
   on conflict (minute, pod_id) do update set ${columns.map((name) => `${name} = excluded.${name}`).join(", ")}`,
 
   series: `
   with newest as (
-    select distinct pod_id from ${schema}.pod_sample where ${during} order by pod_id desc limit ${mostPods}
-  ), sample as materialized (
-    select ${SketchSql.bucketStart("$3")} as at, * from ${schema}.pod_sample join newest using (pod_id) where ${during}
-  ), used as (
-    select pod_id, at, avg(cpu) as cpu, max(rss_bytes)::float8 as rss_bytes, max(event_loop_p99) as event_loop_p99,
-      max(event_loop_max) as event_loop_max, max(pool_busy) as pool_busy, max(pool_idle) as pool_idle,
-      max(pool_waiting) as pool_waiting, sum(statement_sum) as statement_sum, max(statement_max) as statement_max
-    from sample group by pod_id, at
-  ), statement as (${SketchSql.merged("statement", "sample", "pod_id, at")}
+    select distinct pod_id from ${schema}.pod_sample where ${during("minute")} order by pod_id desc limit ${mostPods}
   )
-  select * from used left join statement using (pod_id, at) order by pod_id desc, at`,
+  select pod_id, ${bucketStart("minute", "$3")} as at, avg(cpu) as cpu, max(rss_bytes)::float8 as rss_bytes,
+    max(event_loop_p99) as event_loop_p99, max(event_loop_max) as event_loop_max, max(pool_busy) as pool_busy,
+    max(pool_idle) as pool_idle, max(pool_waiting) as pool_waiting, ${SketchBytes.merged("statement")}
+  from ${schema}.pod_sample join newest using (pod_id) where ${during("minute")}
+  group by 1, 2 order by 1 desc, 2`,
 
-  statements: `
-  with sample as materialized (
-    select 0 as whole, * from ${schema}.pod_sample where ${during}
-  ), statement as (${SketchSql.merged("statement", "sample", "whole")}
-  )
-  select (select sum(statement_sum) from sample) as statement_sum,
-    (select max(statement_max) from sample) as statement_max, statement_places, statement_counts
-  from statement`
+  statements: `select ${SketchBytes.merged("statement")} from ${schema}.pod_sample where ${during("minute")}`
 })
 
 interface StatementColumns {
-  readonly statement_sum: number
-  readonly statement_max: number
-  readonly statement_places: ReadonlyArray<number> | null
-  readonly statement_counts: ReadonlyArray<number> | null
+  readonly statement_sum: number | null
+  readonly statement_max: number | null
+  readonly statement: Uint8Array | null
 }
 
 interface SeriesRow extends StatementColumns {
@@ -76,12 +62,7 @@ interface SeriesRow extends StatementColumns {
 }
 
 const statementsIn = (row: StatementColumns | undefined) =>
-  SketchSql.summary(
-    row?.statement_places ?? null,
-    row?.statement_counts ?? null,
-    row?.statement_sum ?? null,
-    row?.statement_max ?? null
-  )
+  SketchBytes.summary(row?.statement ?? null, row?.statement_sum ?? null, row?.statement_max ?? null)
 
 const pointOf = (row: SeriesRow): PodPoint => ({
   at: row.at,
@@ -100,7 +81,7 @@ const recordOf = ({ cpu, eventLoop, pool, rssBytes, statements }: PodSample) => 
   pool_busy: pool.busy,
   pool_idle: pool.idle,
   pool_waiting: pool.waiting,
-  ...SketchSql.fields("statement", statements)
+  ...SketchBytes.fields("statement", statements)
 })
 
 const make = Effect.gen(function* () {
@@ -126,7 +107,12 @@ const make = Effect.gen(function* () {
       Effect.map(reading(sql.unsafe<StatementColumns>(statements.statements, [from, to])), ([row]) =>
         statementsIn(row)
       ),
-    purge: (olderThan) => OldRows.purge(database, "pod_sample", "minute, pod_id", olderThan)
+    purge: (olderThan) =>
+      OldRows.purge(
+        database,
+        { table: "pod_sample", key: "minute, pod_id", old: (before) => `minute < ${before}` },
+        olderThan
+      )
   })
 })
 

@@ -15,7 +15,7 @@ const middleOf = (place: number): number => (lowest * 2 ** (place / perOctave) *
 const placeOf = (value: number): number =>
   value <= lowest ? 0 : Math.min(size - 1, Math.ceil(Math.log(value / lowest) * scale - 1e-9))
 
-/** A histogram at rest: only the places where something is, in rising order. */
+/** A histogram at rest: places where something is, with how much. A place that stands twice is added up. */
 export interface Sketch {
   readonly places: ReadonlyArray<number>
   readonly counts: ReadonlyArray<number>
@@ -42,7 +42,7 @@ export class Histogram {
   max = 0
   private readonly counts = new Float64Array(size)
 
-  /** Several histograms, or one at rest, as if everything in them had been recorded here. */
+  /** Sketches merged: as if everything in them had been recorded here. */
   static of(...sketches: ReadonlyArray<Sketch>): Histogram {
     const whole = new Histogram()
     for (const sketch of sketches) whole.add(sketch)

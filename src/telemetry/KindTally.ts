@@ -1,9 +1,8 @@
 import type { DeadReason } from "../core/Job.js"
-import { Histogram } from "./Histogram.js"
+import { type BucketCount, type Grain, minuteOf, RunningCounts, startOf } from "./BucketCount.js"
 import type { Series } from "./MetricFamily.js"
 import * as MetricSpec from "./MetricSpec.js"
 import type { Metrics } from "./Metrics.js"
-import { type MinuteCount, minuteOf } from "./MinuteCount.js"
 
 const specs = {
   enqueued: MetricSpec.counter("jobs_enqueued_total", "Jobs that this process has stored.", ["queue", "kind"]),
@@ -28,25 +27,28 @@ interface RunSeries {
 export interface TallyOwner {
   /** Something was counted. Called at every count, so it must cost nothing. */
   readonly touched: () => void
-  /** A minute is over that has counts nobody has taken yet. */
-  readonly closed: (count: MinuteCount) => void
+  /** A bucket is over that has counts nobody has taken yet. */
+  readonly closed: (count: BucketCount) => void
+}
+
+/** A bucket of many minutes: those that are over. */
+class WideBucket {
+  start = Number.NEGATIVE_INFINITY
+  readonly past = new RunningCounts()
+
+  constructor(readonly grain: Grain) {}
 }
 
 /**
  * What this process counts of one kind in one queue: since its start for Prometheus, and of the open minute for the
- * buckets. Plain calls without allocation, because every job passes here; `now` says which minute a count belongs to.
+ * buckets; wider ones take over what a minute holds when it is over. Plain calls without allocation, because every job
+ * passes here; `now` says which minute a count belongs to.
  */
 export class KindTally {
   private minute = Number.NEGATIVE_INFINITY
   private changed = false
-  private enqueuedNow = 0
-  private startedNow = 0
-  private completedNow = 0
-  private retriedNow = 0
-  private deadNow = 0
-  private rescuedNow = 0
-  private readonly processing = new Histogram()
-  private readonly total = new Histogram()
+  private readonly counts = new RunningCounts()
+  private readonly wide = [new WideBucket(10), new WideBucket(60)]
   private runSeries: RunSeries | undefined
   private enqueuedSeries: Series | undefined
   private rescuedSeries: Series | undefined
@@ -60,16 +62,14 @@ export class KindTally {
   ) {}
 
   enqueued(count: number, now: number): void {
-    this.at(now)
-    this.enqueuedNow += count
+    this.at(now).enqueued += count
     this.enqueuedSeries ??= this.metrics.series(specs.enqueued, this)
     this.enqueuedSeries.add(count)
   }
 
   /** A run began, so long after its job was due. */
   started(waitMillis: number, now: number): void {
-    this.at(now)
-    this.startedNow += 1
+    this.at(now).started += 1
     const { started, wait } = this.ofRuns()
     started.add(1)
     wait.observe(waitMillis / 1000)
@@ -77,27 +77,24 @@ export class KindTally {
 
   /** A run is over, whatever became of its job. */
   ran(processingMillis: number, totalMillis: number, now: number): void {
-    this.at(now)
-    this.processing.record(processingMillis)
-    this.total.record(totalMillis)
+    const { processing, total } = this.at(now)
+    processing.record(processingMillis)
+    total.record(totalMillis)
     this.ofRuns().duration.observe(processingMillis / 1000)
   }
 
   completed(now: number): void {
-    this.at(now)
-    this.completedNow += 1
+    this.at(now).completed += 1
     this.ofRuns().completed.add(1)
   }
 
   retried(now: number): void {
-    this.at(now)
-    this.retriedNow += 1
+    this.at(now).retried += 1
     this.ofRuns().retried.add(1)
   }
 
   died(count: number, reason: DeadReason, now: number): void {
-    this.at(now)
-    this.deadNow += count
+    this.at(now).dead += count
     const known = this.deadSeries.get(reason)
     const series = known ?? this.metrics.series(specs.dead, { queue: this.queue, kind: this.kind, reason })
     if (known === undefined) this.deadSeries.set(reason, series)
@@ -105,60 +102,56 @@ export class KindTally {
   }
 
   rescued(count: number, now: number): void {
-    this.at(now)
-    this.rescuedNow += count
+    this.at(now).rescued += count
     this.rescuedSeries ??= this.metrics.series(specs.rescued, this)
     this.rescuedSeries.add(count)
   }
 
-  /** The open minute, if anything of it is new. */
-  take(): MinuteCount | undefined {
-    if (!this.changed) return undefined
+  /** The open buckets, if anything of them is new. */
+  take(): ReadonlyArray<BucketCount> {
+    if (!this.changed) return []
     this.changed = false
-    return this.snapshot()
+    return [this.openMinute(), ...this.wide.map((bucket) => this.openWide(bucket))]
   }
 
-  /** What was taken did not arrive. False when its minute is no longer open here. */
-  giveBack(minute: number): boolean {
-    if (minute !== this.minute) return false
+  /** What was taken did not arrive. False when its bucket is no longer open here. */
+  giveBack({ grain, start }: BucketCount): boolean {
+    const open = grain === 1 ? this.minute : this.wide.find((bucket) => bucket.grain === grain)?.start
+    if (start !== open) return false
     this.changed = true
     return true
   }
 
   /** Moves on to another minute when this one is over. Time that runs backwards does not reopen one. */
-  private at(now: number): void {
+  private at(now: number): RunningCounts {
     if (now >= this.minute + 60_000) this.open(minuteOf(now))
     this.changed = true
     this.owner.touched()
+    return this.counts
   }
 
   private open(minute: number): void {
-    if (this.changed) this.owner.closed(this.snapshot())
+    if (this.changed) this.owner.closed(this.openMinute())
+    for (const bucket of this.wide) {
+      const start = startOf(bucket.grain, minute)
+      if (start === bucket.start) {
+        bucket.past.add(this.counts)
+      } else {
+        if (this.changed) this.owner.closed(this.openWide(bucket))
+        bucket.start = start
+        bucket.past.clear()
+      }
+    }
     this.minute = minute
-    this.enqueuedNow = 0
-    this.startedNow = 0
-    this.completedNow = 0
-    this.retriedNow = 0
-    this.deadNow = 0
-    this.rescuedNow = 0
-    this.processing.clear()
-    this.total.clear()
+    this.counts.clear()
   }
 
-  private snapshot(): MinuteCount {
-    return {
-      minute: this.minute,
-      queue: this.queue,
-      kind: this.kind,
-      enqueued: this.enqueuedNow,
-      started: this.startedNow,
-      completed: this.completedNow,
-      retried: this.retriedNow,
-      dead: this.deadNow,
-      rescued: this.rescuedNow,
-      processing: this.processing.sketch(),
-      total: this.total.sketch()
-    }
+  private openMinute(): BucketCount {
+    return { grain: 1, start: this.minute, queue: this.queue, kind: this.kind, ...this.counts.with() }
+  }
+
+  private openWide({ grain, past, start }: WideBucket): BucketCount {
+    return { grain, start, queue: this.queue, kind: this.kind, ...past.with(this.counts) }
   }
 
   private ofRuns(): RunSeries {

@@ -1,19 +1,19 @@
 import { Context, Effect } from "effect"
+import type { BucketCount } from "./BucketCount.js"
 import { KindTally } from "./KindTally.js"
 import * as MetricSpec from "./MetricSpec.js"
 import { Metrics } from "./Metrics.js"
-import type { MinuteCount } from "./MinuteCount.js"
 
 const dropped = MetricSpec.counter(
-  "minute_counts_dropped_total",
-  "Counts of past minutes given up because the database stayed away for too long."
+  "buckets_dropped_total",
+  "Buckets of the past given up because the database stayed away for too long."
 )
 
 /** Kinds are other people's words: beyond so many pairs of queue and kind, all others are counted as one. */
 const mostPairs = 2_000
 /** A name that no queue can have. */
 const others = "(other)"
-/** Counts of past minutes that wait for a database that is away. */
+/** Buckets of the past that wait for a database that is away. */
 const mostWaiting = 10_000
 
 /** What happens to jobs in this process, counted by kind. */
@@ -21,21 +21,21 @@ interface Counting {
   /** The counters of a kind in a queue, the same ones at every call. Keep them in a variable on a hot path. */
   readonly of: (queue: string, kind: string) => KindTally
 
-  /** Every minute of which something is new since the last time, whole. */
-  readonly take: () => ReadonlyArray<MinuteCount>
+  /** Every bucket of which something is new since the last time, whole. */
+  readonly take: () => ReadonlyArray<BucketCount>
 
-  /** What was taken did not arrive and is to be taken again, unless something newer of the same minute is there. */
-  readonly giveBack: (counts: ReadonlyArray<MinuteCount>) => void
+  /** What was taken did not arrive and is to be taken again, unless something newer of the same bucket is there. */
+  readonly giveBack: (counts: ReadonlyArray<BucketCount>) => void
 
   /** Completes when there is something to take. */
   readonly changed: Effect.Effect<void>
 }
 
-const keyOf = ({ kind, minute, queue }: MinuteCount) => `${minute} ${queue} ${kind}`
+const keyOf = ({ grain, kind, queue, start }: BucketCount) => `${grain} ${start} ${queue} ${kind}`
 
 const count = (metrics: typeof Metrics.Service): Counting => {
   const queues = new Map<string, Map<string, KindTally>>()
-  const waiting = new Map<string, MinuteCount>()
+  const waiting = new Map<string, BucketCount>()
   let pairs = 0
   let hasChanged = false
   let onChange: (() => void) | undefined
@@ -46,7 +46,7 @@ const count = (metrics: typeof Metrics.Service): Counting => {
       hasChanged = true
       onChange?.()
     },
-    closed: (counted: MinuteCount) => {
+    closed: (counted: BucketCount) => {
       waiting.set(keyOf(counted), counted)
       if (waiting.size <= mostWaiting) return
       const [oldest] = waiting.keys()
@@ -77,16 +77,13 @@ const count = (metrics: typeof Metrics.Service): Counting => {
       const taken = [...waiting.values()]
       waiting.clear()
       for (const kinds of queues.values()) {
-        for (const tally of kinds.values()) {
-          const open = tally.take()
-          if (open !== undefined) taken.push(open)
-        }
+        for (const tally of kinds.values()) taken.push(...tally.take())
       }
       return taken
     },
     giveBack: (counts) => {
       for (const counted of counts) {
-        const isOpen = queues.get(counted.queue)?.get(counted.kind)?.giveBack(counted.minute) === true
+        const isOpen = queues.get(counted.queue)?.get(counted.kind)?.giveBack(counted) === true
         if (!isOpen && !waiting.has(keyOf(counted))) owner.closed(counted)
       }
       owner.touched()

@@ -7,8 +7,8 @@ import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
 import * as Job from "../../src/queue/Job.js"
 import { JobDesk } from "../../src/queue/JobDesk.js"
 import { Queue } from "../../src/queue/Queue.js"
+import { type JobCounts, noCounts } from "../../src/telemetry/BucketCount.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
-import { type JobCounts, noCounts } from "../../src/telemetry/MinuteCount.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
 // Counters equal what happened. What happened is what handlers saw and what the table says in the end.

@@ -1,15 +1,16 @@
 import { expect, layer as withLayer } from "@effect/vitest"
 import { Clock, Duration, Effect, Layer } from "effect"
 import type { AttemptEnd, Became } from "../../src/queue/AttemptEnd.js"
+import { type JobCounts, noCounts } from "../../src/telemetry/BucketCount.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
-import { type JobCounts, noCounts } from "../../src/telemetry/MinuteCount.js"
 import { Tally } from "../../src/telemetry/Tally.js"
 import { type Advance, ends, type Law, type Line, lawOf, type Ports } from "./Line.js"
 
 /** What was counted of a kind in a law's queue since the last look, whatever the minute. */
 const counted = (line: Line, kind = "greet", queue = line.name) =>
   Effect.map(Tally, (tally): JobCounts => {
-    const found = tally.take().filter((count) => count.queue === queue && count.kind === kind)
+    const minutes = tally.take().filter(({ grain }) => grain === 1)
+    const found = minutes.filter((count) => count.queue === queue && count.kind === kind)
     return found.reduce(
       (sum, { completed, dead, enqueued, rescued, retried, started }) => ({
         enqueued: sum.enqueued + enqueued,
@@ -39,7 +40,8 @@ const laws = (law: Law) => {
       yield* Effect.flip(line.queue.enqueue([line.job(), line.job({ priority: 1e9 })]))
       yield* Effect.flip(line.queue.enqueue([line.job(), line.job({ id, payload: "another" })]))
       const tally = yield* Tally
-      const byKind = Object.fromEntries(tally.take().map(({ enqueued, kind, queue }) => [`${queue} ${kind}`, enqueued]))
+      const minutes = tally.take().filter(({ grain }) => grain === 1)
+      const byKind = Object.fromEntries(minutes.map(({ enqueued, kind, queue }) => [`${queue} ${kind}`, enqueued]))
       expect(byKind).toMatchObject({ [`${line.name} greet`]: 4, [`${line.name} other`]: 1 })
     })
   )
@@ -118,8 +120,8 @@ const laws = (law: Law) => {
       yield* line.put()
       yield* line.advance(1)
       yield* line.queue.enqueue([line.job(), line.job()])
-      const ours = tally.take().filter(({ queue }) => queue === line.name)
-      expect(ours.map(({ enqueued, minute }) => [minute, enqueued])).toEqual([
+      const ours = tally.take().filter(({ grain, queue }) => grain === 1 && queue === line.name)
+      expect(ours.map((count) => [count.start, count.enqueued])).toEqual([
         [start, 1],
         [start + 60_000, 2]
       ])

@@ -19,7 +19,10 @@ const house = QueuePg.layer.pipe(
 
 const job = { kind: "greet", version: 1, queue: "mail", payload: {}, maxAttempts: 5 }
 
-const enqueued = Effect.map(Tally, (counting) => counting.take().reduce((sum, count) => sum + count.enqueued, 0))
+const enqueued = Effect.map(Tally, (counting) => {
+  const minutes = counting.take().filter(({ grain }) => grain === 1)
+  return minutes.reduce((sum, count) => sum + count.enqueued, 0)
+})
 
 describe("a job that is stored in somebody's transaction", () => {
   it.scopedLive("is counted when that has committed, and not before", () =>
