@@ -77,16 +77,17 @@ export class RunningCounts {
     this.total.clear()
   }
 
-  /** These and others together, at rest. */
-  with(other?: RunningCounts): Omit<BucketCount, "grain" | "start" | "queue" | "kind"> {
-    const { completed, dead, enqueued, processing, rescued, retried, started, total } = this
-    if (other === undefined) {
-      const counts = { enqueued, started, completed, retried, dead, rescued }
-      return { ...counts, processing: processing.sketch(), total: total.sketch() }
+  /** These at rest, together with others where some are given. */
+  sketch(other?: RunningCounts): Omit<BucketCount, "grain" | "start" | "queue" | "kind"> {
+    return {
+      enqueued: this.enqueued + (other?.enqueued ?? 0),
+      started: this.started + (other?.started ?? 0),
+      completed: this.completed + (other?.completed ?? 0),
+      retried: this.retried + (other?.retried ?? 0),
+      dead: this.dead + (other?.dead ?? 0),
+      rescued: this.rescued + (other?.rescued ?? 0),
+      processing: this.processing.sketch(other?.processing),
+      total: this.total.sketch(other?.total)
     }
-    const both = new RunningCounts()
-    both.add(this)
-    both.add(other)
-    return both.with()
   }
 }

@@ -96,17 +96,18 @@ export class Histogram {
     }
   }
 
-  sketch(): Sketch {
+  /** This one at rest, together with another where one is given. */
+  sketch(other?: Histogram): Sketch {
     const places: Array<number> = []
     const counts: Array<number> = []
     for (let place = 0; place < size; place += 1) {
-      const count = this.counts[place] ?? 0
+      const count = (this.counts[place] ?? 0) + (other?.counts[place] ?? 0)
       if (count > 0) {
         places.push(place)
         counts.push(count)
       }
     }
-    return { places, counts, sum: this.sum, max: this.max }
+    return { places, counts, sum: this.sum + (other?.sum ?? 0), max: Math.max(this.max, other?.max ?? 0) }
   }
 
   clear(): void {

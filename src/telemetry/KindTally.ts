@@ -147,11 +147,11 @@ export class KindTally {
   }
 
   private openMinute(): BucketCount {
-    return { grain: 1, start: this.minute, queue: this.queue, kind: this.kind, ...this.counts.with() }
+    return { grain: 1, start: this.minute, queue: this.queue, kind: this.kind, ...this.counts.sketch() }
   }
 
   private openWide({ grain, past, start }: WideBucket): BucketCount {
-    return { grain, start, queue: this.queue, kind: this.kind, ...past.with(this.counts) }
+    return { grain, start, queue: this.queue, kind: this.kind, ...past.sketch(this.counts) }
   }
 
   private ofRuns(): RunSeries {
