@@ -1,11 +1,14 @@
 import { Effect, Layer } from "effect"
+import * as ClusterPg from "../cluster/ClusterPg.js"
 import { Lifecycle } from "../core/Lifecycle.js"
+import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
 import { JanitorConfig } from "../crew/Janitor.js"
 import * as JobGauges from "../crew/JobGauges.js"
 import * as Measuring from "../crew/Measuring.js"
+import { MetricsConfig } from "../crew/MetricsConfig.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
@@ -52,11 +55,12 @@ const serverOf = (choice: ChosenDatabase) =>
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
 export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
   Crew.layer({ handlers: app.handlers, queues }).pipe(
-    Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
+    Layer.provide([CrewConfig.layer, JanitorConfig.layer, MetricsConfig.layer]),
     Layer.provideMerge(doors),
     Layer.provide(ApiApp.layer),
+    Layer.provide(ClusterConfig.layer),
     Layer.provide([Readiness.layer, Gauges.layerDatabase, JobGauges.layer, Measuring.sampling]),
-    Layer.provide(QueuePg.layer),
+    Layer.provide(Layer.merge(QueuePg.layer, ClusterPg.layer)),
     Layer.provide(Measuring.counting),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),

@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
+import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
 import * as Janitor from "../crew/Janitor.js"
 import * as MetricsConfig from "../crew/MetricsConfig.js"
@@ -14,6 +15,7 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   DatabaseConfig.settings,
   ServerConfig.settings,
   CrewConfig.settings,
+  ClusterConfig.settings,
   Janitor.settings,
   MetricsConfig.settings,
   DatabaseClock.settings,

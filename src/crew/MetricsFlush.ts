@@ -3,9 +3,9 @@ import type { Loop } from "../core/Loop.js"
 import { MinuteBuckets } from "../measures/MinuteBuckets.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import { Tally } from "../telemetry/Tally.js"
+import { Boot } from "./Boot.js"
 import { pass } from "./Keep.js"
 import { MetricsConfig } from "./MetricsConfig.js"
-import { Pod } from "./Pod.js"
 
 /** A database that is away is not asked every two seconds: counts wait, and nothing is lost by writing them later. */
 const afterFailure = Duration.seconds(15)
@@ -22,7 +22,7 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
   Effect.gen(function* () {
     const buckets = yield* MinuteBuckets
     const config = yield* MetricsConfig
-    const pod = yield* Pod
+    const boot = yield* Boot
     const tally = yield* Tally.make
     let revision = 0
     let failed = false
@@ -32,7 +32,7 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
       const counts = tally.take()
       if (counts.length === 0) return Effect.succeed({})
       revision += 1
-      return buckets.record(pod.id, revision, counts).pipe(
+      return buckets.record(boot.id, revision, counts).pipe(
         Effect.onExit((exit) => {
           failed = Exit.isFailure(exit)
           return failed ? Effect.sync(() => tally.giveBack(counts)) : Effect.void
@@ -65,4 +65,4 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
     )
     return tally
   })
-).pipe(Layer.provide(Pod.layer))
+).pipe(Layer.provide(Boot.layer))

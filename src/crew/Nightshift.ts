@@ -2,6 +2,10 @@ import type { SqlClient } from "@effect/sql/SqlClient"
 import type { PgClient } from "@effect/sql-pg/PgClient"
 import { Effect, Layer, Option, type Redacted, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import * as ClusterPg from "../cluster/ClusterPg.js"
+import type { Leadership } from "../cluster/Leadership.js"
+import type { Pods } from "../cluster/Pods.js"
+import type { Shares } from "../cluster/Shares.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -10,19 +14,24 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
+import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
+import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import { ClusterConfig } from "./ClusterConfig.js"
 import * as Crew from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { JanitorConfig } from "./Janitor.js"
 import * as Measuring from "./Measuring.js"
+import { MetricsConfig } from "./MetricsConfig.js"
 
 /** Neither code nor environment says where the database is. */
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
@@ -31,7 +40,7 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions
+type Ports = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Signals | Pods | Shares | Leadership
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
 export type Services =
@@ -42,7 +51,7 @@ export type Services =
   | PgClient
   | DatabaseClock.DatabaseTime
   | Metrics
-  | Measuring.Measures
+  | Measures
 
 export type FoundationError =
   | DatabaseUrlMissing
@@ -66,7 +75,7 @@ const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => 
 export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
 ): Layer.Layer<Services, FoundationError> =>
-  QueuePg.layer.pipe(
+  Layer.merge(QueuePg.layer, ClusterPg.layer).pipe(
     Layer.provideMerge(Measuring.counting),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
@@ -91,6 +100,14 @@ export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<Services | Crew.Crew, FoundationError | Crew.NoQueues | Crew.BadQueueName, Exclude<R, Services>> =>
   Crew.layer(options).pipe(
-    Layer.provide(Layer.mergeAll(CrewConfig.layer, JanitorConfig.layer, Measuring.sampling)),
+    Layer.provide(
+      Layer.mergeAll(
+        CrewConfig.layer,
+        ClusterConfig.layer,
+        JanitorConfig.layer,
+        MetricsConfig.layer,
+        Measuring.sampling
+      )
+    ),
     Layer.provideMerge(client(options))
   )

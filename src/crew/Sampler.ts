@@ -7,8 +7,8 @@ import { PodSamples, type Usage } from "../measures/PodSamples.js"
 import { minuteOf } from "../telemetry/BucketCount.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import { Histogram } from "../telemetry/Histogram.js"
+import { Boot } from "./Boot.js"
 import { MetricsConfig } from "./MetricsConfig.js"
-import { Pod } from "./Pod.js"
 
 /** Processor time over clock time since the last question, or since the process began. */
 const cpuMeter = () => {
@@ -39,13 +39,13 @@ const warning = ({ blockers, jobDeadTuples, oldestTransactionSeconds }: Health) 
 export const make: Effect.Effect<
   Loop,
   never,
-  Database | DatabaseHealth | EventLoop | MetricsConfig | Pod | PodSamples
+  Boot | Database | DatabaseHealth | EventLoop | MetricsConfig | PodSamples
 > = Effect.gen(function* () {
   const database = yield* Database
   const health = yield* DatabaseHealth
   const samples = yield* PodSamples
   const { oldTransaction } = yield* MetricsConfig
-  const pod = yield* Pod
+  const boot = yield* Boot
   const delays = yield* yield* Effect.map(EventLoop, (loop) => loop.watch)
   const cpu = cpuMeter()
   const statements = new Histogram()
@@ -58,7 +58,7 @@ export const make: Effect.Effect<
 
   const samplePod = Effect.gen(function* () {
     const minute = minuteOf(yield* Clock.currentTimeMillis)
-    const sample = { minute, pod: pod.id, ...(yield* usage), statements: statements.sketch() }
+    const sample = { minute, pod: boot.id, ...(yield* usage), statements: statements.sketch() }
     statements.clear()
     yield* samples.record(sample)
     return {}

@@ -2,17 +2,20 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Effect, Layer } from "effect"
-import type { DatabaseHealth } from "../measures/DatabaseHealth.js"
-import type { MinuteBuckets } from "../measures/MinuteBuckets.js"
-import type { PodSamples } from "../measures/PodSamples.js"
+import type { Leadership } from "../cluster/Leadership.js"
+import type { Pods } from "../cluster/Pods.js"
+import type { ClusterConfig } from "../crew/ClusterConfig.js"
+import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import { Api } from "./Api.js"
 import * as Auth from "./Auth.js"
 import * as JobsRoutes from "./JobsRoutes.js"
 import * as MetricsRoutes from "./MetricsRoutes.js"
+import * as PodsRoutes from "./PodsRoutes.js"
 import * as Problem from "./Problem.js"
 import * as QueuesRoutes from "./QueuesRoutes.js"
 import { DatabaseOff } from "./RequestErrors.js"
@@ -23,7 +26,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
   static readonly layer: Layer.Layer<
     ApiApp,
     never,
-    ServerConfig | Queue | JobDesk | JobSearch | Kinds | MinuteBuckets | PodSamples | DatabaseHealth
+    ServerConfig | ClusterConfig | Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership | Measures
   > = Layer.suspend(() => withDatabase)
 
   /** For a process that runs without a database by choice: says so to whoever asks. */
@@ -36,7 +39,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
 }
 
 const contract = HttpApiBuilder.api(Api).pipe(
-  Layer.provide([JobsRoutes.layer, QueuesRoutes.layer, MetricsRoutes.layer])
+  Layer.provide([JobsRoutes.layer, QueuesRoutes.layer, PodsRoutes.layer, MetricsRoutes.layer])
 )
 
 const openApi = HttpApiBuilder.middlewareOpenApi({ path: "/api/v1/openapi.json" })

@@ -8,7 +8,7 @@ import { type PodPoint, PodSamples } from "../measures/PodSamples.js"
 import type { Summary } from "../telemetry/Histogram.js"
 import { Api } from "./Api.js"
 import * as Instant from "./Instant.js"
-import type { RangeQuery } from "./MetricsApi.js"
+import type { RangeQuery } from "./MetricsContract.js"
 import * as Problem from "./Problem.js"
 import { BadRequest } from "./RequestErrors.js"
 

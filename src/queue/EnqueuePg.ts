@@ -6,6 +6,7 @@ import type { InvalidJob } from "../core/InvalidJob.js"
 import type { Database } from "../database/Database.js"
 import { DatabaseConflict, type DatabaseError, DatabaseUnavailable } from "../database/DatabaseError.js"
 import { AfterCommit } from "../database/Transaction.js"
+import { QueueFull } from "./JobErrors.js"
 import type { JobSql } from "./JobSql.js"
 import { type AdmittedJob, admitAll, type NewJob } from "./NewJob.js"
 import type { Enqueued } from "./Queue.js"
@@ -16,13 +17,15 @@ import * as StorePg from "./StorePg.js"
 // several with dedupe keys: a transaction of their own, because a conflict may have to undo the rest. Everything else goes
 // through the batcher: many callers, one INSERT.
 
-type StoreError = StorePg.StoreError
+type StoreError = StorePg.StoreError | QueueFull
 
 /** How long to wait for a dedupe key that somebody's open transaction holds. A caller's own transaction decides itself. */
 const patience = { batch: "200ms", alone: "10s", callers: null }
 
 const isolates = (error: StoreError) =>
-  error instanceof DatabaseConflict || (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
+  error instanceof QueueFull ||
+  error instanceof DatabaseConflict ||
+  (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
 
 /** A lost connection, a deadlock: worth one more try at once. Waiting for a key in vain is not. */
 const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable && error.sqlState !== "55P03"
@@ -30,13 +33,14 @@ const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable &&
 /**
  * Enqueue over PostgreSQL. `onStored` is told what was handed in, after its commit where that is ours, and `count` what of
  * it was new, after the commit whoever's it is; `hint` says on which channel the statement itself tells other pods of the
- * queue's work, if it is to.
+ * queue's work, if it is to; `pass` refuses what finds no room.
  */
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
   ids: IdGenerator,
   hint: (queue: string, now: number) => string | null,
+  pass: (jobs: StampedJobs) => Effect.Effect<void, QueueFull | DatabaseError>,
   onStored: (jobs: StampedJobs, inTransaction: boolean) => Effect.Effect<void, DatabaseError>,
   count: (jobs: StampedJobs, now: number) => void
 ): Effect.Effect<
@@ -63,7 +67,7 @@ export const make = (
 
     /** A batch whose reply was lost is repeated once; its jobs may stand by then, which is as good. */
     const storeTwice = (jobs: StampedJobs, now: number, wait: string) =>
-      store(jobs, now, wait).pipe(
+      Effect.zipRight(pass(jobs), store(jobs, now, wait)).pipe(
         Effect.catchIf(isPassing, () =>
           Effect.map(
             store(
@@ -104,7 +108,7 @@ export const make = (
 
     /** What a caller's transaction holds has not happened before its commit, nor when that never comes. */
     const insideCallers = (request: StampedJobs, now: number, afterCommit: Option.Option<Array<() => void>>) =>
-      store(request, now, patience.callers).pipe(
+      Effect.zipRight(pass(request), store(request, now, patience.callers)).pipe(
         Effect.tap(() => onStored(request, true)),
         Effect.map((stored) => {
           if (Option.isNone(afterCommit)) return counted(request, now)(stored)
@@ -114,7 +118,7 @@ export const make = (
       )
 
     const inOwnTransaction = (request: StampedJobs, now: number) => {
-      const whole = database.transaction(store(request, now, patience.alone))
+      const whole = database.transaction(Effect.zipRight(pass(request), store(request, now, patience.alone)))
       const again = Effect.map(whole, ours(request))
       return whole.pipe(
         Effect.catchIf(

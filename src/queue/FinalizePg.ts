@@ -1,4 +1,5 @@
-import { Clock, Effect } from "effect"
+import * as SqlClient from "@effect/sql/SqlClient"
+import { Clock, Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
@@ -7,6 +8,7 @@ import * as ArrayText from "./ArrayText.js"
 import type { AttemptEnd, Became } from "./AttemptEnd.js"
 import { errorText } from "./ErrorText.js"
 import type { JobSql } from "./JobSql.js"
+import type { LeaseBook } from "./LeaseBook.js"
 
 const kept = (error: string | undefined) => (error === undefined ? null : errorText(error))
 
@@ -39,7 +41,7 @@ const columnsOf = ({ end }: AttemptEnd) => {
         runAt: null,
         counted: end.counted,
         error: kept(end.error),
-        remember: end.reason,
+        remember: end.remember ?? end.reason,
         reason: end.reason,
         result: null
       }
@@ -60,6 +62,7 @@ const isPlainDone = ({ end }: AttemptEnd) => end._tag === "Done" && end.result =
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
+  leases: LeaseBook,
   tally: typeof Tally.Service,
   onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
 ): ((ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>) => {
@@ -68,8 +71,9 @@ export const make = (
   const finish = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
     Effect.gen(function* () {
       const ids = ArrayText.ofPlain(ends.map(({ id }) => id))
-      const leases = ArrayText.ofPlain(ends.map(({ lease }) => lease))
-      const result = yield* mapErrors(sql.unsafe(statements.finish, [ids, leases, now]).raw)
+      const held = ArrayText.ofPlain(ends.map(({ lease }) => lease))
+      const over = ArrayText.ofPlain(leases.takeOver())
+      const result = yield* mapErrors(sql.unsafe(statements.finish, [ids, held, now, over]).raw)
       const all = (result as { readonly rowCount: number | null }).rowCount === ends.length
       const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
       const movedOn = new Set(rows.map(({ id }) => id))
@@ -116,6 +120,10 @@ export const make = (
       const plain = ends.filter(isPlainDone)
       const others = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
       const movedOn = plain.length === 0 ? [] : yield* finish(plain, now)
-      return others.length === 0 ? movedOn : [...movedOn, ...(yield* settle(others, now))]
+      if (others.length > 0) movedOn.push(...(yield* settle(others, now)))
+      // In somebody's transaction the ends stand only once it commits, of which nothing is heard here.
+      if (Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))) leases.forget(ends)
+      else leases.ended(ends)
+      return movedOn
     })
 }

@@ -1,33 +1,69 @@
-import { Effect } from "effect"
-import type { MinuteBuckets } from "../measures/MinuteBuckets.js"
+import { Context, Effect, Layer, Option } from "effect"
+import { Leadership } from "../cluster/Leadership.js"
+import { Pods } from "../cluster/Pods.js"
+import type { PodId } from "../core/Ids.js"
+import { MinuteBuckets } from "../measures/MinuteBuckets.js"
 import { Queue } from "../queue/Queue.js"
 
-/** What a pod can be cut off from: after that nothing it says arrives, and nothing comes back. */
-interface Severable {
-  readonly queue: typeof Queue.Service
-  readonly buckets: typeof MinuteBuckets.Service
-  readonly sever: () => void
-}
-
-/** A queue and a place for counts, as long as they are not severed. */
-export const make = (queue: typeof Queue.Service, buckets: typeof MinuteBuckets.Service): Severable => {
+/** Ports that a pod can be cut off from: after that nothing it says arrives, and nothing comes back. */
+export const make = (
+  context: Context.Context<Queue | Pods | Leadership | MinuteBuckets>
+): {
+  readonly layer: Layer.Layer<Queue | Pods | Leadership | MinuteBuckets>
+  /** Cuts the pod off. The cluster takes notice at once: its row goes, and its lease. Its jobs stay as they are. */
+  readonly sever: (pod: PodId) => Effect.Effect<void>
+} => {
+  const queue = Context.get(context, Queue)
+  const pods = Context.get(context, Pods)
+  const leadership = Context.get(context, Leadership)
+  const buckets = Context.get(context, MinuteBuckets)
   let severed = false
   const unless = <A, E>(silence: A, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.suspend(() => (severed ? Effect.succeed(silence) : effect))
-  return {
-    sever: () => {
-      severed = true
-    },
-    buckets: { ...buckets, record: (...counts) => unless(undefined, buckets.record(...counts)) },
-    queue: Queue.of({
-      enqueue: (jobs) => Effect.suspend(() => (severed ? Effect.never : queue.enqueue(jobs))),
-      claim: (request) => unless([], queue.claim(request)),
-      finalize: (ends) => unless([], queue.finalize(ends)),
-      heartbeat: (held) => unless({ lost: [], cancelRequested: [] }, queue.heartbeat(held)),
-      progress: (job, progress) => unless(true, queue.progress(job, progress)),
-      nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),
-      recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
-      purgeDone: (olderThan) => unless(0, queue.purgeDone(olderThan))
+
+  const bury = (pod: PodId) =>
+    Effect.gen(function* () {
+      yield* pods.leave(pod)
+      const leader = yield* leadership.leader
+      if (Option.isSome(leader) && leader.value.pod === pod) yield* leadership.resign(pod, leader.value.term)
     })
+
+  return {
+    sever: (pod) =>
+      Effect.suspend(() => {
+        severed = true
+        return Effect.orDie(bury(pod))
+      }),
+    layer: Layer.mergeAll(
+      Layer.succeed(Queue, {
+        enqueue: (jobs) => Effect.suspend(() => (severed ? Effect.never : queue.enqueue(jobs))),
+        claim: (request) => unless([], queue.claim(request)),
+        finalize: (ends) => unless([], queue.finalize(ends)),
+        heartbeat: (held) => unless({ lost: [], cancelRequested: [] }, queue.heartbeat(held)),
+        progress: (job, progress) => unless(true, queue.progress(job, progress)),
+        nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),
+        pendingQueues: unless([], queue.pendingQueues),
+        recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
+        purgeDone: (olderThan) => unless(0, queue.purgeDone(olderThan)),
+        purge: (usual) => unless({ done: 0, dead: 0 }, queue.purge(usual))
+      }),
+      Layer.succeed(Pods, {
+        beat: (facts, state, liveWithin) =>
+          unless({ shares: new Map(), companions: new Map() }, pods.beat(facts, state, liveWithin)),
+        live: (within) => unless([], pods.live(within)),
+        leave: (id) => unless(undefined, pods.leave(id)),
+        removeDead: (silentFor) => unless([], pods.removeDead(silentFor))
+      }),
+      Layer.succeed(Leadership, {
+        campaign: (pod, lease) => unless(Option.none(), leadership.campaign(pod, lease)),
+        resign: (pod, term) => unless(undefined, leadership.resign(pod, term)),
+        assertTerm: (term) => leadership.assertTerm(term),
+        leader: leadership.leader
+      }),
+      Layer.succeed(MinuteBuckets, {
+        ...buckets,
+        record: (pod, revision, counts) => unless(undefined, buckets.record(pod, revision, counts))
+      })
+    )
   }
 }

@@ -122,7 +122,7 @@ describe("counters of a crew", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [stage().handler] })))
   )
 
-  it.effect("count what became of a job, where that is not what its run ended in", () =>
+  it.effect("count a job that is cancelled while it runs as one death", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const desk = yield* JobDesk
@@ -131,8 +131,8 @@ describe("counters of a crew", () => {
       yield* Effect.forEach(ids, desk.cancel)
       yield* shift.drain
       const ended = yield* Effect.forEach(ids, shift.job)
-      expect(ended.map(({ status }) => status)).toEqual(["done", "dead"])
-      expect(yield* counted).toEqual({ ...noCounts, enqueued: 2, started: 2, completed: 1, dead: 1 })
+      expect(ended.map(({ status }) => status)).toEqual(["dead", "dead"])
+      expect(yield* counted).toEqual({ ...noCounts, enqueued: 2, started: 2, dead: 2 })
     }).pipe(Effect.provide(TestShift.layer({ handlers: [stage().handler] })))
   )
 

@@ -1,24 +1,26 @@
 import * as Http from "node:http"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
+import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
+import * as ClusterPg from "../../src/cluster/ClusterPg.js"
+import type { Leadership } from "../../src/cluster/Leadership.js"
+import type { Pods } from "../../src/cluster/Pods.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
-import type { Measures } from "../../src/crew/Measuring.js"
+import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Listener from "../../src/database/Listener.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
-import * as DatabaseHealthMemory from "../../src/measures/DatabaseHealthMemory.js"
-import * as DatabaseHealthPg from "../../src/measures/DatabaseHealthPg.js"
-import * as MinuteBucketsMemory from "../../src/measures/MinuteBucketsMemory.js"
-import * as MinuteBucketsPg from "../../src/measures/MinuteBucketsPg.js"
-import * as PodSamplesMemory from "../../src/measures/PodSamplesMemory.js"
-import * as PodSamplesPg from "../../src/measures/PodSamplesPg.js"
+import type { Measures } from "../../src/measures/Measures.js"
+import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
+import * as MeasuresPg from "../../src/measures/MeasuresPg.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import type { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import type { Queues } from "../../src/queue/QueueSettings.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
@@ -130,16 +132,19 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
   )
 }
 
-const measures = Layer.mergeAll(MinuteBucketsMemory.layer, PodSamplesMemory.layer, DatabaseHealthMemory.layer)
-
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(
-  queue: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | R, E, I>,
+  queue: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | R, E, I>,
+  config: Partial<Config> = {}
+) => layerOverBoth(Layer.mergeAll(queue, ClusterMemory.layer, MeasuresMemory.layer), config)
+
+const layerOverBoth = <R, E, I>(
+  ports: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership | Measures | R, E, I>,
   config: Partial<Config> = {}
 ) =>
   doorsOver(ApiApp.layer, config).pipe(
-    Layer.provideMerge(Layer.provideMerge(kinds, queue)),
-    Layer.provideMerge(measures)
+    Layer.provide(Layer.orDie(ClusterConfig.layer)),
+    Layer.provideMerge(Layer.provideMerge(kinds, ports))
   )
 
 const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
@@ -149,16 +154,19 @@ export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
 
 /** On PostgreSQL. */
 const layerPostgres = () =>
-  doorsOver(ApiApp.layer, {}).pipe(
-    Layer.provideMerge(Layer.provideMerge(kinds, QueuePg.layer)),
-    Layer.provideMerge(Layer.mergeAll(MinuteBucketsPg.layer, PodSamplesPg.layer, DatabaseHealthPg.layer)),
-    Layer.provide(Listener.layerDeaf),
-    Layer.provide(TestDatabase.layer)
+  layerOverBoth(
+    Layer.mergeAll(QueuePg.layer, ClusterPg.layer, MeasuresPg.layer).pipe(
+      Layer.provide(Listener.layerDeaf),
+      Layer.provide(TestDatabase.layer)
+    )
   )
 
 /** What every route must do, whatever the queue stands on. */
 export const backends: ReadonlyArray<
-  readonly [where: string, layer: () => Layer.Layer<Doors | Queue | JobDesk | JobSearch | Kinds | Measures>]
+  readonly [
+    where: string,
+    layer: () => Layer.Layer<Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership | Measures>
+  ]
 > = [
   ["memory", () => Layer.orDie(layer())],
   ["PostgreSQL", () => Layer.orDie(layerPostgres())]

@@ -1,10 +1,9 @@
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
+import { problem } from "./Contract.js"
 import { Instant } from "./Instant.js"
-import * as Problem from "./Problem.js"
 import * as WireText from "./WireText.js"
 
 const Moment = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
@@ -113,7 +112,6 @@ export const DatabaseView = Schema.Struct({
   points: Schema.Array(Schema.Struct(facts))
 }).annotations({ identifier: "DatabaseHealth" })
 
-const badRequest = Problem.Body.annotations(HttpApiSchema.annotations({ status: 400 }))
 const about = (description: string) => OpenApi.annotations({ description })
 
 /** What happened, minute by minute. */
@@ -122,20 +120,20 @@ export const group = HttpApiGroup.make("metrics")
     HttpApiEndpoint.get("series", "/metrics/series")
       .setUrlParams(SeriesQuery)
       .addSuccess(SeriesView)
-      .addError(badRequest)
+      .addError(problem(400))
       .annotateContext(about("What happened to jobs, bucket by bucket, empty ones included."))
   )
   .add(
     HttpApiEndpoint.get("pods", "/metrics/pods")
       .setUrlParams(RangeQuery)
       .addSuccess(PodsView)
-      .addError(badRequest)
+      .addError(problem(400))
       .annotateContext(about("What each pod used: the mean of its processor time, the worst of all else."))
   )
   .add(
     HttpApiEndpoint.get("database", "/metrics/database")
       .setUrlParams(RangeQuery)
       .addSuccess(DatabaseView)
-      .addError(badRequest)
+      .addError(problem(400))
       .annotateContext(about("How the database is and was."))
   )
