@@ -6,6 +6,9 @@ import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import * as JobGauges from "../crew/JobGauges.js"
+import * as Measuring from "../crew/Measuring.js"
+import { MetricsConfig } from "../crew/MetricsConfig.js"
 import { SchedulerConfig } from "../crew/SchedulerConfig.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -55,14 +58,15 @@ const serverOf = (choice: ChosenDatabase) =>
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
 export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
   Crew.layer({ ...app, queues }).pipe(
-    Layer.provide(Layer.mergeAll(CrewConfig.layer, JanitorConfig.layer, SchedulerConfig.layer)),
+    Layer.provide([CrewConfig.layer, JanitorConfig.layer, SchedulerConfig.layer, MetricsConfig.layer]),
     Layer.provideMerge(doors),
     Layer.provide(ApiApp.layer),
     Layer.provide(ClusterConfig.layer),
-    Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
+    Layer.provide([Readiness.layer, Gauges.layerDatabase, JobGauges.layer, Measuring.sampling]),
     Layer.provide(
       Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(Layer.provideMerge(QueuePg.layer))
     ),
+    Layer.provide(Measuring.counting),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),

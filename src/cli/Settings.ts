@@ -4,6 +4,7 @@ import * as Setting from "../core/Setting.js"
 import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
 import * as Janitor from "../crew/Janitor.js"
+import * as MetricsConfig from "../crew/MetricsConfig.js"
 import * as SchedulerConfig from "../crew/SchedulerConfig.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
@@ -22,6 +23,7 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   Janitor.settings,
   SchedulerConfig.settings,
   CmdExecConfig.settings,
+  MetricsConfig.settings,
   DatabaseClock.settings,
   Logging.settings
 ].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))

@@ -9,6 +9,7 @@ import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
 import { RateLimits } from "../limits/RateLimits.js"
+import type { Measures } from "../measures/Measures.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
@@ -31,6 +32,8 @@ import * as Janitor from "./Janitor.js"
 import { keep } from "./Keep.js"
 import { Leader } from "./Leader.js"
 import * as Lookout from "./Lookout.js"
+import type { MetricsConfig } from "./MetricsConfig.js"
+import * as MetricsPurge from "./MetricsPurge.js"
 import { Pod } from "./Pod.js"
 import { Presence } from "./Presence.js"
 import * as QueueGauges from "./QueueGauges.js"
@@ -79,9 +82,12 @@ export interface CrewOptions<R> {
 }
 
 type QueuePorts = Queue | Queues | JobSearch | Kinds | Routes | Transactions | Wakeups
-type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules
-type Configs = CrewConfig | ClusterConfig | Janitor.JanitorConfig | SchedulerConfig
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Measures
+type Configs = CrewConfig | ClusterConfig | Janitor.JanitorConfig | SchedulerConfig | MetricsConfig
 type Needs = Ports | Configs | Metrics
+
+/** What the leader forgets every few minutes. */
+const forgotten = Effect.all([Cleanup.finishedJobs, MetricsPurge.make])
 
 /** Hired top to bottom; closing the Scope sends them home bottom to top. */
 const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
@@ -111,7 +117,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
 const leadersDuties = Effect.gen(function* () {
   const leader = yield* Leader
   yield* leader.keep(yield* Rebalancer.make)
-  yield* leader.keep(yield* Cleanup.make([yield* Cleanup.finishedJobs]))
+  yield* leader.keep(yield* Cleanup.make(yield* forgotten))
   yield* leader.keep(yield* SchedulerDuty.make)
 })
 

@@ -20,6 +20,7 @@ import type { InvalidLimit } from "../limits/Limit.js"
 import type { RateLimit } from "../limits/RateLimit.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
+import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -39,6 +40,8 @@ import { ClusterConfig } from "./ClusterConfig.js"
 import * as Crew from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { JanitorConfig } from "./Janitor.js"
+import * as Measuring from "./Measuring.js"
+import { MetricsConfig } from "./MetricsConfig.js"
 import { SchedulerConfig } from "./SchedulerConfig.js"
 
 /** Neither code nor environment says where the database is. */
@@ -52,7 +55,15 @@ type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transa
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
-export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
+export type Services =
+  | Ports
+  | Wakeups
+  | Database
+  | SqlClient
+  | PgClient
+  | DatabaseClock.DatabaseTime
+  | Metrics
+  | Measures
 
 export type FoundationError =
   | DatabaseUrlMissing
@@ -78,6 +89,7 @@ export const client = (
 ): Layer.Layer<Services, FoundationError> =>
   Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(
     Layer.provideMerge(QueuePg.layer),
+    Layer.provideMerge(Measuring.counting),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
@@ -113,6 +125,13 @@ export const layer = <R>(
   Layer.unwrapEffect(
     Effect.map(RouteConfig.declared, (routes) => Crew.layer({ ...options, routes: { ...options.routes, ...routes } }))
   ).pipe(
-    Layer.provide(Layer.mergeAll(CrewConfig.layer, ClusterConfig.layer, JanitorConfig.layer, SchedulerConfig.layer)),
+    Layer.provide([
+      CrewConfig.layer,
+      ClusterConfig.layer,
+      JanitorConfig.layer,
+      SchedulerConfig.layer,
+      MetricsConfig.layer,
+      Measuring.sampling
+    ]),
     Layer.provideMerge(client(options))
   )

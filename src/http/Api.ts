@@ -3,6 +3,7 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import { problem } from "./Contract.js"
 import * as JobsContract from "./JobsContract.js"
 import * as LimitsContract from "./LimitsContract.js"
+import * as MetricsContract from "./MetricsContract.js"
 import * as PodsContract from "./PodsContract.js"
 import * as QueuesContract from "./QueuesContract.js"
 import * as SchedulesContract from "./SchedulesContract.js"
@@ -14,6 +15,7 @@ export const Api = HttpApi.make("nightshift")
   .add(SchedulesContract.group)
   .add(PodsContract.group)
   .add(LimitsContract.group)
+  .add(MetricsContract.group)
   .prefix("/api/v1")
   .addError(problem(401))
   .addError(problem(403))

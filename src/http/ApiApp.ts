@@ -6,6 +6,7 @@ import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { ClusterConfig } from "../crew/ClusterConfig.js"
 import type { RateLimits } from "../limits/RateLimits.js"
+import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -17,6 +18,7 @@ import { Api } from "./Api.js"
 import * as Auth from "./Auth.js"
 import * as JobsRoutes from "./JobsRoutes.js"
 import * as LimitsRoutes from "./LimitsRoutes.js"
+import * as MetricsRoutes from "./MetricsRoutes.js"
 import * as PodsRoutes from "./PodsRoutes.js"
 import * as Problem from "./Problem.js"
 import * as QueuesRoutes from "./QueuesRoutes.js"
@@ -41,6 +43,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
     | RateLimits
     | Pods
     | Leadership
+    | Measures
   > = Layer.suspend(() => withDatabase)
 
   /** For a process that runs without a database by choice: says so to whoever asks. */
@@ -53,7 +56,14 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
 }
 
 const contract = HttpApiBuilder.api(Api).pipe(
-  Layer.provide([JobsRoutes.layer, QueuesRoutes.layer, SchedulesRoutes.layer, LimitsRoutes.layer, PodsRoutes.layer])
+  Layer.provide([
+    JobsRoutes.layer,
+    QueuesRoutes.layer,
+    SchedulesRoutes.layer,
+    LimitsRoutes.layer,
+    PodsRoutes.layer,
+    MetricsRoutes.layer
+  ])
 )
 
 const openApi = HttpApiBuilder.middlewareOpenApi({ path: "/api/v1/openapi.json" })

@@ -6,6 +6,8 @@ import type { InvalidJob } from "../core/InvalidJob.js"
 import type { PreviousRunActive } from "../crew/ScheduledJobs.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { InvalidLimit, UnknownScope } from "../limits/Limit.js"
+import type { TooManyPoints } from "../measures/Grid.js"
+import type { TooMuchToMerge } from "../measures/MinuteBuckets.js"
 import type { KindRefused } from "../queue/Intake.js"
 import type {
   DedupeKeyHeld,
@@ -60,6 +62,8 @@ export type Foreseen =
   | PreviousRunActive
   | InvalidLimit
   | UnknownScope
+  | TooManyPoints
+  | TooMuchToMerge
   | DatabaseError
 
 interface Answer {
@@ -85,6 +89,8 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
   BadCursor: plain(400, { field: "cursor" }),
   InvalidLimit: (error) => ({ status: 400, message: error.message, field: error.field }),
+  TooManyPoints: plain(400, { field: "bucket" }),
+  TooMuchToMerge: plain(400, { field: "bucket" }),
   InvalidSetting: ({ field, reason }) => ({
     status: 400,
     message: `${fieldOf(field)} ${reason}.`,

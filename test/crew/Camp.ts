@@ -7,6 +7,7 @@ import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Crew from "../../src/crew/Crew.js"
 import { CrewConfig } from "../../src/crew/CrewConfig.js"
 import { JanitorConfig } from "../../src/crew/Janitor.js"
+import { MetricsConfig } from "../../src/crew/MetricsConfig.js"
 import { SchedulerConfig } from "../../src/crew/SchedulerConfig.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import type { Signals } from "../../src/database/Signals.js"
@@ -14,6 +15,7 @@ import type { Handler } from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
 import type { RateLimits } from "../../src/limits/RateLimits.js"
 import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
+import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import type { Kinds } from "../../src/queue/Kinds.js"
@@ -146,6 +148,11 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
         doneRetention: Duration.hours(168),
         stuckTimeout: Duration.minutes(30),
         interval: Duration.hours(1)
+      }),
+      Layer.succeed(MetricsConfig, {
+        flush: Duration.seconds(2),
+        retention: Duration.days(30),
+        oldTransaction: Duration.minutes(5)
       })
     )
     const scope = yield* Scope.make()
@@ -154,7 +161,7 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       queues: options.queues ?? ["default"]
     }).pipe(
       Layer.provideMerge(Metrics.layer),
-      Layer.provide(Layer.merge(ports, configs)),
+      Layer.provide(Layer.mergeAll(ports, configs, MeasuresMemory.layer)),
       Layer.orDie,
       Layer.buildWithScope(scope),
       Logger.withMinimumLogLevel(LogLevel.None)

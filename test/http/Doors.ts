@@ -14,6 +14,9 @@ import { ServerConfig } from "../../src/http/ServerConfig.js"
 import type { RateLimits } from "../../src/limits/RateLimits.js"
 import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import * as RateLimitsPg from "../../src/limits/RateLimitsPg.js"
+import type { Measures } from "../../src/measures/Measures.js"
+import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
+import * as MeasuresPg from "../../src/measures/MeasuresPg.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -145,7 +148,7 @@ export const layerOver = <R, E, I>(
     I
   >,
   config: Partial<Config> = {}
-) => layerOverBoth(Layer.merge(queue, ClusterMemory.layer), config)
+) => layerOverBoth(Layer.mergeAll(queue, ClusterMemory.layer, MeasuresMemory.layer), config)
 
 const layerOverBoth = <R, E, I>(
   ports: Layer.Layer<
@@ -160,6 +163,7 @@ const layerOverBoth = <R, E, I>(
     | RateLimits
     | Pods
     | Leadership
+    | Measures
     | R,
     E,
     I
@@ -183,7 +187,7 @@ export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
 /** On PostgreSQL. */
 const layerPostgres = () =>
   layerOverBoth(
-    Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(
+    Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, MeasuresPg.layer).pipe(
       Layer.provideMerge(QueuePg.layer),
       Layer.provide(Listener.layerDeaf),
       Layer.provide(TestDatabase.layer)
@@ -195,7 +199,18 @@ export const backends: ReadonlyArray<
   readonly [
     where: string,
     layer: () => Layer.Layer<
-      Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Schedules | RateLimits | Pods | Leadership
+      | Doors
+      | Queue
+      | Queues
+      | JobDesk
+      | JobSearch
+      | Kinds
+      | Routes
+      | Schedules
+      | RateLimits
+      | Pods
+      | Leadership
+      | Measures
     >
   ]
 > = [
