@@ -3,6 +3,7 @@ import { Clock, Context, Duration, Effect, Ref, Schema } from "effect"
 import * as Outcome from "../../src/core/Outcome.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
+import type { Queue } from "../../src/queue/Queue.js"
 import { type QueueSettingsPatch, Queues } from "../../src/queue/QueueSettings.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
