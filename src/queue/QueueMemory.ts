@@ -1,4 +1,5 @@
 import { Duration, Effect, Layer } from "effect"
+import { Signals } from "../database/Signals.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import { claimable, nextDue, took } from "./ClaimMemory.js"
 import { ended } from "./CoolingMemory.js"
@@ -20,6 +21,8 @@ import { type QueueSettings, Queues } from "./QueueSettings.js"
 import * as QueuesMemory from "./QueuesMemory.js"
 import * as QueueTableMemory from "./QueueTableMemory.js"
 import { classesOf, covers } from "./Retention.js"
+import * as Routes from "./Routes.js"
+import * as RoutesMemory from "./RoutesMemory.js"
 import type { Wakeups } from "./Wakeups.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
@@ -70,7 +73,7 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
     case "Again":
       return tryAgain(row, end, now)
     case "Dead":
-      return die(row, { ...end, remember: end.reason }, now)
+      return die(row, { ...end, remember: end.remember ?? end.reason }, now)
   }
 }
 
@@ -128,12 +131,18 @@ const fullQueue = (table: Table, queues: typeof Queues.Service, jobs: ReadonlyAr
   return undefined
 }
 
-const make = (table: Table, tables: QueueTables, queues: typeof Queues.Service): typeof Queue.Service => ({
-  enqueue: (jobs) =>
+const make = (
+  table: Table,
+  tables: QueueTables,
+  queues: typeof Queues.Service,
+  routes: typeof Routes.Routes.Service
+): typeof Queue.Service => ({
+  enqueue: Routes.apply(routes, (jobs) =>
     Effect.suspend((): ReturnType<typeof Queue.Service.enqueue> => {
       const full = fullQueue(table, queues, jobs)
       return full ?? Effect.flatten(table.step((now) => enqueueAll(table, jobs, now)))
-    }),
+    })
+  ),
   claim: (request) => table.step((now) => claimAll(table, tables, request, now)),
   finalize: (ends) => table.step((now) => finalizeAll(table, tables, ends, now)),
   heartbeat: (held) =>
@@ -157,26 +166,42 @@ const make = (table: Table, tables: QueueTables, queues: typeof Queues.Service):
       const starts = names.map((name) => [name, nextDue({ jobs: table, queues: tables }, name, now)] as const)
       return new Map(starts.flatMap(([name, start]) => (start === undefined ? [] : [[name, start]])))
     }),
+  pendingQueues: table.step(() =>
+    [...new Set([...table.rows()].filter(({ status }) => status === "pending").map(({ queue }) => queue))].sort()
+  ),
   recoverStuck: (stuckFor) => table.step((now) => recoverAll(table, stuckFor, now)),
   purgeDone: (olderThan) =>
     table.step((now) => purgeWhere(table, now - Duration.toMillis(olderThan), ({ status }) => status === "done")),
-  purge: (usual) => Effect.flatMap(queues.all, (settings) => table.step((now) => purgeAll(table, settings, usual, now)))
+  purge: (usual, fence) =>
+    Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
+      table.step((now) => purgeAll(table, settings, usual, now))
+    )
 })
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
-export const layer: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | JobsMemory.JobsMemory, never, Wakeups> =
-  Layer.mergeAll(
-    Layer.effect(
-      Queue,
-      Effect.gen(function* () {
-        return make(yield* JobTableMemory.JobTable, yield* QueueTableMemory.QueueTable, yield* Queues)
-      })
-    ),
-    JobDeskMemory.layer,
-    JobSearchMemory.layer,
-    JobsMemory.layer
-  ).pipe(
-    Layer.provideMerge(QueuesMemory.layer),
-    Layer.provide(Layer.merge(JobTableMemory.layer, QueueTableMemory.layer)),
-    Layer.merge(KindsMemory.layer)
-  )
+export const layer: Layer.Layer<
+  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Signals | JobsMemory.JobsMemory,
+  never,
+  Wakeups
+> = Layer.mergeAll(
+  Layer.effect(
+    Queue,
+    Effect.gen(function* () {
+      return make(
+        yield* JobTableMemory.JobTable,
+        yield* QueueTableMemory.QueueTable,
+        yield* Queues,
+        yield* Routes.Routes
+      )
+    })
+  ),
+  JobDeskMemory.layer,
+  JobSearchMemory.layer,
+  JobsMemory.layer
+).pipe(
+  Layer.provideMerge(QueuesMemory.layer),
+  Layer.provide(Layer.merge(JobTableMemory.layer, QueueTableMemory.layer)),
+  Layer.provideMerge(Signals.layerLocal),
+  Layer.provideMerge(RoutesMemory.layer),
+  Layer.merge(KindsMemory.layer)
+)

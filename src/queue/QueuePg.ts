@@ -3,6 +3,7 @@ import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
+import { Signals } from "../database/Signals.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
 import * as CoolingPg from "./CoolingPg.js"
@@ -24,6 +25,8 @@ import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
 import { Queues } from "./QueueSettings.js"
 import * as QueuesPg from "./QueuesPg.js"
+import * as Routes from "./Routes.js"
+import * as RoutesPg from "./RoutesPg.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
 
@@ -48,6 +51,7 @@ const make = Effect.gen(function* () {
   const notifier = yield* Notifier
   const known = yield* KnownQueues
   const wakeups = yield* Wakeups.Wakeups
+  const routes = yield* Routes.Routes
   const ids = yield* makeGenerator
   const { schema, sql } = database
   const statements = JobSql.make(schema)
@@ -99,6 +103,10 @@ const make = Effect.gen(function* () {
     })
 
   const nextDue = NextDuePg.make(database, statements, known, claims)
+
+  const pendingQueues = Effect.map(mapErrors(sql.unsafe<{ queue: string }>(statements.pendingQueues)), (rows) =>
+    rows.map(({ queue }) => queue).sort()
+  )
 
   const recoverBatch = (statement: string, stuckFor: Duration.Duration) =>
     Effect.gen(function* () {
@@ -174,13 +182,14 @@ const make = Effect.gen(function* () {
     })
 
   return Queue.of({
-    enqueue,
+    enqueue: Routes.apply(routes, enqueue),
     claim: (request) => retrying(claims.claim(request)),
     finalize: (ends) => retrying(finalize(ends)),
     heartbeat: (held) =>
       held.length === 0 ? Effect.succeed({ lost: [], cancelRequested: [] }) : retrying(heartbeat(held)),
     progress,
     nextDue,
+    pendingQueues,
     recoverStuck,
     purgeDone,
     purge: PurgePg.make(database, statements, yield* Queues, retrying)
@@ -189,12 +198,14 @@ const make = Effect.gen(function* () {
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups,
+  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Signals | Wakeups.Wakeups,
   never,
   Database | Listener
 > = Layer.merge(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
   Layer.provideMerge(QueuesPg.layer),
-  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, RoutesPg.layer, Transactions.layer, Signals.layer)
+  ),
   Layer.provide(Layer.merge(Notifier.layer, KnownQueues.layer)),
   Layer.provideMerge(Wakeups.layer)
 )

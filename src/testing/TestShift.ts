@@ -9,16 +9,27 @@ import {
   Layer,
   Logger,
   LogLevel,
+  Option,
   Scope,
   TestClock,
   TestContext
 } from "effect"
+import * as ClusterMemory from "../cluster/ClusterMemory.js"
+import type { Leadership } from "../cluster/Leadership.js"
+import type { Pods } from "../cluster/Pods.js"
+import type { Shares } from "../cluster/Shares.js"
 import type { JobId } from "../core/Ids.js"
 import type { StoredJob } from "../core/Job.js"
+import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import { SchedulerConfig } from "../crew/SchedulerConfig.js"
+import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
+import type { RateLimit } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsMemory from "../limits/RateLimitsMemory.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobSearch } from "../queue/JobSearch.js"
@@ -27,8 +38,12 @@ import type { Kinds } from "../queue/Kinds.js"
 import { Queue } from "../queue/Queue.js"
 import * as QueueMemory from "../queue/QueueMemory.js"
 import type { Queues } from "../queue/QueueSettings.js"
+import { type DeclaredRoutes, decide, type Routes } from "../queue/Routes.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
+import type { Schedule } from "../schedule/Schedule.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import * as Severed from "./Severed.js"
 
@@ -70,6 +85,12 @@ export interface TestShiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   /** The queues that the pod serves; those of the handlers' kinds when absent. */
   readonly queues?: ReadonlyArray<string>
+  /** Where kinds go that name no queue, by how they begin. */
+  readonly routes?: DeclaredRoutes
+  /** Recurring jobs; they fire at their instants as time is moved. */
+  readonly schedules?: ReadonlyArray<Schedule>
+  /** The limits that the handlers keep to. */
+  readonly limits?: ReadonlyArray<RateLimit>
   /** How many jobs of a queue run at a time. [10] */
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
@@ -78,7 +99,22 @@ export interface TestShiftOptions<R> {
   readonly logLevel?: LogLevel.LogLevel
 }
 
-type Ports = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups | Metrics
+type Ports =
+  | Queue
+  | Queues
+  | JobDesk
+  | JobSearch
+  | Kinds
+  | Routes
+  | RateLimits
+  | Transactions
+  | Wakeups.Wakeups
+  | Signals
+  | Pods
+  | Shares
+  | Leadership
+  | Schedules
+  | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
 const stillRounds = { idle: 2, busy: 25 }
@@ -90,9 +126,11 @@ const breathe = Effect.zipRight(
   Effect.yieldNow()
 )
 
-const ports: Layer.Layer<Ports | JobsMemory> = QueueMemory.layer.pipe(
+const ports: Layer.Layer<Ports | JobsMemory> = Layer.merge(SchedulesMemory.layer, ClusterMemory.layer).pipe(
+  Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
+  Layer.merge(RateLimitsMemory.layer),
   Layer.provideMerge(Metrics.layer)
 )
 
@@ -106,6 +144,19 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       heartbeat: Duration.minutes(10),
       grace: Duration.decode(options.grace ?? "25 seconds")
     }),
+    // Changes of the cluster are told or, for a pod that crashed, made known by the shift itself: nobody has to look often.
+    Layer.succeed(ClusterConfig, {
+      workerPrefix: Option.none(),
+      workerVersion: Option.none(),
+      workerId: Option.none(),
+      podHeartbeat: Duration.days(1),
+      staleAfter: Duration.days(3),
+      reaperInterval: Duration.days(1),
+      rebalanceInterval: Duration.days(1),
+      cleanupInterval: Duration.days(1),
+      lease: Duration.days(3)
+    }),
+    Layer.succeed(SchedulerConfig, { poll: Duration.days(1), onTime: Duration.seconds(20) }),
     Layer.succeed(JanitorConfig, {
       doneRetention: Duration.hours(168),
       stuckTimeout: Duration.minutes(30),
@@ -113,8 +164,15 @@ const configs = <R>(options: TestShiftOptions<R>) =>
     })
   )
 
+/** Those that the handlers' jobs go to. */
+const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): ReadonlyArray<string> => {
+  const declared = Object.entries(routes).flatMap(([prefix, queue]) => (queue === null ? [] : [{ prefix, queue }]))
+  const routeOf = decide(declared)
+  return handlers.map(({ kind }) => (kind.routed ? routeOf(kind.name) : undefined) ?? kind.queue)
+}
+
 const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {
-  const queues = options.queues ?? options.handlers.map(({ kind }) => kind.queue)
+  const queues = options.queues ?? queuesOf(options)
   const shift = Layer.scoped(
     TestShift,
     Effect.gen(function* () {
@@ -123,21 +181,22 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       const context = yield* Effect.context<R | Ports>()
       let pod: {
         readonly scope: Scope.CloseableScope
-        readonly sever: () => void
+        readonly sever: Effect.Effect<void>
         readonly crew: typeof Crew.Crew.Service
       }
 
       const hirePod = Effect.gen(function* () {
         const scope = yield* Scope.make()
-        const severable = Severed.make(Context.get(context, Queue))
-        const built = yield* Crew.layer({ handlers: options.handlers, queues }).pipe(
+        const severable = Severed.make(context)
+        const built = yield* Crew.layer({ ...options, queues }).pipe(
           Layer.provide(configs(options)),
-          Layer.provide(Layer.succeed(Queue, severable.queue)),
+          Layer.provide(severable.layer),
           Layer.orDie,
           Layer.buildWithScope(scope),
           Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
         )
-        pod = { scope, sever: severable.sever, crew: Context.get(built, Crew.Crew) }
+        const crew = Context.get(built, Crew.Crew)
+        pod = { scope, crew, sever: severable.sever(crew.pod) }
       })
       // What the handlers need is in the context, though the compiler cannot subtract it from a type it does not know.
       const startPod = Effect.mapInputContext(
@@ -192,7 +251,7 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       // A test may end while jobs run that nobody will advance the clock for: the pod is cut off and goes without waiting.
       yield* Effect.addFinalizer(() =>
         Effect.gen(function* () {
-          pod.sever()
+          yield* pod.sever
           const closing = yield* Effect.forkDaemon(stopPod)
           yield* Effect.zipRight(breathe, TestClock.adjust("1 hour")).pipe(Effect.repeatN(2))
           yield* Fiber.join(closing)
@@ -210,10 +269,9 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
           }),
         jobs: table.all,
         stopPod,
-        crashPod: Effect.suspend(() => {
-          pod.sever()
-          return Effect.zipRight(Effect.forkDaemon(stopPod), startPod)
-        })
+        crashPod: Effect.suspend(() =>
+          pod.sever.pipe(Effect.zipRight(Effect.forkDaemon(stopPod)), Effect.zipRight(startPod))
+        )
       }
     })
   )

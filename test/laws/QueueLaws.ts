@@ -15,6 +15,7 @@ import { queuesLaws } from "./QueuesLaws.js"
 import { rateLaws } from "./RateLaws.js"
 import { recoverLaws } from "./RecoverLaws.js"
 import { retentionLaws } from "./RetentionLaws.js"
+import { routesLaws } from "./RoutesLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 
 const chapters = {
@@ -27,6 +28,7 @@ const chapters = {
   "the desk": deskLaws,
   search: searchLaws,
   kinds: kindsLaws,
+  routes: routesLaws,
   "queue settings": queuesLaws,
   "pauses and cool-downs": pauseLaws,
   "rate limits": rateLaws,
