@@ -5,14 +5,21 @@ import type { Shares } from "../cluster/Shares.js"
 import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Signals } from "../database/Signals.js"
-import type { Handler } from "../handlers/Handler.js"
+import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
+import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
+import { RateLimits } from "../limits/RateLimits.js"
+import type { JobSearch } from "../queue/JobSearch.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
 import type { Queue } from "../queue/Queue.js"
 import { Queues } from "../queue/QueueSettings.js"
+import { type DeclaredRoutes, type InvalidRoute, Routes } from "../queue/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
+import * as Schedule from "../schedule/Schedule.js"
+import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
+import { Schedules } from "../schedule/Schedules.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import * as Cleanup from "./Cleanup.js"
 import type { ClusterConfig } from "./ClusterConfig.js"
@@ -29,6 +36,8 @@ import { Presence } from "./Presence.js"
 import * as QueueGauges from "./QueueGauges.js"
 import * as Reaper from "./Reaper.js"
 import * as Rebalancer from "./Rebalancer.js"
+import type { SchedulerConfig } from "./SchedulerConfig.js"
+import * as SchedulerDuty from "./SchedulerDuty.js"
 import * as Steering from "./Steering.js"
 import * as Supervisor from "./Supervisor.js"
 import { Supervisors } from "./Supervisors.js"
@@ -61,10 +70,17 @@ export class Crew extends Context.Tag("nightshift/crew/Crew")<
 export interface CrewOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   readonly queues: ReadonlyArray<string>
+  /** Where kinds go that name no queue, by how they begin. */
+  readonly routes?: DeclaredRoutes | undefined
+  /** Recurring jobs that the cluster is told of. */
+  readonly schedules?: ReadonlyArray<Schedule.Schedule> | undefined
+  /** The limits that its handlers keep to. */
+  readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
 }
 
-type Ports = Queue | Queues | Kinds | Transactions | Wakeups | Signals | Pods | Shares | Leadership
-type Configs = CrewConfig | ClusterConfig | Janitor.JanitorConfig
+type QueuePorts = Queue | Queues | JobSearch | Kinds | Routes | Transactions | Wakeups
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules
+type Configs = CrewConfig | ClusterConfig | Janitor.JanitorConfig | SchedulerConfig
 type Needs = Ports | Configs | Metrics
 
 /** Hired top to bottom; closing the Scope sends them home bottom to top. */
@@ -96,6 +112,7 @@ const leadersDuties = Effect.gen(function* () {
   const leader = yield* Leader
   yield* leader.keep(yield* Rebalancer.make)
   yield* leader.keep(yield* Cleanup.make([yield* Cleanup.finishedJobs]))
+  yield* leader.keep(yield* SchedulerDuty.make)
 })
 
 const checked = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<string>, NoQueues | BadQueueName> =>
@@ -113,15 +130,31 @@ const declare = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R
     yield* Effect.flatMap(Queues, (settings) => settings.declare(queues))
   })
 
+/** What code wants fired. Its kinds are known by then. */
+const declareSchedules = (declared: ReadonlyArray<Schedule.Schedule>) =>
+  Effect.gen(function* () {
+    const schedules = yield* Schedules
+    const written = yield* schedules.declare(yield* Schedule.definitionsOf(declared))
+    if (written.length > 0) yield* Effect.logInfo(`schedules declared: ${written.join(", ")}`)
+  })
+
 /** A pod's row is the first to come and the last to go: until the last end of its last job is written. */
 export const layer = <R>(
   options: CrewOptions<R>
-): Layer.Layer<Crew, NoQueues | BadQueueName | DatabaseError, R | Needs> =>
-  Layer.unwrapEffect(
+): Layer.Layer<
+  Crew,
+  NoQueues | BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule | DatabaseError,
+  R | Needs
+> =>
+  Layer.unwrapScoped(
     Effect.gen(function* () {
       const queues = yield* checked(options.queues)
-      const registry = Registry.make(options.handlers)
+      // Opened first and so closed last: whatever a handler keeps outlives its jobs.
+      const registry = Registry.make(yield* Effect.forEach(options.handlers, (handler) => opened(handler)))
       yield* declare(queues, registry)
+      yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
+      yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))
+      yield* declareSchedules(options.schedules ?? [])
       return Layer.scoped(Crew, hire(queues, registry)).pipe(
         Layer.provide(Deadlines.layer),
         Layer.provide(Finalizer.layer),

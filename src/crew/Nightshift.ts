@@ -16,19 +16,30 @@ import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
+import type { InvalidLimit } from "../limits/Limit.js"
+import type { RateLimit } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import type { Queues } from "../queue/QueueSettings.js"
+import * as RouteConfig from "../queue/RouteConfig.js"
+import type { DeclaredRoutes, InvalidRoute, Routes } from "../queue/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
+import type { Schedule } from "../schedule/Schedule.js"
+import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import { ClusterConfig } from "./ClusterConfig.js"
 import * as Crew from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { JanitorConfig } from "./Janitor.js"
+import { SchedulerConfig } from "./SchedulerConfig.js"
 
 /** Neither code nor environment says where the database is. */
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
@@ -37,7 +48,8 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type Ports = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Signals | Pods | Shares | Leadership
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
 export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
@@ -64,7 +76,8 @@ const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => 
 export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
 ): Layer.Layer<Services, FoundationError> =>
-  Layer.merge(QueuePg.layer, ClusterPg.layer).pipe(
+  Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(
+    Layer.provideMerge(QueuePg.layer),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
@@ -79,6 +92,12 @@ export interface NightshiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   /** The queues that this process serves. */
   readonly queues: ReadonlyArray<string>
+  /** Where kinds go that name no queue, by how they begin: `{ "gh.": "github" }`. NIGHTSHIFT_ROUTES goes before it. */
+  readonly routes?: DeclaredRoutes
+  /** Recurring jobs. They are declared to the whole cluster, and fired by whichever of its processes leads. */
+  readonly schedules?: ReadonlyArray<Schedule>
+  /** The limits that its handlers keep to. */
+  readonly limits?: ReadonlyArray<RateLimit>
   /** [DATABASE_URL] */
   readonly databaseUrl?: Redacted.Redacted
 }
@@ -86,8 +105,14 @@ export interface NightshiftOptions<R> {
 /** A whole pod: the queue on PostgreSQL, and a crew that runs these handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
-): Layer.Layer<Services | Crew.Crew, FoundationError | Crew.NoQueues | Crew.BadQueueName, Exclude<R, Services>> =>
-  Crew.layer(options).pipe(
-    Layer.provide(Layer.mergeAll(CrewConfig.layer, ClusterConfig.layer, JanitorConfig.layer)),
+): Layer.Layer<
+  Services | Crew.Crew,
+  FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule,
+  Exclude<R, Services>
+> =>
+  Layer.unwrapEffect(
+    Effect.map(RouteConfig.declared, (routes) => Crew.layer({ ...options, routes: { ...options.routes, ...routes } }))
+  ).pipe(
+    Layer.provide(Layer.mergeAll(CrewConfig.layer, ClusterConfig.layer, JanitorConfig.layer, SchedulerConfig.layer)),
     Layer.provideMerge(client(options))
   )

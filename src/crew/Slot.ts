@@ -55,6 +55,8 @@ export interface Station<R> {
   readonly onBegin: (slot: Slot) => void
   readonly onIdle: () => void
   readonly onTaken: () => void
+  /** A key has become free. */
+  readonly onFreed: () => void
 }
 
 /** The lease went to somebody else while a transactional handler ran: its transaction is undone. */
@@ -136,6 +138,8 @@ const runTransactional = <R>(
     slot.run = undefined
     if (Exit.isSuccess(exit)) {
       station.metrics.ended(job, run.began, endOf(job, exit.value), at(station).now)
+      // The end stands only now, so only now is its key free for another.
+      if (job.key !== undefined) station.onFreed()
       return Effect.void
     }
     const failure = Option.getOrUndefined(Cause.failureOption(exit.cause))
@@ -160,7 +164,13 @@ export const handOver = <R>(station: Station<R>, job: ClaimedJob, end: End): Eff
   return station.finalizer.offer(whole) ? Effect.void : station.finalizer.settle(whole)
 }
 
-const endOf = (job: ClaimedJob, end: End): AttemptEnd => ({ id: job.id, lease: job.lease, end })
+const endOf = (job: ClaimedJob, end: End): AttemptEnd => ({
+  id: job.id,
+  lease: job.lease,
+  end,
+  queue: job.queue,
+  key: job.key
+})
 
 const timeouts = new WeakMap<JobKind<never>, number>()
 const timeoutMillis = (kind: JobKind<never>): number => {

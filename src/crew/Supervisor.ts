@@ -92,6 +92,7 @@ export const start = <R>(
         deadlines.began(slot)
       },
       onIdle: claimer.look,
+      onFreed: claimer.wake,
       onTaken: () => {
         prefetch.taken()
         if (prefetch.wanted(shelf) > 0) claimer.look()

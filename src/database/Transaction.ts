@@ -1,7 +1,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { Connection } from "@effect/sql/SqlConnection"
 import { SqlError } from "@effect/sql/SqlError"
-import { type Cause, Effect, Exit, Option, Predicate } from "effect"
+import { type Cause, Context, Effect, Exit, Option, Predicate } from "effect"
 import { type DatabaseError, DatabaseUnavailable, fromSqlError, mapErrors } from "./DatabaseError.js"
 
 // The client's own `withTransaction` turns a failed COMMIT and a failed ROLLBACK into defects, and takes PostgreSQL's
@@ -63,3 +63,11 @@ const outermost = <A, E, R>(sql: SqlClient.SqlClient, effect: Effect.Effect<A, E
       return yield* Effect.failCause(exit.cause as Cause.Cause<E | SqlError>)
     })
   )
+
+const withoutTransaction = Context.omit(SqlClient.TransactionConnection) as <R>(
+  context: Context.Context<R>
+) => Context.Context<R>
+
+/** Runs the effect on a connection of its own, whatever transaction surrounds it: what it writes stands at once. */
+export const outside = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.mapInputContext(effect, withoutTransaction<R>)

@@ -49,15 +49,22 @@ const columnsOf = ({ end }: AttemptEnd) => {
 
 const isPlainDone = ({ end }: AttemptEnd) => end._tag === "Done" && end.result === undefined
 
-/**
- * Ends runs over PostgreSQL: the many that are simply done by a narrow statement, all others by a wider one.
- * `onPending` is told of queues that have jobs to run again, and of those of follow-ups.
- */
+/** What is told of ends. */
+export interface Told {
+  /** These queues have jobs to run again, or the follow-up of one that died. */
+  readonly onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
+  /** Runs are about to end in a pause that is not theirs alone. */
+  readonly onCooling: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<void, DatabaseError>
+  /** These ends are written: for good, or for when the caller's transaction commits. */
+  readonly onEnded: (ends: ReadonlyArray<AttemptEnd>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
+}
+
+/** Ends runs over PostgreSQL: the many that are simply done by a narrow statement, all others by a wider one. */
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
   leases: LeaseBook,
-  onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
+  told: Told
 ): ((ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>) => {
   const { sql } = database
 
@@ -90,7 +97,7 @@ export const make = (
         ])
       )
       const pending = rows.filter(({ status }) => status === "pending" || status === "follow-up")
-      if (pending.length > 0) yield* onPending(new Set(pending.map(({ queue }) => queue)))
+      if (pending.length > 0) yield* told.onPending(new Set(pending.map(({ queue }) => queue)))
       const ended = new Set(rows.map(({ id }) => id))
       return ends.filter(({ id }) => !ended.has(id)).map(({ id }) => id)
     })
@@ -101,10 +108,17 @@ export const make = (
       const plain = ends.filter(isPlainDone)
       const others = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
       const movedOn = plain.length === 0 ? [] : yield* finish(plain, now)
-      if (others.length > 0) movedOn.push(...(yield* settle(others, now)))
+      if (others.length > 0) {
+        // Before the jobs go back: otherwise one of them could be claimed again in between.
+        const cooling = others.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
+        if (cooling.length > 0) yield* told.onCooling(cooling)
+        movedOn.push(...(yield* settle(others, now)))
+      }
       // In somebody's transaction the ends stand only once it commits, of which nothing is heard here.
-      if (Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))) leases.forget(ends)
+      const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
+      if (inTransaction) leases.forget(ends)
       else leases.ended(ends)
+      yield* told.onEnded(ends, inTransaction)
       return movedOn
     })
 }

@@ -6,6 +6,7 @@ import type { Listener } from "../database/Listener.js"
 import { Signals } from "../database/Signals.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
+import * as CoolingPg from "./CoolingPg.js"
 import * as DepthCap from "./DepthCap.js"
 import * as EnqueuePg from "./EnqueuePg.js"
 import * as FinalizePg from "./FinalizePg.js"
@@ -18,11 +19,14 @@ import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { KnownQueues } from "./KnownQueues.js"
 import { LeaseBook } from "./LeaseBook.js"
+import * as NextDuePg from "./NextDuePg.js"
 import { Notifier } from "./Notifier.js"
 import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
 import { Queues } from "./QueueSettings.js"
 import * as QueuesPg from "./QueuesPg.js"
+import * as Routes from "./Routes.js"
+import * as RoutesPg from "./RoutesPg.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
 
@@ -45,13 +49,17 @@ const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
 const make = Effect.gen(function* () {
   const database = yield* Database
   const notifier = yield* Notifier
+  const known = yield* KnownQueues
+  const wakeups = yield* Wakeups.Wakeups
+  const routes = yield* Routes.Routes
   const ids = yield* makeGenerator
   const { schema, sql } = database
   const statements = JobSql.make(schema)
   const leases = new LeaseBook()
-  const claims = ClaimPg.make(database, statements, ids, leases)
+  const claims = ClaimPg.make(database, known, ids, leases)
+  notifier.onHint(claims.stir)
 
-  const pass = DepthCap.make(database, yield* KnownQueues)
+  const pass = DepthCap.make(database, known)
 
   const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, pass, (jobs, inTransaction) => {
     const queues = new Set<string>()
@@ -69,7 +77,10 @@ const make = Effect.gen(function* () {
       return notifier.stored(queues, false)
     })
 
-  const finalize = FinalizePg.make(database, statements, leases, putBack)
+  const finalize = FinalizePg.make(database, statements, leases, {
+    onPending: putBack,
+    ...CoolingPg.make(database, known, wakeups, claims)
+  })
 
   const heartbeat: typeof Queue.Service.heartbeat = (held) =>
     Effect.gen(function* () {
@@ -91,11 +102,7 @@ const make = Effect.gen(function* () {
       }
     })
 
-  const nextDue: typeof Queue.Service.nextDue = (queues) =>
-    Effect.map(
-      mapErrors(sql.unsafe<{ queue: string; run_at: number }>(statements.nextDue, [ArrayText.ofPlain(queues)])),
-      (rows) => new Map(rows.map(({ queue, run_at }) => [queue, run_at]))
-    )
+  const nextDue = NextDuePg.make(database, statements, known, claims)
 
   const pendingQueues = Effect.map(mapErrors(sql.unsafe<{ queue: string }>(statements.pendingQueues)), (rows) =>
     rows.map(({ queue }) => queue).sort()
@@ -175,7 +182,7 @@ const make = Effect.gen(function* () {
     })
 
   return Queue.of({
-    enqueue,
+    enqueue: Routes.apply(routes, enqueue),
     claim: (request) => retrying(claims.claim(request)),
     finalize: (ends) => retrying(finalize(ends)),
     heartbeat: (held) =>
@@ -191,12 +198,14 @@ const make = Effect.gen(function* () {
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Signals | Wakeups.Wakeups,
+  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Signals | Wakeups.Wakeups,
   never,
   Database | Listener
 > = Layer.merge(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
   Layer.provideMerge(QueuesPg.layer),
-  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer, Signals.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, RoutesPg.layer, Transactions.layer, Signals.layer)
+  ),
   Layer.provide(Layer.merge(Notifier.layer, KnownQueues.layer)),
   Layer.provideMerge(Wakeups.layer)
 )

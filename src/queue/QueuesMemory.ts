@@ -9,7 +9,7 @@ import { Wakeups } from "./Wakeups.js"
 const byName = (left: QueueRow, right: QueueRow) => (left.name < right.name ? -1 : 1)
 
 const make = Effect.gen(function* () {
-  const rows = yield* QueueTable
+  const { rows } = yield* QueueTable
   const { wake } = yield* Wakeups
   const signals = yield* Signals
   const clock = yield* Effect.clock

@@ -3,6 +3,7 @@ import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { Signals } from "../database/Signals.js"
 import * as ArrayText from "./ArrayText.js"
+import * as ClaimSql from "./ClaimSql.js"
 import { channel, KnownQueues } from "./KnownQueues.js"
 import * as QueuePatch from "./QueuePatch.js"
 import { toSettings } from "./QueueRow.js"
@@ -17,15 +18,21 @@ const make = Effect.gen(function* () {
   const signals = yield* Signals
   const clock = yield* Effect.clock
   const statements = QueueSql.make(schema)
+  const claims = ClaimSql.make(schema)
 
   const change: typeof Queues.Service.change = (name, patch) =>
     Effect.gen(function* () {
+      // Claims under way are waited for, and later ones wait for us: after the commit nothing goes by the old settings.
+      yield* mapErrors(sql.unsafe(`select pg_advisory_xact_lock(${ClaimSql.lockOf(schema, "$1")})`, [name]))
       const rows = yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.locked, [name]))
       if (rows[0] === undefined) return yield* new QueueNotFound({ name })
       const now = yield* Clock.currentTimeMillis
       const before = QueueSql.toRow(rows[0])
       const after = yield* QueuePatch.apply(before, patch)
       yield* mapErrors(sql.unsafe(statements.write, QueueSql.parameters(after, now)))
+      if (before.perKey === undefined && after.perKey !== undefined) {
+        yield* mapErrors(sql.unsafe(claims.noteRunning, [name, now]))
+      }
       yield* mapErrors(sql`select pg_notify(${channel(schema)}, ${name})`)
       return { before: toSettings(before, now), after: toSettings(after, now) }
     }).pipe(

@@ -3,18 +3,20 @@ import { Leadership } from "../cluster/Leadership.js"
 import { Pods } from "../cluster/Pods.js"
 import type { PodId } from "../core/Ids.js"
 import { Queue } from "../queue/Queue.js"
+import { Schedules } from "../schedule/Schedules.js"
 
 /** Ports that a pod can be cut off from: after that nothing it says arrives, and nothing comes back. */
 export const make = (
-  context: Context.Context<Queue | Pods | Leadership>
+  context: Context.Context<Queue | Pods | Leadership | Schedules>
 ): {
-  readonly layer: Layer.Layer<Queue | Pods | Leadership>
+  readonly layer: Layer.Layer<Queue | Pods | Leadership | Schedules>
   /** Cuts the pod off. The cluster takes notice at once: its row goes, and its lease. Its jobs stay as they are. */
   readonly sever: (pod: PodId) => Effect.Effect<void>
 } => {
   const queue = Context.get(context, Queue)
   const pods = Context.get(context, Pods)
   const leadership = Context.get(context, Leadership)
+  const schedules = Context.get(context, Schedules)
   let severed = false
   const unless = <A, E>(silence: A, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.suspend(() => (severed ? Effect.succeed(silence) : effect))
@@ -57,6 +59,14 @@ export const make = (
         resign: (pod, term) => unless(undefined, leadership.resign(pod, term)),
         assertTerm: (term) => leadership.assertTerm(term),
         leader: leadership.leader
+      }),
+      // Whatever a pod does about schedules in the background begins with one of these.
+      Layer.succeed(Schedules, {
+        ...schedules,
+        declare: (definitions) => unless([], schedules.declare(definitions)),
+        due: (limit) => unless([], schedules.due(limit)),
+        nextInstant: unless(Option.none(), schedules.nextInstant),
+        advance: (read, nextFireAt) => unless(Option.none(), schedules.advance(read, nextFireAt))
       })
     )
   }

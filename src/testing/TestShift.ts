@@ -24,18 +24,26 @@ import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import { SchedulerConfig } from "../crew/SchedulerConfig.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
+import type { RateLimit } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsMemory from "../limits/RateLimitsMemory.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobSearch } from "../queue/JobSearch.js"
 import { JobsMemory } from "../queue/JobsMemory.js"
 import type { Kinds } from "../queue/Kinds.js"
-import type { Queue } from "../queue/Queue.js"
+import { Queue } from "../queue/Queue.js"
 import * as QueueMemory from "../queue/QueueMemory.js"
 import type { Queues } from "../queue/QueueSettings.js"
+import { type DeclaredRoutes, decide, type Routes } from "../queue/Routes.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
+import type { Schedule } from "../schedule/Schedule.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import * as Severed from "./Severed.js"
 
@@ -77,6 +85,12 @@ export interface TestShiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   /** The queues that the pod serves; those of the handlers' kinds when absent. */
   readonly queues?: ReadonlyArray<string>
+  /** Where kinds go that name no queue, by how they begin. */
+  readonly routes?: DeclaredRoutes
+  /** Recurring jobs; they fire at their instants as time is moved. */
+  readonly schedules?: ReadonlyArray<Schedule>
+  /** The limits that the handlers keep to. */
+  readonly limits?: ReadonlyArray<RateLimit>
   /** How many jobs of a queue run at a time. [10] */
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
@@ -91,12 +105,15 @@ type Ports =
   | JobDesk
   | JobSearch
   | Kinds
+  | Routes
+  | RateLimits
   | Transactions
   | Wakeups.Wakeups
   | Signals
   | Pods
   | Shares
   | Leadership
+  | Schedules
   | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
@@ -109,9 +126,11 @@ const breathe = Effect.zipRight(
   Effect.yieldNow()
 )
 
-const ports: Layer.Layer<Ports | JobsMemory> = Layer.merge(QueueMemory.layer, ClusterMemory.layer).pipe(
+const ports: Layer.Layer<Ports | JobsMemory> = Layer.merge(SchedulesMemory.layer, ClusterMemory.layer).pipe(
+  Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
+  Layer.merge(RateLimitsMemory.layer),
   Layer.provideMerge(Metrics.layer)
 )
 
@@ -137,6 +156,7 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       cleanupInterval: Duration.days(1),
       lease: Duration.days(3)
     }),
+    Layer.succeed(SchedulerConfig, { poll: Duration.days(1), onTime: Duration.seconds(20) }),
     Layer.succeed(JanitorConfig, {
       doneRetention: Duration.hours(168),
       stuckTimeout: Duration.minutes(30),
@@ -144,8 +164,15 @@ const configs = <R>(options: TestShiftOptions<R>) =>
     })
   )
 
+/** Those that the handlers' jobs go to. */
+const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): ReadonlyArray<string> => {
+  const declared = Object.entries(routes).flatMap(([prefix, queue]) => (queue === null ? [] : [{ prefix, queue }]))
+  const routeOf = decide(declared)
+  return handlers.map(({ kind }) => (kind.routed ? routeOf(kind.name) : undefined) ?? kind.queue)
+}
+
 const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {
-  const queues = options.queues ?? options.handlers.map(({ kind }) => kind.queue)
+  const queues = options.queues ?? queuesOf(options)
   const shift = Layer.scoped(
     TestShift,
     Effect.gen(function* () {
@@ -161,7 +188,7 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       const hirePod = Effect.gen(function* () {
         const scope = yield* Scope.make()
         const severable = Severed.make(context)
-        const built = yield* Crew.layer({ handlers: options.handlers, queues }).pipe(
+        const built = yield* Crew.layer({ ...options, queues }).pipe(
           Layer.provide(configs(options)),
           Layer.provide(severable.layer),
           Layer.orDie,
@@ -194,13 +221,18 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
         settle.pipe(Effect.zipRight(TestClock.adjust(duration)), Effect.zipRight(settle))
 
       const nextInstant = Effect.gen(function* () {
-        const jobs = yield* table.all
-        const pending = jobs.filter(({ status }) => status === "pending").map(({ runAt }) => runAt)
-        if (pending.length > 0) return Math.min(...pending)
-        if (jobs.every(({ status }) => status !== "running")) return undefined
+        const jobs = (yield* table.all).filter(({ status }) => status === "pending" || status === "running")
+        if (jobs.length === 0) return undefined
         const now = yield* Clock.currentTimeMillis
+        const names = new Set(jobs.map((job) => job.queue))
+        const due = yield* Effect.orDie(Context.get(context, Queue).nextDue([...names]))
+        // What is due and does not run waits for a slot, which only the passing of time makes free.
+        const starts = [...due.values()].filter((instant) => instant > now)
+        const isBusy = jobs.some(({ status }) => status === "running")
+        if (!isBusy && due.size > 0) return starts.length === due.size ? Math.min(...starts) : now
+        if (!isBusy) return yield* Effect.dieMessage("the shift cannot drain: what is left waits in a paused queue")
         const sleeps = Chunk.toReadonlyArray(yield* TestClock.sleeps()).filter((instant) => instant > now)
-        return Math.min(...sleeps)
+        return Math.min(...starts, ...sleeps)
       })
 
       const drain = Effect.gen(function* () {

@@ -7,18 +7,24 @@ import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Crew from "../../src/crew/Crew.js"
 import { CrewConfig } from "../../src/crew/CrewConfig.js"
 import { JanitorConfig } from "../../src/crew/Janitor.js"
+import { SchedulerConfig } from "../../src/crew/SchedulerConfig.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import type { Signals } from "../../src/database/Signals.js"
 import type { Handler } from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
+import type { RateLimits } from "../../src/limits/RateLimits.js"
+import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import type { Kinds } from "../../src/queue/Kinds.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { Queues } from "../../src/queue/QueueSettings.js"
+import type { Routes } from "../../src/queue/Routes.js"
 import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import { Schedules } from "../../src/schedule/Schedules.js"
+import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as StepClock from "../support/StepClock.js"
 
@@ -37,9 +43,17 @@ export type Ports =
   | Pods
   | Shares
   | Leadership
+  | Routes
+  | Schedules
+  | RateLimits
 
 /** The database that all pods of a test share. */
-export const layer: Layer.Layer<Ports> = Layer.merge(QueueMemory.layer, ClusterMemory.layer).pipe(
+export const layer: Layer.Layer<Ports> = Layer.mergeAll(
+  SchedulesMemory.layer,
+  ClusterMemory.layer,
+  RateLimitsMemory.layer
+).pipe(
+  Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
   Layer.provideMerge(StepClock.layer)
@@ -115,6 +129,7 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       reachable(Pods, Context.get(context, Pods), line),
       reachable(Shares, Context.get(context, Shares), line),
       reachable(Leadership, Context.get(context, Leadership), line),
+      reachable(Schedules, Context.get(context, Schedules), line),
       reachable(Queues, { ...queues, ...options.settings?.(queues) }, line)
     )
     const configs = Layer.mergeAll(
@@ -126,6 +141,7 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
         grace: Duration.seconds(25)
       }),
       Layer.succeed(ClusterConfig, { ...usual, ...options.config }),
+      Layer.succeed(SchedulerConfig, { poll: Duration.seconds(5), onTime: Duration.seconds(20) }),
       Layer.succeed(JanitorConfig, {
         doneRetention: Duration.hours(168),
         stuckTimeout: Duration.minutes(30),

@@ -11,6 +11,9 @@ import { ApiApp } from "../../src/http/ApiApp.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
+import type { RateLimits } from "../../src/limits/RateLimits.js"
+import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
+import * as RateLimitsPg from "../../src/limits/RateLimitsPg.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -18,7 +21,12 @@ import type { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import type { Queues } from "../../src/queue/QueueSettings.js"
+import type { Routes } from "../../src/queue/Routes.js"
+import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import type { Schedules } from "../../src/schedule/Schedules.js"
+import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
+import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -131,12 +139,31 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
 
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(
-  queue: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | R, E, I>,
+  queue: Layer.Layer<
+    Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules | RateLimits | R,
+    E,
+    I
+  >,
   config: Partial<Config> = {}
 ) => layerOverBoth(Layer.merge(queue, ClusterMemory.layer), config)
 
 const layerOverBoth = <R, E, I>(
-  ports: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership | R, E, I>,
+  ports: Layer.Layer<
+    | Queue
+    | Queues
+    | JobDesk
+    | JobSearch
+    | Kinds
+    | Routes
+    | Transactions
+    | Schedules
+    | RateLimits
+    | Pods
+    | Leadership
+    | R,
+    E,
+    I
+  >,
   config: Partial<Config> = {}
 ) =>
   doorsOver(ApiApp.layer, config).pipe(
@@ -144,7 +171,11 @@ const layerOverBoth = <R, E, I>(
     Layer.provideMerge(Layer.provideMerge(kinds, ports))
   )
 
-const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
+const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
+  Layer.provideMerge(QueueMemory.layer),
+  Layer.provideMerge(Transactions.layerMemory),
+  Layer.provide(Wakeups.layer)
+)
 
 /** On a queue in memory. */
 export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
@@ -152,7 +183,8 @@ export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
 /** On PostgreSQL. */
 const layerPostgres = () =>
   layerOverBoth(
-    Layer.merge(QueuePg.layer, ClusterPg.layer).pipe(
+    Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(
+      Layer.provideMerge(QueuePg.layer),
       Layer.provide(Listener.layerDeaf),
       Layer.provide(TestDatabase.layer)
     )
@@ -162,7 +194,9 @@ const layerPostgres = () =>
 export const backends: ReadonlyArray<
   readonly [
     where: string,
-    layer: () => Layer.Layer<Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership>
+    layer: () => Layer.Layer<
+      Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Schedules | RateLimits | Pods | Leadership
+    >
   ]
 > = [
   ["memory", () => Layer.orDie(layer())],
