@@ -1,11 +1,12 @@
 import { existsSync } from "node:fs"
 import { resolve } from "node:path"
 import { pathToFileURL } from "node:url"
-import { Effect, Layer, Predicate, Schema } from "effect"
+import { Effect, Either, Layer, Predicate, Schema } from "effect"
 import type { Services } from "../crew/Nightshift.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
 import type { DeclaredRoutes } from "../queue/Routes.js"
+import type { Schedule } from "../schedule/Schedule.js"
 
 /** The module of `--app` cannot be used. */
 export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable", {
@@ -23,6 +24,7 @@ export interface App {
   readonly queues: ReadonlyArray<string>
   readonly routes: DeclaredRoutes
   readonly limits: ReadonlyArray<DeclaredLimit>
+  readonly schedules: ReadonlyArray<Schedule>
 }
 
 const isHandler = (value: unknown): value is Handler<Services> =>
@@ -32,7 +34,7 @@ const isHandler = (value: unknown): value is Handler<Services> =>
   typeof value.run === "function"
 
 /** Without `--app`. */
-export const none: App = { handlers: [], queues: [], routes: {}, limits: [] }
+export const none: App = { handlers: [], queues: [], routes: {}, limits: [], schedules: [] }
 
 type Run = Handler<Services>["run"]
 
@@ -66,7 +68,12 @@ const isLimit = (value: unknown): value is DeclaredLimit =>
 const isRoutes = (value: unknown): value is DeclaredRoutes =>
   Predicate.isRecord(value) && Object.values(value).every((queue) => typeof queue === "string" || queue === null)
 
-/** Loads a module that exports `handlers`, and perhaps `queues`, `routes`, `limits` and `layer`, by name or as its default. */
+const isSchedule = (value: unknown): value is Schedule =>
+  Predicate.hasProperty(value, "name") &&
+  Predicate.hasProperty(value, "definition") &&
+  Either.isEither(value.definition)
+
+/** Loads a module that exports `handlers`, and perhaps `queues`, `routes`, `limits`, `schedules` and `layer`, by name or as its default. */
 export const load = (module: string): Effect.Effect<App, AppUnusable> =>
   Effect.gen(function* () {
     const refuse = (reason: string) => new AppUnusable({ module, reason })
@@ -91,11 +98,16 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     if (!Array.isArray(limits) || !limits.every(isLimit)) {
       return yield* refuse("its `limits` is not an array of what RateLimit.make returns")
     }
+    const schedules: unknown = Predicate.hasProperty(exported, "schedules") ? exported.schedules : []
+    if (!Array.isArray(schedules) || !schedules.every(isSchedule)) {
+      return yield* refuse("its `schedules` is not an array of what Schedule.make returns")
+    }
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined
     return {
       handlers: handlers.filter(isHandler).map((handler) => withLayer(handler, layer)),
       queues: queues.map(String),
       routes,
-      limits
+      limits,
+      schedules
     }
   })

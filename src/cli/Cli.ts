@@ -10,6 +10,7 @@ import * as Examples from "./Examples.js"
 import * as JobsCommand from "./JobsCommand.js"
 import * as MigrateCommand from "./MigrateCommand.js"
 import * as QueuesCommand from "./QueuesCommand.js"
+import * as SchedulesCommand from "./SchedulesCommand.js"
 import * as ServeCommand from "./ServeCommand.js"
 import { withPlainPipes } from "./Terminal.js"
 
@@ -20,6 +21,7 @@ const root = Command.make("nightshift").pipe(
     EnqueueCommand.command,
     JobsCommand.command,
     QueuesCommand.command,
+    SchedulesCommand.command,
     MigrateCommand.command,
     ConfigCommand.command
   ])

@@ -1,9 +1,12 @@
 import { Effect, Layer } from "effect"
+import * as ClusterPg from "../cluster/ClusterPg.js"
 import { Lifecycle } from "../core/Lifecycle.js"
+import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import { SchedulerConfig } from "../crew/SchedulerConfig.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
@@ -18,6 +21,7 @@ import * as Server from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import * as QueuePg from "../queue/QueuePg.js"
+import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import type { App } from "./App.js"
 import type { ChosenDatabase } from "./DatabaseChoice.js"
@@ -50,12 +54,15 @@ const serverOf = (choice: ChosenDatabase) =>
 
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
 export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
-  Crew.layer({ handlers: app.handlers, queues, routes: app.routes, limits: app.limits }).pipe(
-    Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
+  Crew.layer({ handlers: app.handlers, queues, routes: app.routes, limits: app.limits, schedules: app.schedules }).pipe(
+    Layer.provide(Layer.mergeAll(CrewConfig.layer, JanitorConfig.layer, SchedulerConfig.layer)),
     Layer.provideMerge(doors),
     Layer.provide(ApiApp.layer),
+    Layer.provide(ClusterConfig.layer),
     Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
-    Layer.provide(Layer.merge(QueuePg.layer, RateLimitsPg.layer)),
+    Layer.provide(
+      Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(Layer.provideMerge(QueuePg.layer))
+    ),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),

@@ -15,6 +15,8 @@ import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import type { Queues } from "../queue/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
 
 /** The tables that a command works on are not those of this release. */
@@ -34,10 +36,13 @@ const upToDate = Layer.effectDiscard(
 )
 
 /** The ports that commands speak to. */
-export type QueueServices = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions
+export type QueueServices = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Schedules
 
 // A command works and ends: it has no use for news of other processes.
-const ports: Layer.Layer<QueueServices, never, Database> = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf))
+const ports: Layer.Layer<QueueServices, never, Database> = SchedulesPg.layer.pipe(
+  Layer.provideMerge(QueuePg.layer),
+  Layer.provide(Listener.layerDeaf)
+)
 
 /** What a command needs that works on jobs: the ports over the database it was pointed at, and that database's time. */
 export const layerForCommand: Layer.Layer<

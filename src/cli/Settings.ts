@@ -1,8 +1,10 @@
 import { Effect } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
+import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
 import * as Janitor from "../crew/Janitor.js"
+import * as SchedulerConfig from "../crew/SchedulerConfig.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
 import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
@@ -16,7 +18,9 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   ServerConfig.settings,
   CrewConfig.settings,
   RouteConfig.settings,
+  ClusterConfig.settings,
   Janitor.settings,
+  SchedulerConfig.settings,
   CmdExecConfig.settings,
   DatabaseClock.settings,
   Logging.settings

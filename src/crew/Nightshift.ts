@@ -2,6 +2,10 @@ import type { SqlClient } from "@effect/sql/SqlClient"
 import type { PgClient } from "@effect/sql-pg/PgClient"
 import { Effect, Layer, Option, type Redacted, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import * as ClusterPg from "../cluster/ClusterPg.js"
+import type { Leadership } from "../cluster/Leadership.js"
+import type { Pods } from "../cluster/Pods.js"
+import type { Shares } from "../cluster/Shares.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -10,6 +14,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
+import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { InvalidLimit } from "../limits/Limit.js"
 import type { RateLimit } from "../limits/RateLimit.js"
@@ -25,10 +30,16 @@ import * as RouteConfig from "../queue/RouteConfig.js"
 import type { DeclaredRoutes, InvalidRoute, Routes } from "../queue/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
+import type { Schedule } from "../schedule/Schedule.js"
+import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import { ClusterConfig } from "./ClusterConfig.js"
 import * as Crew from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { JanitorConfig } from "./Janitor.js"
+import { SchedulerConfig } from "./SchedulerConfig.js"
 
 /** Neither code nor environment says where the database is. */
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
@@ -37,7 +48,8 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type Ports = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | RateLimits | Transactions
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
 export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
@@ -64,7 +76,8 @@ const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => 
 export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
 ): Layer.Layer<Services, FoundationError> =>
-  Layer.merge(QueuePg.layer, RateLimitsPg.layer).pipe(
+  Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(
+    Layer.provideMerge(QueuePg.layer),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
@@ -83,6 +96,8 @@ export interface NightshiftOptions<R> {
   readonly routes?: DeclaredRoutes
   /** The limits that its handlers keep to. */
   readonly limits?: ReadonlyArray<RateLimit>
+  /** Recurring jobs. They are declared to the whole cluster, and fired by whichever of its processes leads. */
+  readonly schedules?: ReadonlyArray<Schedule>
   /** [DATABASE_URL] */
   readonly databaseUrl?: Redacted.Redacted
 }
@@ -92,9 +107,12 @@ export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<
   Services | Crew.Crew,
-  FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit,
+  FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule,
   Exclude<R, Services>
 > =>
   Layer.unwrapEffect(
     Effect.map(RouteConfig.declared, (routes) => Crew.layer({ ...options, routes: { ...options.routes, ...routes } }))
-  ).pipe(Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)), Layer.provideMerge(client(options)))
+  ).pipe(
+    Layer.provide(Layer.mergeAll(CrewConfig.layer, ClusterConfig.layer, JanitorConfig.layer, SchedulerConfig.layer)),
+    Layer.provideMerge(client(options))
+  )

@@ -3,12 +3,21 @@ import { RouteNotFound } from "@effect/platform/HttpServerError"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Cause, Effect, Match, Schema } from "effect"
 import type { InvalidJob } from "../core/InvalidJob.js"
+import type { PreviousRunActive } from "../crew/ScheduledJobs.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { InvalidLimit, UnknownScope } from "../limits/Limit.js"
 import type { KindRefused } from "../queue/Intake.js"
-import type { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState, QueueFull } from "../queue/JobErrors.js"
+import type {
+  DedupeKeyHeld,
+  JobIdTaken,
+  JobNotFound,
+  JobNotInState,
+  QueueFull,
+  UnknownKind
+} from "../queue/JobErrors.js"
 import type { BadCursor } from "../queue/JobSearch.js"
 import type { InvalidSetting, QueueNotFound } from "../queue/QueueSettings.js"
+import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "../schedule/ScheduleErrors.js"
 import { fieldOf } from "./QueuePatchRequest.js"
 import { NotFound, type RequestError } from "./RequestErrors.js"
 import * as RequestFault from "./RequestFault.js"
@@ -46,6 +55,11 @@ export type Foreseen =
   | BadCursor
   | InvalidLimit
   | UnknownScope
+  | UnknownKind
+  | InvalidSchedule
+  | ScheduleExists
+  | ScheduleNotFound
+  | PreviousRunActive
   | DatabaseError
 
 interface Answer {
@@ -76,6 +90,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
     message: `${fieldOf(field)} ${reason}.`,
     field: fieldOf(field)
   }),
+  InvalidSchedule: (error) => ({ status: 400, message: error.message, field: error.field }),
   Unauthorized: plain(401, { headers: { "www-authenticate": "Bearer" } }),
   Forbidden: plain(403),
   HostRefused: plain(403),
@@ -83,8 +98,11 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   JobNotFound: plain(404),
   UnknownScope: (error) => ({ status: 404, message: `There is no limit "${error.scope.slice(0, 64)}".` }),
   QueueNotFound: plain(404),
+  ScheduleNotFound: plain(404),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),
+  ScheduleExists: plain(409, { field: "name" }),
+  PreviousRunActive: plain(409),
   JobIdTaken: (error) => ({ status: 409, message: error.message, field: `jobs[${error.index}].id` }),
   BodyTooLarge: plain(413),
   ContentTypeRefused: plain(415),
@@ -95,6 +113,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
     field: `jobs[${error.index}].kind`
   }),
   QueueFull: plain(429, { headers: { "retry-after": "5" } }),
+  UnknownKind: plain(422, { field: "kind" }),
   DatabaseOff: plain(503),
   DatabaseUnavailable: ({ nothingWritten }) => ({
     status: 503,

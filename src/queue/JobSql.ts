@@ -226,6 +226,16 @@ export const make = (schema: string) => ({
   from unnest($1::text[], $2::float8[]) as line(queue, since)
   left join ${schema}.queue on name = line.queue`),
 
+  /** Queues that have pending jobs. Each step jumps over all jobs of one queue. */
+  pendingQueues: `
+  with recursive step(queue) as (
+    (select queue from ${schema}.job where ${waiting} order by queue limit 1)
+    union all
+    select (select j.queue from ${schema}.job j where ${waiting} and j.queue > step.queue order by j.queue limit 1)
+    from step where step.queue is not null
+  )
+  select queue from step where queue is not null`,
+
   /** What runs under a lease that somebody wrote down and shows no sign of life. Leases with nothing under them go. */
   recoverLeased: recover(
     schema,

@@ -1,4 +1,5 @@
 import { Duration, Effect, Layer } from "effect"
+import { Signals } from "../database/Signals.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import { claimable, nextDue, took } from "./ClaimMemory.js"
 import { ended } from "./CoolingMemory.js"
@@ -72,7 +73,7 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
     case "Again":
       return tryAgain(row, end, now)
     case "Dead":
-      return die(row, { ...end, remember: end.reason }, now)
+      return die(row, { ...end, remember: end.remember ?? end.reason }, now)
   }
 }
 
@@ -165,15 +166,21 @@ const make = (
       const starts = names.map((name) => [name, nextDue({ jobs: table, queues: tables }, name, now)] as const)
       return new Map(starts.flatMap(([name, start]) => (start === undefined ? [] : [[name, start]])))
     }),
+  pendingQueues: table.step(() =>
+    [...new Set([...table.rows()].filter(({ status }) => status === "pending").map(({ queue }) => queue))].sort()
+  ),
   recoverStuck: (stuckFor) => table.step((now) => recoverAll(table, stuckFor, now)),
   purgeDone: (olderThan) =>
     table.step((now) => purgeWhere(table, now - Duration.toMillis(olderThan), ({ status }) => status === "done")),
-  purge: (usual) => Effect.flatMap(queues.all, (settings) => table.step((now) => purgeAll(table, settings, usual, now)))
+  purge: (usual, fence) =>
+    Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
+      table.step((now) => purgeAll(table, settings, usual, now))
+    )
 })
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
 export const layer: Layer.Layer<
-  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | JobsMemory.JobsMemory,
+  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Signals | JobsMemory.JobsMemory,
   never,
   Wakeups
 > = Layer.mergeAll(
@@ -192,7 +199,9 @@ export const layer: Layer.Layer<
   JobSearchMemory.layer,
   JobsMemory.layer
 ).pipe(
-  Layer.provideMerge(Layer.merge(QueuesMemory.layer, RoutesMemory.layer)),
+  Layer.provideMerge(QueuesMemory.layer),
   Layer.provide(Layer.merge(JobTableMemory.layer, QueueTableMemory.layer)),
+  Layer.provideMerge(Signals.layerLocal),
+  Layer.provideMerge(RoutesMemory.layer),
   Layer.merge(KindsMemory.layer)
 )

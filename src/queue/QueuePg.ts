@@ -3,6 +3,7 @@ import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
+import { Signals } from "../database/Signals.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
 import * as CoolingPg from "./CoolingPg.js"
@@ -103,6 +104,10 @@ const make = Effect.gen(function* () {
 
   const nextDue = NextDuePg.make(database, statements, known, claims)
 
+  const pendingQueues = Effect.map(mapErrors(sql.unsafe<{ queue: string }>(statements.pendingQueues)), (rows) =>
+    rows.map(({ queue }) => queue).sort()
+  )
+
   const recoverBatch = (statement: string, stuckFor: Duration.Duration) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
@@ -184,6 +189,7 @@ const make = Effect.gen(function* () {
       held.length === 0 ? Effect.succeed({ lost: [], cancelRequested: [] }) : retrying(heartbeat(held)),
     progress,
     nextDue,
+    pendingQueues,
     recoverStuck,
     purgeDone,
     purge: PurgePg.make(database, statements, yield* Queues, retrying)
@@ -192,12 +198,14 @@ const make = Effect.gen(function* () {
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Wakeups.Wakeups,
+  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Signals | Wakeups.Wakeups,
   never,
   Database | Listener
 > = Layer.merge(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
   Layer.provideMerge(QueuesPg.layer),
-  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, RoutesPg.layer, Transactions.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, RoutesPg.layer, Transactions.layer, Signals.layer)
+  ),
   Layer.provide(Layer.merge(Notifier.layer, KnownQueues.layer)),
   Layer.provideMerge(Wakeups.layer)
 )

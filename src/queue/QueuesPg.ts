@@ -1,12 +1,13 @@
 import { Clock, Effect, Layer } from "effect"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { Signals } from "../database/Signals.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimSql from "./ClaimSql.js"
 import { channel, KnownQueues } from "./KnownQueues.js"
 import * as QueuePatch from "./QueuePatch.js"
 import { toSettings } from "./QueueRow.js"
-import { QueueNotFound, Queues } from "./QueueSettings.js"
+import { QueueNotFound, Queues, settingsTopic } from "./QueueSettings.js"
 import * as QueueSql from "./QueueSql.js"
 import { Wakeups } from "./Wakeups.js"
 
@@ -14,6 +15,7 @@ const make = Effect.gen(function* () {
   const { schema, sql, transaction } = yield* Database
   const known = yield* KnownQueues
   const wakeups = yield* Wakeups
+  const signals = yield* Signals
   const clock = yield* Effect.clock
   const statements = QueueSql.make(schema)
   const claims = ClaimSql.make(schema)
@@ -38,7 +40,7 @@ const make = Effect.gen(function* () {
       // In a caller's transaction this comes before the commit; then the notification comes after it.
       Effect.tap(() => {
         known.forget(name)
-        return wakeups.wake(name)
+        return Effect.zipRight(wakeups.wake(name), signals.tell(settingsTopic, name))
       })
     )
 
@@ -67,4 +69,4 @@ const make = Effect.gen(function* () {
   })
 })
 
-export const layer: Layer.Layer<Queues, never, Database | KnownQueues | Wakeups> = Layer.effect(Queues, make)
+export const layer: Layer.Layer<Queues, never, Database | KnownQueues | Signals | Wakeups> = Layer.effect(Queues, make)

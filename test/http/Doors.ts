@@ -1,6 +1,11 @@
 import * as Http from "node:http"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
+import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
+import * as ClusterPg from "../../src/cluster/ClusterPg.js"
+import type { Leadership } from "../../src/cluster/Leadership.js"
+import type { Pods } from "../../src/cluster/Pods.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
+import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Listener from "../../src/database/Listener.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
 import { Readiness } from "../../src/http/Readiness.js"
@@ -17,7 +22,11 @@ import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import type { Queues } from "../../src/queue/QueueSettings.js"
 import type { Routes } from "../../src/queue/Routes.js"
+import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import type { Schedules } from "../../src/schedule/Schedules.js"
+import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
+import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -130,19 +139,53 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
 
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(
-  queue: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | Routes | RateLimits | R, E, I>,
+  queue: Layer.Layer<
+    Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules | RateLimits | R,
+    E,
+    I
+  >,
   config: Partial<Config> = {}
-) => doorsOver(ApiApp.layer, config).pipe(Layer.provideMerge(Layer.provideMerge(kinds, queue)))
+) => layerOverBoth(Layer.merge(queue, ClusterMemory.layer), config)
 
-const memory = Layer.merge(QueueMemory.layer.pipe(Layer.provide(Wakeups.layer)), RateLimitsMemory.layer)
+const layerOverBoth = <R, E, I>(
+  ports: Layer.Layer<
+    | Queue
+    | Queues
+    | JobDesk
+    | JobSearch
+    | Kinds
+    | Routes
+    | Transactions
+    | Schedules
+    | RateLimits
+    | Pods
+    | Leadership
+    | R,
+    E,
+    I
+  >,
+  config: Partial<Config> = {}
+) =>
+  doorsOver(ApiApp.layer, config).pipe(
+    Layer.provide(Layer.orDie(ClusterConfig.layer)),
+    Layer.provideMerge(Layer.provideMerge(kinds, ports))
+  )
+
+const memory = SchedulesMemory.layer.pipe(
+  Layer.provideMerge(QueueMemory.layer),
+  Layer.provideMerge(Transactions.layerMemory),
+  Layer.provide(Wakeups.layer),
+  Layer.merge(RateLimitsMemory.layer)
+)
 
 /** On a queue in memory. */
 export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
 
 /** On PostgreSQL. */
 const layerPostgres = () =>
-  layerOver(
-    Layer.merge(QueuePg.layer, RateLimitsPg.layer).pipe(
+  layerOverBoth(
+    Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(
+      Layer.provideMerge(QueuePg.layer),
       Layer.provide(Listener.layerDeaf),
       Layer.provide(TestDatabase.layer)
     )
@@ -152,7 +195,9 @@ const layerPostgres = () =>
 export const backends: ReadonlyArray<
   readonly [
     where: string,
-    layer: () => Layer.Layer<Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Routes | RateLimits>
+    layer: () => Layer.Layer<
+      Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Schedules | RateLimits | Pods | Leadership
+    >
   ]
 > = [
   ["memory", () => Layer.orDie(layer())],

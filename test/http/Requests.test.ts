@@ -10,7 +10,9 @@ import {
 import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import { type Asked, Doors, layer, layerOver } from "./Doors.js"
 
 const job = JSON.stringify({ jobs: [{ kind: "greet", payload: 1 }] })
@@ -104,7 +106,11 @@ describe("a path", () => {
   )
 })
 
-const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
+const memory = SchedulesMemory.layer.pipe(
+  Layer.provideMerge(QueueMemory.layer),
+  Layer.provideMerge(Transactions.layerMemory),
+  Layer.provide(Wakeups.layer)
+)
 
 /** A queue whose database fails in the given way. */
 const failing = (error: DatabaseError) =>
@@ -150,7 +156,11 @@ describe("GET /api/v1/openapi.json", () => {
         "/api/v1/limits",
         "/api/v1/limits/{scope}",
         "/api/v1/limits/{scope}/drain",
-        "/api/v1/queues"
+        "/api/v1/queues",
+        "/api/v1/schedules",
+        "/api/v1/schedules/{name}",
+        "/api/v1/schedules/{name}/next",
+        "/api/v1/schedules/{name}/trigger"
       ])
       expect(Object.keys(paths["/api/v1/jobs"].post.responses).sort()).toEqual([
         "201",
