@@ -132,7 +132,8 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       reachable(Shares, Context.get(context, Shares), line),
       reachable(Leadership, Context.get(context, Leadership), line),
       reachable(Schedules, Context.get(context, Schedules), line),
-      reachable(Queues, { ...queues, ...options.settings?.(queues) }, line)
+      reachable(Queues, { ...queues, ...options.settings?.(queues) }, line),
+      RateLimitsMemory.layer
     )
     const configs = Layer.mergeAll(
       Layer.succeed(CrewConfig, {

@@ -178,7 +178,8 @@ const layerOverBoth = <R, E, I>(
 const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Transactions.layerMemory),
-  Layer.provide(Wakeups.layer)
+  Layer.provide(Wakeups.layer),
+  Layer.merge(RateLimitsMemory.layer)
 )
 
 /** On a queue in memory. */
