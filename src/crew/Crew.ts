@@ -70,9 +70,6 @@ type Ports = Queue | Queues | Kinds | Transactions | Wakeups | Signals | Pods | 
 type Configs = CrewConfig | ClusterConfig | Janitor.JanitorConfig | MetricsConfig
 type Needs = Ports | Measures | Configs | Metrics
 
-/** What the leader forgets every few minutes. */
-const forgotten = Effect.all([MetricsPurge.make])
-
 /** Hired top to bottom; closing the Scope sends them home bottom to top. */
 const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
   Effect.gen(function* () {
@@ -101,7 +98,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
 const leadersDuties = Effect.gen(function* () {
   const leader = yield* Leader
   yield* leader.keep(yield* Rebalancer.make)
-  yield* leader.keep(yield* Cleanup.make(yield* forgotten))
+  yield* leader.keep(yield* Cleanup.make([yield* Cleanup.finishedJobs, yield* MetricsPurge.make]))
 })
 
 const checked = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<string>, NoQueues | BadQueueName> =>

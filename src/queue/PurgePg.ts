@@ -3,7 +3,7 @@ import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import * as ArrayText from "./ArrayText.js"
 import type { JobSql } from "./JobSql.js"
-import type { Purged } from "./Queue.js"
+import type { Queue } from "./Queue.js"
 import type { Queues } from "./QueueSettings.js"
 import { classesOf, type RetentionClass, RetentionMemory } from "./Retention.js"
 
@@ -15,12 +15,12 @@ export const make = (
   database: typeof Database.Service,
   statements: JobSql,
   queues: typeof Queues.Service,
-  retrying: <A>(effect: Effect.Effect<A, DatabaseError>) => Effect.Effect<A, DatabaseError>
-): ((usual: Duration.Duration) => Effect.Effect<Purged, DatabaseError>) => {
-  const { sql } = database
+  retrying: <A, E>(effect: Effect.Effect<A, E | DatabaseError>) => Effect.Effect<A, E | DatabaseError>
+): (typeof Queue.Service)["purge"] => {
+  const { sql, transaction } = database
   const memory = new RetentionMemory()
 
-  const purgeBatch = (group: RetentionClass, from: number, until: number) =>
+  const purgeBatch = (group: RetentionClass, from: number, until: number): Effect.Effect<number, DatabaseError> =>
     Effect.map(
       mapErrors(
         sql.unsafe(statements.purge, [
@@ -33,15 +33,24 @@ export const make = (
         ]).raw
       ),
       (result) => (result as { readonly rowCount: number | null }).rowCount ?? 0
-    ).pipe(retrying)
+    )
 
-  const purgeClass = (group: RetentionClass, all: ReadonlyArray<RetentionClass>) =>
+  const fenced = <E>(purged: Effect.Effect<number, DatabaseError>, fence: Effect.Effect<void, E> | undefined) =>
+    fence === undefined
+      ? purged
+      : (transaction(Effect.zipRight(fence, purged)) as Effect.Effect<number, E | DatabaseError>)
+
+  const purgeClass = <E>(
+    group: RetentionClass,
+    all: ReadonlyArray<RetentionClass>,
+    fence: Effect.Effect<void, E> | undefined
+  ) =>
     Effect.gen(function* () {
       const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(group.keepFor)
       const from = memory.from(group)
       let sum = 0
       for (;;) {
-        const count = yield* purgeBatch(group, from, until)
+        const count = yield* retrying(fenced(purgeBatch(group, from, until), fence))
         sum += count
         if (count < batch) break
       }
@@ -49,11 +58,11 @@ export const make = (
       return sum
     })
 
-  return (usual) =>
+  return (usual, fence) =>
     Effect.gen(function* () {
       const all = classesOf(yield* queues.all, usual)
       const purged = { done: 0, dead: 0 }
-      for (const group of all) purged[group.status] += yield* purgeClass(group, all)
+      for (const group of all) purged[group.status] += yield* purgeClass(group, all, fence)
       return purged
     })
 }

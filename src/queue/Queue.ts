@@ -105,8 +105,12 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
 
     /**
      * Forgets finished jobs that are older than their queue keeps them, in bounded batches. Where a queue does not say, done
-     * ones are kept for `usual` and dead ones for good.
+     * ones are kept for `usual` and dead ones for good. Each batch is one transaction with the fence, where there is one:
+     * when that fails, nothing more is forgotten.
      */
-    readonly purge: (usual: Duration.Duration) => Effect.Effect<Purged, DatabaseError>
+    readonly purge: <E = never>(
+      usual: Duration.Duration,
+      fence?: Effect.Effect<void, E>
+    ) => Effect.Effect<Purged, E | DatabaseError>
   }
 >() {}

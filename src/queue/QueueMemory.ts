@@ -168,7 +168,10 @@ const make = (table: Table, queues: typeof Queues.Service): typeof Queue.Service
   recoverStuck: (stuckFor) => table.step((now) => recoverAll(table, stuckFor, now)),
   purgeDone: (olderThan) =>
     table.step((now) => purgeWhere(table, now - Duration.toMillis(olderThan), ({ status }) => status === "done")),
-  purge: (usual) => Effect.flatMap(queues.all, (settings) => table.step((now) => purgeAll(table, settings, usual, now)))
+  purge: (usual, fence) =>
+    Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
+      table.step((now) => purgeAll(table, settings, usual, now))
+    )
 })
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */

@@ -45,7 +45,7 @@ export const make = (
         pendingQueues: unless([], queue.pendingQueues),
         recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
         purgeDone: (olderThan) => unless(0, queue.purgeDone(olderThan)),
-        purge: (usual) => unless({ done: 0, dead: 0 }, queue.purge(usual))
+        purge: (usual, fence) => unless({ done: 0, dead: 0 }, queue.purge(usual, fence))
       }),
       Layer.succeed(Pods, {
         beat: (facts, state, liveWithin) =>
