@@ -1,9 +1,11 @@
 import { Effect, Layer } from "effect"
+import * as TokensPg from "../access/TokensPg.js"
 import { Lifecycle } from "../core/Lifecycle.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import * as Sweeper from "../crew/Sweeper.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
@@ -16,8 +18,11 @@ import { ApiApp } from "../http/ApiApp.js"
 import { Readiness } from "../http/Readiness.js"
 import * as Server from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
+import { UploadsApp } from "../http/UploadsApp.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
+import * as StoragePg from "../uploads/StoragePg.js"
+import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import type { App } from "./App.js"
 import type { ChosenDatabase } from "./DatabaseChoice.js"
 
@@ -50,11 +55,12 @@ const serverOf = (choice: ChosenDatabase) =>
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
 export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
   Crew.layer({ handlers: app.handlers, queues }).pipe(
-    Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
+    Layer.provide(Layer.mergeAll(CrewConfig.layer, JanitorConfig.layer, Sweeper.SweeperConfig.layer)),
     Layer.provideMerge(doors),
-    Layer.provide(ApiApp.layer),
+    Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
     Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
-    Layer.provide(QueuePg.layer),
+    Layer.provide(Layer.mergeAll(QueuePg.layer, StoragePg.layer, TokensPg.layer)),
+    Layer.provide(UploadsConfig.layer),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
@@ -65,8 +71,8 @@ export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArr
   )
 
 /** What works without a database. */
-export const alone = doors.pipe(
-  Layer.provide(ApiApp.layerWithoutDatabase),
+export const alone = Layer.merge(doors, Sweeper.layerWithoutDatabase).pipe(
+  Layer.provide(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase)),
   Layer.provide(Readiness.layerWithoutDatabase),
   Layer.provideMerge(configAsGiven)
 )

@@ -3,10 +3,13 @@ import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
 import * as Janitor from "../crew/Janitor.js"
+import * as Sweeper from "../crew/Sweeper.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
 import * as Logging from "../telemetry/Logging.js"
+import * as UploadsConfig from "../uploads/UploadsConfig.js"
+import * as PullConfig from "./PullConfig.js"
 
 /** Every key there is, in the order in which people should read them. */
 export const all: ReadonlyArray<Setting.Setting<unknown>> = [
@@ -14,6 +17,9 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   ServerConfig.settings,
   CrewConfig.settings,
   Janitor.settings,
+  UploadsConfig.settings,
+  Sweeper.settings,
+  PullConfig.settings,
   DatabaseClock.settings,
   Logging.settings
 ].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))

@@ -8,6 +8,7 @@ import type { Queue } from "../queue/Queue.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
 import type { Metrics } from "../telemetry/Metrics.js"
+import type { Storage } from "../uploads/Storage.js"
 import type { CrewConfig } from "./CrewConfig.js"
 import { Deadlines } from "./Deadlines.js"
 import { Finalizer } from "./Finalizer.js"
@@ -17,6 +18,8 @@ import { keep } from "./Keep.js"
 import * as Lookout from "./Lookout.js"
 import { Pod } from "./Pod.js"
 import * as Supervisor from "./Supervisor.js"
+import * as Sweeper from "./Sweeper.js"
+import * as UploadGauge from "./UploadGauge.js"
 
 /** Nothing says which queues this process serves. */
 export class NoQueues extends Schema.TaggedError<NoQueues>()("NoQueues", {}) {
@@ -47,7 +50,16 @@ export interface CrewOptions<R> {
   readonly queues: ReadonlyArray<string>
 }
 
-type Needs = Queue | Kinds | Transactions | Wakeups | Metrics | CrewConfig | Janitor.JanitorConfig
+type Needs =
+  | Queue
+  | Kinds
+  | Transactions
+  | Wakeups
+  | Storage
+  | Metrics
+  | CrewConfig
+  | Janitor.JanitorConfig
+  | Sweeper.SweeperConfig
 
 /** Hired top to bottom; closing the Scope sends them home bottom to top: claiming stops first, the last end is written last. */
 export const layer = <R>(
@@ -63,6 +75,8 @@ export const layer = <R>(
       const registry = Registry.make(options.handlers)
       yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
       yield* keep(yield* Janitor.make)
+      yield* keep(yield* Sweeper.make)
+      yield* UploadGauge.register
       const supervisors = new Map<string, Supervisor.Supervisor>()
       yield* keep(yield* Heartbeat.make(supervisors))
       const lookout = yield* Lookout.start(supervisors)

@@ -2,6 +2,7 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Effect, Layer } from "effect"
+import type { Tokens } from "../access/Tokens.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -13,12 +14,12 @@ import * as Problem from "./Problem.js"
 import * as QueuesRoutes from "./QueuesRoutes.js"
 import { DatabaseOff } from "./RequestErrors.js"
 import { ServerConfig } from "./ServerConfig.js"
+import * as TokensRoutes from "./TokensRoutes.js"
 
 /** Everything under `/api`, to be served by the Server. It asks who comes before it looks at what they want. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
-  static readonly layer: Layer.Layer<ApiApp, never, ServerConfig | Queue | JobDesk | JobSearch | Kinds> = Layer.suspend(
-    () => withDatabase
-  )
+  static readonly layer: Layer.Layer<ApiApp, never, ServerConfig | Queue | JobDesk | JobSearch | Kinds | Tokens> =
+    Layer.suspend(() => withDatabase)
 
   /** For a process that runs without a database by choice: says so to whoever asks. */
   static readonly layerWithoutDatabase: Layer.Layer<ApiApp, never, ServerConfig> = Layer.effect(
@@ -29,7 +30,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
   )
 }
 
-const contract = HttpApiBuilder.api(Api).pipe(Layer.provide([JobsRoutes.layer, QueuesRoutes.layer]))
+const contract = HttpApiBuilder.api(Api).pipe(Layer.provide([JobsRoutes.layer, QueuesRoutes.layer, TokensRoutes.layer]))
 
 const openApi = HttpApiBuilder.middlewareOpenApi({ path: "/api/v1/openapi.json" })
 

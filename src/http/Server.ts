@@ -13,6 +13,7 @@ import * as HealthRoutes from "./HealthRoutes.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
 import { ServerConfig } from "./ServerConfig.js"
+import { UploadsApp } from "./UploadsApp.js"
 
 /** The port could not be had. */
 export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFailed", {
@@ -69,14 +70,19 @@ const close = (server: Http.Server): Effect.Effect<void> =>
     Effect.zipRight(Effect.sync(() => server.closeAllConnections()))
   )
 
-const openServer: Effect.Effect<Http.Server, never, Scope.Scope> = Effect.acquireRelease(
-  Effect.sync(() => Http.createServer(limits)),
-  close
-)
+/** Node knows one limit for all requests: that of the most patient door. The others keep their own (see Body). */
+const openServer = (patience: Duration.Duration): Effect.Effect<Http.Server, never, Scope.Scope> => {
+  const requestTimeout = Math.max(limits.requestTimeout, Duration.toMillis(patience) + 1_000)
+  return Effect.acquireRelease(
+    Effect.sync(() => Http.createServer({ ...limits, requestTimeout })),
+    close
+  )
+}
 
-const appWith = (api: HttpApp.Default) =>
+const appWith = (api: HttpApp.Default, uploads: HttpApp.Default) =>
   HealthRoutes.router.pipe(
     HttpRouter.mountApp("/api", api, { includePrefix: true }),
+    HttpRouter.mountApp("/uploads", uploads, { includePrefix: true }),
     Effect.catchAllCause(Problem.answerCause),
     HttpMiddleware.make((inner) =>
       Effect.map(
@@ -87,15 +93,19 @@ const appWith = (api: HttpApp.Default) =>
   )
 
 /** Opens every door on one port. */
-export const layer: Layer.Layer<Server, ListenFailed, ServerConfig | ApiApp | Readiness | Metrics | EventLoop> =
-  Layer.scoped(
-    Server,
-    Effect.gen(function* () {
-      const { host, port } = yield* ServerConfig
-      const server = yield* openServer
-      server.on("request", yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp)))
-      const address = yield* listen(server, host, port)
-      const shownHost = host.includes(":") ? `[${host}]` : host
-      return { url: `http://${shownHost}:${address.port}` }
-    })
-  )
+export const layer: Layer.Layer<
+  Server,
+  ListenFailed,
+  ServerConfig | ApiApp | UploadsApp | Readiness | Metrics | EventLoop
+> = Layer.scoped(
+  Server,
+  Effect.gen(function* () {
+    const { host, port } = yield* ServerConfig
+    const uploads = yield* UploadsApp
+    const server = yield* openServer(uploads.patience)
+    server.on("request", yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp, uploads.app)))
+    const address = yield* listen(server, host, port)
+    const shownHost = host.includes(":") ? `[${host}]` : host
+    return { url: `http://${shownHost}:${address.port}` }
+  })
+)

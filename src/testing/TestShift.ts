@@ -18,6 +18,7 @@ import type { StoredJob } from "../core/Job.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import { SweeperConfig } from "../crew/Sweeper.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
@@ -29,6 +30,9 @@ import * as QueueMemory from "../queue/QueueMemory.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import type { Storage } from "../uploads/Storage.js"
+import * as StorageMemory from "../uploads/StorageMemory.js"
+import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import * as Severed from "./Severed.js"
 
 // A whole pod on memory layers and a test clock. The crew is the real one; only the tables and the time are not. Nothing
@@ -77,7 +81,7 @@ export interface TestShiftOptions<R> {
   readonly logLevel?: LogLevel.LogLevel
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups | Metrics
+type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions | Storage | Wakeups.Wakeups | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
 const stillRounds = { idle: 2, busy: 25 }
@@ -92,6 +96,7 @@ const breathe = Effect.zipRight(
 const ports: Layer.Layer<Ports | JobsMemory> = QueueMemory.layer.pipe(
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
+  Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   Layer.provideMerge(Metrics.layer)
 )
 
@@ -109,7 +114,8 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       doneRetention: Duration.hours(168),
       stuckTimeout: Duration.minutes(30),
       interval: Duration.hours(1)
-    })
+    }),
+    Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.hours(1) })
   )
 
 const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {

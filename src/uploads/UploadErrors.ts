@@ -25,6 +25,18 @@ export class UploadTooLarge extends Schema.TaggedError<UploadTooLarge>()("Upload
   }
 }
 
+/** All files of a request together are larger than they may be. */
+export class RequestTooLarge extends Schema.TaggedError<RequestTooLarge>()("RequestTooLarge", {
+  /** The file that went over it. */
+  filename: Schema.String,
+  size: Schema.Int,
+  max: Schema.Int
+}) {
+  override get message(): string {
+    return `With ${this.filename} the files are larger than the ${BytesText.format(this.max)} that one request may hold. Send them in several.`
+  }
+}
+
 /** There is no room for more files of this workspace. */
 export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExceeded", {
   workspace: Schema.String,

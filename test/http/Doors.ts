@@ -1,11 +1,13 @@
 import * as Http from "node:http"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
+import * as TokensMemory from "../../src/access/TokensMemory.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
 import * as Listener from "../../src/database/Listener.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
+import { UploadsApp } from "../../src/http/UploadsApp.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -101,7 +103,10 @@ const kinds = Layer.effectDiscard(
   )
 )
 
-const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: Partial<Config>) => {
+export const doorsOver = <E, R>(
+  apps: Layer.Layer<ApiApp | UploadsApp, E, R | ServerConfig>,
+  config: Partial<Config>
+) => {
   const configured = Layer.succeed(ServerConfig, { ...bothTokens, ...config })
   return Layer.effect(
     Doors,
@@ -116,7 +121,7 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
     })
   ).pipe(
     Layer.provide(Server.layer),
-    Layer.provide(app),
+    Layer.provide(apps),
     Layer.provide(configured),
     Layer.provide([Readiness.layerWithoutDatabase, Metrics.layer, EventLoop.layer]),
     Layer.provide(Lifecycle.layer)
@@ -127,7 +132,10 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
 export const layerOver = <R, E, I>(
   queue: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | R, E, I>,
   config: Partial<Config> = {}
-) => doorsOver(ApiApp.layer, config).pipe(Layer.provideMerge(Layer.provideMerge(kinds, queue)))
+) =>
+  doorsOver(Layer.merge(Layer.provide(ApiApp.layer, TokensMemory.layer), UploadsApp.layerWithoutDatabase), config).pipe(
+    Layer.provideMerge(Layer.provideMerge(kinds, queue))
+  )
 
 const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
 
@@ -146,4 +154,5 @@ export const backends: ReadonlyArray<
   ["PostgreSQL", () => Layer.orDie(layerPostgres())]
 ]
 
-export const layerWithoutDatabase = (config: Partial<Config> = {}) => doorsOver(ApiApp.layerWithoutDatabase, config)
+export const layerWithoutDatabase = (config: Partial<Config> = {}) =>
+  doorsOver(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase), config)

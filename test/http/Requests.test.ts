@@ -146,7 +146,9 @@ describe("GET /api/v1/openapi.json", () => {
         "/api/v1/jobs/{id}/cancel",
         "/api/v1/jobs/{id}/requeue",
         "/api/v1/jobs/{id}/run-now",
-        "/api/v1/queues"
+        "/api/v1/queues",
+        "/api/v1/workspaces/{workspace}/tokens",
+        "/api/v1/workspaces/{workspace}/tokens/{id}"
       ])
       expect(Object.keys(paths["/api/v1/jobs"].post.responses).sort()).toEqual([
         "201",
