@@ -28,7 +28,7 @@ export const next = (source: IncomingMessage): Effect.Effect<Buffer | undefined,
   })
 
 /** What may still come after we have answered, before we hang up. */
-const patience = { bytes: 4 * 1024 * 1024, time: "3 seconds" } as const
+const patience = { bytes: 4 * 1024 * 1024, time: "2 seconds" } as const
 
 const finished = (response: ServerResponse): Effect.Effect<void> =>
   Effect.async((resume) => {
@@ -56,6 +56,8 @@ export const hangUp = (source: IncomingMessage, response: ServerResponse): Effec
       bytes += piece.length
     }
   }).pipe(
+    // Forked where nothing can be interrupted it could not be either, and then nothing times out.
+    Effect.interruptible,
     Effect.timeoutOption(patience.time),
     Effect.ignore,
     Effect.zipRight(Effect.sync(() => (source.readableEnded ? undefined : source.destroy())))
