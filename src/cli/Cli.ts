@@ -11,6 +11,7 @@ import * as JobsCommand from "./JobsCommand.js"
 import * as MigrateCommand from "./MigrateCommand.js"
 import * as ServeCommand from "./ServeCommand.js"
 import { withPlainPipes } from "./Terminal.js"
+import * as UploadsCommand from "./UploadsCommand.js"
 
 const root = Command.make("nightshift").pipe(
   Command.withDescription("A durable job queue, webhook gateway and upload inbox on PostgreSQL."),
@@ -18,6 +19,7 @@ const root = Command.make("nightshift").pipe(
     ServeCommand.command,
     EnqueueCommand.command,
     JobsCommand.command,
+    UploadsCommand.command,
     MigrateCommand.command,
     ConfigCommand.command
   ])

@@ -1,5 +1,7 @@
 import { Effect, Layer, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import type { Tokens } from "../access/Tokens.js"
+import * as TokensPg from "../access/TokensPg.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -33,10 +35,12 @@ const upToDate = Layer.effectDiscard(
 )
 
 /** The ports that commands speak to. */
-export type QueueServices = Queue | JobDesk | JobSearch | Kinds | Transactions
+export type QueueServices = Queue | JobDesk | JobSearch | Kinds | Transactions | Tokens
 
 // A command works and ends: it has no use for news of other processes.
-const ports: Layer.Layer<QueueServices, never, Database> = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf))
+const ports: Layer.Layer<QueueServices, never, Database> = Layer.merge(QueuePg.layer, TokensPg.layer).pipe(
+  Layer.provide(Listener.layerDeaf)
+)
 
 /** What a command needs that works on jobs: the ports over the database it was pointed at, and that database's time. */
 export const layerForCommand: Layer.Layer<
