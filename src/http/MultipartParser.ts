@@ -62,7 +62,7 @@ export class MultipartParser {
   /** What the next piece holds, or what is wrong with it. */
   write(piece: Buffer): Either.Either<ReadonlyArray<MultipartEvent>, string> {
     const events: Array<MultipartEvent> = []
-    this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece])
+    this.join(piece, events)
     for (;;) {
       const before = this.state
       const fault = this.step(events)
@@ -72,6 +72,19 @@ export class MultipartParser {
     // A copy: what is left must not keep the whole piece in memory.
     this.rest = this.state === "over" ? Buffer.alloc(0) : Buffer.from(this.rest)
     return Either.right(events)
+  }
+
+  /** Puts a piece to what is left. In the middle of a content only the seam is copied: it may be all that there is to do. */
+  private join(piece: Buffer, events: Array<MultipartEvent>): void {
+    if (this.state === "content" && this.rest.length > 0) {
+      const seam = Buffer.concat([this.rest, piece.subarray(0, this.delimiter.length - 1)])
+      if (piece.length >= this.delimiter.length && !seam.includes(this.delimiter)) {
+        events.push({ _tag: "Content", bytes: this.rest })
+        this.rest = piece
+        return
+      }
+    }
+    this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece])
   }
 
   /** Goes on to the next state if what is there allows it; otherwise takes what it can and leaves the state as it is. */
