@@ -126,6 +126,29 @@ const TokenView = Schema.Struct({
   createdAt: Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
 }).annotations({ identifier: "Token" })
 
+const UploadsView = Schema.Struct({
+  counts: Schema.Struct({
+    waiting: Schema.Int,
+    fetched: Schema.Int,
+    acked: Schema.Int,
+    expired: Schema.Int
+  }).annotations({ description: "Each counted up to a hundred thousand." }),
+  stuck: Schema.Array(
+    Schema.Struct({
+      workspace: Schema.String,
+      files: Schema.Int,
+      bytes: Schema.Int,
+      waitingSeconds: Schema.Number
+    })
+  ).annotations({ description: "Workspaces whose files have waited for an hour or longer, the longest first." })
+}).annotations({ identifier: "Uploads" })
+
+const uploads = HttpApiGroup.make("uploads").add(
+  HttpApiEndpoint.get("overview", "/uploads")
+    .addSuccess(UploadsView)
+    .annotateContext(OpenApi.annotations({ description: "How many files there are, and who does not fetch theirs." }))
+)
+
 const workspacePath = Schema.Struct({ workspace: Schema.String })
 
 const tokens = HttpApiGroup.make("tokens")
@@ -161,6 +184,7 @@ const tokens = HttpApiGroup.make("tokens")
 export const Api = HttpApi.make("nightshift")
   .add(jobs)
   .add(queues)
+  .add(uploads)
   .add(tokens)
   .prefix("/api/v1")
   .addError(problem(401))

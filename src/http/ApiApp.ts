@@ -7,6 +7,7 @@ import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
+import type { Storage } from "../uploads/Storage.js"
 import { Api } from "./Api.js"
 import * as Auth from "./Auth.js"
 import * as JobsRoutes from "./JobsRoutes.js"
@@ -15,11 +16,15 @@ import * as QueuesRoutes from "./QueuesRoutes.js"
 import { DatabaseOff } from "./RequestErrors.js"
 import { ServerConfig } from "./ServerConfig.js"
 import * as TokensRoutes from "./TokensRoutes.js"
+import * as UploadsRoutes from "./UploadsRoutes.js"
 
 /** Everything under `/api`, to be served by the Server. It asks who comes before it looks at what they want. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
-  static readonly layer: Layer.Layer<ApiApp, never, ServerConfig | Queue | JobDesk | JobSearch | Kinds | Tokens> =
-    Layer.suspend(() => withDatabase)
+  static readonly layer: Layer.Layer<
+    ApiApp,
+    never,
+    ServerConfig | Queue | JobDesk | JobSearch | Kinds | Tokens | Storage
+  > = Layer.suspend(() => withDatabase)
 
   /** For a process that runs without a database by choice: says so to whoever asks. */
   static readonly layerWithoutDatabase: Layer.Layer<ApiApp, never, ServerConfig> = Layer.effect(
@@ -30,7 +35,9 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
   )
 }
 
-const contract = HttpApiBuilder.api(Api).pipe(Layer.provide([JobsRoutes.layer, QueuesRoutes.layer, TokensRoutes.layer]))
+const contract = HttpApiBuilder.api(Api).pipe(
+  Layer.provide([JobsRoutes.layer, QueuesRoutes.layer, TokensRoutes.layer, UploadsRoutes.layer])
+)
 
 const openApi = HttpApiBuilder.middlewareOpenApi({ path: "/api/v1/openapi.json" })
 

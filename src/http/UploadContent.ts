@@ -2,6 +2,8 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { toServerResponse } from "@effect/platform-node/NodeHttpServerRequest"
 import { Effect, Stream } from "effect"
+import * as Filename from "../uploads/Filename.js"
+import * as MimeType from "../uploads/MimeType.js"
 import type { Stored } from "../uploads/Storage.js"
 import type { ByteRange as Range, Upload } from "../uploads/Upload.js"
 import * as ByteRange from "./ByteRange.js"
@@ -17,10 +19,11 @@ const rangeOf = ({ headers }: HttpServerRequest.HttpServerRequest, upload: Uploa
     : ("all" as const)
 }
 
+// A name or type that a program gave may be anything; what came through the door is safe already.
 /** A stranger's content comes from our address: no browser may run it, guess at it, or show it as ours. */
 const headersOf = (upload: Upload) => ({
   "accept-ranges": "bytes",
-  "content-disposition": `attachment; filename="${upload.filename}"`,
+  "content-disposition": `attachment; filename="${Filename.sanitize(upload.filename)}"`,
   "content-security-policy": "sandbox",
   "cross-origin-resource-policy": "same-origin",
   "x-content-type-options": "nosniff",
@@ -41,11 +44,16 @@ export const respond = (
     const body = content(range).pipe(
       Stream.onEnd(range.last === upload.size - 1 ? whenSent : Effect.void),
       // The length is promised already. Only a connection that breaks tells the client that this is not the end.
-      Stream.tapErrorCause(() => Effect.sync(() => response.destroy()))
+      Stream.tapErrorCause((cause) =>
+        Effect.zipRight(
+          Effect.logWarning(`file ${upload.id} could not be sent to its end`, cause),
+          Effect.sync(() => response.destroy())
+        )
+      )
     )
     return HttpServerResponse.stream(body, {
       status: asked === "all" ? 200 : 206,
-      contentType: upload.mimetype,
+      contentType: MimeType.strip(upload.mimetype),
       contentLength: range.last - range.first + 1,
       headers: {
         ...headersOf(upload),

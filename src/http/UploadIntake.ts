@@ -5,6 +5,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import { Kinds } from "../queue/Kinds.js"
 import { Queue } from "../queue/Queue.js"
 import { Transactions } from "../queue/Transactions.js"
+import * as Arrival from "../uploads/Arrival.js"
 import type { WholeDraft } from "../uploads/Draft.js"
 import { Storage } from "../uploads/Storage.js"
 import type { Upload } from "../uploads/Upload.js"
@@ -22,16 +23,6 @@ export type Refusal = FilesReader.Refusal | UploadsBusy | JobKindMissing | Unaut
 
 /** Takes in the files of a request: all of them and their jobs at one instant, or nothing. */
 export type Receive = (source: IncomingMessage, bearer: Bearer) => Effect.Effect<ReadonlyArray<Upload>, Refusal>
-
-/** What the handler of an arrived file is given. */
-const payloadOf = ({ filename, id, mimetype, sha256, size, workspace }: Upload) => ({
-  fileId: id,
-  workspace,
-  name: filename,
-  mimeType: mimetype,
-  size,
-  sha256
-})
 
 export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Transactions | Queue | Kinds> = Effect.gen(
   function* () {
@@ -55,7 +46,7 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
         onNone: () => Effect.void,
         onSome: (kind) =>
           Intake.resolve(
-            uploads.map((upload) => ({ kind, payload: payloadOf(upload) })),
+            uploads.map((upload) => ({ kind, payload: Arrival.of(upload) })),
             { force: false }
           ).pipe(
             Effect.provideService(Kinds, kinds),

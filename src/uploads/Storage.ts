@@ -104,6 +104,9 @@ export class Storage extends Context.Tag("nightshift/uploads/Storage")<
   }
 >() {}
 
+/** A workspace that has not come for a file in this time has somebody who should be told. */
+export const stuckAfter: Duration.DurationInput = "1 hour"
+
 /** How many files a list holds at most. What is acknowledged makes room for the next. */
 export const mostListed = 1_000
 

@@ -17,6 +17,8 @@ import * as QueuePg from "../../src/queue/QueuePg.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
+import * as StorageMemory from "../../src/uploads/StorageMemory.js"
+import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 export interface Asked {
@@ -128,12 +130,15 @@ export const doorsOver = <E, R>(
   )
 }
 
+/** What the API shows of uploads; their own door is tried elsewhere. */
+const inbox = Layer.merge(TokensMemory.layer, Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault))
+
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(
   queue: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | R, E, I>,
   config: Partial<Config> = {}
 ) =>
-  doorsOver(Layer.merge(Layer.provide(ApiApp.layer, TokensMemory.layer), UploadsApp.layerWithoutDatabase), config).pipe(
+  doorsOver(Layer.merge(Layer.provide(ApiApp.layer, inbox), UploadsApp.layerWithoutDatabase), config).pipe(
     Layer.provideMerge(Layer.provideMerge(kinds, queue))
   )
 

@@ -147,6 +147,7 @@ describe("GET /api/v1/openapi.json", () => {
         "/api/v1/jobs/{id}/requeue",
         "/api/v1/jobs/{id}/run-now",
         "/api/v1/queues",
+        "/api/v1/uploads",
         "/api/v1/workspaces/{workspace}/tokens",
         "/api/v1/workspaces/{workspace}/tokens/{id}"
       ])

@@ -181,6 +181,45 @@ describe("a client that fetches and does not read", () => {
   )
 })
 
+describe("a file that is swept while somebody fetches it", () => {
+  it.scopedLive("breaks the connection off, so that nobody takes the part for the whole", () =>
+    Effect.gen(function* () {
+      const { port } = yield* Doors
+      const storage = yield* Storage
+      const { ack, token, upload } = yield* client()
+      const [id = ""] = idsOf(yield* upload({ content: Buffer.alloc(24 * mib, "x") }))
+      const raw = yield* RawClient.make(port)
+      yield* raw.send(
+        `GET /uploads/acme/${id}/content HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`
+      )
+      expect(yield* raw.said(/HTTP\/1\.1 200/)).not.toBeNull()
+      yield* raw.ignore
+      yield* ack(id)
+      expect(yield* storage.sweep(0)).toMatchObject({ acked: 1 })
+      const heard = yield* raw.readOut
+      expect(heard).toContain(`content-length: ${24 * mib}`)
+      expect(heard.length).toBeLessThan(24 * mib)
+    }).pipe(Effect.scoped, Effect.provide(layerPostgres()))
+  )
+})
+
+describe("a database that cuts all connections", () => {
+  it.scopedLive("is not noticed by a client that is on its way", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const size = chunkBytes + 100
+      const raw = yield* halfway(beginning(size).length + ending.length, beginning(size))
+      yield* until(rows, (counts) => counts?.chunks === 1)
+      yield* Effect.ignore(
+        sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
+      )
+      yield* raw.send(ending)
+      expect(yield* raw.said(status(201))).not.toBeNull()
+      expect(yield* published).toMatchObject([{ size }])
+    }).pipe(Effect.scoped, Effect.provide(layerPostgres()))
+  )
+})
+
 describe("a token that is revoked while files arrive", () => {
   it.scopedLive("publishes none of them", () =>
     Effect.gen(function* () {

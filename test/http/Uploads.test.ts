@@ -2,6 +2,7 @@ import { createHash } from "node:crypto"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer, Option, Schema } from "effect"
 import { Workspace } from "../../src/core/Workspace.js"
+import { Database } from "../../src/database/Database.js"
 import { JobSearch } from "../../src/queue/JobSearch.js"
 import { Storage } from "../../src/uploads/Storage.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
@@ -125,7 +126,8 @@ describe.each(backends)("files on %s", (_, layer) => {
           ["GET", `/uploads/acme/${id}/content`],
           ["POST", `/uploads/acme/${id}/ack`],
           ["GET", "/uploads/never-was"],
-          ["GET", "/uploads/..%2facme"]
+          ["GET", "/uploads/..%2facme"],
+          ["GET", "/uploads/acme%00"]
         ] as const) {
           const refused = yield* ask(method, path, { token })
           expect(refused).toMatchObject({
@@ -137,6 +139,7 @@ describe.each(backends)("files on %s", (_, layer) => {
       }
       expect(yield* mine.content(id)).toMatchObject({ status: 200, text: "mine" })
       expect(yield* ask("GET", "/uploads", { token: mine.token })).toMatchObject({ status: 404 })
+      expect((yield* ask("GET", "/uploads/%zz", { token: mine.token })).status).toBeLessThan(500)
       expect(yield* ask("DELETE", `/uploads/acme/${id}`, { token: mine.token })).toMatchObject({ status: 404 })
     }).pipe(Effect.provide(layer()))
   )
@@ -347,6 +350,45 @@ describe("an acknowledgement that meets the sweeper", () => {
       expect(yield* ack(id)).toMatchObject({ status: 200, json: { acked: true, raced: true } })
       expect(yield* ack(id)).toMatchObject({ status: 404, json: { error: { tag: "UploadNotFound" } } })
     }).pipe(Effect.provide(layerMemory({}, sweptAtTheLastMoment)))
+  )
+})
+
+describe("files that a program stored", () => {
+  it.scopedLive("come with safe headers, whatever it calls them", () =>
+    Effect.gen(function* () {
+      const { content } = yield* client()
+      const storage = yield* Storage
+      const id = yield* storage.put(acme, {
+        filename: 'a"; x="\r\nb\u00e9.html',
+        mimetype: "text/html\r\nX-Injected: 1",
+        content: Buffer.from("x")
+      })
+      const { headers, status } = yield* content(id)
+      expect(status).toBe(200)
+      expect(headers["content-disposition"]).toBe('attachment; filename="a___x____be.html"')
+      expect(headers["content-type"]).toBe("application/octet-stream")
+      expect(headers["x-injected"]).toBeUndefined()
+    }).pipe(Effect.provide(layerPostgres()))
+  )
+})
+
+describe("what those who run the service see of files", () => {
+  it.scopedLive("is how many there are, and who does not fetch theirs", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const { ack, upload } = yield* client()
+      const [id = ""] = idsOf(yield* upload({ content: "12345" }, { content: "678" }))
+      yield* ack(id)
+      expect((yield* admin("GET", "/api/v1/uploads")).json).toEqual({
+        counts: { waiting: 1, fetched: 0, acked: 1, expired: 0 },
+        stuck: []
+      })
+      const { sql } = yield* Database
+      yield* sql`update nightshift.upload set created_at = created_at - interval '2 hours'`
+      expect((yield* admin("GET", "/api/v1/uploads")).json).toMatchObject({
+        stuck: [{ workspace: "acme", files: 1, bytes: 3, waitingSeconds: expect.closeTo(7200, -2) }]
+      })
+    }).pipe(Effect.provide(layerPostgres()))
   )
 })
 

@@ -13,6 +13,8 @@ export interface RawClient {
   readonly vanish: Effect.Effect<void>
   /** Stops reading what comes. */
   readonly ignore: Effect.Effect<void>
+  /** Reads on until the other side has hung up; all that ever came. */
+  readonly readOut: Effect.Effect<string>
 }
 
 const open = (port: number): Promise<Socket> =>
@@ -64,6 +66,10 @@ const clientOf = (socket: Socket): RawClient => {
         const match = pattern.exec(heard)
         return match !== null || over ? { value: match } : undefined
       }),
+    readOut: Effect.suspend(() => {
+      socket.resume()
+      return when(() => (over ? { value: heard } : undefined))
+    }),
     closed: when(() => (over ? { value: undefined } : undefined)),
     vanish: Effect.sync(() => socket.resetAndDestroy()).pipe(Effect.asVoid),
     ignore: Effect.sync(() => socket.pause()).pipe(Effect.asVoid)
