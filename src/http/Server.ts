@@ -5,7 +5,7 @@ import * as HttpMiddleware from "@effect/platform/HttpMiddleware"
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Context, Duration, Effect, Layer, Schema, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, Schedule, Schema, type Scope } from "effect"
 import type { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import { ApiApp } from "./ApiApp.js"
@@ -60,10 +60,14 @@ const listen = (server: Http.Server, host: string, port: number): Effect.Effect<
 const close = (server: Http.Server): Effect.Effect<void> =>
   Effect.async<void>((resume) => {
     server.close(() => resume(Effect.void))
-    server.closeIdleConnections()
   }).pipe(
-    // A finalizer cannot be interrupted unless it says so, and then the grace would have no end.
-    Effect.interruptible,
+    // A connection that ends its request now would wait for the next one until it is tired of it.
+    Effect.raceFirst(
+      Effect.repeat(
+        Effect.sync(() => server.closeIdleConnections()),
+        Schedule.spaced("50 millis")
+      )
+    ),
     // A Scope closes uninterruptibly, and then nothing times out unless it says that it may.
     Effect.interruptible,
     Effect.timeoutOption("5 seconds"),
