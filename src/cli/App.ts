@@ -1,10 +1,12 @@
 import { existsSync } from "node:fs"
 import { resolve } from "node:path"
 import { pathToFileURL } from "node:url"
-import { Effect, Layer, Predicate, Schema } from "effect"
+import { Effect, Either, Layer, Predicate, Schema } from "effect"
 import type { Services } from "../crew/Nightshift.js"
 import type { Handler } from "../handlers/Handler.js"
 import * as NoopEcho from "../handlers/NoopEcho.js"
+import type { DeclaredRoutes } from "../queue/Routes.js"
+import type { Schedule } from "../schedule/Schedule.js"
 
 /** The module of `--app` cannot be used. */
 export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable", {
@@ -20,6 +22,8 @@ export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable"
 export interface App {
   readonly handlers: ReadonlyArray<Handler<Services>>
   readonly queues: ReadonlyArray<string>
+  readonly routes: DeclaredRoutes
+  readonly schedules: ReadonlyArray<Schedule>
 }
 
 const isHandler = (value: unknown): value is Handler<Services> =>
@@ -29,7 +33,7 @@ const isHandler = (value: unknown): value is Handler<Services> =>
   typeof value.run === "function"
 
 /** Without `--app`: the kind for demonstrations. */
-export const none: App = { handlers: [NoopEcho.handler], queues: [] }
+export const none: App = { handlers: [NoopEcho.handler], queues: [], routes: {}, schedules: [] }
 
 /** Everything a handler needs is in its own effect already once the module's layer is provided to it. */
 const withLayer = (handler: Handler<Services>, layer: unknown): Handler<Services> =>
@@ -40,7 +44,15 @@ const withLayer = (handler: Handler<Services>, layer: unknown): Handler<Services
       }
     : handler
 
-/** Loads a module that exports `handlers`, and perhaps `queues` and `layer`, by name or as its default. */
+const isRoutes = (value: unknown): value is DeclaredRoutes =>
+  Predicate.isRecord(value) && Object.values(value).every((queue) => typeof queue === "string" || queue === null)
+
+const isSchedule = (value: unknown): value is Schedule =>
+  Predicate.hasProperty(value, "name") &&
+  Predicate.hasProperty(value, "definition") &&
+  Either.isEither(value.definition)
+
+/** Loads a module that exports `handlers`, and perhaps `queues`, `routes`, `schedules` and `layer`, by name or as its default. */
 export const load = (module: string): Effect.Effect<App, AppUnusable> =>
   Effect.gen(function* () {
     const refuse = (reason: string) => new AppUnusable({ module, reason })
@@ -59,9 +71,17 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     const odd = handlers.findIndex((handler) => !isHandler(handler))
     if (odd !== -1) return yield* refuse(`element ${odd} of its \`handlers\` was not made by Handler.make`)
     const queues = Predicate.hasProperty(exported, "queues") && Array.isArray(exported.queues) ? exported.queues : []
+    const routes = Predicate.hasProperty(exported, "routes") ? exported.routes : {}
+    if (!isRoutes(routes)) return yield* refuse('its `routes` is not a queue by prefix, like { "gh.": "github" }')
+    const schedules: unknown = Predicate.hasProperty(exported, "schedules") ? exported.schedules : []
+    if (!Array.isArray(schedules) || !schedules.every(isSchedule)) {
+      return yield* refuse("its `schedules` is not an array of what Schedule.make returns")
+    }
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined
     return {
       handlers: [NoopEcho.handler, ...handlers.filter(isHandler).map((handler) => withLayer(handler, layer))],
-      queues: queues.map(String)
+      queues: queues.map(String),
+      routes,
+      schedules
     }
   })

@@ -9,6 +9,8 @@ import * as EnqueueCommand from "./EnqueueCommand.js"
 import * as Examples from "./Examples.js"
 import * as JobsCommand from "./JobsCommand.js"
 import * as MigrateCommand from "./MigrateCommand.js"
+import * as QueuesCommand from "./QueuesCommand.js"
+import * as SchedulesCommand from "./SchedulesCommand.js"
 import * as ServeCommand from "./ServeCommand.js"
 import { withPlainPipes } from "./Terminal.js"
 import * as UploadsCommand from "./UploadsCommand.js"
@@ -19,6 +21,8 @@ const root = Command.make("nightshift").pipe(
     ServeCommand.command,
     EnqueueCommand.command,
     JobsCommand.command,
+    QueuesCommand.command,
+    SchedulesCommand.command,
     UploadsCommand.command,
     MigrateCommand.command,
     ConfigCommand.command

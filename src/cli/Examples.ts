@@ -7,6 +7,7 @@ const first: ReadonlyArray<Example> = [
   ["nightshift serve --port 9000", "on the database of DATABASE_URL"],
   [`nightshift enqueue greet --payload '{"name":"Ada"}'`, "a job, as soon as a slot is free"],
   ["nightshift jobs list --state dead", "what went wrong"],
+  ["nightshift schedules list", "what comes again and again, and when next"],
   ["nightshift migrate --dry-run", "what a start would change in the database"],
   ["nightshift config", "every setting and its value"]
 ]
@@ -23,7 +24,16 @@ const more: ReadonlyArray<Example> = [
   ["nightshift jobs show <id>", "one job, whole"],
   ["nightshift jobs show <id> --json", "as the HTTP API shows it"],
   ["nightshift jobs cancel <id> <id>", "what waits ends, what runs is asked to stop"],
-  ["nightshift jobs requeue <id> <id>", "dead or done jobs again, from their first attempt"]
+  ["nightshift queues list", "what waits where, and how queues are set"],
+  ["nightshift queues pause mail", "nothing of it begins any more"],
+  ["nightshift queues resume mail", "and on it goes"],
+  ["nightshift queues scale mail 40", "forty at a time, over all pods"],
+  ["nightshift jobs requeue <id> <id>", "dead or done jobs again, from their first attempt"],
+  ["nightshift schedules list --json", "as the HTTP API shows them"],
+  ["nightshift schedules next nightly_report", "its next ten runs, in its zone and in UTC"],
+  ["nightshift schedules trigger nightly_report", "a job of it now"],
+  ["nightshift schedules disable nightly_report", "no more of it, whatever code declares"],
+  ["nightshift schedules enable nightly_report", "again, from its next time on"]
 ]
 
 const about = (words: ReadonlyArray<string>): ReadonlyArray<Example> => {

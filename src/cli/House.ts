@@ -1,10 +1,13 @@
 import { Effect, Layer } from "effect"
 import * as TokensPg from "../access/TokensPg.js"
+import * as ClusterPg from "../cluster/ClusterPg.js"
 import { Lifecycle } from "../core/Lifecycle.js"
+import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import { SchedulerConfig } from "../crew/SchedulerConfig.js"
 import * as Sweeper from "../crew/Sweeper.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -20,6 +23,7 @@ import * as Server from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
 import { UploadsApp } from "../http/UploadsApp.js"
 import * as QueuePg from "../queue/QueuePg.js"
+import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import * as StoragePg from "../uploads/StoragePg.js"
 import { UploadsConfig } from "../uploads/UploadsConfig.js"
@@ -54,12 +58,19 @@ const serverOf = (choice: ChosenDatabase) =>
 
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
 export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
-  Crew.layer({ handlers: app.handlers, queues }).pipe(
-    Layer.provide(Layer.mergeAll(CrewConfig.layer, JanitorConfig.layer, Sweeper.SweeperConfig.layer)),
+  Crew.layer({ handlers: app.handlers, queues, routes: app.routes, schedules: app.schedules }).pipe(
+    Layer.provide(
+      Layer.mergeAll(CrewConfig.layer, JanitorConfig.layer, SchedulerConfig.layer, Sweeper.SweeperConfig.layer)
+    ),
     Layer.provideMerge(doors),
     Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
+    Layer.provide(ClusterConfig.layer),
     Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
-    Layer.provide(Layer.mergeAll(QueuePg.layer, StoragePg.layer, TokensPg.layer)),
+    Layer.provide(
+      Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, StoragePg.layer, TokensPg.layer).pipe(
+        Layer.provideMerge(QueuePg.layer)
+      )
+    ),
     Layer.provide(UploadsConfig.layer),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),

@@ -15,7 +15,10 @@ import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
 
 /** The tables that a command works on are not those of this release. */
@@ -35,10 +38,11 @@ const upToDate = Layer.effectDiscard(
 )
 
 /** The ports that commands speak to. */
-export type QueueServices = Queue | JobDesk | JobSearch | Kinds | Transactions | Tokens
+export type QueueServices = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Schedules | Tokens
 
 // A command works and ends: it has no use for news of other processes.
-const ports: Layer.Layer<QueueServices, never, Database> = Layer.merge(QueuePg.layer, TokensPg.layer).pipe(
+const ports: Layer.Layer<QueueServices, never, Database> = Layer.merge(SchedulesPg.layer, TokensPg.layer).pipe(
+  Layer.provideMerge(QueuePg.layer),
   Layer.provide(Listener.layerDeaf)
 )
 

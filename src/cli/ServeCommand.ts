@@ -7,6 +7,7 @@ import { DatabaseConfig } from "../database/DatabaseConfig.js"
 import * as Package from "../database/Package.js"
 import * as Server from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
+import * as RouteConfig from "../queue/RouteConfig.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import * as App from "./App.js"
 import * as CommonOptions from "./CommonOptions.js"
@@ -29,7 +30,7 @@ const queues = Options.text("queues").pipe(
   Options.optional
 )
 const app = Options.text("app").pipe(
-  Options.withDescription("A JavaScript module that exports `handlers`, and perhaps `layer` and `queues`."),
+  Options.withDescription("A JavaScript module that exports `handlers`, and perhaps `layer`, `queues` and `routes`."),
   Options.optional
 )
 
@@ -57,16 +58,18 @@ Nightshift ${Package.version.text} is up
 Stop it with Ctrl-C.
 `
 
-const queuesOf = (given: ReadonlyArray<string>, loaded: App.App): ReadonlyArray<string> =>
-  given.length > 0
-    ? given
-    : [...new Set(["default", ...loaded.queues, ...loaded.handlers.map(({ kind }) => kind.queue)])]
+const queuesOf = (given: ReadonlyArray<string>, { handlers, queues, routes }: App.App): ReadonlyArray<string> => {
+  if (given.length > 0) return given
+  const routed = Object.values(routes).filter((queue) => queue !== null)
+  return [...new Set(["default", ...queues, ...handlers.map(({ kind }) => kind.queue), ...routed])]
+}
 
 /** Serves until interrupted; then it is not ready any more while what runs may finish, and closes in reverse order. */
 const serve = (module: Option.Option<string>) =>
   Effect.gen(function* () {
     const choice = yield* fromConfig
-    const loaded = yield* Option.match(module, { onNone: () => Effect.succeed(App.none), onSome: App.load })
+    const app = yield* Option.match(module, { onNone: () => Effect.succeed(App.none), onSome: App.load })
+    const loaded = { ...app, routes: { ...app.routes, ...(yield* RouteConfig.declared) } }
     const served = choice._tag === "None" ? [] : queuesOf((yield* CrewConfig).queues, loaded)
     if (choice._tag === "None") {
       yield* Effect.logWarning(

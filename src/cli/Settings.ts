@@ -1,12 +1,15 @@
 import { Effect } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
+import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
 import * as Janitor from "../crew/Janitor.js"
+import * as SchedulerConfig from "../crew/SchedulerConfig.js"
 import * as Sweeper from "../crew/Sweeper.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
+import * as RouteConfig from "../queue/RouteConfig.js"
 import * as Logging from "../telemetry/Logging.js"
 import * as UploadsConfig from "../uploads/UploadsConfig.js"
 import * as PullConfig from "./PullConfig.js"
@@ -16,7 +19,10 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   DatabaseConfig.settings,
   ServerConfig.settings,
   CrewConfig.settings,
+  RouteConfig.settings,
+  ClusterConfig.settings,
   Janitor.settings,
+  SchedulerConfig.settings,
   UploadsConfig.settings,
   Sweeper.settings,
   PullConfig.settings,

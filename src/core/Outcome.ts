@@ -8,7 +8,10 @@ export type Outcome = Data.TaggedEnum<{
   Retry: { readonly error: string; readonly after?: Duration.Duration }
   /** It failed and never will succeed. */
   Dead: { readonly error: string }
-  /** Somebody upstream asked for a pause. Gives the attempt back. So far only this job pauses, whatever the scope says. */
+  /**
+   * Somebody upstream asked for a pause, of all the queue's jobs, of those that share this one's key, or of this job alone.
+   * Gives the attempt back.
+   */
   Throttled: { readonly after?: Duration.Duration; readonly scope: "queue" | "key" | "job" }
   /** Not yet. Gives the attempt back. */
   Snooze: { readonly after: Duration.Duration }

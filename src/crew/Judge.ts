@@ -16,6 +16,8 @@ interface Circumstances {
   readonly now: number
   /** From 0 to 1, for jitter. */
   readonly chance: number
+  /** The queue's own curve, where it has one. */
+  readonly curve: () => Backoff.Backoff | undefined
 }
 
 /** Where this pod cannot run a job, another may; it is looked at again after this. */
@@ -61,7 +63,7 @@ const failed = (
   after?: Duration.Duration
 ): End => {
   if (job.attempt >= job.maxAttempts) return End.Dead({ reason: "exhausted", counted: true, error })
-  const wait = after ?? (kind.backoff ?? Backoff.ladder)(job.attempt, at.chance)
+  const wait = after ?? (kind.backoff ?? at.curve() ?? Backoff.ladder)(job.attempt, at.chance)
   return again(wait, at, { counted: true, error, remember: "failed" })
 }
 
@@ -74,12 +76,25 @@ const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outco
     case "Dead":
       return End.Dead({ reason: "rejected", counted: true, error: outcome.error })
     case "Throttled":
-      return again(outcome.after ?? throttlePause, at, { counted: false, remember: "throttled" })
+      return throttled(job, outcome, at)
     case "Snooze":
       return again(outcome.after, at, { counted: false, remember: "snoozed" })
     case "Cancelled":
       return End.Dead({ reason: "cancelled", counted: true, error: undefined })
   }
+}
+
+/** Where more than the job pauses, it keeps its place in the line: it may go on as soon as the pause ends, however early. */
+const throttled = (
+  job: ClaimedJob,
+  { after, scope }: Extract<Outcome.Outcome, { readonly _tag: "Throttled" }>,
+  at: Circumstances
+): End => {
+  if (scope === "job" || (scope === "key" && job.key === undefined)) {
+    return again(after ?? throttlePause, at, { counted: false, remember: "throttled" })
+  }
+  const cools = { scope, after: after === undefined ? undefined : Duration.toMillis(after) }
+  return End.Again({ runAt: job.runAt, counted: false, error: undefined, remember: "throttled", cools })
 }
 
 /** The work is done and its result cannot be kept: a mistake of the handler's, which doing the work again would repeat. */

@@ -1,4 +1,5 @@
 import { Cause, type Clock, Data, Duration, Effect, Exit, Option } from "effect"
+import type { Backoff } from "../core/Backoff.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import { limits } from "../core/Job.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
@@ -49,9 +50,13 @@ export interface Station<R> {
   readonly clock: Clock.Clock
   /** From 0 to 1. */
   readonly chance: () => number
+  /** How the queue spaces retries, where it says so itself. */
+  readonly curve: () => Backoff | undefined
   readonly onBegin: (slot: Slot) => void
   readonly onIdle: () => void
   readonly onTaken: () => void
+  /** A key has become free. */
+  readonly onFreed: () => void
 }
 
 /** The lease went to somebody else while a transactional handler ran: its transaction is undone. */
@@ -91,7 +96,11 @@ const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R>
   }
 }
 
-const at = <R>(station: Station<R>) => ({ now: station.clock.unsafeCurrentTimeMillis(), chance: station.chance() })
+export const at = <R>(station: Station<R>) => ({
+  now: station.clock.unsafeCurrentTimeMillis(),
+  chance: station.chance(),
+  curve: station.curve
+})
 
 const runJob = <R>(slot: Slot, station: Station<R>, job: ClaimedJob, entry: Entry<R>, payload: never) => {
   const { handler } = entry
@@ -129,6 +138,8 @@ const runTransactional = <R>(
     slot.run = undefined
     if (Exit.isSuccess(exit)) {
       station.metrics.ended(job, run.began, endOf(job, exit.value), at(station).now)
+      // The end stands only now, so only now is its key free for another.
+      if (job.key !== undefined) station.onFreed()
       return Effect.void
     }
     const failure = Option.getOrUndefined(Cause.failureOption(exit.cause))
@@ -153,7 +164,13 @@ export const handOver = <R>(station: Station<R>, job: ClaimedJob, end: End): Eff
   return station.finalizer.offer(whole) ? Effect.void : station.finalizer.settle(whole)
 }
 
-const endOf = (job: ClaimedJob, end: End): AttemptEnd => ({ id: job.id, lease: job.lease, end })
+const endOf = (job: ClaimedJob, end: End): AttemptEnd => ({
+  id: job.id,
+  lease: job.lease,
+  end,
+  queue: job.queue,
+  key: job.key
+})
 
 const timeouts = new WeakMap<JobKind<never>, number>()
 const timeoutMillis = (kind: JobKind<never>): number => {

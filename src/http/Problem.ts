@@ -4,9 +4,20 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Cause, Effect, Match, Schema } from "effect"
 import type { TokenNotFound } from "../access/Tokens.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
+import type { PreviousRunActive } from "../crew/ScheduledJobs.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState } from "../queue/JobErrors.js"
+import type { KindRefused } from "../queue/Intake.js"
+import type {
+  DedupeKeyHeld,
+  JobIdTaken,
+  JobNotFound,
+  JobNotInState,
+  QueueFull,
+  UnknownKind
+} from "../queue/JobErrors.js"
 import type { BadCursor } from "../queue/JobSearch.js"
+import type { InvalidSetting, QueueNotFound } from "../queue/QueueSettings.js"
+import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "../schedule/ScheduleErrors.js"
 import type {
   DraftLost,
   InvalidUpload,
@@ -15,7 +26,7 @@ import type {
   UploadNotFound,
   UploadTooLarge
 } from "../uploads/UploadErrors.js"
-import type { KindRefused } from "./Intake.js"
+import { fieldOf } from "./QueuePatchRequest.js"
 import { NotFound, type RequestError } from "./RequestErrors.js"
 import * as RequestFault from "./RequestFault.js"
 
@@ -48,11 +59,19 @@ export type Foreseen =
   | RequestError
   | InvalidJob
   | JobIdTaken
+  | QueueFull
+  | QueueNotFound
+  | InvalidSetting
   | JobNotFound
   | JobNotInState
   | DedupeKeyHeld
   | KindRefused
   | BadCursor
+  | UnknownKind
+  | InvalidSchedule
+  | ScheduleExists
+  | ScheduleNotFound
+  | PreviousRunActive
   | TokenNotFound
   | InvalidUpload
   | UploadTooLarge
@@ -93,13 +112,23 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   BadRequest: ({ field, message }) => ({ status: 400, message, field }),
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
   BadCursor: plain(400, { field: "cursor" }),
+  InvalidSetting: ({ field, reason }) => ({
+    status: 400,
+    message: `${fieldOf(field)} ${reason}.`,
+    field: fieldOf(field)
+  }),
+  InvalidSchedule: (error) => ({ status: 400, message: error.message, field: error.field }),
   Unauthorized: plain(401, { headers: { "www-authenticate": "Bearer" } }),
   Forbidden: plain(403),
   HostRefused: plain(403),
   NotFound: plain(404),
   JobNotFound: plain(404),
+  QueueNotFound: plain(404),
+  ScheduleNotFound: plain(404),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),
+  ScheduleExists: plain(409, { field: "name" }),
+  PreviousRunActive: plain(409),
   JobIdTaken: (error) => ({ status: 409, message: error.message, field: `jobs[${error.index}].id` }),
   TokenNotFound: plain(404),
   UploadNotFound: plain(404),
@@ -122,6 +151,8 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
     message: error.message,
     field: `jobs[${error.index}].kind`
   }),
+  QueueFull: plain(429, { headers: { "retry-after": "5" } }),
+  UnknownKind: plain(422, { field: "kind" }),
   DatabaseOff: plain(503),
   UploadsBusy: plain(503, { headers: { "retry-after": "5" } }),
   JobKindMissing: plain(503, { headers: { "retry-after": "30" }, logged: true }),

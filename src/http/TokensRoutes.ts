@@ -5,12 +5,13 @@ import { Effect, type Layer, ParseResult, Redacted, Schema } from "effect"
 import { type Token, TokenNotFound, Tokens } from "../access/Tokens.js"
 import { TokenId } from "../core/Ids.js"
 import * as Workspace from "../core/Workspace.js"
-import { Api, TokenRequest } from "./Api.js"
+import { Api } from "./Api.js"
 import * as Body from "./Body.js"
 import * as Instant from "./Instant.js"
 import * as Problem from "./Problem.js"
 import { BadRequest } from "./RequestErrors.js"
 import * as RequestFault from "./RequestFault.js"
+import { TokenRequest } from "./TokensContract.js"
 
 const mostBodyBytes = 16 * 1024
 

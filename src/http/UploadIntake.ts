@@ -2,6 +2,8 @@ import type { IncomingMessage } from "node:http"
 import { Effect, Either, Exit, Option } from "effect"
 import type { UploadId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import * as Intake from "../queue/Intake.js"
+import type { QueueFull } from "../queue/JobErrors.js"
 import { Kinds } from "../queue/Kinds.js"
 import { Queue } from "../queue/Queue.js"
 import { Transactions } from "../queue/Transactions.js"
@@ -11,7 +13,6 @@ import { Storage } from "../uploads/Storage.js"
 import type { Upload } from "../uploads/Upload.js"
 import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import * as FilesReader from "./FilesReader.js"
-import * as Intake from "./Intake.js"
 import { boundaryOf } from "./MultipartParser.js"
 import { BodyTooLarge, JobKindMissing, RequestTimedOut, type Unauthorized, UploadsBusy } from "./RequestErrors.js"
 import type { Bearer } from "./WorkspaceAuth.js"
@@ -19,7 +20,7 @@ import type { Bearer } from "./WorkspaceAuth.js"
 /** How many requests with files this process takes at once. */
 const atOnce = 64
 
-export type Refusal = FilesReader.Refusal | UploadsBusy | JobKindMissing | Unauthorized
+export type Refusal = FilesReader.Refusal | UploadsBusy | JobKindMissing | QueueFull | Unauthorized
 
 /** Takes in the files of a request: all of them and their jobs at one instant, or nothing. */
 export type Receive = (source: IncomingMessage, bearer: Bearer) => Effect.Effect<ReadonlyArray<Upload>, Refusal>
@@ -41,7 +42,9 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
       onSome: (kind) => Effect.catchTag(Effect.asVoid(kinds.find(kind)), "UnknownKind", missing(kind))
     })
 
-    const enqueueJobs = (uploads: ReadonlyArray<Upload>): Effect.Effect<void, JobKindMissing | DatabaseError> =>
+    const enqueueJobs = (
+      uploads: ReadonlyArray<Upload>
+    ): Effect.Effect<void, JobKindMissing | QueueFull | DatabaseError> =>
       Option.match(config.jobKind, {
         onNone: () => Effect.void,
         onSome: (kind) =>

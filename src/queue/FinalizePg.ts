@@ -1,4 +1,5 @@
-import { Clock, Effect } from "effect"
+import * as SqlClient from "@effect/sql/SqlClient"
+import { Clock, Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
@@ -6,6 +7,7 @@ import * as ArrayText from "./ArrayText.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import { errorText } from "./ErrorText.js"
 import type { JobSql } from "./JobSql.js"
+import type { LeaseBook } from "./LeaseBook.js"
 
 const kept = (error: string | undefined) => (error === undefined ? null : errorText(error))
 
@@ -38,7 +40,7 @@ const columnsOf = ({ end }: AttemptEnd) => {
         runAt: null,
         counted: end.counted,
         error: kept(end.error),
-        remember: end.reason,
+        remember: end.remember ?? end.reason,
         reason: end.reason,
         result: null
       }
@@ -47,23 +49,32 @@ const columnsOf = ({ end }: AttemptEnd) => {
 
 const isPlainDone = ({ end }: AttemptEnd) => end._tag === "Done" && end.result === undefined
 
-/**
- * Ends runs over PostgreSQL: the many that are simply done by a narrow statement, all others by a wider one.
- * `onPending` is told of queues that have jobs to run again, and of those of follow-ups.
- */
+/** What is told of ends. */
+export interface Told {
+  /** These queues have jobs to run again, or the follow-up of one that died. */
+  readonly onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
+  /** Runs are about to end in a pause that is not theirs alone. */
+  readonly onCooling: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<void, DatabaseError>
+  /** These ends are written: for good, or for when the caller's transaction commits. */
+  readonly onEnded: (ends: ReadonlyArray<AttemptEnd>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
+}
+
+/** Ends runs over PostgreSQL: the many that are simply done by a narrow statement, all others by a wider one. */
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
-  onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
+  leases: LeaseBook,
+  told: Told
 ): ((ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>) => {
   const { sql } = database
 
   const finish = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
     Effect.gen(function* () {
       const ids = ArrayText.ofPlain(ends.map(({ id }) => id))
-      const leases = ArrayText.ofPlain(ends.map(({ lease }) => lease))
-      const result = yield* mapErrors(sql.unsafe(statements.finish, [ids, leases, now]).raw)
-      if ((result as { readonly rowCount: number | null }).rowCount === ends.length) return []
+      const held = ArrayText.ofPlain(ends.map(({ lease }) => lease))
+      const over = ArrayText.ofPlain(leases.takeOver())
+      const result = yield* mapErrors(sql.unsafe(statements.finish, [ids, held, now, over]).raw)
+      if ((result as { readonly rowCount: number | null }).rowCount === ends.length) return [] as JobId[]
       const rows = yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
       return rows.map(({ id }) => id)
     })
@@ -86,7 +97,7 @@ export const make = (
         ])
       )
       const pending = rows.filter(({ status }) => status === "pending" || status === "follow-up")
-      if (pending.length > 0) yield* onPending(new Set(pending.map(({ queue }) => queue)))
+      if (pending.length > 0) yield* told.onPending(new Set(pending.map(({ queue }) => queue)))
       const ended = new Set(rows.map(({ id }) => id))
       return ends.filter(({ id }) => !ended.has(id)).map(({ id }) => id)
     })
@@ -97,6 +108,17 @@ export const make = (
       const plain = ends.filter(isPlainDone)
       const others = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
       const movedOn = plain.length === 0 ? [] : yield* finish(plain, now)
-      return others.length === 0 ? movedOn : [...movedOn, ...(yield* settle(others, now))]
+      if (others.length > 0) {
+        // Before the jobs go back: otherwise one of them could be claimed again in between.
+        const cooling = others.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
+        if (cooling.length > 0) yield* told.onCooling(cooling)
+        movedOn.push(...(yield* settle(others, now)))
+      }
+      // In somebody's transaction the ends stand only once it commits, of which nothing is heard here.
+      const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
+      if (inTransaction) leases.forget(ends)
+      else leases.ended(ends)
+      yield* told.onEnded(ends, inTransaction)
+      return movedOn
     })
 }

@@ -17,6 +17,8 @@ export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
     /** Stores a row that died, and the job that follows its death. */
     readonly bury: (row: JobRow, now: number) => void
     readonly remove: (row: JobRow) => void
+    /** The queue may have work for other reasons than a new job. */
+    readonly stir: (queue: string) => void
     readonly rows: () => IterableIterator<JobRow>
     readonly running: () => Array<JobRow>
     /** Pending rows of a queue in the order in which they are claimed. */
@@ -137,6 +139,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
         const next = followUp(row, now)
         if (next !== undefined && reads.get(next.id) === undefined) put(next)
       },
+      stir: (queue) => void woken.add(queue),
       remove: (row) => {
         forget(row)
         changes += 1

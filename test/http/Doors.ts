@@ -1,7 +1,13 @@
 import * as Http from "node:http"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
+import type { Tokens } from "../../src/access/Tokens.js"
 import * as TokensMemory from "../../src/access/TokensMemory.js"
+import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
+import * as ClusterPg from "../../src/cluster/ClusterPg.js"
+import type { Leadership } from "../../src/cluster/Leadership.js"
+import type { Pods } from "../../src/cluster/Pods.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
+import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Listener from "../../src/database/Listener.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
 import { Readiness } from "../../src/http/Readiness.js"
@@ -14,9 +20,16 @@ import { Kinds } from "../../src/queue/Kinds.js"
 import type { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import type { Queues } from "../../src/queue/QueueSettings.js"
+import type { Routes } from "../../src/queue/Routes.js"
+import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import type { Schedules } from "../../src/schedule/Schedules.js"
+import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
+import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
+import type { Storage } from "../../src/uploads/Storage.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -105,10 +118,7 @@ const kinds = Layer.effectDiscard(
   )
 )
 
-export const doorsOver = <E, R>(
-  apps: Layer.Layer<ApiApp | UploadsApp, E, R | ServerConfig>,
-  config: Partial<Config>
-) => {
+const doorsOver = <E, R>(apps: Layer.Layer<ApiApp | UploadsApp, E, R | ServerConfig>, config: Partial<Config>) => {
   const configured = Layer.succeed(ServerConfig, { ...bothTokens, ...config })
   return Layer.effect(
     Doors,
@@ -130,33 +140,65 @@ export const doorsOver = <E, R>(
   )
 }
 
-/** What the API shows of uploads; their own door is tried elsewhere. */
-const inbox = Layer.merge(TokensMemory.layer, Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault))
+/** What the doors know of uploads. */
+export interface Uploads<R> {
+  readonly ports: Layer.Layer<Storage | Tokens, never, R>
+  readonly door: Layer.Layer<UploadsApp, never, Storage | Tokens | Queue | Kinds | Transactions | ServerConfig>
+}
+
+/** Their own door is tried elsewhere. */
+const behind: Uploads<never> = {
+  ports: Layer.merge(TokensMemory.layer, Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
+  door: UploadsApp.layerWithoutDatabase
+}
+
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules
 
 /** On a queue of the test's choice. */
-export const layerOver = <R, E, I>(
-  queue: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | R, E, I>,
+export const layerOver = <R, E, I>(queue: Layer.Layer<QueuePorts | R, E, I>, config: Partial<Config> = {}) =>
+  layerOverAll(Layer.merge(queue, ClusterMemory.layer), behind, config)
+
+export const layerOverAll = <R, E, I, U>(
+  ports: Layer.Layer<QueuePorts | Pods | Leadership | R, E, I>,
+  uploads: Uploads<U>,
   config: Partial<Config> = {}
 ) =>
-  doorsOver(Layer.merge(Layer.provide(ApiApp.layer, inbox), UploadsApp.layerWithoutDatabase), config).pipe(
-    Layer.provideMerge(Layer.provideMerge(kinds, queue))
+  doorsOver(Layer.merge(ApiApp.layer, uploads.door), config).pipe(
+    Layer.provide(Layer.orDie(ClusterConfig.layer)),
+    Layer.provideMerge(uploads.ports),
+    Layer.provideMerge(Layer.provideMerge(kinds, ports))
   )
 
-const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
+const memory = SchedulesMemory.layer.pipe(
+  Layer.provideMerge(QueueMemory.layer),
+  Layer.provideMerge(Transactions.layerMemory),
+  Layer.provide(Wakeups.layer)
+)
+
+/** Everything but uploads, in memory. */
+export const portsMemory = Layer.merge(memory, ClusterMemory.layer)
+
+/** Everything but uploads, on a database of the test's own. */
+export const portsPostgres = Layer.merge(SchedulesPg.layer, ClusterPg.layer).pipe(
+  Layer.provideMerge(QueuePg.layer),
+  Layer.provide(Listener.layerDeaf),
+  Layer.provideMerge(TestDatabase.layer)
+)
 
 /** On a queue in memory. */
 export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
 
-/** On PostgreSQL. */
-const layerPostgres = () =>
-  layerOver(QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provide(TestDatabase.layer)))
-
 /** What every route must do, whatever the queue stands on. */
 export const backends: ReadonlyArray<
-  readonly [where: string, layer: () => Layer.Layer<Doors | Queue | JobDesk | JobSearch | Kinds>]
+  readonly [
+    where: string,
+    layer: () => Layer.Layer<
+      Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Schedules | Pods | Leadership
+    >
+  ]
 > = [
   ["memory", () => Layer.orDie(layer())],
-  ["PostgreSQL", () => Layer.orDie(layerPostgres())]
+  ["PostgreSQL", () => Layer.orDie(layerOverAll(portsPostgres, behind))]
 ]
 
 export const layerWithoutDatabase = (config: Partial<Config> = {}) =>

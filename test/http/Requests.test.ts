@@ -9,7 +9,9 @@ import {
 } from "../../src/database/DatabaseError.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import { type Asked, Doors, layer, layerOver } from "./Doors.js"
 
 const job = JSON.stringify({ jobs: [{ kind: "greet", payload: 1 }] })
@@ -103,7 +105,11 @@ describe("a path", () => {
   )
 })
 
-const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
+const memory = SchedulesMemory.layer.pipe(
+  Layer.provideMerge(QueueMemory.layer),
+  Layer.provideMerge(Transactions.layerMemory),
+  Layer.provide(Wakeups.layer)
+)
 
 /** A queue whose database fails in the given way. */
 const failing = (error: DatabaseError) =>
@@ -147,6 +153,10 @@ describe("GET /api/v1/openapi.json", () => {
         "/api/v1/jobs/{id}/requeue",
         "/api/v1/jobs/{id}/run-now",
         "/api/v1/queues",
+        "/api/v1/schedules",
+        "/api/v1/schedules/{name}",
+        "/api/v1/schedules/{name}/next",
+        "/api/v1/schedules/{name}/trigger",
         "/api/v1/uploads",
         "/api/v1/workspaces/{workspace}/tokens",
         "/api/v1/workspaces/{workspace}/tokens/{id}"

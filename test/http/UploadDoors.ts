@@ -3,28 +3,21 @@ import { Tokens } from "../../src/access/Tokens.js"
 import * as TokensMemory from "../../src/access/TokensMemory.js"
 import * as TokensPg from "../../src/access/TokensPg.js"
 import { Workspace } from "../../src/core/Workspace.js"
-import * as Listener from "../../src/database/Listener.js"
-import { ApiApp } from "../../src/http/ApiApp.js"
 import { UploadsApp } from "../../src/http/UploadsApp.js"
-import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import type { Queue } from "../../src/queue/Queue.js"
-import * as QueueMemory from "../../src/queue/QueueMemory.js"
-import * as QueuePg from "../../src/queue/QueuePg.js"
-import { Transactions } from "../../src/queue/Transactions.js"
-import * as Wakeups from "../../src/queue/Wakeups.js"
+import type { Transactions } from "../../src/queue/Transactions.js"
 import type { Storage } from "../../src/uploads/Storage.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import * as StoragePg from "../../src/uploads/StoragePg.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
-import * as TestDatabase from "../support/TestDatabase.js"
-import { Doors, doorsOver } from "./Doors.js"
+import { Doors, layerOverAll, portsMemory, portsPostgres } from "./Doors.js"
 
 export const acme = Schema.decodeSync(Workspace)("acme")
 
 type Config = typeof UploadsConfig.Service
-type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions | Storage | Tokens
+type Ports = Queue | JobSearch | Kinds | Transactions | Storage | Tokens
 
 const configured = (changes: Partial<Config>) =>
   Layer.effect(
@@ -38,37 +31,24 @@ const kinds = Layer.effectDiscard(
   )
 )
 
-const over = <R, E>(ports: Layer.Layer<Ports | R, E, UploadsConfig>, changes: Partial<Config>) =>
-  doorsOver(Layer.merge(ApiApp.layer, UploadsApp.layer), {}).pipe(
-    Layer.provideMerge(Layer.provideMerge(kinds, ports)),
-    Layer.provide(configured(changes)),
-    Layer.orDie
-  )
+const door = (changes: Partial<Config>) => Layer.provide(UploadsApp.layer, configured(changes))
 
 /** On memory. */
 export const layerMemory = (
   changes: Partial<Config> = {},
   storage: Layer.Layer<Storage, never, UploadsConfig> = StorageMemory.layer
 ) =>
-  over(
-    Layer.mergeAll(
-      Layer.provide(QueueMemory.layer, Wakeups.layer),
-      Transactions.layerMemory,
-      storage,
-      TokensMemory.layer
-    ),
-    changes
-  )
+  layerOverAll(Layer.provideMerge(kinds, portsMemory), {
+    ports: Layer.merge(Layer.provide(storage, configured(changes)), TokensMemory.layer),
+    door: door(changes)
+  }).pipe(Layer.orDie)
 
 /** On PostgreSQL. */
 export const layerPostgres = (changes: Partial<Config> = {}) =>
-  over(
-    Layer.mergeAll(QueuePg.layer, StoragePg.layer, TokensPg.layer).pipe(
-      Layer.provide(Listener.layerDeaf),
-      Layer.provideMerge(TestDatabase.layer)
-    ),
-    changes
-  )
+  layerOverAll(Layer.provideMerge(kinds, portsPostgres), {
+    ports: Layer.merge(Layer.provide(StoragePg.layer, configured(changes)), TokensPg.layer),
+    door: door(changes)
+  }).pipe(Layer.orDie)
 
 export const backends: ReadonlyArray<
   readonly [where: string, layer: (changes?: Partial<Config>) => Layer.Layer<Doors | Ports>]

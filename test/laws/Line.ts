@@ -8,8 +8,10 @@ import { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import type { NewJob } from "../../src/queue/NewJob.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
+import { Queues } from "../../src/queue/QueueSettings.js"
+import { Routes } from "../../src/queue/Routes.js"
 
-export type Ports = Queue | JobDesk | JobSearch | Kinds
+export type Ports = Queue | Queues | JobDesk | JobSearch | Kinds | Routes
 
 /** How a law moves time: nothing else does. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -17,9 +19,11 @@ export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
 /** What a law has to work with: the ports, a queue that no other law knows, and words for what is done to it. */
 export interface Line {
   readonly queue: typeof Queue.Service
+  readonly queues: typeof Queues.Service
   readonly desk: typeof JobDesk.Service
   readonly search: typeof JobSearch.Service
   readonly kinds: typeof Kinds.Service
+  readonly routes: typeof Routes.Service
   readonly advance: Advance
   readonly now: Effect.Effect<number>
   /** The queue's name; also fit as the beginning of keys and kinds that no other law uses. */
@@ -58,9 +62,11 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     opened += 1
     const name = `law-${opened}`
     const queue = yield* Queue
+    const queues = yield* Queues
     const desk = yield* JobDesk
     const search = yield* JobSearch
     const kinds = yield* Kinds
+    const routes = yield* Routes
     const ids = yield* makeGenerator
     const now = Clock.currentTimeMillis
     yield* advance("1 second")
@@ -86,9 +92,11 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     )
     return {
       queue,
+      queues,
       desk,
       search,
       kinds,
+      routes,
       advance,
       now,
       name,

@@ -1,0 +1,59 @@
+import type { Start } from "./ClaimCursor.js"
+
+/** A claim that found every key busy is tried again after this: another process may have ended a job. */
+const blockedFor = 1_000
+
+/**
+ * What a claim of a queue with keys knows of them. Where all keys are busy, only those are looked at again that this process
+ * made free or gave a job to; a look at all of them follows after a while, and whenever others may have done something.
+ */
+export class KeyRing {
+  /** The last key served: the next claim begins behind it. */
+  last = ""
+  /** How far a walk through a line too long for one look has come; none at its front. */
+  walked: Start | undefined
+
+  private readonly ready = new Set<string>()
+  private settledAt: number | undefined
+
+  /** A job of this key has ended or was stored here. */
+  touched(key: string): void {
+    this.ready.add(key)
+  }
+
+  /** Something happened of which it is not known which key it made ready. */
+  stir(): void {
+    this.settledAt = undefined
+  }
+
+  /** Whether all but the ready keys are known to have nothing that could be claimed. */
+  isSettled(now: number): boolean {
+    return this.settledAt !== undefined && now - this.settledAt < blockedFor
+  }
+
+  takeReady(most: number): ReadonlyArray<string> {
+    const taken = [...this.ready].slice(0, most)
+    for (const key of taken) this.ready.delete(key)
+    return taken
+  }
+
+  /** All keys are about to be looked at. */
+  looks(): void {
+    this.ready.clear()
+  }
+
+  /** Every key was looked at, and none has more. */
+  settle(now: number): void {
+    this.settledAt = now
+  }
+
+  /** When the line is worth another look although nobody said so; nothing where it is worth one now. */
+  blockedUntil(now: number): number | undefined {
+    return this.isSettled(now) && this.settledAt !== undefined ? this.settledAt + blockedFor : undefined
+  }
+
+  /** The instant up to which every due job has been seen, and was not to be had. */
+  get seenUntil(): number {
+    return this.settledAt ?? 0
+  }
+}

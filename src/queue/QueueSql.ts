@@ -1,0 +1,187 @@
+import { Duration } from "effect"
+import { calmAfter, type QueueRow } from "./QueueRow.js"
+import type { KeyOrder } from "./QueueSettings.js"
+
+// Rows of the queue table, to and from SQL. Instants and durations travel as milliseconds.
+
+const span = (parameter: string) => `make_interval(secs => ${parameter}::float8 / 1000)`
+const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8 as ${column}`
+
+/** What `toRow` reads. */
+export const columns = `name, max_workers, paused, ${millis("retain_done")}, ${millis("retain_dead")}, backoff_enabled,
+  ${millis("backoff_base")}, ${millis("backoff_max")}, rate_jobs, ${millis("rate_per")}, rate_tokens,
+  ${millis("rate_filled_at")}, key_concurrency, key_order, depth_cap, ${millis("throttled_until")}, throttle_attempts,
+  ${millis("calm_since")}, ${millis("keys_cooling_until")}, revision`
+
+export interface QueueColumns {
+  readonly name: string
+  readonly max_workers: number
+  readonly paused: boolean
+  readonly retain_done: number | null
+  readonly retain_dead: number | null
+  readonly backoff_enabled: boolean
+  readonly backoff_base: number
+  readonly backoff_max: number
+  readonly rate_jobs: number | null
+  readonly rate_per: number | null
+  readonly rate_tokens: number | null
+  readonly rate_filled_at: number | null
+  readonly key_concurrency: number | null
+  readonly key_order: KeyOrder | null
+  readonly depth_cap: number | null
+  readonly throttled_until: number | null
+  readonly throttle_attempts: number
+  readonly calm_since: number | null
+  readonly keys_cooling_until: number | null
+  readonly revision: number
+}
+
+const optionalSpan = (value: number | null) => (value === null ? undefined : Duration.millis(value))
+
+export const toRow = (row: QueueColumns): QueueRow => ({
+  name: row.name,
+  maxWorkers: row.max_workers,
+  paused: row.paused,
+  retainDone: optionalSpan(row.retain_done),
+  retainDead: optionalSpan(row.retain_dead),
+  backoff: {
+    enabled: row.backoff_enabled,
+    base: Duration.millis(row.backoff_base),
+    max: Duration.millis(row.backoff_max)
+  },
+  rate:
+    row.rate_jobs === null || row.rate_per === null
+      ? undefined
+      : { jobs: row.rate_jobs, per: Duration.millis(row.rate_per) },
+  perKey:
+    row.key_concurrency === null || row.key_order === null
+      ? undefined
+      : { concurrency: row.key_concurrency, order: row.key_order },
+  depthCap: row.depth_cap ?? undefined,
+  throttledUntil: row.throttled_until ?? undefined,
+  throttleAttempts: row.throttle_attempts,
+  calmSince: row.calm_since ?? undefined,
+  keysCoolingUntil: row.keys_cooling_until ?? undefined,
+  bucket:
+    row.rate_tokens === null || row.rate_filled_at === null
+      ? undefined
+      : { tokens: row.rate_tokens, filledAt: row.rate_filled_at },
+  revision: row.revision
+})
+
+/** How long a queue cools down when nobody upstream says: its own curve where it has one. */
+const pause = (now: string) => `case when not q.backoff_enabled then 60 else least(extract(epoch from q.backoff_max),
+      extract(epoch from q.backoff_base) * power(2, least(${attempts(now)}, 30))) end`
+
+const attempts = (now: string) =>
+  `(case when q.calm_since <= ${instant(now)} - interval '${calmAfter} milliseconds' then 0 else q.throttle_attempts end)`
+
+/** Runs that are still their pod's, with how long each upstream asked for. */
+const held = (schema: string) => `unnest($1::uuid[], $2::uuid[], $3::float8[]) as e(id, lease, after)
+    join ${schema}.job j on j.id = e.id and j.lease = e.lease`
+
+/** Statements about the rows of queues. */
+export const make = (schema: string) => ({
+  declareHeld: `
+  insert into ${schema}.queue (name, created_at, updated_at)
+  select distinct j.queue, ${instant("$4")}, ${instant("$4")} from ${held(schema)} order by 1
+  on conflict do nothing`,
+
+  /** Once per window: who comes while it is open can make it longer, and counts for nothing. */
+  coolQueue: `
+  update ${schema}.queue q
+  set throttled_until = case when q.throttled_until > ${instant("$4")}
+      then greatest(q.throttled_until, ${instant("$4")} + ${span("asked.after")})
+      else ${instant("$4")} + greatest(make_interval(secs => ${pause("$4")}), ${span("asked.after")}) end,
+    throttle_attempts = case when q.throttled_until > ${instant("$4")} then q.throttle_attempts
+      else least(${attempts("$4")} + 1, 1000) end,
+    calm_since = case when q.throttled_until > ${instant("$4")} then q.calm_since end
+  from (select j.queue, max(e.after) as after from ${held(schema)} group by 1) asked
+  where q.name = asked.queue
+  returning q.name, pg_notify($5, q.name)`,
+
+  /** The queue's row says that some key cools down, so that only then claims look at each. */
+  coolKeys: `
+  with asked as (
+    select j.queue, j.key, max(coalesce(e.after, 60000)) as after from ${held(schema)} where j.key is not null group by 1, 2
+  ), cooled as (
+    insert into ${schema}.key_turn as t (queue, key, turn, turned_at, taken, cooling_until)
+    select queue, key, 1, ${instant("$4")}, '{}', ${instant("$4")} + ${span("after")} from asked order by queue, key
+    on conflict (queue, key) do update
+    set turn = t.turn + 1, cooling_until = greatest(t.cooling_until, excluded.cooling_until)
+  )
+  update ${schema}.queue q set keys_cooling_until = greatest(q.keys_cooling_until, ${instant("$4")} + ${span("longest.after")})
+  from (select queue, max(after) as after from asked group by 1) longest
+  where q.name = longest.queue
+  returning q.name, pg_notify($5, q.name)`,
+
+  /** A job was done after the cool-down: from here on calm is counted. */
+  calm: `
+  update ${schema}.queue set calm_since = ${instant("$2")}
+  where name = any($1::text[]) and throttle_attempts > 0 and calm_since is null
+    and coalesce(throttled_until <= ${instant("$2")}, true)`,
+
+  /** Turns of keys whose jobs are over, a stretch of them at a time, from behind one on. */
+  purgeTurns: `
+  with seen as (
+    select queue, key, turn from ${schema}.key_turn t
+    where (t.queue, t.key) > ($1, $2) order by t.queue, t.key limit $4
+  ), gone as (
+    delete from ${schema}.key_turn t using seen
+    where t.queue = seen.queue and t.key = seen.key and t.turn = seen.turn
+      and t.turned_at < ${instant("$3")} and coalesce(t.cooling_until < ${instant("$3")}, true)
+      and not exists (select from unnest(t.taken) as x(id) join ${schema}.job j on j.id = x.id where j.finished_at is null)
+    returning 1
+  )
+  select (select count(*)::int from gone) as gone, count(*)::int as seen,
+    (select queue from seen order by queue desc, key desc limit 1) as queue,
+    (select key from seen order by queue desc, key desc limit 1) as key
+  from seen`,
+
+  declare: `
+  insert into ${schema}.queue (name, created_at, updated_at)
+  select name, ${instant("$2")}, ${instant("$2")} from unnest($1::text[]) as name order by name
+  on conflict do nothing`,
+
+  all: `select ${columns} from ${schema}.queue order by name collate "C"`,
+
+  some: `select ${columns} from ${schema}.queue where name = any($1::text[])`,
+
+  /** The row, which nobody else changes until the transaction ends: claims under way are waited for. */
+  locked: `select ${columns} from ${schema}.queue where name = $1 for update`,
+
+  write: `
+  update ${schema}.queue set max_workers = $2, paused = $3, retain_done = ${span("$4")}, retain_dead = ${span("$5")},
+    backoff_enabled = $6, backoff_base = ${span("$7")}, backoff_max = ${span("$8")}, rate_jobs = $9,
+    rate_per = ${span("$10")}, rate_tokens = $11, rate_filled_at = ${instant("$12")}, key_concurrency = $13,
+    key_order = $14, depth_cap = $15, throttled_until = ${instant("$16")}, throttle_attempts = $17,
+    calm_since = ${instant("$18")}, revision = $19, updated_at = ${instant("$20")}
+  where name = $1`
+})
+
+const spanOf = (value: Duration.Duration | undefined) => (value === undefined ? null : Duration.toMillis(value))
+
+/** Parameters of `write`. */
+export const parameters = (row: QueueRow, now: number): ReadonlyArray<unknown> => [
+  row.name,
+  row.maxWorkers,
+  row.paused,
+  spanOf(row.retainDone),
+  spanOf(row.retainDead),
+  row.backoff.enabled,
+  spanOf(row.backoff.base),
+  spanOf(row.backoff.max),
+  row.rate?.jobs ?? null,
+  spanOf(row.rate?.per),
+  row.bucket?.tokens ?? null,
+  row.bucket?.filledAt ?? null,
+  row.perKey?.concurrency ?? null,
+  row.perKey?.order ?? null,
+  row.depthCap ?? null,
+  row.throttledUntil ?? null,
+  row.throttleAttempts,
+  row.calmSince ?? null,
+  row.revision,
+  now
+]
