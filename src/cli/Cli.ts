@@ -14,6 +14,7 @@ import * as QueuesCommand from "./QueuesCommand.js"
 import * as SchedulesCommand from "./SchedulesCommand.js"
 import * as ServeCommand from "./ServeCommand.js"
 import { withPlainPipes } from "./Terminal.js"
+import * as UploadsCommand from "./UploadsCommand.js"
 
 const root = Command.make("nightshift").pipe(
   Command.withDescription("A durable job queue, webhook gateway and upload inbox on PostgreSQL."),
@@ -23,6 +24,7 @@ const root = Command.make("nightshift").pipe(
     JobsCommand.command,
     QueuesCommand.command,
     SchedulesCommand.command,
+    UploadsCommand.command,
     MigrateCommand.command,
     DoctorCommand.command,
     ConfigCommand.command

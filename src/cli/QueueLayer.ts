@@ -1,5 +1,7 @@
 import { Effect, Layer, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import type { Tokens } from "../access/Tokens.js"
+import * as TokensPg from "../access/TokensPg.js"
 import * as Measuring from "../crew/Measuring.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
@@ -38,10 +40,10 @@ const upToDate = Layer.effectDiscard(
 )
 
 /** The ports that commands speak to. */
-export type QueueServices = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Schedules
+export type QueueServices = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Schedules | Tokens
 
 // A command works and ends: it has no use for news of other processes.
-const ports: Layer.Layer<QueueServices, ConfigError, Database> = SchedulesPg.layer.pipe(
+const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.merge(SchedulesPg.layer, TokensPg.layer).pipe(
   Layer.provideMerge(QueuePg.layer),
   Layer.provide(Listener.layerDeaf),
   Layer.provide(Measuring.counting),

@@ -22,6 +22,7 @@ import * as Schedule from "../schedule/Schedule.js"
 import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import { Schedules } from "../schedule/Schedules.js"
 import type { Metrics } from "../telemetry/Metrics.js"
+import type { Storage } from "../uploads/Storage.js"
 import * as Cleanup from "./Cleanup.js"
 import type { ClusterConfig } from "./ClusterConfig.js"
 import type { CrewConfig } from "./CrewConfig.js"
@@ -44,6 +45,8 @@ import * as SchedulerDuty from "./SchedulerDuty.js"
 import * as Steering from "./Steering.js"
 import * as Supervisor from "./Supervisor.js"
 import { Supervisors } from "./Supervisors.js"
+import * as Sweeper from "./Sweeper.js"
+import * as UploadGauge from "./UploadGauge.js"
 
 /** Nothing says which queues this process serves. */
 export class NoQueues extends Schema.TaggedError<NoQueues>()("NoQueues", {}) {
@@ -82,8 +85,14 @@ export interface CrewOptions<R> {
 }
 
 type QueuePorts = Queue | Queues | JobSearch | Kinds | Routes | Transactions | Wakeups
-type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Measures
-type Configs = CrewConfig | ClusterConfig | Janitor.JanitorConfig | SchedulerConfig | MetricsConfig
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
+type Configs =
+  | CrewConfig
+  | ClusterConfig
+  | Janitor.JanitorConfig
+  | SchedulerConfig
+  | Sweeper.SweeperConfig
+  | MetricsConfig
 type Needs = Ports | Configs | Metrics
 
 /** What the leader forgets every few minutes. */
@@ -94,7 +103,9 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
     yield* QueueGauges.watch(queues)
+    yield* UploadGauge.register
     yield* keep(yield* Janitor.make)
+    yield* keep(yield* Sweeper.make)
     yield* keep(yield* Reaper.make)
     yield* keep(yield* Heartbeat.make)
     yield* Heartbeat.hearCancels

@@ -2,6 +2,7 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Effect, Layer } from "effect"
+import type { Tokens } from "../access/Tokens.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { ClusterConfig } from "../crew/ClusterConfig.js"
@@ -14,6 +15,7 @@ import type { Queue } from "../queue/Queue.js"
 import type { Queues } from "../queue/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Schedules } from "../schedule/Schedules.js"
+import type { Storage } from "../uploads/Storage.js"
 import { Api } from "./Api.js"
 import * as Auth from "./Auth.js"
 import * as JobsRoutes from "./JobsRoutes.js"
@@ -25,6 +27,8 @@ import * as QueuesRoutes from "./QueuesRoutes.js"
 import { DatabaseOff } from "./RequestErrors.js"
 import * as SchedulesRoutes from "./SchedulesRoutes.js"
 import { ServerConfig } from "./ServerConfig.js"
+import * as TokensRoutes from "./TokensRoutes.js"
+import * as UploadsRoutes from "./UploadsRoutes.js"
 
 /** Everything under `/api`, to be served by the Server. It asks who comes before it looks at what they want. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
@@ -44,6 +48,8 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
     | Pods
     | Leadership
     | Measures
+    | Storage
+    | Tokens
   > = Layer.suspend(() => withDatabase)
 
   /** For a process that runs without a database by choice: says so to whoever asks. */
@@ -62,7 +68,9 @@ const contract = HttpApiBuilder.api(Api).pipe(
     SchedulesRoutes.layer,
     LimitsRoutes.layer,
     PodsRoutes.layer,
-    MetricsRoutes.layer
+    MetricsRoutes.layer,
+    UploadsRoutes.layer,
+    TokensRoutes.layer
   ])
 )
 

@@ -27,6 +27,7 @@ import { JanitorConfig } from "../crew/Janitor.js"
 import { MetricsConfig } from "../crew/MetricsConfig.js"
 import * as MetricsFlush from "../crew/MetricsFlush.js"
 import { SchedulerConfig } from "../crew/SchedulerConfig.js"
+import { SweeperConfig } from "../crew/Sweeper.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { RateLimit } from "../limits/RateLimit.js"
@@ -49,6 +50,9 @@ import type { Schedule } from "../schedule/Schedule.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import type { Storage } from "../uploads/Storage.js"
+import * as StorageMemory from "../uploads/StorageMemory.js"
+import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import * as Severed from "./Severed.js"
 
 // A whole pod on memory layers and a test clock. The crew is the real one; only the tables and the time are not. Nothing
@@ -119,6 +123,7 @@ type Ports =
   | Leadership
   | Schedules
   | Measures
+  | Storage
   | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
@@ -150,6 +155,7 @@ const ports: Layer.Layer<Ports | JobsMemory> = Layer.mergeAll(
   Layer.provideMerge(Transactions.layerMemory),
   Layer.provide(counting),
   Layer.provideMerge(MeasuresMemory.layer),
+  Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   Layer.provideMerge(Metrics.layer)
 )
 
@@ -181,7 +187,8 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       doneRetention: Duration.hours(168),
       stuckTimeout: Duration.minutes(30),
       interval: Duration.hours(1)
-    })
+    }),
+    Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.hours(1) })
   )
 
 /** Those that the handlers' jobs go to. */

@@ -9,6 +9,7 @@ import { CrewConfig } from "../../src/crew/CrewConfig.js"
 import { JanitorConfig } from "../../src/crew/Janitor.js"
 import { MetricsConfig } from "../../src/crew/MetricsConfig.js"
 import { SchedulerConfig } from "../../src/crew/SchedulerConfig.js"
+import { SweeperConfig } from "../../src/crew/Sweeper.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import type { Signals } from "../../src/database/Signals.js"
 import type { Handler } from "../../src/handlers/Handler.js"
@@ -28,6 +29,9 @@ import * as Wakeups from "../../src/queue/Wakeups.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
+import type { Storage } from "../../src/uploads/Storage.js"
+import * as StorageMemory from "../../src/uploads/StorageMemory.js"
+import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 import * as StepClock from "../support/StepClock.js"
 
 // Several pods on one set of memory tables and one clock that steps, with the intervals of a real cluster. A pod can be cut off
@@ -48,6 +52,7 @@ export type Ports =
   | Routes
   | Schedules
   | RateLimits
+  | Storage
 
 /** The database that all pods of a test share. */
 export const layer: Layer.Layer<Ports> = Layer.mergeAll(
@@ -58,6 +63,7 @@ export const layer: Layer.Layer<Ports> = Layer.mergeAll(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
+  Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   Layer.provideMerge(StepClock.layer)
 )
 
@@ -154,7 +160,8 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
         flush: Duration.seconds(2),
         retention: Duration.days(30),
         oldTransaction: Duration.minutes(5)
-      })
+      }),
+      Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.hours(1) })
     )
     const scope = yield* Scope.make()
     const services = yield* Crew.layer({
