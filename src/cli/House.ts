@@ -11,6 +11,7 @@ import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as EmbeddedPostgres from "../database/embedded/EmbeddedPostgres.js"
 import * as Listener from "../database/Listener.js"
 import { Migrations } from "../database/Migrations.js"
+import type { Declarations } from "../gateway/Declarations.js"
 import * as AdminToken from "../http/AdminToken.js"
 import { ApiApp } from "../http/ApiApp.js"
 import { Readiness } from "../http/Readiness.js"
@@ -20,6 +21,7 @@ import * as QueuePg from "../queue/QueuePg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import type { App } from "./App.js"
 import type { ChosenDatabase } from "./DatabaseChoice.js"
+import * as GatewayLayer from "./GatewayLayer.js"
 
 // The service as layers, from the database at the bottom to the doors at the top. They are built from the bottom up, and
 // closed from the top down: the crew stops before the doors do, so that the service answers while it drains.
@@ -48,12 +50,13 @@ const serverOf = (choice: ChosenDatabase) =>
       )
 
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
-export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
-  Crew.layer({ handlers: app.handlers, queues }).pipe(
+export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarations, queues: ReadonlyArray<string>) =>
+  Crew.layer({ handlers: GatewayLayer.handlers(declared, app), queues }).pipe(
     Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
     Layer.provideMerge(doors),
     Layer.provide(ApiApp.layer),
     Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
+    Layer.provide(GatewayLayer.onDatabase(declared, app)),
     Layer.provide(QueuePg.layer),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
@@ -65,8 +68,10 @@ export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArr
   )
 
 /** What works without a database. */
-export const alone = doors.pipe(
-  Layer.provide(ApiApp.layerWithoutDatabase),
-  Layer.provide(Readiness.layerWithoutDatabase),
-  Layer.provideMerge(configAsGiven)
-)
+export const alone = (declared: Declarations) =>
+  doors.pipe(
+    Layer.provide(ApiApp.layerWithoutDatabase),
+    Layer.provide(Readiness.layerWithoutDatabase),
+    Layer.provide(GatewayLayer.alone(declared)),
+    Layer.provideMerge(configAsGiven)
+  )

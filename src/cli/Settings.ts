@@ -5,6 +5,7 @@ import * as CrewConfig from "../crew/CrewConfig.js"
 import * as Janitor from "../crew/Janitor.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
+import * as GatewayConfig from "../gateway/GatewayConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
 import * as Logging from "../telemetry/Logging.js"
 
@@ -12,6 +13,7 @@ import * as Logging from "../telemetry/Logging.js"
 export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   DatabaseConfig.settings,
   ServerConfig.settings,
+  GatewayConfig.settings,
   CrewConfig.settings,
   Janitor.settings,
   DatabaseClock.settings,

@@ -107,12 +107,15 @@ export const declarationsIn = (
     return problems.list.length === 0 ? declared : yield* new BotsFileInvalid({ file, problems: problems.list })
   })
 
+/** The file that a process reads. */
+export const fileOf = ({ file }: typeof GatewayConfig.Service): string => Option.getOrElse(file, () => usualFile)
+
 /** What the file of NIGHTSHIFT_BOTS declares, or `bots.yaml` where there is one, with the secrets from the environment. */
 export const load = Effect.fn("BotsFile.load")(function* (
   circumstances: Circumstances
 ): Effect.fn.Return<Declarations, BotsFileInvalid | ConfigError.ConfigError, GatewayConfig> {
   const config = yield* GatewayConfig
-  const file = Option.getOrElse(config.file, () => usualFile)
+  const file = fileOf(config)
   const text = yield* readText(file)
   if (Option.isSome(text)) {
     return yield* declarationsIn(file, text.value, { ...circumstances, authSecret: Option.isSome(config.authSecret) })

@@ -3,6 +3,7 @@ import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
 import * as Listener from "../../src/database/Listener.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
+import { HooksDoor } from "../../src/http/HooksDoor.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
@@ -101,6 +102,9 @@ const kinds = Layer.effectDiscard(
   )
 )
 
+/** Nobody receives webhooks here. */
+const noHooks = Layer.succeed(HooksDoor, { take: (_, response) => void response.writeHead(404).end() })
+
 const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: Partial<Config>) => {
   const configured = Layer.succeed(ServerConfig, { ...bothTokens, ...config })
   return Layer.effect(
@@ -116,7 +120,7 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
     })
   ).pipe(
     Layer.provide(Server.layer),
-    Layer.provide(app),
+    Layer.provide([app, noHooks]),
     Layer.provide(configured),
     Layer.provide([Readiness.layerWithoutDatabase, Metrics.layer, EventLoop.layer]),
     Layer.provide(Lifecycle.layer)
