@@ -35,7 +35,7 @@ export interface Answer {
 }
 
 /** Asks by hand what `fetch` does not allow: any Host header, bodies without a length. */
-const ask = (url: string, method: string, { body, headers, json, token }: Asked): Promise<Answer> =>
+export const ask = (url: string, method: string, { body, headers, json, token }: Asked): Promise<Answer> =>
   new Promise((resolve, reject) => {
     const sent = json === undefined ? (body ?? "") : JSON.stringify(json)
     const pieces = typeof sent === "string" || Buffer.isBuffer(sent) ? [Buffer.from(sent)] : sent
