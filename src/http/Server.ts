@@ -45,6 +45,8 @@ const limits = {
   headersTimeout: Duration.toMillis("10 seconds"),
   requestTimeout: Duration.toMillis("60 seconds"),
   keepAliveTimeout: Duration.toMillis("5 seconds"),
+  // How often the first two are looked at: node's own half a minute would make them longer than they say.
+  connectionsCheckingInterval: Duration.toMillis("2 seconds"),
   maxHeaderSize: 16 * 1024
 }
 
