@@ -4,6 +4,7 @@ import * as Span from "@effect/cli/HelpDoc/Span"
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import { Effect, Layer } from "effect"
 import * as Package from "../database/Package.js"
+import * as BotsCommand from "./BotsCommand.js"
 import * as ConfigCommand from "./ConfigCommand.js"
 import * as EnqueueCommand from "./EnqueueCommand.js"
 import * as Examples from "./Examples.js"
@@ -18,6 +19,7 @@ const root = Command.make("nightshift").pipe(
     ServeCommand.command,
     EnqueueCommand.command,
     JobsCommand.command,
+    BotsCommand.command,
     MigrateCommand.command,
     ConfigCommand.command
   ])

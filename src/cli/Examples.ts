@@ -19,7 +19,9 @@ const more: ReadonlyArray<Example> = [
   ["nightshift jobs show <id>", "one job, whole"],
   ["nightshift jobs show <id> --json", "as the HTTP API shows it"],
   ["nightshift jobs cancel <id> <id>", "what waits ends, what runs is asked to stop"],
-  ["nightshift jobs requeue <id> <id>", "dead or done jobs again, from their first attempt"]
+  ["nightshift jobs requeue <id> <id>", "dead or done jobs again, from their first attempt"],
+  ["nightshift bots set-webhook helper --url https://bots.example.org", "let Telegram deliver there"],
+  ["nightshift bots info", "what Telegram knows of the bots"]
 ]
 
 const about = (words: ReadonlyArray<string>): ReadonlyArray<Example> => {
