@@ -5,6 +5,7 @@ import * as AuthSessionsMemory from "../gateway/AuthSessionsMemory.js"
 import * as AuthSessionsPg from "../gateway/AuthSessionsPg.js"
 import * as BotJobs from "../gateway/BotJobs.js"
 import * as Bots from "../gateway/Bots.js"
+import * as ChatOrders from "../gateway/ChatOrders.js"
 import * as DeadLetterHandler from "../gateway/DeadLetterHandler.js"
 import type { DeadLetters } from "../gateway/DeadLetters.js"
 import * as DeadLettersPg from "../gateway/DeadLettersPg.js"
@@ -35,7 +36,7 @@ export const handlers = (
 /** The whole of it. */
 export const onDatabase = (declared: Declarations, app: App) =>
   Layer.mergeAll(HooksDoor.layer, Reload.layer, Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.make, keep))).pipe(
-    Layer.provide(Reception.layer),
+    Layer.provide([Reception.layer, ChatOrders.layer(declared.bots)]),
     Layer.provideMerge(Bots.layer({ declared, database: true, handlers: app.handlers })),
     Layer.provideMerge(Layer.mergeAll(outward, AuthSessionsPg.layer, DeadLettersPg.layer))
   )

@@ -1,7 +1,7 @@
 import { Cache, Context, Data, Duration, Effect, Exit, Layer, Option, Schema } from "effect"
-import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { JobIdTaken, UnknownKind } from "../queue/JobErrors.js"
+import type { EnqueueError } from "../queue/Job.js"
+import type { UnknownKind } from "../queue/JobErrors.js"
 import { Kinds, type RegisteredKind } from "../queue/Kinds.js"
 import type { NewJob } from "../queue/NewJob.js"
 import { type Enqueued, Queue } from "../queue/Queue.js"
@@ -38,7 +38,7 @@ export class HandlerFailed extends Schema.TaggedError<HandlerFailed>()("HandlerF
   }
 }
 
-export type ReceptionError = HandlerFailed | UnknownKind | InvalidJob | JobIdTaken | DatabaseError
+export type ReceptionError = HandlerFailed | UnknownKind | EnqueueError
 
 /** Where updates go once the door has let them in. */
 export class Reception extends Context.Tag("nightshift/gateway/Reception")<
@@ -74,7 +74,7 @@ const inResponse = (update: Update, reply: Reply.Reply | undefined): string | un
 
 /** How jobs are stored, and what is known of kinds. */
 interface Stores {
-  readonly store: (job: NewJob) => Effect.Effect<ReadonlyArray<Enqueued>, InvalidJob | JobIdTaken | DatabaseError>
+  readonly store: (job: NewJob) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError>
   readonly kindOf: (name: string) => Effect.Effect<RegisteredKind, UnknownKind | DatabaseError>
 }
 

@@ -81,6 +81,8 @@ const ofError = (error: ReceptionError): Refused => {
       return unavailable(error._tag, "Nobody has registered the kind that this source feeds. Try again.")
     case "HandlerFailed":
       return { outcome: "failed", status: 500, tag: error._tag, message: error.message }
+    case "QueueFull":
+      return unavailable(error._tag, "Too many deliveries wait already. Try again.")
     case "JobIdTaken":
     case "DatabaseUnavailable":
     case "DatabaseConflict":

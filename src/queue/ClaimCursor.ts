@@ -1,8 +1,8 @@
-// Where claims of a queue begin. An index entry of a job that has been taken stays in the index until vacuum may remove
-// it, which a long transaction anywhere in the database prevents. A scan from the front would visit all of them again at
-// every claim. So each priority remembers where the last claim began, and the next one starts there: what lies before was
-// taken then. What lands before it later (late commits, releases, other pods' jobs, new priorities) is found by a look
-// from the front, whenever a claim comes back short and at most once a second.
+// Where claims of a queue begin. A job that has been taken stays in the claim index while it runs, and its entry stays
+// there after its end until vacuum may remove it, which a long transaction anywhere in the database prevents. A scan from
+// the front would visit all of them again at every claim. So each priority remembers where the last claim ended, and the
+// next one starts there: what lies before was taken. What lands before it later (late commits, releases, other pods' jobs,
+// new priorities) is found by a look from the front, whenever a claim comes back short and at most once a second.
 
 const zeroId = "00000000-0000-0000-0000-000000000000"
 const rescanAfterShort = 1_000
@@ -76,14 +76,15 @@ export class ClaimCursor {
     this.starts = [...this.starts.filter((other) => other !== known), start].sort((a, b) => a.priority - b.priority)
   }
 
-  /** A claim took jobs, of each priority from this one on. The next one begins where this one did. */
-  took(firsts: ReadonlyMap<number, Start>, lastReached: number | undefined, wasFull: boolean, now: number): void {
+  /** A claim took jobs, of each priority up to this one. The next one begins where this one ended. */
+  took(lasts: ReadonlyMap<number, Start>, lastReached: number | undefined, wasFull: boolean, now: number): void {
+    const behind = now - lateCommit
     this.starts = this.starts.map((start) => {
-      const first = firsts.get(start.priority)
-      if (first !== undefined) return first
-      // A priority that was looked through and had nothing: all but what is just being committed lies behind.
-      const lookedThrough = !wasFull || (lastReached !== undefined && start.priority < lastReached)
-      const behind = now - lateCommit
+      const last = lasts.get(start.priority)
+      // All but what is just being committed lies behind.
+      if (last !== undefined && last.runAt <= behind) return last
+      const lookedThrough =
+        last !== undefined || !wasFull || (lastReached !== undefined && start.priority < lastReached)
       return lookedThrough && start.runAt < behind ? { ...front(start.priority), runAt: behind } : start
     })
   }

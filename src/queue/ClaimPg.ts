@@ -5,6 +5,7 @@ import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import * as ArrayText from "./ArrayText.js"
 import { ClaimCursor, type Start } from "./ClaimCursor.js"
 import type { JobSql } from "./JobSql.js"
+import type { LeaseBook } from "./LeaseBook.js"
 import type { ClaimedJob, ClaimRequest } from "./Queue.js"
 
 /** The columns that the claim returns, in its order. Arrays instead of objects: thousands of rows a second pass here. */
@@ -25,13 +26,14 @@ type ClaimRow = readonly [
 
 const rowOrder = (a: ClaimRow, b: ClaimRow) => a[9] - b[9] || a[11] - b[11] || (a[0] < b[0] ? -1 : 1)
 
-/** The first row of each priority: where the next claim begins. */
-const firstsOf = (rows: ReadonlyArray<ClaimRow>): ReadonlyMap<number, Start> => {
-  const firsts = new Map<number, Start>()
-  for (const row of rows) {
-    if (!firsts.has(row[9])) firsts.set(row[9], { priority: row[9], runAt: row[11], id: row[0] })
-  }
-  return firsts
+/** The last row of each priority: where the next claim begins. */
+const lastsOf = (rows: ReadonlyArray<ClaimRow>): ReadonlyMap<number, Start> => {
+  const lasts = new Map<number, Start>()
+  rows.forEach((row, place) => {
+    const priority = row[9]
+    if (rows[place + 1]?.[9] !== priority) lasts.set(priority, { priority, runAt: row[11], id: row[0] })
+  })
+  return lasts
 }
 
 export interface Claims {
@@ -43,7 +45,12 @@ export interface Claims {
 }
 
 /** Claims over PostgreSQL, each queue with a cursor of its own. */
-export const make = (database: typeof Database.Service, statements: JobSql, ids: IdGenerator): Claims => {
+export const make = (
+  database: typeof Database.Service,
+  statements: JobSql,
+  ids: IdGenerator,
+  leases: LeaseBook
+): Claims => {
   const { sql } = database
   const cursors = new Map<string, ClaimCursor>()
 
@@ -95,7 +102,11 @@ export const make = (database: typeof Database.Service, statements: JobSql, ids:
         ]).values
       )) as unknown as Array<ClaimRow>
       rows.sort(rowOrder)
-      cursor.took(firstsOf(rows), rows.at(-1)?.[9], rows.length >= limit, now)
+      leases.took(
+        lease,
+        rows.map((row) => row[0])
+      )
+      cursor.took(lastsOf(rows), rows.at(-1)?.[9], rows.length >= limit, now)
       return rows.map(
         (row): ClaimedJob => ({
           id: row[0],

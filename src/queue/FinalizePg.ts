@@ -1,4 +1,5 @@
-import { Clock, Effect } from "effect"
+import * as SqlClient from "@effect/sql/SqlClient"
+import { Clock, Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
@@ -6,6 +7,7 @@ import * as ArrayText from "./ArrayText.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import { errorText } from "./ErrorText.js"
 import type { JobSql } from "./JobSql.js"
+import type { LeaseBook } from "./LeaseBook.js"
 
 const kept = (error: string | undefined) => (error === undefined ? null : errorText(error))
 
@@ -54,6 +56,7 @@ const isPlainDone = ({ end }: AttemptEnd) => end._tag === "Done" && end.result =
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
+  leases: LeaseBook,
   onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
 ): ((ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>) => {
   const { sql } = database
@@ -61,9 +64,10 @@ export const make = (
   const finish = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
     Effect.gen(function* () {
       const ids = ArrayText.ofPlain(ends.map(({ id }) => id))
-      const leases = ArrayText.ofPlain(ends.map(({ lease }) => lease))
-      const result = yield* mapErrors(sql.unsafe(statements.finish, [ids, leases, now]).raw)
-      if ((result as { readonly rowCount: number | null }).rowCount === ends.length) return []
+      const held = ArrayText.ofPlain(ends.map(({ lease }) => lease))
+      const over = ArrayText.ofPlain(leases.takeOver())
+      const result = yield* mapErrors(sql.unsafe(statements.finish, [ids, held, now, over]).raw)
+      if ((result as { readonly rowCount: number | null }).rowCount === ends.length) return [] as JobId[]
       const rows = yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
       return rows.map(({ id }) => id)
     })
@@ -97,6 +101,10 @@ export const make = (
       const plain = ends.filter(isPlainDone)
       const others = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
       const movedOn = plain.length === 0 ? [] : yield* finish(plain, now)
-      return others.length === 0 ? movedOn : [...movedOn, ...(yield* settle(others, now))]
+      if (others.length > 0) movedOn.push(...(yield* settle(others, now)))
+      // In somebody's transaction the ends stand only once it commits, of which nothing is heard here.
+      if (Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))) leases.forget(ends)
+      else leases.ended(ends)
+      return movedOn
     })
 }

@@ -53,7 +53,7 @@ const statementsOf = (schema: string) => ({
 
   holder: `
   select other.id from ${schema}.job j join ${schema}.job other on other.dedupe_key = j.dedupe_key and other.id <> j.id
-  where j.id = $1 and (other.dedupe_scope = 'retained' or other.status in ('pending', 'running'))`
+  where j.id = $1 and (other.dedupe_scope = 'retained' or other.finished_at is null)`
 })
 
 const faultOfEdit = (edit: JobEdit) => {

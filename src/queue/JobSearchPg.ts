@@ -31,13 +31,15 @@ const make = Effect.gen(function* () {
     const at = sql`to_timestamp(${now}::float8 / 1000)`
     switch (state) {
       case "scheduled":
-        return sql`j.status = 'pending' and j.last_error is null and j.run_at > ${at}`
+        return sql`j.finished_at is null and j.status = 'pending' and j.last_error is null and j.run_at > ${at}`
       case "pending":
-        return sql`j.status = 'pending' and j.last_error is null and j.run_at <= ${at}`
+        return sql`j.finished_at is null and j.status = 'pending' and j.last_error is null and j.run_at <= ${at}`
       case "retrying":
-        return sql`j.status = 'pending' and j.last_error is not null`
+        return sql`j.finished_at is null and j.status = 'pending' and j.last_error is not null`
+      case "running":
+        return sql`j.finished_at is null and j.status = 'running'`
       default:
-        return sql`j.status = ${state}`
+        return sql`j.finished_at is not null and j.status = ${state}`
     }
   }
 

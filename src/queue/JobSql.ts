@@ -15,6 +15,12 @@ const remembering = (outcome: string, message: string, now: string) => `
     'endedAt', ${now}::float8, 'outcome', ${outcome}) || case when ${message} is null then '{}'::jsonb
     else jsonb_build_object('message', ${message}) end)`
 
+/**
+ * Neither over nor taken, in words that no claim changes but for the lease: a status here would keep the planner from the
+ * claim index.
+ */
+const waiting = "finished_at is null and lease is null"
+
 /** Stores the follow-up of every job that has just died, once per death, unless an operator cancelled it. */
 const followUps = (schema: string, ended: string, now: string) => `
   insert into ${schema}.job (id, queue, kind, version, payload, max_attempts, meta, run_at, created_at, updated_at)
@@ -30,6 +36,28 @@ const followUps = (schema: string, ended: string, now: string) => `
   where d.status = 'dead' and d.dead_reason <> 'cancelled' and d.on_dead is not null
   on conflict do nothing
   returning queue`
+
+/** A crash is not a failure: the attempt is given back and the crash counted, up to the point of quarantine. */
+const recover = (schema: string, stuck: string) => `
+  with ${stuck}, ended as (
+    update ${schema}.job j
+    set
+      status = case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then 'dead' else 'pending' end,
+      dead_reason = case when j.cancel_requested_at is not null then 'cancelled'
+        when j.crash_count + 1 >= $4 then 'poison' end,
+      death_count = j.death_count
+        + (case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then 1 else 0 end),
+      finished_at = case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then ${instant("$2")} end,
+      crash_count = j.crash_count + 1,
+      attempt = j.attempt - 1,
+      history = ${remembering("'crashed'", "null::text", "$2")},
+      run_at = least(j.run_at, ${instant("$2")}),
+      lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
+    from stuck where j.id = stuck.id
+    returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
+  ), followed as (${followUps(schema, "ended", "$2")})
+  select queue, coalesce(dead_reason, 'rescued') as fate, count(*)::int as count from ended group by 1, 2
+  union all select queue, 'follow-up', count(*)::int from followed group by 1`
 
 const insertColumns = "id, queue, kind, version, payload, priority, run_at, max_attempts, created_at, updated_at"
 const dedupeColumns = "key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta"
@@ -99,7 +127,7 @@ export const make = (schema: string) => ({
     jsonb_array_elements($5::jsonb), unnest($6::text[]), unnest($7::int[]))
     as i(id, queue, kind, version, payload, dedupe_key, place)
   join ${schema}.job j on j.id = i.id
-    or (j.dedupe_key = i.dedupe_key and (j.dedupe_scope = 'retained' or j.status in ('pending', 'running')))`,
+    or (j.dedupe_key = i.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null))`,
 
   /** Lets go of keys whose window is over. */
   lapse: `
@@ -116,10 +144,10 @@ export const make = (schema: string) => ({
   /** Priorities of a queue that have pending jobs. Each step jumps over all jobs of one priority. */
   priorities: `
   with recursive step(priority) as (
-    (select priority from ${schema}.job where queue = $1 and status = 'pending' order by priority limit 1)
+    (select priority from ${schema}.job where queue = $1 and ${waiting} order by priority limit 1)
     union all
     select (select j.priority from ${schema}.job j
-      where j.queue = $1 and j.status = 'pending' and j.priority > step.priority order by j.priority limit 1)
+      where j.queue = $1 and ${waiting} and j.priority > step.priority order by j.priority limit 1)
     from step where step.priority is not null
   )
   select priority from step where priority is not null`,
@@ -130,7 +158,7 @@ export const make = (schema: string) => ({
   from unnest($2::int[], $3::int[]) as gap(above, below)
   cross join lateral (
     select priority from ${schema}.job
-    where queue = $1 and status = 'pending' and priority > gap.above and priority < gap.below
+    where queue = $1 and ${waiting} and priority > gap.above and priority < gap.below
     order by priority limit 1
   ) found`,
 
@@ -148,7 +176,7 @@ export const make = (schema: string) => ({
       cross join lateral (
         -- One stretch of the claim index: entries before the start are dead or taken, and never visited.
         select id, crash_count from ${schema}.job
-        where queue = $1 and status = 'pending' and priority = start.priority
+        where queue = $1 and ${waiting} and priority = start.priority
           and (run_at, id) >= (${instant("start.run_at")}, start.id) and run_at <= ${instant("$5")}
         order by run_at, id
         limit $6::int
@@ -156,24 +184,30 @@ export const make = (schema: string) => ({
       ) stretch
       limit $6::int
     ) found
+  ), taken as (
+    -- A job that has crashed a pod is taken alone, so that nobody else is blamed if it does so again: what comes before it
+    -- is taken without it, and when it comes first it is taken without the rest.
+    select id from due where place <= coalesce(
+      (select case when min(place) > 1 then min(place) - 1 else min(place) end from due where crash_count > 0), $6::int)
+  ), leased as (
+    insert into ${schema}.lease (id, pod_id, claimed_at, jobs)
+    select $7, $8, ${instant("$5")}, array_agg(id) from taken having count(*) > 0
   )
   update ${schema}.job j
   set status = 'running', lease = $7, pod_id = $8, attempt = least(j.attempt + 1, j.max_attempts),
     started_at = ${instant("$5")}, heartbeat_at = ${instant("$5")}, updated_at = ${instant("$5")}
-  from due
-  -- A job that has crashed a pod is taken alone, so that nobody else is blamed if it does so again: what comes before it
-  -- is taken without it, and when it comes first it is taken without the rest.
-  where j.id = due.id
-    and due.place <= coalesce(
-      (select case when min(place) > 1 then min(place) - 1 else min(place) end from due where crash_count > 0), $6::int)
+  from taken
+  where j.id = taken.id
   returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
     ${millis("j.created_at")}, ${millis("j.run_at")}`),
 
-  // A lease says that the job runs, so the ends do not say it again: with `status = 'running'` the planner would see a way
-  // through the index of running jobs, whose dead entries outnumber the living a thousand to one.
+  // A lease says that the job runs, so the ends do not say it again: the planner is to see one way, by the primary key.
 
-  /** The common end: done, without a result. */
+  /** The common end: done, without a result. Leases whose last job this is go with it. */
   finish: hot(`
+  with closed as (
+    delete from ${schema}.lease where id = any($4::uuid[])
+  )
   update ${schema}.job j
   set status = 'done', lease = null, pod_id = null, heartbeat_at = null, last_error = null,
     finished_at = ${instant("$3")}, updated_at = ${instant("$3")}
@@ -236,47 +270,63 @@ export const make = (schema: string) => ({
   from unnest($1::text[]) as q(queue)
   cross join lateral (
     with recursive step(priority) as (
-      (select priority from ${schema}.job where queue = q.queue and status = 'pending' order by priority limit 1)
+      (select priority from ${schema}.job where queue = q.queue and ${waiting} order by priority limit 1)
       union all
       select (select j.priority from ${schema}.job j
-        where j.queue = q.queue and j.status = 'pending' and j.priority > step.priority order by j.priority limit 1)
+        where j.queue = q.queue and ${waiting} and j.priority > step.priority order by j.priority limit 1)
       from step where step.priority is not null
     )
     select (select j.run_at from ${schema}.job j
-      where j.queue = q.queue and j.status = 'pending' and j.priority = step.priority
+      where j.queue = q.queue and ${waiting} and j.priority = step.priority
       order by j.run_at limit 1) as run_at
     from step where step.priority is not null
   ) first
   group by q.queue`),
 
-  /** A crash is not a failure: the attempt is given back and the crash counted, up to the point of quarantine. */
-  recoverStuck: `
-  with stuck as (
-    select id from ${schema}.job where status = 'running' and heartbeat_at < ${instant("$1")}
-    order by heartbeat_at limit $3 for update skip locked
-  ), ended as (
-    update ${schema}.job j
-    set
-      status = case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then 'dead' else 'pending' end,
-      dead_reason = case when j.cancel_requested_at is not null then 'cancelled'
-        when j.crash_count + 1 >= $4 then 'poison' end,
-      death_count = j.death_count
-        + (case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then 1 else 0 end),
-      finished_at = case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then ${instant("$2")} end,
-      crash_count = j.crash_count + 1,
-      attempt = j.attempt - 1,
-      history = ${remembering("'crashed'", "null::text", "$2")},
-      run_at = least(j.run_at, ${instant("$2")}),
-      lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
-    from stuck where j.id = stuck.id
-    returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
-  ), followed as (${followUps(schema, "ended", "$2")})
-  select queue, coalesce(dead_reason, 'rescued') as fate, count(*)::int as count from ended group by 1, 2
-  union all select queue, 'follow-up', count(*)::int from followed group by 1`,
+  /** What runs under a lease that somebody wrote down and shows no sign of life. Leases with nothing under them go. */
+  recoverLeased: recover(
+    schema,
+    `
+  old as (
+    select id, jobs from ${schema}.lease where claimed_at < ${instant("$1")}
+  ), held as (
+    select j.id, j.lease from old cross join unnest(old.jobs) as taken(id)
+    join ${schema}.job j on j.id = taken.id and j.lease = old.id
+  ), over as (
+    delete from ${schema}.lease l using old
+    where l.id = old.id and not exists (select from held where held.lease = old.id)
+  ), stuck as (
+    -- Asked again of the row itself: it may have ended while we waited to lock it.
+    select j.id from held join ${schema}.job j on j.id = held.id and j.lease = held.lease
+    where j.heartbeat_at < ${instant("$1")}
+    limit $3 for update of j skip locked
+  )`
+  ),
+
+  /** What runs without a sign of life, whoever took it. */
+  recoverStray: recover(
+    schema,
+    `
+  stuck as (
+    select id from ${schema}.job
+    where finished_at is null and lease is not null and run_at <= ${instant("$2")} and heartbeat_at < ${instant("$1")}
+    limit $3 for update skip locked
+  )`
+  ),
+
+  /** Of one class of retention: what finished in a stretch of time. */
+  purge: hot(`
+  with old as (
+    select id from ${schema}.job
+    where finished_at >= ${instant("$2")} and finished_at < ${instant("$3")} and status = $1
+      and (queue = any($4::text[])) = $5::boolean
+    order by finished_at limit $6::int for update skip locked
+  )
+  delete from ${schema}.job j using old where j.id = old.id`),
 
   purgeDone: `
   with old as (
-    select id from ${schema}.job where status = 'done' and status in ('done', 'dead') and finished_at < ${instant("$1")}
+    select id from ${schema}.job where status = 'done' and finished_at < ${instant("$1")}
     order by finished_at limit $2 for update skip locked
   )
   delete from ${schema}.job j using old where j.id = old.id`

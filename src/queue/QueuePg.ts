@@ -5,6 +5,7 @@ import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/
 import type { Listener } from "../database/Listener.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
+import * as DepthCap from "./DepthCap.js"
 import * as EnqueuePg from "./EnqueuePg.js"
 import * as FinalizePg from "./FinalizePg.js"
 import type { JobDesk } from "./JobDesk.js"
@@ -14,13 +15,21 @@ import * as JobSearchPg from "./JobSearchPg.js"
 import * as JobSql from "./JobSql.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
+import { KnownQueues } from "./KnownQueues.js"
+import { LeaseBook } from "./LeaseBook.js"
 import { Notifier } from "./Notifier.js"
+import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
+import { Queues } from "./QueueSettings.js"
+import * as QueuesPg from "./QueuesPg.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
 
 /** How many rows one maintenance statement takes: enough to be worth it, few enough to be short. */
 const maintenanceBatch = 5_000
+
+/** How often running jobs are looked for where no lease tells of them. */
+const thoroughEvery = Duration.toMillis("1 hour")
 
 /** At this many crashes a job is put away. */
 const poisonAt = 5
@@ -38,9 +47,12 @@ const make = Effect.gen(function* () {
   const ids = yield* makeGenerator
   const { schema, sql } = database
   const statements = JobSql.make(schema)
-  const claims = ClaimPg.make(database, statements, ids)
+  const leases = new LeaseBook()
+  const claims = ClaimPg.make(database, statements, ids, leases)
 
-  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, (jobs, inTransaction) => {
+  const pass = DepthCap.make(database, yield* KnownQueues)
+
+  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, pass, (jobs, inTransaction) => {
     const queues = new Set<string>()
     for (const job of jobs) {
       queues.add(job.queue)
@@ -56,7 +68,7 @@ const make = Effect.gen(function* () {
       return notifier.stored(queues, false)
     })
 
-  const finalize = FinalizePg.make(database, statements, putBack)
+  const finalize = FinalizePg.make(database, statements, leases, putBack)
 
   const heartbeat: typeof Queue.Service.heartbeat = (held) =>
     Effect.gen(function* () {
@@ -70,8 +82,10 @@ const make = Effect.gen(function* () {
       )
       const ours = new Map(rows.map(({ cancel, id, lease }) => [`${id} ${lease}`, cancel]))
       const cancelOf = ({ id, lease }: HeldJob) => ours.get(`${id} ${lease}`)
+      const lost = held.filter((job) => cancelOf(job) === undefined)
+      leases.forget(lost)
       return {
-        lost: held.filter((job) => cancelOf(job) === undefined),
+        lost,
         cancelRequested: held.filter((job) => cancelOf(job) === true)
       }
     })
@@ -82,12 +96,12 @@ const make = Effect.gen(function* () {
       (rows) => new Map(rows.map(({ queue, run_at }) => [queue, run_at]))
     )
 
-  const recoverBatch = (stuckFor: Duration.Duration) =>
+  const recoverBatch = (statement: string, stuckFor: Duration.Duration) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const quietSince = now - Duration.toMillis(stuckFor)
       const rows = yield* mapErrors(
-        sql.unsafe<{ queue: string; fate: string; count: number }>(statements.recoverStuck, [
+        sql.unsafe<{ queue: string; fate: string; count: number }>(statement, [
           quietSince,
           now,
           maintenanceBatch,
@@ -100,17 +114,34 @@ const make = Effect.gen(function* () {
       return recovered
     }).pipe(retrying)
 
-  const recoverStuck: typeof Queue.Service.recoverStuck = (stuckFor) =>
+  const recoverBy = (statement: string, stuckFor: Duration.Duration) =>
     Effect.gen(function* () {
       let sum: Recovered = { rescued: 0, poisoned: 0, cancelled: 0 }
       for (;;) {
-        const batch = yield* recoverBatch(stuckFor)
+        const batch = yield* recoverBatch(statement, stuckFor)
         sum = {
           rescued: sum.rescued + batch.rescued,
           poisoned: sum.poisoned + batch.poisoned,
           cancelled: sum.cancelled + batch.cancelled
         }
         if (batch.rescued + batch.poisoned + batch.cancelled < maintenanceBatch) return sum
+      }
+    })
+
+  // Through the leases it is cheap and finds what a pod left behind. A row that says it runs under a lease that nobody wrote
+  // down comes from outside of this program; it is looked for too, but as that means reading all due jobs, not often.
+  let lastThorough = Number.NEGATIVE_INFINITY
+  const recoverStuck: typeof Queue.Service.recoverStuck = (stuckFor) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const found = yield* recoverBy(statements.recoverLeased, stuckFor)
+      if (now - lastThorough < thoroughEvery) return found
+      const strays = yield* recoverBy(statements.recoverStray, stuckFor)
+      lastThorough = now
+      return {
+        rescued: found.rescued + strays.rescued,
+        poisoned: found.poisoned + strays.poisoned,
+        cancelled: found.cancelled + strays.cancelled
       }
     })
 
@@ -147,17 +178,19 @@ const make = Effect.gen(function* () {
     progress,
     nextDue,
     recoverStuck,
-    purgeDone
+    purgeDone,
+    purge: PurgePg.make(database, statements, yield* Queues, retrying)
   })
 })
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups,
+  Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups,
   never,
   Database | Listener
-> = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
+> = Layer.merge(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
+  Layer.provideMerge(QueuesPg.layer),
   Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer)),
-  Layer.provide(Notifier.layer),
+  Layer.provide(Layer.merge(Notifier.layer, KnownQueues.layer)),
   Layer.provideMerge(Wakeups.layer)
 )

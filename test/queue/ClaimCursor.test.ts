@@ -2,21 +2,21 @@ import { describe, expect, it } from "@effect/vitest"
 import { ClaimCursor } from "../../src/queue/ClaimCursor.js"
 
 const start = (priority: number, runAt: number, id = "b") => ({ priority, runAt, id })
-const firsts = (...starts: ReadonlyArray<ReturnType<typeof start>>) =>
-  new Map(starts.map((first) => [first.priority, first]))
+const lasts = (...starts: ReadonlyArray<ReturnType<typeof start>>) =>
+  new Map(starts.map((last) => [last.priority, last]))
 
 describe("a claim cursor", () => {
-  it("begins where the last claim began", () => {
+  it("begins where the last claim ended", () => {
     const cursor = new ClaimCursor()
     cursor.rescan([0], 10_000)
-    cursor.took(firsts(start(0, 9_000)), 0, true, 10_000)
+    cursor.took(lasts(start(0, 9_000)), 0, true, 10_000)
     expect(cursor.from).toEqual([start(0, 9_000)])
   })
 
   it("goes back for a job that is stored before that, and takes up its priority", () => {
     const cursor = new ClaimCursor()
     cursor.rescan([0], 10_000)
-    cursor.took(firsts(start(0, 9_000)), 0, true, 10_000)
+    cursor.took(lasts(start(0, 9_000)), 0, true, 10_000)
     cursor.saw(start(0, 9_500))
     cursor.saw(start(0, 8_000, "a"))
     cursor.saw(start(-3, 9_900))
@@ -26,14 +26,14 @@ describe("a claim cursor", () => {
   it("leaves room for what is just being committed when a priority had nothing", () => {
     const cursor = new ClaimCursor()
     cursor.rescan([0, 5], 10_000)
-    cursor.took(firsts(start(0, 9_000)), 0, false, 10_000)
+    cursor.took(lasts(start(0, 9_000)), 0, false, 10_000)
     expect(cursor.from.find(({ priority }) => priority === 5)).toMatchObject({ runAt: 9_500 })
   })
 
   it("does not pass over a priority that a full claim did not reach", () => {
     const cursor = new ClaimCursor()
     cursor.rescan([0, 5], 10_000)
-    cursor.took(firsts(start(0, 9_000)), 0, true, 10_000)
+    cursor.took(lasts(start(0, 9_000)), 0, true, 10_000)
     expect(cursor.from.find(({ priority }) => priority === 5)).toMatchObject({ runAt: 0 })
   })
 

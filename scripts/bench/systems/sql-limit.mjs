@@ -13,13 +13,16 @@ const insert = `insert into job (id, run_at, created_at, updated_at, max_attempt
 select id, $3, $4, $4, 5, 'noop', 'noop', payload
 from rows from (unnest($1::uuid[]), jsonb_array_elements($2::jsonb)) as new (id, payload)`
 
-// From where the last claim began: what is dead behind that is never visited again.
+// From where the last claim ended: what is taken or dead behind that is never visited again.
 const claim = `with due as (
   select id from job
-  where queue = $1 and priority = $2 and status = 'pending' and (run_at, id) >= ($3, $4) and run_at <= $5
+  where queue = $1 and priority = $2 and finished_at is null and lease is null
+    and (run_at, id) >= ($3, $4) and run_at <= $5
   order by run_at, id
   limit ${batch}
   for update skip locked
+), leased as (
+  insert into lease (id, pod_id, claimed_at, jobs) select $6, $7, $5, array_agg(id) from due having count(*) > 0
 )
 update job
 set status = 'running', lease = $6, pod_id = $7, started_at = $5, heartbeat_at = $5, updated_at = $5,
@@ -28,9 +31,9 @@ from due
 where job.id = due.id
 returning job.id, job.run_at, job.kind, job.version, job.attempt, job.payload`
 
-// The lease alone says that the run is still ours. Asking for the status as well would let the planner join through an
-// index over running rows, of which its statistics know none.
-const finalize = `update job
+// The lease alone says that the run is still ours. Its row goes with the batch.
+const finalize = `with closed as (delete from lease where id = any($2::uuid[]))
+update job
 set status = 'done', lease = null, pod_id = null, heartbeat_at = null, finished_at = $3, updated_at = $3
 from unnest($1::uuid[], $2::uuid[]) as ended (id, held)
 where job.id = ended.id and job.lease = ended.held
@@ -100,7 +103,7 @@ const claimer = (client) => {
     const lease = randomUUID()
     const values = ["noop", 0, cursor.run_at, cursor.id, new Date(), lease, pod]
     const { rows } = await client.query({ name: "claim", text: claim, values })
-    if (rows.length > 0) cursor = rows.reduce((first, row) => (earlier(row, first) ? row : first))
+    if (rows.length > 0) cursor = rows.reduce((last, row) => (earlier(last, row) ? row : last))
     return rows.map(({ id, payload }) => ({ id, lease, payload }))
   }
 }

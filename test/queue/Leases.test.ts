@@ -1,0 +1,108 @@
+import { expect, layer } from "@effect/vitest"
+import { Duration, Effect, Layer } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
+import { Database } from "../../src/database/Database.js"
+import * as Listener from "../../src/database/Listener.js"
+import { End } from "../../src/queue/AttemptEnd.js"
+import type { NewJob } from "../../src/queue/NewJob.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import { Transactions } from "../../src/queue/Transactions.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
+
+const jobs = (queue: string, count: number): ReadonlyArray<NewJob> =>
+  Array.from({ length: count }, () => ({ kind: "test", version: 1, queue, payload: {}, maxAttempts: 5 }))
+
+const done = End.Done({ result: undefined })
+
+/** Stores jobs in a queue of their own and claims them at once. */
+const taken = (name: string, count: number) =>
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    yield* queue.enqueue(jobs(name, count))
+    const pod = (yield* makeGenerator).pod(0)
+    return yield* queue.claim({ queue: name, pod, limit: count })
+  })
+
+const rowsOf = (lease: string | undefined) =>
+  Effect.gen(function* () {
+    const { sql } = yield* Database
+    return yield* sql<{ jobs: ReadonlyArray<string> }>`select jobs from nightshift.lease where id = ${lease}`
+  })
+
+layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
+  it.scoped("tell what a claim took, and go with the end of its last job", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const [first, second] = yield* taken("two", 2)
+      if (!first || !second) return yield* Effect.dieMessage("two were stored")
+      expect((yield* rowsOf(first.lease))[0]?.jobs.toSorted()).toEqual([first.id, second.id].toSorted())
+      yield* queue.finalize([{ ...first, end: done }])
+      const [other] = yield* taken("other", 1)
+      if (!other) return yield* Effect.dieMessage("one was stored")
+      // Whatever ends next takes along what was over before.
+      yield* queue.finalize([{ ...other, end: done }])
+      expect(yield* rowsOf(first.lease)).toHaveLength(1)
+      yield* queue.finalize([{ ...second, end: done }])
+      const [last] = yield* taken("other", 1)
+      if (!last) return yield* Effect.dieMessage("one was stored")
+      yield* queue.finalize([{ ...last, end: done }])
+      expect(yield* rowsOf(first.lease)).toHaveLength(0)
+    })
+  )
+
+  it.scoped(
+    "stay while an end is part of a transaction that may come to nothing, and go when lost jobs are looked for",
+    () =>
+      Effect.gen(function* () {
+        const queue = yield* Queue
+        const transactions = yield* Transactions
+        const [run] = yield* taken("undone", 1)
+        if (!run) return yield* Effect.dieMessage("one was stored")
+        const undone = Effect.zipRight(queue.finalize([{ ...run, end: done }]), Effect.fail("no"))
+        yield* Effect.flip(transactions.run(undone))
+        const [other] = yield* taken("undone-other", 1)
+        if (!other) return yield* Effect.dieMessage("one was stored")
+        yield* queue.finalize([{ ...other, end: done }])
+        expect(yield* rowsOf(run.lease)).toHaveLength(1)
+        yield* queue.finalize([{ ...run, end: done }])
+        expect(yield* rowsOf(run.lease)).toHaveLength(1)
+        const { sql } = yield* Database
+        yield* sql`update nightshift.lease set claimed_at = claimed_at - interval '1 hour' where id = ${run.lease}`
+        yield* queue.recoverStuck(Duration.minutes(30))
+        expect(yield* rowsOf(run.lease)).toHaveLength(0)
+      })
+  )
+
+  it.scoped("are not needed to find a row that somebody else made to look as if it ran", () =>
+    Effect.gen(function* () {
+      const fresh = yield* Layer.build(house)
+      yield* Effect.gen(function* () {
+        const queue = yield* Queue
+        const [run] = yield* taken("stray", 1)
+        if (!run) return yield* Effect.dieMessage("one was stored")
+        const { sql } = yield* Database
+        yield* sql`delete from nightshift.lease where id = ${run.lease}`
+        yield* sql`update nightshift.job set heartbeat_at = heartbeat_at - interval '1 hour' where id = ${run.id}`
+        expect(yield* queue.recoverStuck(Duration.minutes(30))).toEqual({ rescued: 1, poisoned: 0, cancelled: 0 })
+      }).pipe(Effect.provide(fresh))
+    })
+  )
+
+  it.scoped("leave the index entries of a claimed job alone", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const [run] = yield* taken("hot", 1)
+      const versions = yield* sql<{ definition: string }>`
+        select indexdef as definition from pg_indexes where schemaname = 'nightshift' and tablename = 'job'`
+      // What a claim writes; an index that mentions any of it would have to be written too.
+      const written = /\b(status|lease|pod_id|attempt|started_at|heartbeat_at|updated_at)\b/
+      expect(
+        versions.map(({ definition }) => definition.replace(/^.*? USING/, "")).filter((d) => written.test(d))
+      ).toEqual([])
+      expect(run).toBeDefined()
+    })
+  )
+})
