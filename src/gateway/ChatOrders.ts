@@ -1,5 +1,6 @@
 import { Effect, Layer } from "effect"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import { fresh } from "../queue/QueueRow.js"
 import { type QueueSettings, Queues } from "../queue/QueueSettings.js"
 import { type BotDeclaration, queueOf } from "./Declarations.js"
 
@@ -18,7 +19,7 @@ const declare = (bot: BotDeclaration): Effect.Effect<void, DatabaseError, Queues
     const { perKey, revision } = yield* queues.get(name)
     if (isSame(perKey, wanted(bot))) return
     // Two pods that start at once both find a fresh row, and write the same.
-    if (revision === 0) yield* queues.change(name, { perKey: wanted(bot) })
+    if (revision === fresh(name).revision) yield* queues.change(name, { perKey: wanted(bot) })
     else {
       yield* Effect.logWarning(
         `the bot ${bot.slug} is declared with chatOrder: ${bot.chatOrder}, but its queue ${name} is set otherwise; what is set for the queue holds, and is changed there`
