@@ -113,7 +113,7 @@ describe("updates of an async bot", () => {
         }
       }).pipe(
         Effect.provide(
-          TelegramEmulator.layer({ tokens: [token], seed: 11, speed: 20, duplicates: 0.1, lostReplies: 0.05 })
+          TelegramEmulator.layer({ tokens: [token], seed: 11, speed: 50, duplicates: 0.1, lostReplies: 0.05 })
         )
       ),
     300_000
