@@ -23,8 +23,8 @@ export interface App {
   readonly handlers: ReadonlyArray<Handler<Services>>
   readonly queues: ReadonlyArray<string>
   readonly routes: DeclaredRoutes
-  readonly limits: ReadonlyArray<DeclaredLimit>
   readonly schedules: ReadonlyArray<Schedule>
+  readonly limits: ReadonlyArray<DeclaredLimit>
 }
 
 const isHandler = (value: unknown): value is Handler<Services> =>
@@ -34,7 +34,7 @@ const isHandler = (value: unknown): value is Handler<Services> =>
   typeof value.run === "function"
 
 /** Without `--app`. */
-export const none: App = { handlers: [], queues: [], routes: {}, limits: [], schedules: [] }
+export const none: App = { handlers: [], queues: [], routes: {}, schedules: [], limits: [] }
 
 type Run = Handler<Services>["run"]
 
@@ -73,7 +73,10 @@ const isSchedule = (value: unknown): value is Schedule =>
   Predicate.hasProperty(value, "definition") &&
   Either.isEither(value.definition)
 
-/** Loads a module that exports `handlers`, and perhaps `queues`, `routes`, `limits`, `schedules` and `layer`, by name or as its default. */
+/**
+ * Loads a module that exports `handlers`, and perhaps `queues`, `routes`, `schedules`, `limits` and `layer`, by name or as its
+ * default.
+ */
 export const load = (module: string): Effect.Effect<App, AppUnusable> =>
   Effect.gen(function* () {
     const refuse = (reason: string) => new AppUnusable({ module, reason })
@@ -94,20 +97,20 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     const queues = Predicate.hasProperty(exported, "queues") && Array.isArray(exported.queues) ? exported.queues : []
     const routes = Predicate.hasProperty(exported, "routes") ? exported.routes : {}
     if (!isRoutes(routes)) return yield* refuse('its `routes` is not a queue by prefix, like { "gh.": "github" }')
-    const limits = Predicate.hasProperty(exported, "limits") ? exported.limits : []
-    if (!Array.isArray(limits) || !limits.every(isLimit)) {
-      return yield* refuse("its `limits` is not an array of what RateLimit.make returns")
-    }
     const schedules: unknown = Predicate.hasProperty(exported, "schedules") ? exported.schedules : []
     if (!Array.isArray(schedules) || !schedules.every(isSchedule)) {
       return yield* refuse("its `schedules` is not an array of what Schedule.make returns")
+    }
+    const limits = Predicate.hasProperty(exported, "limits") ? exported.limits : []
+    if (!Array.isArray(limits) || !limits.every(isLimit)) {
+      return yield* refuse("its `limits` is not an array of what RateLimit.make returns")
     }
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined
     return {
       handlers: handlers.filter(isHandler).map((handler) => withLayer(handler, layer)),
       queues: queues.map(String),
       routes,
-      limits,
-      schedules
+      schedules,
+      limits
     }
   })
