@@ -4,7 +4,7 @@ import * as Options from "@effect/cli/Options"
 import { Console, Effect, Option, Schema } from "effect"
 import { JobId } from "../core/Ids.js"
 import { DedupeScope } from "../core/Job.js"
-import * as Intake from "../http/Intake.js"
+import * as Intake from "../queue/Intake.js"
 import { type Enqueued, Queue } from "../queue/Queue.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as CommonOptions from "./CommonOptions.js"
@@ -22,7 +22,7 @@ const optionalInteger = (name: string, about: string) =>
 const options = {
   ...CommonOptions.database,
   payload: PayloadOption.option,
-  queue: optionalText("queue", "The queue (default: the kind's)."),
+  queue: optionalText("queue", "The queue (default: the kind's, else by the routes that pods declared)."),
   priority: optionalInteger("priority", "Lower runs first (default 0)."),
   start: StartOption.option,
   key: optionalText("key", "Jobs with the same key can be limited and ordered together."),

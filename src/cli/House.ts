@@ -1,9 +1,17 @@
 import { Effect, Layer } from "effect"
+import * as TokensPg from "../access/TokensPg.js"
+import * as ClusterPg from "../cluster/ClusterPg.js"
 import { Lifecycle } from "../core/Lifecycle.js"
+import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import * as JobGauges from "../crew/JobGauges.js"
+import * as Measuring from "../crew/Measuring.js"
+import { MetricsConfig } from "../crew/MetricsConfig.js"
+import { SchedulerConfig } from "../crew/SchedulerConfig.js"
+import * as Sweeper from "../crew/Sweeper.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
@@ -17,8 +25,13 @@ import { ApiApp } from "../http/ApiApp.js"
 import { Readiness } from "../http/Readiness.js"
 import * as Server from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
+import { UploadsApp } from "../http/UploadsApp.js"
+import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import * as QueuePg from "../queue/QueuePg.js"
+import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
+import * as StoragePg from "../uploads/StoragePg.js"
+import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import type { App } from "./App.js"
 import type { ChosenDatabase } from "./DatabaseChoice.js"
 import * as GatewayLayer from "./GatewayLayer.js"
@@ -51,13 +64,26 @@ const serverOf = (choice: ChosenDatabase) =>
 
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
 export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarations, queues: ReadonlyArray<string>) =>
-  Crew.layer({ handlers: GatewayLayer.handlers(declared, app), queues }).pipe(
-    Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
+  Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues }).pipe(
+    Layer.provide([
+      CrewConfig.layer,
+      JanitorConfig.layer,
+      SchedulerConfig.layer,
+      Sweeper.SweeperConfig.layer,
+      MetricsConfig.layer
+    ]),
     Layer.provideMerge(doors),
-    Layer.provide(ApiApp.layer),
-    Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
+    Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
+    Layer.provide(ClusterConfig.layer),
+    Layer.provide([Readiness.layer, Gauges.layerDatabase, JobGauges.layer, Measuring.sampling]),
     Layer.provide(GatewayLayer.onDatabase(declared, app)),
-    Layer.provide(QueuePg.layer),
+    Layer.provide(
+      Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, StoragePg.layer, TokensPg.layer).pipe(
+        Layer.provideMerge(QueuePg.layer)
+      )
+    ),
+    Layer.provide(UploadsConfig.layer),
+    Layer.provide(Measuring.counting),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
@@ -69,8 +95,8 @@ export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarati
 
 /** What works without a database. */
 export const alone = (declared: Declarations) =>
-  doors.pipe(
-    Layer.provide(ApiApp.layerWithoutDatabase),
+  Layer.merge(doors, Sweeper.layerWithoutDatabase).pipe(
+    Layer.provide(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase)),
     Layer.provide(Readiness.layerWithoutDatabase),
     Layer.provide(GatewayLayer.alone(declared)),
     Layer.provideMerge(configAsGiven)

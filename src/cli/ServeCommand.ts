@@ -8,8 +8,11 @@ import * as Package from "../database/Package.js"
 import * as BotsFile from "../gateway/BotsFile.js"
 import { queuesOf as botQueuesOf, type Declarations } from "../gateway/Declarations.js"
 import { GatewayConfig } from "../gateway/GatewayConfig.js"
+import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
+import * as NoopEcho from "../handlers/NoopEcho.js"
 import * as Server from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
+import * as RouteConfig from "../queue/RouteConfig.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import * as App from "./App.js"
 import * as CommonOptions from "./CommonOptions.js"
@@ -32,7 +35,9 @@ const queues = Options.text("queues").pipe(
   Options.optional
 )
 const app = Options.text("app").pipe(
-  Options.withDescription("A JavaScript module that exports `handlers`, and perhaps `layer` and `queues`."),
+  Options.withDescription(
+    "A JavaScript module that exports `handlers`, and perhaps `layer`, `queues`, `routes` and `limits`."
+  ),
   Options.optional
 )
 
@@ -74,23 +79,28 @@ Nightshift ${Package.version.text} is up
 Stop it with Ctrl-C.
 `
 
-const queuesOf = (given: ReadonlyArray<string>, loaded: App.App, declared: Declarations): ReadonlyArray<string> =>
-  given.length > 0
-    ? given
-    : [
-        ...new Set([
-          "default",
-          ...loaded.queues,
-          ...loaded.handlers.map(({ kind }) => kind.queue),
-          ...botQueuesOf(declared)
-        ])
-      ]
+const queuesOf = (
+  given: ReadonlyArray<string>,
+  { handlers, queues, routes }: App.App,
+  declared: Declarations
+): ReadonlyArray<string> => {
+  if (given.length > 0) return given
+  const routed = Object.values(routes).filter((queue) => queue !== null)
+  const ofKinds = handlers.map(({ kind }) => kind.queue)
+  return [...new Set(["default", ...queues, ...ofKinds, ...routed, ...botQueuesOf(declared)])]
+}
 
 /** Serves until interrupted; then it is not ready any more while what runs may finish, and closes in reverse order. */
 const serve = (module: Option.Option<string>) =>
   Effect.gen(function* () {
     const choice = yield* fromConfig
-    const loaded = yield* Option.match(module, { onNone: () => Effect.succeed(App.none), onSome: App.load })
+    const app = yield* Option.match(module, { onNone: () => Effect.succeed(App.none), onSome: App.load })
+    const loaded = {
+      ...app,
+      // The built-in kinds first: an app's own handler for one of them is the one that runs it.
+      handlers: [NoopEcho.handler, ...(yield* CmdExecConfig.handlers), ...app.handlers],
+      routes: { ...app.routes, ...(yield* RouteConfig.declared) }
+    }
     const database = choice._tag !== "None"
     const declared = yield* BotsFile.load({ database, kinds: new Set(loaded.handlers.map(({ kind }) => kind.name)) })
     const served = database ? queuesOf((yield* CrewConfig).queues, loaded, declared) : []

@@ -5,6 +5,8 @@ import type { Backoff } from "./Backoff.js"
 export interface Kind<in out A> {
   readonly name: string
   readonly queue: string
+  /** Nobody said a queue: the routes that pods declared decide, and `queue` is where it goes when none has a say. */
+  readonly routed: boolean
   /** The payload as it is written now. */
   readonly payload: Schema.Schema<A, unknown>
   readonly version: number
@@ -19,7 +21,7 @@ export interface Kind<in out A> {
 
 export interface KindOptions<A, I> {
   readonly payload: Schema.Schema<A, I>
-  /** Where jobs of this kind go when nobody says otherwise. [default] */
+  /** Where jobs of this kind go when nobody says otherwise. [by the declared routes, else default] */
   readonly queue?: string
   /** How often a job is tried before it is dead. [5] */
   readonly maxAttempts?: number
@@ -38,6 +40,7 @@ export const defaults = { queue: "default", maxAttempts: 5, timeout: Duration.mi
 export const make = <A, I>(name: string, options: KindOptions<A, I>): Kind<A> => ({
   name,
   queue: options.queue ?? defaults.queue,
+  routed: options.queue === undefined,
   // What is stored is JSON, of which nothing is known until it decodes.
   payload: options.payload as Schema.Schema<A, unknown>,
   version: options.version ?? 1,

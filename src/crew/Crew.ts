@@ -1,24 +1,52 @@
-import { Context, Effect, Layer, Schema } from "effect"
+import { Context, Effect, ExecutionStrategy, Layer, Schema, Scope } from "effect"
+import type { Leadership } from "../cluster/Leadership.js"
+import type { Pods } from "../cluster/Pods.js"
+import type { Shares } from "../cluster/Shares.js"
+import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { Handler } from "../handlers/Handler.js"
+import type { Signals } from "../database/Signals.js"
+import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
+import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
+import { RateLimits } from "../limits/RateLimits.js"
+import type { Measures } from "../measures/Measures.js"
+import type { JobSearch } from "../queue/JobSearch.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
 import type { Queue } from "../queue/Queue.js"
-import type { Queues } from "../queue/QueueSettings.js"
+import { Queues } from "../queue/QueueSettings.js"
+import { type DeclaredRoutes, type InvalidRoute, Routes } from "../queue/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
+import * as Schedule from "../schedule/Schedule.js"
+import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
+import { Schedules } from "../schedule/Schedules.js"
 import type { Metrics } from "../telemetry/Metrics.js"
+import type { Storage } from "../uploads/Storage.js"
+import * as Cleanup from "./Cleanup.js"
+import type { ClusterConfig } from "./ClusterConfig.js"
 import type { CrewConfig } from "./CrewConfig.js"
 import { Deadlines } from "./Deadlines.js"
 import { Finalizer } from "./Finalizer.js"
 import * as Heartbeat from "./Heartbeat.js"
 import * as Janitor from "./Janitor.js"
 import { keep } from "./Keep.js"
+import { Leader } from "./Leader.js"
 import * as Lookout from "./Lookout.js"
+import type { MetricsConfig } from "./MetricsConfig.js"
+import * as MetricsPurge from "./MetricsPurge.js"
 import { Pod } from "./Pod.js"
+import { Presence } from "./Presence.js"
 import * as QueueGauges from "./QueueGauges.js"
+import * as Reaper from "./Reaper.js"
+import * as Rebalancer from "./Rebalancer.js"
+import type { SchedulerConfig } from "./SchedulerConfig.js"
+import * as SchedulerDuty from "./SchedulerDuty.js"
+import * as Steering from "./Steering.js"
 import * as Supervisor from "./Supervisor.js"
+import { Supervisors } from "./Supervisors.js"
+import * as Sweeper from "./Sweeper.js"
+import * as UploadGauge from "./UploadGauge.js"
 
 /** Nothing says which queues this process serves. */
 export class NoQueues extends Schema.TaggedError<NoQueues>()("NoQueues", {}) {
@@ -38,6 +66,7 @@ export class BadQueueName extends Schema.TaggedError<BadQueueName>()("BadQueueNa
 export class Crew extends Context.Tag("nightshift/crew/Crew")<
   Crew,
   {
+    readonly pod: PodId
     readonly queues: ReadonlyArray<string>
     /** Whether no job is held by this pod. */
     readonly isIdle: () => boolean
@@ -47,31 +76,107 @@ export class Crew extends Context.Tag("nightshift/crew/Crew")<
 export interface CrewOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   readonly queues: ReadonlyArray<string>
+  /** Where kinds go that name no queue, by how they begin. */
+  readonly routes?: DeclaredRoutes | undefined
+  /** Recurring jobs that the cluster is told of. */
+  readonly schedules?: ReadonlyArray<Schedule.Schedule> | undefined
+  /** The limits that its handlers keep to. */
+  readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
 }
 
-type Needs = Queue | Queues | Kinds | Transactions | Wakeups | Metrics | CrewConfig | Janitor.JanitorConfig
+type QueuePorts = Queue | Queues | JobSearch | Kinds | Routes | Transactions | Wakeups
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
+type Configs =
+  | CrewConfig
+  | ClusterConfig
+  | Janitor.JanitorConfig
+  | SchedulerConfig
+  | Sweeper.SweeperConfig
+  | MetricsConfig
+type Needs = Ports | Configs | Metrics
 
-/** Hired top to bottom; closing the Scope sends them home bottom to top: claiming stops first, the last end is written last. */
+/** What the leader forgets every few minutes. */
+const forgotten = Effect.all([Cleanup.finishedJobs, MetricsPurge.make])
+
+/** Hired top to bottom; closing the Scope sends them home bottom to top. */
+const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
+  Effect.gen(function* () {
+    const supervisors = yield* Supervisors
+    yield* QueueGauges.watch(queues)
+    yield* UploadGauge.register
+    yield* keep(yield* Janitor.make)
+    yield* keep(yield* Sweeper.make)
+    yield* keep(yield* Reaper.make)
+    yield* keep(yield* Heartbeat.make)
+    yield* Heartbeat.hearCancels
+    const lookout = yield* Lookout.start
+    // All queues drain at the same time: the grace is one for all of them.
+    const shift = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)
+    for (const name of queues) {
+      supervisors.set(name, yield* Scope.extend(Supervisor.start(name, registry, lookout.ranShort), shift))
+    }
+    yield* Steering.start
+    // A leader that drains for a while lets another lead meanwhile.
+    yield* Effect.provide(leadersDuties, yield* Layer.build(Leader.layer))
+    const presence = yield* Presence
+    yield* Effect.addFinalizer(() => presence.drain)
+    const { id } = yield* Pod
+    return { pod: id, queues, isIdle: () => [...supervisors.values()].every((supervisor) => supervisor.isIdle()) }
+  })
+
+/** Duties of the one pod that leads, whichever that is. */
+const leadersDuties = Effect.gen(function* () {
+  const leader = yield* Leader
+  yield* leader.keep(yield* Rebalancer.make)
+  yield* leader.keep(yield* Cleanup.make(yield* forgotten))
+  yield* leader.keep(yield* SchedulerDuty.make)
+})
+
+const checked = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<string>, NoQueues | BadQueueName> =>
+  Effect.gen(function* () {
+    const queues = [...new Set(names)]
+    if (queues.length === 0) return yield* new NoQueues()
+    const bad = queues.find((name) => !isQueueName(name))
+    return bad === undefined ? queues : yield* new BadQueueName({ name: bad })
+  })
+
+/** The cluster knows the kinds and queues of a pod before the pod is seen. */
+const declare = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
+  Effect.gen(function* () {
+    yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
+    yield* Effect.flatMap(Queues, (settings) => settings.declare(queues))
+  })
+
+/** What code wants fired. Its kinds are known by then. */
+const declareSchedules = (declared: ReadonlyArray<Schedule.Schedule>) =>
+  Effect.gen(function* () {
+    const schedules = yield* Schedules
+    const written = yield* schedules.declare(yield* Schedule.definitionsOf(declared))
+    if (written.length > 0) yield* Effect.logInfo(`schedules declared: ${written.join(", ")}`)
+  })
+
+/** A pod's row is the first to come and the last to go: until the last end of its last job is written. */
 export const layer = <R>(
   options: CrewOptions<R>
-): Layer.Layer<Crew, NoQueues | BadQueueName | DatabaseError, R | Needs> =>
-  Layer.scoped(
-    Crew,
+): Layer.Layer<
+  Crew,
+  NoQueues | BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule | DatabaseError,
+  R | Needs
+> =>
+  Layer.unwrapScoped(
     Effect.gen(function* () {
-      const queues = [...new Set(options.queues)]
-      if (queues.length === 0) return yield* new NoQueues()
-      const bad = queues.find((name) => !isQueueName(name))
-      if (bad !== undefined) return yield* new BadQueueName({ name: bad })
-      const registry = Registry.make(options.handlers)
-      yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
-      yield* QueueGauges.watch(queues)
-      yield* keep(yield* Janitor.make)
-      const supervisors = new Map<string, Supervisor.Supervisor>()
-      yield* keep(yield* Heartbeat.make(supervisors))
-      const lookout = yield* Lookout.start(supervisors)
-      for (const name of queues) {
-        supervisors.set(name, yield* Supervisor.start(name, registry, lookout.ranShort))
-      }
-      return { queues, isIdle: () => [...supervisors.values()].every((supervisor) => supervisor.isIdle()) }
+      const queues = yield* checked(options.queues)
+      // Opened first and so closed last: whatever a handler keeps outlives its jobs.
+      const registry = Registry.make(yield* Effect.forEach(options.handlers, (handler) => opened(handler)))
+      yield* declare(queues, registry)
+      yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
+      yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))
+      yield* declareSchedules(options.schedules ?? [])
+      return Layer.scoped(Crew, hire(queues, registry)).pipe(
+        Layer.provide(Deadlines.layer),
+        Layer.provide(Finalizer.layer),
+        Layer.provide(Presence.layer({ queues, kinds: [...registry.keys()] })),
+        Layer.provide(Layer.merge(Pod.layer, Supervisors.layer))
+      )
     })
-  ).pipe(Layer.provide(Deadlines.layer), Layer.provide(Finalizer.layer), Layer.provide(Pod.layer))
+  )

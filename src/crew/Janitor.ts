@@ -4,6 +4,7 @@ import * as DurationText from "../core/DurationText.js"
 import type { Loop } from "../core/Loop.js"
 import * as Setting from "../core/Setting.js"
 import { Queue } from "../queue/Queue.js"
+import * as Rescue from "./Rescue.js"
 
 export const settings = {
   doneRetention: Setting.positiveDuration(
@@ -38,6 +39,7 @@ export class JanitorConfig extends Context.Tag("nightshift/crew/JanitorConfig")<
 /** Takes back jobs whose pod went quiet, then forgets done ones past their retention. Neither waits for the other's luck. */
 export const make: Effect.Effect<Loop, never, Queue | JanitorConfig> = Effect.gen(function* () {
   const queue = yield* Queue
+  const rescue = yield* Rescue.make
   const config = yield* JanitorConfig
   return {
     name: "janitor",
@@ -48,7 +50,7 @@ export const make: Effect.Effect<Loop, never, Queue | JanitorConfig> = Effect.ge
       {
         name: "recover",
         deadline: "30 seconds",
-        run: Effect.map(queue.recoverStuck(config.stuckTimeout), (recovered) => ({ ...recovered }))
+        run: rescue(config.stuckTimeout)
       },
       {
         name: "purge",

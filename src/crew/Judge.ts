@@ -76,12 +76,25 @@ const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outco
     case "Dead":
       return End.Dead({ reason: "rejected", counted: true, error: outcome.error })
     case "Throttled":
-      return again(outcome.after ?? throttlePause, at, { counted: false, remember: "throttled" })
+      return throttled(job, outcome, at)
     case "Snooze":
       return again(outcome.after, at, { counted: false, remember: "snoozed" })
     case "Cancelled":
       return End.Dead({ reason: "cancelled", counted: true, error: undefined })
   }
+}
+
+/** Where more than the job pauses, it keeps its place in the line: it may go on as soon as the pause ends, however early. */
+const throttled = (
+  job: ClaimedJob,
+  { after, scope }: Extract<Outcome.Outcome, { readonly _tag: "Throttled" }>,
+  at: Circumstances
+): End => {
+  if (scope === "job" || (scope === "key" && job.key === undefined)) {
+    return again(after ?? throttlePause, at, { counted: false, remember: "throttled" })
+  }
+  const cools = { scope, after: after === undefined ? undefined : Duration.toMillis(after) }
+  return End.Again({ runAt: job.runAt, counted: false, error: undefined, remember: "throttled", cools })
 }
 
 /** The work is done and its result cannot be kept: a mistake of the handler's, which doing the work again would repeat. */
@@ -103,6 +116,11 @@ export const ofExit = (
     return Outcome.isOutcome(exit.value) ? ofOutcome(job, kind, exit.value, at) : done(exit.value)
   }
   const failure = Cause.failureOption(exit.cause)
+  // From deep inside of a handler the way out is to fail, or to throw. Nobody succeeds by failing: that stays a mistake.
+  const thrown = Option.orElse(failure, () => Cause.dieOption(exit.cause))
+  if (Option.isSome(thrown) && Outcome.isOutcome(thrown.value) && thrown.value._tag !== "Done") {
+    return ofOutcome(job, kind, thrown.value, at)
+  }
   return failed(job, kind, Option.isSome(failure) ? textOf(failure.value) : Cause.pretty(exit.cause), at)
 }
 

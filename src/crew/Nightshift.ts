@@ -2,6 +2,12 @@ import type { SqlClient } from "@effect/sql/SqlClient"
 import type { PgClient } from "@effect/sql-pg/PgClient"
 import { Effect, Layer, Option, type Redacted, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import type { Tokens } from "../access/Tokens.js"
+import * as TokensPg from "../access/TokensPg.js"
+import * as ClusterPg from "../cluster/ClusterPg.js"
+import type { Leadership } from "../cluster/Leadership.js"
+import type { Pods } from "../cluster/Pods.js"
+import type { Shares } from "../cluster/Shares.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -10,19 +16,39 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
+import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
+import type { InvalidLimit } from "../limits/Limit.js"
+import type { RateLimit } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsPg from "../limits/RateLimitsPg.js"
+import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import type { Queues } from "../queue/QueueSettings.js"
+import * as RouteConfig from "../queue/RouteConfig.js"
+import type { DeclaredRoutes, InvalidRoute, Routes } from "../queue/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
+import type { Schedule } from "../schedule/Schedule.js"
+import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import type { Storage } from "../uploads/Storage.js"
+import * as StoragePg from "../uploads/StoragePg.js"
+import { UploadsConfig } from "../uploads/UploadsConfig.js"
+import { ClusterConfig } from "./ClusterConfig.js"
 import * as Crew from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { JanitorConfig } from "./Janitor.js"
+import * as Measuring from "./Measuring.js"
+import { MetricsConfig } from "./MetricsConfig.js"
+import { SchedulerConfig } from "./SchedulerConfig.js"
+import { SweeperConfig } from "./Sweeper.js"
 
 /** Neither code nor environment says where the database is. */
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
@@ -31,10 +57,19 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type Ports = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
-export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
+export type Services =
+  | Ports
+  | Wakeups
+  | Database
+  | SqlClient
+  | PgClient
+  | DatabaseClock.DatabaseTime
+  | Metrics
+  | Measures
 
 export type FoundationError =
   | DatabaseUrlMissing
@@ -54,11 +89,24 @@ const urlFromConfig = Layer.unwrapEffect(
 
 const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => migrations.migrate))
 
+const inbox = Layer.merge(Layer.provide(StoragePg.layer, UploadsConfig.layer), TokensPg.layer)
+
+const configs = Layer.mergeAll(
+  CrewConfig.layer,
+  ClusterConfig.layer,
+  JanitorConfig.layer,
+  SchedulerConfig.layer,
+  SweeperConfig.layer,
+  MetricsConfig.layer
+)
+
 /** The queue on PostgreSQL, without running any job: for programs that only enqueue. */
 export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
 ): Layer.Layer<Services, FoundationError> =>
-  QueuePg.layer.pipe(
+  Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
+    Layer.provideMerge(QueuePg.layer),
+    Layer.provideMerge(Measuring.counting),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
@@ -73,6 +121,12 @@ export interface NightshiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   /** The queues that this process serves. */
   readonly queues: ReadonlyArray<string>
+  /** Where kinds go that name no queue, by how they begin: `{ "gh.": "github" }`. NIGHTSHIFT_ROUTES goes before it. */
+  readonly routes?: DeclaredRoutes
+  /** Recurring jobs. They are declared to the whole cluster, and fired by whichever of its processes leads. */
+  readonly schedules?: ReadonlyArray<Schedule>
+  /** The limits that its handlers keep to. */
+  readonly limits?: ReadonlyArray<RateLimit>
   /** [DATABASE_URL] */
   readonly databaseUrl?: Redacted.Redacted
 }
@@ -80,8 +134,11 @@ export interface NightshiftOptions<R> {
 /** A whole pod: the queue on PostgreSQL, and a crew that runs these handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
-): Layer.Layer<Services | Crew.Crew, FoundationError | Crew.NoQueues | Crew.BadQueueName, Exclude<R, Services>> =>
-  Crew.layer(options).pipe(
-    Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
-    Layer.provideMerge(client(options))
-  )
+): Layer.Layer<
+  Services | Crew.Crew,
+  FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule,
+  Exclude<R, Services>
+> =>
+  Layer.unwrapEffect(
+    Effect.map(RouteConfig.declared, (routes) => Crew.layer({ ...options, routes: { ...options.routes, ...routes } }))
+  ).pipe(Layer.provide([configs, Measuring.sampling]), Layer.provideMerge(client(options)))

@@ -20,6 +20,7 @@ export const registeredKinds = <R>(registry: Registry<R>): ReadonlyArray<Registe
   [...registry.values()].map(({ handler: { kind } }) => ({
     name: kind.name,
     queue: kind.queue,
+    ...(kind.routed ? { routed: true } : {}),
     version: kind.version,
     maxAttempts: kind.maxAttempts,
     // A follow-up that depends on the payload can only be made by those who have the code.

@@ -7,7 +7,22 @@ export interface AttemptEnd {
   readonly id: JobId
   readonly lease: Lease
   readonly end: End
+  /** Where the job stood; absent, nobody who waits for its key or for the queue's calm is told at once. */
+  readonly queue?: string | undefined
+  readonly key?: string | undefined
+  /** Hears what became of the job by this end once that is written; nothing when the job had moved on. */
+  readonly written?: (became: Became, now: number) => void
 }
+
+/** A pause that somebody upstream asked for, of all jobs of the queue or of the key. */
+export interface Cooling {
+  readonly scope: "queue" | "key"
+  /** Milliseconds, where the upstream said. */
+  readonly after: number | undefined
+}
+
+/** What a job is after a run. */
+export type Became = "done" | "pending" | "dead"
 
 export type End = Data.TaggedEnum<{
   /** Done; the result is JSON text. */
@@ -21,12 +36,16 @@ export type End = Data.TaggedEnum<{
     readonly error: string | undefined
     /** What the history calls it; absent where nothing is worth remembering. */
     readonly remember: string | undefined
+    /** The job is not the only one that pauses. */
+    readonly cools?: Cooling | undefined
   }
   /** Dead, with its follow-up stored in the same statement, except when an operator cancelled it. */
   Dead: {
     readonly reason: DeadReason
     readonly counted: boolean
     readonly error: string | undefined
+    /** What the history calls it, where that is not the reason. */
+    readonly remember?: string | undefined
   }
 }>
 export const End = Data.taggedEnum<End>()

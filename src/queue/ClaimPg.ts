@@ -1,148 +1,119 @@
-import { Clock, Effect } from "effect"
-import type { IdGenerator, JobId } from "../core/Ids.js"
+import { Clock, Duration, Effect } from "effect"
+import type { IdGenerator } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
-import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import * as ArrayText from "./ArrayText.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
 import { ClaimCursor, type Start } from "./ClaimCursor.js"
-import type { JobSql } from "./JobSql.js"
+import * as ClaimKeysPg from "./ClaimKeysPg.js"
+import * as ClaimLinePg from "./ClaimLinePg.js"
+import * as ClaimSql from "./ClaimSql.js"
+import { KeyRing } from "./KeyRing.js"
+import type { KnownQueues } from "./KnownQueues.js"
 import type { LeaseBook } from "./LeaseBook.js"
 import type { ClaimedJob, ClaimRequest } from "./Queue.js"
+import { formOf, type opensAt } from "./QueueRow.js"
 
-/** The columns that the claim returns, in its order. Arrays instead of objects: thousands of rows a second pass here. */
-type ClaimRow = readonly [
-  id: JobId,
-  kind: string,
-  version: number,
-  payload: unknown,
-  key: string | null,
-  attempt: number,
-  maxAttempts: number,
-  crashCount: number,
-  meta: unknown,
-  priority: number,
-  createdAt: number,
-  runAt: number
-]
-
-const rowOrder = (a: ClaimRow, b: ClaimRow) => a[9] - b[9] || a[11] - b[11] || (a[0] < b[0] ? -1 : 1)
-
-/** The last row of each priority: where the next claim begins. */
-const lastsOf = (rows: ReadonlyArray<ClaimRow>): ReadonlyMap<number, Start> => {
-  const lasts = new Map<number, Start>()
-  rows.forEach((row, place) => {
-    const priority = row[9]
-    if (rows[place + 1]?.[9] !== priority) lasts.set(priority, { priority, runAt: row[11], id: row[0] })
-  })
-  return lasts
-}
+/** A claim that comes back with nothing asks the queue's row why, at most so often. */
+const lookAgain = Duration.seconds(1)
 
 export interface Claims {
   readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
   /** A job of this queue was stored or put back here. */
-  readonly saw: (queue: string, job: Start) => void
-  /** Jobs of this queue were put back somewhere behind. */
+  readonly saw: (queue: string, job: Start & { readonly key?: string | null }) => void
+  /** Jobs of this queue were put back somewhere behind, or somebody else stored some. */
   readonly rescan: (queue: string) => void
+  /** Others may have done something to the queue's jobs, or to any queue's. */
+  readonly stir: (queue: string | undefined) => void
+  /** A job of this key has ended: its turn may be another's. Answers whether anybody here looks at keys of this queue. */
+  readonly freed: (queue: string, key: string) => boolean
+  /** What is known of a queue whose due jobs all wait for their keys. */
+  readonly blocked: (queue: string, now: number) => { readonly seenUntil: number; readonly until: number } | undefined
 }
 
 /** Claims over PostgreSQL, each queue with a cursor of its own. */
 export const make = (
   database: typeof Database.Service,
-  statements: JobSql,
+  known: typeof KnownQueues.Service,
   ids: IdGenerator,
   leases: LeaseBook
 ): Claims => {
-  const { sql } = database
+  const statements = ClaimSql.make(database.schema)
+  const claimLine = ClaimLinePg.make(database, statements, ids, leases)
+  const claimKeys = ClaimKeysPg.make(database, statements, ids, leases)
   const cursors = new Map<string, ClaimCursor>()
+  const rings = new Map<string, KeyRing>()
+  const revisions = new Map<string, number | undefined>()
 
   const cursorOf = (queue: string): ClaimCursor => {
-    const known = cursors.get(queue)
-    if (known !== undefined) return known
-    const cursor = new ClaimCursor()
+    const cursor = cursors.get(queue) ?? new ClaimCursor()
     cursors.set(queue, cursor)
     return cursor
   }
 
-  const lookFromFront = (queue: string, cursor: ClaimCursor, now: number) =>
-    Effect.map(mapErrors(sql.unsafe<{ priority: number }>(statements.priorities, [queue])), (rows) =>
-      cursor.rescan(
-        rows.map(({ priority }) => priority),
-        now
-      )
-    )
-
-  /** Priorities that others have begun to use since; only the gaps are searched, where no dead entries lie. */
-  const lookBetween = (queue: string, cursor: ClaimCursor, now: number) => {
-    const edges = [-32_769, ...cursor.priorities, 32_768]
-    const gaps = [ArrayText.ofPlain(edges.slice(0, -1)), ArrayText.ofPlain(edges.slice(1))]
-    return Effect.map(
-      mapErrors(sql.unsafe<{ priority: number }>(statements.prioritiesBetween, [queue, ...gaps])),
-      (rows) =>
-        cursor.probed(
-          rows.map(({ priority }) => priority),
-          now
-        )
-    )
+  const ringOf = (queue: string): KeyRing => {
+    const ring = rings.get(queue) ?? new KeyRing()
+    rings.set(queue, ring)
+    return ring
   }
 
-  const claimFrom = (cursor: ClaimCursor, request: ClaimRequest, now: number) =>
+  /** Under other settings a claim may have come back with nothing though much was due: its cursor says nothing any more. */
+  const lookAnew = (queue: string, revision: number | undefined) => {
+    if (revisions.get(queue) === revision) return
+    revisions.set(queue, revision)
+    cursors.delete(queue)
+    rings.get(queue)?.stir()
+  }
+
+  const claimBy = (form: ClaimSql.Form, request: ClaimRequest, now: number) => {
+    const cursor = cursorOf(request.queue)
+    return form.keyed
+      ? claimKeys(request, cursor, ringOf(request.queue), form.rated, now)
+      : claimLine(request, cursor, form.rated, now)
+  }
+
+  const claim: Claims["claim"] = (request) =>
     Effect.gen(function* () {
-      const { limit, pod, queue } = request
-      if (cursor.from.length === 0) return []
-      const lease = ids.lease(now)
-      const rows = (yield* mapErrors(
-        sql.unsafe(statements.claim, [
-          queue,
-          ArrayText.ofPlain(cursor.priorities),
-          ArrayText.ofPlain(cursor.from.map(({ runAt }) => runAt)),
-          ArrayText.ofPlain(cursor.from.map(({ id }) => id)),
-          now,
-          limit,
-          lease,
-          pod
-        ]).values
-      )) as unknown as Array<ClaimRow>
-      rows.sort(rowOrder)
-      leases.took(
-        lease,
-        rows.map((row) => row[0])
-      )
-      cursor.took(lastsOf(rows), rows.at(-1)?.[9], rows.length >= limit, now)
-      return rows.map(
-        (row): ClaimedJob => ({
-          id: row[0],
-          lease,
-          queue,
-          kind: row[1],
-          version: row[2],
-          payload: row[3],
-          key: row[4] ?? undefined,
-          attempt: row[5],
-          maxAttempts: row[6],
-          crashCount: row[7],
-          meta: row[8] ?? undefined,
-          createdAt: row[10],
-          runAt: row[11],
-          startedAt: now
-        })
-      )
+      const now = yield* Clock.currentTimeMillis
+      const isClosed = (row: Parameters<typeof opensAt>[0]) =>
+        row !== undefined && (row.paused || (row.throttledUntil ?? 0) > now)
+      let row = yield* known.get(request.queue, Duration.infinity)
+      if (isClosed(row)) row = yield* known.get(request.queue, lookAgain)
+      if (isClosed(row)) return []
+      lookAnew(request.queue, row?.revision)
+      const form = formOf(row, now)
+      const jobs = yield* claimBy(form, request, now)
+      if (jobs.length > 0) return jobs
+      // The row may ask for something else by now than what it was taken for.
+      const newer = formOf(yield* known.get(request.queue, lookAgain), now)
+      return newer.keyed === form.keyed && newer.rated === form.rated ? jobs : yield* claimBy(newer, request, now)
     })
 
   return {
-    claim: (request) =>
-      Effect.gen(function* () {
-        const cursor = cursorOf(request.queue)
-        const now = yield* Clock.currentTimeMillis
-        if (cursor.isRescanDue(now)) yield* lookFromFront(request.queue, cursor, now)
-        const first = yield* claimFrom(cursor, request, now)
-        if (first.length > 0) {
-          if (first.length === request.limit && cursor.isProbeDue(now)) yield* lookBetween(request.queue, cursor, now)
-          return first
-        }
-        if (!cursor.mayRescan(now)) return first
-        yield* lookFromFront(request.queue, cursor, now)
-        return yield* claimFrom(cursor, request, now)
-      }),
-    saw: (queue, job) => cursorOf(queue).saw(job),
-    rescan: (queue) => void cursors.delete(queue)
+    claim,
+    saw: (queue, job) => {
+      cursorOf(queue).saw(job)
+      const ring = rings.get(queue)
+      if (ring === undefined) return
+      if (job.key === null || job.key === undefined) {
+        ring.isMixed = true
+        ring.stir()
+      } else ring.touched(job.key)
+    },
+    rescan: (queue) => {
+      cursors.delete(queue)
+      rings.get(queue)?.stir()
+    },
+    stir: (queue) => {
+      for (const [name, ring] of rings) if (queue === undefined || queue === name) ring.stir()
+    },
+    freed: (queue, key) => {
+      const ring = rings.get(queue)
+      ring?.touched(key)
+      return ring !== undefined
+    },
+    blocked: (queue, now) => {
+      const ring = rings.get(queue)
+      const until = ring?.blockedUntil(now)
+      return ring === undefined || until === undefined ? undefined : { seenUntil: ring.seenUntil, until }
+    }
   }
 }

@@ -3,8 +3,9 @@ import { Clock, Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import type { Tally } from "../telemetry/Tally.js"
 import * as ArrayText from "./ArrayText.js"
-import type { AttemptEnd } from "./AttemptEnd.js"
+import type { AttemptEnd, Became } from "./AttemptEnd.js"
 import { errorText } from "./ErrorText.js"
 import type { JobSql } from "./JobSql.js"
 import type { LeaseBook } from "./LeaseBook.js"
@@ -40,24 +41,37 @@ const columnsOf = ({ end }: AttemptEnd) => {
         runAt: null,
         counted: end.counted,
         error: kept(end.error),
-        remember: end.reason,
+        remember: end.remember ?? end.reason,
         reason: end.reason,
         result: null
       }
   }
 }
 
+/** A job that was ended, or one that was stored because another died. */
+type SettledRow =
+  | { readonly id: JobId; readonly queue: string; readonly kind: null; readonly status: Became }
+  | { readonly id: null; readonly queue: string; readonly kind: string; readonly status: "follow-up" }
+
 const isPlainDone = ({ end }: AttemptEnd) => end._tag === "Done" && end.result === undefined
 
-/**
- * Ends runs over PostgreSQL: the many that are simply done by a narrow statement, all others by a wider one.
- * `onPending` is told of queues that have jobs to run again, and of those of follow-ups.
- */
+/** What is told of ends. */
+export interface Told {
+  /** These queues have jobs to run again, or the follow-up of one that died. */
+  readonly onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
+  /** Runs are about to end in a pause that is not theirs alone. */
+  readonly onCooling: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<void, DatabaseError>
+  /** These ends are written: for good, or for when the caller's transaction commits. */
+  readonly onEnded: (ends: ReadonlyArray<AttemptEnd>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
+}
+
+/** Ends runs over PostgreSQL: the many that are simply done by a narrow statement, all others by a wider one. */
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
   leases: LeaseBook,
-  onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
+  tally: typeof Tally.Service,
+  told: Told
 ): ((ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>) => {
   const { sql } = database
 
@@ -67,16 +81,18 @@ export const make = (
       const held = ArrayText.ofPlain(ends.map(({ lease }) => lease))
       const over = ArrayText.ofPlain(leases.takeOver())
       const result = yield* mapErrors(sql.unsafe(statements.finish, [ids, held, now, over]).raw)
-      if ((result as { readonly rowCount: number | null }).rowCount === ends.length) return [] as JobId[]
-      const rows = yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
-      return rows.map(({ id }) => id)
+      const all = (result as { readonly rowCount: number | null }).rowCount === ends.length
+      const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
+      const movedOn = new Set(rows.map(({ id }) => id))
+      for (const end of ends) if (!movedOn.has(end.id)) end.written?.("done", now)
+      return [...movedOn]
     })
 
   const settle = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
     Effect.gen(function* () {
       const columns = ends.map(columnsOf)
       const rows = yield* mapErrors(
-        sql.unsafe<{ id: JobId | null; queue: string; status: string }>(statements.settle, [
+        sql.unsafe<SettledRow>(statements.settle, [
           ArrayText.ofPlain(ends.map(({ id }) => id)),
           ArrayText.ofPlain(ends.map(({ lease }) => lease)),
           ArrayText.ofTexts(columns.map(({ verb }) => verb)),
@@ -89,10 +105,20 @@ export const make = (
           now
         ])
       )
+      const became = new Map<JobId, Became>()
+      for (const row of rows) {
+        if (row.status === "follow-up") tally.of(row.queue, row.kind).enqueued(1, now)
+        else became.set(row.id, row.status)
+      }
+      const movedOn = ends.flatMap((end) => {
+        const status = became.get(end.id)
+        if (status === undefined) return [end.id]
+        end.written?.(status, now)
+        return []
+      })
       const pending = rows.filter(({ status }) => status === "pending" || status === "follow-up")
-      if (pending.length > 0) yield* onPending(new Set(pending.map(({ queue }) => queue)))
-      const ended = new Set(rows.map(({ id }) => id))
-      return ends.filter(({ id }) => !ended.has(id)).map(({ id }) => id)
+      if (pending.length > 0) yield* told.onPending(new Set(pending.map(({ queue }) => queue)))
+      return movedOn
     })
 
   return (ends) =>
@@ -101,10 +127,17 @@ export const make = (
       const plain = ends.filter(isPlainDone)
       const others = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
       const movedOn = plain.length === 0 ? [] : yield* finish(plain, now)
-      if (others.length > 0) movedOn.push(...(yield* settle(others, now)))
+      if (others.length > 0) {
+        // Before the jobs go back: otherwise one of them could be claimed again in between.
+        const cooling = others.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
+        if (cooling.length > 0) yield* told.onCooling(cooling)
+        movedOn.push(...(yield* settle(others, now)))
+      }
       // In somebody's transaction the ends stand only once it commits, of which nothing is heard here.
-      if (Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))) leases.forget(ends)
+      const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
+      if (inTransaction) leases.forget(ends)
       else leases.ended(ends)
+      yield* told.onEnded(ends, inTransaction)
       return movedOn
     })
 }

@@ -78,6 +78,7 @@ export const make = <A, I>(
       kind: kind.name,
       version: kind.version,
       queue: enqueue.queue ?? kind.queue,
+      routed: kind.routed && enqueue.queue === undefined,
       payload: encoded.right,
       maxAttempts: enqueue.maxAttempts ?? kind.maxAttempts,
       id: enqueue.id,

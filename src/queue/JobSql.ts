@@ -1,5 +1,6 @@
 import { limits } from "../core/Job.js"
 import { hot } from "../database/HotStatements.js"
+import { columns as queueColumns } from "./QueueSql.js"
 
 // The life of a job as SQL, in one place. `schema` is an identifier that needs no quoting (DatabaseConfig sees to it), so
 // it may stand in the text; everything else is a parameter. Instants travel as epoch milliseconds.
@@ -35,7 +36,7 @@ const followUps = (schema: string, ended: string, now: string) => `
   from ${ended} d
   where d.status = 'dead' and d.dead_reason <> 'cancelled' and d.on_dead is not null
   on conflict do nothing
-  returning queue`
+  returning queue, kind`
 
 /** A crash is not a failure: the attempt is given back and the crash counted, up to the point of quarantine. */
 const recover = (schema: string, stuck: string) => `
@@ -54,10 +55,10 @@ const recover = (schema: string, stuck: string) => `
       run_at = least(j.run_at, ${instant("$2")}),
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
     from stuck where j.id = stuck.id
-    returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
+    returning j.id, j.queue, j.kind, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
   ), followed as (${followUps(schema, "ended", "$2")})
-  select queue, coalesce(dead_reason, 'rescued') as fate, count(*)::int as count from ended group by 1, 2
-  union all select queue, 'follow-up', count(*)::int from followed group by 1`
+  select queue, kind, coalesce(dead_reason, 'rescued') as fate, count(*)::int as count from ended group by 1, 2, 3
+  union all select queue, kind, 'follow-up', count(*)::int from followed group by 1, 2`
 
 const insertColumns = "id, queue, kind, version, payload, priority, run_at, max_attempts, created_at, updated_at"
 const dedupeColumns = "key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta"
@@ -141,66 +142,6 @@ export const make = (schema: string) => ({
   where id = $1 and status = 'pending' and kind = $7
   returning id`,
 
-  /** Priorities of a queue that have pending jobs. Each step jumps over all jobs of one priority. */
-  priorities: `
-  with recursive step(priority) as (
-    (select priority from ${schema}.job where queue = $1 and ${waiting} order by priority limit 1)
-    union all
-    select (select j.priority from ${schema}.job j
-      where j.queue = $1 and ${waiting} and j.priority > step.priority order by j.priority limit 1)
-    from step where step.priority is not null
-  )
-  select priority from step where priority is not null`,
-
-  /** Priorities with pending jobs in the gaps between those already known. */
-  prioritiesBetween: `
-  select found.priority
-  from unnest($2::int[], $3::int[]) as gap(above, below)
-  cross join lateral (
-    select priority from ${schema}.job
-    where queue = $1 and ${waiting} and priority > gap.above and priority < gap.below
-    order by priority limit 1
-  ) found`,
-
-  claim: hot(`
-  -- A claim that a crash of the server undoes leaves its jobs pending, and its lease fences nobody: nothing is lost by not
-  -- waiting for the disk, and every job begins sooner. The setting ends with this statement's transaction.
-  with hurry as materialized (
-    select set_config('synchronous_commit', 'off', true)
-  ), due as (
-    select found.id, found.crash_count, row_number() over () as place
-    from (
-      select stretch.id, stretch.crash_count
-      from hurry
-      cross join unnest($2::smallint[], $3::float8[], $4::uuid[]) as start(priority, run_at, id)
-      cross join lateral (
-        -- One stretch of the claim index: entries before the start are dead or taken, and never visited.
-        select id, crash_count from ${schema}.job
-        where queue = $1 and ${waiting} and priority = start.priority
-          and (run_at, id) >= (${instant("start.run_at")}, start.id) and run_at <= ${instant("$5")}
-        order by run_at, id
-        limit $6::int
-        for update skip locked
-      ) stretch
-      limit $6::int
-    ) found
-  ), taken as (
-    -- A job that has crashed a pod is taken alone, so that nobody else is blamed if it does so again: what comes before it
-    -- is taken without it, and when it comes first it is taken without the rest.
-    select id from due where place <= coalesce(
-      (select case when min(place) > 1 then min(place) - 1 else min(place) end from due where crash_count > 0), $6::int)
-  ), leased as (
-    insert into ${schema}.lease (id, pod_id, claimed_at, jobs)
-    select $7, $8, ${instant("$5")}, array_agg(id) from taken having count(*) > 0
-  )
-  update ${schema}.job j
-  set status = 'running', lease = $7, pod_id = $8, attempt = least(j.attempt + 1, j.max_attempts),
-    started_at = ${instant("$5")}, heartbeat_at = ${instant("$5")}, updated_at = ${instant("$5")}
-  from taken
-  where j.id = taken.id
-  returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
-    ${millis("j.created_at")}, ${millis("j.run_at")}`),
-
   // A lease says that the job runs, so the ends do not say it again: the planner is to see one way, by the primary key.
 
   /** The common end: done, without a result. Leases whose last job this is go with it. */
@@ -245,8 +186,8 @@ export const make = (schema: string) => ({
     where j.id = e.id and j.lease = e.lease
     returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
   ), followed as (${followUps(schema, "ended", "$10")})
-  select id, queue, status from ended
-  union all select null, queue, 'follow-up' from followed`),
+  select id, queue, null as kind, status from ended
+  union all select null, queue, kind, 'follow-up' from followed`),
 
   /** Rows that a transactional handler has locked keep their old sign of life; they are this pod's all the same. */
   heartbeat: hot(`
@@ -265,23 +206,35 @@ export const make = (schema: string) => ({
   update ${schema}.job set progress = $3::jsonb, updated_at = ${instant("$4")}
   where id = $1 and lease = $2`,
 
+  /** When the next job of each queue is due, after an instant where one is given, and the queue's row beside it. */
   nextDue: hot(`
-  select q.queue, ${millis("min(first.run_at)")} as run_at
-  from unnest($1::text[]) as q(queue)
-  cross join lateral (
+  select line.queue, (
     with recursive step(priority) as (
-      (select priority from ${schema}.job where queue = q.queue and ${waiting} order by priority limit 1)
+      (select priority from ${schema}.job where queue = line.queue and ${waiting} order by priority limit 1)
       union all
       select (select j.priority from ${schema}.job j
-        where j.queue = q.queue and ${waiting} and j.priority > step.priority order by j.priority limit 1)
+        where j.queue = line.queue and ${waiting} and j.priority > step.priority order by j.priority limit 1)
       from step where step.priority is not null
     )
-    select (select j.run_at from ${schema}.job j
-      where j.queue = q.queue and ${waiting} and j.priority = step.priority
-      order by j.run_at limit 1) as run_at
-    from step where step.priority is not null
-  ) first
-  group by q.queue`),
+    select ${millis("min(first.run_at)")} from step cross join lateral (
+      select j.run_at from ${schema}.job j
+      where j.queue = line.queue and ${waiting} and j.priority = step.priority and j.run_at > ${instant("line.since")}
+      order by j.run_at limit 1
+    ) first
+    where step.priority is not null
+  ) as run_at, ${queueColumns}
+  from unnest($1::text[], $2::float8[]) as line(queue, since)
+  left join ${schema}.queue on name = line.queue`),
+
+  /** Queues that have pending jobs. Each step jumps over all jobs of one queue. */
+  pendingQueues: `
+  with recursive step(queue) as (
+    (select queue from ${schema}.job where ${waiting} order by queue limit 1)
+    union all
+    select (select j.queue from ${schema}.job j where ${waiting} and j.queue > step.queue order by j.queue limit 1)
+    from step where step.queue is not null
+  )
+  select queue from step where queue is not null`,
 
   /** What runs under a lease that somebody wrote down and shows no sign of life. Leases with nothing under them go. */
   recoverLeased: recover(

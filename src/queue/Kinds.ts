@@ -7,6 +7,8 @@ import type { UnknownKind } from "./JobErrors.js"
 export interface RegisteredKind {
   readonly name: string
   readonly queue: string
+  /** It names no queue: a route for its name goes before `queue`. */
+  readonly routed?: boolean | undefined
   /** The current version of its payload. */
   readonly version: number
   readonly maxAttempts: number

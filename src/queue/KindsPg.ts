@@ -8,6 +8,7 @@ import { Kinds, type RegisteredKind } from "./Kinds.js"
 interface KindRow {
   readonly name: string
   readonly queue: string
+  readonly routed: boolean
   readonly version: number
   readonly max_attempts: number
   readonly on_dead: unknown
@@ -18,6 +19,7 @@ const decodeFollowUp = Schema.decodeUnknownSync(FollowUp)
 const toKind = (row: KindRow): RegisteredKind => ({
   name: row.name,
   queue: row.queue,
+  ...(row.routed ? { routed: true } : {}),
   version: row.version,
   maxAttempts: row.max_attempts,
   onDead: row.on_dead === null ? undefined : decodeFollowUp(row.on_dead)
@@ -32,10 +34,11 @@ const make = Effect.gen(function* () {
     const onDead = kind.onDead === undefined ? null : JSON.stringify(kind.onDead)
     // During a rolling deploy the newer version stands, whichever pod speaks last.
     return sql`
-      insert into ${table} as known (name, queue, version, max_attempts, on_dead, registered_at, updated_at)
-      values (${kind.name}, ${kind.queue}, ${kind.version}, ${kind.maxAttempts}, ${onDead}::jsonb, ${at}, ${at})
-      on conflict (name) do update set queue = excluded.queue, version = excluded.version,
-        max_attempts = excluded.max_attempts, on_dead = excluded.on_dead, updated_at = excluded.updated_at
+      insert into ${table} as known (name, queue, routed, version, max_attempts, on_dead, registered_at, updated_at)
+      values (${kind.name}, ${kind.queue}, ${kind.routed === true}, ${kind.version}, ${kind.maxAttempts}, ${onDead}::jsonb,
+        ${at}, ${at})
+      on conflict (name) do update set queue = excluded.queue, routed = excluded.routed,
+        version = excluded.version, max_attempts = excluded.max_attempts, on_dead = excluded.on_dead, updated_at = excluded.updated_at
       where excluded.version >= known.version`
   }
 

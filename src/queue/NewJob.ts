@@ -2,12 +2,15 @@ import { Duration, Either } from "effect"
 import { isId, type JobId } from "../core/Ids.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import { type DedupeScope, type FollowUp, limits } from "../core/Job.js"
+import { faultOfText, faultOfWhole, isPlainName, jsonText, plainNameRule } from "../core/Storable.js"
 
 /** A job to be stored, its kind already resolved into queue, version and attempts. */
 export interface NewJob {
   readonly kind: string
   readonly version: number
   readonly queue: string
+  /** The queue was nobody's wish: a route for the kind's name goes before it. */
+  readonly routed?: boolean | undefined
   readonly payload: unknown
   readonly maxAttempts: number
   /** Made here when absent. Giving one lets a request whose reply was lost be repeated. */
@@ -50,45 +53,7 @@ export interface AdmittedJob {
   readonly meta: string | null
 }
 
-/** A name of a queue: also fit for a url, a metric label and a file. */
-export const isQueueName = (name: string): boolean => /^[A-Za-z0-9_.-]{1,64}$/.test(name)
-
-/** Half of a surrogate pair, which UTF-8 has no bytes for. */
-const loneSurrogate = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/
-
-/** Text that PostgreSQL cannot store. */
-export const isUnstorable = (text: string) => text.includes("\u0000") || loneSurrogate.test(text)
-
-/** The same inside of JSON text, where `JSON.stringify` has written it as escapes. */
-const unstorableEscape = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f][0-9a-f]{2})/
-
-/** A reason why this cannot stand in the field, or nothing. */
-const faultOfText = (text: string, most: number): string | undefined => {
-  if (text.length === 0) return "must not be empty"
-  if (text.length > most) return `must be at most ${most} characters long`
-  return isUnstorable(text) ? "must not contain NUL or half a surrogate pair" : undefined
-}
-
-const faultOfWhole = (value: number, min: number, max: number): string | undefined =>
-  Number.isInteger(value) && value >= min && value <= max ? undefined : `must be a whole number from ${min} to ${max}`
-
-/** A value as JSON text, or why it cannot be that. */
-export const jsonText = (value: unknown, mostBytes: number): Either.Either<string, string> => {
-  let text: string | undefined
-  try {
-    text = JSON.stringify(value)
-  } catch (error) {
-    return Either.left(`cannot be written as JSON (${error instanceof Error ? error.message.split("\n")[0] : error})`)
-  }
-  if (text === undefined) return Either.left("must be a JSON value")
-  if (text.length > mostBytes || (text.length > mostBytes / 3 && Buffer.byteLength(text) > mostBytes)) {
-    return Either.left(`is larger than ${mostBytes} bytes as JSON`)
-  }
-  if (text.includes("\\u") && unstorableEscape.test(text)) {
-    return Either.left("must not contain NUL or half a surrogate pair")
-  }
-  return Either.right(text)
-}
+export { isPlainName as isQueueName, isUnstorable, jsonText } from "../core/Storable.js"
 
 /** Why this cannot be a priority, or nothing. */
 export const faultOfPriority = (priority: number): string | undefined =>
@@ -105,13 +70,11 @@ type Fault = readonly [field: string, reason: string]
 const at = (field: string, reason: string | undefined): Fault | undefined =>
   reason === undefined ? undefined : [field, reason]
 
-const queueRule = "must be 1 to 64 letters, digits, _, . or -"
-
 /** The first field that keeps the job out. No list is built: a bulk enqueue asks this a thousand times. */
 const faultOfFields = (job: NewJob): Fault | undefined =>
   at("id", job.id === undefined || isId(job.id) ? undefined : "must be a lower-case UUID") ??
   at("kind", faultOfText(job.kind, limits.nameCharacters)) ??
-  at("queue", isQueueName(job.queue) ? undefined : queueRule) ??
+  at("queue", isPlainName(job.queue) ? undefined : plainNameRule) ??
   at("version", faultOfWhole(job.version, 1, 2_147_483_647)) ??
   at("maxAttempts", faultOfWhole(job.maxAttempts, 1, limits.attempts)) ??
   at("priority", faultOfPriority(job.priority ?? 0)) ??
@@ -127,7 +90,7 @@ const faultOfWindow = (dedupe: Dedupe | undefined): Fault | undefined =>
 /** A follow-up is stored when its job dies, together with other jobs' ends: a bad one must not get that far. */
 const faultOfFollowUp = (followUp: FollowUp): Fault | undefined =>
   at("onDead.kind", faultOfText(followUp.kind, limits.nameCharacters)) ??
-  at("onDead.queue", isQueueName(followUp.queue) ? undefined : queueRule) ??
+  at("onDead.queue", isPlainName(followUp.queue) ? undefined : plainNameRule) ??
   at("onDead.version", faultOfWhole(followUp.version, 1, 2_147_483_647)) ??
   at("onDead.maxAttempts", faultOfWhole(followUp.maxAttempts, 1, limits.attempts)) ??
   at("onDead.payload", followUp.payload === undefined ? "must be a JSON value" : undefined)

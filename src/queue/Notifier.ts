@@ -21,6 +21,9 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
 
     /** Jobs of these queues were stored. In a caller's transaction the hint is part of it and goes out with its commit. */
     readonly stored: (queues: ReadonlySet<string>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
+
+    /** Calls back when another process tells of a queue's work, before anyone is woken; of no queue when any may be meant. */
+    readonly onHint: (listener: (queue: string | undefined) => void) => void
   }
 >() {
   static readonly layer: Layer.Layer<Notifier, never, Database | Wakeups | Listener> = Layer.scoped(
@@ -33,6 +36,7 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       const lastTold = new Map<string, number>()
       /** Queues whose hint travels with a statement that is under way. */
       const hinted = new Set<string>()
+      const listeners: Array<(queue: string | undefined) => void> = []
 
       const notify = (queues: ReadonlyArray<string>) =>
         mapErrors(
@@ -57,11 +61,16 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       // The payload is what another process said; one that is no queue of ours wakes nobody.
       const heard = yield* listener.hear(channel(schema))
       yield* Stream.fromQueue(heard).pipe(
-        Stream.runForEach((message) => (message._tag === "Notified" ? wakeups.wake(message.payload) : wakeups.wakeAll)),
+        Stream.runForEach((message) => {
+          const queue = message._tag === "Notified" ? message.payload : undefined
+          for (const listener of listeners) listener(queue)
+          return queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)
+        }),
         Effect.forkScoped
       )
 
       return {
+        onHint: (listener) => void listeners.push(listener),
         hint: (queue, now) => {
           if (now - (lastTold.get(queue) ?? Number.NEGATIVE_INFINITY) < debounceMillis) return null
           lastTold.set(queue, now)

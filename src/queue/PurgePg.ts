@@ -3,24 +3,35 @@ import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import * as ArrayText from "./ArrayText.js"
 import type { JobSql } from "./JobSql.js"
-import type { Purged } from "./Queue.js"
+import type { Queue } from "./Queue.js"
 import type { Queues } from "./QueueSettings.js"
+import * as QueueSql from "./QueueSql.js"
 import { classesOf, type RetentionClass, RetentionMemory } from "./Retention.js"
 
 /** How many rows one statement takes: enough to be worth it, few enough to be short. */
 const batch = 5_000
+
+/** A key that was not served for so long begins anew. */
+const turnsAreKeptFor = Duration.minutes(10)
+
+interface TurnsSeen {
+  readonly seen: number
+  readonly queue: string | null
+  readonly key: string | null
+}
 
 /** Forgets finished jobs past what their queue keeps, class by class, in bounded statements. */
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
   queues: typeof Queues.Service,
-  retrying: <A>(effect: Effect.Effect<A, DatabaseError>) => Effect.Effect<A, DatabaseError>
-): ((usual: Duration.Duration) => Effect.Effect<Purged, DatabaseError>) => {
-  const { sql } = database
+  retrying: <A, E>(effect: Effect.Effect<A, E | DatabaseError>) => Effect.Effect<A, E | DatabaseError>
+): (typeof Queue.Service)["purge"] => {
+  const { schema, sql, transaction } = database
+  const turns = QueueSql.make(schema).purgeTurns
   const memory = new RetentionMemory()
 
-  const purgeBatch = (group: RetentionClass, from: number, until: number) =>
+  const purgeBatch = (group: RetentionClass, from: number, until: number): Effect.Effect<number, DatabaseError> =>
     Effect.map(
       mapErrors(
         sql.unsafe(statements.purge, [
@@ -33,15 +44,24 @@ export const make = (
         ]).raw
       ),
       (result) => (result as { readonly rowCount: number | null }).rowCount ?? 0
-    ).pipe(retrying)
+    )
 
-  const purgeClass = (group: RetentionClass, all: ReadonlyArray<RetentionClass>) =>
+  const fenced = <E>(purged: Effect.Effect<number, DatabaseError>, fence: Effect.Effect<void, E> | undefined) =>
+    fence === undefined
+      ? purged
+      : (transaction(Effect.zipRight(fence, purged)) as Effect.Effect<number, E | DatabaseError>)
+
+  const purgeClass = <E>(
+    group: RetentionClass,
+    all: ReadonlyArray<RetentionClass>,
+    fence: Effect.Effect<void, E> | undefined
+  ) =>
     Effect.gen(function* () {
       const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(group.keepFor)
       const from = memory.from(group)
       let sum = 0
       for (;;) {
-        const count = yield* purgeBatch(group, from, until)
+        const count = yield* retrying(fenced(purgeBatch(group, from, until), fence))
         sum += count
         if (count < batch) break
       }
@@ -49,11 +69,23 @@ export const make = (
       return sum
     })
 
-  return (usual) =>
+  /** Forgets whose turn it was among keys that have nothing under way. */
+  const purgeTurns = Effect.gen(function* () {
+    const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(turnsAreKeptFor)
+    let last: TurnsSeen = { seen: batch, queue: "", key: "" }
+    while (last.seen === batch) {
+      const place = [last.queue ?? "", last.key ?? ""]
+      const rows = yield* mapErrors(sql.unsafe<TurnsSeen>(turns, [...place, until, batch])).pipe(retrying)
+      last = rows[0] ?? { seen: 0, queue: null, key: null }
+    }
+  })
+
+  return (usual, fence) =>
     Effect.gen(function* () {
       const all = classesOf(yield* queues.all, usual)
       const purged = { done: 0, dead: 0 }
-      for (const group of all) purged[group.status] += yield* purgeClass(group, all)
+      for (const group of all) purged[group.status] += yield* purgeClass(group, all, fence)
+      yield* purgeTurns
       return purged
     })
 }

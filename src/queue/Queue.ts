@@ -94,6 +94,9 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     /** When the earliest pending job of each queue is due, in epoch milliseconds; queues without one are absent. */
     readonly nextDue: (queues: ReadonlyArray<string>) => Effect.Effect<ReadonlyMap<string, number>, DatabaseError>
 
+    /** Every queue that has pending jobs, whoever serves it, by name. */
+    readonly pendingQueues: Effect.Effect<ReadonlyArray<string>, DatabaseError>
+
     /** Takes back what runs without a sign of life for so long: due at once, attempt given back, crash counted. */
     readonly recoverStuck: (stuckFor: Duration.Duration) => Effect.Effect<Recovered, DatabaseError>
 
@@ -102,8 +105,12 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
 
     /**
      * Forgets finished jobs that are older than their queue keeps them, in bounded batches. Where a queue does not say, done
-     * ones are kept for `usual` and dead ones for good.
+     * ones are kept for `usual` and dead ones for good. Each batch is one transaction with the fence, where there is one:
+     * when that fails, nothing more is forgotten.
      */
-    readonly purge: (usual: Duration.Duration) => Effect.Effect<Purged, DatabaseError>
+    readonly purge: <E = never>(
+      usual: Duration.Duration,
+      fence?: Effect.Effect<void, E>
+    ) => Effect.Effect<Purged, E | DatabaseError>
   }
 >() {}

@@ -1,5 +1,8 @@
 import { Duration, Effect, Layer } from "effect"
+import { Signals } from "../database/Signals.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
+import { claimable, nextDue, took } from "./ClaimMemory.js"
+import { ended } from "./CoolingMemory.js"
 import { enqueueAll } from "./EnqueueMemory.js"
 import type { JobDesk } from "./JobDesk.js"
 import * as JobDeskMemory from "./JobDeskMemory.js"
@@ -13,29 +16,29 @@ import type { Kinds } from "./Kinds.js"
 import * as KindsMemory from "./KindsMemory.js"
 import type { NewJob } from "./NewJob.js"
 import { type ClaimedJob, type ClaimRequest, type HeldJob, Queue, type Recovered } from "./Queue.js"
+import { formOf } from "./QueueRow.js"
 import { type QueueSettings, Queues } from "./QueueSettings.js"
 import * as QueuesMemory from "./QueuesMemory.js"
 import * as QueueTableMemory from "./QueueTableMemory.js"
 import { classesOf, covers } from "./Retention.js"
+import * as Routes from "./Routes.js"
+import * as RoutesMemory from "./RoutesMemory.js"
 import type { Wakeups } from "./Wakeups.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
+type QueueTables = typeof QueueTableMemory.QueueTable.Service
 
-/** Due rows, best first. One that has crashed goes alone, so that its neighbours are not blamed for what it does. */
-const candidates = (pending: ReadonlyArray<JobRow>, limit: number, now: number): ReadonlyArray<JobRow> => {
-  const due: Array<JobRow> = []
-  for (const row of pending) {
-    if (due.length >= limit) break
-    if (row.runAt > now) continue
-    if (row.crashCount > 0) return due.length === 0 ? [row] : due
-    due.push(row)
-  }
-  return due
-}
-
-const claimAll = (table: Table, { limit, pod, queue }: ClaimRequest, now: number): ReadonlyArray<ClaimedJob> => {
+const claimAll = (
+  table: Table,
+  queues: QueueTables,
+  { limit, pod, queue }: ClaimRequest,
+  now: number
+): ReadonlyArray<ClaimedJob> => {
+  const tables = { jobs: table, queues }
   const lease = table.ids.lease(now)
-  return candidates(table.pending(queue), limit, now).map((candidate) => {
+  const candidates = claimable(tables, queue, limit, now)
+  took(tables, queue, candidates, now)
+  return candidates.map((candidate) => {
     const row = begin(candidate, { lease, pod }, now)
     table.put(row)
     return {
@@ -70,18 +73,23 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
     case "Again":
       return tryAgain(row, end, now)
     case "Dead":
-      return die(row, { ...end, remember: end.reason }, now)
+      return die(row, { ...end, remember: end.remember ?? end.reason }, now)
   }
 }
 
 const settle = (table: Table, row: JobRow, now: number) =>
   row.status === "dead" ? table.bury(row, now) : table.put(row)
 
-const finalizeAll = (table: Table, ends: ReadonlyArray<AttemptEnd>, now: number) =>
+const finalizeAll = (table: Table, queues: QueueTables, ends: ReadonlyArray<AttemptEnd>, now: number) =>
   ends.flatMap((end) => {
     const row = heldBy(table, end)
     if (row === undefined) return [end.id]
-    settle(table, afterwards(row, end, now), now)
+    ended(queues, row, end, now)
+    // Whoever waits for the key may go on.
+    if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.stir(row.queue)
+    const after = afterwards(row, end, now)
+    settle(table, after, now)
+    if (after.status !== "running") end.written?.(after.status, now)
     return []
   })
 
@@ -92,6 +100,9 @@ const recoverAll = (table: Table, stuckFor: Duration.Duration, now: number): Rec
     if (row.run === undefined || row.run.heartbeatAt >= quietSince) continue
     const next = rescue(row, now)
     settle(table, next, now)
+    const counters = table.tally.of(row.queue, row.kind)
+    if (next.deadReason === undefined) counters.rescued(1, now)
+    else counters.died(1, next.deadReason, now)
     if (next.status === "pending") recovered.rescued += 1
     else if (next.deadReason === "poison") recovered.poisoned += 1
     else recovered.cancelled += 1
@@ -125,14 +136,20 @@ const fullQueue = (table: Table, queues: typeof Queues.Service, jobs: ReadonlyAr
   return undefined
 }
 
-const make = (table: Table, queues: typeof Queues.Service): typeof Queue.Service => ({
-  enqueue: (jobs) =>
+const make = (
+  table: Table,
+  tables: QueueTables,
+  queues: typeof Queues.Service,
+  routes: typeof Routes.Routes.Service
+): typeof Queue.Service => ({
+  enqueue: Routes.apply(routes, (jobs) =>
     Effect.suspend((): ReturnType<typeof Queue.Service.enqueue> => {
       const full = fullQueue(table, queues, jobs)
       return full ?? Effect.flatten(table.step((now) => enqueueAll(table, jobs, now)))
-    }),
-  claim: (request) => table.step((now) => claimAll(table, request, now)),
-  finalize: (ends) => table.step((now) => finalizeAll(table, ends, now)),
+    })
+  ),
+  claim: (request) => table.step((now) => claimAll(table, tables, request, now)),
+  finalize: (ends) => table.step((now) => finalizeAll(table, tables, ends, now)),
   heartbeat: (held) =>
     table.step((now) => {
       const rows = held.map((job) => ({ job, row: heldBy(table, job) }))
@@ -149,33 +166,47 @@ const make = (table: Table, queues: typeof Queues.Service): typeof Queue.Service
       if (row !== undefined) table.put({ ...row, progress, updatedAt: now })
       return row !== undefined
     }),
-  nextDue: (queues) =>
-    table.step(() => {
-      const earliest = (queue: string) =>
-        table.pending(queue).reduce((least, { runAt }) => Math.min(least, runAt), Number.POSITIVE_INFINITY)
-      const starts = queues.map((queue) => [queue, earliest(queue)] as const)
-      return new Map(starts.filter(([, start]) => Number.isFinite(start)))
+  nextDue: (names) =>
+    table.step((now) => {
+      const starts = names.map((name) => [name, nextDue({ jobs: table, queues: tables }, name, now)] as const)
+      return new Map(starts.flatMap(([name, start]) => (start === undefined ? [] : [[name, start]])))
     }),
+  pendingQueues: table.step(() =>
+    [...new Set([...table.rows()].filter(({ status }) => status === "pending").map(({ queue }) => queue))].sort()
+  ),
   recoverStuck: (stuckFor) => table.step((now) => recoverAll(table, stuckFor, now)),
   purgeDone: (olderThan) =>
     table.step((now) => purgeWhere(table, now - Duration.toMillis(olderThan), ({ status }) => status === "done")),
-  purge: (usual) => Effect.flatMap(queues.all, (settings) => table.step((now) => purgeAll(table, settings, usual, now)))
+  purge: (usual, fence) =>
+    Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
+      table.step((now) => purgeAll(table, settings, usual, now))
+    )
 })
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
-export const layer: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | JobsMemory.JobsMemory, never, Wakeups> =
-  Layer.mergeAll(
-    Layer.effect(
-      Queue,
-      Effect.gen(function* () {
-        return make(yield* JobTableMemory.JobTable, yield* Queues)
-      })
-    ),
-    JobDeskMemory.layer,
-    JobSearchMemory.layer,
-    JobsMemory.layer
-  ).pipe(
-    Layer.provideMerge(QueuesMemory.layer),
-    Layer.provide(Layer.merge(JobTableMemory.layer, QueueTableMemory.layer)),
-    Layer.merge(KindsMemory.layer)
-  )
+export const layer: Layer.Layer<
+  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Signals | JobsMemory.JobsMemory,
+  never,
+  Wakeups
+> = Layer.mergeAll(
+  Layer.effect(
+    Queue,
+    Effect.gen(function* () {
+      return make(
+        yield* JobTableMemory.JobTable,
+        yield* QueueTableMemory.QueueTable,
+        yield* Queues,
+        yield* Routes.Routes
+      )
+    })
+  ),
+  JobDeskMemory.layer,
+  JobSearchMemory.layer,
+  JobsMemory.layer
+).pipe(
+  Layer.provideMerge(QueuesMemory.layer),
+  Layer.provide(Layer.merge(JobTableMemory.layer, QueueTableMemory.layer)),
+  Layer.provideMerge(Signals.layerLocal),
+  Layer.provideMerge(RoutesMemory.layer),
+  Layer.merge(KindsMemory.layer)
+)

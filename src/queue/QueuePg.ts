@@ -1,10 +1,15 @@
-import { Clock, Duration, Effect, Layer } from "effect"
+import { Clock, Duration, Effect, Layer, Schema } from "effect"
 import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
+import { DeadReason } from "../core/Job.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
+import { Signals } from "../database/Signals.js"
+import { named } from "../database/StatementTimes.js"
+import { Tally } from "../telemetry/Tally.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
+import * as CoolingPg from "./CoolingPg.js"
 import * as DepthCap from "./DepthCap.js"
 import * as EnqueuePg from "./EnqueuePg.js"
 import * as FinalizePg from "./FinalizePg.js"
@@ -17,11 +22,15 @@ import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { KnownQueues } from "./KnownQueues.js"
 import { LeaseBook } from "./LeaseBook.js"
+import * as NextDuePg from "./NextDuePg.js"
 import { Notifier } from "./Notifier.js"
 import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
 import { Queues } from "./QueueSettings.js"
 import * as QueuesPg from "./QueuesPg.js"
+import * as Routes from "./Routes.js"
+import * as RoutesPg from "./RoutesPg.js"
+import type { StampedJobs } from "./StampedJob.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
 
@@ -34,6 +43,8 @@ const thoroughEvery = Duration.toMillis("1 hour")
 /** At this many crashes a job is put away. */
 const poisonAt = 5
 
+const isDeadReason = Schema.is(DeadReason)
+
 /** Statements that may be told to try again by the database are tried again, a few times. */
 const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
   Effect.retry(effect, {
@@ -44,22 +55,31 @@ const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
 const make = Effect.gen(function* () {
   const database = yield* Database
   const notifier = yield* Notifier
+  const known = yield* KnownQueues
+  const wakeups = yield* Wakeups.Wakeups
+  const routes = yield* Routes.Routes
   const ids = yield* makeGenerator
+  const tally = yield* Tally
   const { schema, sql } = database
-  const statements = JobSql.make(schema)
+  const statements = named(JobSql.make(schema))
   const leases = new LeaseBook()
-  const claims = ClaimPg.make(database, statements, ids, leases)
+  const claims = ClaimPg.make(database, known, ids, leases)
+  notifier.onHint(claims.stir)
 
-  const pass = DepthCap.make(database, yield* KnownQueues)
+  const pass = DepthCap.make(database, known)
 
-  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, pass, (jobs, inTransaction) => {
+  const onStored = (jobs: StampedJobs, inTransaction: boolean) => {
     const queues = new Set<string>()
     for (const job of jobs) {
       queues.add(job.queue)
       claims.saw(job.queue, job)
     }
     return notifier.stored(queues, inTransaction)
-  })
+  }
+  const count = (jobs: StampedJobs, now: number) => {
+    for (const { kind, queue } of jobs) tally.of(queue, kind).enqueued(1, now)
+  }
+  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, pass, onStored, count)
 
   /** Jobs were put back, perhaps behind where the next claim would begin. */
   const putBack = (queues: ReadonlySet<string>) =>
@@ -68,7 +88,10 @@ const make = Effect.gen(function* () {
       return notifier.stored(queues, false)
     })
 
-  const finalize = FinalizePg.make(database, statements, leases, putBack)
+  const finalize = FinalizePg.make(database, statements, leases, tally, {
+    onPending: putBack,
+    ...CoolingPg.make(database, known, wakeups, claims)
+  })
 
   const heartbeat: typeof Queue.Service.heartbeat = (held) =>
     Effect.gen(function* () {
@@ -90,24 +113,30 @@ const make = Effect.gen(function* () {
       }
     })
 
-  const nextDue: typeof Queue.Service.nextDue = (queues) =>
-    Effect.map(
-      mapErrors(sql.unsafe<{ queue: string; run_at: number }>(statements.nextDue, [ArrayText.ofPlain(queues)])),
-      (rows) => new Map(rows.map(({ queue, run_at }) => [queue, run_at]))
-    )
+  const nextDue = NextDuePg.make(database, statements, known, claims)
+
+  const pendingQueues = Effect.map(mapErrors(sql.unsafe<{ queue: string }>(statements.pendingQueues)), (rows) =>
+    rows.map(({ queue }) => queue).sort()
+  )
 
   const recoverBatch = (statement: string, stuckFor: Duration.Duration) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const quietSince = now - Duration.toMillis(stuckFor)
       const rows = yield* mapErrors(
-        sql.unsafe<{ queue: string; fate: string; count: number }>(statement, [
+        sql.unsafe<{ queue: string; kind: string; fate: string; count: number }>(statement, [
           quietSince,
           now,
           maintenanceBatch,
           poisonAt
         ])
       )
+      for (const { count, fate, kind, queue } of rows) {
+        const counters = tally.of(queue, kind)
+        if (fate === "rescued") counters.rescued(count, now)
+        else if (fate === "follow-up") counters.enqueued(count, now)
+        else if (isDeadReason(fate)) counters.died(count, fate, now)
+      }
       const count = (fate: string) => rows.filter((row) => row.fate === fate).reduce((sum, row) => sum + row.count, 0)
       const recovered = { rescued: count("rescued"), poisoned: count("poison"), cancelled: count("cancelled") }
       yield* putBack(new Set(rows.map(({ queue }) => queue)))
@@ -170,13 +199,14 @@ const make = Effect.gen(function* () {
     })
 
   return Queue.of({
-    enqueue,
+    enqueue: Routes.apply(routes, enqueue),
     claim: (request) => retrying(claims.claim(request)),
     finalize: (ends) => retrying(finalize(ends)),
     heartbeat: (held) =>
       held.length === 0 ? Effect.succeed({ lost: [], cancelRequested: [] }) : retrying(heartbeat(held)),
     progress,
     nextDue,
+    pendingQueues,
     recoverStuck,
     purgeDone,
     purge: PurgePg.make(database, statements, yield* Queues, retrying)
@@ -185,12 +215,14 @@ const make = Effect.gen(function* () {
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups,
+  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Signals | Wakeups.Wakeups,
   never,
   Database | Listener
 > = Layer.merge(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
   Layer.provideMerge(QueuesPg.layer),
-  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, RoutesPg.layer, Transactions.layer, Signals.layer)
+  ),
   Layer.provide(Layer.merge(Notifier.layer, KnownQueues.layer)),
   Layer.provideMerge(Wakeups.layer)
 )

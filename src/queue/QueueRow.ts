@@ -48,3 +48,33 @@ export const toSettings = (row: QueueRow, now: number): QueueSettings => {
     throttleAttempts: attemptsAt(row, now)
   }
 }
+
+/** What a claim must look at, beside whether the queue is open. */
+export const formOf = (
+  row: QueueRow | undefined,
+  now: number
+): { readonly keyed: boolean; readonly rated: boolean } => ({
+  keyed: row !== undefined && (row.perKey !== undefined || (row.keysCoolingUntil ?? 0) > now),
+  rated: row?.rate !== undefined
+})
+
+/** What the bucket of the rate limit holds at an instant. A clock that went back fills nothing. */
+export const tokensAt = ({ bucket, rate }: QueueRow, now: number): number => {
+  if (rate === undefined) return Number.POSITIVE_INFINITY
+  if (bucket === undefined) return rate.jobs
+  const elapsed = Math.max(0, now - bucket.filledAt)
+  return Math.min(rate.jobs, bucket.tokens + (elapsed * rate.jobs) / Duration.toMillis(rate.per))
+}
+
+/** Tokens are counted in fractions: so little too little is none. */
+export const whole = (tokens: number): number => Math.floor(tokens + 1e-6)
+
+/** When something may be claimed again, so far as the row says; nothing while the queue is paused. */
+export const opensAt = (row: QueueRow | undefined, now: number): number | undefined => {
+  if (row === undefined) return now
+  if (row.paused) return undefined
+  const lacking = 1 - tokensAt(row, now)
+  const filled =
+    row.rate === undefined || lacking <= 1e-6 ? now : now + (lacking * Duration.toMillis(row.rate.per)) / row.rate.jobs
+  return Math.max(now, Math.ceil(filled), row.throttledUntil ?? 0)
+}

@@ -65,6 +65,9 @@ export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("Invali
   }
 }
 
+/** Where it is said which queue's settings have changed. */
+export const settingsTopic = "settings"
+
 /** The queues there are, and what operators want of each. */
 export class Queues extends Context.Tag("nightshift/queue/Queues")<
   Queues,

@@ -1,9 +1,11 @@
 import { Duration } from "effect"
-import type { QueueRow } from "./QueueRow.js"
+import { calmAfter, type QueueRow } from "./QueueRow.js"
 import type { KeyOrder } from "./QueueSettings.js"
 
 // Rows of the queue table, to and from SQL. Instants and durations travel as milliseconds.
 
+const span = (parameter: string) => `make_interval(secs => ${parameter}::float8 / 1000)`
+const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
 const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8 as ${column}`
 
 /** What `toRow` reads. */
@@ -68,11 +70,75 @@ export const toRow = (row: QueueColumns): QueueRow => ({
   revision: row.revision
 })
 
-const span = (parameter: string) => `make_interval(secs => ${parameter}::float8 / 1000)`
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+/** How long a queue cools down when nobody upstream says: its own curve where it has one. */
+const pause = (now: string) => `case when not q.backoff_enabled then 60 else least(extract(epoch from q.backoff_max),
+      extract(epoch from q.backoff_base) * power(2, least(${attempts(now)}, 30))) end`
+
+const attempts = (now: string) =>
+  `(case when q.calm_since <= ${instant(now)} - interval '${calmAfter} milliseconds' then 0 else q.throttle_attempts end)`
+
+/** Runs that are still their pod's, with how long each upstream asked for. */
+const held = (schema: string) => `unnest($1::uuid[], $2::uuid[], $3::float8[]) as e(id, lease, after)
+    join ${schema}.job j on j.id = e.id and j.lease = e.lease`
 
 /** Statements about the rows of queues. */
 export const make = (schema: string) => ({
+  declareHeld: `
+  insert into ${schema}.queue (name, created_at, updated_at)
+  select distinct j.queue, ${instant("$4")}, ${instant("$4")} from ${held(schema)} order by 1
+  on conflict do nothing`,
+
+  /** Once per window: who comes while it is open can make it longer, and counts for nothing. */
+  coolQueue: `
+  update ${schema}.queue q
+  set throttled_until = case when q.throttled_until > ${instant("$4")}
+      then greatest(q.throttled_until, ${instant("$4")} + ${span("asked.after")})
+      else ${instant("$4")} + greatest(make_interval(secs => ${pause("$4")}), ${span("asked.after")}) end,
+    throttle_attempts = case when q.throttled_until > ${instant("$4")} then q.throttle_attempts
+      else least(${attempts("$4")} + 1, 1000) end,
+    calm_since = case when q.throttled_until > ${instant("$4")} then q.calm_since end
+  from (select j.queue, max(e.after) as after from ${held(schema)} group by 1) asked
+  where q.name = asked.queue
+  returning q.name, pg_notify($5, q.name)`,
+
+  /** The queue's row says that some key cools down, so that only then claims look at each. */
+  coolKeys: `
+  with asked as (
+    select j.queue, j.key, max(coalesce(e.after, 60000)) as after from ${held(schema)} where j.key is not null group by 1, 2
+  ), cooled as (
+    insert into ${schema}.key_turn as t (queue, key, turn, turned_at, taken, cooling_until)
+    select queue, key, 1, ${instant("$4")}, '{}', ${instant("$4")} + ${span("after")} from asked order by queue, key
+    on conflict (queue, key) do update
+    set turn = t.turn + 1, cooling_until = greatest(t.cooling_until, excluded.cooling_until)
+  )
+  update ${schema}.queue q set keys_cooling_until = greatest(q.keys_cooling_until, ${instant("$4")} + ${span("longest.after")})
+  from (select queue, max(after) as after from asked group by 1) longest
+  where q.name = longest.queue
+  returning q.name, pg_notify($5, q.name)`,
+
+  /** A job was done after the cool-down: from here on calm is counted. */
+  calm: `
+  update ${schema}.queue set calm_since = ${instant("$2")}
+  where name = any($1::text[]) and throttle_attempts > 0 and calm_since is null
+    and coalesce(throttled_until <= ${instant("$2")}, true)`,
+
+  /** Turns of keys whose jobs are over, a stretch of them at a time, from behind one on. */
+  purgeTurns: `
+  with seen as (
+    select queue, key, turn from ${schema}.key_turn t
+    where (t.queue, t.key) > ($1, $2) order by t.queue, t.key limit $4
+  ), gone as (
+    delete from ${schema}.key_turn t using seen
+    where t.queue = seen.queue and t.key = seen.key and t.turn = seen.turn
+      and t.turned_at < ${instant("$3")} and coalesce(t.cooling_until < ${instant("$3")}, true)
+      and not exists (select from unnest(t.taken) as x(id) join ${schema}.job j on j.id = x.id where j.finished_at is null)
+    returning 1
+  )
+  select (select count(*)::int from gone) as gone, count(*)::int as seen,
+    (select queue from seen order by queue desc, key desc limit 1) as queue,
+    (select key from seen order by queue desc, key desc limit 1) as key
+  from seen`,
+
   declare: `
   insert into ${schema}.queue (name, created_at, updated_at)
   select name, ${instant("$2")}, ${instant("$2")} from unnest($1::text[]) as name order by name

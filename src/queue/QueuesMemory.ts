@@ -1,15 +1,17 @@
 import { Clock, Effect, Either, Layer } from "effect"
+import { Signals } from "../database/Signals.js"
 import * as QueuePatch from "./QueuePatch.js"
 import { fresh, type QueueRow, toSettings } from "./QueueRow.js"
-import { QueueNotFound, Queues } from "./QueueSettings.js"
+import { QueueNotFound, Queues, settingsTopic } from "./QueueSettings.js"
 import { QueueTable } from "./QueueTableMemory.js"
 import { Wakeups } from "./Wakeups.js"
 
 const byName = (left: QueueRow, right: QueueRow) => (left.name < right.name ? -1 : 1)
 
 const make = Effect.gen(function* () {
-  const rows = yield* QueueTable
+  const { rows } = yield* QueueTable
   const { wake } = yield* Wakeups
+  const signals = yield* Signals
   const clock = yield* Effect.clock
 
   const found = (name: string) => Either.fromNullable(rows.get(name), () => new QueueNotFound({ name }))
@@ -31,6 +33,7 @@ const make = Effect.gen(function* () {
         const after = yield* QueuePatch.apply(before, patch)
         rows.set(name, after)
         yield* wake(name)
+        yield* signals.tell(settingsTopic, name)
         return { before: toSettings(before, now), after: toSettings(after, now) }
       }),
     known: (name) => {
@@ -40,4 +43,4 @@ const make = Effect.gen(function* () {
   })
 })
 
-export const layer: Layer.Layer<Queues, never, QueueTable | Wakeups> = Layer.effect(Queues, make)
+export const layer: Layer.Layer<Queues, never, QueueTable | Signals | Wakeups> = Layer.effect(Queues, make)

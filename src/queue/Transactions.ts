@@ -1,4 +1,5 @@
 import { Context, Effect, Layer } from "effect"
+import * as Undo from "../core/Undo.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
@@ -17,6 +18,6 @@ export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
     }))
   )
 
-  /** For tests in memory, where nothing can be undone: acts stand as they are done. */
-  static readonly layerMemory: Layer.Layer<Transactions> = Layer.succeed(Transactions, { run: (effect) => effect })
+  /** For tests in memory: others see acts as they are done, and those whose table remembers how are taken back. */
+  static readonly layerMemory: Layer.Layer<Transactions> = Layer.succeed(Transactions, { run: Undo.transaction })
 }

@@ -9,16 +9,32 @@ import {
   Layer,
   Logger,
   LogLevel,
+  Option,
   Scope,
   TestClock,
   TestContext
 } from "effect"
+import * as ClusterMemory from "../cluster/ClusterMemory.js"
+import type { Leadership } from "../cluster/Leadership.js"
+import type { Pods } from "../cluster/Pods.js"
+import type { Shares } from "../cluster/Shares.js"
 import type { JobId } from "../core/Ids.js"
 import type { StoredJob } from "../core/Job.js"
+import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import { MetricsConfig } from "../crew/MetricsConfig.js"
+import * as MetricsFlush from "../crew/MetricsFlush.js"
+import { SchedulerConfig } from "../crew/SchedulerConfig.js"
+import { SweeperConfig } from "../crew/Sweeper.js"
+import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
+import type { RateLimit } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsMemory from "../limits/RateLimitsMemory.js"
+import type { Measures } from "../measures/Measures.js"
+import * as MeasuresMemory from "../measures/MeasuresMemory.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobSearch } from "../queue/JobSearch.js"
@@ -27,9 +43,16 @@ import type { Kinds } from "../queue/Kinds.js"
 import { Queue } from "../queue/Queue.js"
 import * as QueueMemory from "../queue/QueueMemory.js"
 import type { Queues } from "../queue/QueueSettings.js"
+import { type DeclaredRoutes, decide, type Routes } from "../queue/Routes.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
+import type { Schedule } from "../schedule/Schedule.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import type { Storage } from "../uploads/Storage.js"
+import * as StorageMemory from "../uploads/StorageMemory.js"
+import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import * as Severed from "./Severed.js"
 
 // A whole pod on memory layers and a test clock. The crew is the real one; only the tables and the time are not. Nothing
@@ -70,6 +93,12 @@ export interface TestShiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   /** The queues that the pod serves; those of the handlers' kinds when absent. */
   readonly queues?: ReadonlyArray<string>
+  /** Where kinds go that name no queue, by how they begin. */
+  readonly routes?: DeclaredRoutes
+  /** Recurring jobs; they fire at their instants as time is moved. */
+  readonly schedules?: ReadonlyArray<Schedule>
+  /** The limits that the handlers keep to. */
+  readonly limits?: ReadonlyArray<RateLimit>
   /** How many jobs of a queue run at a time. [10] */
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
@@ -78,7 +107,24 @@ export interface TestShiftOptions<R> {
   readonly logLevel?: LogLevel.LogLevel
 }
 
-type Ports = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups | Metrics
+type Ports =
+  | Queue
+  | Queues
+  | JobDesk
+  | JobSearch
+  | Kinds
+  | Routes
+  | RateLimits
+  | Transactions
+  | Wakeups.Wakeups
+  | Signals
+  | Pods
+  | Shares
+  | Leadership
+  | Schedules
+  | Measures
+  | Storage
+  | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
 const stillRounds = { idle: 2, busy: 25 }
@@ -90,14 +136,32 @@ const breathe = Effect.zipRight(
   Effect.yieldNow()
 )
 
-const ports: Layer.Layer<Ports | JobsMemory> = QueueMemory.layer.pipe(
+const metricsConfig = Layer.succeed(MetricsConfig, {
+  flush: Duration.seconds(2),
+  retention: Duration.days(30),
+  oldTransaction: Duration.minutes(5)
+})
+
+/** Whoever counts writes it down under an id of its own: each pod, and the test itself, which stores jobs. */
+const counting = Layer.provide(MetricsFlush.layer, metricsConfig)
+
+const ports: Layer.Layer<Ports | JobsMemory> = Layer.mergeAll(
+  SchedulesMemory.layer,
+  ClusterMemory.layer,
+  RateLimitsMemory.layer
+).pipe(
+  Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
+  Layer.provide(counting),
+  Layer.provideMerge(MeasuresMemory.layer),
+  Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   Layer.provideMerge(Metrics.layer)
 )
 
 const configs = <R>(options: TestShiftOptions<R>) =>
   Layer.mergeAll(
+    metricsConfig,
     // Hints and the next due instant make the pod exact, so it need not poll: every tick of a loop costs a test time.
     Layer.succeed(CrewConfig, {
       queues: [],
@@ -106,15 +170,36 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       heartbeat: Duration.minutes(10),
       grace: Duration.decode(options.grace ?? "25 seconds")
     }),
+    // Changes of the cluster are told or, for a pod that crashed, made known by the shift itself: nobody has to look often.
+    Layer.succeed(ClusterConfig, {
+      workerPrefix: Option.none(),
+      workerVersion: Option.none(),
+      workerId: Option.none(),
+      podHeartbeat: Duration.days(1),
+      staleAfter: Duration.days(3),
+      reaperInterval: Duration.days(1),
+      rebalanceInterval: Duration.days(1),
+      cleanupInterval: Duration.days(1),
+      lease: Duration.days(3)
+    }),
+    Layer.succeed(SchedulerConfig, { poll: Duration.days(1), onTime: Duration.seconds(20) }),
     Layer.succeed(JanitorConfig, {
       doneRetention: Duration.hours(168),
       stuckTimeout: Duration.minutes(30),
       interval: Duration.hours(1)
-    })
+    }),
+    Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.hours(1) })
   )
 
+/** Those that the handlers' jobs go to. */
+const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): ReadonlyArray<string> => {
+  const declared = Object.entries(routes).flatMap(([prefix, queue]) => (queue === null ? [] : [{ prefix, queue }]))
+  const routeOf = decide(declared)
+  return handlers.map(({ kind }) => (kind.routed ? routeOf(kind.name) : undefined) ?? kind.queue)
+}
+
 const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {
-  const queues = options.queues ?? options.handlers.map(({ kind }) => kind.queue)
+  const queues = options.queues ?? queuesOf(options)
   const shift = Layer.scoped(
     TestShift,
     Effect.gen(function* () {
@@ -123,21 +208,23 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       const context = yield* Effect.context<R | Ports>()
       let pod: {
         readonly scope: Scope.CloseableScope
-        readonly sever: () => void
+        readonly sever: Effect.Effect<void>
         readonly crew: typeof Crew.Crew.Service
       }
 
       const hirePod = Effect.gen(function* () {
         const scope = yield* Scope.make()
-        const severable = Severed.make(Context.get(context, Queue))
-        const built = yield* Crew.layer({ handlers: options.handlers, queues }).pipe(
+        const severable = Severed.make(context)
+        const built = yield* Crew.layer({ ...options, queues }).pipe(
           Layer.provide(configs(options)),
-          Layer.provide(Layer.succeed(Queue, severable.queue)),
+          Layer.provide(counting),
+          Layer.provide(severable.layer),
           Layer.orDie,
           Layer.buildWithScope(scope),
           Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
         )
-        pod = { scope, sever: severable.sever, crew: Context.get(built, Crew.Crew) }
+        const crew = Context.get(built, Crew.Crew)
+        pod = { scope, crew, sever: severable.sever(crew.pod) }
       })
       // What the handlers need is in the context, though the compiler cannot subtract it from a type it does not know.
       const startPod = Effect.mapInputContext(
@@ -162,13 +249,18 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
         settle.pipe(Effect.zipRight(TestClock.adjust(duration)), Effect.zipRight(settle))
 
       const nextInstant = Effect.gen(function* () {
-        const jobs = yield* table.all
-        const pending = jobs.filter(({ status }) => status === "pending").map(({ runAt }) => runAt)
-        if (pending.length > 0) return Math.min(...pending)
-        if (jobs.every(({ status }) => status !== "running")) return undefined
+        const jobs = (yield* table.all).filter(({ status }) => status === "pending" || status === "running")
+        if (jobs.length === 0) return undefined
         const now = yield* Clock.currentTimeMillis
+        const names = new Set(jobs.map((job) => job.queue))
+        const due = yield* Effect.orDie(Context.get(context, Queue).nextDue([...names]))
+        // What is due and does not run waits for a slot, which only the passing of time makes free.
+        const starts = [...due.values()].filter((instant) => instant > now)
+        const isBusy = jobs.some(({ status }) => status === "running")
+        if (!isBusy && due.size > 0) return starts.length === due.size ? Math.min(...starts) : now
+        if (!isBusy) return yield* Effect.dieMessage("the shift cannot drain: what is left waits in a paused queue")
         const sleeps = Chunk.toReadonlyArray(yield* TestClock.sleeps()).filter((instant) => instant > now)
-        return Math.min(...sleeps)
+        return Math.min(...starts, ...sleeps)
       })
 
       const drain = Effect.gen(function* () {
@@ -187,7 +279,7 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       // A test may end while jobs run that nobody will advance the clock for: the pod is cut off and goes without waiting.
       yield* Effect.addFinalizer(() =>
         Effect.gen(function* () {
-          pod.sever()
+          yield* pod.sever
           const closing = yield* Effect.forkDaemon(stopPod)
           yield* Effect.zipRight(breathe, TestClock.adjust("1 hour")).pipe(Effect.repeatN(2))
           yield* Fiber.join(closing)
@@ -205,10 +297,9 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
           }),
         jobs: table.all,
         stopPod,
-        crashPod: Effect.suspend(() => {
-          pod.sever()
-          return Effect.zipRight(Effect.forkDaemon(stopPod), startPod)
-        })
+        crashPod: Effect.suspend(() =>
+          pod.sever.pipe(Effect.zipRight(Effect.forkDaemon(stopPod)), Effect.zipRight(startPod))
+        )
       }
     })
   )

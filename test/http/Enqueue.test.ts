@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { JobSearch } from "../../src/queue/JobSearch.js"
+import { Routes } from "../../src/queue/Routes.js"
 import { type Answer, backends, Doors } from "./Doors.js"
 
 const job = { kind: "greet", payload: { name: "Ada" } }
@@ -76,6 +77,26 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
       const search = yield* JobSearch
       const [forced] = (yield* search.list({ kind: "strange" }, { limit: 1 })).jobs
       expect(forced).toMatchObject({ queue: "default", maxAttempts: 5, version: 1 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("routes what names no queue: by its kind, else by the longest prefix, else to default", () =>
+    Effect.gen(function* () {
+      const routes = yield* Routes
+      yield* routes.register({ str: "odd", "strange.": "odder", g: "never" })
+      const jobs = [
+        { kind: "greet", payload: 1 },
+        { kind: "strange", payload: 2 },
+        { kind: "strange.r", payload: 3 },
+        { kind: "strange.r", payload: 4, queue: "own" },
+        { kind: "xyz", payload: 5 }
+      ]
+      expect((yield* post({ jobs, force: true })).status).toBe(201)
+      const search = yield* JobSearch
+      const queues = yield* Effect.forEach(jobs, (_, index) =>
+        Effect.map(search.list({ payload: index + 1 }, { limit: 1 }), ({ jobs }) => jobs[0]?.queue)
+      )
+      expect(queues).toEqual(["mail", "odd", "odder", "own", "default"])
     }).pipe(Effect.provide(layer()))
   )
 

@@ -7,9 +7,12 @@ import {
   DatabaseFault,
   DatabaseUnavailable
 } from "../../src/database/DatabaseError.js"
+import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import { type Asked, Doors, layer, layerOver } from "./Doors.js"
 
 const job = JSON.stringify({ jobs: [{ kind: "greet", payload: 1 }] })
@@ -103,7 +106,11 @@ describe("a path", () => {
   )
 })
 
-const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
+const memory = SchedulesMemory.layer.pipe(
+  Layer.provideMerge(QueueMemory.layer),
+  Layer.provideMerge(Transactions.layerMemory),
+  Layer.provide(Wakeups.layer)
+)
 
 /** A queue whose database fails in the given way. */
 const failing = (error: DatabaseError) =>
@@ -128,7 +135,7 @@ describe("what the database says", () => {
       })
       expect(answer.headers["retry-after"]).toBe(status === 503 ? "1" : undefined)
       expect(answer.text).not.toMatch(/secret|10\.1/)
-    }).pipe(Effect.provide(layerOver(failing(error))))
+    }).pipe(Effect.provide(layerOver(Layer.merge(failing(error), RateLimitsMemory.layer))))
   )
 })
 
@@ -146,7 +153,18 @@ describe("GET /api/v1/openapi.json", () => {
         "/api/v1/jobs/{id}/cancel",
         "/api/v1/jobs/{id}/requeue",
         "/api/v1/jobs/{id}/run-now",
-        "/api/v1/queues"
+        "/api/v1/limits",
+        "/api/v1/limits/{scope}",
+        "/api/v1/limits/{scope}/drain",
+        "/api/v1/queues",
+        "/api/v1/queues/{name}",
+        "/api/v1/schedules",
+        "/api/v1/schedules/{name}",
+        "/api/v1/schedules/{name}/next",
+        "/api/v1/schedules/{name}/trigger",
+        "/api/v1/uploads",
+        "/api/v1/workspaces/{workspace}/tokens",
+        "/api/v1/workspaces/{workspace}/tokens/{id}"
       ])
       expect(Object.keys(paths["/api/v1/jobs"].post.responses).sort()).toEqual([
         "201",

@@ -22,6 +22,15 @@ export const kindsLaws = (law: Law): void => {
     })
   )
 
+  law("a kind that names no queue says so, until it names one", (line) =>
+    Effect.gen(function* () {
+      yield* line.kinds.register([kind(line, { queue: "default", routed: true })])
+      expect(yield* line.kinds.find(kind(line).name)).toEqual(kind(line, { queue: "default", routed: true }))
+      yield* line.kinds.register([kind(line)])
+      expect(yield* line.kinds.find(kind(line).name)).toEqual(kind(line))
+    })
+  )
+
   law("a kind that nobody registered is unknown", (line) =>
     Effect.gen(function* () {
       const name = `${line.name}.nobody`

@@ -9,8 +9,9 @@ import { Kinds } from "../../src/queue/Kinds.js"
 import type { NewJob } from "../../src/queue/NewJob.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
 import { Queues } from "../../src/queue/QueueSettings.js"
+import { Routes } from "../../src/queue/Routes.js"
 
-export type Ports = Queue | Queues | JobDesk | JobSearch | Kinds
+export type Ports = Queue | Queues | JobDesk | JobSearch | Kinds | Routes
 
 /** How a law moves time: nothing else does. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -22,6 +23,7 @@ export interface Line {
   readonly desk: typeof JobDesk.Service
   readonly search: typeof JobSearch.Service
   readonly kinds: typeof Kinds.Service
+  readonly routes: typeof Routes.Service
   readonly advance: Advance
   readonly now: Effect.Effect<number>
   /** The queue's name; also fit as the beginning of keys and kinds that no other law uses. */
@@ -64,6 +66,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const desk = yield* JobDesk
     const search = yield* JobSearch
     const kinds = yield* Kinds
+    const routes = yield* Routes
     const ids = yield* makeGenerator
     const now = Clock.currentTimeMillis
     yield* advance("1 second")
@@ -93,6 +96,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       desk,
       search,
       kinds,
+      routes,
       advance,
       now,
       name,

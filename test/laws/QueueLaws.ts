@@ -7,11 +7,15 @@ import { deskLaws } from "./DeskLaws.js"
 import { enqueueLaws } from "./EnqueueLaws.js"
 import { finalizeLaws } from "./FinalizeLaws.js"
 import { followUpLaws } from "./FollowUpLaws.js"
+import { keyLaws } from "./KeyLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
+import { pauseLaws } from "./PauseLaws.js"
 import { queuesLaws } from "./QueuesLaws.js"
+import { rateLaws } from "./RateLaws.js"
 import { recoverLaws } from "./RecoverLaws.js"
 import { retentionLaws } from "./RetentionLaws.js"
+import { routesLaws } from "./RoutesLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 
 const chapters = {
@@ -24,7 +28,11 @@ const chapters = {
   "the desk": deskLaws,
   search: searchLaws,
   kinds: kindsLaws,
+  routes: routesLaws,
   "queue settings": queuesLaws,
+  "pauses and cool-downs": pauseLaws,
+  "rate limits": rateLaws,
+  "limits and order by key": keyLaws,
   retention: retentionLaws,
   depth: depthLaws
 }

@@ -59,4 +59,15 @@ export const retentionLaws = (law: Law): void => {
       expect(yield* stands(line, second)).toBe(false)
     })
   )
+
+  law("forgets nothing when the fence says no, and all of it when it says yes", (line) =>
+    Effect.gen(function* () {
+      const old = yield* line.end(yield* line.run(), ends.done)
+      yield* line.advance("30 days")
+      expect(yield* Effect.flip(line.queue.purge(Duration.hours(1), Effect.fail("no")))).toBe("no")
+      expect(yield* line.search.get(old.id)).toMatchObject({ status: "done" })
+      yield* line.queue.purge(Duration.hours(1), Effect.void)
+      expect(yield* Effect.flip(line.search.get(old.id))).toMatchObject({ _tag: "JobNotFound" })
+    })
+  )
 }

@@ -8,6 +8,7 @@ import { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import { Routes } from "../../src/queue/Routes.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
@@ -31,6 +32,32 @@ layer(house, { excludeTestServices: true })("the SQL door", (it) => {
       const queue = yield* Queue
       const claimed = yield* queue.claim({ queue: "post", pod: id as never, limit: 10 })
       expect(claimed.map((job) => job.id)).toContain(id)
+    })
+  )
+
+  it.scoped("routes a kind that names no queue as every other door does", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const kinds = yield* Kinds
+      const routes = yield* Routes
+      const queue = yield* Queue
+      const search = yield* JobSearch
+      // Prefixes that are nested, that overlap, that hold what SQL and patterns would take for their own, and letters
+      // that bytes and characters count differently.
+      const declared = { g: "one", "gh.": "two", "gh.%": "three", "gh._x": "four", größe: "five", "größer.": "six" }
+      yield* routes.register(declared)
+      const names = ["g", "gh", "gh.", "gh.%", "gh.%a", "gh.ax", "gh._x1", "größe", "größer.a", "größerA", "Gh.", "x'y"]
+      const open = { queue: "default", routed: true, version: 1, maxAttempts: 5, onDead: undefined }
+      yield* kinds.register(names.map((name) => ({ ...open, name })))
+      for (const kind of names) {
+        const rows = yield* sql<{ id: JobId }>`select nightshift.enqueue(${kind}, '{}') as id`
+        const [direct] = yield* queue.enqueue([{ ...open, kind, payload: {} }])
+        const there = yield* search.get(rows[0]?.id ?? ("" as JobId))
+        const here = yield* search.get(direct?.id ?? ("" as JobId))
+        expect([kind, there.queue]).toEqual([kind, here.queue])
+      }
+      const asked = yield* sql<{ id: JobId }>`select nightshift.enqueue('gh.ax', '{}', queue => 'own') as id`
+      expect((yield* search.get(asked[0]?.id ?? ("" as JobId))).queue).toBe("own")
     })
   )
 

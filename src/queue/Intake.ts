@@ -1,11 +1,11 @@
 import { Effect, Schema } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import { UnknownKind } from "../queue/JobErrors.js"
-import { Kinds, type RegisteredKind } from "../queue/Kinds.js"
-import type { Dedupe, NewJob } from "../queue/NewJob.js"
+import { UnknownKind } from "./JobErrors.js"
+import { Kinds, type RegisteredKind } from "./Kinds.js"
+import type { Dedupe, NewJob } from "./NewJob.js"
 
-/** A job as somebody outside asks for it: all they know of its kind is the name. */
+/** A job as somebody without the code asks for it: all they know of its kind is the name. */
 export interface JobRequest {
   readonly kind: string
   readonly payload: unknown
@@ -30,7 +30,7 @@ export class KindRefused extends Schema.TaggedError<KindRefused>()("KindRefused"
 }
 
 /** What holds for a kind nobody registered, when it is forced in. */
-const unregistered = { queue: "default", version: 1, maxAttempts: 5, onDead: undefined } as const
+const unregistered = { queue: "default", routed: true, version: 1, maxAttempts: 5, onDead: undefined } as const
 
 const lookUp = (names: ReadonlySet<string>): Effect.Effect<ReadonlyMap<string, RegisteredKind>, DatabaseError, Kinds> =>
   Effect.gen(function* () {
@@ -47,7 +47,7 @@ const lookUp = (names: ReadonlySet<string>): Effect.Effect<ReadonlyMap<string, R
     return new Map(found.map((kind) => [kind.name, kind]))
   })
 
-/** Fills in what the cluster knows of each job's kind. What a request says itself wins. */
+/** Fills in what the cluster knows of each job's kind. What a request says itself wins. An open queue is the routes' to say. */
 export const resolve = Effect.fn("Intake.resolve")(function* (
   requests: ReadonlyArray<JobRequest>,
   options: { readonly force: boolean }
@@ -58,12 +58,13 @@ export const resolve = Effect.fn("Intake.resolve")(function* (
     return yield* new KindRefused({ index: unknown, kind: requests[unknown]?.kind ?? "" })
   }
   return requests.map((request) => {
-    const { maxAttempts, onDead, queue, version } = registered.get(request.kind) ?? unregistered
+    const { maxAttempts, onDead, queue, routed, version } = registered.get(request.kind) ?? unregistered
     return {
       ...request,
       version,
       onDead,
       queue: request.queue ?? queue,
+      routed: request.queue === undefined && routed === true,
       maxAttempts: request.maxAttempts ?? maxAttempts
     }
   })

@@ -1,0 +1,17 @@
+import * as Command from "@effect/cli/Command"
+import * as SchedulesListCommand from "./SchedulesListCommand.js"
+import * as SchedulesNextCommand from "./SchedulesNextCommand.js"
+import * as SchedulesSwitchCommand from "./SchedulesSwitchCommand.js"
+import * as SchedulesTriggerCommand from "./SchedulesTriggerCommand.js"
+
+/** `nightshift schedules` */
+export const command = Command.make("schedules").pipe(
+  Command.withDescription("Look at recurring jobs and act on them."),
+  Command.withSubcommands([
+    SchedulesListCommand.command,
+    SchedulesNextCommand.command,
+    SchedulesTriggerCommand.command,
+    SchedulesSwitchCommand.enable,
+    SchedulesSwitchCommand.disable
+  ])
+)

@@ -1,0 +1,63 @@
+import type { CronFields } from "./CronText.js"
+
+// The calendar without zones: a local time is written as the epoch milliseconds that it would have in UTC, so that every
+// day has 24 hours. What clocks do to it is the Expression's business.
+
+const daySeconds = 86_400
+
+/** More days than lie between any two dates of one expression: a 29th of February may be eight years away. */
+const mostSteps = 4_000
+
+const lastDayOf = (year: number, month: number) => new Date(Date.UTC(year, month + 1, 0)).getUTCDate()
+
+const dayMatches = (fields: CronFields, date: Date): boolean => {
+  if (fields.days === "any") return true
+  const day = date.getUTCDate()
+  const ofMonth =
+    fields.dayOfMonth.has(day) ||
+    (fields.lastDayOfMonth && day === lastDayOf(date.getUTCFullYear(), date.getUTCMonth()))
+  if (fields.days === "ofMonth") return ofMonth
+  const ofWeek = fields.dayOfWeek.has(date.getUTCDay())
+  return fields.days === "ofWeek" ? ofWeek : ofMonth || ofWeek
+}
+
+/** The first value from here on. */
+const from = (sorted: ReadonlyArray<number>, least: number) => sorted.find((value) => value >= least)
+
+/** Finds the first local time, this one included, that the fields match. */
+export const make = (fields: CronFields): ((local: number) => number | undefined) => {
+  const sorted = (values: ReadonlySet<number>) => [...values].sort((a, b) => a - b)
+  const hours = sorted(fields.hour)
+  const minutes = sorted(fields.minute)
+  const seconds = sorted(fields.second)
+
+  /** The first matching second of a day, this one included. */
+  const timeOfDay = (least: number): number | undefined => {
+    for (const hour of hours) {
+      if (hour * 3_600 + 3_599 < least) continue
+      for (const minute of minutes) {
+        const base = hour * 3_600 + minute * 60
+        const second = base + 59 < least ? undefined : from(seconds, least - base)
+        if (second !== undefined) return base + second
+      }
+    }
+    return undefined
+  }
+
+  return (local) => {
+    let at = Math.ceil(local / 1_000) * 1_000
+    for (let step = 0; step < mostSteps; step += 1) {
+      const date = new Date(at)
+      const [year, month, day] = [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()]
+      if (!fields.month.has(month + 1)) {
+        at = Date.UTC(year, month + 1, 1)
+        continue
+      }
+      const midnight = Date.UTC(year, month, day)
+      const time = dayMatches(fields, date) ? timeOfDay((at - midnight) / 1_000) : undefined
+      if (time !== undefined) return midnight + time * 1_000
+      at = midnight + daySeconds * 1_000
+    }
+    return undefined
+  }
+}

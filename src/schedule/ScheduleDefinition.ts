@@ -1,0 +1,69 @@
+import { Either } from "effect"
+import { limits } from "../core/Job.js"
+import * as Storable from "../core/Storable.js"
+import * as Expression from "./Expression.js"
+import type { Missed, Overlap } from "./Policies.js"
+import { mostMissed } from "./Policies.js"
+import { InvalidSchedule } from "./ScheduleErrors.js"
+
+/** What a schedule is, as against what has become of it. */
+export interface ScheduleDefinition {
+  readonly name: string
+  readonly kind: string
+  /** As it is stored with every job. */
+  readonly payload: unknown
+  /** Five fields, six with seconds first, or a macro like `@daily`. */
+  readonly cron: string
+  /** IANA name. */
+  readonly timezone: string
+  /** Absent: the kind's. */
+  readonly queue: string | undefined
+  readonly maxAttempts: number | undefined
+  readonly overlap: Overlap
+  readonly missed: Missed
+  readonly enabled: boolean
+}
+
+/** What of a definition may be changed. */
+export type ScheduleField = Exclude<keyof ScheduleDefinition, "name">
+
+export const defaults = { timezone: "UTC", overlap: "allow", missed: "one", enabled: true } as const
+
+/** A list of schedules is sent whole, so their payloads are smaller than a job's may be. */
+const payloadBytes = 64 * 1024
+
+type Fault = readonly [field: string, reason: string]
+
+const at = (field: string, reason: string | undefined): Fault | undefined =>
+  reason === undefined ? undefined : [field, reason]
+
+const faultOfMissed = (missed: Missed) =>
+  typeof missed === "string" ? undefined : at("missed.all", Storable.faultOfWhole(missed.all, 1, mostMissed))
+
+const faultOf = (definition: ScheduleDefinition): Fault | undefined => {
+  const { kind, maxAttempts, missed, name, payload, queue } = definition
+  return (
+    at("name", Storable.isPlainName(name) ? undefined : Storable.plainNameRule) ??
+    at("kind", Storable.faultOfText(kind, limits.nameCharacters)) ??
+    at("queue", queue === undefined || Storable.isPlainName(queue) ? undefined : Storable.plainNameRule) ??
+    at("maxAttempts", maxAttempts === undefined ? undefined : Storable.faultOfWhole(maxAttempts, 1, limits.attempts)) ??
+    faultOfMissed(missed) ??
+    at("payload", Either.getOrUndefined(Either.flip(Storable.jsonText(payload, payloadBytes))))
+  )
+}
+
+/** The expression of a definition, or what is wrong with it. */
+export const expressionOf = (
+  definition: Pick<ScheduleDefinition, "name" | "cron" | "timezone">
+): Either.Either<Expression.Expression, InvalidSchedule> =>
+  Either.mapLeft(Expression.parse(definition.cron, definition.timezone), (error) =>
+    InvalidSchedule.ofExpression(definition.name, error)
+  )
+
+/** Lets a definition through the door, with its expression, or says which field keeps it out. */
+export const admit = (definition: ScheduleDefinition): Either.Either<Expression.Expression, InvalidSchedule> => {
+  const fault = faultOf(definition)
+  if (fault === undefined) return expressionOf(definition)
+  const [field, reason] = fault
+  return Either.left(new InvalidSchedule({ name: definition.name, field, reason }))
+}

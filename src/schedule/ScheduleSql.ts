@@ -1,0 +1,172 @@
+import { Effect, Option } from "effect"
+import type { JobId } from "../core/Ids.js"
+import type { Database } from "../database/Database.js"
+import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import type { Missed, Overlap } from "./Policies.js"
+import type { ScheduleField } from "./ScheduleDefinition.js"
+import type { Outcome } from "./Schedules.js"
+import type { ScheduleRow, StoredSchedule } from "./StoredSchedule.js"
+
+interface Row {
+  readonly name: string
+  readonly kind: string
+  readonly payload: unknown
+  readonly cron: string
+  readonly timezone: string
+  readonly queue: string | null
+  readonly max_attempts: number | null
+  readonly overlap: Overlap
+  readonly missed: "one" | "none" | "all"
+  readonly missed_limit: number | null
+  readonly enabled: boolean
+  readonly origin: StoredSchedule["origin"]
+  readonly fingerprint: string | null
+  readonly edited: ReadonlyArray<ScheduleField>
+  readonly next_fire_at: number | null
+  readonly last_fire_at: number | null
+  readonly last_skip_at: number | null
+  readonly last_error: string | null
+  readonly last_job_id: JobId | null
+  readonly created_at: number
+  readonly updated_at: number
+  readonly removed_at: number | null
+  readonly revision: number
+}
+
+const missedOf = ({ missed, missed_limit }: Row): Missed => (missed === "all" ? { all: missed_limit ?? 1 } : missed)
+
+const toRow = (row: Row): ScheduleRow => ({
+  name: row.name,
+  kind: row.kind,
+  payload: row.payload,
+  cron: row.cron,
+  timezone: row.timezone,
+  queue: row.queue ?? undefined,
+  maxAttempts: row.max_attempts ?? undefined,
+  overlap: row.overlap,
+  missed: missedOf(row),
+  enabled: row.enabled,
+  origin: row.origin,
+  fingerprint: row.fingerprint ?? undefined,
+  edited: row.edited,
+  nextFireAt: row.next_fire_at ?? undefined,
+  lastFireAt: row.last_fire_at ?? undefined,
+  lastSkipAt: row.last_skip_at ?? undefined,
+  lastError: row.last_error ?? undefined,
+  lastJobId: row.last_job_id ?? undefined,
+  createdAt: row.created_at,
+  updatedAt: row.updated_at,
+  removedAt: row.removed_at ?? undefined,
+  revision: row.revision
+})
+
+/** The statements about schedules. Instants travel as epoch milliseconds. */
+export const make = ({ schema, sql }: typeof Database.Service) => {
+  const table = sql(`${schema}.schedule`)
+  const instant = (millis: number | undefined) => sql`to_timestamp(${millis ?? null}::float8 / 1000)`
+  const millis = (column: string) => sql`floor(extract(epoch from ${sql(column)}) * 1000)::float8 as ${sql(column)}`
+  const columns = sql.csv([
+    sql`name, kind, payload, cron, timezone, queue, max_attempts, overlap, missed, missed_limit, enabled, origin`,
+    sql`fingerprint, edited, last_error, last_job_id, revision::float8 as revision`,
+    ...["next_fire_at", "last_fire_at", "last_skip_at", "created_at", "updated_at", "removed_at"].map(millis)
+  ])
+  const stillSo = ({ name, revision }: StoredSchedule) =>
+    sql`name = ${name} and revision = ${revision} and enabled and removed_at is null`
+
+  const rows = <E>(statement: Effect.Effect<ReadonlyArray<Row>, E>) =>
+    Effect.map(mapErrors(statement), (found) => found.map(toRow))
+  const first = <E>(statement: Effect.Effect<ReadonlyArray<Row>, E>) =>
+    Effect.map(rows(statement), (found) => Option.fromNullable(found[0]))
+
+  const written = (row: ScheduleRow) => ({
+    name: row.name,
+    kind: row.kind,
+    payload: sql`${JSON.stringify(row.payload)}::jsonb`,
+    cron: row.cron,
+    timezone: row.timezone,
+    queue: row.queue ?? null,
+    max_attempts: row.maxAttempts ?? null,
+    overlap: row.overlap,
+    missed: typeof row.missed === "string" ? row.missed : "all",
+    missed_limit: typeof row.missed === "string" ? null : row.missed.all,
+    enabled: row.enabled,
+    origin: row.origin,
+    fingerprint: row.fingerprint ?? null,
+    edited: sql`${row.edited}::text[]`,
+    next_fire_at: instant(row.nextFireAt),
+    last_fire_at: instant(row.lastFireAt),
+    last_skip_at: instant(row.lastSkipAt),
+    last_error: row.lastError ?? null,
+    last_job_id: row.lastJobId ?? null,
+    created_at: instant(row.createdAt),
+    updated_at: instant(row.updatedAt),
+    removed_at: instant(row.removedAt),
+    revision: row.revision
+  })
+
+  return {
+    read: (name: string) => first(sql<Row>`select ${columns} from ${table} where name = ${name}`),
+    lock: (name: string) => first(sql<Row>`select ${columns} from ${table} where name = ${name} for update`),
+    readAll: (names: ReadonlyArray<string>) =>
+      rows(sql<Row>`select ${columns} from ${table} where name = any(${names}::text[])`),
+    page: (after: string, limit: number) =>
+      rows(sql<Row>`select ${columns} from ${table} where name > ${after} and removed_at is null
+        order by name limit ${limit}`),
+    due: (now: number, limit: number) =>
+      rows(sql<Row>`select ${columns} from ${table}
+        where enabled and removed_at is null and (next_fire_at is null or next_fire_at <= ${instant(now)})
+        order by next_fire_at nulls first, name limit ${limit}`),
+
+    /** One that was never seen counts as due since ever. */
+    nextInstant: Effect.map(
+      mapErrors(sql<{ at: number }>`
+        select coalesce(floor(extract(epoch from next_fire_at) * 1000)::float8, 0) as at from ${table}
+        where enabled and removed_at is null order by next_fire_at nulls first limit 1`),
+      (found) => Option.map(Option.fromNullable(found[0]), ({ at }) => at)
+    ),
+
+    /** Whether it was written: not where the name is taken. */
+    insert: (row: ScheduleRow): Effect.Effect<boolean, DatabaseError> => {
+      const values = written(row)
+      return Effect.map(
+        mapErrors(sql`insert into ${table} (${sql.csv(Object.keys(values).map((column) => sql`${sql(column)}`))})
+          values (${sql.csv(Object.values(values).map((value) => sql`${value}`))})
+          on conflict do nothing returning name`),
+        (inserted) => inserted.length === 1
+      )
+    },
+
+    erase: (name: string): Effect.Effect<void, DatabaseError> =>
+      Effect.asVoid(mapErrors(sql`delete from ${table} where name = ${name}`)),
+
+    replace: (row: ScheduleRow): Effect.Effect<void, DatabaseError> => {
+      const assignments = Object.entries(written(row)).map(([column, value]) => sql`${sql(column)} = ${value}`)
+      return Effect.asVoid(mapErrors(sql`update ${table} set ${sql.csv(assignments)} where name = ${row.name}`))
+    },
+
+    advance: (read: StoredSchedule, nextFireAt: number, now: number) =>
+      first(sql<Row>`update ${table}
+        set next_fire_at = ${instant(nextFireAt)}, updated_at = ${instant(now)}, revision = revision + 1
+        -- Who holds the row is about to fire or to change it: nobody waits for that.
+        where name = (select name from ${table} where ${stillSo(read)} for update skip locked)
+        returning ${columns}`),
+
+    note: (name: string, outcome: Outcome): Effect.Effect<void, DatabaseError> =>
+      Effect.asVoid(
+        mapErrors(
+          outcome._tag === "Fired"
+            ? sql`update ${table} set last_fire_at = ${instant(outcome.at)}, last_job_id = ${outcome.job}::uuid,
+                last_error = null where name = ${name}`
+            : sql`update ${table} set last_skip_at = ${instant(outcome.at)} where name = ${name}`
+        )
+      ),
+
+    disableBroken: (read: StoredSchedule, reason: string, now: number) =>
+      Effect.map(
+        mapErrors(sql`update ${table}
+          set enabled = false, last_error = ${reason}, updated_at = ${instant(now)}, revision = revision + 1
+          where ${stillSo(read)} returning name`),
+        (disabled) => disabled.length === 1
+      )
+  }
+}

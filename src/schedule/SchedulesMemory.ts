@@ -1,0 +1,141 @@
+import { Effect, Either, Layer, Option } from "effect"
+import * as Undo from "../core/Undo.js"
+import { Signals } from "../database/Signals.js"
+import { ScheduleExists, ScheduleNotFound } from "./ScheduleErrors.js"
+import { Schedules, topic } from "./Schedules.js"
+import * as Stored from "./StoredSchedule.js"
+
+type Row = Stored.ScheduleRow
+
+const step = <A>(act: (now: number) => A): Effect.Effect<A> =>
+  Effect.clockWith((clock) => Effect.sync(() => act(clock.unsafeCurrentTimeMillis())))
+
+const byName = (a: Row, b: Row) => (a.name < b.name ? -1 : 1)
+
+/** What nobody has seen yet comes first. */
+const dueOrder = (a: Row, b: Row) => (a.nextFireAt ?? 0) - (b.nextFireAt ?? 0) || byName(a, b)
+
+const make = Effect.gen(function* () {
+  const signals = yield* Signals
+  const rows = new Map<string, Row>()
+
+  const live = () => [...rows.values()].filter(({ removedAt }) => removedAt === undefined)
+  const running = () => live().filter(({ enabled }) => enabled)
+  const find = (name: string) => {
+    const row = rows.get(name)
+    return row === undefined || row.removedAt !== undefined
+      ? Either.left(new ScheduleNotFound({ name }))
+      : Either.right(row)
+  }
+
+  /** Writes, and knows how to take it back unless somebody has written since. */
+  const put = (row: Row): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const before = rows.get(row.name)
+      rows.set(row.name, row)
+      return Undo.remember(() => {
+        if (rows.get(row.name) !== row) return
+        if (before === undefined) rows.delete(row.name)
+        else rows.set(row.name, before)
+      })
+    })
+
+  const erase = (name: string): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const before = rows.get(name)
+      rows.delete(name)
+      return Undo.remember(() => void (before === undefined || rows.has(name) || rows.set(name, before)))
+    })
+
+  const told = (name: string) => Effect.orDie(signals.tell(topic, name))
+
+  /** The row as it was read, if it still is. */
+  const unchanged = ({ name, revision }: Stored.StoredSchedule) => {
+    const row = rows.get(name)
+    return row?.revision === revision && row.enabled && row.removedAt === undefined ? row : undefined
+  }
+
+  return Schedules.of({
+    declare: (definitions) =>
+      Effect.gen(function* () {
+        const next = yield* Either.all(
+          yield* step((now) =>
+            definitions.map((definition) => Stored.declared(rows.get(definition.name), definition, now))
+          )
+        )
+        const written = next.filter((row) => row !== undefined)
+        yield* Effect.forEach(written, (row) => Effect.zipRight(put(row), told(row.name)), { discard: true })
+        return written.map(({ name }) => name)
+      }),
+    create: (definition) =>
+      Effect.gen(function* () {
+        const row = yield* yield* step((now) => Stored.created(definition, "operator", now))
+        if (Either.isRight(find(row.name))) return yield* new ScheduleExists({ name: row.name })
+        yield* Effect.zipRight(put({ ...row, fingerprint: rows.get(row.name)?.fingerprint }), told(row.name))
+        return row
+      }),
+    edit: (name, edit) =>
+      Effect.gen(function* () {
+        const before = yield* find(name)
+        const after = yield* yield* step((now) => Stored.edited(before, edit, now))
+        if (after !== before) yield* Effect.zipRight(put(after), told(name))
+        return { before, after }
+      }),
+    remove: (name) =>
+      Effect.gen(function* () {
+        const row = yield* find(name)
+        const after = yield* step((now) => Stored.removed(row, now))
+        yield* after === undefined ? erase(name) : put(after)
+        yield* told(name)
+        return row
+      }),
+    get: (name) => Effect.suspend(() => find(name)),
+    hold: (name) => Effect.suspend(() => find(name)),
+    list: ({ after = "", limit }) =>
+      Effect.sync(() =>
+        live()
+          .filter(({ name }) => name > after)
+          .sort(byName)
+          .slice(0, limit)
+      ),
+    due: (limit) =>
+      step((now) =>
+        running()
+          .filter(({ nextFireAt = 0 }) => nextFireAt <= now)
+          .sort(dueOrder)
+          .slice(0, limit)
+      ),
+    nextInstant: Effect.sync(() => Option.map(Option.fromNullable(running().sort(dueOrder)[0]), instantOf)),
+    advance: (read, nextFireAt) =>
+      Effect.gen(function* () {
+        const row = unchanged(read)
+        if (row === undefined) return Option.none()
+        const next = yield* step((now) => ({ ...row, nextFireAt, updatedAt: now, revision: row.revision + 1 }))
+        yield* put(next)
+        return Option.some(next)
+      }),
+    note: (name, outcome) =>
+      Effect.suspend(() => {
+        const row = rows.get(name)
+        if (row === undefined) return Effect.void
+        return put(
+          outcome._tag === "Fired"
+            ? { ...row, lastFireAt: outcome.at, lastJobId: outcome.job, lastError: undefined }
+            : { ...row, lastSkipAt: outcome.at }
+        )
+      }),
+    disableBroken: (read, reason) =>
+      Effect.gen(function* () {
+        const row = unchanged(read)
+        if (row === undefined) return false
+        yield* put({ ...row, enabled: false, lastError: reason, revision: row.revision + 1 })
+        return true
+      }),
+    onChange: (listener) => signals.hear(topic, () => listener())
+  })
+})
+
+const instantOf = ({ nextFireAt }: Row) => nextFireAt ?? 0
+
+/** For deterministic tests: nothing in it outlives the process. */
+export const layer: Layer.Layer<Schedules, never, Signals> = Layer.effect(Schedules, make)

@@ -1,0 +1,125 @@
+import { Clock, Effect, Either, Layer, Option } from "effect"
+import * as Storable from "../core/Storable.js"
+import { Database } from "../database/Database.js"
+import { Signals } from "../database/Signals.js"
+import { ScheduleExists, ScheduleNotFound } from "./ScheduleErrors.js"
+import * as ScheduleSql from "./ScheduleSql.js"
+import { Schedules, topic } from "./Schedules.js"
+import * as Stored from "./StoredSchedule.js"
+
+// What a declaration or an edit makes of a row is decided by the same functions as in memory; here the row is locked
+// meanwhile. Firing goes without reading first: who has read an older revision matches no row.
+
+const make = Effect.gen(function* () {
+  const database = yield* Database
+  const signals = yield* Signals
+  const statements = ScheduleSql.make(database)
+
+  const told = (name: string) => signals.tell(topic, name)
+
+  const found = (name: string, row: Option.Option<Stored.ScheduleRow>) =>
+    Option.match(row, {
+      onNone: () => Either.left(new ScheduleNotFound({ name })),
+      onSome: (row) => (row.removedAt === undefined ? Either.right(row) : Either.left(new ScheduleNotFound({ name })))
+    })
+  // A name that cannot be one is the name of nothing, and may hold what PostgreSQL has no bytes for.
+  const unlessOdd = <A, E>(name: string, look: Effect.Effect<A, E>) =>
+    Storable.isPlainName(name) ? look : new ScheduleNotFound({ name })
+  const get = (name: string) =>
+    unlessOdd(
+      name,
+      Effect.flatMap(statements.read(name), (row) => found(name, row))
+    )
+  const hold = (name: string) =>
+    unlessOdd(
+      name,
+      Effect.flatMap(statements.lock(name), (row) => found(name, row))
+    )
+
+  /** Declares one. Of pods that start at once one inserts; the others find its row and lock it. */
+  const declareOne = (definition: Parameters<typeof Stored.declared>[1]) =>
+    database.transaction(
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const fresh = yield* Stored.declared(undefined, definition, now)
+        if (fresh !== undefined && (yield* statements.insert(fresh))) {
+          yield* told(definition.name)
+          return true
+        }
+        const row = yield* statements.lock(definition.name)
+        const next = yield* Stored.declared(Option.getOrUndefined(row), definition, now)
+        if (next === undefined) return false
+        yield* statements.replace(next)
+        yield* told(definition.name)
+        return true
+      })
+    )
+
+  return Schedules.of({
+    declare: (definitions) =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const known = new Map(
+          (yield* statements.readAll(definitions.map(({ name }) => name))).map((row) => [row.name, row])
+        )
+        // Nothing is locked or written by the many starts that declare what stands; and nothing where one is invalid.
+        const changes = yield* Either.all(
+          definitions.map((definition) => Stored.declared(known.get(definition.name), definition, now))
+        )
+        const changed = definitions.filter((_, index) => changes[index] !== undefined)
+        const written = yield* Effect.filter(changed, declareOne)
+        return written.map(({ name }) => name)
+      }),
+
+    create: (definition) =>
+      database.transaction(
+        Effect.gen(function* () {
+          const row = yield* Stored.created(definition, "operator", yield* Clock.currentTimeMillis)
+          if (!(yield* statements.insert(row))) {
+            const standing = yield* statements.lock(row.name)
+            if (Option.isNone(standing) || standing.value.removedAt === undefined) {
+              return yield* new ScheduleExists({ name: row.name })
+            }
+            yield* statements.replace({ ...row, fingerprint: standing.value.fingerprint })
+          }
+          yield* told(row.name)
+          return row
+        })
+      ),
+
+    edit: (name, edit) =>
+      database.transaction(
+        Effect.gen(function* () {
+          const before = yield* hold(name)
+          const after = yield* Stored.edited(before, edit, yield* Clock.currentTimeMillis)
+          if (after !== before) yield* Effect.zipRight(statements.replace(after), told(name))
+          return { before, after }
+        })
+      ),
+
+    remove: (name) =>
+      database.transaction(
+        Effect.gen(function* () {
+          const row = yield* hold(name)
+          const after = Stored.removed(row, yield* Clock.currentTimeMillis)
+          yield* after === undefined ? statements.erase(name) : statements.replace(after)
+          yield* told(name)
+          return row
+        })
+      ),
+
+    get,
+    hold,
+    list: ({ after = "", limit }) => statements.page(after, limit),
+    due: (limit) => Effect.flatMap(Clock.currentTimeMillis, (now) => statements.due(now, limit)),
+    nextInstant: statements.nextInstant,
+    advance: (read, nextFireAt) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) => statements.advance(read, nextFireAt, now)),
+    note: statements.note,
+    disableBroken: (read, reason) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) => statements.disableBroken(read, reason, now)),
+    onChange: (listener) => signals.hear(topic, () => listener())
+  })
+})
+
+export const layer: Layer.Layer<Schedules, never, Database | Signals> = Layer.effect(Schedules, make)

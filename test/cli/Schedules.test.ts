@@ -1,0 +1,117 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Layer, Redacted } from "effect"
+import { Database } from "../../src/database/Database.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import * as Listener from "../../src/database/Listener.js"
+import { Signals } from "../../src/database/Signals.js"
+import { defaults, type ScheduleDefinition } from "../../src/schedule/ScheduleDefinition.js"
+import { Schedules } from "../../src/schedule/Schedules.js"
+import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const house = SchedulesPg.layer.pipe(
+  Layer.provide(Signals.layer),
+  Layer.provide(Listener.layerDeaf),
+  Layer.provideMerge(TestDatabase.layer)
+)
+
+const nightly: ScheduleDefinition = {
+  ...defaults,
+  name: "nightly",
+  kind: "report\u001b[31m",
+  payload: {},
+  cron: "30 2 * * *",
+  timezone: "Europe/Paris",
+  queue: undefined,
+  maxAttempts: undefined
+}
+
+const workplace = Effect.gen(function* () {
+  const cwd = yield* Nightshift.folder
+  const env = { DATABASE_URL: Redacted.value(yield* DatabaseUrl) }
+  return { run: (...args: ReadonlyArray<string>) => Nightshift.run(["schedules", ...args], { cwd, env }) }
+})
+
+describe("nightshift schedules", () => {
+  it.scopedLive("lists schedules for people and for programs, and says why one cannot fire", () =>
+    Effect.gen(function* () {
+      const { run } = yield* workplace
+      expect(yield* run("list")).toMatchObject({ code: 0, stdout: "There are no schedules.\n" })
+      const schedules = yield* Schedules
+      yield* schedules.create(nightly)
+      const { sql } = yield* Database
+      yield* sql`insert into nightshift.schedule (name, kind, payload, cron, enabled, last_error, created_at, updated_at)
+        values ('odd', 'k', '{}', 'nonsense', false, 'no such day', '2026-01-01', '2026-01-01')`
+      const table = yield* run("list")
+      const [heading, , first, second] = table.stdout.split("\n")
+      expect(heading).toMatch(/^NAME +STATE +CRON +TIMEZONE +KIND +LAST +NEXT$/)
+      expect(first).toMatch(/^nightly +on +30 2 \* \* \* +Europe\/Paris +report\\u\{1b\}\[31m +- +in \d+[hms]$/)
+      expect(second).toMatch(/^odd +broken +nonsense +UTC +k +- +-$/)
+      expect(table.stdout).toContain("\nodd cannot fire: no such day\n")
+      const json = yield* run("list", "--json")
+      expect(JSON.parse(json.stdout)).toMatchObject({
+        schedules: [
+          { name: "nightly", cron: "30 2 * * *" },
+          { name: "odd", lastError: "no such day" }
+        ]
+      })
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scopedLive("shows the next runs in the zone of the schedule and in UTC", () =>
+    Effect.gen(function* () {
+      const { run } = yield* workplace
+      yield* Effect.flatMap(Schedules, (schedules) => schedules.create({ ...nightly, enabled: false }))
+      const table = yield* run("next", "nightly")
+      const [heading, , ...rows] = table.stdout.split("\n")
+      expect(heading).toMatch(/^IN EUROPE\/PARIS +IN UTC +WHEN$/)
+      expect(rows[0]).toMatch(/^\d{4}-\d\d-\d\dT0[23]:30:00\+0[12]:00 +\d{4}-\d\d-\d\dT\d\d:30:00\.000Z +in \d+[hms]$/)
+      expect(rows.slice(0, 10).every((row) => row.includes("T0"))).toBe(true)
+      expect(table.stdout).toMatch(/disabled and will not fire\.\n$/)
+      const json = yield* run("next", "nightly", "--count", "2", "--json")
+      expect(JSON.parse(json.stdout)).toMatchObject({ name: "nightly", timezone: "Europe/Paris" })
+      expect(JSON.parse(json.stdout).next).toHaveLength(2)
+      const missing = yield* run("next", "nobody")
+      expect(missing).toMatchObject({ code: 1, stderr: 'nightshift: There is no schedule "nobody".\n' })
+      expect(yield* run("next", "nightly", "--count", "0")).toMatchObject({ code: 2, stdout: "" })
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scopedLive("triggers, disables and enables several; one that fails does not stop the rest", () =>
+    Effect.gen(function* () {
+      const { run } = yield* workplace
+      const schedules = yield* Schedules
+      yield* schedules.declare([nightly, { ...nightly, name: "weekly", cron: "@weekly", overlap: "skip" }])
+      const triggered = yield* run("trigger", "nightly", "nobody", "weekly")
+      expect(triggered).toMatchObject({ code: 1, stderr: 'nightshift: There is no schedule "nobody".\n' })
+      expect(triggered.stdout).toMatch(/^triggered nightly: [0-9a-f-]{36}\ntriggered weekly: [0-9a-f-]{36}\n$/)
+      const again = yield* run("trigger", "weekly", "--json")
+      expect(again.code).toBe(1)
+      expect(JSON.parse(again.stdout)).toMatchObject([{ name: "weekly", error: { tag: "PreviousRunActive" } }])
+      const { sql } = yield* Database
+      expect(yield* sql`select meta->>'schedule' as schedule from nightshift.job order by 1`).toEqual([
+        { schedule: "nightly" },
+        { schedule: "weekly" }
+      ])
+      expect(yield* run("disable", "nightly", "weekly")).toMatchObject({
+        code: 0,
+        stdout: "disabled nightly\ndisabled weekly\n"
+      })
+      expect(yield* schedules.get("nightly")).toMatchObject({ enabled: false, edited: ["enabled"] })
+      const enabled = yield* run("enable", "weekly")
+      expect(enabled.stdout).toMatch(/^enabled weekly, next at \d{4}-\d\d-\d\dT\d\d:00:00\.000Z\n$/)
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scopedLive("explains itself with examples, and is misused with exit code 2", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const help = yield* Nightshift.run(["schedules", "next", "--help"], { cwd })
+      expect(help.stdout).toContain("nightshift schedules next nightly_report")
+      for (const args of [["trigger"], ["enable"], ["next"], ["frobnicate"]]) {
+        expect(yield* Nightshift.run(["schedules", ...args], { cwd })).toMatchObject({ code: 2, stdout: "" })
+      }
+    })
+  )
+})

@@ -1,0 +1,56 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Fiber, Ref } from "effect"
+import * as Undo from "../../src/core/Undo.js"
+
+/** A number that knows how to be what it was. */
+const table = () => {
+  let value = 0
+  const add = (amount: number) =>
+    Effect.suspend(() => {
+      value += amount
+      return Undo.remember(() => {
+        value -= amount
+      })
+    })
+  return { add, read: () => value }
+}
+
+describe("a transaction in memory", () => {
+  it.effect("leaves what succeeded, and takes back what failed", () =>
+    Effect.gen(function* () {
+      const { add, read } = table()
+      yield* Undo.transaction(add(1))
+      yield* Effect.exit(Undo.transaction(Effect.zipRight(add(2), Effect.fail("no"))))
+      yield* Effect.exit(Undo.transaction(Effect.zipRight(add(4), Effect.dieMessage("no"))))
+      expect(read()).toBe(1)
+    })
+  )
+
+  it.effect("takes back what succeeded within it, when it fails itself", () =>
+    Effect.gen(function* () {
+      const { add, read } = table()
+      const inner = Undo.transaction(add(1))
+      yield* Effect.exit(Undo.transaction(Effect.zipRight(inner, Effect.fail("no"))))
+      expect(read()).toBe(0)
+      const failing = Effect.ignore(Undo.transaction(Effect.zipRight(add(2), Effect.fail("no"))))
+      yield* Undo.transaction(Effect.zipRight(failing, add(4)))
+      expect(read()).toBe(4)
+    })
+  )
+
+  it.effect("takes back what it did when it is interrupted, and nothing is remembered outside of one", () =>
+    Effect.gen(function* () {
+      const { add, read } = table()
+      const begun = yield* Ref.make(false)
+      const fiber = yield* Effect.fork(
+        Undo.transaction(Effect.zipRight(Effect.zipRight(add(1), Ref.set(begun, true)), Effect.never))
+      )
+      yield* Effect.repeat(Effect.yieldNow(), { until: () => Ref.get(begun) })
+      expect(read()).toBe(1)
+      yield* Fiber.interrupt(fiber)
+      expect(read()).toBe(0)
+      yield* Effect.exit(Effect.zipRight(add(2), Effect.fail("no")))
+      expect(read()).toBe(2)
+    })
+  )
+})

@@ -1,0 +1,262 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { Schedules } from "../../src/schedule/Schedules.js"
+import { backends, Doors, viewerToken } from "./Doors.js"
+
+const nightly = { name: "nightly", kind: "greet", payload: { name: "Ada" }, cron: "30 2 * * *" }
+const path = "/api/v1/schedules"
+
+const create = (more: Record<string, unknown> = {}) =>
+  Effect.flatMap(Doors, ({ admin }) => admin("POST", path, { json: { ...nightly, ...more } }))
+
+const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+
+describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
+  it.scopedLive("makes a schedule and shows every field of it, null where there is nothing", () =>
+    Effect.gen(function* () {
+      const { admin, ask } = yield* Doors
+      const made = yield* create()
+      expect(made.status).toBe(201)
+      expect(made.json).toEqual({
+        ...nightly,
+        timezone: "UTC",
+        overlap: "allow",
+        missed: "one",
+        enabled: true,
+        queue: null,
+        maxAttempts: null,
+        lastFireAt: null,
+        nextFireAt: expect.stringMatching(/T02:30:00\.000Z$/),
+        lastSkipAt: null,
+        lastError: null,
+        lastJobId: null,
+        origin: "operator",
+        edited: [],
+        createdAt: instant,
+        updatedAt: instant
+      })
+      expect(yield* admin("GET", `${path}/nightly`)).toMatchObject({ status: 200, json: made.json })
+      const listed = yield* ask("GET", path, { token: viewerToken })
+      expect(listed).toMatchObject({ status: 200, json: { schedules: [made.json], next: null } })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("keeps everything that may be said about one", () =>
+    Effect.gen(function* () {
+      const said = {
+        timezone: "Europe/Paris",
+        overlap: "skip",
+        missed: { all: 5 },
+        enabled: false,
+        queue: "slow",
+        maxAttempts: 2,
+        cron: "0 0 9 * * MON-FRI"
+      }
+      expect(yield* create(said)).toMatchObject({ status: 201, json: { ...said, nextFireAt: null } })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("lists page by page, by name", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      for (const name of ["c", "a", "b"]) yield* create({ name })
+      const names = (json: unknown) => Object(json).schedules.map(({ name }: { name: string }) => name)
+      const first = yield* admin("GET", `${path}?limit=2`)
+      expect([names(first.json), Object(first.json).next]).toEqual([["a", "b"], "b"])
+      const second = yield* admin("GET", `${path}?limit=2&cursor=b`)
+      expect([names(second.json), Object(second.json).next]).toEqual([["c"], null])
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("changes what is named, and says when it fires next from now", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      yield* create({ queue: "slow" })
+      const edit = (json: unknown) => admin("PATCH", `${path}/nightly`, { json })
+      expect(yield* edit({ enabled: false })).toMatchObject({ status: 200, json: { enabled: false, nextFireAt: null } })
+      expect(yield* edit({ enabled: true, cron: "45 4 * * *", queue: null, payload: null })).toMatchObject({
+        status: 200,
+        json: {
+          cron: "45 4 * * *",
+          kind: "greet",
+          queue: null,
+          payload: null,
+          nextFireAt: expect.stringMatching(/T04:45:00\.000Z$/)
+        }
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("fires one now, and refuses while the job before is not over where runs must not overlap", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      yield* create({ overlap: "skip", enabled: false })
+      const fired = yield* admin("POST", `${path}/nightly/trigger`)
+      expect(fired).toMatchObject({ status: 200, json: { name: "nightly", lastFireAt: instant } })
+      const id = Object(fired.json).lastJobId
+      expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({
+        status: 200,
+        json: { kind: "greet", queue: "mail", maxAttempts: 7, payload: { name: "Ada" }, meta: { schedule: "nightly" } }
+      })
+      expect(yield* admin("POST", `${path}/nightly/trigger`)).toMatchObject({
+        status: 409,
+        json: { error: { tag: "PreviousRunActive", message: expect.stringContaining(id) } }
+      })
+      yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
+      expect(yield* admin("POST", `${path}/nightly/trigger`)).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("shows the next ten runs, or as many as are wanted", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      yield* create({ enabled: false })
+      const next = yield* ask("GET", `${path}/nightly/next`, { token: viewerToken })
+      expect(next).toMatchObject({ status: 200, json: { name: "nightly", timezone: "UTC" } })
+      const runs: ReadonlyArray<string> = Object(next.json).next
+      expect(runs).toHaveLength(10)
+      expect(runs.every((run) => run.endsWith("T02:30:00.000Z"))).toBe(true)
+      const three = yield* ask("GET", `${path}/nightly/next?count=3`, { token: viewerToken })
+      expect(Object(three.json).next).toEqual(runs.slice(0, 3))
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("removes one, and code does not bring it back", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const schedules = yield* Schedules
+      const definition = {
+        ...nightly,
+        timezone: "UTC",
+        queue: undefined,
+        maxAttempts: undefined,
+        overlap: "allow" as const,
+        missed: "one" as const,
+        enabled: true
+      }
+      yield* schedules.declare([definition])
+      const edited = yield* admin("PATCH", `${path}/nightly`, { json: { cron: "0 5 * * *" } })
+      expect(edited.json).toMatchObject({ origin: "code", edited: ["cron"] })
+      expect(yield* admin("DELETE", `${path}/nightly`)).toMatchObject({ status: 200, json: { name: "nightly" } })
+      expect(yield* admin("GET", `${path}/nightly`)).toMatchObject({ status: 404 })
+      yield* schedules.declare([definition])
+      expect(yield* admin("GET", path)).toMatchObject({ json: { schedules: [] } })
+      expect(yield* create()).toMatchObject({ status: 201, json: { origin: "operator" } })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("refuses a name that is taken, and a kind that nobody registered unless it is forced", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      yield* create()
+      expect(yield* create()).toMatchObject({ status: 409, json: { error: { tag: "ScheduleExists", field: "name" } } })
+      expect(yield* create({ name: "other", kind: "gret" })).toMatchObject({
+        status: 422,
+        json: { error: { tag: "UnknownKind", field: "kind" } }
+      })
+      const edit = (json: unknown) => admin("PATCH", `${path}/nightly`, { json })
+      expect(yield* edit({ kind: "gret" })).toMatchObject({ status: 422 })
+      expect(yield* edit({ kind: "gret", force: true })).toMatchObject({ status: 200, json: { kind: "gret" } })
+      expect(yield* create({ name: "other", kind: "gret", force: true })).toMatchObject({ status: 201 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("finds nothing under a name that nobody has, or that cannot be one", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      for (const name of ["nobody", "%00", "a%20b", "a".repeat(500), "%F0%9F%98%80", "%3Cb%3E"]) {
+        for (const [method, end, json] of [
+          ["GET", "", undefined],
+          ["PATCH", "", { enabled: true }],
+          ["DELETE", "", undefined],
+          ["POST", "/trigger", undefined],
+          ["GET", "/next", undefined]
+        ] as const) {
+          const missing = yield* admin(method, `${path}/${name}${end}`, json === undefined ? {} : { json })
+          expect([method, name, missing.status]).toEqual([method, name, 404])
+          expect(missing.json).toMatchObject({ error: { message: expect.stringMatching(/^There is no/) } })
+        }
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("names the field of what it refuses, and writes nothing", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const refusals: ReadonlyArray<readonly [field: string, wrong: Record<string, unknown>, says: RegExp]> = [
+        ["name", { name: "two words" }, /letters, digits/],
+        ["name", { name: "" }, /letters, digits/],
+        ["name", { name: "n\u0000" }, /NUL/],
+        ["name", { name: 7 }, /must be text/],
+        ["kind", { kind: "", force: true }, /empty/],
+        ["kind", { kind: "k\u0000" }, /NUL/],
+        ["payload", { payload: "\ud800" }, /surrogate/],
+        ["payload", { payload: "x".repeat(70_000) }, /larger than/],
+        ["cron", { cron: "60 * * * *" }, /cron is wrong: its minute must be 0 to 59/],
+        ["cron", { cron: "* * * * * * *" }, /not 7/],
+        ["cron", { cron: "0,".repeat(5_000) }, /at most 256/],
+        ["cron", { cron: "0 0 30 2 *" }, /never fire/],
+        ["cron", { cron: "0 0 * *\u0000*" }, /NUL/],
+        ["cron", { cron: 5 }, /must be text/],
+        ["timezone", { timezone: "Mars/Olympus" }, /IANA/],
+        ["timezone", { timezone: "+01:00" }, /IANA/],
+        ["overlap", { overlap: "maybe" }, /"allow" or "skip"/],
+        ["missed", { missed: "all" }, /"one", "none" or/],
+        ["missed", { missed: { all: 0 } }, /"one", "none" or/],
+        ["missed", { missed: { all: 1_001 } }, /"one", "none" or/],
+        ["missed", { missed: null }, /"one", "none" or/],
+        ["enabled", { enabled: "yes" }, /true or false/],
+        ["queue", { queue: "a b" }, /letters, digits/],
+        ["maxAttempts", { maxAttempts: 0 }, /1 to 1000/],
+        ["maxAttempts", { maxAttempts: "5" }, /must be a number/],
+        ["crom", { crom: "* * * * *" }, /not a field/]
+      ]
+      for (const [field, wrong, says] of refusals) {
+        const refused = yield* create(wrong)
+        expect([field, wrong, refused.status]).toEqual([field, wrong, 400])
+        expect(refused.json).toMatchObject({ error: { field, message: expect.stringMatching(says) } })
+      }
+      for (const missing of ["name", "kind", "payload", "cron"] as const) {
+        const { [missing]: _, ...rest } = nightly
+        const refused = yield* admin("POST", path, { json: rest })
+        expect(refused).toMatchObject({ status: 400, json: { error: { field: missing } } })
+      }
+      for (const query of ["?limit=0", "?limit=many", "?cursor=%00", "?x=1"]) {
+        expect(yield* admin("GET", `${path}${query}`)).toMatchObject({ status: 400 })
+      }
+      expect(yield* admin("GET", path)).toMatchObject({ json: { schedules: [] } })
+      yield* create()
+      expect(yield* admin("PATCH", `${path}/nightly`, { json: { name: "other" } })).toMatchObject({
+        status: 400,
+        json: { error: { field: "name" } }
+      })
+      expect(yield* admin("PATCH", `${path}/nightly`, { json: [] })).toMatchObject({ status: 400 })
+      expect(yield* admin("PATCH", `${path}/nightly`, { json: { cron: "61 * * * *", kind: "plain" } })).toMatchObject({
+        status: 400,
+        json: { error: { field: "cron" } }
+      })
+      expect(yield* admin("GET", `${path}/nightly/next?count=101`)).toMatchObject({
+        status: 400,
+        json: { error: { field: "count" } }
+      })
+      expect(yield* admin("GET", `${path}/nightly`)).toMatchObject({ json: nightly })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("lets a viewer look and change nothing", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      yield* create()
+      const token = viewerToken
+      for (const [method, end] of [
+        ["POST", ""],
+        ["PATCH", "/nightly"],
+        ["DELETE", "/nightly"],
+        ["POST", "/nightly/trigger"]
+      ] as const) {
+        expect(yield* ask(method, `${path}${end}`, { token, json: {} })).toMatchObject({ status: 403 })
+      }
+      expect(yield* ask("GET", path)).toMatchObject({ status: 401 })
+    }).pipe(Effect.provide(layer()))
+  )
+})

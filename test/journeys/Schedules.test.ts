@@ -1,0 +1,73 @@
+import { fileURLToPath } from "node:url"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Redacted, Schedule } from "effect"
+import { Database } from "../../src/database/Database.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const app = fileURLToPath(new URL("fixtures/schedule-app.mjs", import.meta.url))
+
+const pod = (cwd: string) =>
+  Effect.gen(function* () {
+    const url = yield* DatabaseUrl
+    const running = yield* Nightshift.start(["serve", "--app", app, "--port", "0"], {
+      cwd,
+      // A dead leader is missed soon: the lease is shortened by its setting, not by a hook.
+      env: { DATABASE_URL: Redacted.value(url), NIGHTSHIFT_LEASE: "4s", LOG_LEVEL: "warning" }
+    })
+    yield* running.said(/is up/)
+    return running
+  })
+
+/** Ticks that have become jobs, in their order, as epoch seconds. */
+const ticks = Effect.gen(function* () {
+  const { sql } = yield* Database
+  const rows = yield* sql<{ tick: number }>`
+    select extract(epoch from (meta->>'tick')::timestamptz)::float8 as tick from nightshift.job order by 1`
+  return rows.map(({ tick }) => tick)
+})
+
+const until = (done: (ticks: ReadonlyArray<number>) => boolean) =>
+  Effect.retry(Effect.filterOrFail(ticks, done), Schedule.spaced("100 millis"))
+
+/** The process that leads now, by what it said of itself. */
+const leaderPid = Effect.gen(function* () {
+  const { sql } = yield* Database
+  const rows = yield* sql<{ pid: number }>`
+    select p.os_pid as pid from nightshift.leader l join nightshift.pod p on p.id = l.pod_id`
+  return rows[0]?.pid
+})
+
+describe("a schedule that fires every second, on two pods", () => {
+  it.scopedLive(
+    "has one job per second, though the leader is killed with -9 and another must take over",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* Nightshift.folder
+        const pods = yield* Effect.all([pod(cwd), pod(cwd)], { concurrency: "unbounded" })
+        yield* until((all) => all.length >= 2)
+        const pid = yield* leaderPid
+        const leader = pods.find((running) => running.pid === pid)
+        expect(leader).toBeDefined()
+        yield* leader?.signal("SIGKILL") ?? Effect.void
+        yield* leader?.finished ?? Effect.void
+        const before = yield* ticks
+        const last = before.at(-1) ?? 0
+        // The time in which nobody led, and a little more.
+        const all = yield* until((now) => (now.at(-1) ?? 0) >= last + 6)
+        const [first = 0] = all
+        expect(all).toEqual(Array.from({ length: all.length }, (_, second) => first + second))
+        expect(yield* leaderPid).not.toBe(pid)
+        const { sql } = yield* Database
+        yield* Effect.repeat(
+          sql`select 1 from nightshift.job where status <> 'done' and created_at < to_timestamp(${last})`,
+          {
+            until: (open) => open.length === 0,
+            schedule: Schedule.spaced("100 millis")
+          }
+        )
+      }).pipe(Effect.provide(TestDatabase.layer)),
+    120_000
+  )
+})

@@ -1,0 +1,172 @@
+import { expect } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import { End } from "../../src/queue/AttemptEnd.js"
+import type { QueueSettingsPatch } from "../../src/queue/QueueSettings.js"
+import { ends, type Law, type Line } from "./Line.js"
+
+/** Declares the law's queue, with these settings. */
+export const set = (line: Line, patch: QueueSettingsPatch) =>
+  Effect.zipRight(line.queues.declare([line.name]), line.queues.change(line.name, patch))
+
+/** A claim at this very instant. */
+export const claimNow = (line: Line, limit = 10) => line.queue.claim({ queue: line.name, pod: line.pod, limit })
+
+const payloads = (jobs: ReadonlyArray<{ readonly payload: unknown }>) => jobs.map(({ payload }) => payload)
+
+const throttled = (after: Duration.DurationInput | undefined, runAt: number, scope: "queue" | "key" = "queue") =>
+  End.Again({
+    runAt,
+    counted: false,
+    error: undefined,
+    remember: "throttled",
+    cools: { scope, after: after === undefined ? undefined : Duration.toMillis(after) }
+  })
+
+/** Ends a run as a pod does that was throttled: the job keeps its place. */
+const throttle = (
+  line: Line,
+  run: { readonly id: string; readonly runAt: number },
+  after?: Duration.DurationInput,
+  scope: "queue" | "key" = "queue"
+) => line.end(run as never, throttled(after, run.runAt, scope))
+
+const untilOf = (line: Line) => Effect.map(line.queues.get(line.name), ({ throttledUntil }) => throttledUntil)
+
+export const pauseLaws = (law: Law): void => {
+  law("nothing is claimed while a queue is paused, and everything when it goes on", (line) =>
+    Effect.gen(function* () {
+      yield* line.put({ payload: 1 })
+      yield* set(line, { paused: true })
+      expect(yield* claimNow(line)).toEqual([])
+      yield* line.put({ payload: 2, key: "k" })
+      expect(yield* line.claim()).toEqual([])
+      expect((yield* line.queue.nextDue([line.name])).has(line.name)).toBe(false)
+      yield* line.queues.change(line.name, { paused: false })
+      expect(payloads(yield* claimNow(line)).sort()).toEqual([1, 2])
+    })
+  )
+
+  law("what runs when a queue is paused may end", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      const run = yield* line.run()
+      yield* line.queues.change(line.name, { paused: true })
+      expect(yield* line.end(run, ends.done)).toMatchObject({ status: "done" })
+    })
+  )
+
+  law("a queue that nobody declared is claimed from", (line) =>
+    Effect.gen(function* () {
+      yield* line.put()
+      expect(yield* line.claim()).toHaveLength(1)
+    })
+  )
+
+  law("a throttled job gives its attempt back and cools its queue down for a minute, once for all siblings", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      yield* line.queue.enqueue([1, 2, 3].map((payload) => line.job({ payload })))
+      const [first, second, third] = yield* line.claim()
+      if (!first || !second || !third) return yield* Effect.dieMessage("three were stored")
+      const now = yield* line.now
+      expect(yield* throttle(line, first)).toMatchObject({ status: "pending", attempt: 0, runAt: first.runAt })
+      expect(yield* untilOf(line)).toBe(now + 60_000)
+      yield* line.advance("30 seconds")
+      yield* throttle(line, second)
+      expect(yield* line.queues.get(line.name)).toMatchObject({ throttledUntil: now + 60_000, throttleAttempts: 1 })
+      // What an upstream asks for is respected when it is longer.
+      yield* throttle(line, third, "40 seconds")
+      expect(yield* line.queues.get(line.name)).toMatchObject({ throttledUntil: now + 70_000, throttleAttempts: 1 })
+      expect(yield* claimNow(line)).toEqual([])
+      expect((yield* line.queue.nextDue([line.name])).get(line.name)).toBe(now + 70_000)
+      yield* line.advance("39999 millis")
+      expect(yield* claimNow(line)).toEqual([])
+      yield* line.advance("1 millis")
+      expect(payloads(yield* claimNow(line))).toEqual([1, 2, 3])
+      expect(yield* untilOf(line)).toBeUndefined()
+    })
+  )
+
+  law("a queue of its own curve cools down twice as long each time, up to its most", (line) =>
+    Effect.gen(function* () {
+      const backoff = { enabled: true, base: Duration.seconds(10), max: Duration.seconds(50) }
+      yield* set(line, { backoff })
+      yield* line.put()
+      for (const seconds of [10, 20, 40, 50, 50]) {
+        const run = yield* line.claimOne
+        yield* throttle(line, run, "5 seconds")
+        expect(yield* untilOf(line)).toBe((yield* line.now) + seconds * 1_000)
+        yield* line.advance(Duration.seconds(seconds))
+      }
+      // An upstream that asks for more than the curve gets it.
+      yield* throttle(line, yield* line.claimOne, "5 minutes")
+      expect(yield* untilOf(line)).toBe((yield* line.now) + 300_000)
+    })
+  )
+
+  law("cool-downs are forgotten after two minutes without one that follow a success, and not before", (line) =>
+    Effect.gen(function* () {
+      yield* set(line, { backoff: { enabled: true, base: Duration.seconds(10), max: Duration.hours(1) } })
+      const attempts = Effect.map(line.queues.get(line.name), ({ throttleAttempts }) => throttleAttempts)
+      yield* line.put()
+      yield* throttle(line, yield* line.claimOne)
+      yield* line.advance("1 hour")
+      expect(yield* attempts).toBe(1)
+      const done = yield* line.claimOne
+      yield* line.queue.finalize([{ ...done, end: ends.done }])
+      yield* line.advance("118 seconds")
+      expect(yield* attempts).toBe(1)
+      yield* throttle(line, yield* line.run())
+      expect(yield* attempts).toBe(2)
+      yield* line.advance("1 hour")
+      yield* line.queue.finalize([{ ...(yield* line.claimOne), end: ends.done }])
+      yield* line.advance("120 seconds")
+      expect(yield* attempts).toBe(0)
+      yield* throttle(line, yield* line.run())
+      expect(yield* untilOf(line)).toBe((yield* line.now) + 10_000)
+    })
+  )
+
+  law("an operator ends a cool-down at once", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      const run = yield* line.run()
+      yield* throttle(line, run, "1 hour")
+      expect(yield* claimNow(line)).toEqual([])
+      const { after } = yield* line.queues.change(line.name, { throttledUntil: null })
+      expect(after).toMatchObject({ throttledUntil: undefined, throttleAttempts: 0 })
+      expect(yield* claimNow(line)).toMatchObject([{ id: run.id, attempt: 1 }])
+    })
+  )
+
+  law("a run that is no longer this pod's cools nothing down", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      const run = yield* line.run()
+      yield* line.end(run, ends.done)
+      yield* throttle(line, run)
+      expect(yield* untilOf(line)).toBeUndefined()
+    })
+  )
+
+  law("a key that cools down keeps its jobs waiting, and nobody else's", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      const run = yield* line.run({ key: "a", payload: "a1" })
+      yield* line.queue.enqueue([
+        line.job({ key: "a", payload: "a2" }),
+        line.job({ key: "b", payload: "b" }),
+        line.job({ payload: "none" })
+      ])
+      const now = yield* line.now
+      expect(yield* throttle(line, run, "10 seconds", "key")).toMatchObject({ status: "pending", attempt: 0 })
+      expect(yield* untilOf(line)).toBeUndefined()
+      expect(payloads(yield* claimNow(line)).sort()).toEqual(["b", "none"])
+      yield* line.advance("9 seconds")
+      expect(yield* claimNow(line)).toEqual([])
+      yield* line.advance("1 second")
+      expect(payloads(yield* claimNow(line))).toEqual(["a1", "a2"])
+      expect(yield* line.now).toBe(now + 10_000)
+    })
+  )
+}

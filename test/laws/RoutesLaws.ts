@@ -1,0 +1,78 @@
+import { expect } from "@effect/vitest"
+import { Effect } from "effect"
+import type { Law, Line } from "./Line.js"
+
+/** Where a job of this kind ends up whose queue is open. */
+const queueOf = (line: Line, kind: string) =>
+  Effect.gen(function* () {
+    const id = yield* line.put({ kind, queue: "default", routed: true })
+    return (yield* line.search.get(id)).queue
+  })
+
+export const routesLaws = (law: Law): void => {
+  law("the longest prefix of a kind decides, and where none fits the job goes where it would have gone", (line) =>
+    Effect.gen(function* () {
+      const { name } = line
+      yield* line.routes.register({
+        [`${name}.gh`]: "short",
+        [`${name}.gh.pull.`]: "long",
+        [`${name}.gh.`]: "middle"
+      })
+      expect(yield* queueOf(line, `${name}.gh.pull.merge`)).toBe("long")
+      expect(yield* queueOf(line, `${name}.gh.issue`)).toBe("middle")
+      expect(yield* queueOf(line, `${name}.ghost`)).toBe("short")
+      expect(yield* queueOf(line, `${name}.g`)).toBe("default")
+      expect(yield* queueOf(line, name)).toBe("default")
+    })
+  )
+
+  law("a job that names its queue goes there, whatever the routes say", (line) =>
+    Effect.gen(function* () {
+      yield* line.routes.register({ [`${line.name}.`]: "elsewhere" })
+      const id = yield* line.put({ kind: `${line.name}.a` })
+      expect((yield* line.search.get(id)).queue).toBe(line.name)
+    })
+  )
+
+  law("one request may hold open and named queues", (line) =>
+    Effect.gen(function* () {
+      yield* line.routes.register({ [`${line.name}.`]: "far" })
+      const answers = yield* line.queue.enqueue([
+        line.job({ kind: `${line.name}.a`, routed: true }),
+        line.job({ kind: `${line.name}.a` }),
+        line.job({ kind: "other", routed: true })
+      ])
+      const queues = yield* Effect.forEach(answers, ({ id }) => Effect.map(line.search.get(id), ({ queue }) => queue))
+      expect(queues).toEqual(["far", line.name, line.name])
+    })
+  )
+
+  law("the latest declaration of a prefix stands, others stay, and null takes one back", (line) =>
+    Effect.gen(function* () {
+      const { name } = line
+      yield* line.routes.register({ [`${name}.b`]: "first", [`${name}.a`]: "kept" })
+      yield* line.routes.register({ [`${name}.b`]: "second" })
+      yield* line.routes.register({})
+      const own = Effect.map(line.routes.all, (all) => all.filter(({ prefix }) => prefix.startsWith(`${name}.`)))
+      expect(yield* own).toEqual([
+        { prefix: `${name}.a`, queue: "kept" },
+        { prefix: `${name}.b`, queue: "second" }
+      ])
+      expect(yield* queueOf(line, `${name}.b`)).toBe("second")
+      yield* line.routes.register({ [`${name}.b`]: null, [`${name}.never`]: null })
+      expect(yield* own).toEqual([{ prefix: `${name}.a`, queue: "kept" }])
+      expect(yield* queueOf(line, `${name}.b`)).toBe("default")
+    })
+  )
+
+  law("a route that cannot be one is refused with all that came with it", (line) =>
+    Effect.gen(function* () {
+      const fine = `${line.name}.fine`
+      for (const bad of [{ "": "mail" }, { "a\u0000": "mail" }, { ["x".repeat(129)]: "mail" }, { bad: "no queue" }]) {
+        const error = yield* Effect.flip(line.routes.register({ [fine]: "mail", ...bad }))
+        expect(error).toMatchObject({ _tag: "InvalidRoute" })
+      }
+      expect((yield* line.routes.all).map(({ prefix }) => prefix)).not.toContain(fine)
+    })
+  )
+}
