@@ -7,7 +7,7 @@ import * as AuthHandler from "./AuthHandler.js"
 import type { AuthSessions } from "./AuthSessions.js"
 import type { BotHandler } from "./BotHandler.js"
 import * as BotsFile from "./BotsFile.js"
-import { digestOf } from "./ConstantTime.js"
+import { shortSecret } from "./ConstantTime.js"
 import type { BotDeclaration, Declarations, SourceDeclaration } from "./Declarations.js"
 import * as EchoHandler from "./EchoHandler.js"
 import { GatewayConfig } from "./GatewayConfig.js"
@@ -21,7 +21,7 @@ import type { Telegram } from "./Telegram.js"
 export interface Bot extends Omit<BotDeclaration, "handler"> {
   readonly handle: BotHandler["handle"]
   /** What its secrets are recognised by. */
-  readonly digests: ReadonlyArray<Buffer>
+  readonly known: ReadonlyArray<Buffer>
 }
 
 /** A source at work. */
@@ -96,7 +96,7 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
         Effect.map(handlerOf(declared), ({ handle }) => ({
           ...declared,
           handle,
-          digests: declared.secrets.map((secret) => digestOf(Redacted.value(secret)))
+          known: declared.secrets.map(shortSecret)
         }))
 
       const register = (declared: Declarations): Effect.Effect<Registered, never, R | Needs> =>

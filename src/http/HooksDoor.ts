@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
-import { Cause, Context, Effect, Exit, FiberSet, Layer, Schedule } from "effect"
+import { Cause, Context, Effect, Exit, Fiber, Layer, Runtime, Schedule } from "effect"
 import { type Bot, Bots, type Source } from "../gateway/Bots.js"
-import { isAmong } from "../gateway/ConstantTime.js"
+import { isAmongShort } from "../gateway/ConstantTime.js"
 import { type Received, Reception, type ReceptionError } from "../gateway/Reception.js"
 import * as SignedSources from "../gateway/SignedSources.js"
 import { isUpdate } from "../gateway/TelegramUpdate.js"
@@ -60,7 +60,9 @@ const make = Effect.gen(function* () {
   const metrics = yield* Metrics
   const clock = yield* Effect.clock
   const now = () => clock.unsafeCurrentTimeMillis()
-  const run = yield* FiberSet.makeRuntime<never>()
+  const fork = Runtime.runFork(yield* Effect.runtime<never>())
+  const running = new Set<Fiber.RuntimeFiber<unknown, unknown>>()
+  yield* Effect.addFinalizer(() => Fiber.interruptAll(running))
   const reader = new BodyReader(now)
   const answers = new HookAnswers(now)
   const counted = new Map<string, Series>()
@@ -103,24 +105,23 @@ const make = Effect.gen(function* () {
   const complain = (name: string, cause: Cause.Cause<ReceptionError>) => {
     if (now() < quietUntil || Cause.isInterruptedOnly(cause)) return
     quietUntil = now() + quietMillis
-    run(Effect.annotateLogs(Effect.logError("a webhook could not be taken in", cause), { bot: name }))
+    fork(Effect.annotateLogs(Effect.logError("a webhook could not be taken in", cause), { bot: name }))
   }
 
   /** Runs what is to be done with a delivery, and answers when it is done. */
   const settle = (name: string, response: ServerResponse, work: Effect.Effect<Received, ReceptionError>) => {
-    run(
-      Effect.onExit(work, (exit) =>
-        Effect.sync(() => {
-          if (Exit.isSuccess(exit)) {
-            count(name, outcomes[exit.value._tag])
-            answers.accept(response, "body" in exit.value ? exit.value.body : undefined)
-          } else {
-            complain(name, exit.cause)
-            refuse(name, response, HookRefusals.reception(exit))
-          }
-        })
-      ).pipe(Effect.ignore)
-    )
+    const fiber = fork(work)
+    running.add(fiber)
+    fiber.addObserver((exit) => {
+      running.delete(fiber)
+      if (Exit.isSuccess(exit)) {
+        count(name, outcomes[exit.value._tag])
+        answers.accept(response, "body" in exit.value ? exit.value.body : undefined)
+      } else {
+        complain(name, exit.cause)
+        refuse(name, response, HookRefusals.reception(exit))
+      }
+    })
   }
 
   /** Reads the body of a request that may be read, and hands it on whole. */
@@ -140,7 +141,7 @@ const make = Effect.gen(function* () {
   const takeUpdate = (bot: Bot, request: IncomingMessage, response: ServerResponse) => {
     if (request.method !== "POST") return turnAway(bot.slug, request, response, HookRefusals.method)
     const secret = request.headers["x-telegram-bot-api-secret-token"]
-    if (!isAmong(typeof secret === "string" ? secret : "", bot.digests)) {
+    if (!isAmongShort(typeof secret === "string" ? secret : "", bot.known)) {
       const message = "The header X-Telegram-Bot-Api-Secret-Token does not hold the bot's secret."
       return turnAway(bot.slug, request, response, HookRefusals.unauthorized(message))
     }
