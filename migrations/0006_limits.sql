@@ -42,6 +42,7 @@ declare
   known kind%rowtype;
   target text;
   attempts int;
+  cap int;
   -- Version 7: the server's milliseconds, then chance; PostgreSQL 14 has no function for it.
   new_id uuid := encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
     placing substring(int8send((extract(epoch from now_) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid;
@@ -75,6 +76,18 @@ begin
 
   -- Whoever holds the key may let go of it between our insert and our look: then the next insert succeeds.
   for try in 1..10 loop
+    select j.id into standing from job j
+    where j.dedupe_key = enqueue.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null);
+    if found then
+      return standing;
+    end if;
+    select q.depth_cap into cap from queue q where q.name = target;
+    if cap is not null then
+      if cap <= (select count(*) from (select from job j where j.queue = target and j.finished_at is null limit cap) w) then
+        raise exception 'Queue "%" is full: % jobs wait in it already.', target, cap
+          using errcode = 'configuration_limit_exceeded', hint = 'Try again when it has drained, or raise its depth cap.';
+      end if;
+    end if;
     insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, dedupe_key, dedupe_scope,
       on_dead, created_at, updated_at)
     values (new_id, target, enqueue.kind, known.version, enqueue.payload, enqueue.priority::smallint,
@@ -84,11 +97,6 @@ begin
     if found then
       perform pg_notify(current_schema || '_work', target);
       return new_id;
-    end if;
-    select j.id into standing from job j
-    where j.dedupe_key = enqueue.dedupe_key and (j.dedupe_scope = 'retained' or j.status in ('pending', 'running'));
-    if found then
-      return standing;
     end if;
   end loop;
   raise exception 'the dedupe key changed hands at every try' using errcode = 'serialization_failure';

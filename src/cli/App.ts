@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url"
 import { Effect, Either, Layer, Predicate, Schema } from "effect"
 import type { Services } from "../crew/Nightshift.js"
 import type { Handler } from "../handlers/Handler.js"
-import * as NoopEcho from "../handlers/NoopEcho.js"
+import type { DeclaredLimit } from "../limits/Limit.js"
 import type { DeclaredRoutes } from "../queue/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
 
@@ -24,6 +24,7 @@ export interface App {
   readonly queues: ReadonlyArray<string>
   readonly routes: DeclaredRoutes
   readonly schedules: ReadonlyArray<Schedule>
+  readonly limits: ReadonlyArray<DeclaredLimit>
 }
 
 const isHandler = (value: unknown): value is Handler<Services> =>
@@ -32,17 +33,37 @@ const isHandler = (value: unknown): value is Handler<Services> =>
   Predicate.hasProperty(value, "run") &&
   typeof value.run === "function"
 
-/** Without `--app`: the kind for demonstrations. */
-export const none: App = { handlers: [NoopEcho.handler], queues: [], routes: {}, schedules: [] }
+/** Without `--app`. */
+export const none: App = { handlers: [], queues: [], routes: {}, schedules: [], limits: [] }
+
+type Run = Handler<Services>["run"]
 
 /** Everything a handler needs is in its own effect already once the module's layer is provided to it. */
-const withLayer = (handler: Handler<Services>, layer: unknown): Handler<Services> =>
-  Layer.isLayer(layer)
-    ? {
-        ...handler,
-        run: (payload, job) => Effect.provide(handler.run(payload, job), layer as unknown as Layer.Layer<never>)
-      }
-    : handler
+const withLayer = (handler: Handler<Services>, given: unknown): Handler<Services> => {
+  if (!Layer.isLayer(given)) return handler
+  const layer = given as unknown as Layer.Layer<never>
+  const run: Run = (payload, job) => Effect.provide(handler.run(payload, job), layer)
+  const { open } = handler
+  if (open === undefined) return { ...handler, run }
+  // One that keeps something as long as its pod lives keeps what it needs for as long.
+  const openWithLayer = Effect.flatMap(Layer.build(layer), (context) =>
+    Effect.map(
+      Effect.provide(open, context),
+      (inner): Run =>
+        (payload, job) =>
+          Effect.provide(inner(payload, job), context)
+    )
+  )
+  return { ...handler, run, open: openWithLayer }
+}
+
+const isLimit = (value: unknown): value is DeclaredLimit =>
+  Predicate.hasProperty(value, "scope") &&
+  typeof value.scope === "string" &&
+  Predicate.hasProperty(value, "capacity") &&
+  typeof value.capacity === "number" &&
+  Predicate.hasProperty(value, "rate") &&
+  typeof value.rate === "number"
 
 const isRoutes = (value: unknown): value is DeclaredRoutes =>
   Predicate.isRecord(value) && Object.values(value).every((queue) => typeof queue === "string" || queue === null)
@@ -52,7 +73,10 @@ const isSchedule = (value: unknown): value is Schedule =>
   Predicate.hasProperty(value, "definition") &&
   Either.isEither(value.definition)
 
-/** Loads a module that exports `handlers`, and perhaps `queues`, `routes`, `schedules` and `layer`, by name or as its default. */
+/**
+ * Loads a module that exports `handlers`, and perhaps `queues`, `routes`, `schedules`, `limits` and `layer`, by name or as its
+ * default.
+ */
 export const load = (module: string): Effect.Effect<App, AppUnusable> =>
   Effect.gen(function* () {
     const refuse = (reason: string) => new AppUnusable({ module, reason })
@@ -77,11 +101,16 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     if (!Array.isArray(schedules) || !schedules.every(isSchedule)) {
       return yield* refuse("its `schedules` is not an array of what Schedule.make returns")
     }
+    const limits = Predicate.hasProperty(exported, "limits") ? exported.limits : []
+    if (!Array.isArray(limits) || !limits.every(isLimit)) {
+      return yield* refuse("its `limits` is not an array of what RateLimit.make returns")
+    }
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined
     return {
-      handlers: [NoopEcho.handler, ...handlers.filter(isHandler).map((handler) => withLayer(handler, layer))],
+      handlers: handlers.filter(isHandler).map((handler) => withLayer(handler, layer)),
       queues: queues.map(String),
       routes,
-      schedules
+      schedules,
+      limits
     }
   })

@@ -5,6 +5,7 @@ import * as NodeContext from "@effect/platform-node/NodeContext"
 import { Effect, Layer } from "effect"
 import * as Package from "../database/Package.js"
 import * as ConfigCommand from "./ConfigCommand.js"
+import * as DoctorCommand from "./DoctorCommand.js"
 import * as EnqueueCommand from "./EnqueueCommand.js"
 import * as Examples from "./Examples.js"
 import * as JobsCommand from "./JobsCommand.js"
@@ -25,6 +26,7 @@ const root = Command.make("nightshift").pipe(
     SchedulesCommand.command,
     UploadsCommand.command,
     MigrateCommand.command,
+    DoctorCommand.command,
     ConfigCommand.command
   ])
 )

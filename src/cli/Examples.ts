@@ -9,10 +9,13 @@ const first: ReadonlyArray<Example> = [
   ["nightshift jobs list --state dead", "what went wrong"],
   ["nightshift schedules list", "what comes again and again, and when next"],
   ["nightshift migrate --dry-run", "what a start would change in the database"],
+  ["nightshift doctor", "what is wrong, and what to do about it"],
   ["nightshift config", "every setting and its value"]
 ]
 
 const more: ReadonlyArray<Example> = [
+  ["nightshift doctor --url http://127.0.0.1:8787", "whether a running process is alive and ready"],
+  ["nightshift doctor --json", "for programs"],
   ["nightshift enqueue report --delay 5m --priority 10", "later, and after others"],
   ["nightshift enqueue report --dedupe daily", "once, while one with this key is not done"],
   ["cat order.json | nightshift enqueue import --payload -", "with a payload from another program"],

@@ -7,6 +7,9 @@ import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import * as JobGauges from "../crew/JobGauges.js"
+import * as Measuring from "../crew/Measuring.js"
+import { MetricsConfig } from "../crew/MetricsConfig.js"
 import { SchedulerConfig } from "../crew/SchedulerConfig.js"
 import * as Sweeper from "../crew/Sweeper.js"
 import { Database } from "../database/Database.js"
@@ -22,6 +25,7 @@ import { Readiness } from "../http/Readiness.js"
 import * as Server from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
 import { UploadsApp } from "../http/UploadsApp.js"
+import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
@@ -58,20 +62,25 @@ const serverOf = (choice: ChosenDatabase) =>
 
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
 export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
-  Crew.layer({ handlers: app.handlers, queues, routes: app.routes, schedules: app.schedules }).pipe(
-    Layer.provide(
-      Layer.mergeAll(CrewConfig.layer, JanitorConfig.layer, SchedulerConfig.layer, Sweeper.SweeperConfig.layer)
-    ),
+  Crew.layer({ ...app, queues }).pipe(
+    Layer.provide([
+      CrewConfig.layer,
+      JanitorConfig.layer,
+      SchedulerConfig.layer,
+      MetricsConfig.layer,
+      Sweeper.SweeperConfig.layer
+    ]),
     Layer.provideMerge(doors),
     Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
     Layer.provide(ClusterConfig.layer),
-    Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
+    Layer.provide([Readiness.layer, Gauges.layerDatabase, JobGauges.layer, Measuring.sampling]),
     Layer.provide(
-      Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, StoragePg.layer, TokensPg.layer).pipe(
+      Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, StoragePg.layer, TokensPg.layer).pipe(
         Layer.provideMerge(QueuePg.layer)
       )
     ),
     Layer.provide(UploadsConfig.layer),
+    Layer.provide(Measuring.counting),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),

@@ -5,6 +5,8 @@ import { Lifecycle } from "../core/Lifecycle.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
 import * as Package from "../database/Package.js"
+import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
+import * as NoopEcho from "../handlers/NoopEcho.js"
 import * as Server from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
 import * as RouteConfig from "../queue/RouteConfig.js"
@@ -30,7 +32,9 @@ const queues = Options.text("queues").pipe(
   Options.optional
 )
 const app = Options.text("app").pipe(
-  Options.withDescription("A JavaScript module that exports `handlers`, and perhaps `layer`, `queues` and `routes`."),
+  Options.withDescription(
+    "A JavaScript module that exports `handlers`, and perhaps `layer`, `queues`, `routes` and `limits`."
+  ),
   Options.optional
 )
 
@@ -69,7 +73,12 @@ const serve = (module: Option.Option<string>) =>
   Effect.gen(function* () {
     const choice = yield* fromConfig
     const app = yield* Option.match(module, { onNone: () => Effect.succeed(App.none), onSome: App.load })
-    const loaded = { ...app, routes: { ...app.routes, ...(yield* RouteConfig.declared) } }
+    const loaded = {
+      ...app,
+      // The built-in kinds first: an app's own handler for one of them is the one that runs it.
+      handlers: [NoopEcho.handler, ...(yield* CmdExecConfig.handlers), ...app.handlers],
+      routes: { ...app.routes, ...(yield* RouteConfig.declared) }
+    }
     const served = choice._tag === "None" ? [] : queuesOf((yield* CrewConfig).queues, loaded)
     if (choice._tag === "None") {
       yield* Effect.logWarning(

@@ -4,10 +4,12 @@ import * as Setting from "../core/Setting.js"
 import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
 import * as Janitor from "../crew/Janitor.js"
+import * as MetricsConfig from "../crew/MetricsConfig.js"
 import * as SchedulerConfig from "../crew/SchedulerConfig.js"
 import * as Sweeper from "../crew/Sweeper.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
+import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
 import * as RouteConfig from "../queue/RouteConfig.js"
 import * as Logging from "../telemetry/Logging.js"
@@ -23,6 +25,8 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   ClusterConfig.settings,
   Janitor.settings,
   SchedulerConfig.settings,
+  CmdExecConfig.settings,
+  MetricsConfig.settings,
   UploadsConfig.settings,
   Sweeper.settings,
   PullConfig.settings,

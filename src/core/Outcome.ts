@@ -1,6 +1,6 @@
 import { type Data, type Duration, Predicate } from "effect"
 
-/** How an attempt ended, as a value that a handler returns. */
+/** How an attempt ended, as a value that a handler returns, or fails with to end at once. */
 export type Outcome = Data.TaggedEnum<{
   /** The work is done; the result is kept with the job. */
   Done: { readonly result?: unknown }
@@ -19,10 +19,13 @@ export type Outcome = Data.TaggedEnum<{
   Cancelled: {}
 }>
 
+/** Somebody upstream asked for a pause, as a value that can also be failed with or thrown. */
+export type Throttled = Extract<Outcome, { readonly _tag: "Throttled" }>
+
 /** Tells an outcome from a result that happens to look like one. */
 const mark = Symbol.for("nightshift/core/Outcome")
 
-const marked = <A extends Outcome>(outcome: A): Outcome =>
+const marked = <A extends Outcome>(outcome: A): A =>
   Object.defineProperty(outcome, mark, { value: true, enumerable: false })
 
 export const done = (result?: unknown): Outcome => marked({ _tag: "Done", ...(result === undefined ? {} : { result }) })
@@ -31,7 +34,7 @@ export const retry = (error: string, after?: Duration.Duration): Outcome =>
 export const dead = (error: string): Outcome => marked({ _tag: "Dead", error })
 export const throttled = (
   options: { readonly after?: Duration.Duration; readonly scope?: "queue" | "key" | "job" } = {}
-): Outcome => marked({ _tag: "Throttled", scope: "queue", ...options })
+): Throttled => marked<Throttled>({ _tag: "Throttled", scope: "queue", ...options })
 export const snooze = (after: Duration.Duration): Outcome => marked({ _tag: "Snooze", after })
 export const cancelled: Outcome = marked({ _tag: "Cancelled" })
 

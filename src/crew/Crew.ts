@@ -5,8 +5,11 @@ import type { Shares } from "../cluster/Shares.js"
 import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Signals } from "../database/Signals.js"
-import type { Handler } from "../handlers/Handler.js"
+import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
+import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
+import { RateLimits } from "../limits/RateLimits.js"
+import type { Measures } from "../measures/Measures.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
@@ -30,6 +33,8 @@ import * as Janitor from "./Janitor.js"
 import { keep } from "./Keep.js"
 import { Leader } from "./Leader.js"
 import * as Lookout from "./Lookout.js"
+import type { MetricsConfig } from "./MetricsConfig.js"
+import * as MetricsPurge from "./MetricsPurge.js"
 import { Pod } from "./Pod.js"
 import { Presence } from "./Presence.js"
 import * as QueueGauges from "./QueueGauges.js"
@@ -75,12 +80,23 @@ export interface CrewOptions<R> {
   readonly routes?: DeclaredRoutes | undefined
   /** Recurring jobs that the cluster is told of. */
   readonly schedules?: ReadonlyArray<Schedule.Schedule> | undefined
+  /** The limits that its handlers keep to. */
+  readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
 }
 
 type QueuePorts = Queue | Queues | JobSearch | Kinds | Routes | Transactions | Wakeups
-type Ports = QueuePorts | Signals | Pods | Shares | Leadership | Schedules | Storage
-type Configs = CrewConfig | ClusterConfig | Janitor.JanitorConfig | SchedulerConfig | Sweeper.SweeperConfig
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
+type Configs =
+  | CrewConfig
+  | ClusterConfig
+  | Janitor.JanitorConfig
+  | SchedulerConfig
+  | MetricsConfig
+  | Sweeper.SweeperConfig
 type Needs = Ports | Configs | Metrics
+
+/** What the leader forgets every few minutes. */
+const forgotten = Effect.all([Cleanup.finishedJobs, MetricsPurge.make])
 
 /** Hired top to bottom; closing the Scope sends them home bottom to top. */
 const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
@@ -112,7 +128,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
 const leadersDuties = Effect.gen(function* () {
   const leader = yield* Leader
   yield* leader.keep(yield* Rebalancer.make)
-  yield* leader.keep(yield* Cleanup.make([yield* Cleanup.finishedJobs]))
+  yield* leader.keep(yield* Cleanup.make(yield* forgotten))
   yield* leader.keep(yield* SchedulerDuty.make)
 })
 
@@ -142,13 +158,19 @@ const declareSchedules = (declared: ReadonlyArray<Schedule.Schedule>) =>
 /** A pod's row is the first to come and the last to go: until the last end of its last job is written. */
 export const layer = <R>(
   options: CrewOptions<R>
-): Layer.Layer<Crew, NoQueues | BadQueueName | InvalidRoute | InvalidSchedule | DatabaseError, R | Needs> =>
-  Layer.unwrapEffect(
+): Layer.Layer<
+  Crew,
+  NoQueues | BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule | DatabaseError,
+  R | Needs
+> =>
+  Layer.unwrapScoped(
     Effect.gen(function* () {
       const queues = yield* checked(options.queues)
-      const registry = Registry.make(options.handlers)
+      // Opened first and so closed last: whatever a handler keeps outlives its jobs.
+      const registry = Registry.make(yield* Effect.forEach(options.handlers, (handler) => opened(handler)))
       yield* declare(queues, registry)
       yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
+      yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))
       yield* declareSchedules(options.schedules ?? [])
       return Layer.scoped(Crew, hire(queues, registry)).pipe(
         Layer.provide(Deadlines.layer),

@@ -116,6 +116,11 @@ export const ofExit = (
     return Outcome.isOutcome(exit.value) ? ofOutcome(job, kind, exit.value, at) : done(exit.value)
   }
   const failure = Cause.failureOption(exit.cause)
+  // From deep inside of a handler the way out is to fail, or to throw. Nobody succeeds by failing: that stays a mistake.
+  const thrown = Option.orElse(failure, () => Cause.dieOption(exit.cause))
+  if (Option.isSome(thrown) && Outcome.isOutcome(thrown.value) && thrown.value._tag !== "Done") {
+    return ofOutcome(job, kind, thrown.value, at)
+  }
   return failed(job, kind, Option.isSome(failure) ? textOf(failure.value) : Cause.pretty(exit.cause), at)
 }
 

@@ -18,6 +18,11 @@ import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
+import type { InvalidLimit } from "../limits/Limit.js"
+import type { RateLimit } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsPg from "../limits/RateLimitsPg.js"
+import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -40,6 +45,8 @@ import { ClusterConfig } from "./ClusterConfig.js"
 import * as Crew from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { JanitorConfig } from "./Janitor.js"
+import * as Measuring from "./Measuring.js"
+import { MetricsConfig } from "./MetricsConfig.js"
 import { SchedulerConfig } from "./SchedulerConfig.js"
 import { SweeperConfig } from "./Sweeper.js"
 
@@ -51,10 +58,18 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
 }
 
 type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions
-type Ports = QueuePorts | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
-export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
+export type Services =
+  | Ports
+  | Wakeups
+  | Database
+  | SqlClient
+  | PgClient
+  | DatabaseClock.DatabaseTime
+  | Metrics
+  | Measures
 
 export type FoundationError =
   | DatabaseUrlMissing
@@ -76,20 +91,13 @@ const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => 
 
 const inbox = Layer.merge(Layer.provide(StoragePg.layer, UploadsConfig.layer), TokensPg.layer)
 
-const configs = Layer.mergeAll(
-  CrewConfig.layer,
-  ClusterConfig.layer,
-  JanitorConfig.layer,
-  SchedulerConfig.layer,
-  SweeperConfig.layer
-)
-
 /** The queue on PostgreSQL, without running any job: for programs that only enqueue. */
 export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
 ): Layer.Layer<Services, FoundationError> =>
-  Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, inbox).pipe(
+  Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
     Layer.provideMerge(QueuePg.layer),
+    Layer.provideMerge(Measuring.counting),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
@@ -108,6 +116,8 @@ export interface NightshiftOptions<R> {
   readonly routes?: DeclaredRoutes
   /** Recurring jobs. They are declared to the whole cluster, and fired by whichever of its processes leads. */
   readonly schedules?: ReadonlyArray<Schedule>
+  /** The limits that its handlers keep to. */
+  readonly limits?: ReadonlyArray<RateLimit>
   /** [DATABASE_URL] */
   readonly databaseUrl?: Redacted.Redacted
 }
@@ -117,9 +127,20 @@ export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<
   Services | Crew.Crew,
-  FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidSchedule,
+  FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule,
   Exclude<R, Services>
 > =>
   Layer.unwrapEffect(
     Effect.map(RouteConfig.declared, (routes) => Crew.layer({ ...options, routes: { ...options.routes, ...routes } }))
-  ).pipe(Layer.provide(configs), Layer.provideMerge(client(options)))
+  ).pipe(
+    Layer.provide([
+      CrewConfig.layer,
+      ClusterConfig.layer,
+      JanitorConfig.layer,
+      SchedulerConfig.layer,
+      MetricsConfig.layer,
+      SweeperConfig.layer,
+      Measuring.sampling
+    ]),
+    Layer.provideMerge(client(options))
+  )

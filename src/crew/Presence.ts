@@ -1,10 +1,10 @@
 import { Clock, Context, Duration, Effect, Layer, type Scope } from "effect"
 import { type Orders, Pods, podsTopic } from "../cluster/Pods.js"
 import { sharesTopic } from "../cluster/Shares.js"
-import * as DurationText from "../core/DurationText.js"
 import type { Loop } from "../core/Loop.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { Signals } from "../database/Signals.js"
+import { EventLoop } from "../telemetry/EventLoop.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import { ClusterConfig } from "./ClusterConfig.js"
@@ -61,6 +61,7 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
     const { lease, podHeartbeat } = yield* ClusterConfig
     const { heartbeat } = yield* CrewConfig
     const facts = { ...(yield* Pod), ...serves }
+    const eventLoop = Context.get(yield* Layer.build(Layer.fresh(EventLoop.layer)), EventLoop)
     const late = (yield* Metrics).series(lateBeats, {})
     const longestGap = Duration.toMillis(podHeartbeat) + Duration.toMillis(heartbeat)
     let orders: Orders = { shares: new Map(), companions: new Map() }
@@ -68,7 +69,6 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
     let draining = false
     let lastBeat = yield* Clock.currentTimeMillis
     let steadySince = lastBeat
-    let dueAt = Number.POSITIVE_INFINITY
 
     const beat = Effect.gen(function* () {
       const slots = [...supervisors].map(([queue, supervisor]) => ({ queue, ...supervisor.slots() }))
@@ -82,15 +82,15 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
       lastBeat = now
     })
 
-    /** The pause between two beats is a sleep and nothing else: when it takes longer, something did not let go. */
+    /** A process whose event loop stood still could not beat, whatever it was about to do just then. */
     const noticeLateness = Effect.gen(function* () {
-      const lateBy = (yield* Clock.currentTimeMillis) - dueAt
-      if (lateBy <= Duration.toMillis(podHeartbeat)) return
+      const kinds = new Set([...supervisors.values()].flatMap((supervisor) => supervisor.kindsSince()))
+      const lateBy = Duration.seconds(yield* eventLoop.longestDelaySeconds)
+      if (Duration.lessThan(lateBy, podHeartbeat)) return
       late.add(1)
-      const kinds = new Set([...supervisors.values()].flatMap((supervisor) => supervisor.runningKinds()))
-      const meanwhile = kinds.size === 0 ? "no job runs" : `running: ${[...kinds].join(", ")}`
+      const meanwhile = kinds.size === 0 ? "no job ran" : `jobs that ran: ${[...kinds].sort().join(", ")}`
       yield* Effect.logWarning(
-        `the heartbeat came ${DurationText.format(Duration.millis(lateBy))} late: something blocked the event loop (${meanwhile})`
+        `the heartbeat came ${Duration.toSeconds(lateBy).toFixed(1)}s late: something blocked the event loop (${meanwhile})`
       )
     })
 
@@ -117,15 +117,7 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
         {
           name: "beat",
           deadline: Duration.max(podHeartbeat, Duration.seconds(5)),
-          run: noticeLateness.pipe(
-            Effect.zipRight(beat),
-            Effect.ensuring(
-              Effect.map(Clock.currentTimeMillis, (now) => {
-                dueAt = now + Duration.toMillis(podHeartbeat)
-              })
-            ),
-            Effect.as({})
-          )
+          run: noticeLateness.pipe(Effect.zipRight(beat), Effect.as({}))
         }
       ]
     }

@@ -169,7 +169,20 @@ export const pass = (term: Term): Effect.Effect<PassReport, TermOver | DatabaseE
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const due = yield* schedules.due(batch)
-    return sum(yield* Effect.forEach(due, (read) => turn(read, term), { concurrency: atOnce }))
+    let over: TermOver | undefined
+    // Whoever finds the term over tells the rest and does not fail: that would cut their statements off half-way, and to
+    // cut one off takes a connection more.
+    const unlessOver = (read: StoredSchedule): Effect.Effect<Partial<PassReport>, never, Needs> =>
+      Effect.suspend(() =>
+        over === undefined
+          ? Effect.catchTag(turn(read, term), "TermOver", (error) => {
+              over = error
+              return Effect.succeed({})
+            })
+          : Effect.succeed({})
+      )
+    const reports = yield* Effect.forEach(due, unlessOver, { concurrency: atOnce })
+    return over === undefined ? sum(reports) : yield* over
   })
 
 /** Shows what fired last, as the rows say: a new leader's metrics must not begin with its own first fire. */

@@ -6,7 +6,8 @@ import { type ClaimedJob, type HeldJob, Queue } from "../queue/Queue.js"
 import { type QueueSettings, Queues } from "../queue/QueueSettings.js"
 import { Transactions } from "../queue/Transactions.js"
 import { Wakeups } from "../queue/Wakeups.js"
-import { Metrics } from "../telemetry/Metrics.js"
+import type { Metrics } from "../telemetry/Metrics.js"
+import { Tally } from "../telemetry/Tally.js"
 import * as Claimer from "./Claimer.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { Deadlines } from "./Deadlines.js"
@@ -31,7 +32,8 @@ export interface Supervisor {
   readonly tidy: Effect.Effect<void>
   /** How many slots it wants, has, and has jobs in. */
   readonly slots: () => Omit<QueueSlots, "queue">
-  readonly runningKinds: () => ReadonlyArray<string>
+  /** The kinds that ran here since this was last asked. */
+  readonly kindsSince: () => ReadonlyArray<string>
   /** Every job this pod holds of the queue, begun or not. */
   readonly held: () => ReadonlyArray<HeldJob>
   /** Stops a job that is held here, for a reason that came from outside. */
@@ -72,6 +74,7 @@ export const start = <R>(
       claimed: (now) => ahead.claimed(now)
     }
     const claimer = yield* Claimer.start({ queue: name, shelf, prefetch, onShort })
+    const begun = new Set<string>()
     let turns = 0
 
     const station: Station<R> = {
@@ -81,11 +84,14 @@ export const start = <R>(
       queue: yield* Queue,
       transactions: yield* Transactions,
       finalizer: yield* Finalizer,
-      metrics: JobMetrics.make(yield* Metrics, name),
+      metrics: JobMetrics.make(yield* Tally, name),
       clock: yield* Effect.clock,
       chance: () => chances[turns++ % chances.length] ?? 0.5,
       curve: () => curveOf(queues.known(name)),
-      onBegin: deadlines.began,
+      onBegin: (slot) => {
+        if (slot.run !== undefined) begun.add(slot.run.job.kind)
+        deadlines.began(slot)
+      },
       onIdle: claimer.look,
       onFreed: claimer.wake,
       onTaken: () => {
@@ -141,7 +147,12 @@ export const start = <R>(
       aim,
       tidy,
       slots: () => ({ wanted, have: slots.count(), busy: slots.running().length }),
-      runningKinds: () => slots.running().map(({ job }) => job.kind),
+      kindsSince: () => {
+        const kinds = [...begun]
+        begun.clear()
+        for (const { job } of slots.running()) begun.add(job.kind)
+        return kinds
+      },
       held: () => [...shelf.waiting, ...slots.running().map(({ job }) => job)],
       wake: claimer.wake,
       isIdle: () => shelf.size === 0 && slots.running().length === 0,

@@ -1,11 +1,13 @@
-import { Effect, Runtime } from "effect"
+import { Cause, type Duration, Effect, Exit, Runtime, type Scope } from "effect"
 import type { JobId } from "../core/Ids.js"
+import type { RateLimit, TakeOptions } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
 import type { EnqueueOptions, JobKind } from "../queue/Job.js"
 import type { Queue } from "../queue/Queue.js"
 import type { JobContext } from "./JobContext.js"
 
 // A handler returns an `Outcome`, or anything else: that is the job's result. A failure in its error channel is tried again,
-// and so is a defect, with its trace.
+// and so is a defect, with its trace; an `Outcome` that it fails with is its end all the same.
 
 /** The effect that runs a kind. */
 export interface Handler<out R> {
@@ -13,6 +15,8 @@ export interface Handler<out R> {
   /** Whether its effects and the job's end stand or fall together. */
   readonly transactional: boolean
   readonly run: (payload: never, job: JobContext) => Effect.Effect<unknown, unknown, R>
+  /** For one that keeps something as long as its pod lives: opened before the first job, closed after the last. */
+  readonly open?: Effect.Effect<Handler<R>["run"], never, R | Scope.Scope>
 }
 
 /** Runs a kind by an Effect. */
@@ -30,22 +34,47 @@ export const transactional = <A, E, R>(
   run: (payload: A, job: JobContext) => Effect.Effect<unknown, E, R>
 ): Handler<R> => ({ ...make(kind, run), transactional: true })
 
+/** Runs a kind by an Effect that shares something with the pod's other jobs of the kind, made once per pod in its Scope. */
+export const scoped = <A, E, R, R2>(
+  kind: JobKind<A>,
+  open: Effect.Effect<(payload: A, job: JobContext) => Effect.Effect<unknown, E, R2>, never, R>
+): Handler<Exclude<R, Scope.Scope> | R2> => ({
+  ...make(kind, (payload: A, job) => Effect.scoped(Effect.flatMap(open, (run) => run(payload, job)))),
+  open: open as Effect.Effect<Handler<R2>["run"], never, Exclude<R, Scope.Scope> | Scope.Scope>
+})
+
+/** The handler with what it keeps, until the Scope closes. */
+export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never, R | Scope.Scope> =>
+  handler.open === undefined
+    ? Effect.succeed(handler)
+    : Effect.map(handler.open, (run) => ({ kind: handler.kind, transactional: handler.transactional, run }))
+
 /** What a promise handler sees of its job. */
 export interface PromiseJobContext extends Omit<JobContext, "progress"> {
   /** Aborted when the job is cancelled, times out, is lost to another pod, or the process must end. */
   readonly signal: AbortSignal
   readonly progress: (value: unknown) => Promise<void>
   readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<JobId>
+  /** Goes on with so many tokens of the limit [1]; else it throws what ends this attempt as throttled. Do not catch it. */
+  readonly acquire: (limit: RateLimit, tokens?: number, options?: TakeOptions) => Promise<void>
+  /** The upstream said no: empties the limit for so long, and throws what ends this attempt as throttled. */
+  readonly refused: (limit: RateLimit, duration?: Duration.DurationInput) => Promise<never>
 }
 
 /** Runs a kind by an async function. What it throws is a failure. */
 export const promise = <A>(
   kind: JobKind<A>,
   run: (payload: A, job: PromiseJobContext) => Promise<unknown>
-): Handler<Queue> =>
+): Handler<Queue | RateLimits> =>
   make(kind, (payload, job) =>
     Effect.gen(function* () {
-      const runPromise = Runtime.runPromise(yield* Effect.runtime<Queue>())
+      const runExit = Runtime.runPromiseExit(yield* Effect.runtime<Queue | RateLimits>())
+      // What is thrown at the handler is the failure itself: it may be an outcome, on its way to whoever judges it.
+      const runPromise = async <B, E>(effect: Effect.Effect<B, E, Queue | RateLimits>): Promise<B> => {
+        const exit = await runExit(effect)
+        if (Exit.isSuccess(exit)) return exit.value
+        throw Cause.squash(exit.cause)
+      }
       return yield* Effect.tryPromise({
         try: (signal) =>
           run(payload, {
@@ -58,7 +87,9 @@ export const promise = <A>(
             meta: job.meta,
             signal,
             progress: (value) => runPromise(job.progress(value)),
-            enqueue: (other, content, options) => runPromise(other.enqueue(content, options))
+            enqueue: (other, content, options) => runPromise(other.enqueue(content, options)),
+            acquire: (limit, tokens = 1, options) => runPromise(limit.take(tokens, options)),
+            refused: (limit, duration) => runPromise(limit.refused(duration))
           }),
         catch: (error) => error
       })

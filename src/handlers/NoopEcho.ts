@@ -8,8 +8,8 @@ export const NoopEcho = Job.make("noop_echo", {
   payload: Schema.Struct({
     /** How long it takes. */
     sleep_ms: Schema.optional(Schema.NonNegativeInt),
-    /** The error it fails with. */
-    fail: Schema.optional(Schema.String),
+    /** The error it fails with, or whether it fails. */
+    fail: Schema.optional(Schema.Union(Schema.String, Schema.Boolean)),
     /** How long it asks its queue to pause. */
     throttle_ms: Schema.optional(Schema.NonNegativeInt),
     /** What it returns. */
@@ -21,7 +21,7 @@ export const handler: Handler.Handler<never> = Handler.make(NoopEcho, ({ fail, m
   Effect.gen(function* () {
     if (sleep_ms !== undefined) yield* Effect.sleep(Duration.millis(sleep_ms))
     if (throttle_ms !== undefined) return Outcome.throttled({ after: Duration.millis(throttle_ms) })
-    if (fail !== undefined) return Outcome.retry(fail)
+    if (fail !== undefined && fail !== false) return Outcome.retry(fail === true ? "told to fail" : fail)
     return message
   })
 )

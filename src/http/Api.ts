@@ -2,6 +2,8 @@ import * as HttpApi from "@effect/platform/HttpApi"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { problem } from "./Contract.js"
 import * as JobsContract from "./JobsContract.js"
+import * as LimitsContract from "./LimitsContract.js"
+import * as MetricsContract from "./MetricsContract.js"
 import * as PodsContract from "./PodsContract.js"
 import * as QueuesContract from "./QueuesContract.js"
 import * as SchedulesContract from "./SchedulesContract.js"
@@ -14,6 +16,8 @@ export const Api = HttpApi.make("nightshift")
   .add(QueuesContract.group)
   .add(SchedulesContract.group)
   .add(PodsContract.group)
+  .add(LimitsContract.group)
+  .add(MetricsContract.group)
   .add(UploadsContract.group)
   .add(TokensContract.group)
   .prefix("/api/v1")

@@ -6,6 +6,8 @@ import type { Tokens } from "../access/Tokens.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { ClusterConfig } from "../crew/ClusterConfig.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -17,6 +19,8 @@ import type { Storage } from "../uploads/Storage.js"
 import { Api } from "./Api.js"
 import * as Auth from "./Auth.js"
 import * as JobsRoutes from "./JobsRoutes.js"
+import * as LimitsRoutes from "./LimitsRoutes.js"
+import * as MetricsRoutes from "./MetricsRoutes.js"
 import * as PodsRoutes from "./PodsRoutes.js"
 import * as Problem from "./Problem.js"
 import * as QueuesRoutes from "./QueuesRoutes.js"
@@ -40,8 +44,10 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
     | Kinds
     | Transactions
     | Schedules
+    | RateLimits
     | Pods
     | Leadership
+    | Measures
     | Storage
     | Tokens
   > = Layer.suspend(() => withDatabase)
@@ -60,7 +66,9 @@ const contract = HttpApiBuilder.api(Api).pipe(
     JobsRoutes.layer,
     QueuesRoutes.layer,
     SchedulesRoutes.layer,
+    LimitsRoutes.layer,
     PodsRoutes.layer,
+    MetricsRoutes.layer,
     UploadsRoutes.layer,
     TokensRoutes.layer
   ])

@@ -6,6 +6,9 @@ import type { TokenNotFound } from "../access/Tokens.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { PreviousRunActive } from "../crew/ScheduledJobs.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { InvalidLimit, UnknownScope } from "../limits/Limit.js"
+import type { TooManyPoints } from "../measures/Grid.js"
+import type { TooMuchToMerge } from "../measures/MinuteBuckets.js"
 import type { KindRefused } from "../queue/Intake.js"
 import type {
   DedupeKeyHeld,
@@ -72,6 +75,10 @@ export type Foreseen =
   | ScheduleExists
   | ScheduleNotFound
   | PreviousRunActive
+  | InvalidLimit
+  | UnknownScope
+  | TooManyPoints
+  | TooMuchToMerge
   | TokenNotFound
   | InvalidUpload
   | UploadTooLarge
@@ -112,6 +119,9 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   BadRequest: ({ field, message }) => ({ status: 400, message, field }),
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
   BadCursor: plain(400, { field: "cursor" }),
+  InvalidLimit: (error) => ({ status: 400, message: error.message, field: error.field }),
+  TooManyPoints: plain(400, { field: "bucket" }),
+  TooMuchToMerge: plain(400, { field: "bucket" }),
   InvalidSetting: ({ field, reason }) => ({
     status: 400,
     message: `${fieldOf(field)} ${reason}.`,
@@ -123,6 +133,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   HostRefused: plain(403),
   NotFound: plain(404),
   JobNotFound: plain(404),
+  UnknownScope: (error) => ({ status: 404, message: `There is no limit "${error.scope.slice(0, 64)}".` }),
   QueueNotFound: plain(404),
   ScheduleNotFound: plain(404),
   JobNotInState: plain(409),

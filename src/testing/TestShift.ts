@@ -24,10 +24,17 @@ import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import { MetricsConfig } from "../crew/MetricsConfig.js"
+import * as MetricsFlush from "../crew/MetricsFlush.js"
 import { SchedulerConfig } from "../crew/SchedulerConfig.js"
 import { SweeperConfig } from "../crew/Sweeper.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
+import type { RateLimit } from "../limits/RateLimit.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsMemory from "../limits/RateLimitsMemory.js"
+import type { Measures } from "../measures/Measures.js"
+import * as MeasuresMemory from "../measures/MeasuresMemory.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobSearch } from "../queue/JobSearch.js"
@@ -90,6 +97,8 @@ export interface TestShiftOptions<R> {
   readonly routes?: DeclaredRoutes
   /** Recurring jobs; they fire at their instants as time is moved. */
   readonly schedules?: ReadonlyArray<Schedule>
+  /** The limits that the handlers keep to. */
+  readonly limits?: ReadonlyArray<RateLimit>
   /** How many jobs of a queue run at a time. [10] */
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
@@ -105,6 +114,7 @@ type Ports =
   | JobSearch
   | Kinds
   | Routes
+  | RateLimits
   | Transactions
   | Wakeups.Wakeups
   | Signals
@@ -113,6 +123,7 @@ type Ports =
   | Leadership
   | Schedules
   | Storage
+  | Measures
   | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
@@ -125,16 +136,32 @@ const breathe = Effect.zipRight(
   Effect.yieldNow()
 )
 
-const ports: Layer.Layer<Ports | JobsMemory> = Layer.merge(SchedulesMemory.layer, ClusterMemory.layer).pipe(
+const metricsConfig = Layer.succeed(MetricsConfig, {
+  flush: Duration.seconds(2),
+  retention: Duration.days(30),
+  oldTransaction: Duration.minutes(5)
+})
+
+/** Whoever counts writes it down under an id of its own: each pod, and the test itself, which stores jobs. */
+const counting = Layer.provide(MetricsFlush.layer, metricsConfig)
+
+const ports: Layer.Layer<Ports | JobsMemory> = Layer.mergeAll(
+  SchedulesMemory.layer,
+  ClusterMemory.layer,
+  RateLimitsMemory.layer
+).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
+  Layer.provide(counting),
+  Layer.provideMerge(MeasuresMemory.layer),
   Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   Layer.provideMerge(Metrics.layer)
 )
 
 const configs = <R>(options: TestShiftOptions<R>) =>
   Layer.mergeAll(
+    metricsConfig,
     // Hints and the next due instant make the pod exact, so it need not poll: every tick of a loop costs a test time.
     Layer.succeed(CrewConfig, {
       queues: [],
@@ -188,13 +215,9 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       const hirePod = Effect.gen(function* () {
         const scope = yield* Scope.make()
         const severable = Severed.make(context)
-        const built = yield* Crew.layer({
-          handlers: options.handlers,
-          queues,
-          routes: options.routes,
-          schedules: options.schedules
-        }).pipe(
+        const built = yield* Crew.layer({ ...options, queues }).pipe(
           Layer.provide(configs(options)),
+          Layer.provide(counting),
           Layer.provide(severable.layer),
           Layer.orDie,
           Layer.buildWithScope(scope),

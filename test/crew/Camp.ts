@@ -7,12 +7,16 @@ import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Crew from "../../src/crew/Crew.js"
 import { CrewConfig } from "../../src/crew/CrewConfig.js"
 import { JanitorConfig } from "../../src/crew/Janitor.js"
+import { MetricsConfig } from "../../src/crew/MetricsConfig.js"
 import { SchedulerConfig } from "../../src/crew/SchedulerConfig.js"
 import { SweeperConfig } from "../../src/crew/Sweeper.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import type { Signals } from "../../src/database/Signals.js"
 import type { Handler } from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
+import type { RateLimits } from "../../src/limits/RateLimits.js"
+import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
+import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import type { Kinds } from "../../src/queue/Kinds.js"
@@ -48,9 +52,14 @@ export type Ports =
   | Routes
   | Schedules
   | Storage
+  | RateLimits
 
 /** The database that all pods of a test share. */
-export const layer: Layer.Layer<Ports> = Layer.merge(SchedulesMemory.layer, ClusterMemory.layer).pipe(
+export const layer: Layer.Layer<Ports> = Layer.mergeAll(
+  SchedulesMemory.layer,
+  ClusterMemory.layer,
+  RateLimitsMemory.layer
+).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
@@ -129,7 +138,8 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       reachable(Shares, Context.get(context, Shares), line),
       reachable(Leadership, Context.get(context, Leadership), line),
       reachable(Schedules, Context.get(context, Schedules), line),
-      reachable(Queues, { ...queues, ...options.settings?.(queues) }, line)
+      reachable(Queues, { ...queues, ...options.settings?.(queues) }, line),
+      RateLimitsMemory.layer
     )
     const configs = Layer.mergeAll(
       Layer.succeed(CrewConfig, {
@@ -146,6 +156,11 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
         stuckTimeout: Duration.minutes(30),
         interval: Duration.hours(1)
       }),
+      Layer.succeed(MetricsConfig, {
+        flush: Duration.seconds(2),
+        retention: Duration.days(30),
+        oldTransaction: Duration.minutes(5)
+      }),
       Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.hours(1) })
     )
     const scope = yield* Scope.make()
@@ -154,7 +169,7 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       queues: options.queues ?? ["default"]
     }).pipe(
       Layer.provideMerge(Metrics.layer),
-      Layer.provide(Layer.merge(ports, configs)),
+      Layer.provide(Layer.mergeAll(ports, configs, MeasuresMemory.layer)),
       Layer.orDie,
       Layer.buildWithScope(scope),
       Logger.withMinimumLogLevel(LogLevel.None)

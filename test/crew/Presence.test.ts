@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { ConfigProvider, Duration, Effect, Layer } from "effect"
+import { ConfigProvider, Duration, Effect, Layer, Schedule } from "effect"
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Pods } from "../../src/cluster/Pods.js"
 import * as Setting from "../../src/core/Setting.js"
@@ -36,14 +36,13 @@ describe("a pod", () => {
     Effect.gen(function* () {
       const metrics = yield* Metrics
       const late = Effect.map(metrics.render, (text) => /^nightshift_heartbeats_late_total (\d+)$/m.exec(text)?.[1])
-      // The first beat tells when the second is due.
       const pods = yield* Pods
       const beatAt = Effect.map(pods.live(Duration.minutes(1)), ([pod]) => pod?.heartbeatAt)
       const first = yield* beatAt
-      yield* Effect.repeat(Effect.zipLeft(beatAt, Effect.yieldNow()), { until: (at) => at !== first })
+      yield* Effect.repeat(beatAt, { until: (at) => at !== first, schedule: Schedule.spaced("10 millis") })
       const before = yield* late
       yield* blockEventLoop(300)
-      yield* Effect.repeat(Effect.zipLeft(late, Effect.yieldNow()), { until: (count) => count !== before })
+      yield* Effect.repeat(late, { until: (count) => count !== before, schedule: Schedule.spaced("10 millis") })
     }).pipe(Effect.provide(alone), Effect.withConfigProvider(env({ NIGHTSHIFT_POD_HEARTBEAT: "100ms" })))
   )
 

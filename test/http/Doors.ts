@@ -14,6 +14,12 @@ import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
 import { UploadsApp } from "../../src/http/UploadsApp.js"
+import type { RateLimits } from "../../src/limits/RateLimits.js"
+import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
+import * as RateLimitsPg from "../../src/limits/RateLimitsPg.js"
+import type { Measures } from "../../src/measures/Measures.js"
+import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
+import * as MeasuresPg from "../../src/measures/MeasuresPg.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -152,14 +158,14 @@ const behind: Uploads<never> = {
   door: UploadsApp.layerWithoutDatabase
 }
 
-type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules | RateLimits
 
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(queue: Layer.Layer<QueuePorts | R, E, I>, config: Partial<Config> = {}) =>
-  layerOverAll(Layer.merge(queue, ClusterMemory.layer), behind, config)
+  layerOverAll(Layer.mergeAll(queue, ClusterMemory.layer, MeasuresMemory.layer), behind, config)
 
 export const layerOverAll = <R, E, I, U>(
-  ports: Layer.Layer<QueuePorts | Pods | Leadership | R, E, I>,
+  ports: Layer.Layer<QueuePorts | Pods | Leadership | Measures | R, E, I>,
   uploads: Uploads<U>,
   config: Partial<Config> = {}
 ) =>
@@ -169,21 +175,23 @@ export const layerOverAll = <R, E, I, U>(
     Layer.provideMerge(Layer.provideMerge(kinds, ports))
   )
 
-const memory = SchedulesMemory.layer.pipe(
+const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Transactions.layerMemory),
-  Layer.provide(Wakeups.layer)
+  Layer.provide(Wakeups.layer),
+  Layer.merge(RateLimitsMemory.layer)
 )
 
 /** Everything but uploads, in memory. */
-export const portsMemory = Layer.merge(memory, ClusterMemory.layer)
+export const portsMemory = Layer.mergeAll(memory, ClusterMemory.layer, MeasuresMemory.layer)
 
 /** Everything but uploads, on a database of the test's own. */
-export const portsPostgres = Layer.merge(SchedulesPg.layer, ClusterPg.layer).pipe(
-  Layer.provideMerge(QueuePg.layer),
-  Layer.provide(Listener.layerDeaf),
-  Layer.provideMerge(TestDatabase.layer)
-)
+export const portsPostgres = Layer.mergeAll(
+  SchedulesPg.layer,
+  ClusterPg.layer,
+  RateLimitsPg.layer,
+  MeasuresPg.layer
+).pipe(Layer.provideMerge(QueuePg.layer), Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
 
 /** On a queue in memory. */
 export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
@@ -193,7 +201,18 @@ export const backends: ReadonlyArray<
   readonly [
     where: string,
     layer: () => Layer.Layer<
-      Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Schedules | Pods | Leadership
+      | Doors
+      | Queue
+      | Queues
+      | JobDesk
+      | JobSearch
+      | Kinds
+      | Routes
+      | Schedules
+      | RateLimits
+      | Pods
+      | Leadership
+      | Measures
     >
   ]
 > = [

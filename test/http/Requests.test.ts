@@ -7,6 +7,7 @@ import {
   DatabaseFault,
   DatabaseUnavailable
 } from "../../src/database/DatabaseError.js"
+import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { Transactions } from "../../src/queue/Transactions.js"
@@ -134,7 +135,7 @@ describe("what the database says", () => {
       })
       expect(answer.headers["retry-after"]).toBe(status === 503 ? "1" : undefined)
       expect(answer.text).not.toMatch(/secret|10\.1/)
-    }).pipe(Effect.provide(layerOver(failing(error))))
+    }).pipe(Effect.provide(layerOver(Layer.merge(failing(error), RateLimitsMemory.layer))))
   )
 })
 
@@ -152,7 +153,11 @@ describe("GET /api/v1/openapi.json", () => {
         "/api/v1/jobs/{id}/cancel",
         "/api/v1/jobs/{id}/requeue",
         "/api/v1/jobs/{id}/run-now",
+        "/api/v1/limits",
+        "/api/v1/limits/{scope}",
+        "/api/v1/limits/{scope}/drain",
         "/api/v1/queues",
+        "/api/v1/queues/{name}",
         "/api/v1/schedules",
         "/api/v1/schedules/{name}",
         "/api/v1/schedules/{name}/next",

@@ -1,0 +1,121 @@
+import { constants } from "node:fs"
+import { access, open, realpath, stat } from "node:fs/promises"
+import { isAbsolute, join, resolve, sep } from "node:path"
+import type { Readable } from "node:stream"
+import { Data, Effect, type Scope } from "effect"
+
+/** What a job asked for lies beyond what it may use, or is not there. Asking again would be the same again. */
+export class Refused extends Data.TaggedError("Refused")<{ readonly reason: string }> {
+  override get message(): string {
+    return this.reason
+  }
+}
+
+const codeOf = (error: unknown) => (error instanceof Error && "code" in error ? String(error.code) : String(error))
+
+const why = (error: unknown): string => {
+  switch (codeOf(error)) {
+    case "ENOENT":
+    case "ENOTDIR":
+      return "does not exist"
+    case "EACCES":
+    case "EPERM":
+      return "may not be used by the user that runs Nightshift"
+    default:
+      return `cannot be used (${codeOf(error)})`
+  }
+}
+
+const attempt = <A>(what: string, run: () => Promise<A>): Effect.Effect<A, Refused> =>
+  Effect.tryPromise({ try: run, catch: (error) => new Refused({ reason: `${what} ${why(error)}` }) })
+
+const quoted = (text: string) => JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text)
+
+const isIn = (path: string, root: string) => path === root || path.startsWith(root === sep ? sep : root + sep)
+
+/** A folder as it is really called, with every symbolic link followed. */
+export const folder = (path: string): Effect.Effect<string, Refused> =>
+  Effect.gen(function* () {
+    const real = yield* attempt(quoted(path), () => realpath(path))
+    const found = yield* attempt(quoted(path), () => stat(real))
+    return found.isDirectory() ? real : yield* new Refused({ reason: `${quoted(path)} is not a directory` })
+  })
+
+/** The same, for one that must lie inside of the root, which is given as it is really called. */
+export const folderIn = (root: string, path: string): Effect.Effect<string, Refused> =>
+  Effect.gen(function* () {
+    const real = yield* folder(resolve(root, path))
+    return isIn(real, root) ? real : yield* new Refused({ reason: `${quoted(path)} is outside of ${quoted(root)}` })
+  })
+
+/** A file inside of the root, to be read. Closed with the Scope. */
+export const fileIn = (root: string, path: string): Effect.Effect<Readable, Refused, Scope.Scope> =>
+  Effect.gen(function* () {
+    const asked = resolve(root, path)
+    // Without waiting for a writer, should it be a pipe.
+    const file = yield* Effect.acquireRelease(
+      attempt(quoted(path), () => open(asked, constants.O_RDONLY | constants.O_NONBLOCK)),
+      (opened) => Effect.ignore(Effect.tryPromise(() => opened.close()))
+    )
+    // What is open is compared with what the path leads to, not the other way round: a link exchanged between a look and
+    // the opening would lead out.
+    const found = yield* attempt(quoted(path), () => file.stat())
+    const real = yield* attempt(quoted(path), () => realpath(asked))
+    const there = yield* attempt(quoted(path), () => stat(real))
+    if (!isIn(real, root) || there.ino !== found.ino || there.dev !== found.dev) {
+      return yield* new Refused({ reason: `${quoted(path)} is outside of ${quoted(root)}` })
+    }
+    if (!found.isFile()) return yield* new Refused({ reason: `${quoted(path)} is not a file` })
+    return file.createReadStream({ autoClose: false })
+  })
+
+const isExecutable = async (path: string): Promise<boolean> => {
+  try {
+    await access(path, constants.X_OK)
+    return (await stat(path)).isFile()
+  } catch {
+    return false
+  }
+}
+
+const firstIn = async (name: string, path: string): Promise<string | undefined> => {
+  for (const directory of path.split(":")) {
+    if (isAbsolute(directory) && (await isExecutable(join(directory, name)))) return join(directory, name)
+  }
+  return undefined
+}
+
+/** Executables that may be used, by the names under which they may be asked for. */
+export type Allowed = ReadonlyMap<string, string>
+
+/** Finds each entry once: a name in the folders of `path`, or an absolute path as it stands. */
+export const allow = (entries: ReadonlyArray<string>, path: string): Effect.Effect<Allowed, Refused> =>
+  Effect.gen(function* () {
+    const allowed = new Map<string, string>()
+    for (const entry of entries) {
+      if (entry.includes("/") && !isAbsolute(entry)) {
+        return yield* new Refused({ reason: `${quoted(entry)} is neither a name nor an absolute path` })
+      }
+      const found = yield* Effect.promise(async () => {
+        if (!entry.includes("/")) return firstIn(entry, path)
+        return (await isExecutable(entry)) ? entry : undefined
+      })
+      if (found === undefined) {
+        const where = entry.includes("/") ? "" : ` in ${path}`
+        return yield* new Refused({ reason: `${quoted(entry)} is not an executable file${where}` })
+      }
+      allowed.set(entry, found).set(found, found)
+    }
+    return allowed
+  })
+
+/** The executable that a job asks for, if it may and if it is still there. */
+export const executable = (allowed: Allowed, name: string): Effect.Effect<string, Refused> =>
+  Effect.gen(function* () {
+    const path = allowed.get(name)
+    if (path === undefined) {
+      return yield* new Refused({ reason: `${quoted(name)} is not allowed: ${[...allowed.keys()].join(", ")}` })
+    }
+    yield* attempt(quoted(path), () => access(path, constants.X_OK))
+    return path
+  })

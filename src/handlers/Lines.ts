@@ -1,0 +1,44 @@
+const newline = 0x0a
+
+/** Cuts what a process writes into lines, however it arrives, and gives up on one that is too long. */
+export class Lines {
+  private rest: Array<Buffer> = []
+  private held = 0
+
+  constructor(
+    private readonly mostBytes: number,
+    private readonly onLine: (line: string) => void,
+    /** A line without an end. Nothing is kept of it, and nothing after it is a line any more. */
+    private readonly onTooLong: () => void
+  ) {}
+
+  readonly add = (chunk: Buffer): void => {
+    let from = 0
+    for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {
+      this.keep(chunk.subarray(from, at))
+      from = at + 1
+      if (this.held > this.mostBytes) {
+        this.overflow()
+        return
+      }
+      const line = Buffer.concat(this.rest).toString("utf8")
+      this.rest = []
+      this.held = 0
+      this.onLine(line.endsWith("\r") ? line.slice(0, -1) : line)
+    }
+    this.keep(chunk.subarray(from))
+    if (this.held > this.mostBytes) this.overflow()
+  }
+
+  private keep(piece: Buffer): void {
+    if (piece.length === 0) return
+    this.rest.push(piece)
+    this.held += piece.length
+  }
+
+  private overflow(): void {
+    this.rest = []
+    this.held = 0
+    this.onTooLong()
+  }
+}

@@ -1,0 +1,146 @@
+import type { Limit, LimitPatch, LimitState } from "./Limit.js"
+
+// The arithmetic of a token bucket. `LimitSql.take` says the same in SQL; the laws hold the two together. Tokens and time
+// are real numbers, so a hair's breadth is forgiven: whoever waited exactly as told is not sent away for a rounding error.
+
+export const hair = 1e-9
+
+/** What a pod took ahead: it counts against the capacity, as if it were still in the bucket, until it is used or expires. */
+export interface Block {
+  readonly tokens: number
+  /** Epoch milliseconds. */
+  readonly until: number
+}
+
+export interface Bucket {
+  readonly scope: string
+  readonly declared: Limit
+  readonly tuned: { readonly capacity: number | undefined; readonly rate: number | undefined }
+  readonly tokens: number
+  /** When there were so many, in epoch milliseconds. An instant to come means that no token comes in before it. */
+  readonly refilledAt: number
+  readonly blocks: Readonly<Record<string, Block>>
+}
+
+/** Asks for tokens: `least` or none, `most` where there are so many. */
+export interface Taking {
+  readonly least: number
+  readonly most: number
+  /** Who keeps what is over `least` as a block, replacing the one they had; nobody takes ahead without a name. */
+  readonly holder?: string | undefined
+  /** What is left of the block that the holder had. */
+  readonly returned?: number | undefined
+  /** How long the block may be used. */
+  readonly lifeMillis?: number | undefined
+}
+
+export interface Taken {
+  readonly granted: number
+  readonly capacity: number
+  readonly rate: number
+  /** How long until `least` may be there; 0 when granted. */
+  readonly waitMillis: number
+}
+
+export const capacityOf = ({ declared, tuned }: Bucket): number => tuned.capacity ?? declared.capacity
+export const rateOf = ({ declared, tuned }: Bucket): number => tuned.rate ?? declared.rate
+
+export const fresh = (scope: string, declared: Limit, now: number): Bucket => ({
+  scope,
+  declared,
+  tuned: { capacity: undefined, rate: undefined },
+  tokens: declared.capacity,
+  refilledAt: now,
+  blocks: {}
+})
+
+/** Blocks that may still be used, but for the holder's own. */
+const lentBy = ({ blocks }: Bucket, now: number, holder?: string) =>
+  Object.entries(blocks).filter(([name, { until }]) => name !== holder && until > now)
+
+const sum = (blocks: ReadonlyArray<readonly [string, Block]>) =>
+  blocks.reduce((total, [, { tokens }]) => total + tokens, 0)
+
+/** A clock that went back brings no tokens, and takes none. */
+const refilled = (bucket: Bucket, now: number, lent: number, returned = 0): number =>
+  Math.max(
+    0,
+    Math.min(
+      capacityOf(bucket) - lent,
+      bucket.tokens + returned + (Math.max(0, now - bucket.refilledAt) / 1000) * rateOf(bucket)
+    )
+  )
+
+const settled = (bucket: Bucket, now: number): Bucket => ({
+  ...bucket,
+  tokens: refilled(bucket, now, sum(lentBy(bucket, now))),
+  refilledAt: Math.max(bucket.refilledAt, now)
+})
+
+export const take = (bucket: Bucket, taking: Taking, now: number): readonly [Taken, Bucket] => {
+  const { holder, least, lifeMillis = 0, most, returned = 0 } = taking
+  const others = lentBy(bucket, now, holder)
+  const lent = sum(others)
+  const own = holder === undefined ? undefined : bucket.blocks[holder]
+  const available = refilled(
+    bucket,
+    now,
+    lent,
+    own !== undefined && own.until > now ? Math.min(returned, own.tokens) : 0
+  )
+  const capacity = capacityOf(bucket)
+  const rate = rateOf(bucket)
+  if (available + hair < least) {
+    const refill = Math.max(0, bucket.refilledAt - now) + ((least - available) / rate) * 1000
+    const expiry = least > capacity - lent ? Math.max(...others.map(([, { until }]) => until - now), 0) : 0
+    return [{ granted: 0, capacity, rate, waitMillis: Math.max(refill, expiry) }, bucket]
+  }
+  const granted = Math.floor(Math.min(most, available + hair))
+  const block = { tokens: granted - least, until: now + lifeMillis }
+  return [
+    { granted, capacity, rate, waitMillis: 0 },
+    {
+      ...bucket,
+      tokens: Math.max(0, available - granted),
+      refilledAt: Math.max(bucket.refilledAt, now),
+      blocks: Object.fromEntries(holder !== undefined && block.tokens > 0 ? [...others, [holder, block]] : others)
+    }
+  ]
+}
+
+/** Empty, and nothing comes in for so long. A shorter pause does not end a longer one. */
+export const drain = (bucket: Bucket, forMillis: number, now: number): Bucket => ({
+  ...bucket,
+  tokens: 0,
+  refilledAt: Math.max(bucket.refilledAt, now + forMillis)
+})
+
+/** Other numbers from now on: what came in so far came in at the old rate. */
+const changed = (bucket: Bucket, now: number, change: Partial<Bucket>): Bucket => {
+  const next = { ...settled(bucket, now), ...change }
+  return { ...next, tokens: Math.min(next.tokens, capacityOf(next)) }
+}
+
+export const redeclare = (bucket: Bucket, declared: Limit, now: number): Bucket =>
+  declared.capacity === bucket.declared.capacity && declared.rate === bucket.declared.rate
+    ? bucket
+    : changed(bucket, now, { declared })
+
+export const tune = (bucket: Bucket, { capacity, rate }: LimitPatch, now: number): Bucket => {
+  const word = (given: number | null | undefined, standing: number | undefined) =>
+    given === undefined ? standing : (given ?? undefined)
+  return changed(bucket, now, {
+    tuned: { capacity: word(capacity, bucket.tuned.capacity), rate: word(rate, bucket.tuned.rate) }
+  })
+}
+
+export const stateOf = (bucket: Bucket, now: number): LimitState => ({
+  scope: bucket.scope,
+  capacity: capacityOf(bucket),
+  rate: rateOf(bucket),
+  declared: bucket.declared,
+  tuned: bucket.tuned.capacity !== undefined || bucket.tuned.rate !== undefined,
+  tokens: refilled(bucket, now, sum(lentBy(bucket, now))),
+  lent: sum(lentBy(bucket, now)),
+  dryUntil: bucket.refilledAt > now ? bucket.refilledAt : undefined
+})

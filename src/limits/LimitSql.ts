@@ -1,0 +1,52 @@
+import { hot } from "../database/HotStatements.js"
+import { hair } from "./Bucket.js"
+
+export interface LimitSql {
+  /** Parameters: scope, now, least, most, holder, returned, life in milliseconds. */
+  readonly take: string
+}
+
+/** `Bucket.take` as one statement. */
+export const make = (schema: string): LimitSql => ({
+  take: hot(`
+with bucket as materialized (
+  select scope, tokens, blocks, coalesce(tuned_capacity, capacity) as capacity, coalesce(tuned_rate, rate) as rate,
+    extract(epoch from refilled_at)::float8 * 1000 as refilled_ms
+  from ${schema}.rate_limit where scope = $1
+  -- Whoever comes second waits here, and then reads what the first one left: not what stood when its statement began.
+  for update
+), lent as (
+  select bucket.*, others.*,
+    case when (blocks -> $5 ->> 1)::float8 > $2::float8
+      then least($6::float8, (blocks -> $5 ->> 0)::float8) else 0 end as returned
+  from bucket cross join lateral (
+    select coalesce(sum((value ->> 0)::float8), 0) as lent, coalesce(max((value ->> 1)::float8), 0) as lent_until,
+      coalesce(jsonb_object_agg(key, value), '{}') as kept
+    from jsonb_each(blocks) where key <> $5 and (value ->> 1)::float8 > $2::float8
+  ) as others
+), filled as (
+  select *, greatest(0, least(capacity - lent,
+    tokens + returned + greatest(0, $2::float8 - refilled_ms) / 1000 * rate)) as available
+  from lent
+), decided as (
+  select *, case when available + ${hair} >= $3::float8 then floor(least($4::float8, available + ${hair})) else 0 end as granted
+  from filled
+), taken as (
+  update ${schema}.rate_limit as r
+  set tokens = greatest(0, available - granted),
+    refilled_at = greatest(r.refilled_at, to_timestamp($2::float8 / 1000)),
+    blocks = kept || case when $5 <> '' and granted > $3::float8
+      then jsonb_build_object($5::text, jsonb_build_array(granted - $3::float8, $2::float8 + $7::float8))
+      else '{}' end,
+    updated_at = to_timestamp($2::float8 / 1000)
+  from decided
+  -- Who is sent away leaves no dead row behind.
+  where r.scope = decided.scope and granted > 0
+)
+select granted, capacity, rate, case when granted > 0 then 0 else greatest(
+    greatest(0, refilled_ms - $2::float8) + ($3::float8 - available) / rate * 1000,
+    -- What others took ahead comes back when it expires, however fast the bucket fills.
+    case when $3::float8 > capacity - lent then lent_until - $2::float8 else 0 end
+  ) end as wait_ms
+from decided`)
+})

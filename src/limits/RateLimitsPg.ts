@@ -1,0 +1,145 @@
+import { Clock, Duration, Effect, Layer } from "effect"
+import { makeGenerator } from "../core/Ids.js"
+import { Database } from "../database/Database.js"
+import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import * as Transaction from "../database/Transaction.js"
+import * as Bucket from "./Bucket.js"
+import { type DeclaredLimit, faultOf, faultOfDeclared, faultOfPause, isScope, UnknownScope } from "./Limit.js"
+import * as LimitSql from "./LimitSql.js"
+import { RateLimits } from "./RateLimits.js"
+import * as TokenBlocks from "./TokenBlocks.js"
+
+interface BucketRow {
+  readonly scope: string
+  readonly capacity: number
+  readonly rate: number
+  readonly tuned_capacity: number | null
+  readonly tuned_rate: number | null
+  readonly tokens: number
+  readonly refilled_ms: number
+  readonly blocks: Readonly<Record<string, readonly [tokens: number, until: number]>>
+}
+
+interface TakenRow {
+  readonly granted: number
+  readonly capacity: number
+  readonly rate: number
+  readonly wait_ms: number
+}
+
+const toBucket = (row: BucketRow): Bucket.Bucket => ({
+  scope: row.scope,
+  declared: { capacity: row.capacity, rate: row.rate },
+  tuned: { capacity: row.tuned_capacity ?? undefined, rate: row.tuned_rate ?? undefined },
+  tokens: row.tokens,
+  refilledAt: row.refilled_ms,
+  blocks: Object.fromEntries(Object.entries(row.blocks).map(([pod, [tokens, until]]) => [pod, { tokens, until }]))
+})
+
+const make = Effect.gen(function* () {
+  const { schema, sql, transaction } = yield* Database
+  const statements = LimitSql.make(schema)
+  const table = sql(`${schema}.rate_limit`)
+  const columns = sql`scope, capacity, rate, tuned_capacity, tuned_rate, tokens, blocks,
+    extract(epoch from refilled_at)::float8 * 1000 as refilled_ms`
+  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+  const ids = yield* makeGenerator
+  const holder = ids.pod(yield* Clock.currentTimeMillis)
+
+  // A row lock held to the end of a caller's transaction would stop every pod that works under the same limit, and a
+  // rollback would give back tokens that the upstream has counted.
+  const take: TokenBlocks.Take<UnknownScope | DatabaseError> = (scope, taking, now) =>
+    Effect.gen(function* () {
+      const { holder = "", least, lifeMillis = 0, most, returned = 0 } = taking
+      const parameters = [scope, now, least, most, holder, returned, lifeMillis]
+      if (!isScope(scope)) return yield* new UnknownScope({ scope })
+      const rows = yield* mapErrors(Transaction.outside(sql.unsafe<TakenRow>(statements.take, parameters)))
+      const [row] = rows
+      if (row === undefined) return yield* new UnknownScope({ scope })
+      return { granted: row.granted, capacity: row.capacity, rate: row.rate, waitMillis: row.wait_ms }
+    })
+  const blocks = TokenBlocks.make(take, holder)
+
+  const found = (scope: string) => (rows: ReadonlyArray<BucketRow>) =>
+    rows[0] === undefined ? new UnknownScope({ scope }) : Effect.succeed(toBucket(rows[0]))
+  /** Not even asked for where it cannot be. */
+  const find = <E>(scope: string, rows: Effect.Effect<ReadonlyArray<BucketRow>, E>) =>
+    isScope(scope) ? Effect.flatMap(rows, found(scope)) : new UnknownScope({ scope })
+  const held = (scope: string) =>
+    find(scope, sql<BucketRow>`select ${columns} from ${table} where scope = ${scope} for update`)
+
+  /** Nobody takes what is between reading a bucket and writing it. */
+  const write = (bucket: Bucket.Bucket, now: number) => sql`
+    update ${table} set capacity = ${bucket.declared.capacity}, rate = ${bucket.declared.rate},
+      tuned_capacity = ${bucket.tuned.capacity ?? null}, tuned_rate = ${bucket.tuned.rate ?? null},
+      tokens = ${bucket.tokens}, refilled_at = ${instant(bucket.refilledAt)}, updated_at = ${instant(now)}
+    where scope = ${bucket.scope}`
+
+  const registerOne = ({ capacity, rate, scope }: DeclaredLimit, now: number) =>
+    Effect.gen(function* () {
+      yield* sql`
+        insert into ${table} (scope, capacity, rate, tokens, refilled_at, registered_at, updated_at)
+        values (${scope}, ${capacity}, ${rate}, ${capacity}, ${instant(now)}, ${instant(now)}, ${instant(now)})
+        on conflict (scope) do nothing`
+      const standing = yield* held(scope)
+      const next = Bucket.redeclare(standing, { capacity, rate }, now)
+      if (next !== standing) yield* write(next, now)
+    })
+
+  return RateLimits.of({
+    acquire: blocks.acquire,
+    register: (limits) =>
+      Effect.gen(function* () {
+        const fault = faultOfDeclared(limits)
+        if (fault !== undefined) return yield* fault
+        const now = yield* Clock.currentTimeMillis
+        const byScope = limits.toSorted((a, b) => (a.scope < b.scope ? -1 : 1))
+        if (byScope.length === 0) return
+        // What was just inserted cannot be gone: nothing here deletes.
+        yield* Effect.forEach(byScope, (limit) => registerOne(limit, now), { discard: true }).pipe(
+          transaction,
+          Effect.catchTag("UnknownScope", Effect.die)
+        )
+      }),
+    drain: (scope, duration = Duration.zero) =>
+      Effect.gen(function* () {
+        const fault = faultOfPause(scope, duration)
+        if (fault !== undefined) return yield* fault
+        yield* blocks.forget(scope)
+        const now = yield* Clock.currentTimeMillis
+        const bucket = yield* find(
+          scope,
+          Transaction.outside(sql<BucketRow>`
+            update ${table} set tokens = 0, updated_at = ${instant(now)},
+              refilled_at = greatest(refilled_at, ${instant(now + Duration.toMillis(duration))})
+            where scope = ${scope} returning ${columns}`)
+        )
+        return Bucket.stateOf(bucket, now)
+      }).pipe(mapErrors),
+    tune: (scope, patch) =>
+      transaction(
+        Effect.gen(function* () {
+          const now = yield* Clock.currentTimeMillis
+          const bucket = yield* held(scope)
+          const next = Bucket.tune(bucket, patch, now)
+          const after = Bucket.stateOf(next, now)
+          const fault = faultOf(after)
+          if (fault !== undefined) return yield* fault
+          yield* write(next, now)
+          return { before: Bucket.stateOf(bucket, now), after }
+        })
+      ),
+    get: (scope) =>
+      Effect.gen(function* () {
+        const bucket = yield* find(scope, sql<BucketRow>`select ${columns} from ${table} where scope = ${scope}`)
+        return Bucket.stateOf(bucket, yield* Clock.currentTimeMillis)
+      }).pipe(mapErrors),
+    all: Effect.gen(function* () {
+      const rows = yield* mapErrors(sql<BucketRow>`select ${columns} from ${table} order by scope collate "C"`)
+      const now = yield* Clock.currentTimeMillis
+      return rows.map((row) => Bucket.stateOf(toBucket(row), now))
+    })
+  })
+})
+
+export const layer: Layer.Layer<RateLimits, never, Database> = Layer.effect(RateLimits, make)

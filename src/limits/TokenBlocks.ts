@@ -1,0 +1,111 @@
+import { Clock, Duration, Effect } from "effect"
+import type { Block, Taken, Taking } from "./Bucket.js"
+import { BeyondCapacity, faultOfCount } from "./Limit.js"
+import { Acquired, type AcquireError, type AcquireOptions } from "./RateLimits.js"
+
+// What both layers of `RateLimits` make of the one thing they can do: take between so many and so many tokens at an
+// instant. With `ahead`, what is over is kept here for those who ask next. The bucket counts a block against its capacity
+// until it expires, so the cluster as a whole never has more than the bucket holds.
+
+/** How long a block may be used. */
+export const blockLife = Duration.seconds(1)
+
+/** Given up a little early: another pod's clock may be ahead of ours by a hair. */
+const marginMillis = 50
+
+/** Takes tokens from a bucket, by one act that nothing comes between. */
+export type Take<E> = (scope: string, taking: Taking, now: number) => Effect.Effect<Taken, E>
+
+export interface TokenBlocks<E> {
+  readonly acquire: (
+    scope: string,
+    tokens?: number,
+    options?: AcquireOptions
+  ) => Effect.Effect<Acquired, E | AcquireError>
+  /** Lets go of what was taken ahead: the upstream wants none of it. */
+  readonly forget: (scope: string) => Effect.Effect<void>
+}
+
+/** How far apart the first and the last of a crowd may be told to come. */
+const lineMillis = Duration.toMillis("1 minute")
+
+/** Who comes when: after the one before, as far apart as it takes to fill what each asks for; and from the front again. */
+const makeLine = () => {
+  const last = new Map<string, number>()
+  return (scope: string, earliest: number, gapMillis: number): number => {
+    const next = Math.max(earliest, (last.get(scope) ?? Number.NEGATIVE_INFINITY) + gapMillis)
+    const turn = next > earliest + lineMillis ? earliest : next
+    last.set(scope, turn)
+    return turn
+  }
+}
+
+/** `holder` is the name under which this process takes ahead. */
+export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
+  const blocks = new Map<string, Block>()
+  const turns = new Map<string, Effect.Semaphore>()
+  const lifeMillis = Duration.toMillis(blockLife)
+  const turnAfter = makeLine()
+
+  const answerOf = (scope: string, least: number, taken: Taken, now: number, inTurn: boolean) => {
+    const { capacity, granted, rate, waitMillis } = taken
+    if (granted > 0) return Effect.succeed(Acquired.Granted())
+    if (least > capacity) return new BeyondCapacity({ scope, asked: least, capacity })
+    const wait = inTurn ? turnAfter(scope, now + waitMillis, (least / rate) * 1000) - now : waitMillis
+    // Rounded up, or whoever waited so long would be early; but not for what is no more than the noise of a division.
+    return Effect.succeed(Acquired.Throttled({ after: Duration.millis(Math.max(1, Math.ceil(wait - 1e-6))) }))
+  }
+
+  const usable = (scope: string, now: number): Block | undefined => {
+    const block = blocks.get(scope)
+    return block !== undefined && now < block.until - marginMillis && block.until - now <= lifeMillis
+      ? block
+      : undefined
+  }
+
+  const fromBlock = (scope: string, tokens: number, now: number): boolean => {
+    const block = usable(scope, now)
+    if (block === undefined || block.tokens < tokens) return false
+    blocks.set(scope, { ...block, tokens: block.tokens - tokens })
+    return true
+  }
+
+  const withBlock = (scope: string, tokens: number, ahead: number, inTurn: boolean) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      if (fromBlock(scope, tokens, now)) return Acquired.Granted()
+      const rest = usable(scope, now)
+      // Gone before we ask: when the answer is lost, so are the tokens, and nobody has them twice.
+      blocks.delete(scope)
+      const taking = { least: tokens, most: tokens + ahead, holder, returned: rest?.tokens, lifeMillis }
+      const taken = yield* take(scope, taking, now)
+      if (taken.granted > tokens) blocks.set(scope, { tokens: taken.granted - tokens, until: now + lifeMillis })
+      else if (taken.granted === 0 && rest !== undefined) blocks.set(scope, rest)
+      return yield* answerOf(scope, tokens, taken, now, inTurn)
+    }).pipe(Effect.uninterruptible)
+
+  const turnOf = (scope: string): Effect.Semaphore => {
+    const known = turns.get(scope)
+    if (known !== undefined) return known
+    const turn = Effect.unsafeMakeSemaphore(1)
+    turns.set(scope, turn)
+    return turn
+  }
+
+  return {
+    forget: (scope) => Effect.sync(() => void blocks.delete(scope)),
+    acquire: (scope, tokens = 1, { ahead = 0, inTurn = false } = {}) =>
+      Effect.gen(function* () {
+        const fault = faultOfCount(scope, "tokens", tokens, 1) ?? faultOfCount(scope, "ahead", ahead, 0)
+        if (fault !== undefined) return yield* fault
+        const now = yield* Clock.currentTimeMillis
+        if (ahead === 0) {
+          const taken = yield* take(scope, { least: tokens, most: tokens }, now)
+          return yield* answerOf(scope, tokens, taken, now, inTurn)
+        }
+        if (fromBlock(scope, tokens, now)) return Acquired.Granted()
+        // One asks for all who stand here: what it brings back is theirs, too.
+        return yield* turnOf(scope).withPermits(1)(withBlock(scope, tokens, ahead, inTurn))
+      })
+  }
+}

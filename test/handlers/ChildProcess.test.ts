@@ -1,0 +1,144 @@
+import { execFileSync, spawn } from "node:child_process"
+import { once } from "node:events"
+import { existsSync } from "node:fs"
+import { mkdir, mkdtemp, rm, symlink } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { build } from "esbuild"
+import { afterAll, beforeAll } from "vitest"
+import * as ChildKeeper from "../../src/handlers/ChildKeeper.js"
+import * as ChildProcess from "../../src/handlers/ChildProcess.js"
+import { directory, eventually, isAlive, pidsIn, stubborn } from "./fixtures/Workshop.js"
+
+let home = ""
+const parent = () => join(home, "parent.mjs")
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), "ns-parent-"))
+  await build({
+    entryPoints: [fileURLToPath(new URL("fixtures/parent.ts", import.meta.url))],
+    outfile: parent(),
+    bundle: true,
+    platform: "node",
+    format: "esm"
+  })
+})
+afterAll(() => rm(home, { recursive: true, force: true }))
+
+/** Another process that has a child, killed with the Scope; and the child's pid. */
+const start = (...args: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const other = yield* Effect.acquireRelease(
+      Effect.sync(() => spawn(process.execPath, [parent(), ...args], { stdio: ["pipe", "pipe", "inherit"] })),
+      (started) => Effect.sync(() => started.kill("SIGKILL"))
+    )
+    const gone = once(other, "exit")
+    const [line] = yield* Effect.promise(() => once(other.stdout, "data"))
+    return { process: other, gone: Effect.promise(() => gone), child: Number(String(line).trim()) }
+  })
+
+/** The pids of a process's children. */
+const childrenOf = (pid: number | undefined): ReadonlyArray<number> =>
+  execFileSync("ps", ["-A", "-o", "pid=,ppid="], { encoding: "utf8" })
+    .split("\n")
+    .map((row) => row.trim().split(/\s+/).map(Number))
+    .flatMap(([child = 0, parent]) => (parent === pid ? [child] : []))
+
+describe.concurrent("a child whose process is killed with -9", () => {
+  it.scopedLive("ends, and all that it started, though they ignore TERM", () =>
+    Effect.gen(function* () {
+      const file = join(yield* directory, "pids")
+      const { gone, process } = yield* start("live", ...stubborn(file))
+      const pids = yield* pidsIn(file, 3)
+      process.kill("SIGKILL")
+      yield* gone
+      yield* eventually(() => !pids.some(isAlive))
+    })
+  )
+
+  it.scopedLive("may tidy up first", () =>
+    Effect.gen(function* () {
+      const file = join(yield* directory, "tidied")
+      // Nobody reads what it says any more, and writing to nobody would end it.
+      const script = `exec 2>/dev/null; trap 'echo $$ > "$0"; exit' TERM; echo begun > "$0.begun"; while :; do sleep 0.05; done`
+      const { child, gone, process } = yield* start("live", "sh", "-c", script, file)
+      yield* eventually(() => existsSync(`${file}.begun`))
+      process.kill("SIGKILL")
+      yield* gone
+      yield* eventually(() => existsSync(file) && !isAlive(child))
+    })
+  )
+
+  it.scopedLive("never runs when that was before its first word", () =>
+    Effect.gen(function* () {
+      const file = join(yield* directory, "ran")
+      const { child, gone } = yield* start("birth", "sh", "-c", 'touch "$0"; sleep 1000', file)
+      yield* gone
+      yield* eventually(() => !isAlive(child))
+      expect(existsSync(file)).toBe(false)
+    })
+  )
+
+  it.scopedLive("ends also when somebody had killed the one who was to see to that", () =>
+    Effect.gen(function* () {
+      const file = join(yield* directory, "pids")
+      const { child, gone, process: other } = yield* start("live", ...stubborn(file))
+      const pids = yield* pidsIn(file, 3)
+      const keeperOf = () => childrenOf(other.pid).find((pid) => pid !== child)
+      const first = keeperOf()
+      if (first === undefined) return yield* Effect.dieMessage("nobody keeps watch")
+      process.kill(first, "SIGKILL")
+      yield* eventually(() => keeperOf() !== undefined && keeperOf() !== first)
+      // Once it has started another child, its second keeper knows of both.
+      other.stdin?.write("go on\n")
+      const [line] = yield* Effect.promise(() => once(other.stdout, "data"))
+      pids.push(Number(String(line).trim()))
+      other.kill("SIGKILL")
+      yield* gone
+      yield* eventually(() => !pids.some(isAlive))
+    })
+  )
+})
+
+describe("a child's way to its place", () => {
+  const enter = (root: string, where: string) =>
+    Effect.gen(function* () {
+      const keeper = yield* ChildKeeper.make
+      const child = yield* ChildProcess.spawn(keeper, {
+        argv: ["sh", "-c", "pwd; touch entered"],
+        directory: where,
+        root,
+        environment: { PATH: ChildProcess.cleanPath }
+      })
+      let stderr = ""
+      child.stdout.resume()
+      child.stderr.on("data", (chunk) => {
+        stderr += chunk
+      })
+      yield* child.drained
+      return child.refusalIn(stderr)
+    }).pipe(Effect.scoped)
+
+  it.scopedLive("is looked at once it stands there, so that a link exchanged on the way leads nowhere", () =>
+    Effect.gen(function* () {
+      const house = yield* directory
+      const root = join(house, "root")
+      yield* Effect.promise(async () => {
+        await mkdir(join(root, "inside"), { recursive: true })
+        await mkdir(join(house, "outside"))
+        await symlink("../outside", join(root, "link"))
+        await symlink("inside", join(root, "short"))
+      })
+      expect(yield* enter(root, join(root, "inside"))).toBeUndefined()
+      expect(yield* enter(root, join(root, "short"))).toBeUndefined()
+      expect(yield* enter(root, root)).toBeUndefined()
+      expect(yield* enter("/", join(root, "inside"))).toBeUndefined()
+      expect(yield* enter(root, join(root, "link"))).toBe(`${join(house, "outside")} is outside of ${root}`)
+      expect(yield* enter(join(house, "roo"), root)).toBe(`${root} is outside of ${join(house, "roo")}`)
+      expect(yield* enter(root, join(root, "missing"))).toMatch(/missing/)
+      expect(existsSync(join(house, "outside", "entered"))).toBe(false)
+    })
+  )
+})

@@ -1,0 +1,136 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Duration, Effect, Either, Schema } from "effect"
+import * as Outcome from "../../src/core/Outcome.js"
+import * as Handler from "../../src/handlers/Handler.js"
+import * as RateLimit from "../../src/limits/RateLimit.js"
+import { RateLimits } from "../../src/limits/RateLimits.js"
+import * as Job from "../../src/queue/Job.js"
+import { TestShift } from "../../src/testing/index.js"
+
+const GithubLimit = RateLimit.make("github", { capacity: 2, rate: 0.5 })
+const Sync = Job.make("sync", { payload: Schema.Struct({}), maxAttempts: 1 })
+
+const byEffect = Handler.make(Sync, () => GithubLimit.acquire)
+const byPromise = Handler.promise(Sync, async (_, { acquire }) => acquire(GithubLimit))
+const inTransaction = Handler.transactional(Sync, () => GithubLimit.acquire)
+
+const shift = (handler: Handler.Handler<RateLimits | import("../../src/queue/Queue.js").Queue>) =>
+  TestShift.layer({ handlers: [handler], limits: [GithubLimit] })
+
+describe.each([
+  ["an effect", byEffect],
+  ["a promise", byPromise],
+  ["a transaction", inTransaction]
+])("a handler by %s, under a limit", (_, handler) => {
+  it.effect("gives its attempt back when the bucket is empty, and runs as tokens come in", () =>
+    Effect.gen(function* () {
+      const { advance, drain, jobs, settle } = yield* TestShift
+      yield* Sync.enqueueAll([{}, {}, {}, {}, {}])
+      yield* settle
+      const states = Effect.map(jobs, (all) => all.map(({ state }) => state).sort())
+      expect(yield* states).toEqual(["done", "done", "scheduled", "scheduled", "scheduled"])
+      yield* advance("2 seconds")
+      expect((yield* states).filter((state) => state === "done")).toHaveLength(3)
+      yield* drain
+      const all = yield* jobs
+      expect(all.map(({ attempt, status }) => [status, attempt])).toEqual(Array(5).fill(["done", 1]))
+      // One after another as they were told: none was sent away twice.
+      expect(all.flatMap(({ history }) => history.map(({ outcome }) => outcome))).toEqual(Array(3).fill("throttled"))
+    }).pipe(Effect.provide(shift(handler)))
+  )
+})
+
+describe("a limit", () => {
+  it.effect("is waited for as long as the handler has patience", () =>
+    Effect.gen(function* () {
+      const { advance, job, settle } = yield* TestShift
+      const limits = yield* RateLimits
+      yield* limits.acquire("github", 2)
+      const id = yield* Sync.enqueue({})
+      yield* settle
+      expect(yield* job(id)).toMatchObject({ status: "running" })
+      yield* advance("2 seconds")
+      expect(yield* job(id)).toMatchObject({ status: "done", history: [] })
+      const later = yield* Sync.enqueue({})
+      yield* limits.drain("github", Duration.minutes(1))
+      yield* settle
+      expect(yield* job(later)).toMatchObject({ status: "pending", history: [{ outcome: "throttled" }] })
+    }).pipe(Effect.provide(shift(Handler.make(Sync, () => GithubLimit.take(1, { patience: "3 seconds" })))))
+  )
+
+  it.effect("that an upstream refused stops everybody for as long as it said", () =>
+    Effect.gen(function* () {
+      const { advance, job, settle } = yield* TestShift
+      const id = yield* Sync.enqueue({})
+      yield* settle
+      const refused = yield* job(id)
+      expect(refused).toMatchObject({ status: "pending", attempt: 0, runAt: 62_000 })
+      const limits = yield* RateLimits
+      expect(yield* limits.get("github")).toMatchObject({ tokens: 0, dryUntil: 60_000 })
+      yield* advance("62 seconds")
+      expect((yield* job(id)).runAt).toBe(124_000)
+    }).pipe(
+      Effect.provide(
+        shift(
+          Handler.promise(Sync, async (_, { acquire, refused }) => {
+            await acquire(GithubLimit)
+            await refused(GithubLimit, "1 minute")
+          })
+        )
+      )
+    )
+  )
+
+  it.effect("that nobody declared is a failure that says what to do", () =>
+    Effect.gen(function* () {
+      const { job, settle } = yield* TestShift
+      const id = yield* Sync.enqueue({})
+      yield* settle
+      const { lastError, status } = yield* job(id)
+      expect(status).toBe("dead")
+      expect(lastError).toMatch(/^UnknownScope: No limit "github" is declared\. Make it with RateLimit\.make/)
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [byEffect] })))
+  )
+
+  it.effect("counts per second, or per any stretch of time", () =>
+    Effect.sync(() => {
+      expect(RateLimit.make("a", { capacity: 1, rate: 5 }).rate).toBe(5)
+      expect(RateLimit.make("a", { capacity: 1, rate: { tokens: 7200, per: "1 hour" } }).rate).toBe(2)
+    })
+  )
+
+  it.effect("throttles what its maker says, and can be caught by name", () =>
+    Effect.gen(function* () {
+      const limit = RateLimit.make("github", { capacity: 2, rate: 0.5, throttles: "queue" })
+      yield* limit.take(2)
+      const answer = yield* Effect.either(
+        Effect.catchTag(limit.acquire, "Throttled", (outcome) => Effect.fail(outcome))
+      )
+      expect(Either.getLeft(answer)).toMatchObject({
+        value: Outcome.throttled({ after: Duration.seconds(2), scope: "queue" })
+      })
+    }).pipe(Effect.provide(shift(byEffect)))
+  )
+})
+
+describe("an outcome that a handler fails with", () => {
+  const ends = (
+    outcome: Outcome.Outcome,
+    how: (outcome: Outcome.Outcome) => Effect.Effect<never, unknown> = Effect.fail
+  ) =>
+    Effect.gen(function* () {
+      const { job, settle } = yield* TestShift
+      const id = yield* Sync.enqueue({})
+      yield* settle
+      return yield* job(id)
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Sync, () => how(outcome))] })))
+
+  it.effect("is its end, and only success cannot be failed with", () =>
+    Effect.gen(function* () {
+      expect(yield* ends(Outcome.dead("no"))).toMatchObject({ status: "dead", deadReason: "rejected", lastError: "no" })
+      expect(yield* ends(Outcome.dead("thrown"), Effect.die)).toMatchObject({ status: "dead", lastError: "thrown" })
+      expect(yield* ends(Outcome.snooze(Duration.minutes(1)))).toMatchObject({ status: "pending", attempt: 0 })
+      expect(yield* ends(Outcome.done(7))).toMatchObject({ status: "dead", deadReason: "exhausted" })
+    })
+  )
+})
