@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url"
 const floors = [
   ["core"],
   ["database", "telemetry"],
-  ["queue", "uploads", "cluster", "schedule", "limits", "access"],
+  ["queue", "uploads", "cluster", "schedule", "limits", "access", "measures"],
   ["handlers"],
   ["gateway"],
   ["crew"],

@@ -4,7 +4,9 @@ import * as Span from "@effect/cli/HelpDoc/Span"
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import { Effect, Layer } from "effect"
 import * as Package from "../database/Package.js"
+import * as BotsCommand from "./BotsCommand.js"
 import * as ConfigCommand from "./ConfigCommand.js"
+import * as DoctorCommand from "./DoctorCommand.js"
 import * as EnqueueCommand from "./EnqueueCommand.js"
 import * as Examples from "./Examples.js"
 import * as JobsCommand from "./JobsCommand.js"
@@ -13,6 +15,7 @@ import * as QueuesCommand from "./QueuesCommand.js"
 import * as SchedulesCommand from "./SchedulesCommand.js"
 import * as ServeCommand from "./ServeCommand.js"
 import { withPlainPipes } from "./Terminal.js"
+import * as UploadsCommand from "./UploadsCommand.js"
 
 const root = Command.make("nightshift").pipe(
   Command.withDescription("A durable job queue, webhook gateway and upload inbox on PostgreSQL."),
@@ -22,7 +25,10 @@ const root = Command.make("nightshift").pipe(
     JobsCommand.command,
     QueuesCommand.command,
     SchedulesCommand.command,
+    UploadsCommand.command,
+    BotsCommand.command,
     MigrateCommand.command,
+    DoctorCommand.command,
     ConfigCommand.command
   ])
 )

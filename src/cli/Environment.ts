@@ -13,6 +13,8 @@ export interface Environment {
   /** The value of a key and who set it: a flag beats a variable, a blank variable counts as absent. */
   readonly lookUp: (key: string) => Given | undefined
   readonly provider: ConfigProvider.ConfigProvider
+  /** Every variable and flag that is given, known or not. */
+  readonly names: ReadonlyArray<string>
 }
 
 /** The one place that reads the process's environment. */
@@ -29,5 +31,5 @@ export const make = (flags: Texts, variables: Texts = process.env): Environment 
     const given = lookUp(key)
     if (given !== undefined) texts.set(key, given.text)
   }
-  return { lookUp, provider: ConfigProvider.fromMap(texts) }
+  return { lookUp, provider: ConfigProvider.fromMap(texts), names: [...texts.keys()] }
 }

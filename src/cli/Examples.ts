@@ -9,13 +9,20 @@ const first: ReadonlyArray<Example> = [
   ["nightshift jobs list --state dead", "what went wrong"],
   ["nightshift schedules list", "what comes again and again, and when next"],
   ["nightshift migrate --dry-run", "what a start would change in the database"],
+  ["nightshift doctor", "what is wrong, and what to do about it"],
   ["nightshift config", "every setting and its value"]
 ]
 
 const more: ReadonlyArray<Example> = [
+  ["nightshift doctor --url http://127.0.0.1:8787", "whether a running process is alive and ready"],
+  ["nightshift doctor --json", "for programs"],
   ["nightshift enqueue report --delay 5m --priority 10", "later, and after others"],
   ["nightshift enqueue report --dedupe daily", "once, while one with this key is not done"],
   ["cat order.json | nightshift enqueue import --payload -", "with a payload from another program"],
+  ["nightshift uploads tokens create --workspace acme", "a token, shown this once"],
+  ["nightshift uploads tokens list --workspace acme", "which there are"],
+  ["UPLOADS_TOKEN=… nightshift uploads pull --workspace acme --into inbox", "fetches files as they come"],
+  ["nightshift uploads pull --workspace acme --into inbox --once --json", "what waits now, for programs"],
   ["nightshift jobs list --queue mail --limit 1000 --json", "for programs"],
   ["nightshift jobs show <id>", "one job, whole"],
   ["nightshift jobs show <id> --json", "as the HTTP API shows it"],
@@ -29,7 +36,9 @@ const more: ReadonlyArray<Example> = [
   ["nightshift schedules next nightly_report", "its next ten runs, in its zone and in UTC"],
   ["nightshift schedules trigger nightly_report", "a job of it now"],
   ["nightshift schedules disable nightly_report", "no more of it, whatever code declares"],
-  ["nightshift schedules enable nightly_report", "again, from its next time on"]
+  ["nightshift schedules enable nightly_report", "again, from its next time on"],
+  ["nightshift bots set-webhook helper --url https://bots.example.org", "let Telegram deliver there"],
+  ["nightshift bots info", "what Telegram knows of the bots"]
 ]
 
 const about = (words: ReadonlyArray<string>): ReadonlyArray<Example> => {

@@ -1,4 +1,5 @@
 import { Effect, Layer } from "effect"
+import * as TokensPg from "../access/TokensPg.js"
 import * as ClusterPg from "../cluster/ClusterPg.js"
 import { Lifecycle } from "../core/Lifecycle.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
@@ -6,7 +7,11 @@ import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import * as JobGauges from "../crew/JobGauges.js"
+import * as Measuring from "../crew/Measuring.js"
+import { MetricsConfig } from "../crew/MetricsConfig.js"
 import { SchedulerConfig } from "../crew/SchedulerConfig.js"
+import * as Sweeper from "../crew/Sweeper.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
@@ -14,17 +19,22 @@ import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as EmbeddedPostgres from "../database/embedded/EmbeddedPostgres.js"
 import * as Listener from "../database/Listener.js"
 import { Migrations } from "../database/Migrations.js"
+import type { Declarations } from "../gateway/Declarations.js"
 import * as AdminToken from "../http/AdminToken.js"
 import { ApiApp } from "../http/ApiApp.js"
 import { Readiness } from "../http/Readiness.js"
 import * as Server from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
+import { UploadsApp } from "../http/UploadsApp.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
+import * as StoragePg from "../uploads/StoragePg.js"
+import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import type { App } from "./App.js"
 import type { ChosenDatabase } from "./DatabaseChoice.js"
+import * as GatewayLayer from "./GatewayLayer.js"
 
 // The service as layers, from the database at the bottom to the doors at the top. They are built from the bottom up, and
 // closed from the top down: the crew stops before the doors do, so that the service answers while it drains.
@@ -53,16 +63,27 @@ const serverOf = (choice: ChosenDatabase) =>
       )
 
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
-export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
-  Crew.layer({ ...app, queues }).pipe(
-    Layer.provide(Layer.mergeAll(CrewConfig.layer, JanitorConfig.layer, SchedulerConfig.layer)),
+export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarations, queues: ReadonlyArray<string>) =>
+  Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues }).pipe(
+    Layer.provide([
+      CrewConfig.layer,
+      JanitorConfig.layer,
+      SchedulerConfig.layer,
+      Sweeper.SweeperConfig.layer,
+      MetricsConfig.layer
+    ]),
     Layer.provideMerge(doors),
-    Layer.provide(ApiApp.layer),
+    Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
     Layer.provide(ClusterConfig.layer),
-    Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
+    Layer.provide([Readiness.layer, Gauges.layerDatabase, JobGauges.layer, Measuring.sampling]),
+    Layer.provide(GatewayLayer.onDatabase(declared, app)),
     Layer.provide(
-      Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(Layer.provideMerge(QueuePg.layer))
+      Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, StoragePg.layer, TokensPg.layer).pipe(
+        Layer.provideMerge(QueuePg.layer)
+      )
     ),
+    Layer.provide(UploadsConfig.layer),
+    Layer.provide(Measuring.counting),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
@@ -73,8 +94,10 @@ export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArr
   )
 
 /** What works without a database. */
-export const alone = doors.pipe(
-  Layer.provide(ApiApp.layerWithoutDatabase),
-  Layer.provide(Readiness.layerWithoutDatabase),
-  Layer.provideMerge(configAsGiven)
-)
+export const alone = (declared: Declarations) =>
+  Layer.merge(doors, Sweeper.layerWithoutDatabase).pipe(
+    Layer.provide(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase)),
+    Layer.provide(Readiness.layerWithoutDatabase),
+    Layer.provide(GatewayLayer.alone(declared)),
+    Layer.provideMerge(configAsGiven)
+  )

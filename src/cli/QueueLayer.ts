@@ -1,5 +1,8 @@
 import { Effect, Layer, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import type { Tokens } from "../access/Tokens.js"
+import * as TokensPg from "../access/TokensPg.js"
+import * as Measuring from "../crew/Measuring.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -17,6 +20,7 @@ import type { Queues } from "../queue/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
+import { Metrics } from "../telemetry/Metrics.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
 
 /** The tables that a command works on are not those of this release. */
@@ -36,12 +40,14 @@ const upToDate = Layer.effectDiscard(
 )
 
 /** The ports that commands speak to. */
-export type QueueServices = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Schedules
+export type QueueServices = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Schedules | Tokens
 
 // A command works and ends: it has no use for news of other processes.
-const ports: Layer.Layer<QueueServices, never, Database> = SchedulesPg.layer.pipe(
+const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.merge(SchedulesPg.layer, TokensPg.layer).pipe(
   Layer.provideMerge(QueuePg.layer),
-  Layer.provide(Listener.layerDeaf)
+  Layer.provide(Listener.layerDeaf),
+  Layer.provide(Measuring.counting),
+  Layer.provide(Metrics.layer)
 )
 
 /** What a command needs that works on jobs: the ports over the database it was pointed at, and that database's time. */

@@ -4,24 +4,34 @@ import * as Setting from "../core/Setting.js"
 import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
 import * as Janitor from "../crew/Janitor.js"
+import * as MetricsConfig from "../crew/MetricsConfig.js"
 import * as SchedulerConfig from "../crew/SchedulerConfig.js"
+import * as Sweeper from "../crew/Sweeper.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
+import * as GatewayConfig from "../gateway/GatewayConfig.js"
 import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
 import * as RouteConfig from "../queue/RouteConfig.js"
 import * as Logging from "../telemetry/Logging.js"
+import * as UploadsConfig from "../uploads/UploadsConfig.js"
+import * as PullConfig from "./PullConfig.js"
 
 /** Every key there is, in the order in which people should read them. */
 export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   DatabaseConfig.settings,
   ServerConfig.settings,
+  GatewayConfig.settings,
   CrewConfig.settings,
   RouteConfig.settings,
   ClusterConfig.settings,
   Janitor.settings,
   SchedulerConfig.settings,
   CmdExecConfig.settings,
+  MetricsConfig.settings,
+  UploadsConfig.settings,
+  Sweeper.settings,
+  PullConfig.settings,
   DatabaseClock.settings,
   Logging.settings
 ].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))

@@ -12,6 +12,14 @@ export type Lease = typeof Lease.Type
 export const PodId = Schema.UUID.pipe(Schema.brand("PodId"))
 export type PodId = typeof PodId.Type
 
+/** A file that waits for a workspace. */
+export const UploadId = Schema.UUID.pipe(Schema.brand("UploadId"))
+export type UploadId = typeof UploadId.Type
+
+/** A workspace's token: which one it is, not what it is. */
+export const TokenId = Schema.UUID.pipe(Schema.brand("TokenId"))
+export type TokenId = typeof TokenId.Type
+
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** Whether a text is an id in the form in which we write them. */
@@ -22,6 +30,8 @@ export interface IdGenerator {
   readonly job: (millis: number) => JobId
   readonly lease: (millis: number) => Lease
   readonly pod: (millis: number) => PodId
+  readonly upload: (millis: number) => UploadId
+  readonly token: (millis: number) => TokenId
 }
 
 const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"))
@@ -76,6 +86,8 @@ export const makeGenerator: Effect.Effect<IdGenerator> = Effect.gen(function* ()
   return {
     job: (millis) => next(millis) as JobId,
     lease: (millis) => next(millis) as Lease,
-    pod: (millis) => next(millis) as PodId
+    pod: (millis) => next(millis) as PodId,
+    upload: (millis) => next(millis) as UploadId,
+    token: (millis) => next(millis) as TokenId
   }
 })

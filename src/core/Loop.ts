@@ -6,6 +6,10 @@ export interface Step {
   readonly deadline: Duration.DurationInput
   /** Does its part and says what it did; an empty report means that there was nothing to do. */
   readonly run: Effect.Effect<Report, unknown>
+  /** How the log tells what it did, where that is not simply its report. */
+  readonly told?: (report: Report) => string
+  /** Told when it failed, or took too long. */
+  readonly failed?: Effect.Effect<void>
 }
 
 /** What a step did, by name. */

@@ -1,4 +1,5 @@
 import { Config, ConfigError, type Duration, Either, Option, Record, Redacted } from "effect"
+import * as BytesText from "./BytesText.js"
 import * as DurationText from "./DurationText.js"
 
 /** One configuration key: its name, what it is for, what holds when it is absent, and how its text is read. */
@@ -105,6 +106,23 @@ export const positiveDuration = (described: Described, fallback: string): Settin
 
 export const duration = (described: Described, fallback: string): Setting<Duration.Duration> =>
   withDefault(described, fallback, (value) => Either.fromOption(DurationText.parse(value), () => DurationText.expected))
+
+/** How long something is kept: zero means the default, and less than zero not at all. */
+export const retention = (described: Described, fallback: string): Setting<Duration.Duration> =>
+  withDefault(described, fallback, (value) =>
+    Option.match(DurationText.parseMillis(value), {
+      onNone: () => Either.left(DurationText.expected),
+      onSome: (millis) =>
+        Either.fromOption(
+          DurationText.parse(millis === 0 ? fallback : millis < 0 ? "0" : value),
+          () => DurationText.expected
+        )
+    })
+  )
+
+/** A number of bytes, at least one. */
+export const bytes = (described: Described, fallback: string): Setting<number> =>
+  withDefault(described, fallback, (value) => Either.fromOption(BytesText.parse(value), () => BytesText.expected))
 
 export const boolean = (described: Described, fallback: boolean): Setting<boolean> =>
   withDefault(described, String(fallback), (value) => {

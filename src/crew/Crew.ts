@@ -9,6 +9,7 @@ import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
 import { RateLimits } from "../limits/RateLimits.js"
+import type { Measures } from "../measures/Measures.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
@@ -21,6 +22,7 @@ import * as Schedule from "../schedule/Schedule.js"
 import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import { Schedules } from "../schedule/Schedules.js"
 import type { Metrics } from "../telemetry/Metrics.js"
+import type { Storage } from "../uploads/Storage.js"
 import * as Cleanup from "./Cleanup.js"
 import type { ClusterConfig } from "./ClusterConfig.js"
 import type { CrewConfig } from "./CrewConfig.js"
@@ -31,6 +33,8 @@ import * as Janitor from "./Janitor.js"
 import { keep } from "./Keep.js"
 import { Leader } from "./Leader.js"
 import * as Lookout from "./Lookout.js"
+import type { MetricsConfig } from "./MetricsConfig.js"
+import * as MetricsPurge from "./MetricsPurge.js"
 import { Pod } from "./Pod.js"
 import { Presence } from "./Presence.js"
 import * as QueueGauges from "./QueueGauges.js"
@@ -41,6 +45,8 @@ import * as SchedulerDuty from "./SchedulerDuty.js"
 import * as Steering from "./Steering.js"
 import * as Supervisor from "./Supervisor.js"
 import { Supervisors } from "./Supervisors.js"
+import * as Sweeper from "./Sweeper.js"
+import * as UploadGauge from "./UploadGauge.js"
 
 /** Nothing says which queues this process serves. */
 export class NoQueues extends Schema.TaggedError<NoQueues>()("NoQueues", {}) {
@@ -79,16 +85,27 @@ export interface CrewOptions<R> {
 }
 
 type QueuePorts = Queue | Queues | JobSearch | Kinds | Routes | Transactions | Wakeups
-type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules
-type Configs = CrewConfig | ClusterConfig | Janitor.JanitorConfig | SchedulerConfig
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
+type Configs =
+  | CrewConfig
+  | ClusterConfig
+  | Janitor.JanitorConfig
+  | SchedulerConfig
+  | Sweeper.SweeperConfig
+  | MetricsConfig
 type Needs = Ports | Configs | Metrics
+
+/** What the leader forgets every few minutes. */
+const forgotten = Effect.all([Cleanup.finishedJobs, MetricsPurge.make])
 
 /** Hired top to bottom; closing the Scope sends them home bottom to top. */
 const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
     yield* QueueGauges.watch(queues)
+    yield* UploadGauge.register
     yield* keep(yield* Janitor.make)
+    yield* keep(yield* Sweeper.make)
     yield* keep(yield* Reaper.make)
     yield* keep(yield* Heartbeat.make)
     yield* Heartbeat.hearCancels
@@ -114,7 +131,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
 const leadersDuties = Effect.gen(function* () {
   const leader = yield* Leader
   yield* leader.keep(yield* Rebalancer.make)
-  yield* leader.keep(yield* Cleanup.make([yield* Cleanup.finishedJobs]))
+  yield* leader.keep(yield* Cleanup.make(yield* forgotten))
   yield* leader.keep(yield* SchedulerDuty.make)
 })
 

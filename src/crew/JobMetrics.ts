@@ -1,58 +1,71 @@
-import type { AttemptEnd } from "../queue/AttemptEnd.js"
+import type { JobId, Lease } from "../core/Ids.js"
+import type { AttemptEnd, Became, End } from "../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../queue/Queue.js"
-import type { Series } from "../telemetry/MetricFamily.js"
-import * as MetricSpec from "../telemetry/MetricSpec.js"
-import type { Metrics } from "../telemetry/Metrics.js"
+import type { KindTally } from "../telemetry/KindTally.js"
+import type { Tally } from "../telemetry/Tally.js"
 
-const specs = {
-  started: MetricSpec.counter("jobs_started_total", "Runs of jobs that have begun.", ["queue", "kind"]),
-  completed: MetricSpec.counter("jobs_completed_total", "Jobs that are done.", ["queue", "kind"]),
-  retried: MetricSpec.counter("jobs_retried_total", "Runs after which a job is to be tried again.", ["queue", "kind"]),
-  dead: MetricSpec.counter("jobs_dead_total", "Jobs that have died here.", ["queue", "kind", "reason"]),
-  duration: MetricSpec.histogram("job_duration_seconds", "How long runs took.", ["queue", "kind"]),
-  wait: MetricSpec.histogram("job_wait_seconds", "How long jobs waited from being due to their run.", ["queue", "kind"])
+/** A run that took place: when it began and when it was over. */
+interface Span {
+  readonly began: number
+  readonly over: number
 }
 
-interface KindSeries {
-  readonly started: Series
-  readonly completed: Series
-  readonly retried: Series
-  readonly duration: Series
-  readonly wait: Series
+/**
+ * How a job ended here, on its way to the queue. It is counted when it is written and not before: what had moved on did
+ * not end here, and a job that was to be tried again may have been cancelled meanwhile. A class, because its objects are
+ * made for every job.
+ */
+class CountedEnd implements AttemptEnd {
+  readonly id: JobId
+  readonly lease: Lease
+  readonly queue: string
+  readonly key: string | undefined
+  private counted = false
+
+  constructor(
+    private readonly job: ClaimedJob,
+    readonly end: End,
+    private readonly span: Span | undefined,
+    private readonly tally: KindTally
+  ) {
+    this.id = job.id
+    this.lease = job.lease
+    this.queue = job.queue
+    this.key = job.key
+  }
+
+  written(became: Became, now: number): void {
+    if (this.counted) return
+    this.counted = true
+    const { end, span, tally } = this
+    if (span !== undefined) tally.ran(span.over - span.began, span.over - this.job.runAt, now)
+    if (became === "done") tally.completed(now)
+    else if (became === "dead") tally.died(1, end._tag === "Dead" ? end.reason : "cancelled", now)
+    else if (span !== undefined) tally.retried(now)
+  }
 }
 
-/** Counts the runs of one queue. Series are looked up once per kind: this is on every job's way. */
-export const make = (metrics: typeof Metrics.Service, queue: string) => {
-  const kinds = new Map<string, KindSeries>()
+/** Counts the runs of one queue. Counters are looked up once per kind: this is on every job's way. */
+export const make = (tally: typeof Tally.Service, queue: string) => {
+  const kinds = new Map<string, KindTally>()
 
-  const of = (kind: string): KindSeries => {
+  const of = (kind: string): KindTally => {
     const known = kinds.get(kind)
     if (known !== undefined) return known
-    const labels = { queue, kind }
-    const series = {
-      started: metrics.series(specs.started, labels),
-      completed: metrics.series(specs.completed, labels),
-      retried: metrics.series(specs.retried, labels),
-      duration: metrics.series(specs.duration, labels),
-      wait: metrics.series(specs.wait, labels)
-    }
-    kinds.set(kind, series)
-    return series
+    const found = tally.of(queue, kind)
+    kinds.set(kind, found)
+    return found
   }
 
   return {
-    began: (job: ClaimedJob, now: number): void => {
-      const series = of(job.kind)
-      series.started.add(1)
-      series.wait.observe(Math.max(0, now - job.runAt) / 1000)
-    },
-    ended: (job: ClaimedJob, began: number, { end }: AttemptEnd, now: number): void => {
-      const series = of(job.kind)
-      series.duration.observe((now - began) / 1000)
-      if (end._tag === "Done") series.completed.add(1)
-      else if (end._tag === "Again") series.retried.add(1)
-      else metrics.series(specs.dead, { queue, kind: job.kind, reason: end.reason }).add(1)
-    }
+    began: (job: ClaimedJob, now: number): void => of(job.kind).started(Math.max(0, now - job.runAt), now),
+
+    /** The end of a job that ran. */
+    ended: (job: ClaimedJob, end: End, began: number, over: number): AttemptEnd =>
+      new CountedEnd(job, end, { began, over }, of(job.kind)),
+
+    /** The end of a job that was taken and never begun. */
+    unstarted: (job: ClaimedJob, end: End): AttemptEnd => new CountedEnd(job, end, undefined, of(job.kind))
   }
 }
 

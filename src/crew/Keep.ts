@@ -34,13 +34,17 @@ const runStep = (loop: Loop, step: Step): Effect.Effect<boolean> =>
       onTimeout: () => new Error(`took longer than ${DurationText.format(step.deadline)}`)
     }),
     Effect.tap((report) =>
-      isEmpty(report) ? Effect.void : Effect.logInfo(`${loop.name} ${step.name}: ${shown(report)}`)
+      isEmpty(report)
+        ? Effect.void
+        : Effect.logInfo(`${loop.name} ${step.told?.(report) ?? `${step.name}: ${shown(report)}`}`)
     ),
     Effect.map(() => {
       lastSaid.delete(step)
       return true
     }),
-    Effect.catchAllCause((cause) => Effect.as(sayFailure(loop, step, cause), false))
+    Effect.catchAllCause((cause) =>
+      sayFailure(loop, step, cause).pipe(Effect.zipRight(step.failed ?? Effect.void), Effect.as(false))
+    )
   )
 
 /** One turn of a duty: every step has its own, whatever becomes of the others. */

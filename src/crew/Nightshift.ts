@@ -2,6 +2,8 @@ import type { SqlClient } from "@effect/sql/SqlClient"
 import type { PgClient } from "@effect/sql-pg/PgClient"
 import { Effect, Layer, Option, type Redacted, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import type { Tokens } from "../access/Tokens.js"
+import * as TokensPg from "../access/TokensPg.js"
 import * as ClusterPg from "../cluster/ClusterPg.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
@@ -20,6 +22,7 @@ import type { InvalidLimit } from "../limits/Limit.js"
 import type { RateLimit } from "../limits/RateLimit.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
+import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -35,11 +38,17 @@ import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import type { Storage } from "../uploads/Storage.js"
+import * as StoragePg from "../uploads/StoragePg.js"
+import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import { ClusterConfig } from "./ClusterConfig.js"
 import * as Crew from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { JanitorConfig } from "./Janitor.js"
+import * as Measuring from "./Measuring.js"
+import { MetricsConfig } from "./MetricsConfig.js"
 import { SchedulerConfig } from "./SchedulerConfig.js"
+import { SweeperConfig } from "./Sweeper.js"
 
 /** Neither code nor environment says where the database is. */
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
@@ -49,10 +58,18 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
 }
 
 type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions
-type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
-export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
+export type Services =
+  | Ports
+  | Wakeups
+  | Database
+  | SqlClient
+  | PgClient
+  | DatabaseClock.DatabaseTime
+  | Metrics
+  | Measures
 
 export type FoundationError =
   | DatabaseUrlMissing
@@ -72,12 +89,24 @@ const urlFromConfig = Layer.unwrapEffect(
 
 const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => migrations.migrate))
 
+const inbox = Layer.merge(Layer.provide(StoragePg.layer, UploadsConfig.layer), TokensPg.layer)
+
+const configs = Layer.mergeAll(
+  CrewConfig.layer,
+  ClusterConfig.layer,
+  JanitorConfig.layer,
+  SchedulerConfig.layer,
+  SweeperConfig.layer,
+  MetricsConfig.layer
+)
+
 /** The queue on PostgreSQL, without running any job: for programs that only enqueue. */
 export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
 ): Layer.Layer<Services, FoundationError> =>
-  Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(
+  Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
     Layer.provideMerge(QueuePg.layer),
+    Layer.provideMerge(Measuring.counting),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
@@ -112,7 +141,4 @@ export const layer = <R>(
 > =>
   Layer.unwrapEffect(
     Effect.map(RouteConfig.declared, (routes) => Crew.layer({ ...options, routes: { ...options.routes, ...routes } }))
-  ).pipe(
-    Layer.provide(Layer.mergeAll(CrewConfig.layer, ClusterConfig.layer, JanitorConfig.layer, SchedulerConfig.layer)),
-    Layer.provideMerge(client(options))
-  )
+  ).pipe(Layer.provide([configs, Measuring.sampling]), Layer.provideMerge(client(options)))

@@ -1,11 +1,11 @@
 import { hostname } from "node:os"
-import { Clock, Context, Effect, Layer, Option } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
 import * as PodLabel from "../cluster/PodLabel.js"
 import type { PodFacts } from "../cluster/Pods.js"
-import { makeGenerator } from "../core/Ids.js"
 import * as Package from "../database/Package.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import { Boot } from "./Boot.js"
 import { ClusterConfig } from "./ClusterConfig.js"
 
 const info = MetricSpec.gauge("pod_info", "Always 1; says who this process is.", ["label", "version"])
@@ -16,14 +16,12 @@ export class Pod extends Context.Tag("nightshift/crew/Pod")<Pod, Omit<PodFacts, 
     Pod,
     Effect.gen(function* () {
       const { workerId, workerPrefix, workerVersion } = yield* ClusterConfig
-      const ids = yield* makeGenerator
-      const startedAt = yield* Clock.currentTimeMillis
-      const id = ids.pod(startedAt)
+      const { id, startedAt } = yield* Boot
       const label = PodLabel.of({ prefix: workerPrefix, version: workerVersion, id: workerId }, id)
       const version = Option.getOrElse(workerVersion, () => Package.version.text)
       const metrics = yield* Metrics
       metrics.series(info, { label: label ?? id, version }).set(1)
       return { id, label, version, host: { name: hostname(), pid: process.pid, node: process.version }, startedAt }
     })
-  )
+  ).pipe(Layer.provide(Boot.layer))
 }

@@ -131,13 +131,16 @@ const runTransactional = <R>(
     const value = yield* attempt
     const end = Judge.ofExit(job, kind, Exit.succeed(value), at(station))
     if (end._tag !== "Done") return yield* new EndedOtherwise({ end })
-    const movedOn = yield* station.queue.finalize([endOf(job, end)])
+    const movedOn = yield* station.queue.finalize([
+      { id: job.id, lease: job.lease, end, queue: job.queue, key: job.key }
+    ])
     return movedOn.length === 0 ? end : yield* new LeaseLost()
   })
   return Effect.flatMap(Effect.exit(station.transactions.run(whole)), (exit) => {
     slot.run = undefined
     if (Exit.isSuccess(exit)) {
-      station.metrics.ended(job, run.began, endOf(job, exit.value), at(station).now)
+      const { now } = at(station)
+      station.metrics.ended(job, exit.value, run.began, now).written?.("done", now)
       // The end stands only now, so only now is its key free for another.
       if (job.key !== undefined) station.onFreed()
       return Effect.void
@@ -152,25 +155,17 @@ const runTransactional = <R>(
   })
 }
 
-/** Counts how a run ended and hands the end over. */
-export const conclude = <R>(station: Station<R>, run: Run, end: End): Effect.Effect<void> => {
-  station.metrics.ended(run.job, run.began, endOf(run.job, end), station.clock.unsafeCurrentTimeMillis())
-  return handOver(station, run.job, end)
-}
+/** Hands over how a run ended. */
+export const conclude = <R>(station: Station<R>, run: Run, end: End): Effect.Effect<void> =>
+  write(station, station.metrics.ended(run.job, end, run.began, station.clock.unsafeCurrentTimeMillis()))
+
+/** The same for a job that was taken and never begun. */
+export const handOver = <R>(station: Station<R>, job: ClaimedJob, end: End): Effect.Effect<void> =>
+  write(station, station.metrics.unstarted(job, end))
 
 /** Does not wait, unless so much waits to be written that the next job must not begin. */
-export const handOver = <R>(station: Station<R>, job: ClaimedJob, end: End): Effect.Effect<void> => {
-  const whole = endOf(job, end)
-  return station.finalizer.offer(whole) ? Effect.void : station.finalizer.settle(whole)
-}
-
-const endOf = (job: ClaimedJob, end: End): AttemptEnd => ({
-  id: job.id,
-  lease: job.lease,
-  end,
-  queue: job.queue,
-  key: job.key
-})
+const write = <R>(station: Station<R>, end: AttemptEnd): Effect.Effect<void> =>
+  station.finalizer.offer(end) ? Effect.void : station.finalizer.settle(end)
 
 const timeouts = new WeakMap<JobKind<never>, number>()
 const timeoutMillis = (kind: JobKind<never>): number => {

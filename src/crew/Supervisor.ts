@@ -6,7 +6,8 @@ import { type ClaimedJob, type HeldJob, Queue } from "../queue/Queue.js"
 import { type QueueSettings, Queues } from "../queue/QueueSettings.js"
 import { Transactions } from "../queue/Transactions.js"
 import { Wakeups } from "../queue/Wakeups.js"
-import { Metrics } from "../telemetry/Metrics.js"
+import type { Metrics } from "../telemetry/Metrics.js"
+import { Tally } from "../telemetry/Tally.js"
 import * as Claimer from "./Claimer.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { Deadlines } from "./Deadlines.js"
@@ -86,7 +87,7 @@ export const start = <R>(
       queue: yield* Queue,
       transactions: yield* Transactions,
       finalizer: yield* Finalizer,
-      metrics: JobMetrics.make(yield* Metrics, name),
+      metrics: JobMetrics.make(yield* Tally, name),
       clock: yield* Effect.clock,
       chance: () => chances[turns++ % chances.length] ?? 0.5,
       curve: () => curveOf(queues.known(name)),

@@ -8,6 +8,7 @@ import { DatabaseConfig } from "./DatabaseConfig.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { address, DatabaseUrl } from "./DatabaseUrl.js"
 import { PreparingClient } from "./HotStatements.js"
+import { type StatementListener, timing } from "./StatementTimes.js"
 import * as Transaction from "./Transaction.js"
 
 /** What the connections of this process are doing. */
@@ -38,6 +39,9 @@ export class Database extends Context.Tag("nightshift/database/Database")<
 
     readonly poolUse: Effect.Effect<PoolUse>
 
+    /** Tells how long every statement of this process took, from now on. */
+    readonly onStatement: (listener: StatementListener) => Effect.Effect<void>
+
     /** The server's `server_version_num`. */
     readonly serverVersion: number
   }
@@ -51,7 +55,10 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     Effect.gen(function* () {
       const config = yield* DatabaseConfig
       const url = yield* DatabaseUrl
-      const pool = yield* openPool(url, config)
+      const listeners: Array<StatementListener> = []
+      const pool = yield* openPool(url, config, (operation, millis) => {
+        for (const listener of listeners) listener(operation, millis)
+      })
       const client = PgClient.layerFromPool({ acquire: Effect.succeed(pool) })
       const database = Layer.effect(
         Database,
@@ -68,6 +75,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
               idle: pool.idleCount,
               waiting: pool.waitingCount
             })),
+            onStatement: (listener) => Effect.sync(() => void listeners.push(listener)),
             serverVersion
           })
         })
@@ -80,7 +88,8 @@ export class Database extends Context.Tag("nightshift/database/Database")<
 
 const openPool = (
   url: Redacted.Redacted,
-  config: typeof DatabaseConfig.Service
+  config: typeof DatabaseConfig.Service,
+  listener: StatementListener
 ): Effect.Effect<pg.Pool, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -91,7 +100,7 @@ const openPool = (
         statement_timeout: Duration.toMillis(config.statementTimeout),
         application_name: config.applicationName,
         keepAlive: true,
-        ...(config.prepare ? { Client: PreparingClient } : {})
+        Client: timing(config.prepare ? PreparingClient : pg.Client, listener)
       })
       // An idle connection that breaks is replaced by the pool at its next use; without a listener it ends the process.
       pool.on("error", () => {})

@@ -1,12 +1,15 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { Connection } from "@effect/sql/SqlConnection"
 import { SqlError } from "@effect/sql/SqlError"
-import { type Cause, Context, Effect, Exit, Option, Predicate } from "effect"
+import { type Cause, Context, Effect, Exit, Option, Predicate, type Scope } from "effect"
 import { type DatabaseError, DatabaseUnavailable, fromSqlError, mapErrors } from "./DatabaseError.js"
 
 // The client's own `withTransaction` turns a failed COMMIT and a failed ROLLBACK into defects, and takes PostgreSQL's
 // quiet answer "ROLLBACK" to a COMMIT for success. Nobody could retry the first or notice the second, so the outermost
 // transaction is written out here; savepoints inside of it are the client's.
+
+/** What is to happen once the surrounding transaction stands, in order. Never what could fail. */
+export class AfterCommit extends Context.Tag("nightshift/database/AfterCommit")<AfterCommit, Array<() => void>>() {}
 
 /** PostgreSQL answers a COMMIT of an already failed transaction with the tag ROLLBACK and no error. */
 const wasRolledBack = (result: unknown) => Predicate.hasProperty(result, "command") && result.command === "ROLLBACK"
@@ -42,21 +45,40 @@ export const run =
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, Exclude<E, SqlError> | DatabaseError, R> =>
     Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
       Option.isSome(outer)
-        ? mapErrors(withoutSqlDefects(sql.withTransaction(effect)))
+        ? mapErrors(withoutSqlDefects(savepoint(sql, effect)))
         : mapErrors(Effect.scoped(outermost(sql, effect)))
     )
 
-const outermost = <A, E, R>(sql: SqlClient.SqlClient, effect: Effect.Effect<A, E, R>) =>
+/** What is rolled back to a savepoint has not happened, whatever becomes of the rest. */
+const savepoint = <A, E, R>(
+  sql: SqlClient.SqlClient,
+  effect: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | SqlError, R> =>
+  Effect.flatMap(Effect.serviceOption(AfterCommit), (outer) => {
+    const inner: Array<() => void> = []
+    return Effect.tap(sql.withTransaction(Effect.provideService(effect, AfterCommit, inner)), () => {
+      if (Option.isSome(outer)) outer.value.push(...inner)
+      else for (const act of inner) act()
+    })
+  })
+
+const outermost = <A, E, R>(
+  sql: SqlClient.SqlClient,
+  effect: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | SqlError | DatabaseError, R | Scope.Scope> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
       const connection = yield* restore(sql.reserve)
       yield* connection.executeUnprepared("BEGIN", [], undefined)
+      const afterwards: Array<() => void> = []
       const exit = yield* restore(withoutSqlDefects(effect)).pipe(
         Effect.provideService(SqlClient.TransactionConnection, [connection, 0]),
+        Effect.provideService(AfterCommit, afterwards),
         Effect.exit
       )
       if (Exit.isSuccess(exit)) {
         yield* commit(connection)
+        for (const act of afterwards) act()
         return exit.value
       }
       yield* rollback(connection)

@@ -3,9 +3,12 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import { problem } from "./Contract.js"
 import * as JobsContract from "./JobsContract.js"
 import * as LimitsContract from "./LimitsContract.js"
+import * as MetricsContract from "./MetricsContract.js"
 import * as PodsContract from "./PodsContract.js"
 import * as QueuesContract from "./QueuesContract.js"
 import * as SchedulesContract from "./SchedulesContract.js"
+import * as TokensContract from "./TokensContract.js"
+import * as UploadsContract from "./UploadsContract.js"
 
 /** The contract of the doors: what goes in, what comes out, and nothing of how. */
 export const Api = HttpApi.make("nightshift")
@@ -14,6 +17,9 @@ export const Api = HttpApi.make("nightshift")
   .add(SchedulesContract.group)
   .add(PodsContract.group)
   .add(LimitsContract.group)
+  .add(MetricsContract.group)
+  .add(UploadsContract.group)
+  .add(TokensContract.group)
   .prefix("/api/v1")
   .addError(problem(401))
   .addError(problem(403))

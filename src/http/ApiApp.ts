@@ -2,10 +2,12 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Effect, Layer } from "effect"
+import type { Tokens } from "../access/Tokens.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { ClusterConfig } from "../crew/ClusterConfig.js"
 import type { RateLimits } from "../limits/RateLimits.js"
+import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -13,16 +15,20 @@ import type { Queue } from "../queue/Queue.js"
 import type { Queues } from "../queue/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Schedules } from "../schedule/Schedules.js"
+import type { Storage } from "../uploads/Storage.js"
 import { Api } from "./Api.js"
 import * as Auth from "./Auth.js"
 import * as JobsRoutes from "./JobsRoutes.js"
 import * as LimitsRoutes from "./LimitsRoutes.js"
+import * as MetricsRoutes from "./MetricsRoutes.js"
 import * as PodsRoutes from "./PodsRoutes.js"
 import * as Problem from "./Problem.js"
 import * as QueuesRoutes from "./QueuesRoutes.js"
 import { DatabaseOff } from "./RequestErrors.js"
 import * as SchedulesRoutes from "./SchedulesRoutes.js"
 import { ServerConfig } from "./ServerConfig.js"
+import * as TokensRoutes from "./TokensRoutes.js"
+import * as UploadsRoutes from "./UploadsRoutes.js"
 
 /** Everything under `/api`, to be served by the Server. It asks who comes before it looks at what they want. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
@@ -41,6 +47,9 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
     | RateLimits
     | Pods
     | Leadership
+    | Measures
+    | Storage
+    | Tokens
   > = Layer.suspend(() => withDatabase)
 
   /** For a process that runs without a database by choice: says so to whoever asks. */
@@ -53,7 +62,16 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
 }
 
 const contract = HttpApiBuilder.api(Api).pipe(
-  Layer.provide([JobsRoutes.layer, QueuesRoutes.layer, SchedulesRoutes.layer, LimitsRoutes.layer, PodsRoutes.layer])
+  Layer.provide([
+    JobsRoutes.layer,
+    QueuesRoutes.layer,
+    SchedulesRoutes.layer,
+    LimitsRoutes.layer,
+    PodsRoutes.layer,
+    MetricsRoutes.layer,
+    UploadsRoutes.layer,
+    TokensRoutes.layer
+  ])
 )
 
 const openApi = HttpApiBuilder.middlewareOpenApi({ path: "/api/v1/openapi.json" })

@@ -2,7 +2,10 @@ import type { IncomingMessage } from "node:http"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { toIncomingMessage } from "@effect/platform-node/NodeHttpServerRequest"
 import { Effect } from "effect"
-import { BadRequest, BodyTooLarge, ContentTypeRefused } from "./RequestErrors.js"
+import { BadRequest, BodyTooLarge, ContentTypeRefused, RequestTimedOut } from "./RequestErrors.js"
+
+/** How long a body may take to arrive. */
+const patience = "60 seconds"
 
 const refusedType = (headers: HttpServerRequest.HttpServerRequest["headers"]): string | undefined => {
   const type = headers["content-type"]
@@ -23,13 +26,17 @@ const read = (source: IncomingMessage, mostBytes: number): Effect.Effect<Buffer,
     }
     const end = () => finish(Effect.succeed(Buffer.concat(chunks)))
     const broken = () => finish(Effect.fail(new BadRequest({ message: "The body ended before its end." })))
-    const finish = (result: Effect.Effect<Buffer, BodyTooLarge | BadRequest>) => {
+    const leave = () => {
       source.off("data", take).off("end", end).off("close", broken).off("error", broken)
       // The rest goes by unread. Closing the connection on it instead would lose our answer on its way.
       source.on("error", () => {}).resume()
+    }
+    const finish = (result: Effect.Effect<Buffer, BodyTooLarge | BadRequest>) => {
+      leave()
       resume(result)
     }
     source.on("data", take).once("end", end).once("close", broken).once("error", broken)
+    return Effect.sync(leave)
   })
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })
@@ -50,10 +57,14 @@ const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
 export const json = (
   request: HttpServerRequest.HttpServerRequest,
   mostBytes: number
-): Effect.Effect<unknown, BadRequest | BodyTooLarge | ContentTypeRefused> =>
+): Effect.Effect<unknown, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
   Effect.gen(function* () {
     const refused = refusedType(request.headers)
     if (refused !== undefined) return yield* new ContentTypeRefused({ given: refused })
     if (Number(request.headers["content-length"] ?? 0) > mostBytes) return yield* new BodyTooLarge({ mostBytes })
-    return yield* parse(yield* read(toIncomingMessage(request), mostBytes))
+    const bytes = yield* Effect.timeoutFail(read(toIncomingMessage(request), mostBytes), {
+      duration: patience,
+      onTimeout: () => new RequestTimedOut({ message: "The body takes too long to arrive. Send it again." })
+    })
+    return yield* parse(bytes)
   })

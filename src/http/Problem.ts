@@ -2,10 +2,13 @@ import { HttpApiDecodeError } from "@effect/platform/HttpApiError"
 import { RouteNotFound } from "@effect/platform/HttpServerError"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Cause, Effect, Match, Schema } from "effect"
+import type { TokenNotFound } from "../access/Tokens.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { PreviousRunActive } from "../crew/ScheduledJobs.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { InvalidLimit, UnknownScope } from "../limits/Limit.js"
+import type { TooManyPoints } from "../measures/Grid.js"
+import type { TooMuchToMerge } from "../measures/MinuteBuckets.js"
 import type { KindRefused } from "../queue/Intake.js"
 import type {
   DedupeKeyHeld,
@@ -18,6 +21,14 @@ import type {
 import type { BadCursor } from "../queue/JobSearch.js"
 import type { InvalidSetting, QueueNotFound } from "../queue/QueueSettings.js"
 import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "../schedule/ScheduleErrors.js"
+import type {
+  DraftLost,
+  InvalidUpload,
+  QuotaExceeded,
+  RequestTooLarge,
+  UploadNotFound,
+  UploadTooLarge
+} from "../uploads/UploadErrors.js"
 import { fieldOf } from "./QueuePatchRequest.js"
 import { NotFound, type RequestError } from "./RequestErrors.js"
 import * as RequestFault from "./RequestFault.js"
@@ -27,18 +38,24 @@ export const Body = Schema.Struct({
   error: Schema.Struct({
     tag: Schema.String.annotations({ description: "What happened, for programs." }),
     message: Schema.String.annotations({ description: "What happened and what to do, for people." }),
-    field: Schema.optional(Schema.String.annotations({ description: "The field at fault, as in jobs[2].priority." }))
+    field: Schema.optional(Schema.String.annotations({ description: "The field at fault, as in jobs[2].priority." })),
+    filename: Schema.optional(Schema.String.annotations({ description: "The file at fault." })),
+    size: Schema.optional(Schema.Int.annotations({ description: "How many bytes there were." })),
+    max: Schema.optional(Schema.Int.annotations({ description: "How many bytes there may be." }))
   })
 }).annotations({ identifier: "Problem" })
+
+/** What is said beside the tag and the sentence, where there is such a thing. */
+type Particulars = Partial<Omit<typeof Body.Type.error, "tag" | "message">>
 
 /** The one form in which a door says no: a tag for programs, a sentence for people, the field at fault if there is one. */
 export const respond = (
   status: number,
   tag: string,
   message: string,
-  field?: string
+  particulars: Particulars = {}
 ): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.unsafeJson({ error: { tag, message, ...(field === undefined ? {} : { field }) } }, { status })
+  HttpServerResponse.unsafeJson({ error: { tag, message, ...particulars } }, { status })
 
 /** Every failure that a route may end with. */
 export type Foreseen =
@@ -60,6 +77,15 @@ export type Foreseen =
   | PreviousRunActive
   | InvalidLimit
   | UnknownScope
+  | TooManyPoints
+  | TooMuchToMerge
+  | TokenNotFound
+  | InvalidUpload
+  | UploadTooLarge
+  | RequestTooLarge
+  | QuotaExceeded
+  | UploadNotFound
+  | DraftLost
   | DatabaseError
 
 interface Answer {
@@ -68,6 +94,7 @@ interface Answer {
   /** Where it is not the error's own. */
   readonly tag?: string
   readonly field?: string | undefined
+  readonly about?: Omit<Particulars, "field">
   readonly headers?: Readonly<Record<string, string>>
   /** For the log: what only those who run the service may read. */
   readonly logged?: boolean
@@ -77,6 +104,14 @@ const plain =
   (status: number, more: Omit<Answer, "status" | "message"> = {}) =>
   (error: Error): Answer => ({ status, message: error.message, ...more })
 
+/** What is too large, with the numbers. */
+const tooLarge = (
+  error: Error & { readonly filename?: string; readonly size: number; readonly max: number }
+): Answer => {
+  const { filename, max, message, size } = error
+  return { status: 413, message, about: { ...(filename === undefined ? {} : { filename }), size, max } }
+}
+
 const retryAfter = { "retry-after": "1" }
 
 /** The one table from what happened to what a client is told. */
@@ -85,6 +120,8 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
   BadCursor: plain(400, { field: "cursor" }),
   InvalidLimit: (error) => ({ status: 400, message: error.message, field: error.field }),
+  TooManyPoints: plain(400, { field: "bucket" }),
+  TooMuchToMerge: plain(400, { field: "bucket" }),
   InvalidSetting: ({ field, reason }) => ({
     status: 400,
     message: `${fieldOf(field)} ${reason}.`,
@@ -104,7 +141,20 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   ScheduleExists: plain(409, { field: "name" }),
   PreviousRunActive: plain(409),
   JobIdTaken: (error) => ({ status: 409, message: error.message, field: `jobs[${error.index}].id` }),
+  TokenNotFound: plain(404),
+  UploadNotFound: plain(404),
+  InvalidUpload: (error) => ({ status: 400, message: error.message, field: `files[${error.index}].${error.field}` }),
+  RequestTimedOut: plain(408),
+  DraftLost: plain(408),
   BodyTooLarge: plain(413),
+  UploadTooLarge: tooLarge,
+  RequestTooLarge: tooLarge,
+  QuotaExceeded: tooLarge,
+  RangeRefused: (error) => ({
+    status: 416,
+    message: error.message,
+    headers: { "content-range": `bytes */${error.size}` }
+  }),
   ContentTypeRefused: plain(415),
   KindRefused: (error) => ({
     status: 422,
@@ -115,6 +165,8 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   QueueFull: plain(429, { headers: { "retry-after": "5" } }),
   UnknownKind: plain(422, { field: "kind" }),
   DatabaseOff: plain(503),
+  UploadsBusy: plain(503, { headers: { "retry-after": "5" } }),
+  JobKindMissing: plain(503, { headers: { "retry-after": "30" }, logged: true }),
   DatabaseUnavailable: ({ nothingWritten }) => ({
     status: 503,
     message: nothingWritten
@@ -133,8 +185,12 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
 
 /** What a client is told of a failure. */
 export const answer = (error: Foreseen): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
-  const { field, headers, logged, message, status, tag } = answerOf(error)
-  const response = HttpServerResponse.setHeaders(respond(status, tag ?? error._tag, message, field), headers ?? {})
+  const { about, field, headers, logged, message, status, tag } = answerOf(error)
+  const particulars = { ...(field === undefined ? {} : { field }), ...about }
+  const response = HttpServerResponse.setHeaders(
+    respond(status, tag ?? error._tag, message, particulars),
+    headers ?? {}
+  )
   return logged === true ? Effect.as(Effect.logError("a request failed", error), response) : Effect.succeed(response)
 }
 

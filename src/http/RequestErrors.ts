@@ -44,6 +44,32 @@ export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", {
   }
 }
 
+/** The body comes too slowly to wait for it any longer. */
+export class RequestTimedOut extends Schema.TaggedError<RequestTimedOut>()("RequestTimedOut", {
+  message: Schema.String
+}) {}
+
+/** The part that was asked for begins after the end. */
+export class RangeRefused extends Schema.TaggedError<RangeRefused>()("RangeRefused", { size: Schema.Int }) {
+  override get message(): string {
+    return `The file has ${this.size} bytes, and the range begins after them.`
+  }
+}
+
+/** As many files are on their way in as this process takes at once. */
+export class UploadsBusy extends Schema.TaggedError<UploadsBusy>()("UploadsBusy", {}) {
+  override get message(): string {
+    return "Too many files are being uploaded at this moment. Try again in a few seconds."
+  }
+}
+
+/** Files are to become jobs of a kind that no pod has registered. */
+export class JobKindMissing extends Schema.TaggedError<JobKindMissing>()("JobKindMissing", { kind: Schema.String }) {
+  override get message(): string {
+    return `No file can be taken in: each is to become a job of the kind "${this.kind}", which no pod has registered. Start one that serves it, or change UPLOADS_JOB_KIND.`
+  }
+}
+
 /** This process was started without a database. */
 export class DatabaseOff extends Schema.TaggedError<DatabaseOff>()("DatabaseOff", {}) {
   override get message(): string {
@@ -59,4 +85,8 @@ export type RequestError =
   | Forbidden
   | HostRefused
   | NotFound
+  | RequestTimedOut
+  | RangeRefused
+  | UploadsBusy
+  | JobKindMissing
   | DatabaseOff

@@ -5,14 +5,16 @@ import * as HttpMiddleware from "@effect/platform/HttpMiddleware"
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Context, Duration, Effect, Layer, Schema, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, Schedule, Schema, type Scope } from "effect"
 import type { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import { ApiApp } from "./ApiApp.js"
 import * as HealthRoutes from "./HealthRoutes.js"
+import { HooksDoor, prefix as hooksPrefix } from "./HooksDoor.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
 import { ServerConfig } from "./ServerConfig.js"
+import { UploadsApp } from "./UploadsApp.js"
 
 /** The port could not be had. */
 export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFailed", {
@@ -44,6 +46,8 @@ const limits = {
   headersTimeout: Duration.toMillis("10 seconds"),
   requestTimeout: Duration.toMillis("60 seconds"),
   keepAliveTimeout: Duration.toMillis("5 seconds"),
+  // How often the first two are looked at: node's own half a minute would make them longer than they say.
+  connectionsCheckingInterval: Duration.toMillis("2 seconds"),
   maxHeaderSize: 16 * 1024
 }
 
@@ -59,24 +63,33 @@ const listen = (server: Http.Server, host: string, port: number): Effect.Effect<
 const close = (server: Http.Server): Effect.Effect<void> =>
   Effect.async<void>((resume) => {
     server.close(() => resume(Effect.void))
-    server.closeIdleConnections()
   }).pipe(
-    // A finalizer cannot be interrupted unless it says so, and then the grace would have no end.
-    Effect.interruptible,
+    // A connection that ends its request now would wait for the next one until it is tired of it.
+    Effect.raceFirst(
+      Effect.repeat(
+        Effect.sync(() => server.closeIdleConnections()),
+        Schedule.spaced("50 millis")
+      )
+    ),
     // A Scope closes uninterruptibly, and then nothing times out unless it says that it may.
     Effect.interruptible,
     Effect.timeoutOption("5 seconds"),
     Effect.zipRight(Effect.sync(() => server.closeAllConnections()))
   )
 
-const openServer: Effect.Effect<Http.Server, never, Scope.Scope> = Effect.acquireRelease(
-  Effect.sync(() => Http.createServer(limits)),
-  close
-)
+/** Node knows one limit for all requests: that of the most patient door. The others keep their own (see Body). */
+const openServer = (patience: Duration.Duration): Effect.Effect<Http.Server, never, Scope.Scope> => {
+  const requestTimeout = Math.max(limits.requestTimeout, Duration.toMillis(patience) + 1_000)
+  return Effect.acquireRelease(
+    Effect.sync(() => Http.createServer({ ...limits, requestTimeout })),
+    close
+  )
+}
 
-const appWith = (api: HttpApp.Default) =>
+const appWith = (api: HttpApp.Default, uploads: HttpApp.Default) =>
   HealthRoutes.router.pipe(
     HttpRouter.mountApp("/api", api, { includePrefix: true }),
+    HttpRouter.mountApp("/uploads", uploads, { includePrefix: true }),
     Effect.catchAllCause(Problem.answerCause),
     HttpMiddleware.make((inner) =>
       Effect.map(
@@ -86,16 +99,35 @@ const appWith = (api: HttpApp.Default) =>
     )
   )
 
+/** Webhooks go straight to their door: the platform's router would cost them most of their speed. */
+const dispatch = (server: Http.Server, hooks: typeof HooksDoor.Service, others: Http.RequestListener) => {
+  const isHook = ({ url }: Http.IncomingMessage) => url?.startsWith(hooksPrefix) === true
+  server.on("request", (request, response) => {
+    if (isHook(request)) hooks.take(request, response)
+    else others(request, response)
+  })
+  // Who asks before sending is told to go on only where the body is going to be read.
+  server.on("checkContinue", (request, response) => {
+    if (isHook(request)) return hooks.take(request, response)
+    response.writeContinue()
+    others(request, response)
+  })
+}
+
 /** Opens every door on one port. */
-export const layer: Layer.Layer<Server, ListenFailed, ServerConfig | ApiApp | Readiness | Metrics | EventLoop> =
-  Layer.scoped(
-    Server,
-    Effect.gen(function* () {
-      const { host, port } = yield* ServerConfig
-      const server = yield* openServer
-      server.on("request", yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp)))
-      const address = yield* listen(server, host, port)
-      const shownHost = host.includes(":") ? `[${host}]` : host
-      return { url: `http://${shownHost}:${address.port}` }
-    })
-  )
+export const layer: Layer.Layer<
+  Server,
+  ListenFailed,
+  ServerConfig | ApiApp | UploadsApp | HooksDoor | Readiness | Metrics | EventLoop
+> = Layer.scoped(
+  Server,
+  Effect.gen(function* () {
+    const { host, port } = yield* ServerConfig
+    const uploads = yield* UploadsApp
+    const server = yield* openServer(uploads.patience)
+    dispatch(server, yield* HooksDoor, yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp, uploads.app)))
+    const address = yield* listen(server, host, port)
+    const shownHost = host.includes(":") ? `[${host}]` : host
+    return { url: `http://${shownHost}:${address.port}` }
+  })
+)

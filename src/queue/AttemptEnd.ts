@@ -10,6 +10,8 @@ export interface AttemptEnd {
   /** Where the job stood; absent, nobody who waits for its key or for the queue's calm is told at once. */
   readonly queue?: string | undefined
   readonly key?: string | undefined
+  /** Hears what became of the job by this end once that is written; nothing when the job had moved on. */
+  readonly written?: (became: Became, now: number) => void
 }
 
 /** A pause that somebody upstream asked for, of all jobs of the queue or of the key. */
@@ -18,6 +20,9 @@ export interface Cooling {
   /** Milliseconds, where the upstream said. */
   readonly after: number | undefined
 }
+
+/** What a job is after a run. */
+export type Became = "done" | "pending" | "dead"
 
 export type End = Data.TaggedEnum<{
   /** Done; the result is JSON text. */

@@ -12,11 +12,18 @@ import type { LeaseBook } from "./LeaseBook.js"
 import type { ClaimedJob, ClaimRequest } from "./Queue.js"
 
 // Which keys to try. The front of the line tells, while it is short: whoever is due stands there. A long line may be all one
-// key's, so keys are also taken from the index of keys, behind the last one served; and jobs without a key, of which no
-// index tells, by walking through the line a stretch at each claim.
+// key's, so there keys are taken from the index of keys, behind the last one served; and jobs without a key, of which no
+// index tells, by walking through the line a stretch at each look. Every key that is tried costs a look at its jobs, and
+// most of them are busy when there are more slots than keys: so no more are tried than could be of use.
 
-const windowOf = (limit: number) => Math.min(1_000, Math.max(200, 2 * limit))
-const mostKeys = 2_000
+const windowOf = (limit: number) => Math.min(1_000, limit + 100)
+const triesOf = (limit: number) => Math.min(2_000, Math.ceil(1.25 * limit) + 20)
+
+/** How much of a long line is walked through at a time. */
+const longest = 1_000
+
+/** How often more keys are tried where all of the first ones were busy. */
+const rounds = 4
 
 interface FrontRow {
   readonly id: JobId
@@ -26,7 +33,7 @@ interface FrontRow {
 }
 
 interface Tries {
-  readonly keys: ReadonlySet<string>
+  readonly keys: ReadonlyArray<string>
   readonly keyless: ReadonlyArray<JobId>
   /** Whether nothing is due but these. */
   readonly isAll: boolean
@@ -51,14 +58,25 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
   const onward = (cursor: ClaimCursor, walked: Start | undefined) =>
     walked === undefined ? cursor.from : [walked, ...cursor.from.filter(({ priority }) => priority > walked.priority)]
 
+  /** The next keys in their turn, all around once at most; fewer than asked for when these are all. */
   const keysBehind = (queue: string, last: string, most: number) =>
     Effect.gen(function* () {
       const after = (key: string, count: number) =>
         mapErrors(sql.unsafe<{ key: string }>(statements.keysAfter, [queue, key, count]))
       const behind = yield* after(last, most)
       const around = last === "" || behind.length === most ? [] : yield* after("", most - behind.length)
-      return [...behind, ...around].map(({ key }) => key)
+      return [...new Set([...behind, ...around].map(({ key }) => key))]
     })
+
+  /** A short line: everything that is due, of which as many keys as can be of use, in their turn. */
+  const fromShort = (front: ReadonlyArray<FrontRow>, ring: KeyRing, limit: number): Tries => {
+    const keys = [...new Set(front.flatMap(({ key }) => key ?? []))]
+    const usual = front.at(-1)?.priority ?? 0
+    const urgent = front.flatMap(({ key, priority }) => (priority < usual ? (key ?? []) : []))
+    const inTurn = keys.toSorted((a, b) => Number(a <= ring.last) - Number(b <= ring.last) || (a < b ? -1 : 1))
+    const tried = new Set([...urgent, ...inTurn.slice(0, triesOf(limit))])
+    return { keys: [...tried], keyless: keylessOf(front), isAll: tried.size === keys.length }
+  }
 
   const lookAround = (request: ClaimRequest, cursor: ClaimCursor, ring: KeyRing, now: number) =>
     Effect.gen(function* () {
@@ -66,24 +84,27 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
       const most = windowOf(limit)
       const front = yield* stretch(queue, cursor.from, most, now)
       cursor.took(firstsOf(front), front.at(-1)?.priority, front.length >= most, now)
-      const keys = new Set(front.flatMap(({ key }) => key ?? []))
       if (front.length < most) {
-        ring.walked = undefined
-        return { keys, keyless: keylessOf(front), isAll: true }
+        ring.walk(undefined, now)
+        return fromShort(front, ring, limit)
       }
-      const further = yield* stretch(queue, onward(cursor, ring.walked), most, now)
+      const further = ring.isWalkDue(now) ? yield* stretch(queue, onward(cursor, ring.walked), longest, now) : []
       const lastSeen = further.at(-1)
-      ring.walked = further.length < most || lastSeen === undefined ? undefined : startOf(lastSeen)
-      for (const { key } of further) if (key !== null) keys.add(key)
-      for (const key of yield* keysBehind(queue, ring.last, most)) keys.add(key)
-      return { keys, keyless: [...new Set([...keylessOf(front), ...keylessOf(further)])], isAll: false }
+      if (ring.isWalkDue(now)) ring.walk(further.length < longest || !lastSeen ? undefined : startOf(lastSeen), now)
+      const usual = front.at(-1)?.priority ?? 0
+      const urgent = front.flatMap(({ key, priority }) => (priority < usual ? (key ?? []) : []))
+      const inTurn = yield* keysBehind(queue, ring.last, triesOf(limit))
+      const keyless = [...new Set([...keylessOf(front), ...keylessOf(further)])]
+      if (keyless.length > 0) ring.isMixed = true
+      const isAll = inTurn.length < triesOf(limit) && !ring.isMixed
+      return { keys: [...new Set([...urgent, ...inTurn])], keyless, isAll }
     })
 
   const keylessOf = (rows: ReadonlyArray<FrontRow>) => rows.flatMap(({ id, key }) => (key === null ? [id] : []))
 
   const claimOf = (tries: Tries, request: ClaimRequest, ring: KeyRing, rated: boolean, now: number) =>
     Effect.gen(function* () {
-      if (tries.keys.size === 0 && tries.keyless.length === 0) return []
+      if (tries.keys.length === 0 && tries.keyless.length === 0) return []
       const { limit, pod, queue } = request
       const lease = ids.lease(now)
       const rows = (yield* mapErrors(
@@ -93,7 +114,7 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
           limit,
           lease,
           pod,
-          ArrayText.ofTexts([...tries.keys]),
+          ArrayText.ofTexts(tries.keys),
           ring.last,
           ArrayText.ofPlain(tries.keyless.slice(0, limit))
         ]).values
@@ -109,8 +130,8 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
 
   const claimReady = (request: ClaimRequest, ring: KeyRing, rated: boolean, now: number) =>
     Effect.gen(function* () {
-      const keys = ring.takeReady(mostKeys)
-      const jobs = yield* claimOf({ keys: new Set(keys), keyless: [], isAll: true }, request, ring, rated, now)
+      const keys = ring.takeReady(triesOf(request.limit))
+      const jobs = yield* claimOf({ keys, keyless: [], isAll: true }, request, ring, rated, now)
       // Where there was room for no more, nothing is known of the keys that got none.
       if (jobs.length >= request.limit) for (const key of keys) ring.touched(key)
       return jobs
@@ -127,9 +148,19 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
       if (ring.isSettled(now)) return yield* claimReady(request, ring, rated, now)
       ring.looks()
       if (cursor.mayRescan(now)) yield* lookFromFront(database, statements, request.queue, cursor, now)
-      const tries = yield* lookAround(request, cursor, ring, now)
-      const jobs = yield* claimOf(tries, request, ring, rated, now)
-      if (tries.isAll && jobs.length < request.limit && !jobs.some(({ crashCount }) => crashCount > 0)) ring.settle(now)
+      let tries: Tries = yield* lookAround(request, cursor, ring, now)
+      let jobs = yield* claimOf(tries, request, ring, rated, now)
+      let last = ring.last
+      for (let round = 1; round < rounds && jobs.length === 0 && !tries.isAll; round += 1) {
+        last = tries.keys.at(-1) ?? last
+        const keys = yield* keysBehind(request.queue, last, triesOf(request.limit))
+        tries = { keys, keyless: [], isAll: false }
+        jobs = yield* claimOf(tries, request, ring, rated, now)
+      }
+      // Short of tokens, a claim has not tried what it was given.
+      const triedAll = tries.isAll && !rated && jobs.length < request.limit
+      if (triedAll && !jobs.some(({ crashCount }) => crashCount > 0)) ring.settle(now)
+      else if (jobs.length === 0) ring.last = last
       return jobs
     })
 }

@@ -93,8 +93,10 @@ export const make = (
       cursorOf(queue).saw(job)
       const ring = rings.get(queue)
       if (ring === undefined) return
-      if (job.key === null || job.key === undefined) ring.stir()
-      else ring.touched(job.key)
+      if (job.key === null || job.key === undefined) {
+        ring.isMixed = true
+        ring.stir()
+      } else ring.touched(job.key)
     },
     rescan: (queue) => {
       cursors.delete(queue)

@@ -66,6 +66,7 @@ const storeOne = (table: Table, job: AdmittedJob, now: number): Enqueued => {
   if (holder === undefined) {
     const id = job.id ?? table.ids.job(now)
     table.put(newRow(job, id, now))
+    table.tally.of(job.queue, job.kind).enqueued(1, now)
     return Enqueued.Enqueued({ id })
   }
   // Another kind's payload would be no payload for this one.

@@ -5,6 +5,7 @@ import type { IdGenerator } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { Database } from "../database/Database.js"
 import { DatabaseConflict, type DatabaseError, DatabaseUnavailable } from "../database/DatabaseError.js"
+import { AfterCommit } from "../database/Transaction.js"
 import { QueueFull } from "./JobErrors.js"
 import type { JobSql } from "./JobSql.js"
 import { type AdmittedJob, admitAll, type NewJob } from "./NewJob.js"
@@ -30,8 +31,9 @@ const isolates = (error: StoreError) =>
 const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable && error.sqlState !== "55P03"
 
 /**
- * Enqueue over PostgreSQL. `onStored` is told what was stored, after its commit where that is ours; `hint` says on which
- * channel the statement itself tells other pods of the queue's work, if it is to; `pass` refuses what finds no room.
+ * Enqueue over PostgreSQL. `onStored` is told what was handed in, after its commit where that is ours, and `count` what of
+ * it was new, after the commit whoever's it is; `hint` says on which channel the statement itself tells other pods of the
+ * queue's work, if it is to; `pass` refuses what finds no room.
  */
 export const make = (
   database: typeof Database.Service,
@@ -39,7 +41,8 @@ export const make = (
   ids: IdGenerator,
   hint: (queue: string, now: number) => string | null,
   pass: (jobs: StampedJobs) => Effect.Effect<void, QueueFull | DatabaseError>,
-  onStored: (jobs: StampedJobs, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
+  onStored: (jobs: StampedJobs, inTransaction: boolean) => Effect.Effect<void, DatabaseError>,
+  count: (jobs: StampedJobs, now: number) => void
 ): Effect.Effect<
   (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, InvalidJob | StoreError>,
   never,
@@ -49,17 +52,34 @@ export const make = (
     const store = StorePg.make(database, statements, hint)
     const clock = yield* Effect.clock
 
+    const counted = (jobs: StampedJobs, now: number) => (stored: StorePg.Stored) => {
+      count(stored.standing.size === 0 ? jobs : jobs.filter(({ id }) => !stored.standing.has(id)), now)
+      return stored.answers
+    }
+
+    /** At a second try, what stands under its own id was stored by the first, whose reply was lost. */
+    const ours =
+      (jobs: StampedJobs) =>
+      ({ answers }: StorePg.Stored): StorePg.Stored => {
+        const others = jobs.filter((_, index) => answers[index]?._tag === "Deduplicated")
+        return { answers, standing: new Set(others.map(({ id }) => id)) }
+      }
+
     /** A batch whose reply was lost is repeated once; its jobs may stand by then, which is as good. */
     const storeTwice = (jobs: StampedJobs, now: number, wait: string) =>
       Effect.zipRight(pass(jobs), store(jobs, now, wait)).pipe(
         Effect.catchIf(isPassing, () =>
-          store(
-            jobs.map((job) => ({ ...job, ownId: true })),
-            now,
-            wait
+          Effect.map(
+            store(
+              jobs.map((job) => ({ ...job, ownId: true })),
+              now,
+              wait
+            ),
+            ours(jobs)
           )
         ),
-        Effect.tap(() => onStored(jobs, false))
+        Effect.tap(() => onStored(jobs, false)),
+        Effect.map(counted(jobs, now))
       )
 
     const batcher = yield* Batcher.make<StampedJobs, ReadonlyArray<Enqueued>, StoreError, never>({
@@ -86,16 +106,29 @@ export const make = (
         Object.assign(job, { id: job.id ?? ids.job(now), runAt: job.runAt ?? now, ownId: job.id !== undefined })
       )
 
-    const insideCallers = (request: StampedJobs, now: number) =>
+    /** What a caller's transaction holds has not happened before its commit, nor when that never comes. */
+    const insideCallers = (request: StampedJobs, now: number, afterCommit: Option.Option<Array<() => void>>) =>
       Effect.zipRight(pass(request), store(request, now, patience.callers)).pipe(
-        Effect.tap(() => onStored(request, true))
+        Effect.tap(() => onStored(request, true)),
+        Effect.map((stored) => {
+          if (Option.isNone(afterCommit)) return counted(request, now)(stored)
+          afterCommit.value.push(() => void counted(request, now)(stored))
+          return stored.answers
+        })
       )
 
-    const inOwnTransaction = (request: StampedJobs, now: number) =>
-      database.transaction(Effect.zipRight(pass(request), store(request, now, patience.alone))).pipe(
-        Effect.retry({ while: (error) => isPassing(error) && request.every(({ ownId }) => ownId), times: 1 }),
-        Effect.tap(() => onStored(request, false))
+    const inOwnTransaction = (request: StampedJobs, now: number) => {
+      const whole = database.transaction(Effect.zipRight(pass(request), store(request, now, patience.alone)))
+      const again = Effect.map(whole, ours(request))
+      return whole.pipe(
+        Effect.catchIf(
+          (error) => isPassing(error) && request.every(({ ownId }) => ownId),
+          () => again
+        ),
+        Effect.tap(() => onStored(request, false)),
+        Effect.map(counted(request, now))
       )
+    }
 
     // The way of every single enqueue: plain calls up to the batcher, because thousands of fibers stand here at once.
     return (jobs) =>
@@ -105,7 +138,9 @@ export const make = (
         const now = clock.unsafeCurrentTimeMillis()
         const request = stamp(admitted.right, now)
         const outer = Context.getOption(fiber.currentContext, SqlClient.TransactionConnection)
-        if (Option.isSome(outer)) return insideCallers(request, now)
+        if (Option.isSome(outer)) {
+          return insideCallers(request, now, Context.getOption(fiber.currentContext, AfterCommit))
+        }
         const undoable = request.some(({ ownId }) => ownId) || (request.length > 1 && request.some(hasExtras))
         return undoable ? inOwnTransaction(request, now) : batcher.submit(request)
       })

@@ -3,8 +3,9 @@ import { Clock, Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import type { Tally } from "../telemetry/Tally.js"
 import * as ArrayText from "./ArrayText.js"
-import type { AttemptEnd } from "./AttemptEnd.js"
+import type { AttemptEnd, Became } from "./AttemptEnd.js"
 import { errorText } from "./ErrorText.js"
 import type { JobSql } from "./JobSql.js"
 import type { LeaseBook } from "./LeaseBook.js"
@@ -47,6 +48,11 @@ const columnsOf = ({ end }: AttemptEnd) => {
   }
 }
 
+/** A job that was ended, or one that was stored because another died. */
+type SettledRow =
+  | { readonly id: JobId; readonly queue: string; readonly kind: null; readonly status: Became }
+  | { readonly id: null; readonly queue: string; readonly kind: string; readonly status: "follow-up" }
+
 const isPlainDone = ({ end }: AttemptEnd) => end._tag === "Done" && end.result === undefined
 
 /** What is told of ends. */
@@ -64,6 +70,7 @@ export const make = (
   database: typeof Database.Service,
   statements: JobSql,
   leases: LeaseBook,
+  tally: typeof Tally.Service,
   told: Told
 ): ((ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>) => {
   const { sql } = database
@@ -74,16 +81,18 @@ export const make = (
       const held = ArrayText.ofPlain(ends.map(({ lease }) => lease))
       const over = ArrayText.ofPlain(leases.takeOver())
       const result = yield* mapErrors(sql.unsafe(statements.finish, [ids, held, now, over]).raw)
-      if ((result as { readonly rowCount: number | null }).rowCount === ends.length) return [] as JobId[]
-      const rows = yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
-      return rows.map(({ id }) => id)
+      const all = (result as { readonly rowCount: number | null }).rowCount === ends.length
+      const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
+      const movedOn = new Set(rows.map(({ id }) => id))
+      for (const end of ends) if (!movedOn.has(end.id)) end.written?.("done", now)
+      return [...movedOn]
     })
 
   const settle = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
     Effect.gen(function* () {
       const columns = ends.map(columnsOf)
       const rows = yield* mapErrors(
-        sql.unsafe<{ id: JobId | null; queue: string; status: string }>(statements.settle, [
+        sql.unsafe<SettledRow>(statements.settle, [
           ArrayText.ofPlain(ends.map(({ id }) => id)),
           ArrayText.ofPlain(ends.map(({ lease }) => lease)),
           ArrayText.ofTexts(columns.map(({ verb }) => verb)),
@@ -96,10 +105,20 @@ export const make = (
           now
         ])
       )
+      const became = new Map<JobId, Became>()
+      for (const row of rows) {
+        if (row.status === "follow-up") tally.of(row.queue, row.kind).enqueued(1, now)
+        else became.set(row.id, row.status)
+      }
+      const movedOn = ends.flatMap((end) => {
+        const status = became.get(end.id)
+        if (status === undefined) return [end.id]
+        end.written?.(status, now)
+        return []
+      })
       const pending = rows.filter(({ status }) => status === "pending" || status === "follow-up")
       if (pending.length > 0) yield* told.onPending(new Set(pending.map(({ queue }) => queue)))
-      const ended = new Set(rows.map(({ id }) => id))
-      return ends.filter(({ id }) => !ended.has(id)).map(({ id }) => id)
+      return movedOn
     })
 
   return (ends) =>

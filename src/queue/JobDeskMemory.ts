@@ -42,6 +42,7 @@ const cancelled = (table: Table, row: JobRow, now: number): JobRow => {
   if (row.status === "pending") {
     const dead = die(row, { reason: "cancelled", counted: true, error: undefined, remember: undefined }, now)
     table.bury(dead, now)
+    table.tally.of(row.queue, row.kind).died(1, "cancelled", now)
     return dead
   }
   if (row.status === "dead" || row.cancelRequestedAt !== undefined) return row

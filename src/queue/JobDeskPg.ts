@@ -5,6 +5,7 @@ import { limits, type State, type StoredJob } from "../core/Job.js"
 import { Database } from "../database/Database.js"
 import { DatabaseConflict, mapErrors } from "../database/DatabaseError.js"
 import { Signals } from "../database/Signals.js"
+import { Tally } from "../telemetry/Tally.js"
 import { cancelTopic, JobDesk, type JobEdit } from "./JobDesk.js"
 import { DedupeKeyHeld, JobNotFound, JobNotInState } from "./JobErrors.js"
 import { JobSearch } from "./JobSearch.js"
@@ -68,6 +69,7 @@ const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const search = yield* JobSearch
   const notifier = yield* Notifier
+  const tally = yield* Tally
   const signals = yield* Signals
   const statements = statementsOf(schema)
 
@@ -102,6 +104,9 @@ const make = Effect.gen(function* () {
   return JobDesk.of({
     cancel: (id) =>
       act("cancel", [...waiting, "running"], id, statements.cancel).pipe(
+        Effect.tap(({ finishedAt, kind, queue }) => {
+          if (finishedAt !== undefined) tally.of(queue, kind).died(1, "cancelled", finishedAt)
+        }),
         Effect.catchIf(
           (error) => error._tag === "JobNotInState" && error.state === "dead",
           () => search.get(id)

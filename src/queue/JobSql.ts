@@ -36,7 +36,7 @@ const followUps = (schema: string, ended: string, now: string) => `
   from ${ended} d
   where d.status = 'dead' and d.dead_reason <> 'cancelled' and d.on_dead is not null
   on conflict do nothing
-  returning queue`
+  returning queue, kind`
 
 /** A crash is not a failure: the attempt is given back and the crash counted, up to the point of quarantine. */
 const recover = (schema: string, stuck: string) => `
@@ -55,10 +55,10 @@ const recover = (schema: string, stuck: string) => `
       run_at = least(j.run_at, ${instant("$2")}),
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
     from stuck where j.id = stuck.id
-    returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
+    returning j.id, j.queue, j.kind, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
   ), followed as (${followUps(schema, "ended", "$2")})
-  select queue, coalesce(dead_reason, 'rescued') as fate, count(*)::int as count from ended group by 1, 2
-  union all select queue, 'follow-up', count(*)::int from followed group by 1`
+  select queue, kind, coalesce(dead_reason, 'rescued') as fate, count(*)::int as count from ended group by 1, 2, 3
+  union all select queue, kind, 'follow-up', count(*)::int from followed group by 1, 2`
 
 const insertColumns = "id, queue, kind, version, payload, priority, run_at, max_attempts, created_at, updated_at"
 const dedupeColumns = "key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta"
@@ -186,8 +186,8 @@ export const make = (schema: string) => ({
     where j.id = e.id and j.lease = e.lease
     returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
   ), followed as (${followUps(schema, "ended", "$10")})
-  select id, queue, status from ended
-  union all select null, queue, 'follow-up' from followed`),
+  select id, queue, null as kind, status from ended
+  union all select null, queue, kind, 'follow-up' from followed`),
 
   /** Rows that a transactional handler has locked keep their old sign of life; they are this pod's all the same. */
   heartbeat: hot(`

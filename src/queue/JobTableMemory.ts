@@ -1,5 +1,6 @@
 import { Context, Effect, Layer } from "effect"
 import { type IdGenerator, type JobId, makeGenerator } from "../core/Ids.js"
+import { Tally } from "../telemetry/Tally.js"
 import { followUp, type JobRow } from "./JobRowMemory.js"
 import { Wakeups } from "./Wakeups.js"
 
@@ -12,6 +13,7 @@ export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
     /** One act, whole; those who wait for changes and the queues with new work are told when it is over. */
     readonly step: <A>(act: (now: number) => A) => Effect.Effect<A>
     readonly ids: IdGenerator
+    readonly tally: typeof Tally.Service
     readonly get: (id: JobId) => JobRow | undefined
     readonly put: (row: JobRow) => void
     /** Stores a row that died, and the job that follows its death. */
@@ -105,6 +107,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
   Effect.gen(function* () {
     const { wake } = yield* Wakeups
     const ids = yield* makeGenerator
+    const tally = yield* Tally
     const { forget, put: store, ...reads } = makeRows()
     const listeners = new Set<() => void>()
     const woken = new Set<string>()
@@ -128,6 +131,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
     return {
       ...reads,
       ids,
+      tally,
       put,
       step: (act) =>
         Effect.clockWith((clock) => Effect.sync(() => act(clock.unsafeCurrentTimeMillis()))).pipe(
@@ -137,7 +141,9 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       bury: (row, now) => {
         put(row)
         const next = followUp(row, now)
-        if (next !== undefined && reads.get(next.id) === undefined) put(next)
+        if (next === undefined || reads.get(next.id) !== undefined) return
+        put(next)
+        tally.of(next.queue, next.kind).enqueued(1, now)
       },
       stir: (queue) => void woken.add(queue),
       remove: (row) => {

@@ -1,6 +1,6 @@
 import type { Start } from "./ClaimCursor.js"
 
-/** A claim that found every key busy is tried again after this: another process may have ended a job. */
+/** What may have changed without a word is looked at again after this: another process may have ended a job. */
 const blockedFor = 1_000
 
 /**
@@ -10,11 +10,24 @@ const blockedFor = 1_000
 export class KeyRing {
   /** The last key served: the next claim begins behind it. */
   last = ""
+  /** Whether jobs without a key stand among the others. */
+  isMixed = false
   /** How far a walk through a line too long for one look has come; none at its front. */
   walked: Start | undefined
 
+  private walkedAt = Number.NEGATIVE_INFINITY
   private readonly ready = new Set<string>()
   private settledAt: number | undefined
+
+  /** Whether to look for jobs without a key: at each look where there are some, and now and then where none was seen. */
+  isWalkDue(now: number): boolean {
+    return this.isMixed || now - this.walkedAt >= blockedFor
+  }
+
+  walk(to: Start | undefined, now: number): void {
+    this.walked = to
+    this.walkedAt = now
+  }
 
   /** A job of this key has ended or was stored here. */
   touched(key: string): void {

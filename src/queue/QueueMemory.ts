@@ -87,7 +87,9 @@ const finalizeAll = (table: Table, queues: QueueTables, ends: ReadonlyArray<Atte
     ended(queues, row, end, now)
     // Whoever waits for the key may go on.
     if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.stir(row.queue)
-    settle(table, afterwards(row, end, now), now)
+    const after = afterwards(row, end, now)
+    settle(table, after, now)
+    if (after.status !== "running") end.written?.(after.status, now)
     return []
   })
 
@@ -98,6 +100,9 @@ const recoverAll = (table: Table, stuckFor: Duration.Duration, now: number): Rec
     if (row.run === undefined || row.run.heartbeatAt >= quietSince) continue
     const next = rescue(row, now)
     settle(table, next, now)
+    const counters = table.tally.of(row.queue, row.kind)
+    if (next.deadReason === undefined) counters.rescued(1, now)
+    else counters.died(1, next.deadReason, now)
     if (next.status === "pending") recovered.rescued += 1
     else if (next.deadReason === "poison") recovered.poisoned += 1
     else recovered.cancelled += 1

@@ -1,9 +1,12 @@
-import { Clock, Duration, Effect, Layer } from "effect"
+import { Clock, Duration, Effect, Layer, Schema } from "effect"
 import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
+import { DeadReason } from "../core/Job.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
 import { Signals } from "../database/Signals.js"
+import { named } from "../database/StatementTimes.js"
+import { Tally } from "../telemetry/Tally.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
 import * as CoolingPg from "./CoolingPg.js"
@@ -27,6 +30,7 @@ import { Queues } from "./QueueSettings.js"
 import * as QueuesPg from "./QueuesPg.js"
 import * as Routes from "./Routes.js"
 import * as RoutesPg from "./RoutesPg.js"
+import type { StampedJobs } from "./StampedJob.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
 
@@ -38,6 +42,8 @@ const thoroughEvery = Duration.toMillis("1 hour")
 
 /** At this many crashes a job is put away. */
 const poisonAt = 5
+
+const isDeadReason = Schema.is(DeadReason)
 
 /** Statements that may be told to try again by the database are tried again, a few times. */
 const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
@@ -53,22 +59,27 @@ const make = Effect.gen(function* () {
   const wakeups = yield* Wakeups.Wakeups
   const routes = yield* Routes.Routes
   const ids = yield* makeGenerator
+  const tally = yield* Tally
   const { schema, sql } = database
-  const statements = JobSql.make(schema)
+  const statements = named(JobSql.make(schema))
   const leases = new LeaseBook()
   const claims = ClaimPg.make(database, known, ids, leases)
   notifier.onHint(claims.stir)
 
   const pass = DepthCap.make(database, known)
 
-  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, pass, (jobs, inTransaction) => {
+  const onStored = (jobs: StampedJobs, inTransaction: boolean) => {
     const queues = new Set<string>()
     for (const job of jobs) {
       queues.add(job.queue)
       claims.saw(job.queue, job)
     }
     return notifier.stored(queues, inTransaction)
-  })
+  }
+  const count = (jobs: StampedJobs, now: number) => {
+    for (const { kind, queue } of jobs) tally.of(queue, kind).enqueued(1, now)
+  }
+  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, pass, onStored, count)
 
   /** Jobs were put back, perhaps behind where the next claim would begin. */
   const putBack = (queues: ReadonlySet<string>) =>
@@ -77,7 +88,7 @@ const make = Effect.gen(function* () {
       return notifier.stored(queues, false)
     })
 
-  const finalize = FinalizePg.make(database, statements, leases, {
+  const finalize = FinalizePg.make(database, statements, leases, tally, {
     onPending: putBack,
     ...CoolingPg.make(database, known, wakeups, claims)
   })
@@ -113,13 +124,19 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const quietSince = now - Duration.toMillis(stuckFor)
       const rows = yield* mapErrors(
-        sql.unsafe<{ queue: string; fate: string; count: number }>(statement, [
+        sql.unsafe<{ queue: string; kind: string; fate: string; count: number }>(statement, [
           quietSince,
           now,
           maintenanceBatch,
           poisonAt
         ])
       )
+      for (const { count, fate, kind, queue } of rows) {
+        const counters = tally.of(queue, kind)
+        if (fate === "rescued") counters.rescued(count, now)
+        else if (fate === "follow-up") counters.enqueued(count, now)
+        else if (isDeadReason(fate)) counters.died(count, fate, now)
+      }
       const count = (fate: string) => rows.filter((row) => row.fate === fate).reduce((sum, row) => sum + row.count, 0)
       const recovered = { rescued: count("rescued"), poisoned: count("poison"), cancelled: count("cancelled") }
       yield* putBack(new Set(rows.map(({ queue }) => queue)))

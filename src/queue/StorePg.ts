@@ -20,6 +20,16 @@ import {
 
 export type StoreError = JobIdTaken | DatabaseError
 
+/** What became of jobs at the door. */
+export interface Stored {
+  /** In their order. */
+  readonly answers: ReadonlyArray<Enqueued>
+  /** Those that were not stored, because they or another with their key stood already. */
+  readonly standing: ReadonlySet<JobId>
+}
+
+const noneStanding: ReadonlySet<JobId> = new Set()
+
 /** A holder of a key may go between our look and our insert; then the key is free at the next try. */
 const conflictRounds = 5
 
@@ -93,17 +103,14 @@ export const make = (
       return Option.some(Enqueued.Deduplicated({ id: holder.id }))
     })
 
-  const store = (
-    jobs: StampedJobs,
-    now: number,
-    wait: string | null
-  ): Effect.Effect<ReadonlyArray<Enqueued>, StoreError> =>
+  const store = (jobs: StampedJobs, now: number, wait: string | null): Effect.Effect<Stored, StoreError> =>
     Effect.gen(function* () {
       if (!jobs.some(hasExtras)) {
         yield* insertPlain(jobs, now, wait)
-        return jobs.map(({ id }) => Enqueued.Enqueued({ id }))
+        return { answers: jobs.map(({ id }) => Enqueued.Enqueued({ id })), standing: noneStanding }
       }
       const answers = new Map<JobId, Enqueued>()
+      const notStored = new Set<JobId>()
       let open = jobs
       for (let round = 0; round < conflictRounds && open.length > 0; round += 1) {
         const stored = yield* insertFull(open, now, wait)
@@ -121,7 +128,9 @@ export const make = (
             standing.filter((row) => row.place === place),
             now
           )
-          if (Option.isSome(answer)) answers.set(job.id, answer.value)
+          if (Option.isNone(answer)) continue
+          answers.set(job.id, answer.value)
+          notStored.add(job.id)
         }
         open = refused.filter(({ id }) => !answers.has(id))
       }
@@ -131,7 +140,7 @@ export const make = (
           nothingWritten: false
         })
       }
-      return jobs.map(({ id }) => answers.get(id) ?? Enqueued.Enqueued({ id }))
+      return { answers: jobs.map(({ id }) => answers.get(id) ?? Enqueued.Enqueued({ id })), standing: notStored }
     })
 
   return store

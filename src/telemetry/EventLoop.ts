@@ -1,32 +1,63 @@
-import { monitorEventLoopDelay } from "node:perf_hooks"
+import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks"
 import { Context, Effect, Layer } from "effect"
+import { Histogram } from "./Histogram.js"
+
+/** How late callbacks were, in seconds. */
+export interface Delays {
+  readonly p99: number
+  readonly max: number
+}
 
 /** How long this process keeps its callbacks waiting. */
 export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
   EventLoop,
   {
-    /** The longest delay since the last time anyone asked, in seconds. */
+    /** The longest delay since the last time anyone asked for it, in seconds. */
     readonly longestDelaySeconds: Effect.Effect<number>
+
+    /** Begins to watch. Each watcher hears of the delays since it last asked, whoever else asks. */
+    readonly watch: Effect.Effect<Effect.Effect<Delays>>
   }
 >() {
   static readonly layer: Layer.Layer<EventLoop> = Layer.scoped(
     EventLoop,
     Effect.gen(function* () {
-      const histogram = yield* Effect.acquireRelease(
+      const watchers: Array<Histogram> = []
+      const monitor = yield* Effect.acquireRelease(
         Effect.sync(() => {
-          const monitor = monitorEventLoopDelay({ resolution: 20 })
-          monitor.enable()
-          return monitor
+          const started = monitorEventLoopDelay({ resolution })
+          started.enable()
+          return started
         }),
-        (monitor) => Effect.sync(() => monitor.disable())
+        (started) => Effect.sync(() => started.disable())
       )
-      return {
-        longestDelaySeconds: Effect.sync(() => {
-          const seconds = histogram.max / 1e9
-          histogram.reset()
-          return seconds
+      const watch = Effect.sync(() => {
+        const own = new Histogram()
+        passOn(monitor, watchers)
+        watchers.push(own)
+        return Effect.sync(() => {
+          passOn(monitor, watchers)
+          const delays = { p99: (own.quantile(0.99) ?? 0) / 1000, max: own.max / 1000 }
+          own.clear()
+          return delays
         })
-      }
+      })
+      return { watch, longestDelaySeconds: Effect.map(yield* watch, ({ max }) => max) }
     })
   )
+}
+
+/** How often the monitor looks, in milliseconds. It reports this much when nothing is late. */
+const resolution = 20
+
+/** The monitor has one memory, and reading it for one watcher must not take anything from another. */
+const passOn = (monitor: IntervalHistogram, watchers: ReadonlyArray<Histogram>) => {
+  let below = 0
+  for (const [percentile, nanos] of monitor.percentiles) {
+    const times = Math.round(((percentile - below) / 100) * monitor.count)
+    below = percentile
+    for (const watcher of watchers) watcher.record(nanos / 1e6 - resolution, times)
+  }
+  if (monitor.count > 0) for (const watcher of watchers) watcher.record(monitor.max / 1e6 - resolution)
+  monitor.reset()
 }

@@ -2,14 +2,15 @@ import { Context, Effect, Layer, Option } from "effect"
 import { Leadership } from "../cluster/Leadership.js"
 import { Pods } from "../cluster/Pods.js"
 import type { PodId } from "../core/Ids.js"
+import { MinuteBuckets } from "../measures/MinuteBuckets.js"
 import { Queue } from "../queue/Queue.js"
 import { Schedules } from "../schedule/Schedules.js"
 
 /** Ports that a pod can be cut off from: after that nothing it says arrives, and nothing comes back. */
 export const make = (
-  context: Context.Context<Queue | Pods | Leadership | Schedules>
+  context: Context.Context<Queue | Pods | Leadership | Schedules | MinuteBuckets>
 ): {
-  readonly layer: Layer.Layer<Queue | Pods | Leadership | Schedules>
+  readonly layer: Layer.Layer<Queue | Pods | Leadership | Schedules | MinuteBuckets>
   /** Cuts the pod off. The cluster takes notice at once: its row goes, and its lease. Its jobs stay as they are. */
   readonly sever: (pod: PodId) => Effect.Effect<void>
 } => {
@@ -17,6 +18,7 @@ export const make = (
   const pods = Context.get(context, Pods)
   const leadership = Context.get(context, Leadership)
   const schedules = Context.get(context, Schedules)
+  const buckets = Context.get(context, MinuteBuckets)
   let severed = false
   const unless = <A, E>(silence: A, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.suspend(() => (severed ? Effect.succeed(silence) : effect))
@@ -67,6 +69,10 @@ export const make = (
         due: (limit) => unless([], schedules.due(limit)),
         nextInstant: unless(Option.none(), schedules.nextInstant),
         advance: (read, nextFireAt) => unless(Option.none(), schedules.advance(read, nextFireAt))
+      }),
+      Layer.succeed(MinuteBuckets, {
+        ...buckets,
+        record: (pod, revision, counts) => unless(undefined, buckets.record(pod, revision, counts))
       })
     )
   }

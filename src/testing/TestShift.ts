@@ -24,12 +24,17 @@ import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import { MetricsConfig } from "../crew/MetricsConfig.js"
+import * as MetricsFlush from "../crew/MetricsFlush.js"
 import { SchedulerConfig } from "../crew/SchedulerConfig.js"
+import { SweeperConfig } from "../crew/Sweeper.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { RateLimit } from "../limits/RateLimit.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsMemory from "../limits/RateLimitsMemory.js"
+import type { Measures } from "../measures/Measures.js"
+import * as MeasuresMemory from "../measures/MeasuresMemory.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobSearch } from "../queue/JobSearch.js"
@@ -45,6 +50,9 @@ import type { Schedule } from "../schedule/Schedule.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import type { Storage } from "../uploads/Storage.js"
+import * as StorageMemory from "../uploads/StorageMemory.js"
+import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import * as Severed from "./Severed.js"
 
 // A whole pod on memory layers and a test clock. The crew is the real one; only the tables and the time are not. Nothing
@@ -114,6 +122,8 @@ type Ports =
   | Shares
   | Leadership
   | Schedules
+  | Measures
+  | Storage
   | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
@@ -126,16 +136,32 @@ const breathe = Effect.zipRight(
   Effect.yieldNow()
 )
 
-const ports: Layer.Layer<Ports | JobsMemory> = Layer.merge(SchedulesMemory.layer, ClusterMemory.layer).pipe(
+const metricsConfig = Layer.succeed(MetricsConfig, {
+  flush: Duration.seconds(2),
+  retention: Duration.days(30),
+  oldTransaction: Duration.minutes(5)
+})
+
+/** Whoever counts writes it down under an id of its own: each pod, and the test itself, which stores jobs. */
+const counting = Layer.provide(MetricsFlush.layer, metricsConfig)
+
+const ports: Layer.Layer<Ports | JobsMemory> = Layer.mergeAll(
+  SchedulesMemory.layer,
+  ClusterMemory.layer,
+  RateLimitsMemory.layer
+).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
-  Layer.merge(RateLimitsMemory.layer),
+  Layer.provide(counting),
+  Layer.provideMerge(MeasuresMemory.layer),
+  Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   Layer.provideMerge(Metrics.layer)
 )
 
 const configs = <R>(options: TestShiftOptions<R>) =>
   Layer.mergeAll(
+    metricsConfig,
     // Hints and the next due instant make the pod exact, so it need not poll: every tick of a loop costs a test time.
     Layer.succeed(CrewConfig, {
       queues: [],
@@ -161,7 +187,8 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       doneRetention: Duration.hours(168),
       stuckTimeout: Duration.minutes(30),
       interval: Duration.hours(1)
-    })
+    }),
+    Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.hours(1) })
   )
 
 /** Those that the handlers' jobs go to. */
@@ -190,6 +217,7 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
         const severable = Severed.make(context)
         const built = yield* Crew.layer({ ...options, queues }).pipe(
           Layer.provide(configs(options)),
+          Layer.provide(counting),
           Layer.provide(severable.layer),
           Layer.orDie,
           Layer.buildWithScope(scope),

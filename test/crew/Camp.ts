@@ -7,13 +7,16 @@ import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Crew from "../../src/crew/Crew.js"
 import { CrewConfig } from "../../src/crew/CrewConfig.js"
 import { JanitorConfig } from "../../src/crew/Janitor.js"
+import { MetricsConfig } from "../../src/crew/MetricsConfig.js"
 import { SchedulerConfig } from "../../src/crew/SchedulerConfig.js"
+import { SweeperConfig } from "../../src/crew/Sweeper.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import type { Signals } from "../../src/database/Signals.js"
 import type { Handler } from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
 import type { RateLimits } from "../../src/limits/RateLimits.js"
 import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
+import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import type { Kinds } from "../../src/queue/Kinds.js"
@@ -26,6 +29,9 @@ import * as Wakeups from "../../src/queue/Wakeups.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
+import type { Storage } from "../../src/uploads/Storage.js"
+import * as StorageMemory from "../../src/uploads/StorageMemory.js"
+import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 import * as StepClock from "../support/StepClock.js"
 
 // Several pods on one set of memory tables and one clock that steps, with the intervals of a real cluster. A pod can be cut off
@@ -46,6 +52,7 @@ export type Ports =
   | Routes
   | Schedules
   | RateLimits
+  | Storage
 
 /** The database that all pods of a test share. */
 export const layer: Layer.Layer<Ports> = Layer.mergeAll(
@@ -56,6 +63,7 @@ export const layer: Layer.Layer<Ports> = Layer.mergeAll(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
+  Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   Layer.provideMerge(StepClock.layer)
 )
 
@@ -130,7 +138,8 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       reachable(Shares, Context.get(context, Shares), line),
       reachable(Leadership, Context.get(context, Leadership), line),
       reachable(Schedules, Context.get(context, Schedules), line),
-      reachable(Queues, { ...queues, ...options.settings?.(queues) }, line)
+      reachable(Queues, { ...queues, ...options.settings?.(queues) }, line),
+      RateLimitsMemory.layer
     )
     const configs = Layer.mergeAll(
       Layer.succeed(CrewConfig, {
@@ -146,7 +155,13 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
         doneRetention: Duration.hours(168),
         stuckTimeout: Duration.minutes(30),
         interval: Duration.hours(1)
-      })
+      }),
+      Layer.succeed(MetricsConfig, {
+        flush: Duration.seconds(2),
+        retention: Duration.days(30),
+        oldTransaction: Duration.minutes(5)
+      }),
+      Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.hours(1) })
     )
     const scope = yield* Scope.make()
     const services = yield* Crew.layer({
@@ -154,7 +169,7 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       queues: options.queues ?? ["default"]
     }).pipe(
       Layer.provideMerge(Metrics.layer),
-      Layer.provide(Layer.merge(ports, configs)),
+      Layer.provide(Layer.mergeAll(ports, configs, MeasuresMemory.layer)),
       Layer.orDie,
       Layer.buildWithScope(scope),
       Logger.withMinimumLogLevel(LogLevel.None)

@@ -18,6 +18,10 @@ const routes: ReadonlyArray<readonly [method: string, path: string, status: numb
   ["GET", "/api/v1/limits", 200],
   ["PATCH", "/api/v1/limits/github", 404, { rate: 2 }],
   ["POST", "/api/v1/limits/github/drain", 404],
+  ["GET", "/api/v1/uploads", 200],
+  ["POST", "/api/v1/workspaces/acme/tokens", 201],
+  ["GET", "/api/v1/workspaces/acme/tokens", 200],
+  ["DELETE", `/api/v1/workspaces/acme/tokens/${id}`, 404],
   ["GET", "/api/v1/openapi.json", 200],
   ["GET", "/api/v1/nowhere", 404],
   ["GET", "/api", 404]

@@ -1,5 +1,7 @@
 import * as Http from "node:http"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
+import type { Tokens } from "../../src/access/Tokens.js"
+import * as TokensMemory from "../../src/access/TokensMemory.js"
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import * as ClusterPg from "../../src/cluster/ClusterPg.js"
 import type { Leadership } from "../../src/cluster/Leadership.js"
@@ -8,12 +10,17 @@ import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Listener from "../../src/database/Listener.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
+import { HooksDoor } from "../../src/http/HooksDoor.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
+import { UploadsApp } from "../../src/http/UploadsApp.js"
 import type { RateLimits } from "../../src/limits/RateLimits.js"
 import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import * as RateLimitsPg from "../../src/limits/RateLimitsPg.js"
+import type { Measures } from "../../src/measures/Measures.js"
+import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
+import * as MeasuresPg from "../../src/measures/MeasuresPg.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -29,6 +36,9 @@ import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
+import type { Storage } from "../../src/uploads/Storage.js"
+import * as StorageMemory from "../../src/uploads/StorageMemory.js"
+import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 export interface Asked {
@@ -48,7 +58,7 @@ export interface Answer {
 }
 
 /** Asks by hand what `fetch` does not allow: any Host header, bodies without a length. */
-const ask = (url: string, method: string, { body, headers, json, token }: Asked): Promise<Answer> =>
+export const ask = (url: string, method: string, { body, headers, json, token }: Asked): Promise<Answer> =>
   new Promise((resolve, reject) => {
     const sent = json === undefined ? (body ?? "") : JSON.stringify(json)
     const pieces = typeof sent === "string" || Buffer.isBuffer(sent) ? [Buffer.from(sent)] : sent
@@ -115,7 +125,10 @@ const kinds = Layer.effectDiscard(
   )
 )
 
-const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: Partial<Config>) => {
+/** Nobody receives webhooks here. */
+const noHooks = Layer.succeed(HooksDoor, { take: (_, response) => void response.writeHead(404).end() })
+
+const doorsOver = <E, R>(apps: Layer.Layer<ApiApp | UploadsApp, E, R | ServerConfig>, config: Partial<Config>) => {
   const configured = Layer.succeed(ServerConfig, { ...bothTokens, ...config })
   return Layer.effect(
     Doors,
@@ -130,44 +143,39 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
     })
   ).pipe(
     Layer.provide(Server.layer),
-    Layer.provide(app),
+    Layer.provide([apps, noHooks]),
     Layer.provide(configured),
     Layer.provide([Readiness.layerWithoutDatabase, Metrics.layer, EventLoop.layer]),
     Layer.provide(Lifecycle.layer)
   )
 }
 
-/** On a queue of the test's choice. */
-export const layerOver = <R, E, I>(
-  queue: Layer.Layer<
-    Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules | RateLimits | R,
-    E,
-    I
-  >,
-  config: Partial<Config> = {}
-) => layerOverBoth(Layer.merge(queue, ClusterMemory.layer), config)
+/** What the doors know of uploads. */
+export interface Uploads<R> {
+  readonly ports: Layer.Layer<Storage | Tokens, never, R>
+  readonly door: Layer.Layer<UploadsApp, never, Storage | Tokens | Queue | Kinds | Transactions | ServerConfig>
+}
 
-const layerOverBoth = <R, E, I>(
-  ports: Layer.Layer<
-    | Queue
-    | Queues
-    | JobDesk
-    | JobSearch
-    | Kinds
-    | Routes
-    | Transactions
-    | Schedules
-    | RateLimits
-    | Pods
-    | Leadership
-    | R,
-    E,
-    I
-  >,
+/** Their own door is tried elsewhere. */
+const behind: Uploads<never> = {
+  ports: Layer.merge(TokensMemory.layer, Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
+  door: UploadsApp.layerWithoutDatabase
+}
+
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules | RateLimits
+
+/** On a queue of the test's choice. */
+export const layerOver = <R, E, I>(queue: Layer.Layer<QueuePorts | R, E, I>, config: Partial<Config> = {}) =>
+  layerOverAll(Layer.mergeAll(queue, ClusterMemory.layer, MeasuresMemory.layer), behind, config)
+
+export const layerOverAll = <R, E, I, U>(
+  ports: Layer.Layer<QueuePorts | Pods | Leadership | Measures | R, E, I>,
+  uploads: Uploads<U>,
   config: Partial<Config> = {}
 ) =>
-  doorsOver(ApiApp.layer, config).pipe(
+  doorsOver(Layer.merge(ApiApp.layer, uploads.door), config).pipe(
     Layer.provide(Layer.orDie(ClusterConfig.layer)),
+    Layer.provideMerge(uploads.ports),
     Layer.provideMerge(Layer.provideMerge(kinds, ports))
   )
 
@@ -177,30 +185,43 @@ const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
   Layer.provide(Wakeups.layer)
 )
 
+/** Everything but uploads, in memory. */
+export const portsMemory = Layer.mergeAll(memory, ClusterMemory.layer, MeasuresMemory.layer)
+
+/** Everything but uploads, on a database of the test's own. */
+export const portsPostgres = Layer.mergeAll(
+  SchedulesPg.layer,
+  ClusterPg.layer,
+  RateLimitsPg.layer,
+  MeasuresPg.layer
+).pipe(Layer.provideMerge(QueuePg.layer), Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
+
 /** On a queue in memory. */
 export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
-
-/** On PostgreSQL. */
-const layerPostgres = () =>
-  layerOverBoth(
-    Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer).pipe(
-      Layer.provideMerge(QueuePg.layer),
-      Layer.provide(Listener.layerDeaf),
-      Layer.provide(TestDatabase.layer)
-    )
-  )
 
 /** What every route must do, whatever the queue stands on. */
 export const backends: ReadonlyArray<
   readonly [
     where: string,
     layer: () => Layer.Layer<
-      Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Schedules | RateLimits | Pods | Leadership
+      | Doors
+      | Queue
+      | Queues
+      | JobDesk
+      | JobSearch
+      | Kinds
+      | Routes
+      | Schedules
+      | RateLimits
+      | Pods
+      | Leadership
+      | Measures
     >
   ]
 > = [
   ["memory", () => Layer.orDie(layer())],
-  ["PostgreSQL", () => Layer.orDie(layerPostgres())]
+  ["PostgreSQL", () => Layer.orDie(layerOverAll(portsPostgres, behind))]
 ]
 
-export const layerWithoutDatabase = (config: Partial<Config> = {}) => doorsOver(ApiApp.layerWithoutDatabase, config)
+export const layerWithoutDatabase = (config: Partial<Config> = {}) =>
+  doorsOver(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase), config)

@@ -161,7 +161,10 @@ describe("GET /api/v1/openapi.json", () => {
         "/api/v1/schedules",
         "/api/v1/schedules/{name}",
         "/api/v1/schedules/{name}/next",
-        "/api/v1/schedules/{name}/trigger"
+        "/api/v1/schedules/{name}/trigger",
+        "/api/v1/uploads",
+        "/api/v1/workspaces/{workspace}/tokens",
+        "/api/v1/workspaces/{workspace}/tokens/{id}"
       ])
       expect(Object.keys(paths["/api/v1/jobs"].post.responses).sort()).toEqual([
         "201",

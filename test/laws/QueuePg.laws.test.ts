@@ -4,6 +4,7 @@ import * as QueuePg from "../../src/queue/QueuePg.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 import { queueLaws } from "./QueueLaws.js"
+import { tallyLaws } from "./TallyLaws.js"
 
 const layer = QueuePg.layer.pipe(
   Layer.provide(Listener.layerDeaf),
@@ -12,3 +13,5 @@ const layer = QueuePg.layer.pipe(
 )
 
 queueLaws("the queue on PostgreSQL", layer, { clock: "live", advance: SteppableClock.advance })
+
+tallyLaws("counting on PostgreSQL", layer, { clock: "live", advance: SteppableClock.advance })

@@ -1,0 +1,68 @@
+import { Clock, Effect, Layer } from "effect"
+import { makeGenerator, type TokenId } from "../core/Ids.js"
+import type { Workspace } from "../core/Workspace.js"
+import { Database } from "../database/Database.js"
+import { mapErrors } from "../database/DatabaseError.js"
+import * as TokenSecret from "./TokenSecret.js"
+import { mostLabelCharacters, type Token, TokenNotFound, Tokens } from "./Tokens.js"
+
+interface TokenRow {
+  readonly id: TokenId
+  readonly workspace_id: Workspace
+  readonly prefix: string
+  readonly label: string
+  readonly created_at: number
+}
+
+const toToken = (row: TokenRow): Token => ({
+  id: row.id,
+  workspace: row.workspace_id,
+  prefix: row.prefix,
+  label: row.label,
+  createdAt: row.created_at
+})
+
+const make = Effect.gen(function* () {
+  const { schema, sql } = yield* Database
+  const ids = yield* makeGenerator
+  const table = sql(`${schema}.workspace_token`)
+  const columns = sql.literal(
+    "id, workspace_id, prefix, label, floor(extract(epoch from created_at) * 1000)::float8 as created_at"
+  )
+
+  return Tokens.of({
+    create: Effect.fn("Tokens.create")(function* (workspace, label = "") {
+      const now = yield* Clock.currentTimeMillis
+      const { hash, prefix, secret } = TokenSecret.make()
+      const [row] = yield* mapErrors(sql<TokenRow>`
+        insert into ${table} (id, workspace_id, prefix, hash, label, created_at)
+        values (${ids.token(now)}, ${workspace}, ${prefix}, ${hash}, ${label.slice(0, mostLabelCharacters)},
+          to_timestamp(${now}::float8 / 1000))
+        returning ${columns}`)
+      if (row === undefined) return yield* Effect.dieMessage("an insert returned nothing")
+      return { ...toToken(row), secret }
+    }),
+    list: Effect.fn("Tokens.list")(function* (workspace) {
+      const rows = yield* mapErrors(
+        sql<TokenRow>`select ${columns} from ${table} where workspace_id = ${workspace} order by id`
+      )
+      return rows.map(toToken)
+    }),
+    revoke: Effect.fn("Tokens.revoke")(function* (workspace, id) {
+      const [row] = yield* mapErrors(
+        sql<TokenRow>`delete from ${table} where workspace_id = ${workspace} and id = ${id} returning ${columns}`
+      )
+      return row === undefined ? yield* new TokenNotFound({ id }) : toToken(row)
+    }),
+    verify: Effect.fn("Tokens.verify")(function* (workspace, given) {
+      const rows = yield* mapErrors(sql<{ readonly hash: Buffer }>`
+        select hash from ${table} where workspace_id = ${workspace} and prefix = ${TokenSecret.prefixOf(given)}`)
+      return TokenSecret.isOneOf(
+        given,
+        rows.map(({ hash }) => hash)
+      )
+    })
+  })
+})
+
+export const layer: Layer.Layer<Tokens, never, Database> = Layer.effect(Tokens, make)

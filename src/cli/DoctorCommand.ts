@@ -1,0 +1,62 @@
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import { Console, Effect, Option } from "effect"
+import * as CommonOptions from "./CommonOptions.js"
+import type { Finding } from "./doctor/Check.js"
+import * as ConfigCheck from "./doctor/ConfigCheck.js"
+import * as Examination from "./doctor/Examination.js"
+import * as HealthCheck from "./doctor/HealthCheck.js"
+import * as Environment from "./Environment.js"
+import { Misused, SomeFailed } from "./Misused.js"
+import * as Running from "./Running.js"
+import * as Table from "./Table.js"
+import { printable } from "./Terminal.js"
+
+const url = Options.text("url").pipe(
+  Options.withDescription("Ask a running process there whether it is alive and ready, and nothing else."),
+  Options.optional
+)
+
+const rowsOf = ({ check, fix, found, status }: Finding) => [
+  [status, check, printable(found)],
+  ...(fix === undefined ? [] : [["", "", `-> ${printable(fix)}`]])
+]
+
+const readUrl = (text: string): Effect.Effect<URL, Misused> =>
+  URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
+    ? Effect.succeed(new URL(text))
+    : new Misused({ message: `--url must be like http://127.0.0.1:8787, not "${text}".` })
+
+/** A doctor has no time for a server that is still starting, unless told to. */
+const hasty = { DATABASE_BOOT_PATIENCE: "3s" }
+
+/** Settings first: with wrong ones, nothing else can be looked at. */
+const examine = (flags: Environment.Texts) =>
+  Effect.gen(function* () {
+    const environment = Environment.make(flags)
+    const config = yield* Effect.withConfigProvider(ConfigCheck.look(environment), environment.provider)
+    if (Examination.hasFailed(config)) return config
+    const isPatient = environment.lookUp("DATABASE_BOOT_PATIENCE") !== undefined
+    const rest = Examination.ofDatabase.pipe(Running.configured(isPatient ? flags : { ...hasty, ...flags }))
+    return [...config, ...(yield* rest)]
+  })
+
+const report = (findings: ReadonlyArray<Finding>, json: boolean) =>
+  Console.log(
+    json
+      ? JSON.stringify({ ok: !Examination.hasFailed(findings), findings }, null, 2)
+      : Table.render(["", "CHECK", "FOUND"], findings.flatMap(rowsOf))
+  )
+
+/** `nightshift doctor` */
+export const command = Command.make("doctor", { ...CommonOptions.database, url, json: CommonOptions.json }, (options) =>
+  Effect.gen(function* () {
+    const findings = yield* Option.match(options.url, {
+      onSome: (text) => Effect.flatMap(readUrl(text), HealthCheck.look),
+      onNone: () => examine(CommonOptions.databaseFlags(options))
+    })
+    yield* report(findings, options.json)
+    const failed = findings.filter(({ status }) => status === "fail").length
+    if (failed > 0) return yield* new SomeFailed({ reasons: [`${failed} of ${findings.length} checks failed.`] })
+  })
+).pipe(Command.withDescription("Look for what is wrong and say what to do about it. Exit code 1 when something is."))

@@ -1,0 +1,49 @@
+import { type ConfigError, Effect, Option } from "effect"
+import * as Setting from "../../core/Setting.js"
+import { ClusterConfig } from "../../crew/ClusterConfig.js"
+import { DatabaseConfig } from "../../database/DatabaseConfig.js"
+import { ServerConfig } from "../../http/ServerConfig.js"
+import type { Environment } from "../Environment.js"
+import * as Settings from "../Settings.js"
+import { type Finding, fail, ok, warn } from "./Check.js"
+
+const name = "config"
+const listThem = "nightshift config lists every setting and what it takes."
+
+const ofBadKeys = (error: ConfigError.ConfigError) =>
+  [...new Set(Setting.problems(error))].map((problem) => fail(`${problem}.`, `Correct it; ${listThem}`))
+
+/** A misspelt variable is passed over in silence by everything else. */
+const ofUnknownKeys = (environment: Environment) => {
+  const known = new Set(Settings.all.map(({ key }) => key))
+  return environment.names
+    .filter((variable) => variable.startsWith("NIGHTSHIFT_") && !known.has(variable))
+    .map((variable) => warn(`${variable} is set, and no setting has that name.`, `Correct or remove it; ${listThem}`))
+}
+
+/** Settings that are readable and still will not do. */
+const ofDoors = Effect.gen(function* () {
+  const { adminToken, viewerToken } = yield* ServerConfig
+  const { embedded } = yield* DatabaseConfig
+  return Option.isNone(adminToken) && Option.isNone(viewerToken) && !embedded
+    ? [warn("No token is set, so the API lets nobody in.", "Set NIGHTSHIFT_ADMIN_TOKEN where the service runs.")]
+    : []
+}).pipe(
+  Effect.provide([ServerConfig.layer, DatabaseConfig.layer, ClusterConfig.layer]),
+  Effect.catchTag("OpenDoorRefused", (error) =>
+    Effect.succeed([fail(error.message, "Set NIGHTSHIFT_ADMIN_TOKEN, or HOST to a loopback address.")])
+  )
+)
+
+/** Whether the service would start with these settings, and would do what they seem to say. */
+export const look = (environment: Environment): Effect.Effect<ReadonlyArray<Finding>> =>
+  Settings.validate.pipe(
+    Effect.zipRight(ofDoors),
+    Effect.catchAll((error) => Effect.succeed(ofBadKeys(error))),
+    Effect.map((found) => [...found, ...ofUnknownKeys(environment)]),
+    Effect.map((found) => {
+      const given = Settings.all.filter(({ key }) => environment.lookUp(key) !== undefined).length
+      return found.length === 0 ? [ok(`${Settings.all.length} settings are known, ${given} are set here.`)] : found
+    }),
+    Effect.map((found) => found.map((each) => ({ check: name, ...each })))
+  )

@@ -1,0 +1,29 @@
+import { Clock, Duration, Effect } from "effect"
+import { type KindTotals, MinuteBuckets } from "../../measures/MinuteBuckets.js"
+import { type Check, ok, warn } from "./Check.js"
+
+const hour = Duration.toMillis("1 hour")
+/** Fewer deaths in an hour are nobody's alarm. */
+const few = 10
+/** So many times the hourly mean of the day before is growth. */
+const growth = 3
+
+const deaths = (totals: ReadonlyArray<KindTotals>) => totals.reduce((sum, { dead }) => sum + dead, 0)
+
+/** Whether more jobs die than usual, as the pods counted them. */
+export const check: Check = {
+  name: "deaths",
+  look: Effect.gen(function* () {
+    const buckets = yield* MinuteBuckets
+    const now = yield* Clock.currentTimeMillis
+    const recent = yield* buckets.totals({ from: now - hour, to: now + 1 })
+    const before = yield* buckets.totals({ from: now - 25 * hour, to: now - hour })
+    const died = deaths(recent)
+    const usual = deaths(before) / 24
+    const said = `${died} jobs died in the last hour, ${Math.round(usual)} an hour in the day before`
+    if (died < few || died <= usual * growth) return [ok(`${said}.`)]
+    const worst = recent.filter(({ dead }) => dead > 0).slice(0, 3)
+    const names = worst.map(({ dead, kind, queue }) => `${kind} in ${queue} (${dead})`).join(", ")
+    return [warn(`${said}: ${names}.`, "See why: nightshift jobs list --state dead; then nightshift jobs requeue.")]
+  })
+}

@@ -1,0 +1,106 @@
+import { Cause, Effect, Layer, Predicate } from "effect"
+import * as ClusterPg from "../../cluster/ClusterPg.js"
+import { ClusterConfig } from "../../crew/ClusterConfig.js"
+import { MetricsConfig } from "../../crew/MetricsConfig.js"
+import { Database } from "../../database/Database.js"
+import * as DatabaseClock from "../../database/DatabaseClock.js"
+import { DatabaseConfig } from "../../database/DatabaseConfig.js"
+import { address, DatabaseUrl } from "../../database/DatabaseUrl.js"
+import * as Listener from "../../database/Listener.js"
+import { Migrations } from "../../database/Migrations.js"
+import * as MeasuresPg from "../../measures/MeasuresPg.js"
+import * as QueuePg from "../../queue/QueuePg.js"
+import * as DatabaseChoice from "../DatabaseChoice.js"
+import { type Check, type Finding, fail, ok, type Services, warn } from "./Check.js"
+import { checks } from "./Checks.js"
+import * as ClockCheck from "./ClockCheck.js"
+import * as SchemaCheck from "./SchemaCheck.js"
+
+// One thing after the other, each on what the one before found well: a database, then its schema, then its clock, then
+// everything that needs them all. What cannot be looked at is not passed over.
+
+/** The newest that this release was tried on. */
+const newestTried = 18
+
+const sentence = (cause: Cause.Cause<unknown>): string => {
+  const error = Cause.squash(cause)
+  return Predicate.hasProperty(error, "message") ? String(error.message) : String(error)
+}
+
+/** A look that itself goes wrong is a finding, too. */
+const attempt = <E, R>(check: string, look: Effect.Effect<ReadonlyArray<Finding>, E, R>) =>
+  look.pipe(
+    Effect.timeout("30 seconds"),
+    Effect.catchAllCause((cause) => {
+      const found = fail(`This could not be looked at: ${sentence(cause)}`, "Mend what stands above, and ask again.")
+      return Effect.succeed([{ check, ...found }])
+    })
+  )
+
+/** Whether there is no point in looking further. */
+export const hasFailed = (findings: ReadonlyArray<Finding>) => findings.some(({ status }) => status === "fail")
+
+const runCheck = ({ look, name }: Check) =>
+  attempt(
+    name,
+    Effect.map(look, (found) => found.map((each): Finding => ({ check: name, ...each })))
+  )
+
+const ports: Layer.Layer<Exclude<Services, Database | ClusterConfig | MetricsConfig>, never, Database> = Layer.mergeAll(
+  QueuePg.layer,
+  ClusterPg.layer,
+  MeasuresPg.layer
+).pipe(Layer.provide(Listener.layerDeaf))
+
+/** Everything that needs a database with a current schema. */
+const onSchema = Effect.map(Effect.forEach(checks, runCheck), (found): ReadonlyArray<Finding> => found.flat()).pipe(
+  Effect.provide(ports)
+)
+
+const clockUnusable = (cause: Cause.Cause<unknown>): ReadonlyArray<Finding> => [
+  { check: "clock", ...fail(sentence(cause), "Move this process closer to the database, or raise NIGHTSHIFT_LEASE.") }
+]
+
+/** The looks themselves cannot fail: what does is the clock that they need. */
+const onTime = Effect.zipWith(
+  ClockCheck.look,
+  onSchema,
+  (clock, rest): ReadonlyArray<Finding> => [...clock, ...rest]
+).pipe(
+  Effect.provide(DatabaseClock.layer),
+  Effect.catchAllCause((cause) => Effect.succeed(clockUnusable(cause)))
+)
+
+const versionFinding = (version: number, where: string): Finding => {
+  const major = Math.floor(version / 10_000)
+  const said = `PostgreSQL ${major}.${version % 10_000} at ${where}`
+  const fix = `It may well work. The newest that this release was tested with is ${newestTried}.`
+  return { check: "database", ...(major <= newestTried ? ok(`${said}.`) : warn(`${said}, newer than tested.`, fix)) }
+}
+
+const onDatabase: Effect.Effect<
+  ReadonlyArray<Finding>,
+  never,
+  Database | DatabaseUrl | Migrations | ClusterConfig | MetricsConfig
+> = Effect.gen(function* () {
+  const { serverVersion } = yield* Database
+  const first = versionFinding(serverVersion, address(yield* DatabaseUrl))
+  const schema = yield* attempt("schema", SchemaCheck.look)
+  return hasFailed(schema) ? [first, ...schema] : [first, ...schema, ...(yield* onTime)]
+})
+
+const databaseUnusable = (cause: Cause.Cause<unknown>): ReadonlyArray<Finding> => [
+  { check: "database", ...fail(sentence(cause), "Everything else needs the database.") }
+]
+
+const database = Migrations.layer.pipe(
+  Layer.provideMerge(Database.layer),
+  Layer.provideMerge(DatabaseChoice.layerForCommand),
+  Layer.provideMerge(Layer.mergeAll(DatabaseConfig.layer, ClusterConfig.layer, MetricsConfig.layer))
+)
+
+/** Looks at the database and at all that is in it. */
+export const ofDatabase: Effect.Effect<ReadonlyArray<Finding>> = onDatabase.pipe(
+  Effect.provide(database),
+  Effect.catchAllCause((cause) => Effect.succeed(databaseUnusable(cause)))
+)

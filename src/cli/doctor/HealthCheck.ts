@@ -1,0 +1,67 @@
+import { Duration, Effect, Predicate } from "effect"
+import { type Finding, fail, ok } from "./Check.js"
+
+/** The longest that a healthy process takes to say so. */
+const patience = Duration.seconds(5)
+
+interface Answer {
+  readonly status: number
+  readonly body: unknown
+}
+
+const reasonOf = (error: unknown): string => {
+  const cause = Predicate.hasProperty(error, "cause") ? error.cause : error
+  if (Predicate.hasProperty(cause, "code") && typeof cause.code === "string") return cause.code
+  return cause instanceof Error ? cause.message : String(cause)
+}
+
+const ask = (base: URL, path: string): Effect.Effect<Answer, string> =>
+  Effect.tryPromise({
+    try: async (signal): Promise<Answer> => {
+      const response = await fetch(new URL(path, base), { signal, redirect: "manual" })
+      const text = await response.text()
+      const isJson = response.headers.get("content-type")?.startsWith("application/json") === true
+      return { status: response.status, body: isJson ? JSON.parse(text) : undefined }
+    },
+    catch: reasonOf
+  }).pipe(
+    Effect.timeoutFail({ duration: patience, onTimeout: () => `no answer in ${Duration.toSeconds(patience)} seconds` })
+  )
+
+const texts = (body: unknown, field: string): ReadonlyArray<string> => {
+  const value = Predicate.hasProperty(body, field) ? body[field] : undefined
+  return Array.isArray(value) ? value.map(String) : []
+}
+
+const ofHealth = ({ body, status }: Answer) => {
+  const delay = Predicate.hasProperty(body, "eventLoopDelaySeconds") ? ` (${body.eventLoopDelaySeconds} s)` : ""
+  if (status === 200) return ok(`Alive; its event loop keeps up${delay}.`)
+  if (status === 503) {
+    return fail(`Its event loop was blocked${delay}.`, "Look for a handler that computes without a pause; restart it.")
+  }
+  return fail(`It answered ${status} to /healthz.`, "Is that a Nightshift? Correct --url.")
+}
+
+const ofReadiness = ({ body, status }: Answer) => {
+  const off = texts(body, "off")
+  if (status === 200) return ok(off.length === 0 ? "Ready." : `Ready, without ${off.join(", ")}.`)
+  const reasons = texts(body, "reasons")
+  if (status === 503) {
+    return fail(`Not ready: ${reasons.join("; ")}.`, "Mend what it names, or wait if it is about to stop.")
+  }
+  return fail(`It answered ${status} to /readyz.`, "Is that a Nightshift? Correct --url.")
+}
+
+/** Whether a running process is alive and ready, as a container's health check wants to know. */
+export const look = (url: URL): Effect.Effect<ReadonlyArray<Finding>> => {
+  const base = new URL(url.href.endsWith("/") ? url : `${url.href}/`)
+  const unreachable = (reason: string) =>
+    Effect.succeed(fail(`${base.origin} does not answer (${reason}).`, "Start it, or correct --url."))
+  const about = (check: string, path: string, judge: (answer: Answer) => Omit<Finding, "check">) =>
+    ask(base, path).pipe(
+      Effect.map(judge),
+      Effect.catchAll(unreachable),
+      Effect.map((found): Finding => ({ check, ...found }))
+    )
+  return Effect.all([about("health", "healthz", ofHealth), about("ready", "readyz", ofReadiness)])
+}

@@ -1,0 +1,62 @@
+import { Duration, Effect } from "effect"
+import * as DurationText from "../../core/DurationText.js"
+import { MetricsConfig } from "../../crew/MetricsConfig.js"
+import { DatabaseHealth, type Health, type VacuumBlocker } from "../../measures/DatabaseHealth.js"
+import { type Check, ok, warn } from "./Check.js"
+
+/** More dead rows than these, and than living ones, are not vacuum's usual backlog. */
+const manyDeadTuples = 100_000
+/** A slot that holds back so many transactions is not a replica that is a moment behind. */
+const manyTransactions = 1_000_000
+
+const shown = (seconds: number) => DurationText.format(Duration.seconds(Math.round(seconds)))
+
+const described = ({ application, name, state, user, what }: VacuumBlocker) => {
+  const more = [application, user === undefined ? undefined : `user ${user}`, state].filter(
+    (part) => part !== undefined
+  )
+  return `${what} ${name}${more.length === 0 ? "" : ` (${more.join(", ")})`}`
+}
+
+const remedy = ({ name, what }: VacuumBlocker) => {
+  switch (what) {
+    case "session":
+      return `End it, by select pg_terminate_backend(${name}) if nobody else does. Set idle_in_transaction_session_timeout.`
+    case "prepared transaction":
+      return `Decide it: COMMIT PREPARED or ROLLBACK PREPARED '${name}'.`
+    case "replication slot":
+      return `Bring its consumer back, or drop it: select pg_drop_replication_slot('${name}').`
+  }
+}
+
+const ofBlocker = (blocker: VacuumBlocker, limit: number) => {
+  const { seconds, transactions } = blocker
+  const isOld = seconds === undefined ? transactions > manyTransactions : seconds > limit
+  if (!isOld) return []
+  const howLong = seconds === undefined ? `over ${transactions} transactions` : `for ${shown(seconds)}`
+  return [warn(`${described(blocker)} has kept vacuum from its work ${howLong}.`, remedy(blocker))]
+}
+
+const ofTuples = ({ jobDeadTuples, jobLiveTuples }: Health) =>
+  jobDeadTuples > manyDeadTuples && jobDeadTuples > jobLiveTuples
+    ? [
+        warn(
+          `The job table has ${jobDeadTuples} dead rows beside ${jobLiveTuples} living ones.`,
+          "See that autovacuum runs and nothing holds it back; VACUUM nightshift.job helps at once."
+        )
+      ]
+    : []
+
+/** What keeps dead rows from being removed, until every claim wades through them. */
+export const check: Check = {
+  name: "vacuum",
+  look: Effect.gen(function* () {
+    const health = yield* Effect.flatMap(DatabaseHealth, ({ look }) => look)
+    const limit = Duration.toSeconds((yield* MetricsConfig).oldTransaction)
+    const found = [...health.blockers.flatMap((blocker) => ofBlocker(blocker, limit)), ...ofTuples(health)]
+    if (found.length > 0) return found
+    const oldest = health.oldestTransactionSeconds
+    const open = oldest === 0 ? "No transaction is open" : `The oldest open transaction is ${shown(oldest)} old`
+    return [ok(`${open}; the job table has ${health.jobDeadTuples} dead rows.`)]
+  })
+}

@@ -1,0 +1,12 @@
+import { Layer } from "effect"
+import * as DatabaseHealthMemory from "./DatabaseHealthMemory.js"
+import type { Measures } from "./Measures.js"
+import * as MinuteBucketsMemory from "./MinuteBucketsMemory.js"
+import * as PodSamplesMemory from "./PodSamplesMemory.js"
+
+/** All measures in memory, for deterministic tests. */
+export const layer: Layer.Layer<Measures> = Layer.mergeAll(
+  MinuteBucketsMemory.layer,
+  PodSamplesMemory.layer,
+  DatabaseHealthMemory.layer
+)

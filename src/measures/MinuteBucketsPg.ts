@@ -1,0 +1,137 @@
+import { Duration, Effect, Layer } from "effect"
+import * as Bounded from "../database/Bounded.js"
+import { Database } from "../database/Database.js"
+import { mapErrors } from "../database/DatabaseError.js"
+import { type BucketCount, grains, type JobCounts, noCounts } from "../telemetry/BucketCount.js"
+import { emptySketch, Histogram } from "../telemetry/Histogram.js"
+import { bucketStart, during, instant } from "./BucketSql.js"
+import * as Grid from "./Grid.js"
+import {
+  type KindTotals,
+  MinuteBuckets,
+  mostMerged,
+  mostTotals,
+  type SeriesPoint,
+  TooMuchToMerge
+} from "./MinuteBuckets.js"
+import * as OldRows from "./OldRows.js"
+import * as SketchBytes from "./SketchBytes.js"
+
+/** The longest that a chart may keep the database busy. */
+const readLimit = Duration.seconds(10)
+/** How many rows one statement writes. */
+const batch = 500
+
+const counters = Object.keys(noCounts)
+const sums = counters.map((name) => `sum(${name})::float8 as ${name}`).join(", ")
+const columns = [...counters, ...SketchBytes.columns("processing"), ...SketchBytes.columns("total")]
+const wanted = `minutes = $3 and ${during("start")} and ($4::text is null or queue = $4) and ($5::text is null or kind = $5)`
+
+const rows = {
+  table: "job_bucket",
+  key: "minutes, start, queue, kind, pod_id",
+  // The index begins with the width, so every width is named.
+  old: (before: string) => `minutes in (${grains.join(", ")}) and start < ${before}`
+}
+
+const statementsOf = (schema: string) => ({
+  record: `
+  insert into ${schema}.job_bucket as standing (minutes, start, pod_id, revision, queue, kind, ${columns.join(", ")})
+  select r.grain, ${instant("r.start")}, $2::uuid, $3::int, r.queue, r.kind,
+    ${columns.map((name) => `r.${name}`).join(", ")}
+  from jsonb_to_recordset($1::jsonb) as r(grain smallint, start float8, queue text, kind text,
+    ${counters.map((name) => `${name} int`).join(", ")}, ${SketchBytes.types("processing")}, ${SketchBytes.types("total")})
+  on conflict (minutes, start, queue, kind, pod_id) do update
+  set revision = excluded.revision, ${columns.map((name) => `${name} = excluded.${name}`).join(", ")}
+  where standing.revision < excluded.revision`,
+
+  size: `
+  select count(*)::int as rows
+  from (select 1 from ${schema}.job_bucket where ${wanted} limit ${mostMerged + 1}) found`,
+
+  series: `
+  select ${bucketStart("start", "$6")} as at, ${sums}, ${SketchBytes.merged("processing")}, ${SketchBytes.merged("total")}
+  from ${schema}.job_bucket where ${wanted} group by 1`,
+
+  totals: `
+  select queue, kind, ${sums} from ${schema}.job_bucket where minutes = $3 and ${during("start")}
+  group by queue, kind order by sum(dead) desc, sum(started) desc, queue, kind limit ${mostTotals}`
+})
+
+interface SeriesRow extends JobCounts {
+  readonly at: number
+  readonly processing_sum: number
+  readonly processing_max: number
+  readonly processing: Uint8Array | null
+  readonly total_sum: number
+  readonly total_max: number
+  readonly total: Uint8Array | null
+}
+
+const countsOf = (row: JobCounts): JobCounts => ({
+  enqueued: row.enqueued,
+  started: row.started,
+  completed: row.completed,
+  retried: row.retried,
+  dead: row.dead,
+  rescued: row.rescued
+})
+
+const pointOf = (row: SeriesRow): SeriesPoint => ({
+  at: row.at,
+  ...countsOf(row),
+  processing: SketchBytes.summary(row.processing, row.processing_sum, row.processing_max),
+  total: SketchBytes.summary(row.total, row.total_sum, row.total_max)
+})
+
+const nothing = Histogram.of(emptySketch).summary()
+const emptyPoint = (at: number): SeriesPoint => ({ at, ...noCounts, processing: nothing, total: nothing })
+
+const recordOf = ({ processing, total, ...count }: BucketCount) => ({
+  ...count,
+  ...SketchBytes.fields("processing", processing),
+  ...SketchBytes.fields("total", total)
+})
+
+const make = Effect.gen(function* () {
+  const database = yield* Database
+  const { schema, sql } = database
+  const statements = statementsOf(schema)
+  const reading = Bounded.within(database, readLimit)
+
+  const readSeries = (grid: Grid.Grid, queue: string | null, kind: string | null) =>
+    Effect.gen(function* () {
+      const wanted = [grid.from, grid.to, grid.grain, queue, kind]
+      const [size] = yield* sql.unsafe<{ readonly rows: number }>(statements.size, wanted)
+      if ((size?.rows ?? 0) > mostMerged) return yield* new TooMuchToMerge()
+      return yield* sql.unsafe<SeriesRow>(statements.series, [...wanted, grid.width])
+    })
+
+  return MinuteBuckets.of({
+    record: (pod, revision, counts) => {
+      const parts = Array.from({ length: Math.ceil(counts.length / batch) }, (_, part) =>
+        counts.slice(part * batch, (part + 1) * batch)
+      )
+      return Effect.forEach(
+        parts,
+        (part) => mapErrors(sql.unsafe(statements.record, [JSON.stringify(part.map(recordOf)), pod, revision])),
+        { discard: true }
+      )
+    },
+    series: ({ kind, queue, width, ...range }) =>
+      Effect.gen(function* () {
+        const grid = yield* Grid.of(range, width)
+        const rows = yield* reading(readSeries(grid, queue ?? null, kind ?? null))
+        return Grid.fill(grid, new Map(rows.map((row) => [row.at, pointOf(row)])), emptyPoint)
+      }),
+    totals: (range) => {
+      const { from, grain, to } = Grid.outline(range)
+      return Effect.map(reading(sql.unsafe<KindTotals>(statements.totals, [from, to, grain])), (rows) =>
+        rows.map((row) => ({ queue: row.queue, kind: row.kind, ...countsOf(row) }))
+      )
+    },
+    purge: (olderThan) => OldRows.purge(database, rows, olderThan)
+  })
+})
+
+export const layer: Layer.Layer<MinuteBuckets, never, Database> = Layer.effect(MinuteBuckets, make)

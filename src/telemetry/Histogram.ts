@@ -1,0 +1,119 @@
+// Places grow by an eighth of an octave: whatever is recorded, in a place of its own or merged from a thousand histograms, a
+// quantile is off by at most 4.4 %. All histograms have the same places, so merging is adding. Milliseconds are meant, from
+// ten microseconds (below it, a place for everything) to 127 days (above it, the last place).
+
+const perOctave = 8
+const octaves = 40
+const lowest = 0.01
+const highest = lowest * 2 ** octaves
+const scale = perOctave / Math.LN2
+const size = octaves * perOctave + 1
+
+/** The middle of a place, measured so that neither of its ends is further away than the other in proportion. */
+const middleOf = (place: number): number => (lowest * 2 ** (place / perOctave) * 2) / (1 + 2 ** (1 / perOctave))
+
+const placeOf = (value: number): number =>
+  value <= lowest ? 0 : Math.min(size - 1, Math.ceil(Math.log(value / lowest) * scale - 1e-9))
+
+/** A histogram at rest: places where something is, with how much. A place that stands twice is added up. */
+export interface Sketch {
+  readonly places: ReadonlyArray<number>
+  readonly counts: ReadonlyArray<number>
+  readonly sum: number
+  readonly max: number
+}
+
+/** What is shown of a histogram; absent quantiles mean that nothing was recorded. */
+export interface Summary {
+  readonly count: number
+  readonly sum: number
+  readonly p50: number | undefined
+  readonly p95: number | undefined
+  readonly p99: number | undefined
+  readonly max: number | undefined
+}
+
+export const emptySketch: Sketch = { places: [], counts: [], sum: 0, max: 0 }
+
+/** Latencies in bounded memory: exact count, sum and maximum, quantiles to 4.4 %. Plain calls, for every job's way. */
+export class Histogram {
+  count = 0
+  sum = 0
+  max = 0
+  private readonly counts = new Float64Array(size)
+
+  /** Sketches merged: as if everything in them had been recorded here. */
+  static of(...sketches: ReadonlyArray<Sketch>): Histogram {
+    const whole = new Histogram()
+    for (const sketch of sketches) whole.add(sketch)
+    return whole
+  }
+
+  /** Records a value. What is no positive number counts as nothing: a clock may have been set back. */
+  record(value: number, times = 1): void {
+    const known = value > 0 ? Math.min(value, highest) : 0
+    const place = placeOf(known)
+    this.counts[place] = (this.counts[place] ?? 0) + times
+    this.count += times
+    this.sum += known * times
+    if (known > this.max) this.max = known
+  }
+
+  add({ counts, max, places, sum }: Sketch): void {
+    for (let index = 0; index < places.length; index += 1) {
+      const place = Math.min(size - 1, Math.max(0, places[index] ?? 0))
+      const count = counts[index] ?? 0
+      this.counts[place] = (this.counts[place] ?? 0) + count
+      this.count += count
+    }
+    this.sum += sum
+    if (max > this.max) this.max = max
+  }
+
+  /** The value that a share of all values does not exceed, from 0 to 1. */
+  quantile(share: number): number | undefined {
+    if (this.count === 0) return undefined
+    const rank = Math.max(1, Math.ceil(share * this.count))
+    if (rank >= this.count) return this.max
+    let passed = 0
+    let place = 0
+    while (place < size - 1) {
+      passed += this.counts[place] ?? 0
+      if (passed >= rank) break
+      place += 1
+    }
+    return Math.min(place === 0 ? lowest : middleOf(place), this.max)
+  }
+
+  summary(): Summary {
+    return {
+      count: this.count,
+      sum: this.sum,
+      p50: this.quantile(0.5),
+      p95: this.quantile(0.95),
+      p99: this.quantile(0.99),
+      max: this.quantile(1)
+    }
+  }
+
+  /** This one at rest, together with another where one is given. */
+  sketch(other?: Histogram): Sketch {
+    const places: Array<number> = []
+    const counts: Array<number> = []
+    for (let place = 0; place < size; place += 1) {
+      const count = (this.counts[place] ?? 0) + (other?.counts[place] ?? 0)
+      if (count > 0) {
+        places.push(place)
+        counts.push(count)
+      }
+    }
+    return { places, counts, sum: this.sum + (other?.sum ?? 0), max: Math.max(this.max, other?.max ?? 0) }
+  }
+
+  clear(): void {
+    this.counts.fill(0)
+    this.count = 0
+    this.sum = 0
+    this.max = 0
+  }
+}

@@ -1,0 +1,169 @@
+import type { DeadReason } from "../core/Job.js"
+import { type BucketCount, type Grain, minuteOf, RunningCounts, startOf } from "./BucketCount.js"
+import type { Series } from "./MetricFamily.js"
+import * as MetricSpec from "./MetricSpec.js"
+import type { Metrics } from "./Metrics.js"
+
+const specs = {
+  enqueued: MetricSpec.counter("jobs_enqueued_total", "Jobs that this process has stored.", ["queue", "kind"]),
+  started: MetricSpec.counter("jobs_started_total", "Runs of jobs that have begun.", ["queue", "kind"]),
+  completed: MetricSpec.counter("jobs_completed_total", "Jobs that are done.", ["queue", "kind"]),
+  retried: MetricSpec.counter("jobs_retried_total", "Runs after which a job is to be tried again.", ["queue", "kind"]),
+  dead: MetricSpec.counter("jobs_dead_total", "Jobs that have died here.", ["queue", "kind", "reason"]),
+  rescued: MetricSpec.counter("jobs_rescued_total", "Jobs taken back from pods that went quiet.", ["queue", "kind"]),
+  duration: MetricSpec.histogram("job_duration_seconds", "How long runs took.", ["queue", "kind"]),
+  wait: MetricSpec.histogram("job_wait_seconds", "How long jobs waited from being due to their run.", ["queue", "kind"])
+}
+
+interface RunSeries {
+  readonly started: Series
+  readonly completed: Series
+  readonly retried: Series
+  readonly duration: Series
+  readonly wait: Series
+}
+
+/** Who wants to know of counts. */
+export interface TallyOwner {
+  /** Something was counted. Called at every count, so it must cost nothing. */
+  readonly touched: () => void
+  /** A bucket is over that has counts nobody has taken yet. */
+  readonly closed: (count: BucketCount) => void
+}
+
+/** A bucket of many minutes: those that are over. */
+class WideBucket {
+  start = Number.NEGATIVE_INFINITY
+  readonly past = new RunningCounts()
+
+  constructor(readonly grain: Grain) {}
+}
+
+/**
+ * What this process counts of one kind in one queue: since its start for Prometheus, and of the open minute for the
+ * buckets; wider ones take over what a minute holds when it is over. Plain calls without allocation, because every job
+ * passes here; `now` says which minute a count belongs to.
+ */
+export class KindTally {
+  private minute = Number.NEGATIVE_INFINITY
+  private changed = false
+  private readonly counts = new RunningCounts()
+  private readonly wide = [new WideBucket(10), new WideBucket(60)]
+  private runSeries: RunSeries | undefined
+  private enqueuedSeries: Series | undefined
+  private rescuedSeries: Series | undefined
+  private readonly deadSeries = new Map<DeadReason, Series>()
+
+  constructor(
+    readonly queue: string,
+    readonly kind: string,
+    private readonly metrics: typeof Metrics.Service,
+    private readonly owner: TallyOwner
+  ) {}
+
+  enqueued(count: number, now: number): void {
+    this.at(now).enqueued += count
+    this.enqueuedSeries ??= this.metrics.series(specs.enqueued, this)
+    this.enqueuedSeries.add(count)
+  }
+
+  /** A run began, so long after its job was due. */
+  started(waitMillis: number, now: number): void {
+    this.at(now).started += 1
+    const { started, wait } = this.ofRuns()
+    started.add(1)
+    wait.observe(waitMillis / 1000)
+  }
+
+  /** A run is over, whatever became of its job. */
+  ran(processingMillis: number, totalMillis: number, now: number): void {
+    const { processing, total } = this.at(now)
+    processing.record(processingMillis)
+    total.record(totalMillis)
+    this.ofRuns().duration.observe(processingMillis / 1000)
+  }
+
+  completed(now: number): void {
+    this.at(now).completed += 1
+    this.ofRuns().completed.add(1)
+  }
+
+  retried(now: number): void {
+    this.at(now).retried += 1
+    this.ofRuns().retried.add(1)
+  }
+
+  died(count: number, reason: DeadReason, now: number): void {
+    this.at(now).dead += count
+    const known = this.deadSeries.get(reason)
+    const series = known ?? this.metrics.series(specs.dead, { queue: this.queue, kind: this.kind, reason })
+    if (known === undefined) this.deadSeries.set(reason, series)
+    series.add(count)
+  }
+
+  rescued(count: number, now: number): void {
+    this.at(now).rescued += count
+    this.rescuedSeries ??= this.metrics.series(specs.rescued, this)
+    this.rescuedSeries.add(count)
+  }
+
+  /** The open buckets, if anything of them is new. */
+  take(): ReadonlyArray<BucketCount> {
+    if (!this.changed) return []
+    this.changed = false
+    return [this.openMinute(), ...this.wide.map((bucket) => this.openWide(bucket))]
+  }
+
+  /** What was taken did not arrive. False when its bucket is no longer open here. */
+  giveBack({ grain, start }: BucketCount): boolean {
+    const open = grain === 1 ? this.minute : this.wide.find((bucket) => bucket.grain === grain)?.start
+    if (start !== open) return false
+    this.changed = true
+    return true
+  }
+
+  /** Moves on to another minute when this one is over. Time that runs backwards does not reopen one. */
+  private at(now: number): RunningCounts {
+    if (now >= this.minute + 60_000) this.open(minuteOf(now))
+    this.changed = true
+    this.owner.touched()
+    return this.counts
+  }
+
+  private open(minute: number): void {
+    if (this.changed) this.owner.closed(this.openMinute())
+    for (const bucket of this.wide) {
+      const start = startOf(bucket.grain, minute)
+      if (start === bucket.start) {
+        bucket.past.add(this.counts)
+      } else {
+        if (this.changed) this.owner.closed(this.openWide(bucket))
+        bucket.start = start
+        bucket.past.clear()
+      }
+    }
+    this.minute = minute
+    this.counts.clear()
+  }
+
+  private openMinute(): BucketCount {
+    return { grain: 1, start: this.minute, queue: this.queue, kind: this.kind, ...this.counts.sketch() }
+  }
+
+  private openWide({ grain, past, start }: WideBucket): BucketCount {
+    return { grain, start, queue: this.queue, kind: this.kind, ...past.sketch(this.counts) }
+  }
+
+  private ofRuns(): RunSeries {
+    if (this.runSeries !== undefined) return this.runSeries
+    const labels = { queue: this.queue, kind: this.kind }
+    this.runSeries = {
+      started: this.metrics.series(specs.started, labels),
+      completed: this.metrics.series(specs.completed, labels),
+      retried: this.metrics.series(specs.retried, labels),
+      duration: this.metrics.series(specs.duration, labels),
+      wait: this.metrics.series(specs.wait, labels)
+    }
+    return this.runSeries
+  }
+}

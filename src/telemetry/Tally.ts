@@ -1,0 +1,124 @@
+import { Context, Effect } from "effect"
+import type { BucketCount } from "./BucketCount.js"
+import { KindTally } from "./KindTally.js"
+import * as MetricSpec from "./MetricSpec.js"
+import { Metrics } from "./Metrics.js"
+
+const dropped = MetricSpec.counter(
+  "buckets_dropped_total",
+  "Buckets of the past given up because the database stayed away for too long."
+)
+
+/** Kinds are other people's words: beyond so many pairs of queue and kind, all others are counted as one. */
+const mostPairs = 2_000
+/** A name that no queue can have. */
+const others = "(other)"
+/** Buckets of the past that wait for a database that is away. */
+const mostWaiting = 10_000
+
+/** What happens to jobs in this process, counted by kind. */
+interface Counting {
+  /** The counters of a kind in a queue, the same ones at every call. Keep them in a variable on a hot path. */
+  readonly of: (queue: string, kind: string) => KindTally
+
+  /** Every bucket of which something is new since the last time, whole. */
+  readonly take: () => ReadonlyArray<BucketCount>
+
+  /** What was taken did not arrive and is to be taken again, unless something newer of the same bucket is there. */
+  readonly giveBack: (counts: ReadonlyArray<BucketCount>) => void
+
+  /** Completes when there is something to take. */
+  readonly changed: Effect.Effect<void>
+}
+
+const keyOf = ({ grain, kind, queue, start }: BucketCount) => `${grain} ${start} ${queue} ${kind}`
+
+const count = (metrics: typeof Metrics.Service): Counting => {
+  const queues = new Map<string, Map<string, KindTally>>()
+  const waiting = new Map<string, BucketCount>()
+  let pairs = 0
+  let hasChanged = false
+  let onChange: (() => void) | undefined
+
+  const owner = {
+    touched: () => {
+      if (hasChanged) return
+      hasChanged = true
+      onChange?.()
+    },
+    closed: (counted: BucketCount) => {
+      waiting.set(keyOf(counted), counted)
+      if (waiting.size <= mostWaiting) return
+      const [oldest] = waiting.keys()
+      if (oldest !== undefined) waiting.delete(oldest)
+      metrics.series(dropped, {}).add(1)
+    }
+  }
+
+  const add = (queue: string, kind: string): KindTally => {
+    const kinds = queues.get(queue) ?? new Map<string, KindTally>()
+    const tally = new KindTally(queue, kind, metrics, owner)
+    kinds.set(kind, tally)
+    queues.set(queue, kinds)
+    pairs += 1
+    return tally
+  }
+
+  const of = (queue: string, kind: string): KindTally => {
+    const known = queues.get(queue)?.get(kind)
+    if (known !== undefined) return known
+    return pairs < mostPairs || queue === others ? add(queue, kind) : of(others, others)
+  }
+
+  return {
+    of,
+    take: () => {
+      hasChanged = false
+      const taken = [...waiting.values()]
+      waiting.clear()
+      for (const kinds of queues.values()) {
+        for (const tally of kinds.values()) taken.push(...tally.take())
+      }
+      return taken
+    },
+    giveBack: (counts) => {
+      for (const counted of counts) {
+        const isOpen = queues.get(counted.queue)?.get(counted.kind)?.giveBack(counted) === true
+        if (!isOpen && !waiting.has(keyOf(counted))) owner.closed(counted)
+      }
+      owner.touched()
+    },
+    changed: Effect.async<void>((resume) => {
+      onChange = () => {
+        onChange = undefined
+        resume(Effect.void)
+      }
+      if (hasChanged) onChange()
+      return Effect.sync(() => {
+        onChange = undefined
+      })
+    })
+  }
+}
+
+const nobody: typeof Metrics.Service = {
+  series: () => ({ add: () => {}, set: () => {}, observe: () => {} }),
+  onRead: () => Effect.void,
+  render: Effect.succeed("")
+}
+
+const nothing: Counting = (() => {
+  const silent = new KindTally(others, others, nobody, { touched: () => {}, closed: () => {} })
+  return { of: () => silent, take: () => [], giveBack: () => {}, changed: Effect.never }
+})()
+
+/**
+ * Where this process counts what happens to jobs. Counting is nobody's precondition: without a layer that provides one,
+ * it counts nothing.
+ */
+export class Tally extends Context.Reference<Tally>()("nightshift/telemetry/Tally", {
+  defaultValue: () => nothing
+}) {
+  /** An empty one, whose totals are shown by Metrics. */
+  static readonly make: Effect.Effect<Counting, never, Metrics> = Effect.map(Metrics, count)
+}

@@ -1,0 +1,24 @@
+import { Schema } from "effect"
+import { UploadId } from "../core/Ids.js"
+import { Workspace } from "../core/Workspace.js"
+import type { Upload } from "./Upload.js"
+
+/** The payload of the job that an arrived file becomes, where UPLOADS_JOB_KIND names a kind. */
+export const Arrival = Schema.Struct({
+  fileId: UploadId,
+  workspace: Workspace,
+  name: Schema.String,
+  mimeType: Schema.String,
+  size: Schema.Int,
+  sha256: Schema.String
+})
+export type Arrival = typeof Arrival.Type
+
+export const of = ({ filename, id, mimetype, sha256, size, workspace }: Upload): Arrival => ({
+  fileId: id,
+  workspace,
+  name: filename,
+  mimeType: mimetype,
+  size,
+  sha256
+})

@@ -1,0 +1,86 @@
+import { createHash } from "node:crypto"
+import { Duration, Effect } from "effect"
+import type { UploadId } from "../core/Ids.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import { chunkBytes, type NewUpload } from "./Upload.js"
+import { type DraftLost, InvalidUpload, UploadTooLarge } from "./UploadErrors.js"
+
+/** A content that has arrived whole, and what is known of it now. */
+export interface WholeDraft {
+  readonly id: UploadId
+  readonly filename: string
+  readonly mimetype: string
+  readonly size: number
+  readonly sha256: string
+}
+
+/** A file whose content is still coming. */
+export interface Draft {
+  readonly id: UploadId
+
+  /** Takes the next bytes, in the order of the calls. Refuses what exceeds the cap before storing it. */
+  readonly append: (bytes: Uint8Array) => Effect.Effect<void, UploadTooLarge | DraftLost | DatabaseError>
+
+  /** The content has ended. One that is empty is refused. */
+  readonly end: Effect.Effect<WholeDraft, InvalidUpload | DraftLost | DatabaseError>
+}
+
+/** How many milliseconds a draft may stay one: longer than the request that writes it, whatever the two clocks say. */
+export const lifetime = (requestTimeout: Duration.Duration): number =>
+  2 * Duration.toMillis(requestTimeout) + Duration.toMillis("10 minutes")
+
+export interface DraftOptions {
+  readonly id: UploadId
+  readonly file: Pick<NewUpload, "filename" | "mimetype">
+  readonly index: number
+  readonly maxFile: number
+  /** Stores a chunk. The buffer is used again once this is done. */
+  readonly store: (n: number, bytes: Buffer) => Effect.Effect<void, DraftLost | DatabaseError>
+}
+
+/** Cuts what comes into chunks, hashes and counts it. One buffer per draft, however small the pieces are that come. */
+export const make = ({ file, id, index, maxFile, store }: DraftOptions): Draft => {
+  const hash = createHash("sha256")
+  let buffer: Buffer | undefined
+  let filled = 0
+  let size = 0
+  let stored = 0
+
+  const flush = Effect.suspend(() => {
+    const bytes = buffer?.subarray(0, filled)
+    if (bytes === undefined || filled === 0) return Effect.void
+    return Effect.map(store(stored, bytes), () => {
+      stored += 1
+      filled = 0
+    })
+  })
+
+  const fill = (bytes: Uint8Array): number => {
+    buffer ??= Buffer.allocUnsafe(chunkBytes)
+    const taken = Math.min(bytes.byteLength, chunkBytes - filled)
+    buffer.set(bytes.subarray(0, taken), filled)
+    filled += taken
+    return taken
+  }
+
+  return {
+    id,
+    append: (bytes) =>
+      Effect.gen(function* () {
+        size += bytes.byteLength
+        if (size > maxFile) return yield* new UploadTooLarge({ filename: file.filename, size, max: maxFile })
+        hash.update(bytes)
+        let taken = 0
+        while (taken < bytes.byteLength) {
+          taken += fill(bytes.subarray(taken))
+          if (filled === chunkBytes) yield* flush
+        }
+      }),
+    end: Effect.gen(function* () {
+      if (size === 0) return yield* new InvalidUpload({ index, field: "content", reason: "must not be empty" })
+      yield* flush
+      buffer = undefined
+      return { id, ...file, size, sha256: hash.digest("hex") }
+    })
+  }
+}

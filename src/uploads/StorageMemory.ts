@@ -1,0 +1,202 @@
+import { createHash } from "node:crypto"
+import { Clock, Duration, Effect, Either, Layer, Stream } from "effect"
+import { makeGenerator, type UploadId } from "../core/Ids.js"
+import type { Workspace } from "../core/Workspace.js"
+import * as Draft from "./Draft.js"
+import { mostListed, Storage, type StuckWorkspace } from "./Storage.js"
+import { admitAll, type ByteRange, chunkBytes, faultOfNames, type Upload } from "./Upload.js"
+import { DraftLost, QuotaExceeded, UploadNotFound } from "./UploadErrors.js"
+import { UploadsConfig } from "./UploadsConfig.js"
+
+interface Content {
+  readonly chunks: Array<Buffer>
+  /** Until when it may stay a draft; nothing once it is published. */
+  draftUntil: number | undefined
+}
+
+const isReadable = (upload: Upload, now: number) => upload.ackedAt !== undefined || upload.expiresAt > now
+
+const byAge = (left: Upload, right: Upload) => left.createdAt - right.createdAt || (left.id < right.id ? -1 : 1)
+
+/** Workspaces with what waits for them since before an instant, the longest wait first. */
+const stuckOf = (waiting: ReadonlyArray<Upload>): ReadonlyArray<StuckWorkspace> => {
+  const workspaces = new Map<Workspace, StuckWorkspace>()
+  for (const { createdAt, size, workspace } of waiting) {
+    const known = workspaces.get(workspace) ?? { workspace, files: 0, bytes: 0, oldest: createdAt }
+    workspaces.set(workspace, { ...known, files: known.files + 1, bytes: known.bytes + size })
+  }
+  return [...workspaces.values()]
+}
+
+const chunksOf = (content: Uint8Array): Array<Buffer> =>
+  Array.from({ length: Math.ceil(content.byteLength / chunkBytes) }, (_, n) =>
+    Buffer.from(content.subarray(n * chunkBytes, (n + 1) * chunkBytes))
+  )
+
+const piecesOf = (content: Content, { first, last }: ByteRange): ReadonlyArray<Uint8Array> =>
+  content.chunks
+    .map((chunk, n) => chunk.subarray(Math.max(0, first - n * chunkBytes), Math.max(0, last - n * chunkBytes + 1)))
+    .filter((piece) => piece.byteLength > 0)
+
+const make = Effect.gen(function* () {
+  const config = yield* UploadsConfig
+  const ids = yield* makeGenerator
+  const contents = new Map<UploadId, Content>()
+  const uploads = new Map<UploadId, Upload>()
+
+  const keptNow = (workspace: Workspace) =>
+    [...uploads.values()].reduce((sum, upload) => sum + (upload.workspace === workspace ? upload.size : 0), 0)
+
+  /** What waits, oldest first. */
+  const waitingNow = (now: number) =>
+    [...uploads.values()].filter(({ ackedAt, expiresAt }) => ackedAt === undefined && expiresAt > now).sort(byAge)
+
+  const step = <A, E>(act: (now: number) => Either.Either<A, E>): Effect.Effect<A, E> =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.suspend(() => act(now)))
+
+  const faultOfRoom = (workspace: Workspace, drafts: ReadonlyArray<Draft.WholeDraft>): QuotaExceeded | undefined => {
+    const size = drafts.reduce((sum, draft) => sum + draft.size, 0)
+    const kept = keptNow(workspace)
+    return kept + size > config.quota ? new QuotaExceeded({ workspace, kept, size, max: config.quota }) : undefined
+  }
+
+  const stand = (workspace: Workspace, drafts: ReadonlyArray<Draft.WholeDraft>, now: number): ReadonlyArray<Upload> => {
+    const times = { createdAt: now, expiresAt: now + Duration.toMillis(config.expiry) }
+    return drafts.map((draft) => {
+      const upload: Upload = { ...draft, workspace, ...times, fetchedAt: undefined, ackedAt: undefined }
+      uploads.set(upload.id, upload)
+      const content = contents.get(upload.id)
+      if (content !== undefined) content.draftUntil = undefined
+      return upload
+    })
+  }
+
+  const storeDraft = (id: UploadId, draftUntil: number) => (n: number, bytes: Buffer) =>
+    Effect.suspend(() => {
+      if (n === 0) contents.set(id, { chunks: [], draftUntil })
+      const content = contents.get(id)
+      if (content === undefined) return new DraftLost()
+      content.chunks.push(Buffer.from(bytes))
+      return Effect.void
+    })
+
+  const find = (workspace: Workspace, id: UploadId, now: number): Either.Either<Upload, UploadNotFound> => {
+    const upload = uploads.get(id)
+    return upload?.workspace === workspace && isReadable(upload, now)
+      ? Either.right(upload)
+      : Either.left(new UploadNotFound({ id }))
+  }
+
+  const remove = (id: UploadId) => {
+    uploads.delete(id)
+    contents.delete(id)
+  }
+
+  const contentOf = (upload: Upload) => (range?: ByteRange) =>
+    Stream.suspend(() => {
+      const content = contents.get(upload.id)
+      if (content === undefined) return Stream.fail(new UploadNotFound({ id: upload.id }))
+      return Stream.fromIterable(piecesOf(content, range ?? { first: 0, last: upload.size - 1 }))
+    })
+
+  const putMany: typeof Storage.Service.putMany = (workspace, files) =>
+    step((now) =>
+      Either.flatMap(admitAll(files, config.maxFile), () => {
+        const drafts = files.map(({ content, filename, mimetype }) => ({
+          id: ids.upload(now),
+          filename,
+          mimetype,
+          size: content.byteLength,
+          sha256: createHash("sha256").update(content).digest("hex")
+        }))
+        const fault = faultOfRoom(workspace, drafts)
+        if (fault !== undefined) return Either.left(fault)
+        for (const [index, { id }] of drafts.entries()) {
+          contents.set(id, { chunks: chunksOf(files[index]?.content ?? new Uint8Array()), draftUntil: undefined })
+        }
+        return Either.right(stand(workspace, drafts, now).map(({ id }) => id))
+      })
+    )
+
+  return Storage.of({
+    putMany,
+    put: (workspace, file) =>
+      Effect.flatMap(putMany(workspace, [file]), ([id]) =>
+        id === undefined ? Effect.dieMessage("one file gives one id") : Effect.succeed(id)
+      ),
+    begin: (file, index = 0) =>
+      step((now) => {
+        const fault = faultOfNames(file, index)
+        if (fault !== undefined) return Either.left(fault)
+        const id = ids.upload(now)
+        const store = storeDraft(id, now + Draft.lifetime(config.timeout))
+        return Either.right(Draft.make({ id, file, index, maxFile: config.maxFile, store }))
+      }),
+    publish: (workspace, drafts) =>
+      step((now): Either.Either<ReadonlyArray<Upload>, DraftLost | QuotaExceeded> => {
+        const fault = faultOfRoom(workspace, drafts)
+        if (fault !== undefined) return Either.left(fault)
+        if (drafts.some(({ id }) => contents.get(id)?.draftUntil === undefined)) return Either.left(new DraftLost())
+        return Either.right(stand(workspace, drafts, now))
+      }),
+    discard: (drafts) =>
+      Effect.sync(() => {
+        for (const id of drafts) if (!uploads.has(id)) contents.delete(id)
+      }),
+    kept: (workspace) => Effect.sync(() => keptNow(workspace)),
+    list: (workspace, limit = mostListed) =>
+      Effect.map(Clock.currentTimeMillis, (now) =>
+        waitingNow(now)
+          .filter((upload) => upload.workspace === workspace)
+          .slice(0, Math.min(limit, mostListed))
+      ),
+    get: (workspace, id) =>
+      step((now) => Either.map(find(workspace, id, now), (upload) => ({ upload, content: contentOf(upload) }))),
+    markFetched: (workspace, id) =>
+      step((now) =>
+        Either.map(find(workspace, id, now), (upload) => void uploads.set(id, { ...upload, fetchedAt: now }))
+      ),
+    ack: (workspace, id) =>
+      step((now) =>
+        Either.map(
+          find(workspace, id, now),
+          (upload) => void uploads.set(id, { ...upload, ackedAt: upload.ackedAt ?? now })
+        )
+      ),
+    sweep: (ackRetention) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const ackedUntil = now - Duration.toMillis(ackRetention)
+        const all = [...uploads.values()]
+        const acked = all.filter(({ ackedAt }) => ackedAt !== undefined && ackedAt <= ackedUntil)
+        const expired = all.filter((upload) => !isReadable(upload, now))
+        const leftovers = [...contents].filter(([, { draftUntil }]) => draftUntil !== undefined && draftUntil <= now)
+        for (const { id } of [...acked, ...expired]) remove(id)
+        for (const [id] of leftovers) remove(id)
+        return {
+          acked: acked.length,
+          expired: expired.length,
+          total: acked.length + expired.length,
+          leftovers: leftovers.length
+        }
+      }),
+    counts: Effect.map(Clock.currentTimeMillis, (now) => {
+      const all = [...uploads.values()]
+      const waiting = waitingNow(now)
+      const fetched = waiting.filter(({ fetchedAt }) => fetchedAt !== undefined).length
+      return {
+        waiting: waiting.length - fetched,
+        fetched,
+        acked: all.filter(({ ackedAt }) => ackedAt !== undefined).length,
+        expired: all.filter((upload) => !isReadable(upload, now)).length
+      }
+    }),
+    stuck: (waitingFor) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const since = now - Duration.toMillis(waitingFor)
+        return stuckOf(waitingNow(now).filter(({ createdAt }) => createdAt <= since))
+      })
+  })
+})
+
+/** Files in memory, for deterministic tests: nothing in it outlives the process. */
+export const layer: Layer.Layer<Storage, never, UploadsConfig> = Layer.effect(Storage, make)

@@ -1,0 +1,123 @@
+import { Chunk, Clock, Duration, Effect, Layer, Option, Stream } from "effect"
+import { makeGenerator, type UploadId } from "../core/Ids.js"
+import type { Workspace } from "../core/Workspace.js"
+import { Database } from "../database/Database.js"
+import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import * as IntakePg from "./IntakePg.js"
+import { mostCounted, mostListed, Storage, type Swept, type UploadCounts } from "./Storage.js"
+import { type ByteRange, chunkBytes } from "./Upload.js"
+import { UploadNotFound } from "./UploadErrors.js"
+import { toUpload, type UploadRow } from "./UploadRow.js"
+import * as UploadSql from "./UploadSql.js"
+import { UploadsConfig } from "./UploadsConfig.js"
+
+/** What one sweeping statement takes: enough to be worth it, little enough to be short. */
+const sweepBatch = { files: 1_000, bytes: 256 * 1024 * 1024 }
+
+/** When a sweep has worked for this long, the rest is left to the next. */
+const sweepBudget = Duration.toMillis("20 seconds")
+
+/** Many clients at once must leave connections to the queue. */
+const readersAtOnce = 3
+
+interface SweptRow {
+  readonly acked: number
+  readonly expired: number
+  readonly leftovers: number
+  readonly more: boolean
+}
+
+const make = Effect.gen(function* () {
+  const database = yield* Database
+  const config = yield* UploadsConfig
+  const { schema, sql } = database
+  const statements = UploadSql.make(schema)
+  const intake = yield* IntakePg.make(database, statements, yield* makeGenerator, config)
+  const reading = yield* Effect.makeSemaphore(readersAtOnce)
+
+  const readChunk = (id: UploadId, n: number): Effect.Effect<Buffer, UploadNotFound | DatabaseError> =>
+    Effect.flatMap(
+      reading.withPermits(1)(mapErrors(sql.unsafe<{ bytes: Buffer }>(statements.chunk, [id, n]))),
+      ([row]) => (row === undefined ? new UploadNotFound({ id }) : Effect.succeed(row.bytes))
+    )
+
+  /** No connection is held between two chunks: whoever reads slowly waits on his own. */
+  const contentOf = (row: UploadRow) => (range?: ByteRange) => {
+    const { first, last } = range ?? { first: 0, last: row.size_bytes - 1 }
+    const lastChunk = Math.floor(last / row.chunk_bytes)
+    return Stream.paginateChunkEffect(Math.floor(first / row.chunk_bytes), (n) =>
+      Effect.map(readChunk(row.file_id, n), (bytes) => {
+        const start = n * row.chunk_bytes
+        const piece = bytes.subarray(Math.max(0, first - start), last - start + 1)
+        return [Chunk.of<Uint8Array>(piece), n < lastChunk ? Option.some(n + 1) : Option.none()] as const
+      })
+    )
+  }
+
+  /** Runs a statement about one readable file; its row, or that there is none. */
+  const about = <Row extends object>(statement: string, workspace: Workspace, id: UploadId) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const [row] = yield* mapErrors(sql.unsafe<Row>(statement, [id, workspace, now]))
+      return row === undefined ? yield* new UploadNotFound({ id }) : row
+    })
+
+  const sweep = Effect.fn("Storage.sweep")(function* (ackRetention: Duration.DurationInput) {
+    const retention = Duration.toMillis(ackRetention)
+    const began = yield* Clock.currentTimeMillis
+    let sum = { acked: 0, expired: 0, leftovers: 0 }
+    for (;;) {
+      const now = yield* Clock.currentTimeMillis
+      const parameters = [now - retention, now, sweepBatch.files, sweepBatch.bytes, chunkBytes]
+      const [row] = yield* mapErrors(sql.unsafe<SweptRow>(statements.sweep, parameters))
+      if (row === undefined) return yield* Effect.dieMessage("an aggregate returned nothing")
+      sum = {
+        acked: sum.acked + row.acked,
+        expired: sum.expired + row.expired,
+        leftovers: sum.leftovers + row.leftovers
+      }
+      if (!row.more || now - began > sweepBudget) break
+    }
+    return { ...sum, total: sum.acked + sum.expired } satisfies Swept
+  })
+
+  return Storage.of({
+    ...intake,
+    list: Effect.fn("Storage.list")(function* (workspace, limit = mostListed) {
+      const now = yield* Clock.currentTimeMillis
+      const most = Math.min(limit, mostListed)
+      return (yield* mapErrors(sql.unsafe<UploadRow>(statements.list, [workspace, now, most]))).map(toUpload)
+    }),
+    get: Effect.fn("Storage.get")(function* (workspace, id) {
+      const row = yield* about<UploadRow>(statements.get, workspace, id)
+      return { upload: toUpload(row), content: contentOf(row) }
+    }),
+    markFetched: Effect.fn("Storage.markFetched")(function* (workspace, id) {
+      yield* about(statements.markFetched, workspace, id)
+    }),
+    ack: Effect.fn("Storage.ack")(function* (workspace, id) {
+      yield* about(statements.ack, workspace, id)
+    }),
+    sweep,
+    counts: Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const [row] = yield* mapErrors(sql.unsafe<UploadCounts>(statements.counts, [now, mostCounted]))
+      return row ?? { waiting: 0, fetched: 0, acked: 0, expired: 0 }
+    }),
+    stuck: Effect.fn("Storage.stuck")(function* (waitingFor) {
+      const now = yield* Clock.currentTimeMillis
+      const since = now - Duration.toMillis(waitingFor)
+      const rows = yield* mapErrors(
+        sql.unsafe<{ workspace_id: Workspace; files: number; bytes: number; oldest: number }>(statements.stuck, [
+          since,
+          now,
+          mostCounted
+        ])
+      )
+      return rows.map(({ bytes, files, oldest, workspace_id }) => ({ workspace: workspace_id, files, bytes, oldest }))
+    })
+  })
+})
+
+/** Files in PostgreSQL, their content in chunks. */
+export const layer: Layer.Layer<Storage, never, Database | UploadsConfig> = Layer.effect(Storage, make)

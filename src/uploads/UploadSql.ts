@@ -1,0 +1,139 @@
+import { hot } from "../database/HotStatements.js"
+
+// The life of a file as SQL, in one place. `schema` is an identifier that needs no quoting; everything else is a parameter.
+// Instants travel as epoch milliseconds.
+
+const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
+
+const facts = `u.file_id, u.workspace_id, u.filename, u.mimetype, u.size_bytes::float8 as size_bytes, u.sha256,
+  u.chunk_bytes, ${millis("u.created_at")} as created_at, ${millis("u.expires_at")} as expires_at,
+  ${millis("u.fetched_at")} as fetched_at, ${millis("u.acked_at")} as acked_at`
+
+/** Acknowledged files can be read until they are swept; others until they expire. */
+const readable = (now: string) =>
+  `u.file_id = $1 and u.workspace_id = $2 and (u.acked_at is not null or u.expires_at > ${instant(now)})`
+
+// A draft is worth nothing until it is published, and the commit that publishes it waits for everything written before
+// it: its chunks need not wait for the disk on their own. The setting ends with this statement's transaction.
+const unhurried = "unhurried as materialized (select set_config('synchronous_commit', 'off', true))"
+
+/** Every statement about files, over the tables of a schema. */
+export const make = (schema: string) => ({
+  /** A content with its first chunk. $4: until when it may stay a draft; null for one that is published with it. */
+  insertContent: hot(`
+  with content as (
+    insert into ${schema}.upload_content (file_id, draft_until) values ($1, ${instant("$4")})
+  )
+  insert into ${schema}.upload_chunk (file_id, n, bytes) values ($1, $2, $3)`),
+
+  insertChunk: hot(`insert into ${schema}.upload_chunk (file_id, n, bytes) values ($1, $2, $3)`),
+
+  beginDraft: hot(`
+  with ${unhurried}, content as (
+    insert into ${schema}.upload_content (file_id, draft_until) select $1, ${instant("$4")} from unhurried
+  )
+  insert into ${schema}.upload_chunk (file_id, n, bytes) select $1, $2::int, $3::bytea from unhurried`),
+
+  continueDraft: hot(`
+  with ${unhurried}
+  insert into ${schema}.upload_chunk (file_id, n, bytes) select $1, $2::int, $3::bytea from unhurried`),
+
+  /** Whoever adds to what is kept for a workspace holds its row until their transaction ends. */
+  holdWorkspace: `
+  insert into ${schema}.upload_workspace (workspace_id) values ($1)
+  on conflict (workspace_id) do update set workspace_id = excluded.workspace_id`,
+
+  kept: `select coalesce(sum(size_bytes), 0)::float8 as kept from ${schema}.upload where workspace_id = $1`,
+
+  /** Lets drafts be seen; returns those that were still there. */
+  endDrafts: `
+  update ${schema}.upload_content set draft_until = null
+  where file_id = any($1::uuid[]) and draft_until is not null
+  returning file_id`,
+
+  insertUploads: `
+  insert into ${schema}.upload
+    (file_id, workspace_id, filename, mimetype, size_bytes, sha256, chunk_bytes, created_at, expires_at)
+  select i.file_id, $2, i.filename, i.mimetype, i.size_bytes, i.sha256, $7::int, ${instant("$8")}, ${instant("$9")}
+  from unnest($1::uuid[], $3::text[], $4::text[], $5::bigint[], $6::text[])
+    as i(file_id, filename, mimetype, size_bytes, sha256)`,
+
+  discard: `delete from ${schema}.upload_content where file_id = any($1::uuid[]) and draft_until is not null`,
+
+  list: `
+  select ${facts} from ${schema}.upload u
+  where u.workspace_id = $1 and u.acked_at is null and u.expires_at > ${instant("$2")}
+  order by u.created_at, u.file_id
+  limit $3`,
+
+  get: `select ${facts} from ${schema}.upload u where ${readable("$3")}`,
+
+  chunk: hot(`select bytes from ${schema}.upload_chunk where file_id = $1 and n = $2`),
+
+  markFetched: `update ${schema}.upload u set fetched_at = ${instant("$3")} where ${readable("$3")} returning u.file_id`,
+
+  // One statement that writes in both cases: whether somebody else's ack came first is decided under the row's lock, where
+  // a look before or after would see another instant.
+  ack: `
+  update ${schema}.upload u set acked_at = coalesce(u.acked_at, ${instant("$3")})
+  where ${readable("$3")}
+  returning u.file_id`,
+
+  /**
+   * $1: acknowledged until; $2: now; $3: how many of each sort; $4: how many bytes, because deleting a large file is the
+   * work of thousands of small ones; $5: bytes of a chunk. What somebody holds at this moment is left to the next time.
+   */
+  sweep: `
+  with acked as (
+    select file_id, size_bytes from ${schema}.upload
+    where acked_at is not null and acked_at <= ${instant("$1")}
+    order by acked_at limit $3 for update skip locked
+  ), expired as (
+    select file_id, size_bytes from ${schema}.upload
+    where acked_at is null and expires_at <= ${instant("$2")}
+    order by expires_at limit $3 for update skip locked
+  ), leftover as (
+    select d.file_id, (select count(*) * $5::bigint from ${schema}.upload_chunk c where c.file_id = d.file_id) as size_bytes
+    from ${schema}.upload_content d
+    where d.draft_until is not null and d.draft_until <= ${instant("$2")}
+    order by d.draft_until limit $3 for update skip locked
+  ), found as (
+    select file_id, size_bytes, 'acked' as sort from acked
+    union all select file_id, size_bytes, 'expired' from expired
+    union all select file_id, size_bytes, 'leftover' from leftover
+  ), chosen as (
+    select f.file_id, f.sort from (
+      select file_id, sort, sum(size_bytes) over (order by sort, file_id) - size_bytes as bytes_before from found
+    ) f
+    where f.bytes_before < $4::bigint
+  ), gone as (
+    -- By an array, not by a join: the planner would read the whole table to meet a thousand of its rows.
+    delete from ${schema}.upload_content where file_id = any(array(select file_id from chosen)) returning file_id
+  )
+  select count(*) filter (where sort = 'acked')::int as acked, count(*) filter (where sort = 'expired')::int as expired,
+    count(*) filter (where sort = 'leftover')::int as leftovers,
+    (select count(*) from found) > count(*)
+      or exists (select 1 from found group by sort having count(*) >= $3::bigint) as more
+  from gone join chosen using (file_id)`,
+
+  counts: `
+  select count(*) filter (where expires_at > ${instant("$1")} and fetched_at is null)::int as waiting,
+    count(*) filter (where expires_at > ${instant("$1")} and fetched_at is not null)::int as fetched,
+    count(*) filter (where expires_at <= ${instant("$1")})::int as expired,
+    (select count(*)::int from (select 1 from ${schema}.upload where acked_at is not null limit $2) a) as acked
+  from (select expires_at, fetched_at from ${schema}.upload where acked_at is null limit $2) u`,
+
+  stuck: `
+  select workspace_id, count(*)::int as files, sum(size_bytes)::float8 as bytes, ${millis("min(created_at)")} as oldest
+  from (
+    select workspace_id, size_bytes, created_at from ${schema}.upload
+    where acked_at is null and created_at <= ${instant("$1")} and expires_at > ${instant("$2")}
+    limit $3
+  ) u
+  group by workspace_id
+  order by min(created_at), workspace_id
+  limit 100`
+})
+
+export type UploadSql = ReturnType<typeof make>

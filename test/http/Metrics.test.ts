@@ -1,0 +1,197 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Clock, Effect } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
+import * as Instant from "../../src/http/Instant.js"
+import { DatabaseHealth } from "../../src/measures/DatabaseHealth.js"
+import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
+import { PodSamples } from "../../src/measures/PodSamples.js"
+import { minuteOf, noCounts } from "../../src/telemetry/BucketCount.js"
+import { Histogram } from "../../src/telemetry/Histogram.js"
+import type { KindTally } from "../../src/telemetry/KindTally.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
+import { Tally } from "../../src/telemetry/Tally.js"
+import { backends, Doors, layer as memory, viewerToken } from "./Doors.js"
+
+const minute = 60_000
+
+const sketch = (...millis: ReadonlyArray<number>) => {
+  const histogram = new Histogram()
+  for (const value of millis) histogram.record(value)
+  return histogram.sketch()
+}
+
+const aPod = Effect.gen(function* () {
+  const now = yield* Clock.currentTimeMillis
+  return { id: (yield* makeGenerator).pod(now), thisMinute: minuteOf(now) }
+})
+
+const get = (path: string) =>
+  Effect.gen(function* () {
+    const { ask } = yield* Doors
+    const { json, status } = yield* ask("GET", `/api/v1/metrics/${path}`, { token: viewerToken })
+    expect(status, JSON.stringify(json)).toBe(200)
+    return json
+  })
+
+/** Lets a pod count, and writes it down. */
+const record = (count: (of: (kind: string) => KindTally) => void) =>
+  Effect.gen(function* () {
+    const buckets = yield* MinuteBuckets
+    const tally = yield* Tally.make
+    count((kind) => tally.of("mail", kind))
+    yield* buckets.record((yield* aPod).id, 1, tally.take())
+  }).pipe(Effect.provide(Metrics.layer))
+
+describe.each(backends)("on %s, GET /api/v1/metrics/series", (_, layer) => {
+  it.scopedLive("shows what two pods counted in buckets of the asked width, latencies in seconds", () =>
+    Effect.gen(function* () {
+      const start = Date.UTC(2026, 0, 31, 9)
+      yield* record((of) => {
+        of("greet").enqueued(3, start)
+        of("greet").started(1, start)
+        of("greet").completed(start)
+        of("greet").retried(start)
+        of("greet").ran(20, 40, start)
+      })
+      yield* record((of) => {
+        of("greet").died(2, "rejected", start)
+        of("greet").rescued(1, start)
+        for (const millis of [20, 20, 5_000]) of("greet").ran(millis, 9_000, start)
+        of("greet").enqueued(100, start + 5 * minute)
+        of("other").enqueued(1_000, start)
+      })
+      const range = "since=2026-01-31T09:00:00Z&until=2026-01-31T09:07:00Z&bucket=300"
+      const empty = { count: 0, sum: 0, p50: null, p95: null, p99: null, max: null }
+      expect(yield* get(`series?queue=mail&kind=greet&${range}`)).toEqual({
+        since: "2026-01-31T09:00:00.000Z",
+        until: "2026-01-31T09:10:00.000Z",
+        bucketSeconds: 300,
+        points: [
+          {
+            at: "2026-01-31T09:00:00.000Z",
+            enqueued: 3,
+            started: 1,
+            completed: 1,
+            retried: 1,
+            dead: 2,
+            rescued: 1,
+            processing: { count: 4, sum: 5.06, p50: expect.closeTo(0.02, 2), p95: 5, p99: 5, max: 5 },
+            total: { count: 4, sum: 27.04, p50: 9, p95: 9, p99: 9, max: 9 }
+          },
+          {
+            at: "2026-01-31T09:05:00.000Z",
+            ...noCounts,
+            enqueued: 100,
+            processing: empty,
+            total: empty
+          }
+        ]
+      })
+      expect(yield* get(`series?kind=other&${range}`)).toMatchObject({ points: [{ enqueued: 1_000 }, noCounts] })
+      expect(yield* get(`series?queue=nobody&${range}`)).toMatchObject({ points: [noCounts, noCounts] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("shows the last hour, minute by minute, when nothing else is asked", () =>
+    Effect.gen(function* () {
+      const { thisMinute } = yield* aPod
+      yield* record((of) => of("greet").enqueued(7, thisMinute))
+      const seen = JSON.parse(JSON.stringify(yield* get("series")))
+      expect(seen.bucketSeconds).toBe(60)
+      expect(seen.points.length).toBeGreaterThanOrEqual(60)
+      const sum = seen.points.reduce((all: number, { enqueued }: { enqueued: number }) => all + enqueued, 0)
+      expect(sum).toBe(7)
+      const week = JSON.parse(
+        JSON.stringify(yield* get(`series?since=${Instant.format(thisMinute - 7 * 24 * 60 * minute)}`))
+      )
+      expect(week.points.length).toBeLessThanOrEqual(200)
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("a question about metrics", () => {
+  it.scopedLive.each([
+    ["bucket", "bucket=0", /from 60 to/],
+    ["bucket", "bucket=90", /whole number of minutes/],
+    ["bucket", "bucket=1e9", /from 60 to/],
+    ["bucket", "bucket=60&since=2026-01-01T00:00:00Z&until=2026-01-31T00:00:00Z", /buckets of 1740 seconds or more/],
+    ["since", "since=yesterday", /RFC 3339/],
+    ["since", "since=2026-01-31T09:00:00Z&until=2026-01-31T09:00:00Z", /before until/],
+    ["until", "until=2026-01-31", /RFC 3339/],
+    ["queue", "queue=%00", /NUL/],
+    ["quue", "quue=mail", /not a field/]
+  ] as const)("names %s when it is refused: %s", ([field, query, says]) =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const refused = yield* admin("GET", `/api/v1/metrics/series?${query}`)
+      expect(refused).toMatchObject({ status: 400, json: { error: { field, message: expect.stringMatching(says) } } })
+    }).pipe(Effect.provide(memory()))
+  )
+
+  it.scopedLive("asks who comes first", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      for (const path of ["series", "pods", "database"]) {
+        expect(yield* ask("GET", `/api/v1/metrics/${path}`)).toMatchObject({ status: 401 })
+      }
+    }).pipe(Effect.provide(memory()))
+  )
+})
+
+describe.each(backends)("on %s, GET /api/v1/metrics/pods", (_, layer) => {
+  it.scopedLive("shows what each pod used", () =>
+    Effect.gen(function* () {
+      const pods = yield* PodSamples
+      const { id, thisMinute } = yield* aPod
+      yield* pods.record({
+        minute: thisMinute,
+        pod: id,
+        cpu: 0.5,
+        rssBytes: 123_456_789,
+        eventLoop: { p99: 0.004, max: 0.25 },
+        pool: { busy: 3, idle: 1, waiting: 0 },
+        statements: sketch(2)
+      })
+      expect(yield* get("pods?bucket=3600")).toMatchObject({
+        bucketSeconds: 3600,
+        pods: [
+          {
+            pod: id,
+            points: [
+              {
+                cpu: 0.5,
+                rssBytes: 123_456_789,
+                eventLoopDelay: { p99: 0.004, max: 0.25 },
+                pool: { busy: 3, idle: 1, waiting: 0 },
+                statements: { count: 1, max: 0.002 }
+              }
+            ]
+          }
+        ]
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe.each(backends)("on %s, GET /api/v1/metrics/database", (_, layer) => {
+  it.scopedLive("shows how the database is and was", () =>
+    Effect.gen(function* () {
+      yield* Effect.flatMap(DatabaseHealth, (health) => health.sample)
+      const facts = {
+        at: expect.stringMatching(/Z$/),
+        sizeBytes: expect.any(Number),
+        jobBytes: expect.any(Number),
+        jobLiveTuples: expect.any(Number),
+        jobDeadTuples: expect.any(Number),
+        oldestTransactionSeconds: 0,
+        connections: expect.any(Number)
+      }
+      expect(yield* get("database")).toMatchObject({
+        bucketSeconds: 60,
+        now: { ...facts, blockers: [] },
+        statements: { count: 0, p99: null },
+        points: [facts]
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+})

@@ -1,0 +1,411 @@
+import { createHash } from "node:crypto"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Layer, Option, Schema } from "effect"
+import { Workspace } from "../../src/core/Workspace.js"
+import { Database } from "../../src/database/Database.js"
+import { JobSearch } from "../../src/queue/JobSearch.js"
+import { Storage } from "../../src/uploads/Storage.js"
+import * as StorageMemory from "../../src/uploads/StorageMemory.js"
+import { chunkBytes } from "../../src/uploads/Upload.js"
+import { pattern } from "../laws/PutLaws.js"
+import { adminToken, Doors, layerWithoutDatabase } from "./Doors.js"
+import { acme, backends, client, form, idsOf, layerMemory, layerPostgres, type Part } from "./UploadDoors.js"
+
+const sha256 = (content: string | Uint8Array) => createHash("sha256").update(content).digest("hex")
+const other = Schema.decodeSync(Workspace)("other")
+const nobody = "0198c0de-0000-7000-8000-000000000001"
+
+describe.each(backends)("files on %s", (_, layer) => {
+  it.scopedLive("go the whole way: uploaded, listed, fetched, acknowledged", () =>
+    Effect.gen(function* () {
+      const { ack, content, list, upload } = yield* client()
+      const answer = yield* upload(
+        { filename: "a.txt", type: "text/plain; charset=utf-8", content: "hello" },
+        { filename: "b.bin", type: "application/x-thing", content: pattern(chunkBytes + 3) }
+      )
+      const [first = "", second = ""] = idsOf(answer)
+      const facts = [
+        {
+          id: first,
+          uri: `nightshift-upload:acme/${first}`,
+          name: "a.txt",
+          mimeType: "text/plain",
+          size: 5,
+          sha256: sha256("hello")
+        },
+        {
+          id: second,
+          uri: `nightshift-upload:acme/${second}`,
+          name: "b.bin",
+          mimeType: "application/x-thing",
+          size: chunkBytes + 3,
+          sha256: sha256(pattern(chunkBytes + 3))
+        }
+      ]
+      expect(answer).toMatchObject({ status: 201, json: { files: facts } })
+      expect(yield* list).toMatchObject({
+        status: 200,
+        json: { files: facts.map((fact) => ({ ...fact, fetchedAt: null })) }
+      })
+      const fetched = yield* content(first)
+      expect(fetched).toMatchObject({ status: 200, text: "hello" })
+      expect(fetched.headers).toMatchObject({
+        "content-type": "text/plain",
+        "content-length": "5",
+        "content-disposition": 'attachment; filename="a.txt"',
+        "content-security-policy": "sandbox",
+        "x-content-type-options": "nosniff",
+        "accept-ranges": "bytes",
+        etag: `"${sha256("hello")}"`
+      })
+      expect((yield* (yield* Storage).get(acme, facts[0]?.id as never)).upload.fetchedAt).toBeDefined()
+      expect(yield* ack(first)).toMatchObject({ status: 200, json: { acked: true } })
+      expect((yield* ack(first)).json).toEqual({ acked: true })
+      expect((yield* list).json).toMatchObject({ files: [{ id: second }] })
+      expect(yield* content(first)).toMatchObject({ status: 200, text: "hello" })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("are fetched in parts", () =>
+    Effect.gen(function* () {
+      const { content, upload } = yield* client()
+      const [id = ""] = idsOf(yield* upload({ content: "0123456789" }))
+      const part = (range: string, more = {}) => content(id, { range, ...more })
+      expect(yield* part("bytes=2-4")).toMatchObject({
+        status: 206,
+        text: "234",
+        headers: { "content-range": "bytes 2-4/10", "content-length": "3" }
+      })
+      expect(yield* part("bytes=7-")).toMatchObject({ status: 206, text: "789" })
+      expect(yield* part("bytes=-3")).toMatchObject({ status: 206, text: "789" })
+      expect(yield* part("bytes=-99")).toMatchObject({ status: 206, text: "0123456789" })
+      expect(yield* part("bytes=8-99")).toMatchObject({
+        status: 206,
+        text: "89",
+        headers: { "content-range": "bytes 8-9/10" }
+      })
+      for (const beyond of ["bytes=10-", "bytes=10-12", "bytes=999999999999999-", "bytes=-0"]) {
+        expect(yield* part(beyond)).toMatchObject({
+          status: 416,
+          headers: { "content-range": "bytes */10" },
+          json: { error: { tag: "RangeRefused" } }
+        })
+      }
+      for (const nonsense of ["bytes=4-2", "bytes=a-b", "bytes=-", "lines=1-2", "bytes=0-1,3-4", "bytes=1e3-"]) {
+        expect(yield* part(nonsense)).toMatchObject({ status: 200, text: "0123456789" })
+      }
+      const tag = `"${sha256("0123456789")}"`
+      expect(yield* part("bytes=2-4", { "if-range": tag })).toMatchObject({ status: 206 })
+      expect(yield* part("bytes=2-4", { "if-range": '"another"' })).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("are nobody else's: another's token is none, and another's file does not exist", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      const mine = yield* client()
+      const theirs = yield* client(other)
+      const [id = ""] = idsOf(yield* mine.upload({ content: "mine" }))
+      const [their = ""] = idsOf(yield* theirs.upload({ content: "theirs" }))
+      const routes = [
+        ["GET", "content"],
+        ["POST", "ack"]
+      ] as const
+      for (const [method, act] of routes) {
+        const answers = yield* Effect.forEach([their, nobody, "not-an-id", id.slice(0, -1), `${id}0`], (wrong) =>
+          ask(method, `/uploads/acme/${wrong}/${act}`, { token: mine.token })
+        )
+        for (const { json, status } of answers)
+          expect({ json, status }).toEqual({ json: answers[0]?.json, status: 404 })
+        expect(JSON.stringify(answers[0]?.json)).not.toContain("other")
+      }
+      for (const token of [undefined, "", "guess", theirs.token, adminToken, `${mine.token}x`]) {
+        for (const [method, path] of [
+          ["POST", "/uploads/acme"],
+          ["GET", "/uploads/acme"],
+          ["GET", `/uploads/acme/${id}/content`],
+          ["POST", `/uploads/acme/${id}/ack`],
+          ["GET", "/uploads/never-was"],
+          ["GET", "/uploads/..%2facme"],
+          ["GET", "/uploads/acme%00"]
+        ] as const) {
+          const refused = yield* ask(method, path, { token })
+          expect(refused).toMatchObject({
+            status: 401,
+            headers: { "www-authenticate": "Bearer" },
+            json: { error: { tag: "Unauthorized", message: expect.stringContaining("token of this workspace") } }
+          })
+        }
+      }
+      expect(yield* mine.content(id)).toMatchObject({ status: 200, text: "mine" })
+      expect(yield* ask("GET", "/uploads", { token: mine.token })).toMatchObject({ status: 404 })
+      expect((yield* ask("GET", "/uploads/%zz", { token: mine.token })).status).toBeLessThan(500)
+      expect(yield* ask("DELETE", `/uploads/acme/${id}`, { token: mine.token })).toMatchObject({ status: 404 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("get safe names and types, whatever they are called", () =>
+    Effect.gen(function* () {
+      const { content, upload } = yield* client()
+      const named = (filename: string, type?: string) =>
+        Effect.gen(function* () {
+          const answer = yield* upload({ filename, type, content: "<script>alert(1)</script>" })
+          const [id = ""] = idsOf(answer)
+          const { files } = answer.json as { files: ReadonlyArray<{ name: string; mimeType: string }> }
+          const { headers } = yield* content(id)
+          expect(headers["content-disposition"]).toBe(`attachment; filename="${files[0]?.name}"`)
+          expect(headers["content-security-policy"]).toBe("sandbox")
+          expect(headers["x-content-type-options"]).toBe("nosniff")
+          expect(headers["content-type"]).toBe(files[0]?.mimeType)
+          return [files[0]?.name, files[0]?.mimeType]
+        })
+      expect(yield* named("../../etc/passwd")).toEqual(["passwd", "text/plain"])
+      expect(yield* named("C:\\\\Users\\\\me\\\\evil.exe")).toEqual(["evil.exe", "text/plain"])
+      expect(yield* named("报告.pdf")).toEqual(["__.pdf", "text/plain"])
+      expect(yield* named("invoice\u202efdp.exe")).toEqual(["invoice_fdp.exe", "text/plain"])
+      expect(yield* named('quote\\".txt')).toEqual(["quote_.txt", "text/plain"])
+      expect(yield* named("..")).toEqual(["file", "text/plain"])
+      expect(yield* named("")).toEqual(["file", "text/plain"])
+      expect((yield* named(`${"x".repeat(10_000)}.tar.gz`))[0]).toMatch(/^x{97}\.gz$|^x+\.tar\.gz$/)
+      expect(yield* named("page.html", "text/html; charset=utf-8")).toEqual(["page.html", "text/html"])
+      expect(yield* named("a", "text/ht\u00a0ml")).toEqual(["a", "application/octet-stream"])
+      expect(yield* named("a", "nonsense")).toEqual(["a", "application/octet-stream"])
+      expect(yield* named("a", "")).toEqual(["a", "application/octet-stream"])
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("are refused whole when one of them is not right, with the reason", () =>
+    Effect.gen(function* () {
+      const { list, send, upload } = yield* client()
+      const good = { content: "good" }
+      const refusals: ReadonlyArray<readonly [ReadonlyArray<Part>, string | RegExp]> = [
+        [[good, { content: "" }], "File 1: content must not be empty."],
+        [
+          [good, { name: "note", content: "x" }],
+          /^A field of another name is not expected\. Send 1 to 64 files in the field "files"\.$/
+        ],
+        [[], /^There is no file\./],
+        [Array.from({ length: 65 }, () => good), /^There are too many files\./]
+      ]
+      for (const [parts, message] of refusals) {
+        const refused = yield* upload(...parts)
+        expect(refused.status).toBe(400)
+        expect((refused.json as { error: { message: string } }).error.message).toMatch(message)
+      }
+      const bodies = [
+        "",
+        "not a form",
+        "--",
+        form([good]).subarray(0, -10).toString(),
+        form([good]).toString().replace("Content-Disposition", "X-Disposition"),
+        form([good]).toString().replace("form-data;", "attachment;"),
+        form([good]).toString().replace('filename="a.txt"', ""),
+        form([good]).toString().replace("\r\nContent-Type", "\r\nnonsense\r\nContent-Type"),
+        form([good]).toString().replace("boundary\r\n", "boundaryX\r\n")
+      ]
+      for (const body of bodies) {
+        const refused = yield* send(Buffer.from(body))
+        expect(refused).toMatchObject({ status: 400, json: { error: { tag: "BadRequest" } } })
+      }
+      expect((yield* list).json).toEqual({ files: [] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("have caps for one, for a request, and for a workspace", () =>
+    Effect.gen(function* () {
+      const { ack, list, upload } = yield* client()
+      const refused = yield* upload({ content: "fits" }, { filename: "large.bin", content: "x".repeat(1001) })
+      expect(refused).toMatchObject({
+        status: 413,
+        json: { error: { tag: "UploadTooLarge", filename: "large.bin", max: 1000 } }
+      })
+      expect((refused.json as { error: { size: number } }).error.size).toBeGreaterThan(1000)
+      const three = ["a", "b", "c"].map((filename) => ({ filename, content: "x".repeat(900) }))
+      expect(yield* upload(...three)).toMatchObject({
+        status: 413,
+        json: { error: { tag: "RequestTooLarge", filename: "c", max: 2000 } }
+      })
+      expect((yield* list).json).toEqual({ files: [] })
+      const [id = ""] = idsOf(yield* upload(...three.slice(1)))
+      yield* upload(...three.slice(2))
+      expect(yield* upload(...three.slice(2))).toMatchObject({
+        status: 413,
+        json: { error: { tag: "QuotaExceeded", size: 900, max: 3000 } }
+      })
+      yield* ack(id)
+      expect(yield* upload(...three.slice(2))).toMatchObject({ status: 413 })
+      yield* Effect.flatMap(Storage, (storage) => storage.sweep(0))
+      expect(yield* upload(...three.slice(2))).toMatchObject({ status: 201 })
+    }).pipe(Effect.provide(layer({ maxFile: 1000, maxRequest: 2000, quota: 3000 })))
+  )
+
+  it.scopedLive("arrive in pieces of any size, also without a length", () =>
+    Effect.gen(function* () {
+      const { send, content } = yield* client()
+      const body = form([{ content: "first" }, { filename: "b", content: "\r\n--almost\r\n-" }])
+      for (const size of [1, 2, 3, 7, 64]) {
+        const pieces = Array.from({ length: Math.ceil(body.length / size) }, (_, n) =>
+          body.subarray(n * size, (n + 1) * size)
+        )
+        const answer = yield* send(pieces)
+        expect(answer.status).toBe(201)
+        expect((yield* content(idsOf(answer)[1] ?? "")).text).toBe("\r\n--almost\r\n-")
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("become jobs in the same transaction, where a kind is set", () =>
+    Effect.gen(function* () {
+      const { upload } = yield* client()
+      const [id = ""] = idsOf(yield* upload({ filename: "a.txt", content: "hello" }))
+      const { jobs } = yield* Effect.flatMap(JobSearch, (search) => search.list({ kind: "arrived" }, { limit: 10 }))
+      expect(jobs).toMatchObject([
+        {
+          queue: "files",
+          version: 2,
+          maxAttempts: 3,
+          payload: {
+            fileId: id,
+            workspace: "acme",
+            name: "a.txt",
+            mimeType: "text/plain",
+            size: 5,
+            sha256: sha256("hello")
+          }
+        }
+      ])
+    }).pipe(Effect.provide(layer({ jobKind: Option.some("arrived") })))
+  )
+
+  it.scopedLive("are not taken in when they are to become jobs that nobody knows", () =>
+    Effect.gen(function* () {
+      const { list, upload } = yield* client()
+      expect(yield* upload({ content: "x" })).toMatchObject({
+        status: 503,
+        json: { error: { tag: "JobKindMissing", message: expect.stringContaining("UPLOADS_JOB_KIND") } }
+      })
+      expect((yield* list).json).toEqual({ files: [] })
+    }).pipe(Effect.provide(layer({ jobKind: Option.some("never_heard_of") })))
+  )
+})
+
+describe("tokens over HTTP", () => {
+  it.scopedLive("are made once, listed without their secret, and revoked", () =>
+    Effect.gen(function* () {
+      const { admin, ask } = yield* Doors
+      const made = yield* admin("POST", "/api/v1/workspaces/acme/tokens")
+      expect(made.status).toBe(201)
+      const { id, token } = made.json as { id: string; token: string }
+      expect(Object.keys(made.json as object)).toEqual(["id", "token"])
+      yield* admin("POST", "/api/v1/workspaces/acme/tokens", { json: { label: "laptop" } })
+      const listed = yield* admin("GET", "/api/v1/workspaces/acme/tokens")
+      expect(listed).toMatchObject({
+        status: 200,
+        json: { tokens: [{ id, label: "", prefix: token.slice(0, 12) }, { label: "laptop" }] }
+      })
+      expect(listed.text).not.toContain(token.slice(12))
+      expect(yield* ask("GET", "/uploads/acme", { token })).toMatchObject({ status: 200 })
+      expect(yield* admin("DELETE", `/api/v1/workspaces/other/tokens/${id}`)).toMatchObject({ status: 404 })
+      expect(yield* admin("DELETE", `/api/v1/workspaces/acme/tokens/${id}`)).toMatchObject({
+        status: 200,
+        json: { id }
+      })
+      expect(yield* admin("DELETE", `/api/v1/workspaces/acme/tokens/${id}`)).toMatchObject({ status: 404 })
+      expect(yield* ask("GET", "/uploads/acme", { token })).toMatchObject({ status: 401 })
+    }).pipe(Effect.provide(layerPostgres()))
+  )
+
+  it.scopedLive("need a name that can be a workspace's, and a label that can be one", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      for (const workspace of ["-x", ".hidden", "a%20b", "x".repeat(65), "a%2fb"]) {
+        expect(yield* admin("POST", `/api/v1/workspaces/${workspace}/tokens`)).toMatchObject({
+          status: 400,
+          json: { error: { field: "workspace" } }
+        })
+      }
+      for (const json of [{ label: "x".repeat(101) }, { label: 5 }, { lable: "x" }, [], "x"]) {
+        expect(yield* admin("POST", "/api/v1/workspaces/acme/tokens", { json })).toMatchObject({ status: 400 })
+      }
+      expect((yield* admin("GET", "/api/v1/workspaces/acme/tokens")).json).toEqual({ tokens: [] })
+    }).pipe(Effect.provide(layerMemory()))
+  )
+})
+
+/** Somebody else acknowledges each file, and the sweeper takes it, just before an acknowledgement is written. */
+const sweptAtTheLastMoment = Layer.effect(
+  Storage,
+  Effect.map(Storage, (storage) => ({
+    ...storage,
+    ack: (...file: Parameters<typeof storage.ack>) =>
+      storage.ack(...file).pipe(Effect.zipRight(storage.sweep(0)), Effect.zipRight(storage.ack(...file)))
+  }))
+).pipe(Layer.provide(StorageMemory.layer))
+
+describe("an acknowledgement that meets the sweeper", () => {
+  it.scopedLive("is as good as any other, and says so; the next finds nothing", () =>
+    Effect.gen(function* () {
+      const { ack, upload } = yield* client()
+      const [id = ""] = idsOf(yield* upload({ content: "x" }))
+      expect(yield* ack(id)).toMatchObject({ status: 200, json: { acked: true, raced: true } })
+      expect(yield* ack(id)).toMatchObject({ status: 404, json: { error: { tag: "UploadNotFound" } } })
+    }).pipe(Effect.provide(layerMemory({}, sweptAtTheLastMoment)))
+  )
+})
+
+describe("files that a program stored", () => {
+  it.scopedLive("come with safe headers, whatever it calls them", () =>
+    Effect.gen(function* () {
+      const { content } = yield* client()
+      const storage = yield* Storage
+      const id = yield* storage.put(acme, {
+        filename: 'a"; x="\r\nb\u00e9.html',
+        mimetype: "text/html\r\nX-Injected: 1",
+        content: Buffer.from("x")
+      })
+      const { headers, status } = yield* content(id)
+      expect(status).toBe(200)
+      expect(headers["content-disposition"]).toBe('attachment; filename="a___x____be.html"')
+      expect(headers["content-type"]).toBe("application/octet-stream")
+      expect(headers["x-injected"]).toBeUndefined()
+    }).pipe(Effect.provide(layerPostgres()))
+  )
+})
+
+describe("what those who run the service see of files", () => {
+  it.scopedLive("is how many there are, and who does not fetch theirs", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const { ack, upload } = yield* client()
+      const [id = ""] = idsOf(yield* upload({ content: "12345" }, { content: "678" }))
+      yield* ack(id)
+      expect((yield* admin("GET", "/api/v1/uploads")).json).toEqual({
+        counts: { waiting: 1, fetched: 0, acked: 1, expired: 0 },
+        stuck: []
+      })
+      const { sql } = yield* Database
+      yield* sql`update nightshift.upload set created_at = created_at - interval '2 hours'`
+      expect((yield* admin("GET", "/api/v1/uploads")).json).toMatchObject({
+        stuck: [{ workspace: "acme", files: 1, bytes: 3, waitingSeconds: expect.closeTo(7200, -2) }]
+      })
+    }).pipe(Effect.provide(layerPostgres()))
+  )
+})
+
+describe("uploads without a database", () => {
+  it.scopedLive("are off, and say so", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      for (const [method, path] of [
+        ["POST", "/uploads/acme"],
+        ["GET", "/uploads/acme"],
+        ["POST", `/uploads/acme/${nobody}/ack`]
+      ] as const) {
+        expect(yield* ask(method, path, { body: "x".repeat(100_000) })).toMatchObject({
+          status: 503,
+          json: { error: { tag: "DatabaseOff", message: expect.stringContaining("uploads are off") } }
+        })
+      }
+    }).pipe(Effect.provide(layerWithoutDatabase()))
+  )
+})

@@ -1,0 +1,198 @@
+import { randomBytes } from "node:crypto"
+import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Meddler from "../support/Meddler.js"
+import * as Nightshift from "../support/Nightshift.js"
+import { list, metrics, type Service, serve, until, upload } from "./fixtures/UploadService.js"
+
+const pulling = (service: Service, url: string, ...more: ReadonlyArray<string>) =>
+  Nightshift.start(["uploads", "pull", "--workspace", "acme", "--into", "inbox", "--url", url, ...more], {
+    cwd: service.cwd,
+    env: { UPLOADS_TOKEN: service.token }
+  })
+
+const pullOnce = (service: Service, ...more: ReadonlyArray<string>) =>
+  Effect.scoped(Effect.flatMap(pulling(service, service.url, "--once", ...more), ({ finished }) => finished))
+
+/** What lies in the folder, and what is remembered beside it. */
+const inbox = ({ cwd }: Service) => {
+  const folder = join(cwd, "inbox")
+  const files = readdirSync(folder).filter((name) => name !== ".nightshift-pull")
+  const remembered = readdirSync(join(folder, ".nightshift-pull")).filter((name) => name !== "lock")
+  return { folder, files, remembered, read: (name: string) => readFileSync(join(folder, name)) }
+}
+
+describe("a puller that is killed with -9", () => {
+  it.scopedLive(
+    "between fetch and acknowledgement has the file once, intact, and it is swept when its time has come",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* serve({ UPLOADS_SWEEP_INTERVAL: "200ms", UPLOADS_ACK_RETENTION: "1s" })
+        const content = randomBytes(1_000_000)
+        const { files } = yield* upload(service, [["../report.pdf", content]])
+        const name = `${files[0]?.id}-report.pdf`
+        const between = yield* Meddler.make(service.url)
+        const doomed = yield* pulling(service, between.url)
+        between.meddle(({ path }) =>
+          path.endsWith("/ack") ? { before: () => process.kill(doomed.pid, "SIGKILL") } : undefined
+        )
+        expect(yield* doomed.finished).toMatchObject({ signal: "SIGKILL" })
+        expect(inbox(service)).toMatchObject({ files: [name], remembered: [`${files[0]?.id}.done`] })
+        expect(yield* list(service)).toHaveLength(1)
+
+        const again = yield* pullOnce(service)
+        expect(again).toMatchObject({ code: 0, stderr: "" })
+        const after = inbox(service)
+        expect(after).toMatchObject({ files: [name], remembered: [] })
+        expect(after.read(name).equals(content)).toBe(true)
+        expect(yield* list(service)).toEqual([])
+        yield* until(metrics(service), (text) =>
+          text.includes('nightshift_pending_uploads_swept_total{outcome="acked"} 1')
+        )
+        expect(yield* metrics(service)).toContain('nightshift_pending_uploads_swept_total{outcome="expired"} 0')
+        yield* service.said(/sweeper deleted acked=1 expired=0 total=1/)
+      })
+  )
+
+  it.scopedLive("while the content comes goes on where it was", () =>
+    Effect.gen(function* () {
+      const service = yield* serve()
+      const content = randomBytes(3_000_000)
+      yield* upload(service, [["large.bin", content]])
+      const between = yield* Meddler.make(service.url)
+      const doomed = yield* pulling(service, between.url)
+      between.meddle(({ path }) =>
+        path.endsWith("/content") ? { afterBytes: [1_500_000, () => process.kill(doomed.pid, "SIGKILL")] } : undefined
+      )
+      yield* doomed.finished
+      expect(inbox(service)).toMatchObject({ files: [], remembered: [expect.stringMatching(/\.part$/)] })
+
+      between.meddle(() => undefined)
+      const next = yield* pulling(service, between.url, "--once", "--json")
+      expect(yield* next.finished).toMatchObject({ code: 0 })
+      const { files, read, remembered } = inbox(service)
+      expect([files.length, remembered]).toEqual([1, []])
+      expect(read(files[0] ?? "").equals(content)).toBe(true)
+      const ranges = between.seen.filter(({ path }) => path.endsWith("/content")).map(({ headers }) => headers.range)
+      expect(ranges).toEqual([undefined, expect.stringMatching(/^bytes=\d+-$/)])
+    })
+  )
+
+  it.scopedLive("does not fetch again what somebody took from the folder, nor what the service knows already", () =>
+    Effect.gen(function* () {
+      const service = yield* serve()
+      yield* upload(service, [["a.txt", "one"]])
+      const between = yield* Meddler.make(service.url)
+      const first = yield* pulling(service, between.url)
+      between.meddle(({ path }) =>
+        path.endsWith("/ack") ? { before: () => process.kill(first.pid, "SIGKILL") } : undefined
+      )
+      yield* first.finished
+      const { files, folder } = inbox(service)
+      mkdirSync(join(service.cwd, "processed"))
+      renameSync(join(folder, files[0] ?? ""), join(service.cwd, "processed", files[0] ?? ""))
+
+      // The second is killed when the service has acknowledged, and before it hears of it.
+      const second = yield* pulling(service, between.url)
+      between.meddle(({ path }) =>
+        path.endsWith("/ack") ? { afterwards: () => process.kill(second.pid, "SIGKILL") } : undefined
+      )
+      yield* second.finished
+      expect(inbox(service)).toMatchObject({ files: [], remembered: [expect.stringMatching(/\.done$/)] })
+      expect(yield* list(service)).toEqual([])
+
+      expect(yield* pullOnce(service)).toMatchObject({ code: 0, stdout: "", stderr: "" })
+      expect(inbox(service)).toMatchObject({ files: [], remembered: [] })
+      expect(between.seen.filter(({ path }) => path.endsWith("/content"))).toHaveLength(1)
+    })
+  )
+})
+
+describe("nightshift uploads pull", () => {
+  it.scopedLive("keeps files of one name apart, says what it did, and refuses what cannot be meant", () =>
+    Effect.gen(function* () {
+      const service = yield* serve()
+      const { files } = yield* upload(service, [
+        ["same.txt", "first"],
+        ["same.txt", "second"],
+        ["/etc/\u202epasswd", "third"]
+      ])
+      const pulled = yield* pullOnce(service, "--json")
+      expect(pulled.code).toBe(0)
+      const lines = pulled.stdout
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line))
+      expect(lines.map(({ id, name, outcome }) => ({ id, name, outcome }))).toEqual(
+        ["same.txt", "same.txt", "_passwd"].map((name, n) => ({ id: files[n]?.id, name, outcome: "pulled" }))
+      )
+      const contents = lines.map(({ path }) => readFileSync(path, "utf8"))
+      expect(contents).toEqual(["first", "second", "third"])
+      expect(inbox(service).files).toHaveLength(3)
+
+      yield* upload(service, [["late.txt", "12345"]])
+      const forPeople = yield* pullOnce(service)
+      expect(forPeople.stdout).toMatch(/^pulled late\.txt \(5 B\) -> \S+\/inbox\/\S+-late\.txt\n$/)
+      expect(pulled.stdout + forPeople.stdout).not.toContain(service.token)
+
+      const wrong = (args: ReadonlyArray<string>, env: Record<string, string> = {}) =>
+        Nightshift.run(["uploads", "pull", "--into", "x", "--workspace", "acme", "--url", service.url, ...args], {
+          cwd: service.cwd,
+          env
+        })
+      expect(yield* wrong([])).toMatchObject({ code: 2, stderr: expect.stringContaining("UPLOADS_TOKEN") })
+      expect(yield* wrong(["--once", "--every", "1s"], { UPLOADS_TOKEN: "x" })).toMatchObject({ code: 2 })
+      expect(yield* wrong(["--every", "soon"], { UPLOADS_TOKEN: "x" })).toMatchObject({ code: 2 })
+      const refused = yield* wrong([], { UPLOADS_TOKEN: "nst_wrong-token" })
+      expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("does not accept the token") })
+      expect(refused.stderr).not.toContain("nst_wrong")
+      writeFileSync(join(service.cwd, "taken"), "a file")
+      const unusable = yield* wrong(["--into", "taken/inside", "--once"], { UPLOADS_TOKEN: service.token })
+      expect(unusable.code).not.toBe(0)
+    })
+  )
+
+  it.scopedLive(
+    "waits for a service that is away, ends when its token is revoked, and shares its folder with nobody",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* serve()
+        const between = yield* Meddler.make(service.url)
+        const running = yield* pulling(service, between.url, "--every", "100ms")
+        yield* upload(service, [["a.txt", "one"]])
+        yield* running.said(/pulled a\.txt/)
+        expect(yield* pullOnce(service)).toMatchObject({
+          code: 1,
+          stderr: expect.stringContaining("is in use by process")
+        })
+        between.meddle(() => ({ before: () => {} }))
+        yield* running.said(/cannot be reached.*Trying again every 100ms/)
+        between.meddle(() => undefined)
+        yield* running.said(/the service answers again/)
+        yield* upload(service, [["b.txt", "two"]])
+        yield* running.said(/pulled b\.txt/)
+        const listed = yield* Nightshift.run(["uploads", "tokens", "list", "--workspace", "acme", "--json"], {
+          cwd: service.cwd,
+          env: { DATABASE_URL: service.database }
+        })
+        const [{ id }] = JSON.parse(listed.stdout).tokens
+        const revoked = yield* Nightshift.run(["uploads", "tokens", "revoke", id, "--workspace", "acme"], {
+          cwd: service.cwd,
+          env: { DATABASE_URL: service.database }
+        })
+        expect(revoked).toMatchObject({ code: 0, stdout: expect.stringMatching(/^revoked nst_[0-9a-f]{8}…/) })
+        expect(yield* running.finished).toMatchObject({
+          code: 1,
+          stderr: expect.stringContaining("does not accept the token")
+        })
+        const made = yield* Nightshift.run(["uploads", "tokens", "create", "--workspace", "acme", "--label", "next"], {
+          cwd: service.cwd,
+          env: { DATABASE_URL: service.database }
+        })
+        expect(made.stdout).toMatch(/^nst_\S{51}\n$/)
+        expect(yield* list({ url: service.url, token: made.stdout.trim() })).toEqual([])
+      })
+  )
+})

@@ -1,0 +1,107 @@
+import { createHash } from "node:crypto"
+import { expect } from "@effect/vitest"
+import { Effect } from "effect"
+import { chunkBytes } from "../../src/uploads/Upload.js"
+import { type Law, newWorkspace } from "./Inbox.js"
+
+const mib = 1024 * 1024
+
+const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex")
+
+/** Bytes that differ from place to place, so that a chunk in the wrong one is noticed. */
+export const pattern = (size: number): Buffer => {
+  const bytes = Buffer.allocUnsafe(size)
+  for (let index = 0; index < size; index += 1) bytes[index] = (index * 31 + (index >> 8)) & 0xff
+  return bytes
+}
+
+export const putLaws = (law: Law): void => {
+  law("a file is stored whole, with what is known of it", ({ now, put, read, storage, workspace }) =>
+    Effect.gen(function* () {
+      const content = pattern(2 * chunkBytes + 17)
+      const id = yield* put(content, { filename: "report.pdf", mimetype: "application/pdf" })
+      const { upload } = yield* storage.get(workspace, id)
+      expect(upload).toEqual({
+        id,
+        workspace,
+        filename: "report.pdf",
+        mimetype: "application/pdf",
+        size: content.length,
+        sha256: sha256(content),
+        createdAt: yield* now,
+        expiresAt: (yield* now) + 24 * 3_600_000,
+        fetchedAt: undefined,
+        ackedAt: undefined
+      })
+      expect((yield* read(id)).equals(content)).toBe(true)
+    })
+  )
+
+  law("many are stored in their order, and none is nothing", ({ names, storage, workspace }) =>
+    Effect.gen(function* () {
+      const files = ["c", "a", "b"].map((filename) => ({ filename, mimetype: "", content: Buffer.from(filename) }))
+      const ids = yield* storage.putMany(workspace, files)
+      expect(yield* storage.putMany(workspace, [])).toEqual([])
+      expect(yield* names).toEqual(["c", "a", "b"])
+      for (const [index, id] of ids.entries()) {
+        expect((yield* storage.get(workspace, id)).upload.filename).toBe(files[index]?.filename)
+      }
+    })
+  )
+
+  law(
+    "what cannot be stored is refused with its place, and nothing of its request stands",
+    ({ names, storage, workspace }) =>
+      Effect.gen(function* () {
+        const good = { filename: "good", mimetype: "text/plain", content: Buffer.from("x") }
+        const refused = (file: Partial<typeof good>) =>
+          Effect.flip(storage.putMany(workspace, [good, { ...good, ...file }]))
+        const at = (field: string) => ({ _tag: "InvalidUpload", index: 1, field })
+        expect(yield* refused({ content: Buffer.alloc(0) })).toMatchObject(at("content"))
+        expect(yield* refused({ filename: "" })).toMatchObject(at("filename"))
+        expect(yield* refused({ filename: "x".repeat(101) })).toMatchObject(at("filename"))
+        expect(yield* refused({ filename: "a\u0000b" })).toMatchObject(at("filename"))
+        expect(yield* refused({ filename: "\ud800" })).toMatchObject(at("filename"))
+        expect(yield* refused({ mimetype: "x".repeat(256) })).toMatchObject(at("mimetype"))
+        const large = yield* refused({ filename: "large", content: Buffer.alloc(mib + 1) })
+        expect(large).toMatchObject({ _tag: "UploadTooLarge", filename: "large", size: mib + 1, max: mib })
+        expect(yield* names).toEqual([])
+      })
+  )
+
+  law("a name may be a hundred characters long, and a content a single byte", ({ put, read }) =>
+    Effect.gen(function* () {
+      const id = yield* put("x", { filename: "n".repeat(100) })
+      expect((yield* read(id)).toString()).toBe("x")
+    })
+  )
+
+  law("a workspace has its quota, whatever the state of its files, and others have theirs", (inbox) =>
+    Effect.gen(function* () {
+      const { put, storage, workspace } = inbox
+      const file = { filename: "a", mimetype: "", content: Buffer.alloc(mib) }
+      for (let kept = 0; kept < 3; kept += 1) yield* storage.put(workspace, file)
+      expect(yield* storage.kept(workspace)).toBe(3 * mib)
+      const acked = yield* put("x".repeat(mib))
+      yield* storage.ack(workspace, acked)
+      const refused = yield* Effect.flip(put("y"))
+      expect(refused).toMatchObject({ _tag: "QuotaExceeded", kept: 4 * mib, size: 1, max: 4 * mib })
+      yield* storage.put(newWorkspace(), file)
+      yield* storage.sweep(0)
+      yield* put("y")
+    })
+  )
+
+  law("parts of a content are read by their ends, across chunks", ({ put, read }) =>
+    Effect.gen(function* () {
+      const content = pattern(3 * chunkBytes)
+      const id = yield* put(content)
+      const edges = [0, 1, chunkBytes - 1, chunkBytes, chunkBytes + 1, 2 * chunkBytes - 1, content.length - 1]
+      for (const first of edges) {
+        for (const last of edges.filter((edge) => edge >= first)) {
+          expect((yield* read(id, { first, last })).equals(content.subarray(first, last + 1))).toBe(true)
+        }
+      }
+    })
+  )
+}

@@ -1,0 +1,143 @@
+import { expect, layer as withLayer } from "@effect/vitest"
+import { Clock, Duration, Effect, Layer } from "effect"
+import type { AttemptEnd, Became } from "../../src/queue/AttemptEnd.js"
+import { type JobCounts, noCounts } from "../../src/telemetry/BucketCount.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
+import { Tally } from "../../src/telemetry/Tally.js"
+import { type Advance, ends, type Law, type Line, lawOf, type Ports } from "./Line.js"
+
+/** What was counted of a kind in a law's queue since the last look, whatever the minute. */
+const counted = (line: Line, kind = "greet", queue = line.name) =>
+  Effect.map(Tally, (tally): JobCounts => {
+    const minutes = tally.take().filter(({ grain }) => grain === 1)
+    const found = minutes.filter((count) => count.queue === queue && count.kind === kind)
+    return found.reduce(
+      (sum, { completed, dead, enqueued, rescued, retried, started }) => ({
+        enqueued: sum.enqueued + enqueued,
+        started: sum.started + started,
+        completed: sum.completed + completed,
+        retried: sum.retried + retried,
+        dead: sum.dead + dead,
+        rescued: sum.rescued + rescued
+      }),
+      noCounts
+    )
+  })
+
+/** Lets a minute pass, so that what is counted next is counted alone. */
+const nextMinute = (line: Line) => line.advance("1 minute")
+
+const laws = (law: Law) => {
+  law("every stored job is counted once, one that was not stored is not", (line) =>
+    Effect.gen(function* () {
+      const id = yield* line.newId
+      yield* line.queue.enqueue([line.job(), line.job({ kind: "other" }), line.job()])
+      yield* line.put({ id })
+      yield* line.queue.enqueue([line.job({ id })])
+      const dedupe = { key: `${line.name}.key`, scope: "active" as const }
+      yield* line.queue.enqueue([line.job({ dedupe })])
+      yield* line.queue.enqueue([line.job({ dedupe }), line.job({ dedupe, kind: "other" })])
+      yield* Effect.flip(line.queue.enqueue([line.job(), line.job({ priority: 1e9 })]))
+      yield* Effect.flip(line.queue.enqueue([line.job(), line.job({ id, payload: "another" })]))
+      const tally = yield* Tally
+      const minutes = tally.take().filter(({ grain }) => grain === 1)
+      const byKind = Object.fromEntries(minutes.map(({ enqueued, kind, queue }) => [`${queue} ${kind}`, enqueued]))
+      expect(byKind).toMatchObject({ [`${line.name} greet`]: 4, [`${line.name} other`]: 1 })
+    })
+  )
+
+  law("the follow-up of a death is counted as stored, and again only for another death", (line) =>
+    Effect.gen(function* () {
+      const onDead = { kind: "mourn", version: 1, queue: line.name, payload: {}, maxAttempts: 1 }
+      const held = yield* line.run({ onDead })
+      yield* counted(line)
+      yield* line.end(held, ends.dead)
+      yield* line.end(held, ends.dead)
+      expect(yield* counted(line, "mourn")).toEqual({ ...noCounts, enqueued: 1 })
+    })
+  )
+
+  law("an end hears what became of its job, and nothing when the job had moved on", (line) =>
+    Effect.gen(function* () {
+      const heard: Array<Became> = []
+      const written = (became: Became) => void heard.push(became)
+      const finalize = (end: AttemptEnd) => line.queue.finalize([end])
+      const done = yield* line.run()
+      yield* finalize({ ...done, end: ends.done, written })
+      yield* line.advance("1 second")
+      yield* finalize({ ...done, end: ends.done, written })
+      expect(heard).toEqual(["done"])
+      const retried = yield* line.run()
+      yield* finalize({ ...retried, end: ends.again(yield* line.now), written })
+      yield* finalize({ ...(yield* line.claimOne), end: ends.dead, written })
+      expect(heard).toEqual(["done", "pending", "dead"])
+      const unwanted = yield* line.run()
+      yield* line.desk.cancel(unwanted.id)
+      yield* finalize({ ...unwanted, end: ends.again(yield* line.now), written })
+      expect(heard).toEqual(["done", "pending", "dead", "dead"])
+    })
+  )
+
+  law("a job that is taken back is counted as rescued, or as dead when it is not tried again", (line) =>
+    Effect.gen(function* () {
+      yield* line.crash(yield* line.run())
+      yield* counted(line)
+      yield* nextMinute(line)
+      for (let crash = 0; crash < 3; crash += 1) yield* line.crash(yield* line.claimOne)
+      expect(yield* counted(line)).toEqual({ ...noCounts, rescued: 3 })
+      yield* nextMinute(line)
+      yield* line.crash(yield* line.claimOne)
+      expect(yield* counted(line)).toEqual({ ...noCounts, dead: 1 })
+      yield* nextMinute(line)
+      const unwanted = yield* line.run()
+      yield* line.desk.cancel(unwanted.id)
+      yield* line.advance("1 hour")
+      yield* line.queue.recoverStuck(Duration.minutes(30))
+      expect(yield* counted(line)).toMatchObject({ dead: 1, rescued: 0 })
+    })
+  )
+
+  law("a waiting job that is cancelled is counted as dead, once", (line) =>
+    Effect.gen(function* () {
+      const id = yield* line.put()
+      yield* line.desk.cancel(id)
+      yield* line.desk.cancel(id)
+      expect(yield* counted(line)).toEqual({ ...noCounts, enqueued: 1, dead: 1 })
+      const { id: running } = yield* line.run()
+      yield* nextMinute(line)
+      yield* counted(line)
+      yield* line.desk.cancel(running)
+      expect(yield* counted(line)).toEqual(noCounts)
+    })
+  )
+
+  law("a count belongs to the minute in which it happened", (line) =>
+    Effect.gen(function* () {
+      const tally = yield* Tally
+      tally.take()
+      const start = Math.floor((yield* line.now) / 60_000) * 60_000 + 60_000
+      yield* line.advance(start + 59_999 - (yield* Clock.currentTimeMillis))
+      yield* line.put()
+      yield* line.advance(1)
+      yield* line.queue.enqueue([line.job(), line.job()])
+      const ours = tally.take().filter(({ grain, queue }) => grain === 1 && queue === line.name)
+      expect(ours.map((count) => [count.start, count.enqueued])).toEqual([
+        [start, 1],
+        [start + 60_000, 2]
+      ])
+    })
+  )
+}
+
+/** What the queue's ports count, whatever is behind them. */
+export const tallyLaws = (
+  name: string,
+  layer: Layer.Layer<Ports>,
+  options: { readonly clock: "test" | "live"; readonly advance: Advance }
+): void => {
+  const tally = Layer.effect(Tally, Tally.make).pipe(Layer.provide(Metrics.layer))
+  const whole = Layer.merge(Layer.provide(layer, tally), tally)
+  withLayer(whole, { excludeTestServices: options.clock === "live" })(name, (it) =>
+    laws(lawOf(it.effect, options.advance))
+  )
+}

@@ -1,0 +1,37 @@
+import { describe, layer as withLayer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
+import { draftLaws } from "./DraftLaws.js"
+import { handOverLaws } from "./HandOverLaws.js"
+import { type Advance, lawOf, type Ports } from "./Inbox.js"
+import { putLaws } from "./PutLaws.js"
+import { sweepLaws } from "./SweepLaws.js"
+import { tokensLaws } from "./TokensLaws.js"
+
+const chapters = {
+  "storing files": putLaws,
+  drafts: draftLaws,
+  "handing over": handOverLaws,
+  sweeping: sweepLaws,
+  tokens: tokensLaws
+}
+
+const mib = 1024 * 1024
+
+/** The defaults, with caps that a law can reach. */
+export const config: Layer.Layer<UploadsConfig> = Layer.effect(
+  UploadsConfig,
+  Effect.map(UploadsConfig, (defaults) => ({ ...defaults, maxFile: mib, quota: 4 * mib }))
+).pipe(Layer.provide(UploadsConfig.layerDefault))
+
+/** What the ports of the upload inbox promise, whatever is behind them. All laws share the layer. */
+export const uploadLaws = (
+  name: string,
+  layer: Layer.Layer<Ports>,
+  options: { readonly clock: "test" | "live"; readonly advance: Advance }
+): void =>
+  withLayer(layer, { excludeTestServices: options.clock === "live" })(name, (it) => {
+    for (const [chapter, laws] of Object.entries(chapters)) {
+      describe(chapter, () => laws(lawOf(it.effect, options.advance)))
+    }
+  })

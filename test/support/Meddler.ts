@@ -1,0 +1,89 @@
+import * as Http from "node:http"
+import type { AddressInfo } from "node:net"
+import { Effect, type Scope } from "effect"
+
+/** A request on its way through. */
+export interface Passing {
+  readonly method: string
+  readonly path: string
+  readonly headers: Http.IncomingHttpHeaders
+}
+
+/** What is done with a request instead of letting it pass. */
+export type Meddling = {
+  /** Nothing reaches the service. */
+  readonly before?: () => void
+  /** So much of the answer's body comes back, then this. */
+  readonly afterBytes?: readonly [bytes: number, act: () => void]
+  /** The service has done it, and its answer does not come back. */
+  readonly afterwards?: () => void
+}
+
+/** A proxy in front of a service that meddles with requests as the test says, and remembers all. */
+export interface Meddler {
+  readonly url: string
+  readonly seen: ReadonlyArray<Passing>
+  readonly meddle: (choose: (passing: Passing) => Meddling | undefined) => void
+}
+
+const forward = (target: string, request: Http.IncomingMessage, answer: Http.ServerResponse, meddling: Meddling) => {
+  const onward = Http.request(`${target}${request.url}`, { method: request.method ?? "GET", headers: request.headers })
+  onward.on("error", () => answer.destroy())
+  onward.on("response", (response) => {
+    const { afterBytes, afterwards } = meddling
+    if (afterwards !== undefined) {
+      response.resume()
+      response.on("end", () => {
+        afterwards()
+        answer.destroy()
+      })
+      return
+    }
+    answer.writeHead(response.statusCode ?? 500, response.headers)
+    if (afterBytes === undefined) return void response.pipe(answer)
+    let left = afterBytes[0]
+    response.on("data", (chunk: Buffer) => {
+      const piece = chunk.subarray(0, left)
+      left -= piece.length
+      answer.write(piece, () => {
+        if (left > 0 || response.destroyed) return
+        response.destroy()
+        afterBytes[1]()
+      })
+    })
+  })
+  request.pipe(onward)
+}
+
+export const make = (target: string): Effect.Effect<Meddler, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const seen: Array<Passing> = []
+    let choose: (passing: Passing) => Meddling | undefined = () => undefined
+    const server = yield* Effect.acquireRelease(
+      Effect.promise(
+        () =>
+          new Promise<Http.Server>((resolve) => {
+            const opened = Http.createServer((request, answer) => {
+              const passing = { method: request.method ?? "", path: request.url ?? "", headers: request.headers }
+              seen.push(passing)
+              const meddling = choose(passing) ?? {}
+              if (meddling.before === undefined) return forward(target, request, answer, meddling)
+              meddling.before()
+              answer.destroy()
+            }).listen(0, "127.0.0.1", () => resolve(opened))
+          })
+      ),
+      (opened) =>
+        Effect.sync(() => {
+          opened.close()
+          opened.closeAllConnections()
+        })
+    )
+    return {
+      url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      seen,
+      meddle: (next) => {
+        choose = next
+      }
+    }
+  })

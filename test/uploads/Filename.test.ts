@@ -1,0 +1,56 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as fc from "effect/FastCheck"
+import * as Filename from "../../src/uploads/Filename.js"
+
+describe("a file's name", () => {
+  it.each([
+    ["report.pdf", "report.pdf"],
+    ["my holiday photo (1).jpeg", "my_holiday_photo__1_.jpeg"],
+    ["../../etc/passwd", "passwd"],
+    ["/etc/shadow", "shadow"],
+    ["C:\\Windows\\system32\\cmd.exe", "cmd.exe"],
+    ["a/b\\c.txt", "c.txt"],
+    ["dir/", "file"],
+    ["", "file"],
+    [".", "file"],
+    ["..", "file"],
+    ["......", "file"],
+    [".bashrc", "bashrc"],
+    ["...x...", "x"],
+    ["archive.tar.gz", "archive.tar.gz"],
+    ["nul\u0000byte.txt", "nul_byte.txt"],
+    ["line\r\nbreak.txt", "line__break.txt"],
+    ["rtl\u202ecod.exe", "rtl_cod.exe"],
+    ["zero\u200bwidth.txt", "zero_width.txt"],
+    ["résumé.pdf", "resume.pdf"],
+    ["报告.pdf", "__.pdf"],
+    ["😀.png", "_.png"],
+    // Full-width forms of a path, a dot leader, a division slash: what some systems would read as / and .
+    ["．．／．．／etc／passwd", "passwd"],
+    ["‥/x", "x"],
+    ["a∕b", "a_b"],
+    ["quote\"'`$(rm -rf).sh", "quote_____rm_-rf_.sh"],
+    ["\ud800lone.txt", "_lone.txt"]
+  ])("%j becomes %j", (given, expected) => {
+    expect(Filename.sanitize(given)).toBe(expected)
+  })
+
+  it("of ten kilobytes is cut, and keeps its extension", () => {
+    expect(Filename.sanitize(`${"x".repeat(10_240)}.pdf`)).toBe(`${"x".repeat(96)}.pdf`)
+    expect(Filename.sanitize(`/${"deep/".repeat(3000)}a.txt`)).toBe("a.txt")
+    expect(Filename.sanitize("x".repeat(10_240))).toBe("x".repeat(100))
+    expect(Filename.sanitize(`name.${"e".repeat(50)}`)).toBe(`name.${"e".repeat(50)}`)
+    expect(Filename.sanitize(`${"n".repeat(200)}.${"e".repeat(50)}`)).toHaveLength(100)
+  })
+
+  it("is safe whatever is given, and stays as it is when it is given again", () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: "grapheme" }), fc.string()), (given) => {
+        const name = Filename.sanitize(given)
+        expect(name).toMatch(/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$/)
+        expect(Filename.sanitize(name)).toBe(name)
+      }),
+      { numRuns: 500 }
+    )
+  })
+})
