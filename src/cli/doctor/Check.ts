@@ -6,6 +6,7 @@ import type { Database } from "../../database/Database.js"
 import type { Measures } from "../../measures/Measures.js"
 import type { JobSearch } from "../../queue/JobSearch.js"
 import type { Queue } from "../../queue/Queue.js"
+import type { Storage } from "../../uploads/Storage.js"
 
 /** What a check found. Only what fails makes the command fail. */
 export interface Finding {
@@ -18,7 +19,7 @@ export interface Finding {
 }
 
 /** What a check may use: the database, whose schema is current, and the ports over it. */
-export type Services = Database | Measures | Queue | JobSearch | Pods | ClusterConfig | MetricsConfig
+export type Services = Database | Measures | Queue | JobSearch | Pods | Storage | ClusterConfig | MetricsConfig
 
 /** One thing to look at. It says what it found, and need not care that looking may fail. */
 export interface Check {

@@ -10,6 +10,8 @@ import * as Listener from "../../database/Listener.js"
 import { Migrations } from "../../database/Migrations.js"
 import * as MeasuresPg from "../../measures/MeasuresPg.js"
 import * as QueuePg from "../../queue/QueuePg.js"
+import * as StoragePg from "../../uploads/StoragePg.js"
+import { UploadsConfig } from "../../uploads/UploadsConfig.js"
 import * as DatabaseChoice from "../DatabaseChoice.js"
 import { type Check, type Finding, fail, ok, type Services, warn } from "./Check.js"
 import { checks } from "./Checks.js"
@@ -49,7 +51,9 @@ const runCheck = ({ look, name }: Check) =>
 const ports: Layer.Layer<Exclude<Services, Database | ClusterConfig | MetricsConfig>, never, Database> = Layer.mergeAll(
   QueuePg.layer,
   ClusterPg.layer,
-  MeasuresPg.layer
+  MeasuresPg.layer,
+  // Looking at files goes by no setting.
+  Layer.provide(StoragePg.layer, UploadsConfig.layerDefault)
 ).pipe(Layer.provide(Listener.layerDeaf))
 
 /** Everything that needs a database with a current schema. */

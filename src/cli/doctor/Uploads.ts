@@ -1,0 +1,37 @@
+import { Clock, Duration, Effect } from "effect"
+import * as BytesText from "../../core/BytesText.js"
+import * as DurationText from "../../core/DurationText.js"
+import { Storage, type StuckWorkspace, stuckAfter } from "../../uploads/Storage.js"
+import { type Check, ok, warn } from "./Check.js"
+
+/** How many workspaces are named. */
+const most = 5
+
+const waits = ({ bytes, files, oldest, workspace }: StuckWorkspace, now: number) => {
+  const age = DurationText.format(Duration.minutes(Math.floor((now - oldest) / 60_000)))
+  return `${workspace} (${files === 1 ? "1 file" : `${files} files`}, ${BytesText.format(bytes)}, for ${age})`
+}
+
+/** Workspaces that do not fetch their files, until these expire. */
+export const check: Check = {
+  name: "uploads",
+  look: Effect.gen(function* () {
+    const storage = yield* Storage
+    const { acked, expired, fetched, waiting } = yield* storage.counts
+    const stuck = yield* storage.stuck(stuckAfter)
+    const now = yield* Clock.currentTimeMillis
+    const counts = `${waiting + fetched} files wait, ${acked} are acknowledged`
+    const findings = []
+    if (stuck.length > 0) {
+      const named = stuck.slice(0, most).map((workspace) => waits(workspace, now))
+      const more = stuck.length > most ? ` and ${stuck.length - most} more` : ""
+      const fix = "See that their puller runs, and that its token is valid: nightshift uploads tokens list."
+      findings.push(warn(`Files are not fetched by ${named.join(", ")}${more}.`, fix))
+    }
+    if (expired > 0 && expired > acked) {
+      const fix = "What expires was never acknowledged: somebody uploads for a workspace that nobody fetches for."
+      findings.push(warn(`${expired} files expired and ${acked} were acknowledged.`, fix))
+    }
+    return findings.length > 0 ? findings : [ok(`${counts}; none waits for longer than an hour.`)]
+  })
+}
