@@ -15,8 +15,7 @@ COPY --from=build /nightshift/dist ./dist
 COPY --from=build /nightshift/migrations ./migrations
 USER node
 EXPOSE 8787
-HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
-  CMD node -e "fetch('http://127.0.0.1:' + (process.env.PORT || 8787) + '/healthz').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"
+HEALTHCHECK --interval=10s --timeout=8s --start-period=30s CMD node dist/nightshift.js doctor --url "http://127.0.0.1:${PORT:-8787}"
 # Signals reach the process itself, so that it stops in good order.
 ENTRYPOINT ["node", "dist/nightshift.js"]
 CMD ["serve"]

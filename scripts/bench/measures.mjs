@@ -1,6 +1,7 @@
 // How each figure is taken, inside the measured process. The systems only enqueue and work; the clock is held here.
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises"
 import { keyOf, payloadOf, payloadsFrom } from "./payload.mjs"
+import { openSender, updateOf } from "./sender.mjs"
 import { median, quantile } from "./statistics.mjs"
 
 const batchSize = 1000
@@ -152,6 +153,30 @@ const idle = async (instance, { queues }, { say }) => {
   return new Promise(() => {})
 }
 
+/** Takes webhooks until killed. */
+const receive = async (instance, _, { say }) => {
+  await say({ ready: await instance.receive() })
+  return new Promise(() => {})
+}
+
+/** Delivers webhooks over kept connections, each with the next as soon as the last is acknowledged. */
+const knock = async (instance, { connections, headers, jobs, path, port }) => {
+  const warming = Math.ceil(jobs / 10)
+  const senders = await Promise.all(Array.from({ length: connections }, () => openSender({ headers, path, port })))
+  let next = 0
+  const deliver = async (sender, count) => {
+    while (next < count) await sender.deliver(updateOf(++next))
+  }
+  await Promise.all(senders.map((sender) => deliver(sender, warming)))
+  const begun = performance.now()
+  await Promise.all(senders.map((sender) => deliver(sender, warming + jobs)))
+  const seconds = (performance.now() - begun) / 1000
+  for (const sender of senders) sender.close()
+  const stored = await instance.received()
+  if (stored !== warming + jobs) throw new Error(`${stored} webhooks are stored, not ${warming + jobs}`)
+  return { jobs, seconds, value: jobs / seconds }
+}
+
 /** Works at full speed for a time, and watches its own memory. */
 const flow = async (instance, { seconds }, { say }) => {
   let done = 0
@@ -194,4 +219,4 @@ const feed = async (instance, _, { hear, say }) => {
   }
 }
 
-export const measures = { load, single, drain, latency, listen, produce, idle, flow, feed }
+export const measures = { load, single, drain, latency, listen, produce, idle, receive, knock, flow, feed }

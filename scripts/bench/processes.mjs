@@ -12,7 +12,7 @@ const killAll = () => {
 process.once("exit", killAll)
 
 /**
- * Starts one measurement. `result` fails when it says so, dies, or outlives its seconds; `ready` resolves at its word;
+ * Starts one measurement. `result` fails when it says so, dies, or outlives its seconds; `ready` resolves at its word, with what it says;
  * `send` tells it something; `end` kills it, which then is no failure.
  */
 export const startChild = ({ onProgress = () => {}, seconds, ...task }) => {
@@ -36,7 +36,7 @@ export const startChild = ({ onProgress = () => {}, seconds, ...task }) => {
   createInterface({ input: child.stdout }).on("line", (line) => {
     if (!line.startsWith('{"bench":')) return
     const { bench } = JSON.parse(line)
-    if (bench.ready) ready()
+    if (bench.ready) ready(bench.ready)
     else if (bench.progress !== undefined) onProgress(bench.progress)
     else heard = bench
   })

@@ -72,6 +72,14 @@ const measureMemory = async (bench, { jobs }) => {
   return worker.result
 }
 
+const measureWebhook = async (bench, { jobs }) => {
+  const receiver = bench.start("receive", { prepare: true })
+  const door = await receiver.ready
+  const rated = await bench.child("knock", { ...door, jobs, connections: 50 })
+  await receiver.end()
+  return rated
+}
+
 const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ",")
 
 /** A row's title at a scale. */
@@ -135,6 +143,13 @@ export const rows = [
     // With its batching, graphile-worker runs jobs of one named queue side by side: only its default keeps the promise.
     systems: ["nightshift", "graphile-default"],
     measure: measureKeys
+  },
+  {
+    id: "webhook",
+    title: "webhook to durable job, 50 connections",
+    unit: "rate",
+    systems: ["nightshift", "bare-http"],
+    measure: measureWebhook
   },
   {
     id: "latency",

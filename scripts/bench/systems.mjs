@@ -13,6 +13,8 @@
 //                                      queues (how many named lines the pod serves). Returns stop()
 //     unfinished()                     whether a due job is not yet finalized in the store
 //     kept()                           finished jobs still stored, or undefined where completing deletes
+//     receive()                        opens a door for webhooks; gives its port, path and the headers a sender needs
+//     received()                       how many webhooks are stored
 //     close()
 //
 // How anything is timed is not theirs to say: measures.mjs does that, the same way for all.
@@ -24,7 +26,8 @@ export const systemIds = [
   "pg-boss",
   "bullmq-postgres",
   "bullmq-redis",
-  "sql-limit"
+  "sql-limit",
+  "bare-http"
 ]
 
 /** One system; a name that is not listed above is a mistake of the caller. */

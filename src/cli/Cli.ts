@@ -4,6 +4,7 @@ import * as Span from "@effect/cli/HelpDoc/Span"
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import { Effect, Layer } from "effect"
 import * as Package from "../database/Package.js"
+import * as BotsCommand from "./BotsCommand.js"
 import * as ConfigCommand from "./ConfigCommand.js"
 import * as DoctorCommand from "./DoctorCommand.js"
 import * as EnqueueCommand from "./EnqueueCommand.js"
@@ -25,6 +26,7 @@ const root = Command.make("nightshift").pipe(
     QueuesCommand.command,
     SchedulesCommand.command,
     UploadsCommand.command,
+    BotsCommand.command,
     MigrateCommand.command,
     DoctorCommand.command,
     ConfigCommand.command

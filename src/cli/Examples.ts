@@ -36,7 +36,9 @@ const more: ReadonlyArray<Example> = [
   ["nightshift schedules next nightly_report", "its next ten runs, in its zone and in UTC"],
   ["nightshift schedules trigger nightly_report", "a job of it now"],
   ["nightshift schedules disable nightly_report", "no more of it, whatever code declares"],
-  ["nightshift schedules enable nightly_report", "again, from its next time on"]
+  ["nightshift schedules enable nightly_report", "again, from its next time on"],
+  ["nightshift bots set-webhook helper --url https://bots.example.org", "let Telegram deliver there"],
+  ["nightshift bots info", "what Telegram knows of the bots"]
 ]
 
 const about = (words: ReadonlyArray<string>): ReadonlyArray<Example> => {

@@ -1,6 +1,7 @@
 import * as ValidationError from "@effect/cli/ValidationError"
 import { Cause, ConfigError, Predicate } from "effect"
 import * as Setting from "../core/Setting.js"
+import { BotsFileInvalid } from "../gateway/BotsFile.js"
 import { Misused, SomeFailed } from "./Misused.js"
 
 /** What a command leaves to the shell. */
@@ -28,7 +29,8 @@ export const describe = (cause: Cause.Cause<unknown>): Failure => {
   // The command line's parser has already printed what is wrong with it.
   if (ValidationError.isValidationError(error)) return { lines: [], code: ExitCode.misused }
   if (ConfigError.isConfigError(error)) return configFailure(error)
-  if (error instanceof Misused) return { lines: [error.message], code: ExitCode.misused }
+  if (error instanceof Misused || error instanceof BotsFileInvalid)
+    return { lines: [error.message], code: ExitCode.misused }
   if (error instanceof SomeFailed) return { lines: error.reasons, code: ExitCode.failed }
   const message = Predicate.hasProperty(error, "message") ? String(error.message) : String(error)
   return { lines: [message], code: ExitCode.failed }

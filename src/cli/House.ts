@@ -19,6 +19,7 @@ import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as EmbeddedPostgres from "../database/embedded/EmbeddedPostgres.js"
 import * as Listener from "../database/Listener.js"
 import { Migrations } from "../database/Migrations.js"
+import type { Declarations } from "../gateway/Declarations.js"
 import * as AdminToken from "../http/AdminToken.js"
 import { ApiApp } from "../http/ApiApp.js"
 import { Readiness } from "../http/Readiness.js"
@@ -33,6 +34,7 @@ import * as StoragePg from "../uploads/StoragePg.js"
 import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import type { App } from "./App.js"
 import type { ChosenDatabase } from "./DatabaseChoice.js"
+import * as GatewayLayer from "./GatewayLayer.js"
 
 // The service as layers, from the database at the bottom to the doors at the top. They are built from the bottom up, and
 // closed from the top down: the crew stops before the doors do, so that the service answers while it drains.
@@ -61,19 +63,20 @@ const serverOf = (choice: ChosenDatabase) =>
       )
 
 /** Everything, on PostgreSQL. The schema is current before anyone uses it. */
-export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArray<string>) =>
-  Crew.layer({ ...app, queues }).pipe(
+export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarations, queues: ReadonlyArray<string>) =>
+  Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues }).pipe(
     Layer.provide([
       CrewConfig.layer,
       JanitorConfig.layer,
       SchedulerConfig.layer,
-      MetricsConfig.layer,
-      Sweeper.SweeperConfig.layer
+      Sweeper.SweeperConfig.layer,
+      MetricsConfig.layer
     ]),
     Layer.provideMerge(doors),
     Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
     Layer.provide(ClusterConfig.layer),
     Layer.provide([Readiness.layer, Gauges.layerDatabase, JobGauges.layer, Measuring.sampling]),
+    Layer.provide(GatewayLayer.onDatabase(declared, app)),
     Layer.provide(
       Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, StoragePg.layer, TokensPg.layer).pipe(
         Layer.provideMerge(QueuePg.layer)
@@ -91,8 +94,10 @@ export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArr
   )
 
 /** What works without a database. */
-export const alone = Layer.merge(doors, Sweeper.layerWithoutDatabase).pipe(
-  Layer.provide(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase)),
-  Layer.provide(Readiness.layerWithoutDatabase),
-  Layer.provideMerge(configAsGiven)
-)
+export const alone = (declared: Declarations) =>
+  Layer.merge(doors, Sweeper.layerWithoutDatabase).pipe(
+    Layer.provide(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase)),
+    Layer.provide(Readiness.layerWithoutDatabase),
+    Layer.provide(GatewayLayer.alone(declared)),
+    Layer.provideMerge(configAsGiven)
+  )

@@ -5,6 +5,9 @@ import { Lifecycle } from "../core/Lifecycle.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
 import * as Package from "../database/Package.js"
+import * as BotsFile from "../gateway/BotsFile.js"
+import { queuesOf as botQueuesOf, type Declarations } from "../gateway/Declarations.js"
+import { GatewayConfig } from "../gateway/GatewayConfig.js"
 import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
 import * as NoopEcho from "../handlers/NoopEcho.js"
 import * as Server from "../http/Server.js"
@@ -27,7 +30,7 @@ const port = Options.integer("port").pipe(
 )
 const queues = Options.text("queues").pipe(
   Options.withDescription(
-    "The queues to serve, separated by commas (default: `default` and those of the app's kinds)."
+    "The queues to serve, separated by commas (default: `default` and those of the app's kinds and the async bots)."
   ),
   Options.optional
 )
@@ -50,11 +53,25 @@ const tokenLine = (choice: DatabaseChoice, made: Option.Option<Redacted.Redacted
     ? `\n  token    ${Redacted.value(made.value)}  (kept in ${choice.directory}/admin-token)`
     : ""
 
-const greeting = (url: string, choice: DatabaseChoice, token: string, served: ReadonlyArray<string>) => `
+const hooksLine = (url: string, { bots, sources }: Declarations) => {
+  const paths = [
+    ...bots.map((bot) => `telegram/${bot.slug} (${bot.async ? "async" : "sync"})`),
+    ...sources.map(({ name, style }) => `${name} (${style})`)
+  ]
+  return paths.length === 0 ? "" : `\n  hooks    ${paths.map((path) => `${url}/hooks/${path}`).join("\n           ")}`
+}
+
+const greeting = (
+  url: string,
+  choice: DatabaseChoice,
+  token: string,
+  declared: Declarations,
+  served: ReadonlyArray<string>
+) => `
 Nightshift ${Package.version.text} is up
 
   doors    ${url}
-  api      ${url}/api/v1/jobs  (contract: ${url}/api/v1/openapi.json)${token}
+  api      ${url}/api/v1/jobs  (contract: ${url}/api/v1/openapi.json)${token}${hooksLine(url, declared)}
   health   ${url}/healthz  ${url}/readyz
   metrics  ${url}/metrics
   data     ${whereDataIs(choice)}${served.length === 0 ? "" : `\n  queues   ${served.join(", ")}`}
@@ -62,10 +79,15 @@ Nightshift ${Package.version.text} is up
 Stop it with Ctrl-C.
 `
 
-const queuesOf = (given: ReadonlyArray<string>, { handlers, queues, routes }: App.App): ReadonlyArray<string> => {
+const queuesOf = (
+  given: ReadonlyArray<string>,
+  { handlers, queues, routes }: App.App,
+  declared: Declarations
+): ReadonlyArray<string> => {
   if (given.length > 0) return given
   const routed = Object.values(routes).filter((queue) => queue !== null)
-  return [...new Set(["default", ...queues, ...handlers.map(({ kind }) => kind.queue), ...routed])]
+  const ofKinds = handlers.map(({ kind }) => kind.queue)
+  return [...new Set(["default", ...queues, ...ofKinds, ...routed, ...botQueuesOf(declared)])]
 }
 
 /** Serves until interrupted; then it is not ready any more while what runs may finish, and closes in reverse order. */
@@ -79,7 +101,9 @@ const serve = (module: Option.Option<string>) =>
       handlers: [NoopEcho.handler, ...(yield* CmdExecConfig.handlers), ...app.handlers],
       routes: { ...app.routes, ...(yield* RouteConfig.declared) }
     }
-    const served = choice._tag === "None" ? [] : queuesOf((yield* CrewConfig).queues, loaded)
+    const database = choice._tag !== "None"
+    const declared = yield* BotsFile.load({ database, kinds: new Set(loaded.handlers.map(({ kind }) => kind.name)) })
+    const served = database ? queuesOf((yield* CrewConfig).queues, loaded, declared) : []
     if (choice._tag === "None") {
       yield* Effect.logWarning(
         "no database: DATABASE_URL is not set and --embedded is not given, so queue, crew and uploads are off"
@@ -91,15 +115,24 @@ const serve = (module: Option.Option<string>) =>
       const { url } = yield* Server.Server
       const { adminToken } = yield* ServerConfig
       const token = Option.isSome(configured.adminToken) ? "" : tokenLine(choice, adminToken)
-      yield* Console.log(greeting(url, choice, token, served))
+      yield* Console.log(greeting(url, choice, token, declared, served))
       yield* lifecycle.collapsed
     }).pipe(
       Effect.onExit(() => Effect.zipRight(lifecycle.drain, Effect.logInfo("shutting down"))),
-      Effect.provide(choice._tag === "None" ? House.alone : House.onDatabase(choice, loaded, served))
+      Effect.provide(
+        choice._tag === "None" ? House.alone(declared) : House.onDatabase(choice, loaded, declared, served)
+      )
     )
   }).pipe(
     Effect.provide(
-      Layer.mergeAll(DatabaseConfig.layer, ServerConfig.layer, CrewConfig.layer, Lifecycle.layer, Metrics.layer)
+      Layer.mergeAll(
+        DatabaseConfig.layer,
+        ServerConfig.layer,
+        GatewayConfig.layer,
+        CrewConfig.layer,
+        Lifecycle.layer,
+        Metrics.layer
+      )
     )
   )
 

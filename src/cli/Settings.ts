@@ -9,6 +9,7 @@ import * as SchedulerConfig from "../crew/SchedulerConfig.js"
 import * as Sweeper from "../crew/Sweeper.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
+import * as GatewayConfig from "../gateway/GatewayConfig.js"
 import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
 import * as RouteConfig from "../queue/RouteConfig.js"
@@ -20,6 +21,7 @@ import * as PullConfig from "./PullConfig.js"
 export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   DatabaseConfig.settings,
   ServerConfig.settings,
+  GatewayConfig.settings,
   CrewConfig.settings,
   RouteConfig.settings,
   ClusterConfig.settings,

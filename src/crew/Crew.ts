@@ -91,8 +91,8 @@ type Configs =
   | ClusterConfig
   | Janitor.JanitorConfig
   | SchedulerConfig
-  | MetricsConfig
   | Sweeper.SweeperConfig
+  | MetricsConfig
 type Needs = Ports | Configs | Metrics
 
 /** What the leader forgets every few minutes. */

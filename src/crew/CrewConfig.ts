@@ -5,7 +5,8 @@ import * as Setting from "../core/Setting.js"
 export const settings = {
   queues: Setting.list({
     key: "NIGHTSHIFT_QUEUES",
-    about: "The queues this process serves, separated by commas. `serve` alone: `default` and those of the app's kinds."
+    about:
+      "The queues this process serves, separated by commas. `serve` alone: `default` and those of the app's kinds and the async bots."
   }),
   slots: Setting.integer(
     {

@@ -4,7 +4,6 @@ import * as DurationText from "../core/DurationText.js"
 import type { Loop } from "../core/Loop.js"
 import * as Setting from "../core/Setting.js"
 import { Queue } from "../queue/Queue.js"
-import type { Metrics } from "../telemetry/Metrics.js"
 import * as Rescue from "./Rescue.js"
 
 export const settings = {
@@ -38,7 +37,7 @@ export class JanitorConfig extends Context.Tag("nightshift/crew/JanitorConfig")<
 }
 
 /** Takes back jobs whose pod went quiet, then forgets done ones past their retention. Neither waits for the other's luck. */
-export const make: Effect.Effect<Loop, never, Queue | JanitorConfig | Metrics> = Effect.gen(function* () {
+export const make: Effect.Effect<Loop, never, Queue | JanitorConfig> = Effect.gen(function* () {
   const queue = yield* Queue
   const rescue = yield* Rescue.make
   const config = yield* JanitorConfig

@@ -91,6 +91,15 @@ const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => 
 
 const inbox = Layer.merge(Layer.provide(StoragePg.layer, UploadsConfig.layer), TokensPg.layer)
 
+const configs = Layer.mergeAll(
+  CrewConfig.layer,
+  ClusterConfig.layer,
+  JanitorConfig.layer,
+  SchedulerConfig.layer,
+  SweeperConfig.layer,
+  MetricsConfig.layer
+)
+
 /** The queue on PostgreSQL, without running any job: for programs that only enqueue. */
 export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
@@ -132,15 +141,4 @@ export const layer = <R>(
 > =>
   Layer.unwrapEffect(
     Effect.map(RouteConfig.declared, (routes) => Crew.layer({ ...options, routes: { ...options.routes, ...routes } }))
-  ).pipe(
-    Layer.provide([
-      CrewConfig.layer,
-      ClusterConfig.layer,
-      JanitorConfig.layer,
-      SchedulerConfig.layer,
-      MetricsConfig.layer,
-      SweeperConfig.layer,
-      Measuring.sampling
-    ]),
-    Layer.provideMerge(client(options))
-  )
+  ).pipe(Layer.provide([configs, Measuring.sampling]), Layer.provideMerge(client(options)))

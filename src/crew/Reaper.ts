@@ -3,15 +3,14 @@ import { Pods } from "../cluster/Pods.js"
 import * as DurationText from "../core/DurationText.js"
 import type { Loop } from "../core/Loop.js"
 import type { Queue } from "../queue/Queue.js"
-import type { Metrics } from "../telemetry/Metrics.js"
 import { ClusterConfig } from "./ClusterConfig.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { Presence } from "./Presence.js"
 import * as Rescue from "./Rescue.js"
 
 /** Takes back jobs of pods that went quiet, and forgets those pods. Every pod does it: nobody need be elected first. */
-export const make: Effect.Effect<Loop, never, Queue | Pods | Presence | ClusterConfig | CrewConfig | Metrics> =
-  Effect.gen(function* () {
+export const make: Effect.Effect<Loop, never, Queue | Pods | Presence | ClusterConfig | CrewConfig> = Effect.gen(
+  function* () {
     const pods = yield* Pods
     const presence = yield* Presence
     const rescue = yield* Rescue.make
@@ -39,4 +38,5 @@ export const make: Effect.Effect<Loop, never, Queue | Pods | Presence | ClusterC
         }
       ]
     }
-  })
+  }
+)

@@ -63,8 +63,6 @@ export interface ChildProcess {
   readonly ended: Effect.Effect<Ended>
   /** It has ended, and all that was written has been read. Whoever holds its output open keeps this from ever being so. */
   readonly drained: Effect.Effect<void>
-  /** How it ended, if it has. */
-  readonly hasEnded: () => Ended | undefined
   /** Why the command never came to run, if what stands on stderr is the gate's word on that. */
   readonly refusalIn: (stderr: string) => string | undefined
   /** Ends the whole group, TERM and after the grace KILL; returns when nobody is left and what they wrote is read. */
@@ -108,12 +106,10 @@ const launch = (keeper: ChildKeeper, { argv, directory, environment, root }: Com
 
     const exited = Deferred.unsafeMake<Ended>(FiberId.none)
     const drained = Deferred.unsafeMake<void>(FiberId.none)
-    let end: Ended | undefined
     // A pid may be a stranger's soon after.
     let over = false
     child.on("exit", (code, signal) => {
-      end = { code: code ?? undefined, signal: signal ?? undefined }
-      Deferred.unsafeDone(exited, Exit.succeed(end))
+      Deferred.unsafeDone(exited, Exit.succeed({ code: code ?? undefined, signal: signal ?? undefined }))
     })
     child.on("close", () => Deferred.unsafeDone(drained, Exit.void))
 
@@ -125,7 +121,6 @@ const launch = (keeper: ChildKeeper, { argv, directory, environment, root }: Com
         stderr,
         ended: Deferred.await(exited),
         drained: Deferred.await(drained),
-        hasEnded: () => end,
         refusalIn: (text) => (text.startsWith(`${name}: `) ? plainRefusal(text, name) : undefined),
         end: Effect.suspend(() => (over ? Effect.void : ProcessGroup.end(pid))).pipe(
           // Whoever left the group may hold our pipes open for ever.

@@ -87,7 +87,7 @@ class Conversation {
 
 const outputClosed = "it closed its output"
 
-/** Starts a child and waits until it is ready. It lives until it is closed, or the Scope. */
+/** Starts a child and waits until it is ready; interrupted, it ends the child. It lives until it is closed, or the Scope. */
 export const start = (
   keeper: ChildKeeper,
   { command, isReady, mostLineBytes, startTimeout }: WorkerChildOptions
@@ -111,6 +111,7 @@ export const start = (
     yield* child.ended.pipe(
       Effect.zipLeft(ProcessGroup.within(child.drained, "500 millis")),
       Effect.map((ended) => conversation.break(describeEnd(ended))),
+      Effect.interruptible,
       Effect.forkIn(scope)
     )
 
@@ -135,21 +136,23 @@ export const start = (
       }),
       Effect.flatMap((fault) => (fault === undefined ? Effect.void : Effect.flatMap(giveUp(fault), Effect.fail)))
     )
-    yield* Effect.onExit(ready, (exit) => (Exit.isSuccess(exit) ? Effect.void : close))
+    yield* Effect.onExit(Effect.interruptible(ready), (exit) => (Exit.isSuccess(exit) ? Effect.void : close))
+
+    const ask: WorkerChild["ask"] = (id, payload) =>
+      Effect.gen(function* () {
+        child.stdin.write(`${JSON.stringify({ id, payload })}\n`)
+        const line = yield* nextLine
+        const reply = Option.getOrUndefined(readReply(line))
+        if (reply !== undefined && reply.id === id) return reply
+        const fault = reply === undefined ? `it answered ${shown(line)}` : `it answered for ${shown(reply.id)}`
+        return yield* Effect.flatMap(giveUp(fault), Effect.fail)
+      })
 
     return {
+      ask,
+      close,
       pid: child.pid,
       broken: Deferred.await(conversation.over),
-      close,
-      isFit: () => conversation.broken === undefined,
-      ask: (id, payload) =>
-        Effect.gen(function* () {
-          child.stdin.write(`${JSON.stringify({ id, payload })}\n`)
-          const line = yield* nextLine
-          const reply = Option.getOrUndefined(readReply(line))
-          if (reply?.id === id) return reply
-          const fault = reply === undefined ? `it answered ${shown(line)}` : `it answered for ${shown(reply.id)}`
-          return yield* Effect.flatMap(giveUp(fault), Effect.fail)
-        })
+      isFit: () => conversation.broken === undefined
     }
-  })
+  }).pipe(Effect.uninterruptible)

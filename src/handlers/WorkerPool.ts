@@ -34,9 +34,12 @@ class NotNow extends Data.TaggedError("NotNow")<{ readonly after: Duration.Durat
 /** After a child that did not come up: a second, then twice as long each time, and a minute at most. */
 const pauseAfter = (failures: number): Duration.Duration => Duration.seconds(Math.min(60, 2 ** (failures - 1)))
 
+/** Whatever a child says. */
+const longestPause = Duration.days(366)
+
 const outcomeOf = (reply: WorkerChild.Reply): Outcome.Outcome => {
   const after = reply.retry_after_secs ?? undefined
-  const pause = after === undefined ? undefined : Duration.seconds(after)
+  const pause = after === undefined ? undefined : Duration.min(Duration.seconds(after), longestPause)
   switch (reply.status) {
     case "ok":
       return Outcome.done(reply.result ?? undefined)
@@ -112,15 +115,15 @@ const open = (kind: string, options: WorkerPoolOptions) =>
       )
       failures = 0
       const member = { child, idleSince: now }
-      yield* Effect.forkIn(watch(member), scope)
+      yield* Effect.forkIn(Effect.interruptible(watch(member)), scope)
       return member
     })
 
-    const takeOne = Effect.suspend(() => {
-      for (let member = free.pop(); member !== undefined; member = free.pop()) {
-        if (member.child.isFit()) return Effect.succeed(member)
-      }
-      return startOne
+    const takeOne: typeof startOne = Effect.suspend(() => {
+      const member = free.pop()
+      if (member === undefined) return startOne
+      if (member.child.isFit()) return Effect.succeed(member)
+      return Effect.zipRight(Effect.forkIn(discard(member), scope), takeOne)
     })
 
     const giveBack = (member: Member) =>
@@ -150,9 +153,10 @@ export const make = <A>(kind: JobKind<A>, options: WorkerPoolOptions): Handler.H
         (payload: A, job: JobContext) =>
           Effect.gen(function* () {
             const content = yield* encode(payload)
+            // A child is somebody's at every moment. Only to wait, for it to be ready and for its answer, can be interrupted.
             return yield* Effect.uninterruptibleMask((restore) =>
               Effect.gen(function* () {
-                const member = yield* restore(takeOne)
+                const member = yield* takeOne
                 const exit = yield* Effect.exit(restore(member.child.ask(job.id, content)))
                 yield* Exit.isSuccess(exit) && member.child.isFit() ? giveBack(member) : discard(member)
                 return outcomeOf(yield* exit)

@@ -10,6 +10,7 @@ import type { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import { ApiApp } from "./ApiApp.js"
 import * as HealthRoutes from "./HealthRoutes.js"
+import { HooksDoor, prefix as hooksPrefix } from "./HooksDoor.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
 import { ServerConfig } from "./ServerConfig.js"
@@ -45,6 +46,8 @@ const limits = {
   headersTimeout: Duration.toMillis("10 seconds"),
   requestTimeout: Duration.toMillis("60 seconds"),
   keepAliveTimeout: Duration.toMillis("5 seconds"),
+  // How often the first two are looked at: node's own half a minute would make them longer than they say.
+  connectionsCheckingInterval: Duration.toMillis("2 seconds"),
   maxHeaderSize: 16 * 1024
 }
 
@@ -96,18 +99,33 @@ const appWith = (api: HttpApp.Default, uploads: HttpApp.Default) =>
     )
   )
 
+/** Webhooks go straight to their door: the platform's router would cost them most of their speed. */
+const dispatch = (server: Http.Server, hooks: typeof HooksDoor.Service, others: Http.RequestListener) => {
+  const isHook = ({ url }: Http.IncomingMessage) => url?.startsWith(hooksPrefix) === true
+  server.on("request", (request, response) => {
+    if (isHook(request)) hooks.take(request, response)
+    else others(request, response)
+  })
+  // Who asks before sending is told to go on only where the body is going to be read.
+  server.on("checkContinue", (request, response) => {
+    if (isHook(request)) return hooks.take(request, response)
+    response.writeContinue()
+    others(request, response)
+  })
+}
+
 /** Opens every door on one port. */
 export const layer: Layer.Layer<
   Server,
   ListenFailed,
-  ServerConfig | ApiApp | UploadsApp | Readiness | Metrics | EventLoop
+  ServerConfig | ApiApp | UploadsApp | HooksDoor | Readiness | Metrics | EventLoop
 > = Layer.scoped(
   Server,
   Effect.gen(function* () {
     const { host, port } = yield* ServerConfig
     const uploads = yield* UploadsApp
     const server = yield* openServer(uploads.patience)
-    server.on("request", yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp, uploads.app)))
+    dispatch(server, yield* HooksDoor, yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp, uploads.app)))
     const address = yield* listen(server, host, port)
     const shownHost = host.includes(":") ? `[${host}]` : host
     return { url: `http://${shownHost}:${address.port}` }

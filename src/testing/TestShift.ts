@@ -122,8 +122,8 @@ type Ports =
   | Shares
   | Leadership
   | Schedules
-  | Storage
   | Measures
+  | Storage
   | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */

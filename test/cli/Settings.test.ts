@@ -69,7 +69,7 @@ describe("the command line", () => {
       const cwd = yield* Nightshift.folder
       const help = yield* Nightshift.run(["--help"], { cwd })
       expect(help.code).toBe(0)
-      for (const command of ["serve", "enqueue", "jobs", "migrate", "config"])
+      for (const command of ["serve", "enqueue", "jobs", "bots", "migrate", "config"])
         expect(help.stdout).toContain(`- ${command} `)
       expect(help.stdout).not.toContain("\u001b[")
       expect(yield* Nightshift.run(["sevre"], { cwd })).toMatchObject({ code: 2 })

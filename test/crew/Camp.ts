@@ -51,8 +51,8 @@ export type Ports =
   | Leadership
   | Routes
   | Schedules
-  | Storage
   | RateLimits
+  | Storage
 
 /** The database that all pods of a test share. */
 export const layer: Layer.Layer<Ports> = Layer.mergeAll(

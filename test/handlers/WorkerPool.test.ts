@@ -24,6 +24,9 @@ const poolOf = (options: WorkerPool.WorkerPoolOptions) =>
     (handler) => (act: string, value?: unknown) => perform(handler, { act, ...(value === undefined ? {} : { value }) })
   )
 
+/** Lets everything else have its turn. */
+const breathe = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
+
 const pidOf = (outcome: Outcome.Outcome) => (outcome as unknown as { result: { pid: number } }).result.pid
 
 describe.concurrent("a worker pool", () => {
@@ -120,6 +123,27 @@ describe.concurrent("a worker pool", () => {
       yield* Fiber.interrupt(running)
       expect(isAlive(before)).toBe(false)
       expect(yield* ask("echo", 2)).toMatchObject({ result: { echoed: 2 } })
+    })
+  )
+
+  it.scopedLive("leaves no child when jobs are stopped while theirs are starting", () =>
+    Effect.gen(function* () {
+      const file = join(yield* directory, "pids")
+      const ask = yield* poolOf({ command: ["sh", "-c", 'echo $$ >> "$0"; echo ready; exec sleep 1000', file] })
+      // Stopped at any moment from before the first step of the start to after its last.
+      const stopAfter = (turns: number) =>
+        Effect.gen(function* () {
+          const running = yield* Effect.fork(ask("echo"))
+          yield* Effect.repeatN(breathe, turns)
+          yield* Fiber.interrupt(running)
+        })
+      yield* Effect.forEach(
+        Array.from({ length: 40 }, (_, index) => index),
+        stopAfter,
+        { concurrency: 8 }
+      )
+      const pids = existsSync(file) ? readFileSync(file, "utf8").trim().split("\n").map(Number) : []
+      expect(pids.filter(isAlive)).toEqual([])
     })
   )
 

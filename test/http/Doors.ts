@@ -10,6 +10,7 @@ import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Listener from "../../src/database/Listener.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
+import { HooksDoor } from "../../src/http/HooksDoor.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
@@ -57,7 +58,7 @@ export interface Answer {
 }
 
 /** Asks by hand what `fetch` does not allow: any Host header, bodies without a length. */
-const ask = (url: string, method: string, { body, headers, json, token }: Asked): Promise<Answer> =>
+export const ask = (url: string, method: string, { body, headers, json, token }: Asked): Promise<Answer> =>
   new Promise((resolve, reject) => {
     const sent = json === undefined ? (body ?? "") : JSON.stringify(json)
     const pieces = typeof sent === "string" || Buffer.isBuffer(sent) ? [Buffer.from(sent)] : sent
@@ -124,6 +125,9 @@ const kinds = Layer.effectDiscard(
   )
 )
 
+/** Nobody receives webhooks here. */
+const noHooks = Layer.succeed(HooksDoor, { take: (_, response) => void response.writeHead(404).end() })
+
 const doorsOver = <E, R>(apps: Layer.Layer<ApiApp | UploadsApp, E, R | ServerConfig>, config: Partial<Config>) => {
   const configured = Layer.succeed(ServerConfig, { ...bothTokens, ...config })
   return Layer.effect(
@@ -139,7 +143,7 @@ const doorsOver = <E, R>(apps: Layer.Layer<ApiApp | UploadsApp, E, R | ServerCon
     })
   ).pipe(
     Layer.provide(Server.layer),
-    Layer.provide(apps),
+    Layer.provide([apps, noHooks]),
     Layer.provide(configured),
     Layer.provide([Readiness.layerWithoutDatabase, Metrics.layer, EventLoop.layer]),
     Layer.provide(Lifecycle.layer)
@@ -178,8 +182,7 @@ export const layerOverAll = <R, E, I, U>(
 const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Transactions.layerMemory),
-  Layer.provide(Wakeups.layer),
-  Layer.merge(RateLimitsMemory.layer)
+  Layer.provide(Wakeups.layer)
 )
 
 /** Everything but uploads, in memory. */

@@ -208,6 +208,23 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
     })
   )
 
+  it.scoped("serve every key in its turn, though one has twenty thousand jobs due", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const pod = yield* newPod()
+      yield* pod.queues.declare(["fair"])
+      yield* pod.queues.change("fair", { perKey: { concurrency: 2, order: "none" } })
+      yield* sql`insert into nightshift.job
+        (id, queue, kind, payload, key, run_at, max_attempts, created_at, updated_at)
+        select gen_random_uuid(), 'fair', 'test', '{}', 'tenant-m', 'epoch', 5, 'epoch', 'epoch'
+        from generate_series(1, 20000)`
+      yield* pod.queue.enqueue(["tenant-a", "tenant-z", "tenant-a"].map((key) => job("fair", { key })))
+      const claim = pod.queue.claim({ queue: "fair", pod: pod.id, limit: 3 })
+      expect((yield* claim).map(({ key }) => key)).toEqual(["tenant-a", "tenant-m", "tenant-z"])
+      expect((yield* claim).map(({ key }) => key).sort()).toEqual(["tenant-a", "tenant-m"])
+    })
+  )
+
   it.scoped("let a pause through a crowd that always has a claim under way", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database

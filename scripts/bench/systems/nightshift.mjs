@@ -1,5 +1,7 @@
 // Nightshift itself, as built in dist/ and as a program would use it: the public faces, a schema, a handler.
-import { existsSync } from "node:fs"
+import { existsSync, mkdtempSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import pg from "pg"
 
 const face = new URL("../../../dist/index.js", import.meta.url)
@@ -23,6 +25,36 @@ const start = async (layer) => {
   const runtime = ManagedRuntime.make(Layer.provide(layer, settings))
   await runtime.runtime()
   return { run: (effect) => runtime.runPromise(effect), close: () => runtime.dispose() }
+}
+
+const door = new URL("../../../dist/main.js", import.meta.url)
+
+/** The service itself, in this process: its doors with an async bot, whose jobs are left to others. */
+const receive = async (url) => {
+  process.chdir(mkdtempSync(join(tmpdir(), "nightshift-bench-")))
+  writeFileSync("bots.yaml", "bots: { bench: { handler: echo, async: true, requireAuth: false } }")
+  Object.assign(process.env, {
+    DATABASE_URL: url,
+    NIGHTSHIFT_QUEUES: "default",
+    BOT_BENCH_TOKEN: "1:bench",
+    BOT_BENCH_SECRET: "bench",
+    LOG_LEVEL: "error"
+  })
+  process.argv = [process.argv[0], "nightshift", "serve", "--port", "0"]
+  const port = new Promise((resolve) => {
+    const write = process.stdout.write.bind(process.stdout)
+    process.stdout.write = (text, ...rest) => {
+      const [, found] = /doors +http:\/\/[^:]+:(\d+)/.exec(text) ?? []
+      if (found !== undefined) resolve(Number(found))
+      return write(text, ...rest)
+    }
+  })
+  await import(door)
+  return {
+    port: await port,
+    path: "/hooks/telegram/bench",
+    headers: { "x-telegram-bot-api-secret-token": "bench" }
+  }
 }
 
 const open = async (url) => {
@@ -73,6 +105,9 @@ const open = async (url) => {
         select from nightshift.job where status = 'pending' and run_at <= clock_timestamp()) as some`
       return (await pool.query(query)).rows[0].some
     },
+    receive: () => receive(url),
+    received: async () =>
+      Number((await pool.query("select count(*) from nightshift.job where kind = 'telegram.bench'")).rows[0].count),
     kept: async () =>
       Number((await pool.query("select count(*) from nightshift.job where status = 'done'")).rows[0].count),
     close: async () => {

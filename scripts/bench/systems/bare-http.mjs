@@ -1,0 +1,44 @@
+// What the doors are held against: node:http and one insert per request, with nothing in between.
+import { createServer } from "node:http"
+import pg from "pg"
+
+const insert = { name: "insert", text: "insert into webhook (payload) values ($1)" }
+
+const take = (pool, request, response) => {
+  const chunks = []
+  request.on("data", (chunk) => chunks.push(chunk))
+  request.on("end", () => {
+    const update = JSON.parse(Buffer.concat(chunks).toString())
+    pool.query({ ...insert, values: [JSON.stringify(update)] }).then(
+      () => response.writeHead(200, { "content-length": 0 }).end(),
+      () => response.writeHead(500).end()
+    )
+  })
+}
+
+const open = async (url) => {
+  const pool = new pg.Pool({ connectionString: url, max: 10 })
+  return {
+    receive: () =>
+      new Promise((done) => {
+        const server = createServer((request, response) => take(pool, request, response))
+        server.listen(0, "127.0.0.1", () => done({ port: server.address().port, path: "/", headers: {} }))
+      }),
+    received: async () => Number((await pool.query("select count(*) from webhook")).rows[0].count),
+    close: () => pool.end()
+  }
+}
+
+export const system = {
+  title: "bare http",
+  store: "postgres",
+  peer: false,
+  unavailable: async () => undefined,
+  prepare: async (url) => {
+    const client = new pg.Client(url)
+    await client.connect()
+    await client.query("create table webhook (id bigserial primary key, payload jsonb not null)")
+    await client.end()
+  },
+  open
+}

@@ -1,0 +1,54 @@
+import { Effect, Layer } from "effect"
+import { keep } from "../crew/Keep.js"
+import type { Services } from "../crew/Nightshift.js"
+import * as AuthSessionsMemory from "../gateway/AuthSessionsMemory.js"
+import * as AuthSessionsPg from "../gateway/AuthSessionsPg.js"
+import * as BotJobs from "../gateway/BotJobs.js"
+import * as Bots from "../gateway/Bots.js"
+import * as ChatOrders from "../gateway/ChatOrders.js"
+import * as DeadLetterHandler from "../gateway/DeadLetterHandler.js"
+import type { DeadLetters } from "../gateway/DeadLetters.js"
+import * as DeadLettersPg from "../gateway/DeadLettersPg.js"
+import type { Declarations } from "../gateway/Declarations.js"
+import * as GatewaySweeper from "../gateway/GatewaySweeper.js"
+import { Reception } from "../gateway/Reception.js"
+import * as Reload from "../gateway/Reload.js"
+import { SafeFetch } from "../gateway/SafeFetch.js"
+import { Telegram } from "../gateway/Telegram.js"
+import type { Handler } from "../handlers/Handler.js"
+import { HooksDoor } from "../http/HooksDoor.js"
+import { Transactions } from "../queue/Transactions.js"
+import type { App } from "./App.js"
+
+// The gateway as layers: the door for webhooks on top, what it remembers and whom it calls below.
+
+const outward = Layer.merge(Telegram.layer, SafeFetch.layer)
+
+/** What the crew runs: the app's kinds, the bots' jobs, and the messages about those that died. */
+export const handlers = (
+  declared: Declarations,
+  app: App
+): ReadonlyArray<Handler<Services | Bots.Bots | Telegram | DeadLetters>> => {
+  const jobs = BotJobs.handlers(declared.bots, app.handlers)
+  return jobs.length === 0 ? app.handlers : [...app.handlers, ...jobs, DeadLetterHandler.handler]
+}
+
+/** The whole of it. */
+export const onDatabase = (declared: Declarations, app: App) =>
+  Layer.mergeAll(HooksDoor.layer, Reload.layer, Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.make, keep))).pipe(
+    Layer.provide([Reception.layer, ChatOrders.layer(declared.bots)]),
+    Layer.provideMerge(Bots.layer({ declared, database: true, handlers: app.handlers })),
+    Layer.provideMerge(Layer.mergeAll(outward, AuthSessionsPg.layer, DeadLettersPg.layer))
+  )
+
+/** What works without a database: sync bots, whose users are signed in for as long as the process lives. */
+export const alone = (declared: Declarations) =>
+  Layer.mergeAll(
+    HooksDoor.layer,
+    Reload.layer,
+    Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.makeWithoutDatabase, keep))
+  ).pipe(
+    Layer.provide(Reception.layerWithoutDatabase),
+    Layer.provide(Bots.layer<never>({ declared, database: false, handlers: [] })),
+    Layer.provide(Layer.mergeAll(outward, AuthSessionsMemory.layer, Transactions.layerMemory))
+  )

@@ -1,0 +1,94 @@
+import { Clock, Duration, Effect, Schema } from "effect"
+import * as Backoff from "../core/Backoff.js"
+import * as Outcome from "../core/Outcome.js"
+import * as Handler from "../handlers/Handler.js"
+import type { JobContext } from "../handlers/JobContext.js"
+import * as Job from "../queue/Job.js"
+import { EndedOtherwise } from "./BotHandler.js"
+import * as BotJob from "./BotJob.js"
+import { type Bot, Bots } from "./Bots.js"
+import { type BotDeclaration, kindOf, queueOf } from "./Declarations.js"
+import { FloodScope } from "./FloodScope.js"
+import { Telegram } from "./Telegram.js"
+import type { TelegramError } from "./TelegramErrors.js"
+import { addresseeOf, isUpdate, type Update } from "./TelegramUpdate.js"
+
+/** A bot that the file no longer declares may be declared by another pod's, or by tomorrow's. */
+const untilDeclared = Duration.seconds(30)
+
+/** Whatever Telegram sends, as long as it is an update. */
+const UpdateSchema: Schema.Schema<Update> = Schema.declare(isUpdate, { identifier: "Update" })
+
+/** What a failed call means for the job that made it. */
+const outcomeOf = (error: TelegramError, scope: "key" | "queue"): Outcome.Outcome => {
+  switch (error._tag) {
+    case "TelegramThrottled":
+      return Outcome.throttled({ after: Duration.seconds(error.retryAfter), scope })
+    case "ChatClosed":
+    case "TelegramRefused":
+      return Outcome.dead(`${error._tag}: ${error.message}`)
+    case "TokenRefused":
+    case "TelegramUnavailable":
+      return Outcome.retry(`${error._tag}: ${error.message}`)
+  }
+}
+
+const makeRun = (slug: string) => {
+  const floods = new FloodScope()
+
+  const scopeOf = (error: TelegramError, chat: number) =>
+    Effect.map(Clock.currentTimeMillis, (now) =>
+      error._tag === "TelegramThrottled" ? floods.told(chat, now + error.retryAfter * 1000, now) : "key"
+    )
+
+  const send = (bot: Bot, chat: number, text: string) =>
+    Effect.flatMap(Telegram, (telegram) => telegram.sendMessage(bot.token, { chat, text })).pipe(
+      Effect.catchAll((error) => Effect.map(scopeOf(error, chat), (scope) => outcomeOf(error, scope)))
+    )
+
+  return (update: Update, job: JobContext) =>
+    Effect.gen(function* () {
+      const bot = (yield* Bots).bot(slug)
+      if (bot === undefined) return Outcome.snooze(untilDeclared)
+      const reply = yield* bot.handle({ bot, update, job })
+      const chat = addresseeOf(update)
+      if (reply === undefined || chat === undefined) return undefined
+      return yield* send(bot, chat, reply.text)
+    }).pipe(
+      Effect.catchIf(
+        (error) => error instanceof EndedOtherwise,
+        (error) => Effect.succeed(error.outcome)
+      )
+    )
+}
+
+/** How long one attempt may take, the reply included. */
+const timeoutOf = <R>(choice: BotDeclaration["handler"], kinds: ReadonlyArray<Handler.Handler<R>>) => {
+  const known = choice._tag === "Kind" ? kinds.find(({ kind }) => kind.name === choice.kind) : undefined
+  return Duration.sum(known?.kind.timeout ?? Duration.seconds(30), Duration.seconds(30))
+}
+
+/** The handler of an async bot's jobs: runs what the bot runs, then says what there is to say. */
+const handlerOf = <R>(
+  bot: BotDeclaration,
+  kinds: ReadonlyArray<Handler.Handler<R>>
+): Handler.Handler<Bots | Telegram> => {
+  const kind = Job.make(kindOf(bot.slug), {
+    payload: UpdateSchema,
+    queue: queueOf(bot.slug),
+    maxAttempts: BotJob.maxAttempts,
+    backoff: Backoff.stepwise(...BotJob.ladder),
+    timeout: timeoutOf(bot.handler, kinds)
+  })
+  const { handler } = bot
+  const isTransactional =
+    handler._tag === "Kind" && kinds.some(({ kind, transactional }) => kind.name === handler.kind && transactional)
+  return isTransactional ? Handler.transactional(kind, makeRun(bot.slug)) : Handler.make(kind, makeRun(bot.slug))
+}
+
+/** The handlers of all async bots' jobs. */
+export const handlers = <R>(
+  bots: ReadonlyArray<BotDeclaration>,
+  kinds: ReadonlyArray<Handler.Handler<R>>
+): ReadonlyArray<Handler.Handler<Bots | Telegram>> =>
+  bots.filter((bot) => bot.async).map((bot) => handlerOf(bot, kinds))

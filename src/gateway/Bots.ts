@@ -1,0 +1,127 @@
+import { Context, Effect, Layer, Redacted } from "effect"
+import type { ConfigError } from "effect/ConfigError"
+import type { Handler } from "../handlers/Handler.js"
+import * as Registry from "../handlers/Registry.js"
+import type { Transactions } from "../queue/Transactions.js"
+import * as AuthHandler from "./AuthHandler.js"
+import type { AuthSessions } from "./AuthSessions.js"
+import type { BotHandler } from "./BotHandler.js"
+import * as BotsFile from "./BotsFile.js"
+import { shortSecret } from "./ConstantTime.js"
+import type { BotDeclaration, Declarations, SourceDeclaration } from "./Declarations.js"
+import * as EchoHandler from "./EchoHandler.js"
+import { GatewayConfig } from "./GatewayConfig.js"
+import * as HttpHandler from "./HttpHandler.js"
+import * as KindHandler from "./KindHandler.js"
+import type { SafeFetch } from "./SafeFetch.js"
+import { keyOf } from "./SignedSources.js"
+import type { Telegram } from "./Telegram.js"
+
+/** A bot at work. */
+export interface Bot extends Omit<BotDeclaration, "handler"> {
+  readonly handle: BotHandler["handle"]
+  /** What its secrets are recognised by. */
+  readonly known: ReadonlyArray<Buffer>
+}
+
+/** A source at work. */
+export interface Source extends SourceDeclaration {
+  readonly keys: ReadonlyArray<Buffer>
+}
+
+/** The bots and sources of this process, as the file declares them now. */
+export class Bots extends Context.Tag("nightshift/gateway/Bots")<
+  Bots,
+  {
+    readonly bot: (slug: string) => Bot | undefined
+    readonly source: (name: string) => Source | undefined
+    readonly all: () => ReadonlyArray<Bot>
+    /** Reads the file again. One that cannot be used changes nothing, and fails with what is wrong with it. */
+    readonly reload: Effect.Effect<Declarations, BotsFile.BotsFileInvalid | ConfigError>
+  }
+>() {}
+
+export interface BotsOptions<R> {
+  /** What the file said when the process started. */
+  readonly declared: Declarations
+  /** Whether jobs can be stored. */
+  readonly database: boolean
+  /** The kinds that a bot may name as its handler. */
+  readonly handlers: ReadonlyArray<Handler<R>>
+}
+
+interface Registered {
+  readonly bots: ReadonlyMap<string, Bot>
+  readonly sources: ReadonlyMap<string, Source>
+}
+
+const sourceOf = (source: SourceDeclaration): Source => ({
+  ...source,
+  keys: source.secrets.flatMap((secret) => keyOf(source.style, Redacted.value(secret)) ?? [])
+})
+
+type Needs = GatewayConfig | AuthSessions | Telegram | SafeFetch | Transactions
+
+/** Queues are declared when a process starts, so an async bot that comes later would have nobody to run its jobs. */
+const newcomers = (before: ReadonlySet<string>, declared: Declarations): ReadonlyArray<string> =>
+  declared.bots
+    .filter((bot) => bot.async && !before.has(bot.slug))
+    .map(({ slug }) => `bots.${slug}.async: the bot was not async when this process started: restart to make it so`)
+
+/** Bots and sources from what the file said at the start, to be replaced as a whole when it is read again. */
+export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | Needs> =>
+  Layer.effect(
+    Bots,
+    Effect.gen(function* () {
+      const config = yield* GatewayConfig
+      const registry = Registry.make(options.handlers)
+      const context = yield* Effect.context<R | Needs>()
+
+      const handlerOf = ({ handler }: BotDeclaration): Effect.Effect<BotHandler, never, R | Needs> => {
+        switch (handler._tag) {
+          case "Echo":
+            return Effect.succeed(EchoHandler.make)
+          case "Http":
+            return HttpHandler.make(handler)
+          case "Auth":
+            return AuthHandler.make
+          case "Kind": {
+            const entry = registry.get(handler.kind)
+            return entry === undefined ? Effect.dieMessage(`unknown kind ${handler.kind}`) : KindHandler.make(entry)
+          }
+        }
+      }
+
+      const botOf = (declared: BotDeclaration): Effect.Effect<Bot, never, R | Needs> =>
+        Effect.map(handlerOf(declared), ({ handle }) => ({
+          ...declared,
+          handle,
+          known: declared.secrets.map(shortSecret)
+        }))
+
+      const register = (declared: Declarations): Effect.Effect<Registered, never, R | Needs> =>
+        Effect.map(Effect.forEach(declared.bots, botOf), (bots) => ({
+          bots: new Map(bots.map((bot) => [bot.slug, bot])),
+          sources: new Map(declared.sources.map((source) => [source.name, sourceOf(source)]))
+        }))
+
+      let registered = yield* register(options.declared)
+      const asyncAtStart = new Set(options.declared.bots.filter((bot) => bot.async).map(({ slug }) => slug))
+
+      const reload = Effect.gen(function* () {
+        const kinds = new Set(registry.keys())
+        const declared = yield* BotsFile.load({ database: options.database, kinds })
+        const problems = newcomers(asyncAtStart, declared)
+        if (problems.length > 0) return yield* new BotsFile.BotsFileInvalid({ file: BotsFile.fileOf(config), problems })
+        registered = yield* register(declared)
+        return declared
+      })
+
+      return {
+        bot: (slug) => registered.bots.get(slug),
+        source: (name) => registered.sources.get(name),
+        all: () => [...registered.bots.values()],
+        reload: Effect.provide(reload, context)
+      }
+    })
+  )

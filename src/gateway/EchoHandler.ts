@@ -1,0 +1,9 @@
+import { Effect } from "effect"
+import type { BotHandler } from "./BotHandler.js"
+import * as Reply from "./Reply.js"
+import { textOf } from "./TelegramUpdate.js"
+
+/** Says what was said. */
+export const make: BotHandler = {
+  handle: ({ update }) => Effect.succeed(Reply.make(textOf(update) ?? ""))
+}

@@ -1,0 +1,167 @@
+import { Cache, Context, Data, Duration, Effect, Exit, Layer, Option, Schema } from "effect"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import type { EnqueueError } from "../queue/Job.js"
+import type { UnknownKind } from "../queue/JobErrors.js"
+import { Kinds, type RegisteredKind } from "../queue/Kinds.js"
+import type { NewJob } from "../queue/NewJob.js"
+import { type Enqueued, Queue } from "../queue/Queue.js"
+import { AuthSessions } from "./AuthSessions.js"
+import * as BotJob from "./BotJob.js"
+import type { Bot, Source } from "./Bots.js"
+import { GatewayConfig } from "./GatewayConfig.js"
+import * as Reply from "./Reply.js"
+import type { SourceDelivery } from "./SourceJob.js"
+import * as SourceJob from "./SourceJob.js"
+import { addresseeOf, type Update, userOf } from "./TelegramUpdate.js"
+
+/** What became of an update that its sender need not send again. */
+export type Received = Data.TaggedEnum<{
+  /** A durable job. */
+  Stored: {}
+  /** It has been a job before. */
+  Duplicate: {}
+  /** Answered on the spot, perhaps with nothing to say. */
+  Answered: { readonly body: string | undefined }
+  /** Its user must sign in first, and is told so. */
+  Prompted: { readonly body: string | undefined }
+  /** Its user is not one that bots listen to. */
+  Dropped: {}
+  /** Its handler failed, and the user is told so. */
+  Apologized: { readonly body: string | undefined }
+}>
+export const Received = Data.taggedEnum<Received>()
+
+/** A sync bot's handler failed, and the file wants the update delivered again. */
+export class HandlerFailed extends Schema.TaggedError<HandlerFailed>()("HandlerFailed", { bot: Schema.String }) {
+  override get message(): string {
+    return `The handler of the bot ${this.bot} failed.`
+  }
+}
+
+export type ReceptionError = HandlerFailed | UnknownKind | EnqueueError
+
+/** Where updates go once the door has let them in. */
+export class Reception extends Context.Tag("nightshift/gateway/Reception")<
+  Reception,
+  {
+    /** Takes an update in. When it succeeds, what it promised is done: a stored update is durable. */
+    readonly receive: (bot: Bot, update: Update) => Effect.Effect<Received, ReceptionError>
+
+    /** Makes a delivery of a source a job of its kind, once per delivery id. */
+    readonly deliver: (source: Source, delivery: SourceDelivery) => Effect.Effect<Received, ReceptionError>
+  }
+>() {
+  static readonly layer: Layer.Layer<Reception, never, Queue | Kinds | AuthSessions | GatewayConfig> = Layer.suspend(
+    () => withDatabase
+  )
+
+  /** For a process without a database, whose file can declare neither async bots nor sources. */
+  static readonly layerWithoutDatabase: Layer.Layer<Reception, never, AuthSessions | GatewayConfig> = Layer.suspend(
+    () => withoutDatabase
+  )
+}
+
+/** Telegram hangs up after a minute. */
+const syncPatience = Duration.seconds(50)
+
+const prompt = Reply.make("Please sign in first: send /auth and your code to the bot that signs users in.")
+const apology = Reply.make("Sorry, something went wrong with that. Please try again later.")
+
+const inResponse = (update: Update, reply: Reply.Reply | undefined): string | undefined => {
+  const chat = addresseeOf(update)
+  return chat === undefined || reply === undefined ? undefined : Reply.inResponse(chat, reply)
+}
+
+/** How jobs are stored, and what is known of kinds. */
+interface Stores {
+  readonly store: (job: NewJob) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError>
+  readonly kindOf: (name: string) => Effect.Effect<RegisteredKind, UnknownKind | DatabaseError>
+}
+
+const stored = ([answer]: ReadonlyArray<Enqueued>): Received =>
+  answer?._tag === "Deduplicated" ? Received.Duplicate() : Received.Stored()
+
+const make = ({
+  kindOf,
+  store
+}: Stores): Effect.Effect<typeof Reception.Service, never, AuthSessions | GatewayConfig> =>
+  Effect.gen(function* () {
+    const sessions = yield* AuthSessions
+    const { allowedUsers } = yield* GatewayConfig
+
+    const enqueue = (bot: Bot, update: Update) =>
+      store(BotJob.of(bot.slug, update)).pipe(
+        // Text that PostgreSQL has no bytes for would be refused for ever, and hold up its chat for a day.
+        Effect.catchTag("InvalidJob", () => store(BotJob.of(bot.slug, BotJob.storable(update)))),
+        Effect.map(stored)
+      )
+
+    /** The handler's answer. A poison update must not block its chat, so a failure is an answer, too. */
+    const answer = (bot: Bot, update: Update) =>
+      bot.handle({ bot, update, job: undefined }).pipe(
+        Effect.timeoutFail({
+          duration: syncPatience,
+          onTimeout: () => new Error(`no answer within ${Duration.format(syncPatience)}`)
+        }),
+        Effect.map((reply): Received => Received.Answered({ body: inResponse(update, reply) })),
+        Effect.catchAllCause((cause) =>
+          Effect.zipRight(
+            Effect.annotateLogs(Effect.logWarning("a bot's handler failed", cause), {
+              bot: bot.slug,
+              update: update.update_id
+            }),
+            bot.onError === "redeliver"
+              ? new HandlerFailed({ bot: bot.slug })
+              : Effect.succeed(Received.Apologized({ body: inResponse(update, apology) }))
+          )
+        )
+      )
+
+    const admitted = (bot: Bot, update: Update): Effect.Effect<Received, ReceptionError> =>
+      bot.async ? enqueue(bot, update) : answer(bot, update)
+
+    return {
+      deliver: (source, delivery) =>
+        Effect.flatMap(kindOf(source.kind), (kind) =>
+          Effect.map(store(SourceJob.of(source.name, kind, delivery)), stored)
+        ),
+      receive: (bot, update) => {
+        const user = bot.requireAuth || allowedUsers !== undefined ? userOf(update) : undefined
+        if (allowedUsers !== undefined && (user === undefined || !allowedUsers.has(user))) {
+          return Effect.succeed(Received.Dropped())
+        }
+        if (!bot.requireAuth) return admitted(bot, update)
+        const prompted = Received.Prompted({ body: inResponse(update, prompt) })
+        if (user === undefined) return Effect.succeed(prompted)
+        return Effect.flatMap(sessions.find(user), (session) =>
+          Option.isSome(session) ? admitted(bot, update) : Effect.succeed(prompted)
+        )
+      }
+    }
+  })
+
+/** A kind may be registered anew with every deploy, so what is known of it is asked again now and then; what is not, each time. */
+const kindCache = Effect.flatMap(Kinds, (kinds) =>
+  Cache.makeWith({
+    capacity: 256,
+    lookup: kinds.find,
+    timeToLive: (exit) => (Exit.isSuccess(exit) ? Duration.seconds(30) : Duration.zero)
+  })
+)
+
+const withDatabase = Layer.effect(
+  Reception,
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    const kinds = yield* kindCache
+    return yield* make({ store: (job) => queue.enqueue([job]), kindOf: (name) => kinds.get(name) })
+  })
+)
+
+const withoutDatabase = Layer.effect(
+  Reception,
+  make({
+    store: () => Effect.dieMessage("an async bot without a database"),
+    kindOf: () => Effect.dieMessage("a source without a database")
+  })
+)

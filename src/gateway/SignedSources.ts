@@ -1,0 +1,128 @@
+import { createHmac } from "node:crypto"
+import { Data } from "effect"
+import { digestOf, isAmong } from "./ConstantTime.js"
+import type { SignatureStyle } from "./Declarations.js"
+
+// How senders sign what they deliver. All three sign the bytes of the body, so nothing may be parsed before; two of them sign
+// the instant of sending as well, which bounds how long a stolen delivery can be sent again.
+
+/** How far a delivery's timestamp may be from now. */
+const toleranceMillis = 300_000
+
+/** More signatures in one header are an attempt to make us compute. */
+const mostSignatures = 16
+
+export type Headers = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
+
+/** What a look at a delivery found. */
+export type Verdict = Data.TaggedEnum<{
+  Genuine: {}
+  /** Nobody who knows the secret has sent this, or not lately. */
+  Refused: { readonly reason: string }
+}>
+export const Verdict = Data.taggedEnum<Verdict>()
+
+/** A secret as the key of the signature; nothing when it cannot be one. */
+export const keyOf = (style: SignatureStyle, secret: string): Buffer | undefined => {
+  if (style !== "standard") return Buffer.from(secret)
+  const text = secret.replace(/^whsec_/, "")
+  const key = Buffer.from(text, "base64")
+  const readsBack = key.toString("base64").replace(/=+$/, "") === text.replace(/=+$/, "")
+  return readsBack && key.length >= 24 && key.length <= 64 ? key : undefined
+}
+
+const headerOf = (headers: Headers, name: string): string | undefined => {
+  const value = headers[name]
+  return typeof value === "string" && value !== "" ? value : undefined
+}
+
+/** The header without which no delivery of the style is read. */
+const signatureHeaders = {
+  standard: "webhook-signature",
+  github: "x-hub-signature-256",
+  stripe: "stripe-signature"
+} as const
+
+/** Whether a delivery bears a signature at all, so that what bears none need not be read. */
+export const isSigned = (style: SignatureStyle, headers: Headers): boolean =>
+  headerOf(headers, signatureHeaders[style]) !== undefined
+
+interface Claim {
+  /** What was signed, before the body. */
+  readonly prefix: string
+  readonly signatures: ReadonlyArray<string>
+  readonly encoding: "hex" | "base64"
+  /** Unix seconds; absent where the style has none. */
+  readonly timestamp: string | undefined
+}
+
+const standardClaim = (headers: Headers): Claim | undefined => {
+  const id = headerOf(headers, "webhook-id")
+  const timestamp = headerOf(headers, "webhook-timestamp")
+  if (id === undefined || timestamp === undefined) return undefined
+  const signatures = (headerOf(headers, "webhook-signature") ?? "")
+    .split(" ")
+    .flatMap((part) => (part.startsWith("v1,") ? [part.slice(3)] : []))
+  return { prefix: `${id}.${timestamp}.`, signatures, encoding: "base64", timestamp }
+}
+
+const githubClaim = (headers: Headers): Claim => {
+  const header = headerOf(headers, "x-hub-signature-256") ?? ""
+  const signatures = header.startsWith("sha256=") ? [header.slice("sha256=".length)] : []
+  return { prefix: "", signatures, encoding: "hex", timestamp: undefined }
+}
+
+const stripeClaim = (headers: Headers): Claim | undefined => {
+  const parts = (headerOf(headers, "stripe-signature") ?? "").split(",").map((part) => part.trim().split("="))
+  const timestamp = parts.find(([name]) => name === "t")?.[1]
+  if (timestamp === undefined) return undefined
+  const signatures = parts.flatMap(([name, value]) => (name === "v1" && value !== undefined ? [value] : []))
+  return { prefix: `${timestamp}.`, signatures, encoding: "hex", timestamp }
+}
+
+const claimOf = { standard: standardClaim, github: githubClaim, stripe: stripeClaim }
+
+const isFresh = (timestamp: string, now: number) =>
+  /^\d{1,12}$/.test(timestamp) && Math.abs(Number(timestamp) * 1000 - now) <= toleranceMillis
+
+/** Whether a delivery was sent by somebody who knows one of the keys, and lately. */
+export const verify = (
+  style: SignatureStyle,
+  keys: ReadonlyArray<Buffer>,
+  headers: Headers,
+  body: Buffer,
+  now: number
+): Verdict => {
+  const claim = claimOf[style](headers)
+  if (claim === undefined) return Verdict.Refused({ reason: "The signature's headers are not whole." })
+  const { encoding, prefix, signatures, timestamp } = claim
+  if (signatures.length > mostSignatures) return Verdict.Refused({ reason: "There are too many signatures." })
+  const expected = keys.map((key) => digestOf(createHmac("sha256", key).update(prefix).update(body).digest(encoding)))
+  let genuine = false
+  for (const signature of signatures) genuine = isAmong(signature, expected) || genuine
+  if (!genuine) return Verdict.Refused({ reason: "The signature does not fit the body." })
+  if (timestamp !== undefined && !isFresh(timestamp, now)) {
+    return Verdict.Refused({ reason: "The timestamp is more than 300 seconds from now." })
+  }
+  return Verdict.Genuine()
+}
+
+/** What a sender calls a delivery and its event; the same again when it is sent again. */
+export const deliveryOf = (
+  style: SignatureStyle,
+  headers: Headers,
+  body: unknown
+): { readonly id: string | undefined; readonly event: string | undefined } => {
+  const field = (name: string) => {
+    const value: unknown = Object(body)[name]
+    return typeof value === "string" && value !== "" ? value : undefined
+  }
+  switch (style) {
+    case "standard":
+      return { id: headerOf(headers, "webhook-id"), event: field("type") }
+    case "github":
+      return { id: headerOf(headers, "x-github-delivery"), event: headerOf(headers, "x-github-event") }
+    case "stripe":
+      return { id: field("id"), event: field("type") }
+  }
+}

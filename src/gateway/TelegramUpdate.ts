@@ -1,0 +1,51 @@
+import type { Update } from "@grammyjs/types"
+import { Predicate } from "effect"
+
+// What the gateway needs to know of an update, whatever sort it is of. Telegram adds sorts; one that we do not know is looked
+// through in the same way, and kept whole.
+
+export type { Update } from "@grammyjs/types"
+
+/** Whether a value is an update: an object with a whole `update_id`. */
+export const isUpdate = (value: unknown): value is Update =>
+  Predicate.isRecord(value) && !Array.isArray(value) && Number.isSafeInteger(value.update_id)
+
+const idOf = (value: unknown): number | undefined =>
+  Predicate.hasProperty(value, "id") && Number.isSafeInteger(value.id) ? Number(value.id) : undefined
+
+const within = (value: unknown, key: string): unknown => (Predicate.hasProperty(value, key) ? value[key] : undefined)
+
+/** What the update is about: its one field beside the id. */
+const contentOf = (update: Update): unknown => Object.values(update).find((value) => Predicate.isRecord(value))
+
+/** The chat that an update belongs to, where it belongs to one. */
+export const chatOf = (update: Update): number | undefined => {
+  const content = contentOf(update)
+  return (
+    idOf(within(content, "chat")) ??
+    idOf(within(within(content, "message"), "chat")) ??
+    idOf(within(content, "voter_chat"))
+  )
+}
+
+/** The user whose act an update is, where it is somebody's. */
+export const userOf = (update: Update): number | undefined => {
+  const content = contentOf(update)
+  return idOf(within(content, "from")) ?? idOf(within(content, "user"))
+}
+
+/** Where to answer: the chat, or the user's own where an update has none. */
+export const addresseeOf = (update: Update): number | undefined => chatOf(update) ?? userOf(update)
+
+/** The text or caption that somebody wrote. */
+export const textOf = (update: Update): string | undefined => {
+  const content = contentOf(update)
+  const text = within(content, "text") ?? within(content, "caption")
+  return typeof text === "string" ? text : undefined
+}
+
+/** The number of the message in its chat. */
+export const messageIdOf = (update: Update): number | undefined => {
+  const id = within(contentOf(update), "message_id")
+  return Number.isSafeInteger(id) ? Number(id) : undefined
+}

@@ -1,0 +1,27 @@
+import { Either } from "effect"
+import { LineCounter, parseDocument, visit } from "yaml"
+
+/** A file that people write by hand is shorter. */
+export const mostBytes = 256 * 1024
+
+/** The rest of what is wrong with a text that is not YAML at all tells nobody anything. */
+const mostProblems = 20
+
+/** What a YAML text says as plain values, or every reason why it cannot be read. An alias could stand for a billion others. */
+export const parse = (text: string): Either.Either<unknown, ReadonlyArray<string>> => {
+  const lines = new LineCounter()
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: "silent", merge: false })
+  const at = (offset: number) => {
+    const { col, line } = lines.linePos(offset)
+    return `line ${line}, column ${col}`
+  }
+  const problems = [...document.errors, ...document.warnings].map(({ message, pos }) => `${at(pos[0])}: ${message}`)
+  visit(document, {
+    Alias: (_, { range }) => {
+      problems.push(`${at(range?.[0] ?? 0)}: aliases are not taken here; write it out`)
+    }
+  })
+  if (problems.length > 0) return Either.left(problems.slice(0, mostProblems))
+  const value: unknown = document.toJS({ maxAliasCount: 0 })
+  return Either.right(value)
+}

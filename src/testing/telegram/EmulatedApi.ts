@@ -1,0 +1,110 @@
+import * as Http from "node:http"
+import type { AddressInfo } from "node:net"
+import { Effect, Predicate, type Scope } from "effect"
+import type { BotCall, EmulatedBot } from "./EmulatedBot.js"
+import { webhookInfo } from "./EmulatedBot.js"
+import { answerOf, type EmulatedFault } from "./EmulatedFault.js"
+
+// The Bot API as bots call it, over real HTTP.
+
+export interface ApiOptions {
+  readonly bot: (token: string) => EmulatedBot | undefined
+  /** The fault that a call is to meet, if any. */
+  readonly faultFor: (call: Omit<BotCall, "done">) => EmulatedFault | undefined
+  readonly onCall: (call: BotCall) => void
+}
+
+type Parameters = Readonly<Record<string, unknown>>
+
+const parametersIn = (body: string, query: URLSearchParams): Parameters => {
+  try {
+    const parsed: unknown = body === "" ? {} : JSON.parse(body)
+    return { ...Object.fromEntries(query), ...(Predicate.isRecord(parsed) ? parsed : {}) }
+  } catch {
+    return Object.fromEntries([...query, ...new URLSearchParams(body)])
+  }
+}
+
+const setWebhook = (bot: EmulatedBot, parameters: Parameters) => {
+  const { max_connections: most, secret_token: secret, url } = parameters
+  bot.webhook =
+    typeof url === "string" && url !== ""
+      ? {
+          urls: [url],
+          secret: typeof secret === "string" ? secret : undefined,
+          maxConnections: typeof most === "number" ? most : 40
+        }
+      : undefined
+  return true
+}
+
+/** What a method answers when all is well; nothing where there is no such method. */
+const carryOut = (bot: EmulatedBot, method: string, parameters: Parameters): unknown => {
+  switch (method.toLowerCase()) {
+    case "getme":
+      return { id: 1, is_bot: true, first_name: "Emulated", username: "emulated_bot" }
+    case "setwebhook":
+      return setWebhook(bot, parameters)
+    case "deletewebhook":
+      return setWebhook(bot, {})
+    case "getwebhookinfo":
+      return webhookInfo(bot)
+    case "sendmessage": {
+      const { chat_id: id, text } = parameters
+      return { message_id: bot.nextMessage++, date: 1, chat: { id, type: "private" }, text }
+    }
+    case "deletemessage":
+      return true
+    default:
+      return undefined
+  }
+}
+
+const readAll = (request: Http.IncomingMessage, done: (body: string) => void) => {
+  const chunks: Array<Buffer> = []
+  request.on("data", (chunk: Buffer) => chunks.push(chunk))
+  request.on("end", () => done(Buffer.concat(chunks).toString("utf8")))
+}
+
+const respond = (response: Http.ServerResponse, status: number, body: object) =>
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body))
+
+const handle = (options: ApiOptions, request: Http.IncomingMessage, response: Http.ServerResponse, body: string) => {
+  const url = new URL(request.url ?? "/", "http://emulator")
+  const [, token = "", method = ""] = /^\/bot([^/]+)\/(\w+)$/.exec(url.pathname) ?? []
+  const bot = options.bot(token)
+  if (bot === undefined) return respond(response, 401, { ok: false, error_code: 401, description: "Unauthorized" })
+  const parameters = parametersIn(body, url.searchParams)
+  const call = { token, method, parameters, via: "call" } as const
+  const fault = options.faultFor(call)
+  options.onCall({ ...call, done: fault === undefined || fault._tag === "Drop" })
+  if (fault === undefined || fault._tag === "Drop") {
+    const result = carryOut(bot, method, parameters)
+    if (fault !== undefined) return void request.socket.destroy()
+    if (result !== undefined) return respond(response, 200, { ok: true, result })
+    return respond(response, 404, { ok: false, error_code: 404, description: "Not Found: method not found" })
+  }
+  const answer = answerOf(fault)
+  if (answer !== undefined) respond(response, answer.status, answer.body)
+}
+
+/** Serves until the Scope closes; answers the url to be used as TELEGRAM_API_URL. */
+export const serve = (options: ApiOptions): Effect.Effect<string, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const server = yield* Effect.acquireRelease(
+      Effect.sync(() =>
+        Http.createServer((request, response) => readAll(request, (body) => handle(options, request, response, body)))
+      ),
+      (open) =>
+        Effect.async<void>((resume) => {
+          open.close(() => resume(Effect.void))
+          open.closeAllConnections()
+        })
+    )
+    return yield* Effect.async<string>((resume) => {
+      server.listen(0, "127.0.0.1", () => {
+        const { port } = server.address() as AddressInfo
+        resume(Effect.succeed(`http://127.0.0.1:${port}`))
+      })
+    })
+  })

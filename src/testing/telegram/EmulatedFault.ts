@@ -1,0 +1,43 @@
+import { Data } from "effect"
+
+/** How the emulated Bot API misbehaves. */
+export type EmulatedFault = Data.TaggedEnum<{
+  /** 429, with the seconds to wait. */
+  Throttled: { readonly retryAfter: number }
+  /** 5xx. */
+  Broken: { readonly status?: number }
+  /** 403: the user has blocked the bot. */
+  Blocked: {}
+  /** 400: the group has become a supergroup with another id. */
+  Migrated: { readonly to: number }
+  /** 4xx with words of your own. */
+  Refused: { readonly status: number; readonly description: string }
+  /** Reads the call and never answers. */
+  Hang: {}
+  /** Carries the call out, and closes the connection instead of answering. */
+  Drop: {}
+}>
+export const EmulatedFault = Data.taggedEnum<EmulatedFault>()
+
+/** The answer to a call that fails in an orderly way; nothing for those that are not answered. */
+export const answerOf = (fault: EmulatedFault): { readonly status: number; readonly body: object } | undefined => {
+  const answer = (status: number, description: string, parameters?: object) => ({
+    status,
+    body: { ok: false, error_code: status, description, ...(parameters === undefined ? {} : { parameters }) }
+  })
+  switch (fault._tag) {
+    case "Throttled":
+      return answer(429, `Too Many Requests: retry after ${fault.retryAfter}`, { retry_after: fault.retryAfter })
+    case "Broken":
+      return answer(fault.status ?? 500, "Internal Server Error")
+    case "Blocked":
+      return answer(403, "Forbidden: bot was blocked by the user")
+    case "Migrated":
+      return answer(400, "Bad Request: group chat was upgraded to a supergroup chat", { migrate_to_chat_id: fault.to })
+    case "Refused":
+      return answer(fault.status, fault.description)
+    case "Hang":
+    case "Drop":
+      return undefined
+  }
+}

@@ -1,0 +1,169 @@
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import { describe, expect, it } from "@effect/vitest"
+import { Clock, Effect, Layer, Redacted } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
+import { Database } from "../../src/database/Database.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
+import * as MinuteBucketsPg from "../../src/measures/MinuteBucketsPg.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
+import { Tally } from "../../src/telemetry/Tally.js"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+interface Finding {
+  readonly check: string
+  readonly status: string
+  readonly found: string
+  readonly fix?: string
+}
+
+const doctor = (env: Readonly<Record<string, string>>, ...args: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const cwd = yield* Nightshift.folder
+    const finished = yield* Nightshift.run(["doctor", ...args], { cwd, env })
+    const findings: ReadonlyArray<Finding> = args.includes("--json") ? JSON.parse(finished.stdout).findings : []
+    return { ...finished, of: (check: string) => findings.filter((finding) => finding.check === check), findings }
+  })
+
+const house = Layer.provideMerge(MinuteBucketsPg.layer, TestDatabase.layer)
+
+const settings = Effect.map(DatabaseUrl, (url) => ({
+  DATABASE_URL: Redacted.value(url),
+  NIGHTSHIFT_ADMIN_TOKEN: "sesame"
+}))
+
+/** Deaths that a pod has counted in this hour. */
+const die = (count: number) =>
+  Effect.gen(function* () {
+    const buckets = yield* MinuteBuckets
+    const tally = yield* Effect.provide(Tally.make, Metrics.layer)
+    const now = yield* Clock.currentTimeMillis
+    tally.of("mail", "send_receipt").died(count, "exhausted", now)
+    yield* buckets.record((yield* makeGenerator).pod(now), 1, tally.take())
+  })
+
+describe("nightshift doctor", () => {
+  it.scopedLive("finds nothing wrong where nothing is", () =>
+    Effect.gen(function* () {
+      const well = yield* doctor(yield* settings, "--json")
+      expect(well).toMatchObject({ code: 0, stderr: "" })
+      expect(well.findings.map(({ check, status }) => `${check} ${status}`)).toEqual([
+        "config ok",
+        "database ok",
+        "schema ok",
+        "clock ok",
+        "vacuum ok",
+        "queues ok",
+        "deaths ok"
+      ])
+      expect(well.of("database")[0]?.found).toMatch(/^PostgreSQL \d\d\.\d+ at /)
+      expect(well.stdout).not.toContain("sesame")
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scopedLive("tells what is wrong, who it is and what to do, and goes on past what is only bad", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const holder = yield* TestDatabase.connection
+      const env = { ...(yield* settings), DATABASE_OLD_TRANSACTION: "1ms", NIGHTSHIFT_QUEUE: "mail" }
+      const pid = yield* Effect.promise(async () => {
+        await holder.query("begin isolation level repeatable read")
+        return (await holder.query("select pg_backend_pid() as pid")).rows[0].pid
+      })
+      yield* sql`insert into nightshift.job (id, queue, kind, payload, max_attempts, run_at, created_at, updated_at)
+        values (gen_random_uuid(), 'forlorn', 'k', '{}', 5, to_timestamp(1), to_timestamp(1), to_timestamp(1))`
+      yield* sql`create index my_own on nightshift.job (kind)`
+      yield* die(40)
+      const ill = yield* doctor(env, "--json")
+      expect(ill.code).toBe(0)
+      expect(ill.of("config")).toMatchObject([{ status: "warn", found: expect.stringContaining("NIGHTSHIFT_QUEUE ") }])
+      expect(ill.of("schema")).toMatchObject([{ status: "warn", found: expect.stringContaining("my_own") }])
+      expect(ill.of("vacuum")[0]).toMatchObject({ status: "warn", fix: expect.stringContaining(`(${pid})`) })
+      expect(ill.of("queues")).toMatchObject([
+        { status: "warn", found: expect.stringContaining("forlorn"), fix: expect.stringContaining("--queues forlorn") }
+      ])
+      expect(ill.of("deaths")).toMatchObject([
+        { status: "warn", found: expect.stringContaining("send_receipt in mail (40)") }
+      ])
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scopedLive("fails where the tables are not as this release made them", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      yield* sql`alter table nightshift.job alter column version drop not null`
+      const drifted = yield* doctor(yield* settings)
+      expect(drifted.code).toBe(1)
+      expect(drifted.stdout).toMatch(/^fail +schema +Not as migrated: table job column version integer not null/m)
+      expect(drifted.stdout).toMatch(/^ +-> Somebody changed the tables by hand\./m)
+      expect(drifted.stderr).toMatch(/^nightshift: 1 of \d checks failed\.\n$/)
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scopedLive("fails on an empty database, and says that it must be migrated", () =>
+    Effect.gen(function* () {
+      const empty = yield* doctor({ DATABASE_URL: Redacted.value(yield* TestDatabase.empty) }, "--json")
+      expect(empty).toMatchObject({ code: 1 })
+      expect(empty.of("schema")).toMatchObject([{ status: "fail", fix: "Run nightshift migrate." }])
+      expect(JSON.parse(empty.stdout).ok).toBe(false)
+    })
+  )
+
+  it.scopedLive("names every wrong setting, and a database that does not answer, without its password", () =>
+    Effect.gen(function* () {
+      const wrong = yield* doctor({ PORT: "many", LOG_LEVEL: "loud", HOST: "0.0.0.0" }, "--json")
+      expect(wrong.code).toBe(1)
+      expect(wrong.of("config").map(({ found }) => found.split(":")[0])).toEqual(["PORT", "LOG_LEVEL"])
+      const open = yield* doctor({ HOST: "0.0.0.0" }, "--json")
+      expect(open.of("config")).toMatchObject([{ status: "fail", found: expect.stringContaining("0.0.0.0") }])
+      const env = { DATABASE_URL: "postgres://someone:hunter2@127.0.0.1:1/none", DATABASE_BOOT_PATIENCE: "300ms" }
+      const away = yield* doctor(env, "--json")
+      expect(away.code).toBe(1)
+      expect(away.of("database")).toMatchObject([
+        { status: "fail", found: expect.stringContaining("127.0.0.1:1/none") }
+      ])
+      expect(away.stdout + away.stderr).not.toContain("hunter2")
+    })
+  )
+})
+
+describe("nightshift doctor --url", () => {
+  it.scopedLive("asks a running process whether it is alive and ready", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const running = yield* Nightshift.start(["serve", "--port", "0"], { cwd })
+      const [, url = ""] = yield* running.said(/doors +(http:\S+)/)
+      const well = yield* doctor({}, "--json", "--url", url)
+      expect(well).toMatchObject({ code: 0, findings: [{ status: "ok" }, { status: "ok" }] })
+      expect(well.of("ready")[0]?.found).toBe("Ready, without queue, crew, uploads.")
+      yield* running.signal("SIGKILL")
+      yield* running.finished
+      const gone = yield* doctor({}, "--url", url)
+      expect(gone).toMatchObject({ code: 1, stdout: expect.stringMatching(/does not answer \(ECONNREFUSED\)/) })
+    })
+  )
+
+  it.scopedLive("does not take anything that answers for a service that is well", () =>
+    Effect.gen(function* () {
+      const port = yield* Effect.acquireRelease(
+        Effect.async<[number, () => void]>((resume) => {
+          const server = createServer((request, response) => {
+            const ready = request.url === "/readyz"
+            response.writeHead(ready ? 503 : 404, { "content-type": "application/json" })
+            response.end(ready ? '{"reasons":["the moon is \\u001b[31mred"]}' : "{}")
+          }).listen(0, "127.0.0.1", () =>
+            resume(Effect.succeed([(server.address() as AddressInfo).port, () => server.close()]))
+          )
+        }),
+        ([, close]) => Effect.sync(close)
+      )
+      const other = yield* doctor({}, "--url", `http://127.0.0.1:${port[0]}`)
+      expect(other.code).toBe(1)
+      expect(other.stdout).toMatch(/^fail +health +It answered 404 to \/healthz\.$/m)
+      expect(other.stdout).toMatch(/^fail +ready +Not ready: the moon is \\u\{1b\}\[31mred\.$/m)
+      expect(yield* doctor({}, "--url", "127.0.0.1:8787")).toMatchObject({ code: 2, stdout: "" })
+    })
+  )
+})

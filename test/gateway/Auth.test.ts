@@ -1,0 +1,98 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import * as Wakeups from "../../src/queue/Wakeups.js"
+import { EmulatedFault, TelegramEmulator } from "../../src/testing/index.js"
+import { Gate, layer, tokenOf } from "./Gate.js"
+import { message } from "./Updates.js"
+
+const yaml = `
+bots:
+  desk: { handler: auth }
+  closed: { handler: echo }
+`
+
+const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
+
+const withTelegram = Layer.unwrapEffect(
+  Effect.map(TelegramEmulator, ({ url }) => layer({ yaml, env: { TELEGRAM_API_URL: url } }, memory))
+).pipe(Layer.provideMerge(TelegramEmulator.layer({ tokens: [tokenOf("desk")] })))
+
+let updates = 0
+/** Writes to a bot, and answers what it says. */
+const talk = (slug: string, text: string, user = 7) =>
+  Effect.flatMap(Gate, ({ update }) =>
+    Effect.map(update(slug, message(++updates, text, user)), ({ json, status }) => {
+      expect(status).toBe(200)
+      return json === undefined ? undefined : String(Object(json).text)
+    })
+  )
+
+describe("a user", () => {
+  it.scopedLive("signs in with the code, is let in everywhere, and out again after signing out", () =>
+    Effect.gen(function* () {
+      const { calls } = yield* TelegramEmulator
+      expect(yield* talk("desk", "/start")).toMatch(/\/auth/)
+      expect(yield* talk("closed", "hello")).toMatch(/sign in first/)
+      expect(yield* talk("desk", "/whoami")).toBe("You are user 7 and not signed in.")
+      expect(yield* talk("desk", "/auth open-sesame")).toBe("You are signed in for 24h.")
+      const held = updates * 10
+      expect(yield* calls).toMatchObject([{ method: "deleteMessage", parameters: { chat_id: 7, message_id: held } }])
+      expect(yield* talk("desk", "/whoami@desk_bot")).toBe("You are user 7, signed in for another 24h.")
+      expect(yield* talk("closed", "hello")).toBe("hello")
+      expect(yield* talk("closed", "hello", 8)).toMatch(/sign in first/)
+      expect(yield* talk("desk", "/logout")).toBe("You are signed out.")
+      expect(yield* talk("desk", "/logout")).toBe("You were not signed in.")
+      expect(yield* talk("closed", "hello")).toMatch(/sign in first/)
+    }).pipe(Effect.provide(withTelegram))
+  )
+
+  it.scopedLive("is locked out after five wrong codes, even with the right one, and alone in that", () =>
+    Effect.gen(function* () {
+      for (const left of ["4 more tries", "3 more tries", "2 more tries", "1 more try"]) {
+        expect(yield* talk("desk", "/auth open-sesam", 20)).toContain(left)
+      }
+      expect(yield* talk("desk", "/auth OPEN-SESAME", 20)).toContain("Try again in 15m")
+      expect(yield* talk("desk", "/auth open-sesame", 20)).toMatch(/^Too many wrong codes. Try again in 15m/)
+      expect(yield* talk("closed", "hello", 20)).toMatch(/sign in first/)
+      expect(yield* talk("desk", "/auth open-sesame", 21)).toMatch(/signed in/)
+      const { calls } = yield* TelegramEmulator
+      expect(yield* calls).toHaveLength(1)
+    }).pipe(Effect.provide(withTelegram))
+  )
+
+  it.scopedLive("gets five guesses and not one more when they all come at once", () =>
+    Effect.gen(function* () {
+      const answers = yield* Effect.all(
+        Array.from({ length: 30 }, () => talk("desk", "/auth guess", 30)),
+        { concurrency: "unbounded" }
+      )
+      expect(answers.filter((text) => text?.startsWith("That code is wrong"))).toHaveLength(5)
+      expect(answers.filter((text) => text?.startsWith("Too many wrong codes"))).toHaveLength(25)
+    }).pipe(Effect.provide(withTelegram))
+  )
+
+  it.scopedLive("is signed in although the message with the code could not be removed", () =>
+    Effect.gen(function* () {
+      const { fail } = yield* TelegramEmulator
+      yield* fail(EmulatedFault.Refused({ status: 400, description: "message can't be deleted" }))
+      expect(yield* talk("desk", "/auth   open-sesame\n", 40)).toMatch(/signed in/)
+      expect(yield* talk("closed", "hello", 40)).toBe("hello")
+    }).pipe(Effect.provide(withTelegram))
+  )
+
+  it.scopedLive("is helped when the words are not known, and not answered where nobody spoke", () =>
+    Effect.gen(function* () {
+      const { update } = yield* Gate
+      for (const text of ["hello", "/authopen-sesame", "/unknown"])
+        expect(yield* talk("desk", text)).toMatch(/^Send \/auth/)
+      expect(yield* talk("desk", "/auth")).toMatch(/as in \/auth/)
+      for (const odd of [{ channel_post: { chat: { id: 1 }, text: "/auth open-sesame" } }, { poll: {} }, {}]) {
+        expect(yield* update("desk", { update_id: 1, ...odd })).toMatchObject({ status: 200, text: "" })
+      }
+      const { message: edited } = message(1, "/auth open-sesame", 50)
+      expect(yield* update("desk", { update_id: 1, edited_message: edited })).toMatchObject({ status: 200, text: "" })
+      expect(yield* talk("desk", "/whoami", 50)).toMatch(/not signed in/)
+    }).pipe(Effect.provide(withTelegram))
+  )
+})

@@ -1,0 +1,264 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Duration, Effect, Layer, Redacted } from "effect"
+import * as Outcome from "../../src/core/Outcome.js"
+import { type BotHandler, EndedOtherwise } from "../../src/gateway/BotHandler.js"
+import * as BotJob from "../../src/gateway/BotJob.js"
+import * as BotJobs from "../../src/gateway/BotJobs.js"
+import { type Bot, Bots } from "../../src/gateway/Bots.js"
+import * as DeadLetterHandler from "../../src/gateway/DeadLetterHandler.js"
+import { DeadLetters } from "../../src/gateway/DeadLetters.js"
+import * as DeadLettersMemory from "../../src/gateway/DeadLettersMemory.js"
+import { none } from "../../src/gateway/Declarations.js"
+import { Telegram } from "../../src/gateway/Telegram.js"
+import {
+  ChatClosed,
+  type TelegramError,
+  TelegramRefused,
+  TelegramThrottled,
+  TelegramUnavailable
+} from "../../src/gateway/TelegramErrors.js"
+import type { Update } from "../../src/gateway/TelegramUpdate.js"
+import { Queue } from "../../src/queue/Queue.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
+import { TestShift } from "../../src/testing/TestShift.js"
+import { message } from "./Updates.js"
+
+interface Said {
+  readonly chat: number
+  readonly text: string
+}
+
+/** What the world does to a bot in a story: its handler, and Telegram's answers to what it says. */
+interface World {
+  readonly handle: BotHandler["handle"]
+  readonly telegram?: (said: Said, count: number) => TelegramError | undefined
+}
+
+const declaration = {
+  slug: "helper",
+  handler: { _tag: "Echo" },
+  requireAuth: false,
+  async: true,
+  chatOrder: "serial",
+  onError: "apologize",
+  token: Redacted.make("t"),
+  secrets: []
+} as const
+
+const story = (world: World, declared = true) => {
+  const said: Array<Said> = []
+  const bot: Bot = { ...declaration, handle: world.handle, known: [] }
+  const telegram = Layer.succeed(
+    Telegram,
+    Telegram.of({
+      sendMessage: (_, { chat, text }) =>
+        Effect.suspend(() => {
+          said.push({ chat, text })
+          const error = world.telegram?.({ chat, text }, said.length)
+          return error === undefined ? Effect.void : Effect.fail(error)
+        }),
+      deleteMessage: () => Effect.void,
+      setWebhook: () => Effect.void,
+      getWebhookInfo: () => Effect.dieMessage("nobody asked")
+    })
+  )
+  const bots = Layer.succeed(Bots, {
+    bot: (slug) => (declared && slug === "helper" ? bot : undefined),
+    source: () => undefined,
+    all: () => [bot],
+    reload: Effect.succeed(none)
+  })
+  const handlers = [...BotJobs.handlers([declaration], []), DeadLetterHandler.handler]
+  const layer = TestShift.layer({ handlers, queues: ["bot-helper"] }).pipe(
+    Layer.provideMerge(Layer.mergeAll(telegram, bots, DeadLettersMemory.layer, Metrics.layer))
+  )
+  return { said, layer }
+}
+
+const echo: BotHandler["handle"] = ({ update }) => Effect.succeed({ text: update.message?.text ?? "" })
+const failing: BotHandler["handle"] = () => Effect.fail(new Error("no luck"))
+
+const enqueue = (update: object) =>
+  Effect.flatMap(Queue, (queue) =>
+    Effect.map(queue.enqueue([BotJob.of("helper", update as Update)]), ([answer]) => {
+      if (answer === undefined) throw new Error("not stored")
+      return answer.id
+    })
+  )
+
+const refused = new TelegramRefused({ method: "sendMessage", status: 400, description: "chat not found" })
+const away = (maybeDone: boolean) => new TelegramUnavailable({ method: "sendMessage", reason: "x", maybeDone })
+const sorry = expect.stringMatching(/^Sorry/)
+
+describe("an async bot's job", () => {
+  it.effect("runs the bot's handler and says its reply in the chat it came from", () => {
+    const { layer, said } = story({ handle: echo })
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      const id = yield* enqueue(message(1, "hello", -9))
+      yield* shift.settle
+      expect(yield* shift.job(id)).toMatchObject({ state: "done", kind: "telegram.helper", key: "-9" })
+      expect(said).toEqual([{ chat: -9, text: "hello" }])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("is tried after 5 s, 30 s and two minutes, and then the user is told, once", () => {
+    const { layer, said } = story({ handle: failing })
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      const id = yield* enqueue(message(1, "hello"))
+      const attempts: Array<number> = []
+      for (const wait of ["0 seconds", "5 seconds", "30 seconds", "2 minutes"] as const) {
+        yield* shift.advance(wait)
+        attempts.push((yield* shift.job(id)).attempt)
+      }
+      expect(attempts).toEqual([1, 2, 3, 4])
+      expect(yield* shift.job(id)).toMatchObject({ state: "dead", deadReason: "exhausted" })
+      yield* shift.drain
+      yield* shift.advance("1 hour")
+      expect(said).toEqual([{ chat: 7, text: sorry }])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("waits as long as Telegram asks, without an attempt being counted", () => {
+    const { layer, said } = story({
+      handle: echo,
+      telegram: (_, count) => (count < 3 ? new TelegramThrottled({ method: "sendMessage", retryAfter: 40 }) : undefined)
+    })
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      const id = yield* enqueue(message(1, "hello"))
+      yield* shift.settle
+      expect(yield* shift.job(id)).toMatchObject({ status: "pending", attempt: 0 })
+      yield* shift.advance("39 seconds")
+      expect(said).toHaveLength(1)
+      yield* shift.drain
+      expect(said).toHaveLength(3)
+      expect(yield* shift.job(id)).toMatchObject({ state: "done", attempt: 1 })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("is tried again while Telegram is away, and dies where Telegram will never take the reply", () => {
+    const { layer } = story({
+      handle: echo,
+      telegram: ({ chat }, count) => {
+        if (chat === 1) return count === 1 ? away(true) : undefined
+        return chat === 2 ? new ChatClosed({ method: "sendMessage", description: "blocked by the user" }) : refused
+      }
+    })
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      const passing = yield* enqueue(message(1, "x", 1))
+      yield* shift.drain
+      expect(yield* shift.job(passing)).toMatchObject({ state: "done", attempt: 2 })
+      const blocked = yield* enqueue(message(2, "x", 2))
+      const gone = yield* enqueue(message(3, "x", 3))
+      yield* shift.drain
+      expect(yield* shift.job(blocked)).toMatchObject({ state: "dead", deadReason: "rejected", attempt: 1 })
+      expect(yield* shift.job(gone)).toMatchObject({ lastError: expect.stringContaining("chat not found") })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("ends as its handler says, where that is not an answer", () => {
+    const { layer, said } = story({
+      handle: ({ job }) =>
+        new EndedOtherwise({
+          outcome: job?.attempt === 1 ? Outcome.retry("later", Duration.minutes(9)) : Outcome.dead("never")
+        })
+    })
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      const id = yield* enqueue(message(1, "x"))
+      yield* shift.advance("8 minutes")
+      expect(yield* shift.job(id)).toMatchObject({ attempt: 1, lastError: "later" })
+      yield* shift.drain
+      expect(yield* shift.job(id)).toMatchObject({ state: "dead", deadReason: "rejected", lastError: "never" })
+      expect(said).toEqual([{ chat: 7, text: sorry }])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("waits for a bot that the file does not declare just now", () => {
+    const { layer } = story({ handle: echo }, false)
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      const id = yield* enqueue(message(1, "x"))
+      yield* shift.advance("10 minutes")
+      expect(yield* shift.job(id)).toMatchObject({ status: "pending", attempt: 0 })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("is nobody's to be told about when it has neither chat nor user", () => {
+    const { layer, said } = story({ handle: failing })
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      yield* enqueue({ update_id: 5, poll: { id: "1" } })
+      yield* shift.drain
+      expect((yield* shift.jobs).map(({ state }) => state)).toEqual(["dead"])
+      expect(said).toEqual([])
+    }).pipe(Effect.provide(layer))
+  })
+})
+
+describe("a user is told of a dead job", () => {
+  const counts = Effect.flatMap(Metrics, (metrics) =>
+    Effect.map(metrics.render, (text) =>
+      [...text.matchAll(/dead_letters_total\{.*outcome="(\w+)"\} (\d+)/g)].map(([, name, n]) => `${name} ${n}`)
+    )
+  )
+  const letters = Effect.map(
+    Effect.flatMap(TestShift, (shift) => shift.jobs),
+    (jobs) => jobs.filter(({ kind }) => kind === "telegram.dead_letter")
+  )
+
+  it.effect("not again when the outcome of telling is unknown; that is counted and shown", () => {
+    const { layer, said } = story({ handle: failing, telegram: () => away(true) })
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      yield* enqueue(message(1, "x"))
+      yield* shift.drain
+      yield* shift.advance("2 hours")
+      expect(said).toHaveLength(1)
+      expect(yield* counts).toEqual(["unknown 1"])
+      expect(yield* letters).toMatchObject([{ state: "done", result: { outcome: "unknown" } }])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("later when it certainly did not arrive", () => {
+    const { layer, said } = story({
+      handle: failing,
+      telegram: (_, count) =>
+        count === 1 ? away(false) : count === 2 ? new TelegramThrottled({ method: "x", retryAfter: 5 }) : undefined
+    })
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      yield* enqueue(message(1, "x"))
+      yield* shift.drain
+      expect(said).toHaveLength(3)
+      expect(yield* counts).toEqual(["sent 1"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("not at all when Telegram refuses for good", () => {
+    const { layer, said } = story({ handle: failing, telegram: () => refused })
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      yield* enqueue(message(1, "x"))
+      yield* shift.drain
+      expect(said).toHaveLength(1)
+      expect(yield* counts).toEqual(["refused 1"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("not again when whoever told them died before writing it down", () => {
+    const { layer, said } = story({ handle: failing })
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      const id = yield* enqueue(message(1, "x"))
+      // Somebody has taken it upon themselves, and is gone.
+      yield* Effect.flatMap(DeadLetters, (dead) => dead.intend({ job: id, bot: "helper", chat: 7 }))
+      yield* shift.drain
+      expect(said).toEqual([])
+      expect(yield* counts).toEqual(["unknown 1"])
+    }).pipe(Effect.provide(layer))
+  })
+})

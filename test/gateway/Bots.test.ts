@@ -1,0 +1,101 @@
+import { writeFileSync } from "node:fs"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Layer, Schema } from "effect"
+import * as Outcome from "../../src/core/Outcome.js"
+import * as Reload from "../../src/gateway/Reload.js"
+import * as Handler from "../../src/handlers/Handler.js"
+import * as Job from "../../src/queue/Job.js"
+import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import * as Wakeups from "../../src/queue/Wakeups.js"
+import { Gate, layer } from "./Gate.js"
+import { message } from "./Updates.js"
+
+const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
+
+const Shout = Job.make("shout", {
+  payload: Schema.Struct({ message: Schema.Struct({ text: Schema.String }) })
+})
+const shout = Handler.make(Shout, ({ message: { text } }) =>
+  Effect.gen(function* () {
+    if (text === "fail") return yield* Effect.fail("no luck")
+    if (text === "die") return yield* Effect.dieMessage("bad luck")
+    if (text === "dead") return Outcome.dead("never")
+    if (text === "done") return Outcome.done({ text: "all done" })
+    if (text === "silent") return { other: 1 }
+    return text.toUpperCase()
+  })
+)
+
+const yaml = `
+bots:
+  loud: { handler: shout, requireAuth: false }
+  again: { handler: shout, requireAuth: false, onError: redeliver }
+`
+
+const gate = layer({ yaml, handlers: [shout] }, memory)
+
+const say = (slug: string, text: string) =>
+  Effect.flatMap(Gate, ({ update }) => Effect.map(update(slug, message(1, text)), ({ json, status }) => [status, json]))
+
+describe("a sync bot that runs a kind", () => {
+  it.scopedLive("has it answer with what it returns", () =>
+    Effect.gen(function* () {
+      const method = "sendMessage"
+      expect(yield* say("loud", "hello")).toEqual([200, { method, chat_id: 7, text: "HELLO" }])
+      expect(yield* say("loud", "done")).toEqual([200, { method, chat_id: 7, text: "all done" }])
+      expect(yield* say("loud", "silent")).toEqual([200, undefined])
+    }).pipe(Effect.provide(gate))
+  )
+
+  it.scopedLive("says sorry when it fails, so that the update does not block its chat", () =>
+    Effect.gen(function* () {
+      const { counts, update } = yield* Gate
+      for (const text of ["fail", "die", "dead"]) {
+        expect(yield* say("loud", text)).toMatchObject([200, { text: expect.stringMatching(/^Sorry/) }])
+      }
+      expect(yield* update("loud", { update_id: 1, poll: {} })).toMatchObject({ status: 200, text: "" })
+      expect(yield* counts).toEqual({ "loud failed": 4 })
+    }).pipe(Effect.provide(gate))
+  )
+
+  it.scopedLive("has the update delivered again when it fails, where the file wants that", () =>
+    Effect.gen(function* () {
+      const { counts } = yield* Gate
+      expect(yield* say("again", "fail")).toMatchObject([500, { error: { tag: "HandlerFailed" } }])
+      expect(yield* say("again", "fine")).toMatchObject([200, { text: "FINE" }])
+      expect(yield* counts).toEqual({ "again failed": 1, "again answered": 1 })
+    }).pipe(Effect.provide(gate))
+  )
+})
+
+describe("a file that is read again", () => {
+  const reload = Effect.flatMap(Gate, ({ bots }) => bots.reload)
+
+  it.scopedLive("replaces all bots at once", () =>
+    Effect.gen(function* () {
+      const { file } = yield* Gate
+      writeFileSync(file, "bots: { loud: { handler: echo, requireAuth: false } }")
+      yield* reload
+      expect(yield* say("loud", "hello")).toMatchObject([200, { text: "hello" }])
+      expect(yield* say("again", "hello")).toMatchObject([404, {}])
+    }).pipe(Effect.provide(gate))
+  )
+
+  it.scopedLive("leaves everything as it was when it cannot be used, and says why", () =>
+    Effect.gen(function* () {
+      const { file } = yield* Gate
+      for (const [text, why] of [
+        ["bots: {", "line 1"],
+        ["bots: { loud: { handler: eco } }", "did you mean echo"],
+        ["bots: { loud: { handler: echo, requireAuth: false }, other: { handler: echo } }", "BOT_OTHER_TOKEN"],
+        ["bots: { loud: { handler: echo, requireAuth: false, async: true } }", "restart to make it so"]
+      ] as const) {
+        writeFileSync(file, text)
+        expect((yield* Effect.flip(reload)).message).toContain(why)
+        expect(yield* say("loud", "hello")).toMatchObject([200, { text: "HELLO" }])
+        expect(yield* say("again", "hello")).toMatchObject([200, {}])
+      }
+      yield* Reload.once
+    }).pipe(Effect.provide(gate))
+  )
+})

@@ -1,0 +1,228 @@
+import { mkdirSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "@effect/vitest"
+import { ConfigProvider, Duration, Effect, type Layer, Redacted } from "effect"
+import * as BotsFile from "../../src/gateway/BotsFile.js"
+import { GatewayConfig } from "../../src/gateway/GatewayConfig.js"
+import * as Nightshift from "../support/Nightshift.js"
+
+const credentials = {
+  BOT_HELPER_TOKEN: "1:helper-token",
+  BOT_HELPER_SECRET: "helper-secret",
+  BOT_DESK_TOKEN: "2:desk-token",
+  BOT_DESK_SECRET: "new-desk-secret, old-desk-secret",
+  AUTH_SECRET: "open-sesame"
+}
+
+const facts = { database: true, authSecret: true, kinds: new Set(["resize", "report"]) }
+
+const read = (text: string, given: Partial<typeof facts> = {}, env: Record<string, string> = credentials) =>
+  BotsFile.declarationsIn("bots.yaml", text, { ...facts, ...given }).pipe(
+    Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(env))))
+  )
+
+/** The problems of a text that must be refused. */
+const problems = (text: string, given: Partial<typeof facts> = {}, env?: Record<string, string>) =>
+  Effect.map(Effect.flip(read(text, given, env)), (error) =>
+    error instanceof BotsFile.BotsFileInvalid ? error.problems : [String(error)]
+  )
+
+const one = (body: string) => `bots:\n  helper:\n${body.replace(/^/gm, "    ")}`
+
+describe("a file of bots", () => {
+  it.effect("says what each bot is, with its defaults, and the environment what it knows", () =>
+    Effect.gen(function* () {
+      const { bots } = yield* read(`
+        bots:
+          helper:
+            handler: http
+            http: { url: "https://example.org/hook", timeout: 7s }
+            async: true
+            chatOrder: strict
+          desk: { handler: auth, requireAuth: true }`)
+      expect(bots).toMatchObject([
+        { slug: "helper", requireAuth: true, async: true, chatOrder: "strict", onError: "apologize" },
+        { slug: "desk", handler: { _tag: "Auth" }, requireAuth: false, async: false, chatOrder: "serial" }
+      ])
+      const [helper, desk] = bots
+      expect(helper?.handler).toMatchObject({ _tag: "Http", timeout: Duration.seconds(7), redirects: 0 })
+      expect(helper === undefined ? "" : Redacted.value(helper.token)).toBe("1:helper-token")
+      expect(desk?.secrets.map(Redacted.value)).toEqual(["new-desk-secret", "old-desk-secret"])
+      expect(JSON.stringify(bots)).not.toMatch(/r-token|k-token|sesame|-secret/)
+    })
+  )
+
+  it.effect("may be empty, and may declare nothing", () =>
+    Effect.gen(function* () {
+      for (const text of ["", "# nothing yet", "bots:", "bots: {}\nsources: {}"]) {
+        expect(yield* read(text)).toEqual({ bots: [], sources: [] })
+      }
+    })
+  )
+
+  it.effect("is refused with every problem at once, each with its path and what was expected", () =>
+    Effect.gen(function* () {
+      const found = yield* problems(`
+        bots:
+          helper: { handler: htpp, requireAuth: maybe, asnyc: true }
+          desk: { handler: http, http: { url: "ftp://x", timeout: 45s, retries: 3 }, chatOrder: chronological }
+          Big_Bot: { handler: echo }
+          list: [echo]
+        source: {}`)
+      expect(found).toEqual([
+        "source: is not a key that stands here; did you mean sources?",
+        "bots.helper.asnyc: is not a key that stands here; did you mean async?",
+        'bots.helper.handler: expected echo, http, auth or a kind of the app (resize, report), got "htpp"; did you mean http?',
+        'bots.helper.requireAuth: expected true or false, got "maybe"',
+        "bots.desk.http.retries: is not a key that stands here; url, timeout, redirects are",
+        'bots.desk.http.url: expected an http or https url without a password in it, got "ftp://x"',
+        'bots.desk.http.timeout: expected a duration like 5s, at most 30s, got "45s"',
+        'bots.desk.chatOrder: expected one of none, serial, strict, got "chronological"',
+        'bots.Big_Bot: "Big_Bot" cannot be a bot\'s name: names are 1 to 64 lower-case letters, digits and -',
+        "bots.Big_Bot: set BOT_BIG_BOT_TOKEN to the token that BotFather gave the bot",
+        "bots.Big_Bot: set BOT_BIG_BOT_SECRET to the secret that Telegram sends along with its updates",
+        'bots.list: expected an object with handler, http, requireAuth, async, chatOrder, onError, got ["echo"]',
+        "bots.list.handler: expected echo, http, auth or a kind of the app (resize, report), got nothing",
+        "bots.list: set BOT_LIST_TOKEN to the token that BotFather gave the bot",
+        "bots.list: set BOT_LIST_SECRET to the secret that Telegram sends along with its updates"
+      ])
+    })
+  )
+
+  it.effect("is refused for an async bot without a database, by a sentence with the bot and both ways out", () =>
+    Effect.gen(function* () {
+      expect(yield* problems(one("handler: echo\nasync: true"), { database: false })).toEqual([
+        "bots.helper.async: the bot helper is async, which needs a database: set DATABASE_URL or start with --embedded, or write async: false"
+      ])
+      expect(yield* problems(one("handler: resize"), { database: false })).toEqual([
+        expect.stringMatching(/^bots.helper.handler: the bot runs the kind resize, which needs a database/)
+      ])
+    })
+  )
+
+  it.effect("is refused where users must sign in and no code is set for that", () =>
+    Effect.gen(function* () {
+      const authSecret = false
+      expect(yield* problems(one("handler: echo"), { authSecret })).toEqual([
+        expect.stringMatching(/^bots.helper.requireAuth: the bot helper .* needs AUTH_SECRET: set it, or write/)
+      ])
+      expect(yield* problems(one("handler: auth"), { authSecret })).toEqual([
+        expect.stringMatching(/^bots.helper.handler: the bot helper .* needs AUTH_SECRET: set it, or choose/)
+      ])
+      expect((yield* read(one("handler: echo\nrequireAuth: false"), { authSecret })).bots).toHaveLength(1)
+    })
+  )
+
+  it.effect("is refused for an async bot that signs users in: their codes would be stored", () =>
+    Effect.gen(function* () {
+      expect(yield* problems(one("handler: auth\nasync: true"))).toEqual([expect.stringContaining("job table")])
+    })
+  )
+
+  it.effect("is refused for a token or secret that is missing or cannot be one, and shows neither", () =>
+    Effect.gen(function* () {
+      const text = one("handler: echo")
+      expect(yield* problems(text, {}, { BOT_HELPER_TOKEN: " ", BOT_HELPER_SECRET: "" })).toHaveLength(2)
+      const odd = yield* problems(text, {}, { BOT_HELPER_TOKEN: "1:a/../hush", BOT_HELPER_SECRET: "hush hush" })
+      expect(odd).toHaveLength(2)
+      expect(odd.join()).not.toContain("hush")
+      expect(yield* problems(text, {}, { ...credentials, BOT_HELPER_SECRET: "a,b,c" })).toEqual([
+        expect.stringContaining("two at most")
+      ])
+    })
+  )
+
+  it.effect("is refused where two names lead to one variable", () =>
+    Effect.gen(function* () {
+      const found = yield* problems("bots: { a-b: { handler: echo }, a_b: { handler: echo } }")
+      expect(found).toContain("bots: two names lead to the environment variable BOT_A_B_TOKEN: rename one")
+    })
+  )
+
+  it.effect("is refused for an async bot whose name is too long for a queue", () =>
+    Effect.gen(function* () {
+      const slug = "x".repeat(61)
+      const env = { [`BOT_${slug.toUpperCase()}_TOKEN`]: "1", [`BOT_${slug.toUpperCase()}_SECRET`]: "1" }
+      expect(yield* problems(`bots: { ${slug}: { handler: echo, async: true } }`, {}, env)).toEqual([
+        expect.stringContaining("at most 60 characters")
+      ])
+    })
+  )
+
+  it.effect("declares sources, whose secrets must fit their style", () =>
+    Effect.gen(function* () {
+      const text = `sources: { ci: { style: github, kind: build }, pay: { style: standard, kind: paid } }`
+      const secret = `whsec_${Buffer.alloc(24, 7).toString("base64")}`
+      const env = { SOURCE_CI_SECRET: "any", SOURCE_PAY_SECRET: secret }
+      expect((yield* read(text, {}, env)).sources).toMatchObject([
+        { name: "ci", style: "github", kind: "build" },
+        { name: "pay", style: "standard", kind: "paid" }
+      ])
+      expect(yield* problems(text, {}, { ...env, SOURCE_PAY_SECRET: "short" })).toEqual([
+        expect.stringMatching(/^sources.pay: SOURCE_PAY_SECRET must be whsec_/)
+      ])
+      const bad = yield* problems(`sources: { telegram: { style: gitub }, ci: { style: stripe, kind: 7 } }`, {
+        database: false
+      })
+      expect(bad).toHaveLength(8)
+    })
+  )
+})
+
+describe("a text that is not good YAML", () => {
+  it.effect("is refused with the line", () =>
+    Effect.gen(function* () {
+      expect(yield* problems("bots:\n  helper: {\n")).toEqual([expect.stringMatching(/^line 3, column 1: /)])
+      expect(yield* problems("bots: {}\nbots: {}")).toEqual([expect.stringMatching(/^line 2.*unique/)])
+      expect(yield* problems("bots: !!js/function 'x'")).toEqual([expect.stringMatching(/^line 1.*tag/)])
+      expect(yield* problems("[1]")).toEqual([expect.stringMatching(/^the file: expected an object/)])
+      expect(yield* problems("bots: 7")).toEqual([expect.stringMatching(/^bots: expected an object/)])
+    })
+  )
+
+  it.effect("cannot exhaust the process by aliases, depth or length", () =>
+    Effect.gen(function* () {
+      const bomb = Array.from(
+        { length: 20 },
+        (_, level) =>
+          `a${level}: &a${level} [${
+            level === 0
+              ? "x"
+              : Array(10)
+                  .fill(`*a${level - 1}`)
+                  .join(",")
+          }]`
+      ).join("\n")
+      expect((yield* problems(bomb))[0]).toContain("aliases are not taken here")
+      expect((yield* problems("[".repeat(20_000))).length).toBeLessThanOrEqual(20)
+      expect((yield* problems(`bots: ${"{a: ".repeat(10_000)}`)).length).toBeLessThanOrEqual(20)
+    })
+  )
+})
+
+describe("where the file is", () => {
+  const load = (env: Record<string, string>) =>
+    BotsFile.load({ database: true, kinds: undefined }).pipe(
+      Effect.provide(GatewayConfig.layer as Layer.Layer<GatewayConfig>),
+      Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries({ ...credentials, ...env }))))
+    )
+
+  it.scoped("is named by NIGHTSHIFT_BOTS, and then it must be there and be a file of bearable length", () =>
+    Effect.gen(function* () {
+      const folder = yield* Nightshift.folder
+      const at = (name: string) => ({ NIGHTSHIFT_BOTS: join(folder, name) })
+      writeFileSync(join(folder, "good.yaml"), one("handler: echo"))
+      writeFileSync(join(folder, "long.yaml"), "#".repeat(300_000))
+      mkdirSync(join(folder, "folder.yaml"))
+      expect((yield* load(at("good.yaml"))).bots).toHaveLength(1)
+      expect((yield* Effect.flip(load(at("none.yaml")))).message).toMatch(/none.yaml has one problem:\n .*no such file/)
+      expect((yield* Effect.flip(load(at("long.yaml")))).message).toMatch(/longer than 262144 bytes/)
+      expect((yield* Effect.flip(load(at("folder.yaml")))).message).toMatch(/cannot be read/)
+      expect((yield* Effect.flip(load({ NIGHTSHIFT_BOTS: "/dev/zero" }))).message).toMatch(/not a file/)
+    })
+  )
+
+  it.effect("is nowhere without that, when there is no bots.yaml", () =>
+    Effect.map(load({}), (declared) => expect(declared).toEqual({ bots: [], sources: [] }))
+  )
+})

@@ -1,0 +1,189 @@
+import { createHmac } from "node:crypto"
+import { describe, expect, it } from "@effect/vitest"
+import { Clock, Effect, Layer } from "effect"
+import * as SignedSources from "../../src/gateway/SignedSources.js"
+import { JobSearch } from "../../src/queue/JobSearch.js"
+import { Kinds } from "../../src/queue/Kinds.js"
+import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import * as Wakeups from "../../src/queue/Wakeups.js"
+import { Gate, layer } from "./Gate.js"
+
+const yaml = `
+sources:
+  ci: { style: github, kind: build }
+  pay: { style: stripe, kind: paid }
+  std: { style: standard, kind: build }
+  orphan: { style: github, kind: nobodys }
+`
+
+const key = Buffer.alloc(32, 9)
+const env = {
+  SOURCE_CI_SECRET: "new-hush,hush",
+  SOURCE_PAY_SECRET: "whsec_pay",
+  SOURCE_STD_SECRET: `whsec_${key.toString("base64")}`,
+  SOURCE_ORPHAN_SECRET: "hush"
+}
+
+const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
+const registered = Layer.effectDiscard(
+  Effect.flatMap(Kinds, ({ register }) =>
+    register([
+      { name: "build", queue: "builds", version: 3, maxAttempts: 9, onDead: undefined },
+      { name: "paid", queue: "money", version: 1, maxAttempts: 5, onDead: undefined }
+    ])
+  )
+).pipe(Layer.provideMerge(memory), Layer.orDie)
+
+const gate = layer({ yaml, env }, registered)
+
+const hmac = (secret: string | Buffer, text: string, encoding: "hex" | "base64" = "hex") =>
+  createHmac("sha256", secret).update(text).digest(encoding)
+
+const seconds = Effect.map(Clock.currentTimeMillis, (now) => Math.floor(now / 1000))
+
+const github = (body: string, more: Record<string, string> = {}) => ({
+  "content-type": "application/json",
+  "x-hub-signature-256": `sha256=${hmac("hush", body)}`,
+  "x-github-delivery": "d-1",
+  "x-github-event": "push",
+  ...more
+})
+
+const stripe = (body: string, at: number, secret = "whsec_pay") => ({
+  "content-type": "application/json",
+  "stripe-signature": `t=${at},v1=${"0".repeat(64)},v1=${hmac(secret, `${at}.${body}`)},v0=x`
+})
+
+const standard = (body: string, at: number, id = "msg_1") => ({
+  "content-type": "application/json",
+  "webhook-id": id,
+  "webhook-timestamp": String(at),
+  "webhook-signature": `v1a,AAAA v1,${hmac(key, "else", "base64")} v1,${hmac(key, `${id}.${at}.${body}`, "base64")}`
+})
+
+const stored = Effect.flatMap(JobSearch, (search) => Effect.map(search.list({}, { limit: 100 }), ({ jobs }) => jobs))
+
+describe("a signed delivery", () => {
+  it.scopedLive("becomes a job of its source's kind, with the body as payload and the rest beside it", () =>
+    Effect.gen(function* () {
+      const { counts, post } = yield* Gate
+      const at = yield* seconds
+      const push = '{"ref": "refs/heads/main"}'
+      expect(yield* post("ci", { body: push, headers: github(push) })).toMatchObject({ status: 200, text: "" })
+      const paid = '{"id":"evt_1","type":"invoice.paid"}'
+      expect(yield* post("pay", { body: paid, headers: stripe(paid, at) })).toMatchObject({ status: 200 })
+      const event = '{"type":"user.created","data":{"ü":"✓"}}'
+      expect(yield* post("std", { body: event, headers: standard(event, at) })).toMatchObject({ status: 200 })
+      expect([...(yield* stored)].reverse()).toMatchObject([
+        {
+          kind: "build",
+          queue: "builds",
+          version: 3,
+          maxAttempts: 9,
+          payload: { ref: "refs/heads/main" },
+          dedupe: { key: "source:ci:d-1", scope: "retained" },
+          meta: { source: "ci", delivery: "d-1", event: "push" }
+        },
+        { kind: "paid", queue: "money", dedupe: { key: "source:pay:evt_1" }, meta: { event: "invoice.paid" } },
+        { kind: "build", payload: { data: { ü: "✓" } }, dedupe: { key: "source:std:msg_1" } }
+      ])
+      expect(yield* counts).toEqual({ "ci stored": 1, "pay stored": 1, "std stored": 1 })
+    }).pipe(Effect.provide(gate))
+  )
+
+  it.scopedLive("is taken once, however often it is delivered, and of each source for itself", () =>
+    Effect.gen(function* () {
+      const { counts, post } = yield* Gate
+      const body = "{}"
+      for (const _ of [1, 2, 3]) yield* post("ci", { body, headers: github(body) })
+      yield* post("ci", { body, headers: github(body, { "x-github-delivery": "d-2" }) })
+      expect(yield* stored).toHaveLength(2)
+      expect(yield* counts).toEqual({ "ci stored": 2, "ci duplicate": 2 })
+    }).pipe(Effect.provide(gate))
+  )
+
+  it.scopedLive("is taken under either secret while one replaces the other", () =>
+    Effect.gen(function* () {
+      const { post } = yield* Gate
+      const headers = github("{}", { "x-hub-signature-256": `sha256=${hmac("new-hush", "{}")}` })
+      expect(yield* post("ci", { body: "{}", headers })).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(gate))
+  )
+
+  it.scopedLive("is refused where the signature is missing, wrong, for another body or another source", () =>
+    Effect.gen(function* () {
+      const { post } = yield* Gate
+      const at = yield* seconds
+      const refused = (path: string, body: string, headers: Record<string, string>) =>
+        Effect.map(post(path, { body, headers }), ({ status }) => expect(status).toBe(401))
+      yield* refused("ci", "{}", { "content-type": "application/json" })
+      yield* refused("ci", "{} ", github("{}"))
+      yield* refused("ci", "{}", github("{}", { "x-hub-signature-256": `sha1=${hmac("hush", "{}")}` }))
+      yield* refused("ci", "{}", github("{}", { "x-hub-signature-256": "sha256=" }))
+      yield* refused("pay", '{"id":"e"}', stripe('{"id":"e"}', at, "whsec_other"))
+      yield* refused("pay", "{}", { "stripe-signature": "v1=0" })
+      yield* refused("std", "{}", { ...standard("{}", at), "webhook-id": "msg_2" })
+      yield* refused("std", "{}", { "webhook-signature": "v1,AA==" })
+      expect(yield* stored).toEqual([])
+    }).pipe(Effect.provide(gate))
+  )
+
+  it.scopedLive("is refused five minutes after it was signed, and five minutes before", () =>
+    Effect.gen(function* () {
+      const { post } = yield* Gate
+      const now = yield* seconds
+      const body = '{"id":"evt"}'
+      for (const [at, status] of [
+        [now - 310, 401],
+        [now + 310, 401],
+        [now - 280, 200],
+        [Number.NaN, 401]
+      ] as const) {
+        expect(yield* post("pay", { body, headers: stripe(body, at) })).toMatchObject({ status })
+        expect(yield* post("std", { body, headers: standard(body, at) })).toMatchObject({ status })
+      }
+    }).pipe(Effect.provide(gate))
+  )
+
+  it.scopedLive("is refused without an id, and when it is not JSON", () =>
+    Effect.gen(function* () {
+      const { post } = yield* Gate
+      const at = yield* seconds
+      expect(yield* post("pay", { body: "{}", headers: stripe("{}", at) })).toMatchObject({ status: 400 })
+      expect(yield* post("ci", { body: "x", headers: github("x") })).toMatchObject({ status: 400 })
+      const form = { ...github("{}"), "content-type": "application/x-www-form-urlencoded" }
+      expect(yield* post("ci", { body: "{}", headers: form })).toMatchObject({ status: 415 })
+    }).pipe(Effect.provide(gate))
+  )
+
+  it.scopedLive("is to be sent again while nobody has registered the kind that it feeds", () =>
+    Effect.gen(function* () {
+      const { post } = yield* Gate
+      const deliver = post("orphan", { body: "{}", headers: github("{}") })
+      expect(yield* deliver).toMatchObject({ status: 503, headers: { "retry-after": "5" } })
+      const { register } = yield* Kinds
+      yield* register([{ name: "nobodys", queue: "q", version: 1, maxAttempts: 1, onDead: undefined }])
+      expect(yield* deliver).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(gate))
+  )
+})
+
+describe("a signature", () => {
+  it("in the form of Standard Webhooks is that of its own test vector", () => {
+    const secret = SignedSources.keyOf("standard", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") ?? Buffer.alloc(0)
+    const headers = {
+      "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+      "webhook-timestamp": "1614265330",
+      "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    }
+    const body = Buffer.from('{"test": 2432232314}')
+    const verify = (at: number) => SignedSources.verify("standard", [secret], headers, body, at)
+    expect(verify(1_614_265_330_000)).toMatchObject({ _tag: "Genuine" })
+    expect(verify(1_614_266_330_000)).toMatchObject({ _tag: "Refused" })
+  })
+
+  it("does not make us compute without end", () => {
+    const headers = { "stripe-signature": `t=1,${"v1=00,".repeat(1000)}` }
+    expect(SignedSources.verify("stripe", [key], headers, Buffer.from("{}"), 1000)).toMatchObject({ _tag: "Refused" })
+  })
+})

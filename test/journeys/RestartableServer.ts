@@ -1,0 +1,45 @@
+import { Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
+import pg from "pg"
+import * as EmbeddedPostgres from "../../src/database/embedded/EmbeddedPostgres.js"
+
+/** A durable PostgreSQL of the test's own that can be stopped and started again, at the same address. */
+export interface RestartableServer {
+  readonly url: string
+  /** Stops it as an operator would, and starts it again. */
+  readonly restart: Effect.Effect<void>
+  readonly query: <Row extends object>(text: string) => Effect.Effect<ReadonlyArray<Row>>
+}
+
+export const make = (directory: string): Effect.Effect<RestartableServer, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    let current: Scope.CloseableScope | undefined
+    const start = Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      current = scope
+      const services = yield* Layer.buildWithScope(EmbeddedPostgres.layerDurable(directory), scope)
+      return Redacted.value(Context.get(services, EmbeddedPostgres.EmbeddedPostgres).url)
+    }).pipe(Effect.orDie)
+    const stop = Effect.suspend(() => (current === undefined ? Effect.void : Scope.close(current, Exit.void)))
+    const url = yield* start
+    yield* Effect.addFinalizer(() => stop)
+    return {
+      url,
+      restart: Effect.zipRight(
+        stop,
+        Effect.map(start, (again) => {
+          if (again !== url) throw new Error("it came back elsewhere")
+        })
+      ),
+      query: (text) =>
+        Effect.promise(async () => {
+          const client = new pg.Client({ connectionString: url })
+          client.on("error", () => {})
+          await client.connect()
+          try {
+            return (await client.query(text)).rows
+          } finally {
+            await client.end()
+          }
+        })
+    }
+  })

@@ -1,0 +1,9 @@
+import { Layer, TestClock } from "effect"
+import * as AuthSessionsMemory from "../../src/gateway/AuthSessionsMemory.js"
+import * as DeadLettersMemory from "../../src/gateway/DeadLettersMemory.js"
+import { gatewayLaws } from "./GatewayLaws.js"
+
+gatewayLaws("the gateway in memory", Layer.merge(AuthSessionsMemory.layer, DeadLettersMemory.layer), {
+  clock: "test",
+  advance: TestClock.adjust
+})

@@ -1,0 +1,42 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as PrometheusText from "./PrometheusText.js"
+
+const page = (...lines: ReadonlyArray<string>) => `${lines.join("\n")}\n`
+
+describe("the reader of Prometheus' text", () => {
+  it("reads families, labels with escapes, and numbers of every form", () => {
+    const families = PrometheusText.parse(
+      page("# HELP a_total Some help.", "# TYPE a_total counter", 'a_total{x="a\\"} 1\\n\\\\",y=""} 1.5e3', "a_total 2")
+    )
+    expect(families.get("a_total")).toEqual({
+      name: "a_total",
+      type: "counter",
+      help: "Some help.",
+      samples: [
+        { name: "a_total", labels: { x: 'a"} 1\n\\', y: "" }, value: 1500 },
+        { name: "a_total", labels: {}, value: 2 }
+      ]
+    })
+  })
+
+  it.each([
+    ["a line that does not end", "# TYPE a gauge\na 1"],
+    ["a sample without its type", page("a 1")],
+    ["a sample in another's family", page("# TYPE a gauge", "b 1")],
+    ["a type twice", page("# TYPE a gauge", "a 1", "# TYPE a gauge")],
+    ["a series twice", page("# TYPE a gauge", 'a{x="1",y="2"} 1', 'a{y="2",x="1"} 2')],
+    ["a label twice", page("# TYPE a gauge", 'a{x="1",x="2"} 1')],
+    ["a name that is none", page("# TYPE a gauge", "9a 1")],
+    ["a number that is none", page("# TYPE a gauge", "a many")],
+    ["a quote that never ends", page("# TYPE a gauge", 'a{x="1} 1')],
+    ["a counter below zero", page("# TYPE a counter", "a -1")],
+    [
+      "buckets that fall",
+      page("# TYPE h histogram", 'h_bucket{le="1"} 2', 'h_bucket{le="+Inf"} 1', "h_sum 1", "h_count 1")
+    ],
+    ["no bucket for everything", page("# TYPE h histogram", 'h_bucket{le="1"} 2', "h_sum 1", "h_count 2")],
+    ["a count that is another", page("# TYPE h histogram", 'h_bucket{le="+Inf"} 2', "h_sum 1", "h_count 3")]
+  ])("refuses %s", (_, text) => {
+    expect(() => PrometheusText.parse(text)).toThrow()
+  })
+})

@@ -1,0 +1,181 @@
+import * as Http from "node:http"
+import type { AddressInfo } from "node:net"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, type Scope } from "effect"
+import type { Update } from "../../src/gateway/TelegramUpdate.js"
+import { TelegramEmulator, type TelegramEmulatorOptions } from "../../src/testing/index.js"
+import { lifetimeOf, retryDelay } from "../../src/testing/telegram/DeliveryRules.js"
+
+const token = "42:t"
+
+interface Seen {
+  readonly id: number
+  readonly text: string
+  readonly secret: string | undefined
+}
+
+/** A webhook that answers each delivery as the test says, and remembers what came. */
+const webhook = (
+  answer: (seen: Seen, response: Http.ServerResponse, times: number) => void
+): Effect.Effect<{ readonly url: string; readonly seen: Array<Seen> }, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const seen: Array<Seen> = []
+    const server = yield* Effect.acquireRelease(
+      Effect.async<Http.Server>((resume) => {
+        const open = Http.createServer((request, response) => {
+          const chunks: Array<Buffer> = []
+          request.on("data", (chunk) => chunks.push(chunk))
+          request.on("end", () => {
+            const update: Update = JSON.parse(Buffer.concat(chunks).toString())
+            const secret = request.headers["x-telegram-bot-api-secret-token"]
+            const one = { id: update.update_id, text: update.message?.text ?? "", secret: secret?.toString() }
+            seen.push(one)
+            answer(one, response, seen.filter(({ id }) => id === one.id).length)
+          })
+        }).listen(0, "127.0.0.1", () => resume(Effect.succeed(open)))
+      }),
+      (open) =>
+        Effect.sync(() => {
+          open.close()
+          open.closeAllConnections()
+        })
+    )
+    return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, seen }
+  })
+
+const ok = (response: Http.ServerResponse) => void response.writeHead(200).end()
+
+const emulator = (options: TelegramEmulatorOptions = {}) => TelegramEmulator.layer({ tokens: [token], ...options })
+
+const call = (url: string, method: string, body: object = {}) =>
+  Effect.promise(async () => {
+    const response = await fetch(`${url}/bot${token}/${method}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body)
+    })
+    return { status: response.status, body: await response.json() }
+  })
+
+describe("the rules of delivery", () => {
+  it("try again at once, then after 2, 4, 8 s and so on, up to one or two minutes", () => {
+    expect([1, 2, 3, 4, 5, 6].map((failures) => retryDelay(failures, 0, undefined))).toEqual([0, 2, 4, 8, 16, 32])
+    expect([retryDelay(9, 0, undefined), retryDelay(9, 1, undefined)]).toEqual([60, 120])
+  })
+
+  it("obey Retry-After up to an hour", () => {
+    expect([retryDelay(1, 0, 7), retryDelay(9, 0, 0), retryDelay(1, 0, 9999)]).toEqual([7, 0, 3600])
+  })
+
+  it("give up on a message after a day, on a query much sooner", () => {
+    expect(lifetimeOf({ update_id: 1, message: {} } as Update)).toBe(86_400)
+    expect(lifetimeOf({ update_id: 1, callback_query: {} } as Update)).toBe(150)
+    expect(lifetimeOf({ update_id: 1, inline_query: {} } as Update)).toBe(30)
+  })
+})
+
+describe("the emulator", () => {
+  it.scopedLive("delivers with the secret, by setWebhook, and tells what is left", () =>
+    Effect.gen(function* () {
+      const telegram = yield* TelegramEmulator
+      const { seen, url } = yield* webhook((_, response) => ok(response))
+      yield* telegram.say(token, { chat: 1, text: "early" })
+      const before = yield* call(telegram.url, "getWebhookInfo")
+      expect(before.body).toMatchObject({ ok: true, result: { url: "", pending_update_count: 1 } })
+      yield* call(telegram.url, "setWebhook", { url, secret_token: "hush" })
+      yield* telegram.settled
+      expect(seen).toEqual([{ id: 1000, text: "early", secret: "hush" }])
+      const after = yield* call(telegram.url, "getWebhookInfo")
+      expect(after.body).toMatchObject({ result: { url, pending_update_count: 0 } })
+    }).pipe(Effect.provide(emulator({ speed: 100 })))
+  )
+
+  it.scopedLive("keeps the order of a chat behind its head, while others go on", () =>
+    Effect.gen(function* () {
+      const telegram = yield* TelegramEmulator
+      const { seen, url } = yield* webhook(({ text }, response, times) =>
+        text === "a1" && times < 4 ? void response.writeHead(500).end() : ok(response)
+      )
+      yield* telegram.deliverTo(token, { urls: [url] })
+      for (const text of ["a1", "a2", "a3"]) yield* telegram.say(token, { chat: 1, text })
+      for (const text of ["b1", "b2"]) yield* telegram.say(token, { chat: 2, text })
+      yield* telegram.settled
+      const order = seen.map(({ text }) => text)
+      expect(order.filter((text) => text.startsWith("a"))).toEqual(["a1", "a1", "a1", "a1", "a2", "a3"])
+      expect(order.indexOf("b2")).toBeLessThan(order.indexOf("a2"))
+    }).pipe(Effect.provide(emulator({ speed: 50 })))
+  )
+
+  it.scopedLive("delivers again what was not answered, and what was answered too late to matter it forgets", () =>
+    Effect.gen(function* () {
+      const telegram = yield* TelegramEmulator
+      const { seen, url } = yield* webhook((_, response, times) =>
+        times === 1 ? void response.destroy() : times === 2 ? void response.writeHead(302).end() : ok(response)
+      )
+      yield* telegram.deliverTo(token, { urls: [url] })
+      yield* telegram.say(token, { chat: 1, text: "x" })
+      yield* telegram.settled
+      expect(seen).toHaveLength(3)
+      const statuses = (yield* telegram.tries).map(({ status }) => status)
+      expect(statuses).toEqual([undefined, 302, 200])
+      const refusing = yield* webhook((_, response) => void response.writeHead(503, { "retry-after": "20" }).end())
+      yield* telegram.deliverTo(token, { urls: [refusing.url] })
+      const id = yield* telegram.send(token, {
+        inline_query: { id: "1", from: { id: 1, is_bot: false, first_name: "A" }, query: "", offset: "" }
+      })
+      yield* telegram.settled
+      expect(yield* telegram.expired(token)).toEqual([id])
+      expect(refusing.seen).toHaveLength(2)
+    }).pipe(Effect.provide(emulator({ speed: 200 })))
+  )
+
+  it.scopedLive("delivers twice at once and loses answers as often as it is told, the same for the same seed", () =>
+    Effect.gen(function* () {
+      const round = Effect.gen(function* () {
+        const telegram = yield* TelegramEmulator
+        const one = yield* webhook((_, response) => ok(response))
+        const two = yield* webhook((_, response) => ok(response))
+        yield* telegram.deliverTo(token, { urls: [one.url, two.url] })
+        for (let n = 0; n < 50; n += 1) yield* telegram.say(token, { chat: n % 5, text: `${n}` })
+        yield* telegram.settled
+        const ids = [...one.seen, ...two.seen].map(({ id }) => id).sort((a, b) => a - b)
+        expect(new Set(ids).size).toBe(50)
+        expect(one.seen.length).toBeGreaterThan(10)
+        expect(two.seen.length).toBeGreaterThan(10)
+        return ids
+      })
+      const options = { speed: 1000, duplicates: 0.3, lostReplies: 0.2 }
+      const first = yield* Effect.provide(round, emulator({ ...options, seed: 7 }))
+      expect(first.length).toBeGreaterThan(65)
+      expect(yield* Effect.provide(round, emulator({ ...options, seed: 7 }))).toEqual(first)
+      expect(yield* Effect.provide(round, emulator({ ...options, seed: 8 }))).not.toEqual(first)
+    })
+  )
+
+  it.scopedLive("carries out the method in an answer, and records it", () =>
+    Effect.gen(function* () {
+      const telegram = yield* TelegramEmulator
+      const { url } = yield* webhook(
+        ({ text }, response) => void response.end(JSON.stringify({ method: text, chat_id: 1, text: "hi" }))
+      )
+      yield* telegram.deliverTo(token, { urls: [url] })
+      yield* telegram.say(token, { chat: 1, text: "sendMessage" })
+      yield* telegram.say(token, { chat: 1, text: "getMe" })
+      yield* telegram.settled
+      expect(yield* telegram.calls).toEqual([
+        { token, method: "sendMessage", parameters: { chat_id: 1, text: "hi" }, via: "response", done: true },
+        { token, method: "getMe", parameters: { chat_id: 1, text: "hi" }, via: "response", done: false }
+      ])
+    }).pipe(Effect.provide(emulator()))
+  )
+
+  it.scopedLive("knows no token that it was not told, and no method that it does not have", () =>
+    Effect.gen(function* () {
+      const telegram = yield* TelegramEmulator
+      const stranger = yield* Effect.promise(() => fetch(`${telegram.url}/bot9:x/getMe`))
+      expect(stranger.status).toBe(401)
+      expect((yield* call(telegram.url, "sendDice")).status).toBe(404)
+      expect((yield* call(telegram.url, "getMe")).body).toMatchObject({ ok: true })
+    }).pipe(Effect.provide(emulator()))
+  )
+})
