@@ -20,7 +20,7 @@ export const check: Check = {
     const { acked, expired, fetched, waiting } = yield* storage.counts
     const stuck = yield* storage.stuck(stuckAfter)
     const now = yield* Clock.currentTimeMillis
-    const counts = `${waiting + fetched} files wait, ${acked} are acknowledged`
+    const counts = `${waiting + fetched} waiting, ${acked} acknowledged`
     const findings = []
     if (stuck.length > 0) {
       const named = stuck.slice(0, most).map((workspace) => waits(workspace, now))
@@ -30,8 +30,8 @@ export const check: Check = {
     }
     if (expired > 0 && expired > acked) {
       const fix = "What expires was never acknowledged: somebody uploads for a workspace that nobody fetches for."
-      findings.push(warn(`${expired} files expired and ${acked} were acknowledged.`, fix))
+      findings.push(warn(`Files that expired: ${expired}, that were acknowledged: ${acked}.`, fix))
     }
-    return findings.length > 0 ? findings : [ok(`${counts}; none waits for longer than an hour.`)]
+    return findings.length > 0 ? findings : [ok(`Files: ${counts}; none waits for longer than an hour.`)]
   })
 }
