@@ -27,9 +27,9 @@ export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
         Effect.sync(() => {
           const started = monitorEventLoopDelay({ resolution })
           started.enable()
-          return started
+          return { histogram: started, readAt: performance.now() }
         }),
-        (started) => Effect.sync(() => started.disable())
+        ({ histogram }) => Effect.sync(() => histogram.disable())
       )
       const watch = Effect.sync(() => {
         const own = new Histogram()
@@ -50,14 +50,36 @@ export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
 /** How often the monitor looks, in milliseconds. It reports this much when nothing is late. */
 const resolution = 20
 
+interface Monitor {
+  readonly histogram: IntervalHistogram
+  /** When it was last read, by `performance.now()`. */
+  readAt: number
+}
+
+/**
+ * The stretch since the last reading that the monitor has not seen, in milliseconds. It knows a delay only when its timer
+ * has fired again, and a reset makes it forget when it last did: a block that goes on until we read, or that began as soon
+ * as we had, would never be told. Up to two looks are missing anyway.
+ */
+const unseen = (monitor: Monitor, now: number): number => {
+  const { count, mean } = monitor.histogram
+  const seen = count === 0 ? 0 : (mean * count) / 1e6
+  return now - monitor.readAt - seen - 2 * resolution
+}
+
 /** The monitor has one memory, and reading it for one watcher must not take anything from another. */
-const passOn = (monitor: IntervalHistogram, watchers: ReadonlyArray<Histogram>) => {
+const passOn = (monitor: Monitor, watchers: ReadonlyArray<Histogram>) => {
+  const { histogram } = monitor
+  const now = performance.now()
+  const missing = unseen(monitor, now)
   let below = 0
-  for (const [percentile, nanos] of monitor.percentiles) {
-    const times = Math.round(((percentile - below) / 100) * monitor.count)
+  for (const [percentile, nanos] of histogram.percentiles) {
+    const times = Math.round(((percentile - below) / 100) * histogram.count)
     below = percentile
     for (const watcher of watchers) watcher.record(nanos / 1e6 - resolution, times)
   }
-  if (monitor.count > 0) for (const watcher of watchers) watcher.record(monitor.max / 1e6 - resolution)
-  monitor.reset()
+  if (histogram.count > 0) for (const watcher of watchers) watcher.record(histogram.max / 1e6 - resolution)
+  if (missing > resolution) for (const watcher of watchers) watcher.record(missing)
+  histogram.reset()
+  monitor.readAt = now
 }

@@ -11,7 +11,7 @@ import { MetricsConfig } from "../../src/crew/MetricsConfig.js"
 import { SchedulerConfig } from "../../src/crew/SchedulerConfig.js"
 import { SweeperConfig } from "../../src/crew/Sweeper.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
-import type { Signals } from "../../src/database/Signals.js"
+import { Signals } from "../../src/database/Signals.js"
 import type { Handler } from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
 import type { RateLimits } from "../../src/limits/RateLimits.js"
@@ -81,6 +81,8 @@ export interface CampOptions {
   readonly queues?: ReadonlyArray<string>
   readonly handlers?: ReadonlyArray<Handler<never>>
   readonly slots?: number
+  /** Whether it hears nothing of what others say, as behind a pooler. */
+  readonly deaf?: boolean
   readonly config?: Partial<typeof ClusterConfig.Service>
   /** Another view of the settings than the others have. */
   readonly settings?: (queues: typeof Queues.Service) => Partial<typeof Queues.Service>
@@ -141,6 +143,8 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       reachable(Queues, { ...queues, ...options.settings?.(queues) }, line),
       RateLimitsMemory.layer
     )
+    const deaf = { tell: () => Effect.void, hear: () => Effect.void, connected: Effect.succeed(false) }
+    const signals = Layer.succeed(Signals, options.deaf === true ? deaf : Context.get(context, Signals))
     const configs = Layer.mergeAll(
       Layer.succeed(CrewConfig, {
         queues: [],
@@ -169,7 +173,7 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       queues: options.queues ?? ["default"]
     }).pipe(
       Layer.provideMerge(Metrics.layer),
-      Layer.provide(Layer.mergeAll(ports, configs, MeasuresMemory.layer)),
+      Layer.provide(Layer.mergeAll(ports, signals, configs, MeasuresMemory.layer)),
       Layer.orDie,
       Layer.buildWithScope(scope),
       Logger.withMinimumLogLevel(LogLevel.None)

@@ -120,7 +120,45 @@ describe("a queue's slots", () => {
   )
 })
 
+describe("a pod that hears nobody", () => {
+  it.scopedLive("follows what changes within a few ticks", () =>
+    Effect.gen(function* () {
+      const queues = yield* Queues
+      yield* Camp.hire({ deaf: true })
+      const other = yield* Camp.hire({ deaf: true })
+      yield* StepClock.advance("7 seconds")
+      expect(yield* Camp.slots()).toEqual([5, 5])
+      yield* queues.change("default", { paused: true })
+      yield* StepClock.advance("2 seconds")
+      expect(yield* Camp.slots()).toEqual([0, 0])
+      yield* queues.change("default", { paused: false })
+      yield* other.stop
+      yield* StepClock.advance("7 seconds")
+      expect(yield* Camp.slots()).toEqual([10])
+    }).pipe(Effect.provide(Camp.layer))
+  )
+})
+
 describe("the leader", () => {
+  it.scopedLive("forgets jobs past their queue's retention, and one that was cut off forgets nothing", () =>
+    Effect.gen(function* () {
+      const queues = yield* Queues
+      const search = yield* JobSearch
+      const config = { cleanupInterval: Duration.seconds(30) }
+      const pods = [yield* Camp.hire({ config }), yield* Camp.hire({ config })]
+      yield* queues.change("default", { retainDone: Duration.seconds(10) })
+      yield* NoopEcho.NoopEcho.enqueue({})
+      yield* StepClock.advance("25 seconds")
+      expect((yield* search.list({}, { limit: 10 })).jobs).toHaveLength(1)
+      for (const pod of pods) pod.connected(false)
+      yield* StepClock.advance("35 seconds")
+      expect((yield* search.list({}, { limit: 10 })).jobs).toHaveLength(1)
+      for (const pod of pods) pod.connected(true)
+      yield* StepClock.advance("20 seconds")
+      expect((yield* search.list({}, { limit: 10 })).jobs).toEqual([])
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
   it.scopedLive("is followed at once when it resigns, and within the lease when it falls silent", () =>
     Effect.gen(function* () {
       const [one, two, three] = [yield* Camp.hire(), yield* Camp.hire(), yield* Camp.hire()]

@@ -33,11 +33,11 @@ interface Pod extends Nightshift.Running {
 const token = "sesame"
 
 /** Starts a pod and finds out who it is. */
-const pod = (cwd: string, env: Record<string, string> = {}): Effect.Effect<Pod, unknown, Parts> =>
+const pod = (cwd: string, env: Record<string, string> = {}, queue = "work"): Effect.Effect<Pod, unknown, Parts> =>
   Effect.gen(function* () {
     const url = yield* DatabaseUrl
     const { sql } = yield* Database
-    const running = yield* Nightshift.start(["serve", "--app", app, "--port", "0", "--queues", "work"], {
+    const running = yield* Nightshift.start(["serve", "--app", app, "--port", "0", "--queues", queue], {
       cwd,
       env: {
         DATABASE_URL: Redacted.value(url),
@@ -207,7 +207,7 @@ describe("a job that runs on another pod", () => {
         // No heartbeat for a minute: it is the hint that stops the job.
         const slow = { QUEUE_HEARTBEAT: "60s", QUEUE_STALE_AFTER: "300s", NIGHTSHIFT_SLOTS: "1" }
         const worker = yield* pod(cwd, slow)
-        const other = yield* pod(cwd, { ...slow, NIGHTSHIFT_QUEUES: "elsewhere" })
+        const other = yield* pod(cwd, slow, "elsewhere")
         const long = yield* enqueue("long", 600)
         yield* begun(long)
         expect(JSON.parse(yield* other.post(`/api/v1/jobs/${long}/cancel`))).toMatchObject({

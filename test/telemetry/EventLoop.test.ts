@@ -1,0 +1,35 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { EventLoop } from "../../src/telemetry/EventLoop.js"
+
+/** Lets nothing else run for so long. */
+const block = (millis: number) =>
+  Effect.sync(() => {
+    const end = performance.now() + millis
+    while (performance.now() < end);
+  })
+
+describe("the event loop's delay", () => {
+  it.scopedLive("is told though it began as soon as somebody had asked, and lasts until they ask again", () =>
+    Effect.gen(function* () {
+      const { watch } = yield* EventLoop
+      const delays = yield* watch
+      yield* delays
+      yield* block(200)
+      expect((yield* delays).max).toBeGreaterThan(0.1)
+      yield* block(200)
+      expect((yield* delays).max).toBeGreaterThan(0.1)
+    }).pipe(Effect.provide(EventLoop.layer))
+  )
+
+  it.scopedLive("is told to each who watches, once", () =>
+    Effect.gen(function* () {
+      const { watch } = yield* EventLoop
+      const [one, other] = [yield* watch, yield* watch]
+      yield* block(200)
+      expect((yield* one).max).toBeGreaterThan(0.1)
+      expect((yield* other).max).toBeGreaterThan(0.1)
+      expect((yield* one).max).toBeLessThan(0.1)
+    }).pipe(Effect.provide(EventLoop.layer))
+  )
+})
