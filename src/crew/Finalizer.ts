@@ -1,6 +1,5 @@
 import { Context, Duration, Effect, Exit, Layer, Schedule } from "effect"
 import * as Batcher from "../core/Batcher.js"
-import type { JobId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { AttemptEnd } from "../queue/AttemptEnd.js"
 import { Queue } from "../queue/Queue.js"
@@ -8,8 +7,6 @@ import * as MetricSpec from "../telemetry/MetricSpec.js"
 import { Metrics } from "../telemetry/Metrics.js"
 
 const stale = MetricSpec.counter("stale_ends_total", "Ends of runs that were no longer this pod's and changed nothing.")
-
-const meant = { Done: "done", Again: "pending", Dead: "dead" } as const
 
 /** How long a process that must end goes on trying to write to a database that is away. */
 const lastTries = Duration.seconds(5)
@@ -36,29 +33,16 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
       let giveUpAt = Number.POSITIVE_INFINITY
 
       /** What happened has happened: it is written when the database is back, unless the process must end first. */
-      const write = (ends: ReadonlyArray<AttemptEnd>) => {
-        let failures = 0
-        return queue.finalize(ends).pipe(
-          Effect.tapError((error) => {
-            failures += 1
-            return Effect.logWarning(`the ends of ${ends.length} jobs could not be written yet`, error)
-          }),
+      const write = (ends: ReadonlyArray<AttemptEnd>) =>
+        queue.finalize(ends).pipe(
+          Effect.tapError((error) =>
+            Effect.logWarning(`the ends of ${ends.length} jobs could not be written yet`, error)
+          ),
           Effect.retry({
             while: (error) => error._tag === "DatabaseUnavailable" && clock.unsafeCurrentTimeMillis() < giveUpAt,
             schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
-          }),
-          Effect.tap((movedOn) =>
-            failures > 0 && movedOn.length > 0 ? Effect.sync(() => assume(ends, movedOn)) : Effect.void
-          )
+          })
         )
-      }
-
-      /** A job that has moved on since a first try that failed was most likely moved by it: only the reply was lost. */
-      const assume = (ends: ReadonlyArray<AttemptEnd>, movedOn: ReadonlyArray<JobId>) => {
-        const now = clock.unsafeCurrentTimeMillis()
-        const gone = new Set(movedOn)
-        for (const end of ends) if (gone.has(end.id)) end.written?.(meant[end.end._tag], now)
-      }
 
       const batcher = yield* Batcher.make<AttemptEnd, void, DatabaseError, never>({
         maxWeight: 500,

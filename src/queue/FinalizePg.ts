@@ -88,7 +88,16 @@ export const make = (
       return [...movedOn]
     })
 
-  const settle = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
+  /** What a try before this one has made of these jobs, if it did. */
+  const settledBefore = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
+    mapErrors(
+      sql.unsafe<{ readonly id: JobId; readonly status: Became }>(statements.settledAt, [
+        ArrayText.ofPlain(ends.map(({ id }) => id)),
+        now
+      ])
+    )
+
+  const settle = (ends: ReadonlyArray<AttemptEnd>, now: number, isSecondTry: boolean) =>
     Effect.gen(function* () {
       const columns = ends.map(columnsOf)
       const rows = yield* mapErrors(
@@ -110,6 +119,9 @@ export const make = (
         if (row.status === "follow-up") tally.of(row.queue, row.kind).enqueued(1, now)
         else became.set(row.id, row.status)
       }
+      if (isSecondTry && became.size < ends.length) {
+        for (const { id, status } of yield* settledBefore(ends, now)) became.set(id, status)
+      }
       const movedOn = ends.flatMap((end) => {
         const status = became.get(end.id)
         if (status === undefined) return [end.id]
@@ -121,9 +133,14 @@ export const make = (
       return movedOn
     })
 
-  return (ends) =>
-    Effect.gen(function* () {
-      const now = yield* Clock.currentTimeMillis
+  return (ends) => {
+    // A second try goes by the instant of the first: what stands ended at that instant, the first has written, and only its
+    // reply was lost.
+    let firstTry: number | undefined
+    return Effect.gen(function* () {
+      const isSecondTry = firstTry !== undefined
+      const now = firstTry ?? (yield* Clock.currentTimeMillis)
+      firstTry = now
       const plain = ends.filter(isPlainDone)
       const others = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
       const movedOn = plain.length === 0 ? [] : yield* finish(plain, now)
@@ -131,7 +148,7 @@ export const make = (
         // Before the jobs go back: otherwise one of them could be claimed again in between.
         const cooling = others.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
         if (cooling.length > 0) yield* told.onCooling(cooling)
-        movedOn.push(...(yield* settle(others, now)))
+        movedOn.push(...(yield* settle(others, now, isSecondTry)))
       }
       // In somebody's transaction the ends stand only once it commits, of which nothing is heard here.
       const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
@@ -140,4 +157,5 @@ export const make = (
       yield* told.onEnded(ends, inTransaction)
       return movedOn
     })
+  }
 }

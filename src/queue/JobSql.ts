@@ -161,6 +161,11 @@ export const make = (schema: string) => ({
   left join ${schema}.job j on j.id = e.id and j.status = 'done' and j.finished_at = ${instant("$2")}
   where j.id is null`,
 
+  /** Which of these have settled at this instant and are as they were then. */
+  settledAt: `
+  select id, status from ${schema}.job
+  where id = any($1::uuid[]) and updated_at = ${instant("$2")} and lease is null`,
+
   /** Every other end. A job that was asked to cancel does not go back to pending. */
   settle: hot(`
   with e as (

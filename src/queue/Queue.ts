@@ -82,7 +82,10 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     /** Takes due jobs for a pod under one fresh lease, by priority, then start, then id. Never hands one to two pods. */
     readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
 
-    /** Ends runs that are still this pod's; returns the jobs that had moved on, about which nothing was changed. */
+    /**
+     * Ends runs that are still this pod's; returns the jobs that had moved on, about which nothing was changed. The same
+     * effect can be tried again when it failed: it knows what it has written by then.
+     */
     readonly finalize: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>
 
     /** Shows that a pod still works on its jobs, and finds out which are lost or asked to cancel. */

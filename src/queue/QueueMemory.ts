@@ -80,10 +80,21 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
 const settle = (table: Table, row: JobRow, now: number) =>
   row.status === "dead" ? table.bury(row, now) : table.put(row)
 
-const finalizeAll = (table: Table, queues: QueueTables, ends: ReadonlyArray<AttemptEnd>, now: number) =>
+const finalizeAll = (
+  table: Table,
+  queues: QueueTables,
+  ends: ReadonlyArray<AttemptEnd>,
+  now: number,
+  isSecondTry: boolean
+) =>
   ends.flatMap((end) => {
     const row = heldBy(table, end)
-    if (row === undefined) return [end.id]
+    if (row === undefined) {
+      const before = table.get(end.id)
+      if (!isSecondTry || before?.updatedAt !== now || before.status === "running") return [end.id]
+      end.written?.(before.status, now)
+      return []
+    }
     ended(queues, row, end, now)
     // Whoever waits for the key may go on.
     if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.stir(row.queue)
@@ -149,7 +160,15 @@ const make = (
     })
   ),
   claim: (request) => table.step((now) => claimAll(table, tables, request, now)),
-  finalize: (ends) => table.step((now) => finalizeAll(table, tables, ends, now)),
+  finalize: (ends) => {
+    // A second try goes by the instant of the first, and knows by it what that has written.
+    let firstTry: number | undefined
+    return table.step((now) => {
+      const isSecondTry = firstTry !== undefined
+      firstTry ??= now
+      return finalizeAll(table, tables, ends, firstTry, isSecondTry)
+    })
+  },
   heartbeat: (held) =>
     table.step((now) => {
       const rows = held.map((job) => ({ job, row: heldBy(table, job) }))

@@ -48,53 +48,7 @@ const handedOver = Effect.gen(function* () {
   return { scope, ...Context.get(context, Away) }
 })
 
-/** A finalizer over a queue that writes and then says once that it could not be reached. */
-const forgetful = Effect.gen(function* () {
-  let lost = false
-  const queue = Layer.effect(
-    Queue,
-    Effect.map(Queue, (real) => ({
-      ...real,
-      finalize: (ends: ReadonlyArray<AttemptEnd>) =>
-        Effect.suspend(() => {
-          if (lost) return real.finalize(ends)
-          lost = true
-          const unheard = ends.map(({ end, id, lease }) => ({ end, id, lease }))
-          const away = new DatabaseUnavailable({ detail: "the reply was lost", nothingWritten: false })
-          return Effect.zipRight(real.finalize(unheard), away)
-        })
-    }))
-  )
-  const house = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
-  return yield* Layer.build(
-    Finalizer.layer.pipe(Layer.provide(queue), Layer.provideMerge(house), Layer.provide(Metrics.layer))
-  )
-})
-
 describe("the finalizer", () => {
-  it.scoped("tells an end once that it is written, also when only the reply was lost", () =>
-    Effect.gen(function* () {
-      const context = yield* forgetful
-      const queue = Context.get(context, Queue)
-      const finalizer = Context.get(context, Finalizer)
-      const ids = yield* makeGenerator
-      yield* queue.enqueue([{ kind: "greet", version: 1, queue: "mail", payload: {}, maxAttempts: 5 }])
-      const [held] = yield* queue.claim({ queue: "mail", pod: ids.pod(1), limit: 1 })
-      if (held === undefined) throw new Error("nothing was claimed")
-      const heard: Array<string> = []
-      const end: AttemptEnd = {
-        id: held.id,
-        lease: held.lease,
-        end: End.Done({ result: undefined }),
-        written: (became) => void heard.push(became)
-      }
-      finalizer.offer(end)
-      yield* TestClock.adjust("1 second")
-      yield* finalizer.drained
-      expect(heard).toEqual(["done"])
-    })
-  )
-
   it.effect("writes what happened when the database is back, however long that takes", () =>
     Effect.gen(function* () {
       const { away, scope, written } = yield* handedOver

@@ -109,7 +109,7 @@ describe("jobs whose pods are killed with -9", () => {
 
 describe("jobs whose connections are all cut, again and again", () => {
   it.scopedLive(
-    "are all done, and no pod dies of it",
+    "are all done and counted once, and no pod dies of it",
     () =>
       Effect.gen(function* () {
         const count = 10_000
@@ -140,6 +140,10 @@ describe("jobs whose connections are all cut, again and again", () => {
           yield* running.signal("SIGTERM")
           expect(yield* running.finished).toMatchObject({ code: 0 })
         }
+        expect(
+          yield* sql`select minutes, sum(completed)::int as completed, sum(dead)::int as dead
+            from nightshift.job_bucket group by 1 order by 1`
+        ).toEqual([1, 10, 60].map((minutes) => ({ minutes, completed: count, dead: 0 })))
       }).pipe(Effect.provide(house)),
     240_000
   )

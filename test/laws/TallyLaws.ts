@@ -1,6 +1,6 @@
 import { expect, layer as withLayer } from "@effect/vitest"
 import { Clock, Duration, Effect, Layer } from "effect"
-import type { AttemptEnd, Became } from "../../src/queue/AttemptEnd.js"
+import { type AttemptEnd, type Became, End } from "../../src/queue/AttemptEnd.js"
 import { type JobCounts, noCounts } from "../../src/telemetry/BucketCount.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { Tally } from "../../src/telemetry/Tally.js"
@@ -75,6 +75,25 @@ const laws = (law: Law) => {
       yield* line.desk.cancel(unwanted.id)
       yield* finalize({ ...unwanted, end: ends.again(yield* line.now), written })
       expect(heard).toEqual(["done", "pending", "dead", "dead"])
+    })
+  )
+
+  law("a second try knows what the first one wrote, though nobody heard of it", (line) =>
+    Effect.gen(function* () {
+      const heard: Array<Became> = []
+      const written = (became: Became) => void heard.push(became)
+      const jobs = [yield* line.run(), yield* line.run(), yield* line.run(), yield* line.run()]
+      const fates = [ends.done, ends.again((yield* line.now) + 60_000), ends.dead, End.Done({ result: "7" })]
+      const whole = jobs.map(({ id, lease }, index) => ({ id, lease, end: fates[index] ?? ends.done, written }))
+      const finalize = line.queue.finalize(whole)
+      expect(yield* finalize).toEqual([])
+      yield* line.advance("10 seconds")
+      heard.length = 0
+      expect(yield* finalize).toEqual([])
+      expect(heard.toSorted()).toEqual(["dead", "done", "done", "pending"])
+      heard.length = 0
+      expect((yield* line.queue.finalize(whole)).toSorted()).toEqual(jobs.map(({ id }) => id).toSorted())
+      expect(heard).toEqual([])
     })
   )
 
