@@ -83,7 +83,9 @@ begin
     end if;
     select q.depth_cap into cap from queue q where q.name = target;
     if cap is not null then
-      if cap <= (select count(*) from (select from job j where j.queue = target and j.finished_at is null limit cap) w) then
+      if cap <= (select count(*) from (
+        select from job j where j.queue = target and j.finished_at is null and j.lease is null limit cap) w
+      ) then
         raise exception 'Queue "%" is full: % jobs wait in it already.', target, cap
           using errcode = 'configuration_limit_exceeded', hint = 'Try again when it has drained, or raise its depth cap.';
       end if;

@@ -47,7 +47,8 @@ const make = Effect.gen(function* () {
             select leased_until from ${table} where term = ${term} and leased_until > ${instant(now)} for key share
           )
           select set_config('idle_in_transaction_session_timeout',
-            ceil(extract(epoch from leased_until - ${instant(now)}) * 1000)::int::text, true) from held`)
+            least(ceil(extract(epoch from leased_until - ${instant(now)}) * 1000), 2147483647)::int::text, true)
+          from held`)
         if (rows.length === 0) return yield* new TermOver({ term })
       }),
 

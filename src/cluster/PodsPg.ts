@@ -3,6 +3,7 @@ import type { PodId } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { hot } from "../database/HotStatements.js"
+import { named } from "../database/StatementTimes.js"
 import { type Orders, type PodFacts, type PodState, Pods, type StoredPod } from "./Pods.js"
 
 interface PodRow {
@@ -89,7 +90,7 @@ const statementsOf = (schema: string) => ({
 
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
-  const statements = statementsOf(schema)
+  const statements = named("pod", statementsOf(schema))
 
   const introduce = (facts: PodFacts, state: PodState, now: number) =>
     mapErrors(

@@ -119,7 +119,10 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     // A leader that drains for a while lets another lead meanwhile.
     yield* Effect.provide(leadersDuties, yield* Layer.build(Leader.layer))
     const presence = yield* Presence
-    yield* Effect.addFinalizer(() => presence.drain)
+    yield* Effect.addFinalizer(() => {
+      for (const supervisor of supervisors.values()) supervisor.rest()
+      return presence.drain
+    })
     const { id } = yield* Pod
     return { pod: id, queues, isIdle: () => [...supervisors.values()].every((supervisor) => supervisor.isIdle()) }
   })

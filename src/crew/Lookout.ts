@@ -1,6 +1,5 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
 import { Queue } from "../queue/Queue.js"
-import { Queues } from "../queue/QueueSettings.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { makePoke } from "./Poke.js"
 import { Supervisors } from "./Supervisors.js"
@@ -17,10 +16,9 @@ export interface Lookout {
 }
 
 /** Wakes supervisors when their jobs become due, until the Scope closes. */
-export const start: Effect.Effect<Lookout, never, Queue | Queues | Supervisors | CrewConfig | Scope.Scope> = Effect.gen(
+export const start: Effect.Effect<Lookout, never, Queue | Supervisors | CrewConfig | Scope.Scope> = Effect.gen(
   function* () {
     const queue = yield* Queue
-    const queues = yield* Queues
     const supervisors = yield* Supervisors
     const { poll } = yield* CrewConfig
     const poke = makePoke()
@@ -36,10 +34,8 @@ export const start: Effect.Effect<Lookout, never, Queue | Queues | Supervisors |
       const now = yield* Clock.currentTimeMillis
       let sleep = Duration.toMillis(poll)
       for (const [name, runAt] of due) {
-        // Nothing of a queue that cools down can be had before its time, however long it has been due.
-        const opens = Math.max(runAt, queues.known(name)?.throttledUntil ?? 0)
-        if (opens <= now) supervisors.get(name)?.wake()
-        else sleep = Math.min(sleep, opens - now)
+        if (runAt <= now) supervisors.get(name)?.wake()
+        else sleep = Math.min(sleep, runAt - now)
       }
       return Duration.millis(sleep)
     }).pipe(

@@ -21,13 +21,15 @@ import { at, handOver, type Station } from "./Slot.js"
 import * as Slots from "./Slots.js"
 
 // A queue's supervisor on a pod keeps a claimer that fills the shelf and slots that empty it, as many as it is told to. Fewer
-// slots let running jobs finish and put back what nobody has begun. On the way out it stops claiming, puts unstarted jobs back, lets running ones finish for a while, and then stops them and gives their attempts
-// back.
+// slots let running jobs finish and put back what nobody has begun. On the way out it stops claiming, puts unstarted jobs
+// back, lets running ones finish for a while, and then stops them and gives their attempts back.
 
 /** What the rest of the crew may ask of a queue's supervisor. */
 export interface Supervisor {
   /** So many slots from now on. */
   readonly aim: (target: number) => Effect.Effect<void>
+  /** Claims nothing any more: the pod is about to stop. */
+  readonly rest: () => void
   /** Puts jobs back that have waited here since the last time: another pod may have a slot for them. */
   readonly tidy: Effect.Effect<void>
   /** How many slots it wants, has, and has jobs in. */
@@ -67,9 +69,10 @@ export const start = <R>(
     const chances = yield* drawChances
     const shelf = new Shelf()
     let wanted = 0
+    let resting = false
     let ahead = Prefetch.make(config.slots)
     const prefetch: Prefetch.Prefetch = {
-      wanted: () => (wanted === 0 ? 0 : ahead.wanted(shelf)),
+      wanted: () => (resting || wanted === 0 ? 0 : ahead.wanted(shelf)),
       taken: () => ahead.taken(),
       claimed: (now) => ahead.claimed(now)
     }
@@ -145,6 +148,9 @@ export const start = <R>(
 
     return {
       aim,
+      rest: () => {
+        resting = true
+      },
       tidy,
       slots: () => ({ wanted, have: slots.count(), busy: slots.running().length }),
       kindsSince: () => {

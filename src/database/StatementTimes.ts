@@ -12,9 +12,12 @@ const operations = new Map<string, string>([["COMMIT", "commit"]])
 
 const snakeCase = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** Names statements after their keys, for those who measure. Returns them, for use in place. */
-export const named = <Statements extends Readonly<Record<string, string>>>(statements: Statements): Statements => {
-  for (const [key, text] of Object.entries(statements)) operations.set(text, snakeCase(key))
+/** Names statements after what they are about and their keys, for those who measure. Returns them, for use in place. */
+export const named = <Statements extends Readonly<Record<keyof Statements, string>>>(
+  subject: string,
+  statements: Statements
+): Statements => {
+  for (const [key, text] of Object.entries<string>(statements)) operations.set(text, `${subject}_${snakeCase(key)}`)
   return statements
 }
 

@@ -2,6 +2,7 @@ import { Clock, Duration, Effect, Layer } from "effect"
 import { makeGenerator } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { named } from "../database/StatementTimes.js"
 import * as Transaction from "../database/Transaction.js"
 import * as Bucket from "./Bucket.js"
 import { type DeclaredLimit, faultOf, faultOfDeclared, faultOfPause, isScope, UnknownScope } from "./Limit.js"
@@ -38,7 +39,7 @@ const toBucket = (row: BucketRow): Bucket.Bucket => ({
 
 const make = Effect.gen(function* () {
   const { schema, sql, transaction } = yield* Database
-  const statements = LimitSql.make(schema)
+  const statements = named("limit", LimitSql.make(schema))
   const table = sql(`${schema}.rate_limit`)
   const columns = sql`scope, capacity, rate, tuned_capacity, tuned_rate, tokens, blocks,
     extract(epoch from refilled_at)::float8 * 1000 as refilled_ms`

@@ -2,6 +2,7 @@ import { Clock, Duration, Effect, Layer, Option } from "effect"
 import * as Bounded from "../database/Bounded.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { named } from "../database/StatementTimes.js"
 import { minuteOf } from "../telemetry/BucketCount.js"
 import { bucketStart, during, instant, millis } from "./BucketSql.js"
 import { type DatabaseFacts, DatabaseHealth, type DatabasePoint, type Health } from "./DatabaseHealth.js"
@@ -94,7 +95,7 @@ const blockerOf =
 const make = Effect.gen(function* () {
   const database = yield* Database
   const { schema, sql } = database
-  const statements = statementsOf(schema)
+  const statements = named("health", statementsOf(schema))
   const bounded = Bounded.within(database, lookLimit)
 
   const look = Effect.gen(function* () {

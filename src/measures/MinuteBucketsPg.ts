@@ -2,6 +2,7 @@ import { Duration, Effect, Layer } from "effect"
 import * as Bounded from "../database/Bounded.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { named } from "../database/StatementTimes.js"
 import { type BucketCount, grains, type JobCounts, noCounts } from "../telemetry/BucketCount.js"
 import { emptySketch, Histogram } from "../telemetry/Histogram.js"
 import { bucketStart, during, instant } from "./BucketSql.js"
@@ -96,7 +97,7 @@ const recordOf = ({ processing, total, ...count }: BucketCount) => ({
 const make = Effect.gen(function* () {
   const database = yield* Database
   const { schema, sql } = database
-  const statements = statementsOf(schema)
+  const statements = named("bucket", statementsOf(schema))
   const reading = Bounded.within(database, readLimit)
 
   const readSeries = (grid: Grid.Grid, queue: string | null, kind: string | null) =>

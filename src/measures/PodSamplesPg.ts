@@ -3,6 +3,7 @@ import type { PodId } from "../core/Ids.js"
 import * as Bounded from "../database/Bounded.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { named } from "../database/StatementTimes.js"
 import { bucketStart, during, instant } from "./BucketSql.js"
 import * as Grid from "./Grid.js"
 import * as OldRows from "./OldRows.js"
@@ -87,7 +88,7 @@ const recordOf = ({ cpu, eventLoop, pool, rssBytes, statements }: PodSample) => 
 const make = Effect.gen(function* () {
   const database = yield* Database
   const { schema, sql } = database
-  const statements = statementsOf(schema)
+  const statements = named("sample", statementsOf(schema))
   const reading = Bounded.within(database, readLimit)
 
   return PodSamples.of({

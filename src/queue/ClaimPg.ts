@@ -2,6 +2,7 @@ import { Clock, Duration, Effect } from "effect"
 import type { IdGenerator } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import { named } from "../database/StatementTimes.js"
 import { ClaimCursor, type Start } from "./ClaimCursor.js"
 import * as ClaimKeysPg from "./ClaimKeysPg.js"
 import * as ClaimLinePg from "./ClaimLinePg.js"
@@ -36,7 +37,7 @@ export const make = (
   ids: IdGenerator,
   leases: LeaseBook
 ): Claims => {
-  const statements = ClaimSql.make(database.schema)
+  const statements = named("claim", ClaimSql.make(database.schema))
   const claimLine = ClaimLinePg.make(database, statements, ids, leases)
   const claimKeys = ClaimKeysPg.make(database, statements, ids, leases)
   const cursors = new Map<string, ClaimCursor>()

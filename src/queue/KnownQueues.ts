@@ -2,6 +2,7 @@ import { Clock, Context, Duration, Effect, Layer, Stream } from "effect"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { Listener } from "../database/Listener.js"
+import { named } from "../database/StatementTimes.js"
 import * as ArrayText from "./ArrayText.js"
 import type { QueueRow } from "./QueueRow.js"
 import * as QueueSql from "./QueueSql.js"
@@ -38,7 +39,7 @@ export class KnownQueues extends Context.Tag("nightshift/queue/KnownQueues")<
     Effect.gen(function* () {
       const { schema, sql } = yield* Database
       const wakeups = yield* Wakeups
-      const statements = QueueSql.make(schema)
+      const statements = named("queue", QueueSql.make(schema))
       const rows = new Map<string, Known>()
       const stale = new Set<string>()
       let forgotten = 0

@@ -61,7 +61,7 @@ const make = Effect.gen(function* () {
   const ids = yield* makeGenerator
   const tally = yield* Tally
   const { schema, sql } = database
-  const statements = named(JobSql.make(schema))
+  const statements = named("job", JobSql.make(schema))
   const leases = new LeaseBook()
   const claims = ClaimPg.make(database, known, ids, leases)
   notifier.onHint(claims.stir)

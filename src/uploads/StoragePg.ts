@@ -3,6 +3,7 @@ import { makeGenerator, type UploadId } from "../core/Ids.js"
 import type { Workspace } from "../core/Workspace.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { named } from "../database/StatementTimes.js"
 import * as IntakePg from "./IntakePg.js"
 import { mostCounted, mostListed, Storage, type Swept, type UploadCounts } from "./Storage.js"
 import { type ByteRange, chunkBytes } from "./Upload.js"
@@ -31,7 +32,7 @@ const make = Effect.gen(function* () {
   const database = yield* Database
   const config = yield* UploadsConfig
   const { schema, sql } = database
-  const statements = UploadSql.make(schema)
+  const statements = named("upload", UploadSql.make(schema))
   const intake = yield* IntakePg.make(database, statements, yield* makeGenerator, config)
   const reading = yield* Effect.makeSemaphore(readersAtOnce)
 

@@ -178,8 +178,10 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
     yield* Effect.addFinalizer(() =>
       Effect.gen(function* () {
         away = true
-        yield* Effect.forkDaemon(Scope.close(scope, Exit.void))
-        yield* StepClock.advance("1 minute")
+        const closing = yield* Effect.forkDaemon(Scope.close(scope, Exit.void))
+        for (let step = 0; step < 12 && Option.isNone(yield* closing.poll); step += 1) {
+          yield* StepClock.advance("5 seconds")
+        }
       })
     )
     return {

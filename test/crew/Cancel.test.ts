@@ -108,30 +108,4 @@ describe("cancelling a running job", () => {
       expect(yield* job(id)).toMatchObject({ state: "running", cancelRequestedAt: undefined })
     }).pipe(Effect.provide(Camp.layer))
   )
-
-  it.scopedLive("survives the death of the pod that runs it", () =>
-    Effect.gen(function* () {
-      const desk = yield* JobDesk
-      const dead = yield* Camp.hire({ handlers: [tidyHandler(() => {})] })
-      const id = yield* Long.enqueue({})
-      yield* StepClock.advance("1 second")
-      dead.connected(false)
-      yield* desk.cancel(id)
-      yield* Camp.hire({ handlers: [tidyHandler(() => {})] })
-      yield* StepClock.advance("90 seconds")
-      expect(yield* job(id)).toMatchObject({ state: "dead", deadReason: "cancelled", crashCount: 1 })
-    }).pipe(Effect.provide(Camp.layer))
-  )
-
-  it.scopedLive("does not rewrite a job that is done", () =>
-    Effect.gen(function* () {
-      const desk = yield* JobDesk
-      yield* Camp.hire()
-      const id = yield* NoopEcho.NoopEcho.enqueue({ message: "hello" })
-      yield* StepClock.advance("1 second")
-      expect(yield* Effect.flip(desk.cancel(id))).toMatchObject({ _tag: "JobNotInState", state: "done" })
-      yield* StepClock.advance("11 seconds")
-      expect(yield* job(id)).toMatchObject({ state: "done", result: "hello", cancelRequestedAt: undefined })
-    }).pipe(Effect.provide(Camp.layer))
-  )
 })

@@ -162,21 +162,6 @@ describe("a pod", () => {
       yield* stopping
     }).pipe(Effect.provide(Camp.layer))
   )
-
-  it.scopedLive("drains all its queues at the same time", () =>
-    Effect.gen(function* () {
-      const queues = ["a", "b", "c"]
-      const pod = yield* Camp.hire({ queues })
-      for (const queue of queues) yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 20_000 }, { queue })
-      yield* StepClock.advance("1 second")
-      const stopping = yield* Effect.fork(pod.stop)
-      yield* StepClock.advance("21 seconds")
-      yield* stopping
-      const search = yield* JobSearch
-      const { jobs } = yield* search.list({}, { limit: 10 })
-      expect(jobs.map(({ state }) => state)).toEqual(["done", "done", "done"])
-    }).pipe(Effect.provide(Camp.layer))
-  )
 })
 
 describe("the reaper", () => {

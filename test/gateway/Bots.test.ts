@@ -1,4 +1,6 @@
 import { writeFileSync } from "node:fs"
+import * as Http from "node:http"
+import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
 import * as Outcome from "../../src/core/Outcome.js"
@@ -65,6 +67,33 @@ describe("a sync bot that runs a kind", () => {
       expect(yield* say("again", "fine")).toMatchObject([200, { text: "FINE" }])
       expect(yield* counts).toEqual({ "again failed": 1, "again answered": 1 })
     }).pipe(Effect.provide(gate))
+  )
+})
+
+describe("a sync bot with a url", () => {
+  const upstream = Effect.acquireRelease(
+    Effect.async<Http.Server>((resume) => {
+      const server = Http.createServer((_, response) => void response.end('{"text":"from inside"}')).listen(
+        0,
+        "127.0.0.1",
+        () => resume(Effect.succeed(server))
+      )
+    }),
+    (server) => Effect.sync(() => void server.close())
+  )
+
+  const asking = (env: Record<string, string>) =>
+    Effect.gen(function* () {
+      const { port } = (yield* upstream).address() as AddressInfo
+      const bots = `bots: { loud: { handler: http, requireAuth: false, http: { url: "http://localhost:${port}/" } } }`
+      return yield* Effect.provide(say("loud", "hello"), layer({ yaml: bots, env }, memory))
+    })
+
+  it.scopedLive("asks inward only where HTTP_HANDLER_ALLOW says so, and says sorry otherwise", () =>
+    Effect.gen(function* () {
+      expect(yield* asking({})).toMatchObject([200, { text: expect.stringMatching(/^Sorry/) }])
+      expect(yield* asking({ HTTP_HANDLER_ALLOW: "localhost" })).toMatchObject([200, { text: "from inside" }])
+    })
   )
 })
 

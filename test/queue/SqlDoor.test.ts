@@ -4,10 +4,12 @@ import { isId, type JobId } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { mapErrors } from "../../src/database/DatabaseError.js"
 import * as Listener from "../../src/database/Listener.js"
+import { JobDesk } from "../../src/queue/JobDesk.js"
 import { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import { Queues } from "../../src/queue/QueueSettings.js"
 import { Routes } from "../../src/queue/Routes.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -91,6 +93,25 @@ layer(house, { excludeTestServices: true })("the SQL door", (it) => {
       expect(yield* refusal("'letter', '{}', priority => 40000")).toMatch(/^priority must be/)
       expect(yield* refusal("'letter', '{}', max_attempts => 0")).toMatch(/^max_attempts must be/)
       expect(yield* refusal("'letter', to_jsonb(repeat('x', 1100000))")).toMatch(/^payload is larger/)
+    })
+  )
+
+  it.scoped("refuses a job while as many wait as may, and takes one when there is room or it stands already", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* registered
+      const queues = yield* Queues
+      yield* queues.declare(["capped"])
+      yield* queues.change("capped", { depthCap: 2 })
+      const add = (key: string) =>
+        mapErrors(
+          sql<{ id: JobId }>`select nightshift.enqueue('letter', '{}', queue => 'capped', dedupe_key => ${key}) as id`
+        )
+      const [first] = yield* add("cap-1")
+      yield* add("cap-2")
+      expect((yield* Effect.flip(add("cap-3"))).detail).toBe('Queue "capped" is full: 2 jobs wait in it already.')
+      expect(yield* add("cap-1")).toEqual([first])
+      yield* Effect.flatMap(JobDesk, (desk) => desk.cancel(first?.id ?? ("" as JobId)))
+      expect(yield* add("cap-3")).toHaveLength(1)
     })
   )
 })

@@ -19,7 +19,7 @@ const kindOf = async () => {
 const start = async (layer) => {
   const { ConfigProvider, Layer, Logger, LogLevel, ManagedRuntime } = await import("effect")
   const settings = Layer.merge(
-    Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["NIGHTSHIFT_SLOTS", "64"]]))),
+    Layer.setConfigProvider(ConfigProvider.fromMap(new Map())),
     Logger.minimumLogLevel(LogLevel.Warning)
   )
   const runtime = ManagedRuntime.make(Layer.provide(layer, settings))
@@ -65,11 +65,14 @@ const open = async (url) => {
   const pool = new pg.Pool({ connectionString: url, max: 1 })
   // A program that works and enqueues does both on one layer; one that only enqueues has a client, started beforehand.
   const client = await start(Nightshift.client({ databaseUrl }))
-  const oneAtATime = Effect.gen(function* () {
-    const settings = yield* Queues
-    yield* settings.declare(["default"])
-    yield* settings.change("default", { perKey: { concurrency: 1, order: "serial" } })
-  })
+  /** As many slots as a process may have: the peers run as many jobs at a time as suits them best, too. */
+  const widen = (queues, keyed) =>
+    Effect.gen(function* () {
+      const settings = yield* Queues
+      yield* settings.declare(queues)
+      for (const queue of queues) yield* settings.change(queue, { maxWorkers: 64 })
+      if (keyed) yield* settings.change("default", { perKey: { concurrency: 1, order: "serial" } })
+    })
   let pod
   const service = () => pod ?? client
 
@@ -86,7 +89,7 @@ const open = async (url) => {
     },
     enqueue: (payload) => service().run(kind.enqueue(payload)),
     work: async ({ keyed, onJob, queues }) => {
-      if (keyed) await client.run(oneAtATime)
+      await client.run(widen(queueNames(queues), keyed))
       const handler = Handler.make(kind, (payload) =>
         Effect.suspend(() => {
           const busy = onJob(payload)

@@ -1,0 +1,157 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Cause, Duration, Effect, Exit, Option, Schema } from "effect"
+import { Pods } from "../../src/cluster/Pods.js"
+import * as Outcome from "../../src/core/Outcome.js"
+import * as Handler from "../../src/handlers/Handler.js"
+import * as NoopEcho from "../../src/handlers/NoopEcho.js"
+import * as Job from "../../src/queue/Job.js"
+import { JobDesk } from "../../src/queue/JobDesk.js"
+import { JobSearch } from "../../src/queue/JobSearch.js"
+import { Queue } from "../../src/queue/Queue.js"
+import { Queues } from "../../src/queue/QueueSettings.js"
+import * as StepClock from "../support/StepClock.js"
+import * as Camp from "./Camp.js"
+
+// Mistakes that a runtime like this one has made before. What belongs to one port alone is held by its laws.
+
+const Long = Job.make("long", { payload: Schema.Struct({}) })
+
+const job = (id: Parameters<(typeof JobSearch.Service)["get"]>[0]) =>
+  Effect.flatMap(JobSearch, (search) => search.get(id))
+
+const running = Effect.gen(function* () {
+  const search = yield* JobSearch
+  const { jobs } = yield* search.list({ state: "running" }, { limit: 100 })
+  return jobs.length
+})
+
+describe("never again:", () => {
+  it.scopedLive("undeclared queues", () =>
+    Effect.gen(function* () {
+      const none = yield* Effect.exit(Camp.hire({ queues: [] }))
+      const [problem] = Exit.isFailure(none) ? [...Cause.defects(none.cause)] : []
+      expect(problem).toMatchObject({ _tag: "NoQueues", message: expect.stringContaining("NIGHTSHIFT_QUEUES") })
+      expect(yield* Effect.flatMap(Pods, ({ live }) => live(Duration.hours(1)))).toEqual([])
+      const pod = yield* Camp.hire({ queues: ["mail", "mail", "push"] })
+      expect(pod.crew.queues).toEqual(["mail", "push"])
+      const declared = yield* Effect.flatMap(Queues, ({ all }) => all)
+      expect(declared.map(({ name }) => name)).toEqual(["mail", "push"])
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("lost lease stops the handler", () =>
+    Effect.gen(function* () {
+      let stopped = 0
+      const handler = Handler.make(Long, () =>
+        Effect.onInterrupt(Effect.never, () => Effect.sync(() => (stopped += 1)))
+      )
+      yield* Camp.hire({ handlers: [handler] })
+      const id = yield* Long.enqueue({})
+      yield* StepClock.advance("1 second")
+      const queue = yield* Queue
+      yield* queue.recoverStuck(Duration.millis(1))
+      yield* StepClock.advance("11 seconds")
+      expect(stopped).toBe(1)
+      expect(yield* job(id)).toMatchObject({ state: "running", crashCount: 1, history: [{ outcome: "crashed" }] })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("Done not overwritten by a late cancel", () =>
+    Effect.gen(function* () {
+      const desk = yield* JobDesk
+      const pod = yield* Camp.hire()
+      const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 1_000, message: "done" })
+      yield* StepClock.advance("500 millis")
+      // The handler ends while its pod cannot write, and the request comes before the end is written.
+      pod.connected(false)
+      yield* StepClock.advance("1 second")
+      expect(yield* desk.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 1_500 })
+      pod.connected(true)
+      yield* StepClock.advance("15 seconds")
+      expect(yield* job(id)).toMatchObject({ state: "done", result: "done", deadReason: undefined })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("a crashing handler's heartbeat stops with it", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const bomb = Handler.make(Long, (): Effect.Effect<void> => {
+        throw new Error("boom")
+      })
+      yield* Camp.hire({ handlers: [bomb] })
+      const id = yield* Long.enqueue({})
+      yield* StepClock.advance("1 second")
+      expect(yield* job(id)).toMatchObject({ state: "retrying", pod: undefined, heartbeatAt: undefined })
+      expect(yield* queue.recoverStuck(Duration.zero)).toMatchObject({ rescued: 0 })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("sleepers in a cool-down keep their pod alive and notice an early end", () =>
+    Effect.gen(function* () {
+      const queues = yield* Queues
+      let calls = 0
+      const throttled = Handler.make(Long, () =>
+        Effect.sync(() => {
+          calls += 1
+          return calls === 1 ? Outcome.throttled({ after: Duration.minutes(30) }) : Outcome.done()
+        })
+      )
+      const pod = yield* Camp.hire({ handlers: [throttled] })
+      const id = yield* Long.enqueue({})
+      yield* StepClock.advance("2 minutes")
+      const live = yield* Effect.flatMap(Pods, (pods) => pods.live(Duration.seconds(2)))
+      expect(live.map((each) => each.id)).toEqual([pod.crew.pod])
+      expect([calls, (yield* job(id)).attempt]).toEqual([1, 0])
+      yield* queues.change("default", { throttledUntil: null })
+      // The job keeps its own pause; a new one of the queue need not wait for the rest of the cool-down.
+      const next = yield* Long.enqueue({})
+      yield* StepClock.advance("3 seconds")
+      expect(yield* job(next)).toMatchObject({ state: "done" })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("cancel survives the owner's death", () =>
+    Effect.gen(function* () {
+      const desk = yield* JobDesk
+      const forever = { handlers: [Handler.make(Long, () => Effect.never)] }
+      const owner = yield* Camp.hire(forever)
+      const id = yield* Long.enqueue({})
+      yield* StepClock.advance("1 second")
+      owner.connected(false)
+      yield* desk.cancel(id)
+      yield* Camp.hire(forever)
+      yield* StepClock.advance("90 seconds")
+      expect(yield* job(id)).toMatchObject({ state: "dead", deadReason: "cancelled" })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("parallel drain", () =>
+    Effect.gen(function* () {
+      const queues = ["a", "b", "c"]
+      const stubborn = Handler.make(Long, () => Effect.uninterruptible(Effect.sleep("1 hour")))
+      const pod = yield* Camp.hire({ queues, handlers: [stubborn] })
+      for (const queue of queues) yield* Long.enqueue({}, { queue })
+      yield* StepClock.advance("1 second")
+      expect(yield* running).toBe(3)
+      const stopping = yield* Effect.fork(pod.stop)
+      // The grace of 25 seconds and the 5 that a handler may ignore it, once and not three times.
+      yield* StepClock.advance("33 seconds")
+      expect(Option.isSome(yield* stopping.poll)).toBe(true)
+      expect(yield* running).toBe(0)
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("a bulk enqueue wakes enough slots", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      yield* Camp.hire({ handlers: [Handler.make(Long, () => Effect.never)] })
+      yield* StepClock.advance("1 second")
+      const one = { kind: "long", version: 1, queue: "default", payload: {}, maxAttempts: 5 }
+      yield* queue.enqueue(Array.from({ length: 50 }, () => one))
+      yield* StepClock.advance("1 millis")
+      const pods = yield* Effect.flatMap(Pods, ({ live }) => live(Duration.hours(1)))
+      expect(pods[0]?.slots).toMatchObject([{ have: 10 }])
+      expect(yield* running).toBe(10)
+    }).pipe(Effect.provide(Camp.layer))
+  )
+})

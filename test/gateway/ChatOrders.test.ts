@@ -1,0 +1,64 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Layer, Redacted } from "effect"
+import * as Listener from "../../src/database/Listener.js"
+import * as ChatOrders from "../../src/gateway/ChatOrders.js"
+import type { BotDeclaration } from "../../src/gateway/Declarations.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import { Queues } from "../../src/queue/QueueSettings.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const bot = (slug: string, chatOrder: BotDeclaration["chatOrder"], isAsync = true): BotDeclaration => ({
+  slug,
+  chatOrder,
+  handler: { _tag: "Echo" },
+  requireAuth: false,
+  async: isAsync,
+  onError: "apologize",
+  token: Redacted.make("t"),
+  secrets: []
+})
+
+const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provide(TestDatabase.layer))
+
+/** A process starts with these bots. */
+const start = (...bots: ReadonlyArray<BotDeclaration>) => Layer.build(ChatOrders.layer(bots))
+
+const perKey = (queue: string) =>
+  Effect.flatMap(Queues, (queues) => Effect.map(queues.get(queue), (settings) => settings.perKey))
+
+describe("the order of a bot's chats", () => {
+  it.scopedLive("is set on the bot's queue when that is first seen", () =>
+    Effect.gen(function* () {
+      yield* start(bot("a", "serial"), bot("b", "strict"), bot("c", "none"), bot("d", "serial", false))
+      expect(yield* perKey("bot-a")).toEqual({ concurrency: 1, order: "serial" })
+      expect(yield* perKey("bot-b")).toEqual({ concurrency: 1, order: "strict" })
+      expect(yield* perKey("bot-c")).toBeUndefined()
+      expect(yield* Effect.flip(perKey("bot-d"))).toMatchObject({ _tag: "QueueNotFound" })
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scopedLive("is what an operator made of it ever after, whatever a file says", () =>
+    Effect.gen(function* () {
+      const queues = yield* Queues
+      yield* start(bot("a", "strict"))
+      yield* queues.change("bot-a", { perKey: { concurrency: 3, order: "none" } })
+      yield* start(bot("a", "strict"))
+      expect(yield* perKey("bot-a")).toEqual({ concurrency: 3, order: "none" })
+      // Somebody paused a queue before any bot used it: it is theirs, too.
+      yield* queues.declare(["bot-b"])
+      yield* queues.change("bot-b", { paused: true })
+      yield* start(bot("b", "strict"))
+      expect(yield* perKey("bot-b")).toBeUndefined()
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scopedLive("is set once by pods that start at the same moment", () =>
+    Effect.gen(function* () {
+      yield* Effect.all(
+        Array.from({ length: 5 }, () => start(bot("a", "strict"))),
+        { concurrency: "unbounded" }
+      )
+      expect(yield* perKey("bot-a")).toEqual({ concurrency: 1, order: "strict" })
+    }).pipe(Effect.provide(house))
+  )
+})
