@@ -14,7 +14,7 @@ import { HooksDoor, prefix as hooksPrefix } from "./HooksDoor.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
 import { ServerConfig } from "./ServerConfig.js"
-import { UploadsApp } from "./UploadsApp.js"
+import { UploadsApp, prefix as uploadsPrefix } from "./UploadsApp.js"
 
 /** The port could not be had. */
 export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFailed", {
@@ -109,7 +109,7 @@ const dispatch = (server: Http.Server, hooks: typeof HooksDoor.Service, others: 
   // Who asks before sending is told to go on only where the body is going to be read.
   server.on("checkContinue", (request, response) => {
     if (isHook(request)) return hooks.take(request, response)
-    response.writeContinue()
+    if (request.url?.startsWith(uploadsPrefix) !== true) response.writeContinue()
     others(request, response)
   })
 }

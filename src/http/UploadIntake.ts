@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http"
+import type { IncomingMessage, ServerResponse } from "node:http"
 import { Effect, Either, Exit, Option } from "effect"
 import type { UploadId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
@@ -23,7 +23,11 @@ const atOnce = 64
 export type Refusal = FilesReader.Refusal | UploadsBusy | JobKindMissing | QueueFull | Unauthorized
 
 /** Takes in the files of a request: all of them and their jobs at one instant, or nothing. */
-export type Receive = (source: IncomingMessage, bearer: Bearer) => Effect.Effect<ReadonlyArray<Upload>, Refusal>
+export type Receive = (
+  source: IncomingMessage,
+  response: ServerResponse,
+  bearer: Bearer
+) => Effect.Effect<ReadonlyArray<Upload>, Refusal>
 
 export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Transactions | Queue | Kinds> = Effect.gen(
   function* () {
@@ -64,7 +68,12 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
           )
       })
 
-    const read = (source: IncomingMessage, { workspace }: Bearer, onBegun: (id: UploadId) => void) =>
+    const read = (
+      source: IncomingMessage,
+      response: ServerResponse,
+      { workspace }: Bearer,
+      onBegun: (id: UploadId) => void
+    ) =>
       Effect.gen(function* () {
         const boundary = boundaryOf(source.headers["content-type"])
         if (Either.isLeft(boundary)) return yield* FilesReader.malformed(boundary.left)
@@ -72,6 +81,8 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
         if (Number(source.headers["content-length"] ?? 0) > mostBytes) return yield* new BodyTooLarge({ mostBytes })
         yield* checkKind
         const kept = yield* storage.kept(workspace)
+        // Who asks before sending (`Expect: 100-continue`) is told to go on only now that nothing stands against it.
+        if (source.headers.expect !== undefined) response.writeContinue()
         return yield* FilesReader.read(source, {
           storage,
           config,
@@ -97,19 +108,19 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
         })
       )
 
-    const receive: Receive = (source, bearer) =>
+    const receive: Receive = (source, response, bearer) =>
       Effect.suspend(() => {
         const begun: Array<UploadId> = []
         // A draft that cannot be thrown away now, because the database is away too, is swept later.
         const discard = Effect.suspend(() => Effect.ignore(storage.discard(begun)))
-        return read(source, bearer, (id) => begun.push(id)).pipe(
+        return read(source, response, bearer, (id) => begun.push(id)).pipe(
           Effect.flatMap((drafts) => publish(bearer, drafts)),
           Effect.onExit((exit) => (Exit.isSuccess(exit) ? Effect.void : discard))
         )
       })
 
-    return (source, bearer) =>
-      Effect.flatMap(places.withPermitsIfAvailable(1)(receive(source, bearer)), (uploads) =>
+    return (source, response, bearer) =>
+      Effect.flatMap(places.withPermitsIfAvailable(1)(receive(source, response, bearer)), (uploads) =>
         Option.isSome(uploads) ? Effect.succeed(uploads.value) : new UploadsBusy()
       )
   }

@@ -22,6 +22,8 @@ import * as UploadIntake from "./UploadIntake.js"
 import * as UploadView from "./UploadView.js"
 import * as WorkspaceAuth from "./WorkspaceAuth.js"
 
+export const prefix = "/uploads/"
+
 /** Everything under `/uploads`, to be served by the Server. Workspaces come here with tokens of their own. */
 export class UploadsApp extends Context.Tag("nightshift/http/UploadsApp")<
   UploadsApp,
@@ -70,8 +72,8 @@ const routes = Effect.gen(function* () {
 
   const upload = Effect.gen(function* () {
     const bearer = yield* WorkspaceAuth.check
-    const source = toIncomingMessage(yield* HttpServerRequest.HttpServerRequest)
-    const files = (yield* receive(source, bearer)).map(UploadView.ofNew)
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const files = (yield* receive(toIncomingMessage(request), toServerResponse(request), bearer)).map(UploadView.ofNew)
     return HttpServerResponse.unsafeJson({ files }, { status: 201 })
   })
 

@@ -82,6 +82,31 @@ describe("a file over the cap", () => {
   )
 })
 
+describe("a client that asks before it sends", () => {
+  it.scopedLive("is told to go on only where nothing stands against it", () =>
+    Effect.gen(function* () {
+      const { port } = yield* Doors
+      const token = yield* tokenFor()
+      const ask = (bearer: string, length: number) =>
+        Effect.gen(function* () {
+          const raw = yield* RawClient.make(port)
+          yield* raw.send(
+            `POST /uploads/acme HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${bearer}\r\nExpect: 100-continue\r\n` +
+              `Content-Type: multipart/form-data; boundary=${boundary}\r\nContent-Length: ${length}\r\n\r\n`
+          )
+          return { raw, first: (yield* raw.said(/^HTTP\/1\.1 (\d+)/))?.[1] }
+        })
+      expect((yield* ask("guess", 100)).first).toBe("401")
+      expect((yield* ask(token, 1024 * mib)).first).toBe("413")
+      const body = form([{ content: "x" }])
+      const { first, raw } = yield* ask(token, body.length)
+      expect(first).toBe("100")
+      yield* raw.send(body)
+      expect(yield* raw.said(/HTTP\/1\.1 201 /)).not.toBeNull()
+    }).pipe(Effect.scoped, Effect.provide(layerMemory()))
+  )
+})
+
 describe("a body that lies about its length", () => {
   it.scopedLive("is malformed when it is longer than it says", () =>
     Effect.gen(function* () {
