@@ -120,7 +120,7 @@ export const parse = (body: Buffer): { readonly value: unknown } | { readonly fa
   }
 }
 
-const jsonType = /^application\/(?:[\w.+-]+\+)?json *(?:; *charset *= *"?utf-8"? *)?$/i
+const jsonType = /^application\/json *(?:; *charset *= *"?utf-8"? *)?$/i
 
 /** Why a body is not read at all, as its headers tell; one without a type is given the benefit of the doubt. */
 export const refusedType = ({ headers }: IncomingMessage): string | undefined => {

@@ -76,7 +76,7 @@ const unavailable = (tag: string, message: string): Refused => ({
 const ofError = (error: ReceptionError): Refused => {
   switch (error._tag) {
     case "InvalidJob":
-      return { ...tooLarge, message: `The delivery cannot be stored: ${error.field} ${error.reason}.` }
+      return invalid(`The delivery cannot be stored: ${error.field} ${error.reason}.`)
     case "UnknownKind":
       return unavailable(error._tag, "Nobody has registered the kind that this source feeds. Try again.")
     case "HandlerFailed":

@@ -109,8 +109,8 @@ const make = Effect.gen(function* () {
   }
 
   /** Runs what is to be done with a delivery, and answers when it is done. */
-  const settle = (name: string, response: ServerResponse, work: Effect.Effect<Received, ReceptionError>) => {
-    const fiber = fork(work)
+  const settle = (name: string, response: ServerResponse, work: () => Effect.Effect<Received, ReceptionError>) => {
+    const fiber = fork(Effect.suspend(work))
     running.add(fiber)
     fiber.addObserver((exit) => {
       running.delete(fiber)
@@ -154,7 +154,8 @@ const make = Effect.gen(function* () {
         const message = "The body must be an update: an object with a whole number as its update_id."
         return refuse(bot.slug, response, HookRefusals.invalid(message))
       }
-      settle(bot.slug, response, reception.receive(bot, parsed.value))
+      const update = parsed.value
+      settle(bot.slug, response, () => reception.receive(bot, update))
     })
   }
 
@@ -175,7 +176,7 @@ const make = Effect.gen(function* () {
       if (id === undefined || id.length > 256) {
         return refuse(name, response, HookRefusals.invalid("The delivery has no id by which it could be known again."))
       }
-      settle(name, response, reception.deliver(source, { id, event, body: parsed.value }))
+      settle(name, response, () => reception.deliver(source, { id, event, body: parsed.value }))
     })
   }
 

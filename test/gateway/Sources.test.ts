@@ -151,6 +151,8 @@ describe("a signed delivery", () => {
       const at = yield* seconds
       expect(yield* post("pay", { body: "{}", headers: stripe("{}", at) })).toMatchObject({ status: 400 })
       expect(yield* post("ci", { body: "x", headers: github("x") })).toMatchObject({ status: 400 })
+      const nul = '{"a":"\\u0000"}'
+      expect(yield* post("ci", { body: nul, headers: github(nul) })).toMatchObject({ status: 400 })
       const form = { ...github("{}"), "content-type": "application/x-www-form-urlencoded" }
       expect(yield* post("ci", { body: "{}", headers: form })).toMatchObject({ status: 415 })
     }).pipe(Effect.provide(gate))
