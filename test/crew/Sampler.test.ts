@@ -1,0 +1,58 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Duration, Effect, Layer, Logger } from "effect"
+import { Boot } from "../../src/crew/Boot.js"
+import { pass } from "../../src/crew/Keep.js"
+import { MetricsConfig } from "../../src/crew/MetricsConfig.js"
+import * as Sampler from "../../src/crew/Sampler.js"
+import * as MeasuresPg from "../../src/measures/MeasuresPg.js"
+import { PodSamples } from "../../src/measures/PodSamples.js"
+import { EventLoop } from "../../src/telemetry/EventLoop.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
+import * as SteppableClock from "../support/SteppableClock.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const config = Layer.succeed(MetricsConfig, {
+  flush: Duration.seconds(2),
+  retention: Duration.days(30),
+  oldTransaction: Duration.minutes(5)
+})
+
+const house = Layer.mergeAll(MeasuresPg.layer, EventLoop.layer, config, Metrics.layer).pipe(
+  Layer.provideMerge(TestDatabase.layer),
+  Layer.provideMerge(SteppableClock.layer)
+)
+
+/** One pod's turn, and what it logged. */
+const turn = Effect.gen(function* () {
+  const lines: Array<string> = []
+  const listening = Logger.replace(
+    Logger.defaultLogger,
+    Logger.make(({ message }) => void lines.push(String(message)))
+  )
+  const { id } = yield* Boot
+  yield* Effect.flatMap(Sampler.make, pass).pipe(Effect.provide(listening))
+  return { id, lines }
+}).pipe(Effect.provide(Boot.layer))
+
+describe("the sampler", () => {
+  it.scopedLive(
+    "keeps what each pod used, and one of them warns of a transaction that keeps vacuum from its work",
+    () =>
+      Effect.gen(function* () {
+        const pods = yield* PodSamples
+        const holder = yield* TestDatabase.connection
+        yield* Effect.promise(() => holder.query("begin isolation level repeatable read; select 1 from nightshift.job"))
+        // The clock of this test is years ahead of the server's, so that the transaction is as old.
+        const [first, second] = [yield* turn, yield* turn]
+        expect(first.lines).toEqual([
+          expect.stringMatching(/^a transaction has been open for .* \(session \d+\).* End it$/)
+        ])
+        expect(second.lines).toEqual([])
+        const now = yield* Effect.map(Effect.clock, (clock) => clock.unsafeCurrentTimeMillis())
+        const series = yield* pods.series({ from: now, to: now + 60_000, width: Duration.minutes(1) })
+        expect(series.map(({ pod }) => pod).toSorted()).toEqual([first.id, second.id].toSorted())
+        expect(series[0]?.points[0]).toMatchObject({ cpu: expect.any(Number), pool: { waiting: 0 } })
+        expect(series[0]?.points[0]?.rssBytes).toBeGreaterThan(1e7)
+      }).pipe(Effect.provide(house))
+  )
+})

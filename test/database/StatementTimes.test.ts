@@ -1,0 +1,33 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { Database } from "../../src/database/Database.js"
+import { hot } from "../../src/database/HotStatements.js"
+import { named } from "../../src/database/StatementTimes.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+describe("statement times", () => {
+  it.scopedLive("tell what each statement was and how long it took, also of those that fail", () =>
+    Effect.gen(function* () {
+      const { onStatement, sql, transaction } = yield* Database
+      const { count, napping } = named("test", {
+        count: hot("select count(*)::int as n from generate_series(1, $1::int)"),
+        napping: "select pg_sleep(0.05)"
+      })
+      const heard: Array<readonly [operation: string, millis: number]> = []
+      yield* onStatement((operation, millis) => void heard.push([operation, millis]))
+      expect(yield* sql.unsafe(count, [7])).toEqual([{ n: 7 }])
+      yield* sql.unsafe(napping)
+      yield* Effect.ignore(sql`select 1 / 0`)
+      yield* transaction(sql`select 1`)
+      expect(heard.map(([operation]) => operation)).toEqual([
+        "test_count",
+        "test_napping",
+        "other",
+        "other",
+        "other",
+        "commit"
+      ])
+      expect(heard[1]?.[1]).toBeGreaterThanOrEqual(50)
+    }).pipe(Effect.provide(TestDatabase.layerEmpty))
+  )
+})
