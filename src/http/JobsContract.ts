@@ -3,10 +3,9 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
 import { JobId } from "../core/Ids.js"
-import { DeadReason, State } from "../core/Job.js"
-import { idPath, oneOf, pageQuery, problem, Total } from "./Contract.js"
+import { idPath, pageQuery, problem, Total } from "./Contract.js"
 import { EnqueueRequest } from "./EnqueueRequest.js"
-import { Instant } from "./Instant.js"
+import * as JobsFilter from "./JobsFilter.js"
 import { JobView } from "./JobView.js"
 import * as WireText from "./WireText.js"
 
@@ -15,17 +14,7 @@ const Outcomes = Schema.Struct({
 })
 
 /** What `GET /api/v1/jobs` takes. */
-export const JobsQuery = Schema.Struct({
-  queue: WireText.optional(WireText.Text),
-  kind: WireText.optional(WireText.Text),
-  state: WireText.optional(State.annotations(oneOf(State.literals))),
-  deadReason: WireText.optional(DeadReason.annotations(oneOf(DeadReason.literals))),
-  since: WireText.optional(Instant),
-  until: WireText.optional(Instant),
-  payload: WireText.optional(WireText.JsonText.annotations({ description: "JSON that the payload must contain." })),
-  text: WireText.optional(WireText.Text.annotations({ description: "Text in the last error." })),
-  ...pageQuery
-}).annotations(WireText.strict)
+export const JobsQuery = Schema.Struct({ ...JobsFilter.query, ...pageQuery }).annotations(WireText.strict)
 
 const JobsPage = Schema.Struct({
   jobs: Schema.Array(JobView),

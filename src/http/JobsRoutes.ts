@@ -59,7 +59,11 @@ export const layer: Layer.Layer<
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual, ...filter } }) =>
         Effect.gen(function* () {
           const page = yield* search.list(filter, { limit, cursor })
-          const total = yield* search.total(filter, countedUpTo)
+          // A page that was found in time is worth having although counting the rest would take too long.
+          const seen = page.jobs.length + (page.next === undefined ? 0 : 1)
+          const total = yield* search
+            .total(filter, countedUpTo)
+            .pipe(Effect.catchTag("SearchTooSlow", () => Effect.succeed({ count: seen, exact: false })))
           return { jobs: page.jobs.map(JobView.of), next: page.next ?? null, total }
         }).pipe(Problem.answered)
       )

@@ -5,7 +5,7 @@ import { Cause, Effect, Match, Schema } from "effect"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState } from "../queue/JobErrors.js"
-import type { BadCursor } from "../queue/JobSearch.js"
+import type { BadCursor, SearchTooSlow } from "../queue/JobSearch.js"
 import type { KindRefused } from "./Intake.js"
 import { NotFound, type RequestError } from "./RequestErrors.js"
 import * as RequestFault from "./RequestFault.js"
@@ -38,6 +38,7 @@ export type Foreseen =
   | DedupeKeyHeld
   | KindRefused
   | BadCursor
+  | SearchTooSlow
   | DatabaseError
 
 interface Answer {
@@ -79,6 +80,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
     field: `jobs[${error.index}].kind`
   }),
   DatabaseOff: plain(503),
+  SearchTooSlow: plain(503),
   DatabaseUnavailable: ({ nothingWritten }) => ({
     status: 503,
     message: nothingWritten

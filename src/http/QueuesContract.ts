@@ -1,6 +1,7 @@
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Schema } from "effect"
+import { State } from "../core/Job.js"
 
 const Counts = Schema.Struct({
   scheduled: Schema.Int,
@@ -14,6 +15,9 @@ const Counts = Schema.Struct({
 const QueueView = Schema.Struct({
   name: Schema.String,
   counts: Counts,
+  approximate: Schema.Array(State).annotations({
+    description: "States whose count is not exact: at least so many, and of done ones about so many."
+  }),
   oldestDueAgeSeconds: Schema.NullOr(Schema.Number)
 }).annotations({ identifier: "Queue" })
 

@@ -5,9 +5,10 @@ import { JobSearch, type QueueCounts } from "../queue/JobSearch.js"
 import { Api } from "./Api.js"
 import * as Problem from "./Problem.js"
 
-const viewOf = ({ counts, oldestDueAge, queue }: QueueCounts) => ({
+const viewOf = ({ approximate, counts, oldestDueAge, queue }: QueueCounts) => ({
   name: queue,
   counts,
+  approximate,
   oldestDueAgeSeconds: oldestDueAge === undefined ? null : oldestDueAge / 1000
 })
 

@@ -15,6 +15,7 @@ import * as JobSql from "./JobSql.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { LeaseBook } from "./LeaseBook.js"
+import { Look } from "./Look.js"
 import { Notifier } from "./Notifier.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
 import { Transactions } from "./Transactions.js"
@@ -182,6 +183,6 @@ export const layer: Layer.Layer<
   Database | Listener
 > = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
   Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer)),
-  Layer.provide(Notifier.layer),
+  Layer.provide(Layer.merge(Notifier.layer, Look.layer)),
   Layer.provideMerge(Wakeups.layer)
 )
