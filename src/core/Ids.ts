@@ -22,6 +22,8 @@ export interface IdGenerator {
   readonly job: (millis: number) => JobId
   readonly lease: (millis: number) => Lease
   readonly pod: (millis: number) => PodId
+  /** For what has no sort of id of its own. */
+  readonly plain: (millis: number) => string
 }
 
 const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"))
@@ -76,6 +78,7 @@ export const makeGenerator: Effect.Effect<IdGenerator> = Effect.gen(function* ()
   return {
     job: (millis) => next(millis) as JobId,
     lease: (millis) => next(millis) as Lease,
-    pod: (millis) => next(millis) as PodId
+    pod: (millis) => next(millis) as PodId,
+    plain: next
   }
 })

@@ -1,10 +1,12 @@
 import { Context, type Effect, Schema } from "effect"
+import type { BadCursor } from "../core/BadCursor.js"
 import type { JobId } from "../core/Ids.js"
 import type { State, StoredJob } from "../core/Job.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { JobNotFound } from "./JobErrors.js"
 import type { JobFilter } from "./JobFilter.js"
 
+export { BadCursor } from "../core/BadCursor.js"
 export type { JobFilter } from "./JobFilter.js"
 
 export interface JobPage {
@@ -28,13 +30,6 @@ export interface QueueCounts {
   readonly approximate: ReadonlyArray<State>
   /** How long the job that is due for the longest has been waiting, in milliseconds. */
   readonly oldestDueAge: number | undefined
-}
-
-/** A cursor that no page has given out. */
-export class BadCursor extends Schema.TaggedError<BadCursor>()("BadCursor", { cursor: Schema.String }) {
-  override get message(): string {
-    return "The cursor is not one that a page of this list has given out."
-  }
 }
 
 /** Looking was given up, so that it does not keep the database from its work. */
