@@ -1,4 +1,5 @@
 import { Duration, Effect, Layer } from "effect"
+import { Signals } from "../database/Signals.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import { enqueueAll } from "./EnqueueMemory.js"
 import type { JobDesk } from "./JobDesk.js"
@@ -10,6 +11,8 @@ import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsMemory from "./KindsMemory.js"
+import type { Operations } from "./Operations.js"
+import * as OperationsMemory from "./OperationsMemory.js"
 import { type ClaimedJob, type ClaimRequest, type HeldJob, Queue, type Recovered } from "./Queue.js"
 import type { Wakeups } from "./Wakeups.js"
 
@@ -133,10 +136,13 @@ const make = (table: Table): typeof Queue.Service => ({
 })
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
-export const layer: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | JobsMemory.JobsMemory, never, Wakeups> =
-  Layer.mergeAll(
-    Layer.effect(Queue, Effect.map(JobTableMemory.JobTable, make)),
-    JobDeskMemory.layer,
-    JobSearchMemory.layer,
-    JobsMemory.layer
-  ).pipe(Layer.provide(JobTableMemory.layer), Layer.merge(KindsMemory.layer))
+export const layer: Layer.Layer<
+  Queue | JobDesk | JobSearch | Operations | Kinds | Signals | JobsMemory.JobsMemory,
+  never,
+  Wakeups
+> = Layer.mergeAll(
+  Layer.effect(Queue, Effect.map(JobTableMemory.JobTable, make)),
+  Layer.provideMerge(OperationsMemory.layer, JobDeskMemory.layer),
+  JobSearchMemory.layer,
+  JobsMemory.layer
+).pipe(Layer.provide(JobTableMemory.layer), Layer.provideMerge(Signals.layerLocal), Layer.merge(KindsMemory.layer))

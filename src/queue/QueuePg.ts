@@ -3,6 +3,7 @@ import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
+import { Signals } from "../database/Signals.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
 import * as EnqueuePg from "./EnqueuePg.js"
@@ -17,6 +18,8 @@ import * as KindsPg from "./KindsPg.js"
 import { LeaseBook } from "./LeaseBook.js"
 import { Look } from "./Look.js"
 import { Notifier } from "./Notifier.js"
+import type { Operations } from "./Operations.js"
+import * as OperationsPg from "./OperationsPg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
@@ -178,11 +181,11 @@ const make = Effect.gen(function* () {
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups,
+  Queue | JobDesk | JobSearch | Operations | Kinds | Transactions | Signals | Wakeups.Wakeups,
   never,
   Database | Listener
-> = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer)),
+> = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer, OperationsPg.layer).pipe(
+  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer, Signals.layer)),
   Layer.provide(Layer.merge(Notifier.layer, Look.layer)),
   Layer.provideMerge(Wakeups.layer)
 )

@@ -7,9 +7,10 @@ import { JobDesk } from "../../src/queue/JobDesk.js"
 import { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import type { NewJob } from "../../src/queue/NewJob.js"
+import { Operations } from "../../src/queue/Operations.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
 
-export type Ports = Queue | JobDesk | JobSearch | Kinds
+export type Ports = Queue | JobDesk | JobSearch | Operations | Kinds
 
 /** How a law moves time: nothing else does. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -19,6 +20,7 @@ export interface Line {
   readonly queue: typeof Queue.Service
   readonly desk: typeof JobDesk.Service
   readonly search: typeof JobSearch.Service
+  readonly operations: typeof Operations.Service
   readonly kinds: typeof Kinds.Service
   readonly advance: Advance
   readonly now: Effect.Effect<number>
@@ -60,6 +62,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const queue = yield* Queue
     const desk = yield* JobDesk
     const search = yield* JobSearch
+    const operations = yield* Operations
     const kinds = yield* Kinds
     const ids = yield* makeGenerator
     const now = Clock.currentTimeMillis
@@ -88,6 +91,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       queue,
       desk,
       search,
+      operations,
       kinds,
       advance,
       now,

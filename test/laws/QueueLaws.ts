@@ -8,6 +8,7 @@ import { finalizeLaws } from "./FinalizeLaws.js"
 import { followUpLaws } from "./FollowUpLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
+import { operationsLaws } from "./OperationsLaws.js"
 import { recoverLaws } from "./RecoverLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 
@@ -20,6 +21,7 @@ const chapters = {
   "heartbeat, recovery and purge": recoverLaws,
   "the desk": deskLaws,
   search: searchLaws,
+  operations: operationsLaws,
   kinds: kindsLaws
 }
 
