@@ -1,9 +1,11 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
+import type { Operations } from "../queue/Operations.js"
 import type { Queue } from "../queue/Queue.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
@@ -15,6 +17,7 @@ import * as Heartbeat from "./Heartbeat.js"
 import * as Janitor from "./Janitor.js"
 import { keep } from "./Keep.js"
 import * as Lookout from "./Lookout.js"
+import * as OperationRunner from "./OperationRunner.js"
 import { Pod } from "./Pod.js"
 import * as Supervisor from "./Supervisor.js"
 
@@ -47,7 +50,8 @@ export interface CrewOptions<R> {
   readonly queues: ReadonlyArray<string>
 }
 
-type Needs = Queue | Kinds | Transactions | Wakeups | Metrics | CrewConfig | Janitor.JanitorConfig
+type Ports = Queue | Kinds | Operations | Transactions | Wakeups | Signals
+type Needs = Ports | Metrics | CrewConfig | Janitor.JanitorConfig
 
 /** Hired top to bottom; closing the Scope sends them home bottom to top: claiming stops first, the last end is written last. */
 export const layer = <R>(
@@ -63,6 +67,7 @@ export const layer = <R>(
       const registry = Registry.make(options.handlers)
       yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
       yield* keep(yield* Janitor.make)
+      yield* OperationRunner.start
       const supervisors = new Map<string, Supervisor.Supervisor>()
       yield* keep(yield* Heartbeat.make(supervisors))
       const lookout = yield* Lookout.start(supervisors)

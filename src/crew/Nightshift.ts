@@ -10,10 +10,12 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
+import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
+import type { Operations } from "../queue/Operations.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import type { Transactions } from "../queue/Transactions.js"
@@ -30,7 +32,7 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions
+type Ports = Queue | JobDesk | JobSearch | Operations | Kinds | Transactions | Signals
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
 export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics

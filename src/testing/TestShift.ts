@@ -18,12 +18,14 @@ import type { StoredJob } from "../core/Job.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobSearch } from "../queue/JobSearch.js"
 import { JobsMemory } from "../queue/JobsMemory.js"
 import type { Kinds } from "../queue/Kinds.js"
+import type { Operations } from "../queue/Operations.js"
 import { Queue } from "../queue/Queue.js"
 import * as QueueMemory from "../queue/QueueMemory.js"
 import { Transactions } from "../queue/Transactions.js"
@@ -77,7 +79,7 @@ export interface TestShiftOptions<R> {
   readonly logLevel?: LogLevel.LogLevel
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups | Metrics
+type Ports = Queue | JobDesk | JobSearch | Operations | Kinds | Transactions | Wakeups.Wakeups | Signals | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
 const stillRounds = { idle: 2, busy: 25 }
