@@ -1,5 +1,7 @@
 import { Effect, Layer } from "effect"
+import * as ClusterPg from "../cluster/ClusterPg.js"
 import { Lifecycle } from "../core/Lifecycle.js"
+import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
@@ -53,8 +55,9 @@ export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArr
     Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
     Layer.provideMerge(doors),
     Layer.provide(ApiApp.layer),
+    Layer.provide(ClusterConfig.layer),
     Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
-    Layer.provide(QueuePg.layer),
+    Layer.provide(Layer.merge(QueuePg.layer, ClusterPg.layer)),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),

@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
+import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
 import * as Janitor from "../crew/Janitor.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -13,6 +14,7 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   DatabaseConfig.settings,
   ServerConfig.settings,
   CrewConfig.settings,
+  ClusterConfig.settings,
   Janitor.settings,
   DatabaseClock.settings,
   Logging.settings

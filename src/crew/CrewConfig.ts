@@ -8,8 +8,11 @@ export const settings = {
     about: "The queues this process serves, separated by commas. `serve` alone: `default` and those of the app's kinds."
   }),
   slots: Setting.integer(
-    { key: "NIGHTSHIFT_SLOTS", about: "How many jobs of one queue this process runs at a time." },
-    10,
+    {
+      key: "NIGHTSHIFT_SLOTS",
+      about: "At most how many jobs of one queue this process runs at a time, whatever the queue's worker total."
+    },
+    64,
     { min: 1, max: 64 }
   ),
   poll: Setting.duration(

@@ -4,10 +4,15 @@ import * as DurationText from "../core/DurationText.js"
 import type { Loop } from "../core/Loop.js"
 import * as Setting from "../core/Setting.js"
 import { Queue } from "../queue/Queue.js"
+import type { Metrics } from "../telemetry/Metrics.js"
+import * as Rescue from "./Rescue.js"
 
 export const settings = {
   doneRetention: Setting.positiveDuration(
-    { key: "QUEUE_DONE_RETENTION", about: "How long done jobs are kept. Not positive means the default." },
+    {
+      key: "QUEUE_DONE_RETENTION",
+      about: "How long done jobs are kept where their queue does not say. Not positive means the default."
+    },
     "168h"
   ),
   stuckTimeout: Setting.positiveDuration(
@@ -33,8 +38,9 @@ export class JanitorConfig extends Context.Tag("nightshift/crew/JanitorConfig")<
 }
 
 /** Takes back jobs whose pod went quiet, then forgets done ones past their retention. Neither waits for the other's luck. */
-export const make: Effect.Effect<Loop, never, Queue | JanitorConfig> = Effect.gen(function* () {
+export const make: Effect.Effect<Loop, never, Queue | JanitorConfig | Metrics> = Effect.gen(function* () {
   const queue = yield* Queue
+  const rescue = yield* Rescue.make
   const config = yield* JanitorConfig
   return {
     name: "janitor",
@@ -45,12 +51,12 @@ export const make: Effect.Effect<Loop, never, Queue | JanitorConfig> = Effect.ge
       {
         name: "recover",
         deadline: "30 seconds",
-        run: Effect.map(queue.recoverStuck(config.stuckTimeout), (recovered) => ({ ...recovered }))
+        run: rescue(config.stuckTimeout)
       },
       {
         name: "purge",
         deadline: "30 seconds",
-        run: Effect.map(queue.purgeDone(config.doneRetention), (done) => ({ done }))
+        run: Effect.map(queue.purge(config.doneRetention), (purged) => ({ ...purged }))
       }
     ]
   }

@@ -1,4 +1,4 @@
-import { Effect, Schedule, type Scope } from "effect"
+import { type Cause, Clock, Duration, Effect, type Scope } from "effect"
 import * as DurationText from "../core/DurationText.js"
 import type { Loop, Report, Step } from "../core/Loop.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
@@ -15,6 +15,17 @@ const shown = (report: Report) =>
     .map(([name, count]) => `${name}=${count}`)
     .join(" ")
 
+/** A step that goes on failing is not news each time: a duty that turns every second would drown everything else. */
+const silence = Duration.toMillis("1 minute")
+const lastSaid = new WeakMap<Step, number>()
+
+const sayFailure = (loop: Loop, step: Step, cause: Cause.Cause<unknown>) =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    if (now - (lastSaid.get(step) ?? Number.NEGATIVE_INFINITY) < silence) return Effect.void
+    lastSaid.set(step, now)
+    return Effect.logError(`${loop.name} ${step.name} failed`, cause)
+  })
+
 /** One step, within its time. It cannot fail: what goes wrong is logged, and counted as a step that did not go well. */
 const runStep = (loop: Loop, step: Step): Effect.Effect<boolean> =>
   step.run.pipe(
@@ -25,8 +36,11 @@ const runStep = (loop: Loop, step: Step): Effect.Effect<boolean> =>
     Effect.tap((report) =>
       isEmpty(report) ? Effect.void : Effect.logInfo(`${loop.name} ${step.name}: ${shown(report)}`)
     ),
-    Effect.as(true),
-    Effect.catchAllCause((cause) => Effect.as(Effect.logError(`${loop.name} ${step.name} failed`, cause), false))
+    Effect.map(() => {
+      lastSaid.delete(step)
+      return true
+    }),
+    Effect.catchAllCause((cause) => Effect.as(sayFailure(loop, step, cause), false))
   )
 
 /** One turn of a duty: every step has its own, whatever becomes of the others. */
@@ -37,12 +51,19 @@ export const pass = (loop: Loop): Effect.Effect<void, never, Metrics> =>
     metrics.series(passes, { loop: loop.name, outcome: went.every(Boolean) ? "ok" : "error" }).add(1)
   })
 
-/** Keeps a duty turning until the Scope closes. Nothing that happens in a turn can end it. */
+/** A duty that turns until it is interrupted, pausing between turns. Nothing that happens in a turn can end it. */
+export const turns = (
+  loop: Loop,
+  pause: Effect.Effect<void> = Effect.sleep(loop.every)
+): Effect.Effect<never, never, Metrics> => {
+  const forever = Effect.forever(Effect.zipRight(pause, pass(loop)))
+  return loop.atStart ? Effect.zipRight(pass(loop), forever) : forever
+}
+
+/** Keeps a duty turning until the Scope closes. */
 export const keep = (loop: Loop): Effect.Effect<void, never, Metrics | Scope.Scope> =>
   Effect.gen(function* () {
-    const every = DurationText.format(loop.every)
-    yield* Effect.logInfo(`${loop.name} started: every ${every}, ${loop.about}`)
-    const turns = Effect.repeat(pass(loop), Schedule.spaced(loop.every))
-    yield* Effect.forkScoped(loop.atStart ? turns : Effect.delay(turns, loop.every))
+    yield* Effect.logInfo(`${loop.name} started: every ${DurationText.format(loop.every)}, ${loop.about}`)
+    yield* Effect.forkScoped(turns(loop))
     yield* Effect.addFinalizer(() => Effect.logInfo(`${loop.name} stopped`))
   })

@@ -1,7 +1,9 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
 import { Queue } from "../queue/Queue.js"
+import { Queues } from "../queue/QueueSettings.js"
 import { CrewConfig } from "./CrewConfig.js"
-import type { Supervisor } from "./Supervisor.js"
+import { makePoke } from "./Poke.js"
+import { Supervisors } from "./Supervisors.js"
 
 // Polling is the truth, hints only make it faster. One question for all queues of the pod finds out when the next job of
 // each is due; its supervisor is woken then. Between questions the pod sleeps until the earliest of these instants.
@@ -15,31 +17,29 @@ export interface Lookout {
 }
 
 /** Wakes supervisors when their jobs become due, until the Scope closes. */
-export const start = (
-  supervisors: ReadonlyMap<string, Supervisor>
-): Effect.Effect<Lookout, never, Queue | CrewConfig | Scope.Scope> =>
-  Effect.gen(function* () {
+export const start: Effect.Effect<Lookout, never, Queue | Queues | Supervisors | CrewConfig | Scope.Scope> = Effect.gen(
+  function* () {
     const queue = yield* Queue
+    const queues = yield* Queues
+    const supervisors = yield* Supervisors
     const { poll } = yield* CrewConfig
+    const poke = makePoke()
     let asked = true
-    let poke: (() => void) | undefined
 
-    const poked = Effect.async<void>((resume) => {
-      poke = () => {
-        poke = undefined
-        resume(Effect.void)
-      }
-      if (asked) poke()
-    })
+    /** Queues that could run a job if they had one. */
+    const open = () => [...supervisors].filter(([, supervisor]) => supervisor.slots().wanted > 0).map(([name]) => name)
 
     const look = Effect.gen(function* () {
       asked = false
-      const due = yield* queue.nextDue([...supervisors.keys()])
+      const names = open()
+      const due = names.length === 0 ? new Map<string, number>() : yield* queue.nextDue(names)
       const now = yield* Clock.currentTimeMillis
       let sleep = Duration.toMillis(poll)
       for (const [name, runAt] of due) {
-        if (runAt <= now) supervisors.get(name)?.wake()
-        else sleep = Math.min(sleep, runAt - now)
+        // Nothing of a queue that cools down can be had before its time, however long it has been due.
+        const opens = Math.max(runAt, queues.known(name)?.throttledUntil ?? 0)
+        if (opens <= now) supervisors.get(name)?.wake()
+        else sleep = Math.min(sleep, opens - now)
       }
       return Duration.millis(sleep)
     }).pipe(
@@ -47,8 +47,7 @@ export const start = (
     )
 
     const turn = Effect.gen(function* () {
-      const sleep = yield* look
-      yield* Effect.raceFirst(Effect.sleep(sleep), poked)
+      yield* poke.orAfter(yield* look)
       if (asked) yield* Effect.sleep(calm)
     })
     yield* Effect.forkScoped(Effect.forever(turn))
@@ -56,7 +55,8 @@ export const start = (
     return {
       ranShort: () => {
         asked = true
-        poke?.()
+        poke.now()
       }
     }
-  })
+  }
+)

@@ -2,6 +2,10 @@ import type { SqlClient } from "@effect/sql/SqlClient"
 import type { PgClient } from "@effect/sql-pg/PgClient"
 import { Effect, Layer, Option, type Redacted, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import * as ClusterPg from "../cluster/ClusterPg.js"
+import type { Leadership } from "../cluster/Leadership.js"
+import type { Pods } from "../cluster/Pods.js"
+import type { Shares } from "../cluster/Shares.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -18,9 +22,11 @@ import type { Kinds } from "../queue/Kinds.js"
 import type { Operations } from "../queue/Operations.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import { ClusterConfig } from "./ClusterConfig.js"
 import * as Crew from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { JanitorConfig } from "./Janitor.js"
@@ -32,7 +38,8 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type Ports = Queue | JobDesk | JobSearch | Operations | Kinds | Transactions | Signals
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | Operations | Kinds | Transactions | Signals
+type Ports = QueuePorts | Pods | Shares | Leadership
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
 export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics
@@ -59,7 +66,7 @@ const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => 
 export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
 ): Layer.Layer<Services, FoundationError> =>
-  QueuePg.layer.pipe(
+  Layer.merge(QueuePg.layer, ClusterPg.layer).pipe(
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
@@ -83,6 +90,6 @@ export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<Services | Crew.Crew, FoundationError | Crew.NoQueues | Crew.BadQueueName, Exclude<R, Services>> =>
   Crew.layer(options).pipe(
-    Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
+    Layer.provide(Layer.mergeAll(CrewConfig.layer, ClusterConfig.layer, JanitorConfig.layer)),
     Layer.provideMerge(client(options))
   )

@@ -1,21 +1,26 @@
-import { type Context, Duration, Effect, Exit, Fiber, Option, Scope } from "effect"
+import { Cause, type Context, Duration, Effect, Exit, Fiber, Option, Scope } from "effect"
+import type { End } from "../queue/AttemptEnd.js"
 import type { HeldJob } from "../queue/Queue.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import { stubbornness } from "./CrewConfig.js"
 import { Deadlines } from "./Deadlines.js"
 import * as Judge from "./Judge.js"
-import { conclude, type Run, Slot, type Station, work } from "./Slot.js"
+import { at, conclude, type Run, Slot, type Station, work } from "./Slot.js"
 
 const abandonedSlots = MetricSpec.counter("slots_abandoned_total", "Slots whose handler ignored being stopped.", [
   "queue"
 ])
+const crashedSlots = MetricSpec.counter("slots_crashed_total", "Slots that ended by a mistake of ours.", ["queue"])
 const slotsGauge = MetricSpec.gauge("slots", "Places where jobs can run.", ["queue"])
 const busyGauge = MetricSpec.gauge("slots_busy", "Places where a job runs now.", ["queue"])
 
 /** The slots of a queue on this pod. */
 export interface Slots {
   readonly running: () => ReadonlyArray<Run>
+  readonly count: () => number
+  /** So many from now on: others are hired, or the newest finish their job and end. */
+  readonly resize: (target: number) => Effect.Effect<void>
   /** Interrupts the run of a job that is held here. A handler that does not listen is given up after a while. */
   readonly stop: (held: HeldJob, reason: Judge.StopReason) => Effect.Effect<void>
   /** Lets running jobs finish for so long, then stops them; nobody is hired any more. */
@@ -26,11 +31,14 @@ export interface Slots {
 const within = <A>(effect: Effect.Effect<A>, duration: Duration.DurationInput) =>
   Effect.timeoutOption(Effect.interruptible(effect), duration)
 
+/** The history tells a run that stopped when it was told to from one that had to be given up. */
+const asAbandoned = (end: End): End => (end._tag === "Done" ? end : { ...end, remember: "abandoned" })
+
 /** By lease, too: a job that was lost may be back here under a newer one. */
 export const isSameRun = (a: HeldJob, b: HeldJob): boolean => a.id === b.id && a.lease === b.lease
 
-/** Hires slots for a station, and another for each that ends, until they are retired. */
-export const hire = <R>(count: number, station: Station<R>): Effect.Effect<Slots, never, R | Deadlines | Metrics> =>
+/** Keeps slots for a station, none at first, and another for each that ends, until they are retired. */
+export const make = <R>(station: Station<R>): Effect.Effect<Slots, never, R | Deadlines | Metrics> =>
   Effect.gen(function* () {
     const deadlines = yield* Deadlines
     const metrics = yield* Metrics
@@ -39,8 +47,10 @@ export const hire = <R>(count: number, station: Station<R>): Effect.Effect<Slots
     const scope = yield* Scope.make()
     const label = { queue: station.name }
     const abandoned = metrics.series(abandonedSlots, label)
-    let retiring = false
+    const crashed = metrics.series(crashedSlots, label)
+    let wanted = 0
 
+    const staying = () => [...slots.keys()].filter(({ retired }) => !retired)
     const running = () => [...slots.keys()].flatMap(({ run }) => (run === undefined ? [] : [run]))
     yield* metrics.onRead(
       Effect.sync(() => {
@@ -57,12 +67,32 @@ export const hire = <R>(count: number, station: Station<R>): Effect.Effect<Slots
         const { run, stop } = slot
         slot.run = undefined
         if (run !== undefined) {
-          const at = { now: station.clock.unsafeCurrentTimeMillis(), chance: station.chance() }
+          const then = at(station)
           const end =
-            stop === undefined ? Judge.ofExit(run.job, run.kind, exit, at) : Judge.ofStop(run.job, run.kind, stop, at)
-          if (end !== undefined) yield* conclude(station, run, end)
+            stop === undefined
+              ? Judge.ofExit(run.job, run.kind, exit, then)
+              : Judge.ofStop(run.job, run.kind, stop, then)
+          if (end !== undefined) yield* conclude(station, run, slot.abandoned ? asAbandoned(end) : end)
         }
-        if (!retiring) yield* hireOne
+        if (stop === undefined && Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)) {
+          crashed.add(1)
+          yield* Effect.logError(`a slot of queue "${station.name}" crashed; another takes its place`, exit.cause)
+        }
+        if (staying().length < wanted) yield* hireOne
+      })
+
+    const resize = (target: number): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        wanted = target
+        const inPlace = staying()
+        for (const slot of inPlace.slice(target)) slot.retired = true
+        if (inPlace.length > target) station.shelf.wakeAll()
+        // Those that were to end with their present job go on instead, before anybody is hired.
+        const back = [...slots.keys()].filter((slot) => slot.retired && slot.stop === undefined)
+        const called = back.slice(0, Math.max(0, target - inPlace.length))
+        for (const slot of called) slot.retired = false
+        const missing = target - inPlace.length - called.length
+        return missing > 0 ? Effect.replicateEffect(hireOne, missing, { discard: true }) : Effect.void
       })
 
     const hireOne: Effect.Effect<void> = Effect.suspend(() => {
@@ -101,7 +131,7 @@ export const hire = <R>(count: number, station: Station<R>): Effect.Effect<Slots
 
     const retire = (grace: Duration.Duration) =>
       Effect.gen(function* () {
-        retiring = true
+        wanted = 0
         const fibers = [...slots.values()]
         for (const slot of slots.keys()) slot.retired = true
         station.shelf.wakeAll()
@@ -114,9 +144,10 @@ export const hire = <R>(count: number, station: Station<R>): Effect.Effect<Slots
         yield* Effect.forkDaemon(Scope.close(scope, Exit.void))
       })
 
-    yield* Effect.replicateEffect(hireOne, count, { discard: true })
     return {
       running,
+      count: () => slots.size,
+      resize,
       retire,
       stop: (held, reason) => {
         const slot = [...slots.keys()].find(({ run }) => run !== undefined && isSameRun(run.job, held))

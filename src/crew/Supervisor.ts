@@ -1,6 +1,9 @@
 import { Effect, type Scope } from "effect"
+import type { QueueSlots } from "../cluster/Pods.js"
+import * as Backoff from "../core/Backoff.js"
 import type { Registry } from "../handlers/Registry.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../queue/Queue.js"
+import { type QueueSettings, Queues } from "../queue/QueueSettings.js"
 import { Transactions } from "../queue/Transactions.js"
 import { Wakeups } from "../queue/Wakeups.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -13,15 +16,22 @@ import * as Judge from "./Judge.js"
 import type { Pod } from "./Pod.js"
 import * as Prefetch from "./Prefetch.js"
 import { Shelf } from "./Shelf.js"
-import { handOver, type Station } from "./Slot.js"
+import { at, handOver, type Station } from "./Slot.js"
 import * as Slots from "./Slots.js"
 
-// A queue's supervisor on a pod keeps a claimer that fills the shelf and slots that empty it. On the way out it stops
-// claiming, puts unstarted jobs back, lets running ones finish for a while, and then stops them and gives their attempts
+// A queue's supervisor on a pod keeps a claimer that fills the shelf and slots that empty it, as many as it is told to. Fewer
+// slots let running jobs finish and put back what nobody has begun. On the way out it stops claiming, puts unstarted jobs back, lets running ones finish for a while, and then stops them and gives their attempts
 // back.
 
 /** What the rest of the crew may ask of a queue's supervisor. */
 export interface Supervisor {
+  /** So many slots from now on. */
+  readonly aim: (target: number) => Effect.Effect<void>
+  /** Puts jobs back that have waited here since the last time: another pod may have a slot for them. */
+  readonly tidy: Effect.Effect<void>
+  /** How many slots it wants, has, and has jobs in. */
+  readonly slots: () => Omit<QueueSlots, "queue">
+  readonly runningKinds: () => ReadonlyArray<string>
   /** Every job this pod holds of the queue, begun or not. */
   readonly held: () => ReadonlyArray<HeldJob>
   /** Stops a job that is held here, for a reason that came from outside. */
@@ -35,7 +45,10 @@ export interface Supervisor {
 /** Enough different chances for the jitter of a crowd, drawn once instead of for every job. */
 const drawChances = Effect.flatMap(Effect.random, (random) => Effect.replicateEffect(random.next, 64))
 
-/** Serves a queue until the Scope closes. */
+const curveOf = (settings: QueueSettings | undefined) =>
+  settings?.backoff.enabled === true ? Backoff.exponential(settings.backoff) : undefined
+
+/** Serves a queue until the Scope closes, with no slots until it is told to have some. */
 export const start = <R>(
   name: string,
   registry: Registry<R>,
@@ -43,14 +56,21 @@ export const start = <R>(
 ): Effect.Effect<
   Supervisor,
   never,
-  R | Queue | Transactions | Wakeups | Metrics | CrewConfig | Deadlines | Finalizer | Pod | Scope.Scope
+  R | Queue | Queues | Transactions | Wakeups | Metrics | CrewConfig | Deadlines | Finalizer | Pod | Scope.Scope
 > =>
   Effect.gen(function* () {
     const config = yield* CrewConfig
     const deadlines = yield* Deadlines
+    const queues = yield* Queues
     const chances = yield* drawChances
     const shelf = new Shelf()
-    const prefetch = Prefetch.make(config.slots)
+    let wanted = 0
+    let ahead = Prefetch.make(config.slots)
+    const prefetch: Prefetch.Prefetch = {
+      wanted: () => (wanted === 0 ? 0 : ahead.wanted(shelf)),
+      taken: () => ahead.taken(),
+      claimed: (now) => ahead.claimed(now)
+    }
     const claimer = yield* Claimer.start({ queue: name, shelf, prefetch, onShort })
     let turns = 0
 
@@ -64,6 +84,7 @@ export const start = <R>(
       metrics: JobMetrics.make(yield* Metrics, name),
       clock: yield* Effect.clock,
       chance: () => chances[turns++ % chances.length] ?? 0.5,
+      curve: () => curveOf(queues.known(name)),
       onBegin: deadlines.began,
       onIdle: claimer.look,
       onTaken: () => {
@@ -72,10 +93,36 @@ export const start = <R>(
       }
     }
     yield* Effect.flatMap(Wakeups, (wakeups) => wakeups.onWake(name, claimer.wake))
-    const slots = yield* Slots.hire(config.slots, station)
+    const slots = yield* Slots.make(station)
 
     const putBack = (jobs: ReadonlyArray<ClaimedJob>) =>
       Effect.forEach(jobs, (job) => handOver(station, job, Judge.ofUnstarted(job)), { discard: true })
+
+    /** Too much was claimed ahead: how fast jobs were taken so far says nothing any more about how fast they will be. */
+    const putBackThose = (jobs: ReadonlySet<ClaimedJob>) => {
+      if (jobs.size === 0) return Effect.void
+      ahead = Prefetch.make(config.slots)
+      return putBack(shelf.remove((job) => jobs.has(job)))
+    }
+
+    const aim = (target: number) =>
+      Effect.suspend(() => {
+        const before = wanted
+        wanted = target
+        const kept = target < before ? Math.floor((shelf.size * target) / before) : shelf.size
+        const surplus = new Set(shelf.waiting.slice(target === 0 ? 0 : kept))
+        return putBackThose(surplus).pipe(
+          Effect.zipRight(slots.resize(target)),
+          Effect.tap(() => (target > before ? claimer.wake() : undefined))
+        )
+      })
+
+    let seen: ReadonlySet<ClaimedJob> = new Set()
+    const tidy = Effect.suspend(() => {
+      const tired = new Set(shelf.waiting.filter((job) => seen.has(job)))
+      seen = new Set(shelf.waiting)
+      return putBackThose(tired)
+    })
 
     yield* Effect.addFinalizer(() =>
       claimer.stop.pipe(
@@ -85,11 +132,15 @@ export const start = <R>(
     )
 
     const stopUnstarted = (job: ClaimedJob, reason: Judge.StopReason) => {
-      const end = Judge.ofStop(job, undefined, reason, { now: station.clock.unsafeCurrentTimeMillis(), chance: 0 })
+      const end = Judge.ofStop(job, undefined, reason, at(station))
       return end === undefined ? Effect.void : handOver(station, job, end)
     }
 
     return {
+      aim,
+      tidy,
+      slots: () => ({ wanted, have: slots.count(), busy: slots.running().length }),
+      runningKinds: () => slots.running().map(({ job }) => job.kind),
       held: () => [...shelf.waiting, ...slots.running().map(({ job }) => job)],
       wake: claimer.wake,
       isIdle: () => shelf.size === 0 && slots.running().length === 0,

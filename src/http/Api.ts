@@ -2,12 +2,14 @@ import * as HttpApi from "@effect/platform/HttpApi"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { problem } from "./Contract.js"
 import * as JobsContract from "./JobsContract.js"
+import * as PodsContract from "./PodsContract.js"
 import * as QueuesContract from "./QueuesContract.js"
 
 /** The contract of the doors: what goes in, what comes out, and nothing of how. */
 export const Api = HttpApi.make("nightshift")
   .add(JobsContract.group)
   .add(QueuesContract.group)
+  .add(PodsContract.group)
   .prefix("/api/v1")
   .addError(problem(401))
   .addError(problem(403))

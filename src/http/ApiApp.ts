@@ -2,13 +2,18 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Effect, Layer } from "effect"
+import type { Leadership } from "../cluster/Leadership.js"
+import type { Pods } from "../cluster/Pods.js"
+import type { ClusterConfig } from "../crew/ClusterConfig.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import { Api } from "./Api.js"
 import * as Auth from "./Auth.js"
 import * as JobsRoutes from "./JobsRoutes.js"
+import * as PodsRoutes from "./PodsRoutes.js"
 import * as Problem from "./Problem.js"
 import * as QueuesRoutes from "./QueuesRoutes.js"
 import { DatabaseOff } from "./RequestErrors.js"
@@ -16,9 +21,11 @@ import { ServerConfig } from "./ServerConfig.js"
 
 /** Everything under `/api`, to be served by the Server. It asks who comes before it looks at what they want. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
-  static readonly layer: Layer.Layer<ApiApp, never, ServerConfig | Queue | JobDesk | JobSearch | Kinds> = Layer.suspend(
-    () => withDatabase
-  )
+  static readonly layer: Layer.Layer<
+    ApiApp,
+    never,
+    ServerConfig | ClusterConfig | Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership
+  > = Layer.suspend(() => withDatabase)
 
   /** For a process that runs without a database by choice: says so to whoever asks. */
   static readonly layerWithoutDatabase: Layer.Layer<ApiApp, never, ServerConfig> = Layer.effect(
@@ -29,7 +36,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
   )
 }
 
-const contract = HttpApiBuilder.api(Api).pipe(Layer.provide([JobsRoutes.layer, QueuesRoutes.layer]))
+const contract = HttpApiBuilder.api(Api).pipe(Layer.provide([JobsRoutes.layer, QueuesRoutes.layer, PodsRoutes.layer]))
 
 const openApi = HttpApiBuilder.middlewareOpenApi({ path: "/api/v1/openapi.json" })
 

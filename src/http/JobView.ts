@@ -20,6 +20,9 @@ export const JobView = Schema.Struct({
   createdAt: Moment,
   startedAt: Schema.NullOr(Moment),
   finishedAt: Schema.NullOr(Moment),
+  cancelRequestedAt: Schema.NullOr(Moment).annotations({
+    description: "When somebody asked a running job to stop. It is dead (`cancelled`) once it has."
+  }),
   lastError: Schema.NullOr(Schema.String),
   errors: Schema.Array(
     Schema.Struct({
@@ -66,6 +69,7 @@ export const of = (job: StoredJob): JobView => ({
   createdAt: Instant.format(job.createdAt),
   startedAt: moment(job.startedAt),
   finishedAt: moment(job.finishedAt),
+  cancelRequestedAt: moment(job.cancelRequestedAt),
   lastError: job.lastError ?? null,
   errors: job.history.map(errorOf),
   deadReason: job.deadReason ?? null,

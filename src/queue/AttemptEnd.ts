@@ -27,6 +27,8 @@ export type End = Data.TaggedEnum<{
     readonly reason: DeadReason
     readonly counted: boolean
     readonly error: string | undefined
+    /** What the history calls it, where that is not the reason. */
+    readonly remember?: string | undefined
   }
 }>
 export const End = Data.taggedEnum<End>()

@@ -40,7 +40,7 @@ const columnsOf = ({ end }: AttemptEnd) => {
         runAt: null,
         counted: end.counted,
         error: kept(end.error),
-        remember: end.reason,
+        remember: end.remember ?? end.reason,
         reason: end.reason,
         result: null
       }

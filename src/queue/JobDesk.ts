@@ -13,11 +13,17 @@ export interface JobEdit {
   readonly runAt?: number
 }
 
+/** Where it is said which running job was asked to cancel. */
+export const cancelTopic = "cancel"
+
 /** What an operator may do to a job. Each act is one statement and returns the job as it is afterwards. */
 export class JobDesk extends Context.Tag("nightshift/queue/JobDesk")<
   JobDesk,
   {
-    /** Pending: dead at once. Running: flagged, so that its pod stops it, or nobody runs it again. Dead: as it is. */
+    /**
+     * Pending: dead at once. Running: flagged, so that its pod stops it, or nobody runs it again; it is dead when its
+     * handler's finalizers have run, or when it was given up. Dead: as it is.
+     */
     readonly cancel: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DatabaseError>
 
     /** Dead or done: pending and due now, with attempts and crashes forgotten and its history kept. */

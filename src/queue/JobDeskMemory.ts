@@ -1,7 +1,8 @@
 import { Effect, Either, Layer } from "effect"
 import type { JobId } from "../core/Ids.js"
 import { type State, type Status, type StoredJob, stateOf } from "../core/Job.js"
-import { JobDesk, type JobEdit } from "./JobDesk.js"
+import { Signals } from "../database/Signals.js"
+import { cancelTopic, JobDesk, type JobEdit } from "./JobDesk.js"
 import { DedupeKeyHeld, JobNotFound, JobNotInState } from "./JobErrors.js"
 import { blank, die, type JobRow, toStored } from "./JobRowMemory.js"
 import { JobTable } from "./JobTableMemory.js"
@@ -74,14 +75,18 @@ const edited = (table: Table, row: JobRow, edit: JobEdit, now: number) => {
   )
 }
 
-const make = (table: Table): typeof JobDesk.Service => {
+const make = (table: Table, signals: typeof Signals.Service): typeof JobDesk.Service => {
   const cancel = act(table, "cancel", ["pending", "running", "dead"])
   const requeue = act(table, "requeue", ["done", "dead"])
   const runNow = act(table, "run now", ["pending"])
   const edit = act(table, "edit", ["pending"])
   const remove = act(table, "remove", ["pending", "done", "dead"])
   return {
-    cancel: (id) => cancel(id, (row, now) => Either.right(cancelled(table, row, now))),
+    cancel: (id) =>
+      Effect.tap(
+        cancel(id, (row, now) => Either.right(cancelled(table, row, now))),
+        ({ status }) => (status === "running" ? signals.tell(cancelTopic, id) : Effect.void)
+      ),
     requeue: (id) => requeue(id, (row, now) => requeued(table, row, now)),
     // One that is due already keeps its place in the line.
     runNow: (id) =>
@@ -95,4 +100,7 @@ const make = (table: Table): typeof JobDesk.Service => {
   }
 }
 
-export const layer: Layer.Layer<JobDesk, never, JobTable> = Layer.effect(JobDesk, Effect.map(JobTable, make))
+export const layer: Layer.Layer<JobDesk, never, JobTable | Signals> = Layer.effect(
+  JobDesk,
+  Effect.zipWith(JobTable, Signals, make)
+)

@@ -4,7 +4,8 @@ import { InvalidJob } from "../core/InvalidJob.js"
 import { limits, type State, type StoredJob } from "../core/Job.js"
 import { Database } from "../database/Database.js"
 import { DatabaseConflict, mapErrors } from "../database/DatabaseError.js"
-import { JobDesk, type JobEdit } from "./JobDesk.js"
+import { Signals } from "../database/Signals.js"
+import { cancelTopic, JobDesk, type JobEdit } from "./JobDesk.js"
 import { DedupeKeyHeld, JobNotFound, JobNotInState } from "./JobErrors.js"
 import { JobSearch } from "./JobSearch.js"
 import { storedColumns } from "./JobSql.js"
@@ -67,6 +68,7 @@ const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const search = yield* JobSearch
   const notifier = yield* Notifier
+  const signals = yield* Signals
   const statements = statementsOf(schema)
 
   /** The job after the act, or why the act was not done. */
@@ -104,6 +106,8 @@ const make = Effect.gen(function* () {
           (error) => error._tag === "JobNotInState" && error.state === "dead",
           () => search.get(id)
         ),
+        // The pod that runs it need not wait for its next heartbeat to find out.
+        Effect.tap(({ status }) => (status === "running" ? signals.tell(cancelTopic, id) : Effect.void)),
         telling
       ),
     requeue: (id) =>
@@ -131,4 +135,4 @@ const make = Effect.gen(function* () {
   })
 })
 
-export const layer: Layer.Layer<JobDesk, never, Database | JobSearch | Notifier> = Layer.effect(JobDesk, make)
+export const layer: Layer.Layer<JobDesk, never, Database | JobSearch | Notifier | Signals> = Layer.effect(JobDesk, make)

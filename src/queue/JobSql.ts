@@ -283,6 +283,16 @@ export const make = (schema: string) => ({
   ) first
   group by q.queue`),
 
+  /** Queues that have pending jobs. Each step jumps over all jobs of one queue. */
+  pendingQueues: `
+  with recursive step(queue) as (
+    (select queue from ${schema}.job where ${waiting} order by queue limit 1)
+    union all
+    select (select j.queue from ${schema}.job j where ${waiting} and j.queue > step.queue order by j.queue limit 1)
+    from step where step.queue is not null
+  )
+  select queue from step where queue is not null`,
+
   /** What runs under a lease that somebody wrote down and shows no sign of life. Leases with nothing under them go. */
   recoverLeased: recover(
     schema,
@@ -313,6 +323,16 @@ export const make = (schema: string) => ({
     limit $3 for update skip locked
   )`
   ),
+
+  /** Of one class of retention: what finished in a stretch of time. */
+  purge: hot(`
+  with old as (
+    select id from ${schema}.job
+    where finished_at >= ${instant("$2")} and finished_at < ${instant("$3")} and status = $1
+      and (queue = any($4::text[])) = $5::boolean
+    order by finished_at limit $6::int for update skip locked
+  )
+  delete from ${schema}.job j using old where j.id = old.id`),
 
   purgeDone: `
   with old as (

@@ -6,6 +6,7 @@ import type { Listener } from "../database/Listener.js"
 import { Signals } from "../database/Signals.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
+import * as DepthCap from "./DepthCap.js"
 import * as EnqueuePg from "./EnqueuePg.js"
 import * as FinalizePg from "./FinalizePg.js"
 import type { JobDesk } from "./JobDesk.js"
@@ -15,12 +16,16 @@ import * as JobSearchPg from "./JobSearchPg.js"
 import * as JobSql from "./JobSql.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
+import { KnownQueues } from "./KnownQueues.js"
 import { LeaseBook } from "./LeaseBook.js"
 import { Look } from "./Look.js"
 import { Notifier } from "./Notifier.js"
 import type { Operations } from "./Operations.js"
 import * as OperationsPg from "./OperationsPg.js"
+import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
+import { Queues } from "./QueueSettings.js"
+import * as QueuesPg from "./QueuesPg.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
 
@@ -49,7 +54,9 @@ const make = Effect.gen(function* () {
   const leases = new LeaseBook()
   const claims = ClaimPg.make(database, statements, ids, leases)
 
-  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, (jobs, inTransaction) => {
+  const pass = DepthCap.make(database, yield* KnownQueues)
+
+  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, pass, (jobs, inTransaction) => {
     const queues = new Set<string>()
     for (const job of jobs) {
       queues.add(job.queue)
@@ -92,6 +99,10 @@ const make = Effect.gen(function* () {
       mapErrors(sql.unsafe<{ queue: string; run_at: number }>(statements.nextDue, [ArrayText.ofPlain(queues)])),
       (rows) => new Map(rows.map(({ queue, run_at }) => [queue, run_at]))
     )
+
+  const pendingQueues = Effect.map(mapErrors(sql.unsafe<{ queue: string }>(statements.pendingQueues)), (rows) =>
+    rows.map(({ queue }) => queue).sort()
+  )
 
   const recoverBatch = (statement: string, stuckFor: Duration.Duration) =>
     Effect.gen(function* () {
@@ -174,18 +185,21 @@ const make = Effect.gen(function* () {
       held.length === 0 ? Effect.succeed({ lost: [], cancelRequested: [] }) : retrying(heartbeat(held)),
     progress,
     nextDue,
+    pendingQueues,
     recoverStuck,
-    purgeDone
+    purgeDone,
+    purge: PurgePg.make(database, statements, yield* Queues, retrying)
   })
 })
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | JobDesk | JobSearch | Operations | Kinds | Transactions | Signals | Wakeups.Wakeups,
+  Queue | Queues | JobDesk | JobSearch | Operations | Kinds | Transactions | Signals | Wakeups.Wakeups,
   never,
   Database | Listener
 > = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer, OperationsPg.layer).pipe(
+  Layer.provideMerge(QueuesPg.layer),
   Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer, Signals.layer)),
-  Layer.provide(Layer.merge(Notifier.layer, Look.layer)),
+  Layer.provide(Layer.mergeAll(Notifier.layer, KnownQueues.layer, Look.layer)),
   Layer.provideMerge(Wakeups.layer)
 )

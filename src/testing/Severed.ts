@@ -1,26 +1,63 @@
-import { Effect } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
+import { Leadership } from "../cluster/Leadership.js"
+import { Pods } from "../cluster/Pods.js"
+import type { PodId } from "../core/Ids.js"
 import { Queue } from "../queue/Queue.js"
 
-/** A queue that a pod can be cut off from: after that nothing it says arrives, and nothing comes back. */
+/** Ports that a pod can be cut off from: after that nothing it says arrives, and nothing comes back. */
 export const make = (
-  queue: typeof Queue.Service
-): { readonly queue: typeof Queue.Service; readonly sever: () => void } => {
+  context: Context.Context<Queue | Pods | Leadership>
+): {
+  readonly layer: Layer.Layer<Queue | Pods | Leadership>
+  /** Cuts the pod off. The cluster takes notice at once: its row goes, and its lease. Its jobs stay as they are. */
+  readonly sever: (pod: PodId) => Effect.Effect<void>
+} => {
+  const queue = Context.get(context, Queue)
+  const pods = Context.get(context, Pods)
+  const leadership = Context.get(context, Leadership)
   let severed = false
   const unless = <A, E>(silence: A, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.suspend(() => (severed ? Effect.succeed(silence) : effect))
-  return {
-    sever: () => {
-      severed = true
-    },
-    queue: Queue.of({
-      enqueue: (jobs) => Effect.suspend(() => (severed ? Effect.never : queue.enqueue(jobs))),
-      claim: (request) => unless([], queue.claim(request)),
-      finalize: (ends) => unless([], queue.finalize(ends)),
-      heartbeat: (held) => unless({ lost: [], cancelRequested: [] }, queue.heartbeat(held)),
-      progress: (job, progress) => unless(true, queue.progress(job, progress)),
-      nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),
-      recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
-      purgeDone: (olderThan) => unless(0, queue.purgeDone(olderThan))
+
+  const bury = (pod: PodId) =>
+    Effect.gen(function* () {
+      yield* pods.leave(pod)
+      const leader = yield* leadership.leader
+      if (Option.isSome(leader) && leader.value.pod === pod) yield* leadership.resign(pod, leader.value.term)
     })
+
+  return {
+    sever: (pod) =>
+      Effect.suspend(() => {
+        severed = true
+        return Effect.orDie(bury(pod))
+      }),
+    layer: Layer.mergeAll(
+      Layer.succeed(Queue, {
+        enqueue: (jobs) => Effect.suspend(() => (severed ? Effect.never : queue.enqueue(jobs))),
+        claim: (request) => unless([], queue.claim(request)),
+        finalize: (ends) => unless([], queue.finalize(ends)),
+        heartbeat: (held) => unless({ lost: [], cancelRequested: [] }, queue.heartbeat(held)),
+        progress: (job, progress) => unless(true, queue.progress(job, progress)),
+        nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),
+        pendingQueues: unless([], queue.pendingQueues),
+        recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
+        purgeDone: (olderThan) => unless(0, queue.purgeDone(olderThan)),
+        purge: (usual, fence) => unless({ done: 0, dead: 0 }, queue.purge(usual, fence))
+      }),
+      Layer.succeed(Pods, {
+        beat: (facts, state, liveWithin) =>
+          unless({ shares: new Map(), companions: new Map() }, pods.beat(facts, state, liveWithin)),
+        live: (within) => unless([], pods.live(within)),
+        leave: (id) => unless(undefined, pods.leave(id)),
+        removeDead: (silentFor) => unless([], pods.removeDead(silentFor))
+      }),
+      Layer.succeed(Leadership, {
+        campaign: (pod, lease) => unless(Option.none(), leadership.campaign(pod, lease)),
+        resign: (pod, term) => unless(undefined, leadership.resign(pod, term)),
+        assertTerm: (term) => leadership.assertTerm(term),
+        leader: leadership.leader
+      })
+    )
   }
 }

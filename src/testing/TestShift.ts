@@ -9,12 +9,18 @@ import {
   Layer,
   Logger,
   LogLevel,
+  Option,
   Scope,
   TestClock,
   TestContext
 } from "effect"
+import * as ClusterMemory from "../cluster/ClusterMemory.js"
+import type { Leadership } from "../cluster/Leadership.js"
+import type { Pods } from "../cluster/Pods.js"
+import type { Shares } from "../cluster/Shares.js"
 import type { JobId } from "../core/Ids.js"
 import type { StoredJob } from "../core/Job.js"
+import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/Janitor.js"
@@ -26,8 +32,9 @@ import { JobSearch } from "../queue/JobSearch.js"
 import { JobsMemory } from "../queue/JobsMemory.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Operations } from "../queue/Operations.js"
-import { Queue } from "../queue/Queue.js"
+import type { Queue } from "../queue/Queue.js"
 import * as QueueMemory from "../queue/QueueMemory.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -79,7 +86,20 @@ export interface TestShiftOptions<R> {
   readonly logLevel?: LogLevel.LogLevel
 }
 
-type Ports = Queue | JobDesk | JobSearch | Operations | Kinds | Transactions | Wakeups.Wakeups | Signals | Metrics
+type Ports =
+  | Queue
+  | Queues
+  | JobDesk
+  | JobSearch
+  | Operations
+  | Kinds
+  | Transactions
+  | Wakeups.Wakeups
+  | Signals
+  | Pods
+  | Shares
+  | Leadership
+  | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
 const stillRounds = { idle: 2, busy: 25 }
@@ -91,7 +111,7 @@ const breathe = Effect.zipRight(
   Effect.yieldNow()
 )
 
-const ports: Layer.Layer<Ports | JobsMemory> = QueueMemory.layer.pipe(
+const ports: Layer.Layer<Ports | JobsMemory> = Layer.merge(QueueMemory.layer, ClusterMemory.layer).pipe(
   Layer.provideMerge(Wakeups.layer),
   Layer.provideMerge(Transactions.layerMemory),
   Layer.provideMerge(Metrics.layer)
@@ -106,6 +126,18 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       poll: Duration.hours(1),
       heartbeat: Duration.minutes(10),
       grace: Duration.decode(options.grace ?? "25 seconds")
+    }),
+    // Changes of the cluster are told or, for a pod that crashed, made known by the shift itself: nobody has to look often.
+    Layer.succeed(ClusterConfig, {
+      workerPrefix: Option.none(),
+      workerVersion: Option.none(),
+      workerId: Option.none(),
+      podHeartbeat: Duration.days(1),
+      staleAfter: Duration.days(3),
+      reaperInterval: Duration.days(1),
+      rebalanceInterval: Duration.days(1),
+      cleanupInterval: Duration.days(1),
+      lease: Duration.days(3)
     }),
     Layer.succeed(JanitorConfig, {
       doneRetention: Duration.hours(168),
@@ -124,21 +156,22 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       const context = yield* Effect.context<R | Ports>()
       let pod: {
         readonly scope: Scope.CloseableScope
-        readonly sever: () => void
+        readonly sever: Effect.Effect<void>
         readonly crew: typeof Crew.Crew.Service
       }
 
       const hirePod = Effect.gen(function* () {
         const scope = yield* Scope.make()
-        const severable = Severed.make(Context.get(context, Queue))
+        const severable = Severed.make(context)
         const built = yield* Crew.layer({ handlers: options.handlers, queues }).pipe(
           Layer.provide(configs(options)),
-          Layer.provide(Layer.succeed(Queue, severable.queue)),
+          Layer.provide(severable.layer),
           Layer.orDie,
           Layer.buildWithScope(scope),
           Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
         )
-        pod = { scope, sever: severable.sever, crew: Context.get(built, Crew.Crew) }
+        const crew = Context.get(built, Crew.Crew)
+        pod = { scope, crew, sever: severable.sever(crew.pod) }
       })
       // What the handlers need is in the context, though the compiler cannot subtract it from a type it does not know.
       const startPod = Effect.mapInputContext(
@@ -188,7 +221,7 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
       // A test may end while jobs run that nobody will advance the clock for: the pod is cut off and goes without waiting.
       yield* Effect.addFinalizer(() =>
         Effect.gen(function* () {
-          pod.sever()
+          yield* pod.sever
           const closing = yield* Effect.forkDaemon(stopPod)
           yield* Effect.zipRight(breathe, TestClock.adjust("1 hour")).pipe(Effect.repeatN(2))
           yield* Fiber.join(closing)
@@ -206,10 +239,9 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
           }),
         jobs: table.all,
         stopPod,
-        crashPod: Effect.suspend(() => {
-          pod.sever()
-          return Effect.zipRight(Effect.forkDaemon(stopPod), startPod)
-        })
+        crashPod: Effect.suspend(() =>
+          pod.sever.pipe(Effect.zipRight(Effect.forkDaemon(stopPod)), Effect.zipRight(startPod))
+        )
       }
     })
   )

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Data, Duration, Effect, Fiber, Ref, Schema, TestClock } from "effect"
+import { Context, Data, Duration, Effect, Fiber, Option, Ref, Schema, TestClock } from "effect"
+import { Leadership } from "../../src/cluster/Leadership.js"
+import { Pods } from "../../src/cluster/Pods.js"
 import * as Outcome from "../../src/core/Outcome.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
@@ -187,13 +189,13 @@ describe("a running job that is no longer wanted here", () => {
     ]
   })
 
-  it.effect("is stopped at the next heartbeat when it was cancelled, and is not tried again", () =>
+  it.effect("is stopped at once when it was cancelled, and is not tried again", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const id = yield* Long.enqueue({})
       yield* shift.settle
       expect(yield* Effect.flatMap(JobDesk, (desk) => desk.cancel(id))).toMatchObject({ state: "running" })
-      yield* shift.advance("10 minutes")
+      yield* shift.settle
       expect(yield* shift.job(id)).toMatchObject({ state: "dead", deadReason: "cancelled" })
       expect(yield* Effect.flatMap(Cleaned, Ref.get)).toBe(1)
     }).pipe(Effect.provide(layer), Effect.provideServiceEffect(Cleaned, Ref.make(0)))
@@ -326,6 +328,25 @@ describe("a pod that stops", () => {
 })
 
 describe("a pod that crashes", () => {
+  it.effect("is followed by one that leads and has all the slots", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const leadership = yield* Leadership
+      yield* shift.settle
+      const first = Option.getOrThrow(yield* leadership.leader)
+      yield* shift.crashPod
+      yield* shift.settle
+      const second = Option.getOrThrow(yield* leadership.leader)
+      expect(second.pod).not.toBe(first.pod)
+      const [pod, ...others] = yield* Effect.flatMap(Pods, (pods) => pods.live(Duration.hours(1)))
+      expect(others).toEqual([])
+      expect(pod).toMatchObject({ id: second.pod })
+      yield* Effect.replicateEffect(Flaky.enqueue({}), 12)
+      yield* shift.settle
+      expect((yield* shift.jobs).filter(({ state }) => state === "running")).toHaveLength(10)
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Flaky, () => Effect.never)] })))
+  )
+
   it.effect("leaves its jobs to be recovered, due at once, with the crash counted and the attempt given back", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift

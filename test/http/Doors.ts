@@ -1,6 +1,11 @@
 import * as Http from "node:http"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
+import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
+import * as ClusterPg from "../../src/cluster/ClusterPg.js"
+import type { Leadership } from "../../src/cluster/Leadership.js"
+import type { Pods } from "../../src/cluster/Pods.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
+import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Listener from "../../src/database/Listener.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
 import { Readiness } from "../../src/http/Readiness.js"
@@ -12,6 +17,7 @@ import { Kinds } from "../../src/queue/Kinds.js"
 import type { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import type { Queues } from "../../src/queue/QueueSettings.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
@@ -125,9 +131,18 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
 
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(
-  queue: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | R, E, I>,
+  queue: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | R, E, I>,
   config: Partial<Config> = {}
-) => doorsOver(ApiApp.layer, config).pipe(Layer.provideMerge(Layer.provideMerge(kinds, queue)))
+) => layerOverBoth(Layer.merge(queue, ClusterMemory.layer), config)
+
+const layerOverBoth = <R, E, I>(
+  ports: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership | R, E, I>,
+  config: Partial<Config> = {}
+) =>
+  doorsOver(ApiApp.layer, config).pipe(
+    Layer.provide(Layer.orDie(ClusterConfig.layer)),
+    Layer.provideMerge(Layer.provideMerge(kinds, ports))
+  )
 
 const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
 
@@ -136,11 +151,19 @@ export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
 
 /** On PostgreSQL. */
 const layerPostgres = () =>
-  layerOver(QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provide(TestDatabase.layer)))
+  layerOverBoth(
+    Layer.merge(QueuePg.layer, ClusterPg.layer).pipe(
+      Layer.provide(Listener.layerDeaf),
+      Layer.provide(TestDatabase.layer)
+    )
+  )
 
 /** What every route must do, whatever the queue stands on. */
 export const backends: ReadonlyArray<
-  readonly [where: string, layer: () => Layer.Layer<Doors | Queue | JobDesk | JobSearch | Kinds>]
+  readonly [
+    where: string,
+    layer: () => Layer.Layer<Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership>
+  ]
 > = [
   ["memory", () => Layer.orDie(layer())],
   ["PostgreSQL", () => Layer.orDie(layerPostgres())]

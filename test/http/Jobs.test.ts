@@ -64,6 +64,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
         createdAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
         startedAt: null,
         finishedAt: null,
+        cancelRequestedAt: null,
         lastError: null,
         errors: [],
         deadReason: null,

@@ -21,6 +21,29 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
+  law("dead: remembered by another word than its reason, where one is given", (line) =>
+    Effect.gen(function* () {
+      const usual = yield* line.end(yield* line.run(), ends.cancelled)
+      expect(usual).toMatchObject({ deadReason: "cancelled", history: [{ outcome: "cancelled" }] })
+      const job = yield* line.end(
+        yield* line.run(),
+        End.Dead({ reason: "cancelled", counted: true, error: undefined, remember: "abandoned" })
+      )
+      expect(job).toMatchObject({ status: "dead", deadReason: "cancelled", history: [{ outcome: "abandoned" }] })
+    })
+  )
+
+  law("done: a request to cancel that comes too late changes nothing", (line) =>
+    Effect.gen(function* () {
+      const run = yield* line.run()
+      yield* line.desk.cancel(run.id)
+      const job = yield* line.end(run, ends.done)
+      expect(job).toMatchObject({ status: "done", deadReason: undefined, history: [] })
+      expect(yield* Effect.flip(line.desk.cancel(run.id))).toMatchObject({ _tag: "JobNotInState", state: "done" })
+      expect(yield* line.search.get(run.id)).toEqual(job)
+    })
+  )
+
   law("done: also without a result", (line) =>
     Effect.gen(function* () {
       const job = yield* line.end(yield* line.run(), ends.done)

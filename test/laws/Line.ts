@@ -9,8 +9,9 @@ import { Kinds } from "../../src/queue/Kinds.js"
 import type { NewJob } from "../../src/queue/NewJob.js"
 import { Operations } from "../../src/queue/Operations.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
+import { Queues } from "../../src/queue/QueueSettings.js"
 
-export type Ports = Queue | JobDesk | JobSearch | Operations | Kinds
+export type Ports = Queue | Queues | JobDesk | JobSearch | Operations | Kinds
 
 /** How a law moves time: nothing else does. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -18,6 +19,7 @@ export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
 /** What a law has to work with: the ports, a queue that no other law knows, and words for what is done to it. */
 export interface Line {
   readonly queue: typeof Queue.Service
+  readonly queues: typeof Queues.Service
   readonly desk: typeof JobDesk.Service
   readonly search: typeof JobSearch.Service
   readonly operations: typeof Operations.Service
@@ -60,6 +62,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     opened += 1
     const name = `law-${opened}`
     const queue = yield* Queue
+    const queues = yield* Queues
     const desk = yield* JobDesk
     const search = yield* JobSearch
     const operations = yield* Operations
@@ -89,6 +92,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     )
     return {
       queue,
+      queues,
       desk,
       search,
       operations,

@@ -2,6 +2,7 @@ import { describe, layer as withLayer } from "@effect/vitest"
 import type { Layer } from "effect"
 import { claimLaws } from "./ClaimLaws.js"
 import { dedupeLaws } from "./DedupeLaws.js"
+import { depthLaws } from "./DepthLaws.js"
 import { deskLaws } from "./DeskLaws.js"
 import { enqueueLaws } from "./EnqueueLaws.js"
 import { finalizeLaws } from "./FinalizeLaws.js"
@@ -9,7 +10,9 @@ import { followUpLaws } from "./FollowUpLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
 import { operationsLaws } from "./OperationsLaws.js"
+import { queuesLaws } from "./QueuesLaws.js"
 import { recoverLaws } from "./RecoverLaws.js"
+import { retentionLaws } from "./RetentionLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 
 const chapters = {
@@ -22,7 +25,10 @@ const chapters = {
   "the desk": deskLaws,
   search: searchLaws,
   operations: operationsLaws,
-  kinds: kindsLaws
+  kinds: kindsLaws,
+  "queue settings": queuesLaws,
+  retention: retentionLaws,
+  depth: depthLaws
 }
 
 /**

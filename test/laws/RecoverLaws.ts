@@ -172,4 +172,18 @@ export const recoverLaws = (law: Law): void => {
       expect(yield* line.queue.nextDue([])).toEqual(new Map())
     })
   )
+
+  law("names every queue that has pending jobs, each once", (line) =>
+    Effect.gen(function* () {
+      const named = Effect.map(line.queue.pendingQueues, (all) => all.filter((name) => name.startsWith(line.name)))
+      const [later, busy] = [`${line.name}-later`, `${line.name}-busy`]
+      yield* line.put()
+      yield* line.put({ priority: -5 })
+      yield* line.put({ queue: later, runAt: (yield* line.now) + 60_000 })
+      yield* line.put({ queue: busy })
+      expect(yield* named).toEqual([line.name, busy, later])
+      yield* line.queue.claim({ queue: busy, pod: line.pod, limit: 10 })
+      expect(yield* named).toEqual([line.name, later])
+    })
+  )
 }

@@ -1,0 +1,40 @@
+import { Clock, Effect, Layer } from "effect"
+import { Database } from "../database/Database.js"
+import { mapErrors } from "../database/DatabaseError.js"
+import { TermOver } from "./Leadership.js"
+import { type Share, Shares } from "./Shares.js"
+
+const make = Effect.gen(function* () {
+  const { schema, sql } = yield* Database
+  const table = sql(`${schema}.share`)
+
+  return Shares.of({
+    all: mapErrors(sql<Share>`select queue, pod_id as pod, slots from ${table} order by queue, pod_id`),
+
+    assign: (term, shares) =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const rows = yield* mapErrors(sql`
+          -- The lease cannot change hands while this statement holds its row: it is the leader who writes, or nobody.
+          with reign as materialized (
+            select term from ${sql(`${schema}.leader`)}
+            where term = ${term} and leased_until > to_timestamp(${now}::float8 / 1000) for key share
+          ), assigned as (
+            insert into ${table} as standing (queue, pod_id, slots, term)
+            select given.queue, given.pod_id, given.slots, reign.term
+            from reign, unnest(
+              ${shares.map(({ queue }) => queue)}::text[],
+              ${shares.map(({ pod }) => pod)}::uuid[],
+              ${shares.map(({ slots }) => slots)}::smallint[]
+            ) as given(queue, pod_id, slots)
+            -- In one order, whoever else writes here.
+            order by given.queue, given.pod_id
+            on conflict (queue, pod_id) do update set slots = excluded.slots, term = excluded.term
+          )
+          select term from reign`)
+        if (rows.length === 0) return yield* new TermOver({ term })
+      })
+  })
+})
+
+export const layer: Layer.Layer<Shares, never, Database> = Layer.effect(Shares, make)

@@ -1,0 +1,39 @@
+import type { PodId } from "../core/Ids.js"
+import type { StoredPod } from "./Pods.js"
+import type { Share } from "./Shares.js"
+
+// How the leader gives out slots. Pure: the same cluster is split the same, whoever leads.
+
+const byId = (a: PodId, b: PodId) => (a < b ? -1 : a > b ? 1 : 0)
+
+/** A total over pods: as even as it can be, what is left over to the first by id. */
+export const evenly = (total: number, pods: ReadonlyArray<PodId>): ReadonlyMap<PodId, number> => {
+  const each = Math.floor(total / Math.max(1, pods.length))
+  const left = total - each * pods.length
+  return new Map([...pods].sort(byId).map((pod, place) => [pod, each + (place < left ? 1 : 0)]))
+}
+
+/** What of the standing shares must change: pods that serve a queue get their part of its total, all others nothing. */
+export const changes = (
+  queues: ReadonlyArray<{ readonly name: string; readonly maxWorkers: number }>,
+  pods: ReadonlyArray<Pick<StoredPod, "id" | "queues" | "draining">>,
+  standing: ReadonlyArray<Share>
+): ReadonlyArray<Share> => {
+  const keyOf = (queue: string, pod: PodId) => `${pod} ${queue}`
+  const slotsOf = new Map(standing.map(({ pod, queue, slots }) => [keyOf(queue, pod), slots]))
+  const due = queues.flatMap(({ maxWorkers, name }): ReadonlyArray<Share> => {
+    const serving = pods.filter(({ draining, queues: served }) => !draining && served.includes(name))
+    const parts = evenly(
+      maxWorkers,
+      serving.map(({ id }) => id)
+    )
+    return [...parts].map(([pod, slots]) => ({ queue: name, pod, slots }))
+  })
+  const served = new Set(due.map(({ pod, queue }) => keyOf(queue, pod)))
+  // A queue whose settings have vanished keeps the shares it had: its pods keep their slots, too.
+  const known = new Set(queues.map(({ name }) => name))
+  const nothing = standing
+    .filter(({ pod, queue, slots }) => known.has(queue) && slots > 0 && !served.has(keyOf(queue, pod)))
+    .map((share) => ({ ...share, slots: 0 }))
+  return [...due.filter(({ pod, queue, slots }) => slotsOf.get(keyOf(queue, pod)) !== slots), ...nothing]
+}

@@ -1,0 +1,32 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Option } from "effect"
+import * as PodLabel from "../../src/cluster/PodLabel.js"
+import type { PodId } from "../../src/core/Ids.js"
+
+const pod = "01890a5d-ac96-774b-bcce-b302099a8057" as PodId
+const parts = (prefix?: string, version?: string, id?: string): PodLabel.LabelParts => ({
+  prefix: Option.fromNullable(prefix),
+  version: Option.fromNullable(version),
+  id: Option.fromNullable(id)
+})
+
+describe("a pod's label", () => {
+  it("is prefix, worker, version and id", () => {
+    expect(PodLabel.of(parts("shop", "1.4.2", "eu-1"), pod)).toBe("shop-worker-1.4.2-eu-1")
+  })
+
+  it("leaves the version out where none is set", () => {
+    expect(PodLabel.of(parts("shop", undefined, "eu-1"), pod)).toBe("shop-worker-eu-1")
+  })
+
+  it("ends in four digits of a hash of the pod id where no id is set, the same for the same pod", () => {
+    const label = PodLabel.of(parts("shop", "2"), pod)
+    expect(label).toMatch(/^shop-worker-2-[0-9a-f]{4}$/)
+    expect(PodLabel.of(parts("shop", "2"), pod)).toBe(label)
+    expect(PodLabel.of(parts("shop", "2"), pod.replace("8057", "8058") as PodId)).not.toBe(label)
+  })
+
+  it("is none without a prefix", () => {
+    expect(PodLabel.of(parts(undefined, "1.4.2", "eu-1"), pod)).toBeUndefined()
+  })
+})

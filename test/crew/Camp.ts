@@ -1,0 +1,173 @@
+import { Context, Duration, Effect, Exit, Layer, Logger, LogLevel, Option, Scope } from "effect"
+import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
+import { Leadership } from "../../src/cluster/Leadership.js"
+import { Pods } from "../../src/cluster/Pods.js"
+import { Shares } from "../../src/cluster/Shares.js"
+import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
+import * as Crew from "../../src/crew/Crew.js"
+import { CrewConfig } from "../../src/crew/CrewConfig.js"
+import { JanitorConfig } from "../../src/crew/Janitor.js"
+import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
+import type { Signals } from "../../src/database/Signals.js"
+import type { Handler } from "../../src/handlers/Handler.js"
+import * as NoopEcho from "../../src/handlers/NoopEcho.js"
+import type { JobDesk } from "../../src/queue/JobDesk.js"
+import type { JobSearch } from "../../src/queue/JobSearch.js"
+import type { Kinds } from "../../src/queue/Kinds.js"
+import type { Operations } from "../../src/queue/Operations.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import { Queues } from "../../src/queue/QueueSettings.js"
+import { Transactions } from "../../src/queue/Transactions.js"
+import * as Wakeups from "../../src/queue/Wakeups.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
+import * as StepClock from "../support/StepClock.js"
+
+// Several pods on one set of memory tables and one clock that steps, with the intervals of a real cluster. A pod can be cut off
+// from the database for a while, or for good, as by kill -9.
+
+export type Ports =
+  | Queue
+  | Queues
+  | JobDesk
+  | JobSearch
+  | Operations
+  | Kinds
+  | Transactions
+  | Wakeups.Wakeups
+  | Signals
+  | Pods
+  | Shares
+  | Leadership
+
+/** The database that all pods of a test share. */
+export const layer: Layer.Layer<Ports> = Layer.merge(QueueMemory.layer, ClusterMemory.layer).pipe(
+  Layer.provideMerge(Wakeups.layer),
+  Layer.provideMerge(Transactions.layerMemory),
+  Layer.provideMerge(StepClock.layer)
+)
+
+export interface CampPod {
+  readonly crew: typeof Crew.Crew.Service
+  readonly stop: Effect.Effect<void>
+  /** Whether the pod can reach the database. */
+  readonly connected: (value: boolean) => void
+  readonly metrics: Effect.Effect<string>
+  /** How often each method of a port was called. */
+  readonly calls: Map<string, number>
+}
+
+export interface CampOptions {
+  readonly queues?: ReadonlyArray<string>
+  readonly handlers?: ReadonlyArray<Handler<never>>
+  readonly slots?: number
+  readonly config?: Partial<typeof ClusterConfig.Service>
+  /** Another view of the settings than the others have. */
+  readonly settings?: (queues: typeof Queues.Service) => Partial<typeof Queues.Service>
+}
+
+/** Every method of a port fails while the line is cut, as it would without a database. `onCall` hears of each. */
+const reachable = <Id, Service extends object>(
+  tag: Context.Tag<Id, Service>,
+  port: Service,
+  line: { readonly isCut: () => boolean; readonly onCall: (method: string) => void }
+) => {
+  const away = new DatabaseUnavailable({ detail: "away", nothingWritten: true })
+  const guard = (method: string, answer: unknown) =>
+    Effect.isEffect(answer)
+      ? Effect.suspend(() => {
+          line.onCall(method)
+          return line.isCut() ? away : answer
+        })
+      : answer
+  const methods = Object.entries(port).map(([name, member]) => [
+    name,
+    typeof member === "function"
+      ? (...args: ReadonlyArray<unknown>) => guard(name, member(...args))
+      : guard(name, member)
+  ])
+  return Layer.succeed(tag, Object.fromEntries(methods) as Service)
+}
+
+const usual: typeof ClusterConfig.Service = {
+  workerPrefix: Option.none(),
+  workerVersion: Option.none(),
+  workerId: Option.none(),
+  podHeartbeat: Duration.seconds(1),
+  staleAfter: Duration.seconds(60),
+  reaperInterval: Duration.seconds(15),
+  rebalanceInterval: Duration.seconds(5),
+  cleanupInterval: Duration.minutes(5),
+  lease: Duration.seconds(15)
+}
+
+/** Starts a pod; closing the Scope stops it. */
+export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, Ports | Scope.Scope> =>
+  Effect.gen(function* () {
+    const context = yield* Effect.context<Ports>()
+    let away = false
+    const calls = new Map<string, number>()
+    const line = {
+      isCut: () => away,
+      onCall: (method: string) => void calls.set(method, (calls.get(method) ?? 0) + 1)
+    }
+    const queues = Context.get(context, Queues)
+    const ports = Layer.mergeAll(
+      reachable(Queue, Context.get(context, Queue), line),
+      reachable(Pods, Context.get(context, Pods), line),
+      reachable(Shares, Context.get(context, Shares), line),
+      reachable(Leadership, Context.get(context, Leadership), line),
+      reachable(Queues, { ...queues, ...options.settings?.(queues) }, line)
+    )
+    const configs = Layer.mergeAll(
+      Layer.succeed(CrewConfig, {
+        queues: [],
+        slots: options.slots ?? 64,
+        poll: Duration.seconds(2),
+        heartbeat: Duration.seconds(10),
+        grace: Duration.seconds(25)
+      }),
+      Layer.succeed(ClusterConfig, { ...usual, ...options.config }),
+      Layer.succeed(JanitorConfig, {
+        doneRetention: Duration.hours(168),
+        stuckTimeout: Duration.minutes(30),
+        interval: Duration.hours(1)
+      })
+    )
+    const scope = yield* Scope.make()
+    const services = yield* Crew.layer({
+      handlers: options.handlers ?? [NoopEcho.handler],
+      queues: options.queues ?? ["default"]
+    }).pipe(
+      Layer.provideMerge(Metrics.layer),
+      Layer.provide(Layer.merge(ports, configs)),
+      Layer.orDie,
+      Layer.buildWithScope(scope),
+      Logger.withMinimumLogLevel(LogLevel.None)
+    )
+    // A test may end while a pod is cut off and its jobs run on: nobody waits for what nobody advances the clock for.
+    yield* Effect.addFinalizer(() =>
+      Effect.gen(function* () {
+        away = true
+        yield* Effect.forkDaemon(Scope.close(scope, Exit.void))
+        yield* StepClock.advance("1 minute")
+      })
+    )
+    return {
+      crew: Context.get(services, Crew.Crew),
+      stop: Scope.close(scope, Exit.void),
+      connected: (value) => {
+        away = !value
+      },
+      metrics: Context.get(services, Metrics).render,
+      calls
+    }
+  })
+
+/** The slots that each live pod has of a queue, by pod id. */
+export const slots = (queue = "default"): Effect.Effect<ReadonlyArray<number>, unknown, Pods> =>
+  Effect.gen(function* () {
+    const pods = yield* Pods
+    const live = yield* pods.live(Duration.seconds(15))
+    return live.map((pod) => pod.slots.find((each) => each.queue === queue)?.have ?? 0)
+  })

@@ -1,0 +1,137 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { Signals } from "../../src/database/Signals.js"
+import * as Handler from "../../src/handlers/Handler.js"
+import * as NoopEcho from "../../src/handlers/NoopEcho.js"
+import * as Job from "../../src/queue/Job.js"
+import { cancelTopic, JobDesk } from "../../src/queue/JobDesk.js"
+import { JobSearch } from "../../src/queue/JobSearch.js"
+import * as StepClock from "../support/StepClock.js"
+import * as Camp from "./Camp.js"
+
+const Long = Job.make("long", { payload: Schema.Struct({}) })
+const Deaf = Job.make("deaf", { payload: Schema.Struct({}) })
+
+/** Takes two seconds to clean up after itself. */
+const tidyHandler = (cleaned: () => void) =>
+  Handler.make(Long, () =>
+    Effect.onInterrupt(Effect.never, () => Effect.zipRight(Effect.sleep("2 seconds"), Effect.sync(cleaned)))
+  )
+const deafHandler = Handler.make(Deaf, () => Effect.uninterruptible(Effect.sleep("1 hour")))
+
+const job = (id: Parameters<(typeof JobSearch.Service)["get"]>[0]) =>
+  Effect.flatMap(JobSearch, (search) => search.get(id))
+
+describe("cancelling a running job", () => {
+  it.scopedLive("is requested at once, and done when the handler's finalizers have run", () =>
+    Effect.gen(function* () {
+      let cleaned = 0
+      const desk = yield* JobDesk
+      yield* Camp.hire({ handlers: [tidyHandler(() => (cleaned += 1))] })
+      const id = yield* Long.enqueue({})
+      yield* StepClock.advance("500 millis")
+      expect(yield* desk.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 500 })
+      yield* StepClock.advance("1 second")
+      expect(yield* job(id)).toMatchObject({ state: "running", cancelRequestedAt: 500 })
+      yield* StepClock.advance("1 second")
+      expect(cleaned).toBe(1)
+      expect(yield* job(id)).toMatchObject({
+        state: "dead",
+        deadReason: "cancelled",
+        finishedAt: 2_500,
+        history: [{ outcome: "cancelled" }]
+      })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("gives a handler up that does not stop, says so, counts it and replaces its slot", () =>
+    Effect.gen(function* () {
+      const desk = yield* JobDesk
+      const pod = yield* Camp.hire({ slots: 1, handlers: [deafHandler, NoopEcho.handler] })
+      const id = yield* Deaf.enqueue({})
+      const next = yield* NoopEcho.NoopEcho.enqueue({})
+      yield* StepClock.advance("1 second")
+      yield* desk.cancel(id)
+      yield* StepClock.advance("4 seconds")
+      expect(yield* job(id)).toMatchObject({ state: "running" })
+      yield* StepClock.advance("1 second")
+      expect(yield* job(id)).toMatchObject({
+        state: "dead",
+        deadReason: "cancelled",
+        history: [{ outcome: "abandoned" }]
+      })
+      expect(yield* pod.metrics).toContain('nightshift_slots_abandoned_total{queue="default"} 1')
+      yield* StepClock.advance("1 second")
+      expect(yield* job(next)).toMatchObject({ state: "done" })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("does not wait for its turn on the shelf", () =>
+    Effect.gen(function* () {
+      const desk = yield* JobDesk
+      yield* Camp.hire({ slots: 1 })
+      for (let n = 0; n < 1_000; n += 1) yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 1 })
+      const blocking = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 60_000 })
+      const waiting = yield* NoopEcho.NoopEcho.enqueue({})
+      yield* StepClock.advance("1005 millis")
+      expect([(yield* job(blocking)).state, (yield* job(waiting)).state]).toEqual(["running", "running"])
+      yield* desk.cancel(waiting)
+      yield* StepClock.advance("1 millis")
+      expect(yield* job(waiting)).toMatchObject({ state: "dead", deadReason: "cancelled" })
+      expect(yield* job(blocking)).toMatchObject({ state: "running" })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("is found out at the heartbeat when the hint was lost", () =>
+    Effect.gen(function* () {
+      const desk = yield* JobDesk
+      const pod = yield* Camp.hire({ handlers: [tidyHandler(() => {})] })
+      const id = yield* Long.enqueue({})
+      yield* StepClock.advance("1 second")
+      pod.connected(false)
+      yield* desk.cancel(id)
+      yield* StepClock.advance("1 second")
+      pod.connected(true)
+      yield* StepClock.advance("12 seconds")
+      expect(yield* job(id)).toMatchObject({ state: "dead", deadReason: "cancelled" })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("is not believed from a hint alone", () =>
+    Effect.gen(function* () {
+      const signals = yield* Signals
+      yield* Camp.hire({ handlers: [tidyHandler(() => {})] })
+      const id = yield* Long.enqueue({})
+      yield* StepClock.advance("1 second")
+      for (const said of [id, "", "no id", "'; drop table job"]) yield* signals.tell(cancelTopic, said)
+      yield* StepClock.advance("11 seconds")
+      expect(yield* job(id)).toMatchObject({ state: "running", cancelRequestedAt: undefined })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("survives the death of the pod that runs it", () =>
+    Effect.gen(function* () {
+      const desk = yield* JobDesk
+      const dead = yield* Camp.hire({ handlers: [tidyHandler(() => {})] })
+      const id = yield* Long.enqueue({})
+      yield* StepClock.advance("1 second")
+      dead.connected(false)
+      yield* desk.cancel(id)
+      yield* Camp.hire({ handlers: [tidyHandler(() => {})] })
+      yield* StepClock.advance("90 seconds")
+      expect(yield* job(id)).toMatchObject({ state: "dead", deadReason: "cancelled", crashCount: 1 })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("does not rewrite a job that is done", () =>
+    Effect.gen(function* () {
+      const desk = yield* JobDesk
+      yield* Camp.hire()
+      const id = yield* NoopEcho.NoopEcho.enqueue({ message: "hello" })
+      yield* StepClock.advance("1 second")
+      expect(yield* Effect.flip(desk.cancel(id))).toMatchObject({ _tag: "JobNotInState", state: "done" })
+      yield* StepClock.advance("11 seconds")
+      expect(yield* job(id)).toMatchObject({ state: "done", result: "hello", cancelRequestedAt: undefined })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+})

@@ -1,0 +1,237 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Duration, Effect, Option } from "effect"
+import { Leadership } from "../../src/cluster/Leadership.js"
+import { Pods } from "../../src/cluster/Pods.js"
+import { Shares } from "../../src/cluster/Shares.js"
+import * as NoopEcho from "../../src/handlers/NoopEcho.js"
+import { JobSearch } from "../../src/queue/JobSearch.js"
+import { Queue } from "../../src/queue/Queue.js"
+import { Queues } from "../../src/queue/QueueSettings.js"
+import * as StepClock from "../support/StepClock.js"
+import * as Camp from "./Camp.js"
+
+const leader = Effect.flatMap(Leadership, (leadership) => Effect.map(leadership.leader, Option.getOrUndefined))
+
+describe("a queue's slots", () => {
+  it.scopedLive("are a fair share before the first rebalance", () =>
+    Effect.gen(function* () {
+      // Somebody leads who does nothing about it.
+      const leadership = yield* Leadership
+      const pod = yield* Camp.hire()
+      yield* pod.stop
+      yield* leadership.campaign(pod.crew.pod, Duration.hours(1))
+      yield* Camp.hire()
+      yield* StepClock.advance("2 seconds")
+      expect(yield* Camp.slots()).toEqual([10])
+      yield* Camp.hire()
+      yield* Camp.hire()
+      yield* StepClock.advance("3 seconds")
+      expect(yield* Camp.slots()).toEqual([4, 4, 4])
+      expect(yield* Effect.flatMap(Shares, ({ all }) => all)).toEqual([])
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("are split by the leader, and anew when pods come and go", () =>
+    Effect.gen(function* () {
+      const first = yield* Camp.hire()
+      yield* Camp.hire()
+      yield* Camp.hire()
+      yield* StepClock.advance("2 seconds")
+      expect(yield* Camp.slots()).toEqual([4, 3, 3])
+      expect((yield* leader)?.pod).toBe(first.crew.pod)
+      yield* first.stop
+      yield* StepClock.advance("2 seconds")
+      expect(yield* Camp.slots()).toEqual([5, 5])
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("are split anew when a pod falls silent, within the lease", () =>
+    Effect.gen(function* () {
+      const pods = [yield* Camp.hire(), yield* Camp.hire(), yield* Camp.hire()]
+      yield* StepClock.advance("2 seconds")
+      pods[1]?.connected(false)
+      yield* StepClock.advance("14 seconds")
+      expect((yield* Camp.slots())[0]).toBe(4)
+      yield* StepClock.advance("8 seconds")
+      expect(yield* Camp.slots()).toEqual([5, 5])
+      pods[1]?.connected(true)
+      yield* StepClock.advance("8 seconds")
+      expect(yield* Camp.slots()).toEqual([4, 3, 3])
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("follow the worker total at once", () =>
+    Effect.gen(function* () {
+      const queues = yield* Queues
+      yield* Camp.hire()
+      yield* Camp.hire()
+      yield* StepClock.advance("2 seconds")
+      expect(yield* Camp.slots()).toEqual([5, 5])
+      yield* queues.change("default", { maxWorkers: 3 })
+      yield* StepClock.advance("1 second")
+      expect(yield* Camp.slots()).toEqual([2, 1])
+      yield* queues.change("default", { maxWorkers: 200 })
+      yield* StepClock.advance("1 second")
+      expect(yield* Camp.slots()).toEqual([64, 64])
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("are never more than this process allows", () =>
+    Effect.gen(function* () {
+      yield* Camp.hire({ slots: 2 })
+      yield* Camp.hire()
+      yield* StepClock.advance("2 seconds")
+      expect((yield* Camp.slots()).toSorted()).toEqual([2, 5])
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("stay as they are when its settings vanish, and follow them when they are back", () =>
+    Effect.gen(function* () {
+      let there = true
+      const queues = yield* Queues
+      yield* Camp.hire({
+        settings: ({ all }) => ({ all: Effect.map(all, (rows) => (there ? rows : [])) })
+      })
+      yield* StepClock.advance("1 second")
+      there = false
+      yield* queues.change("default", { maxWorkers: 2 })
+      yield* StepClock.advance("10 seconds")
+      expect(yield* Camp.slots()).toEqual([10])
+      there = true
+      yield* StepClock.advance("10 seconds")
+      expect(yield* Camp.slots()).toEqual([2])
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("are found out by looking when nobody is told of changes", () =>
+    Effect.gen(function* () {
+      const queues = yield* Queues
+      let paused = false
+      yield* Camp.hire({
+        settings: ({ all }) => ({ all: Effect.map(all, (rows) => rows.map((row) => ({ ...row, paused }))) })
+      })
+      yield* StepClock.advance("1 second")
+      expect(yield* Camp.slots()).toEqual([10])
+      paused = true
+      yield* StepClock.advance("7 seconds")
+      expect(yield* Camp.slots()).toEqual([0])
+      expect((yield* queues.get("default")).paused).toBe(false)
+    }).pipe(Effect.provide(Camp.layer))
+  )
+})
+
+describe("the leader", () => {
+  it.scopedLive("is followed at once when it resigns, and within the lease when it falls silent", () =>
+    Effect.gen(function* () {
+      const [one, two, three] = [yield* Camp.hire(), yield* Camp.hire(), yield* Camp.hire()]
+      yield* StepClock.advance("1 second")
+      const first = yield* leader
+      expect(first?.pod).toBe(one.crew.pod)
+      expect(yield* one.metrics).toContain("nightshift_leader 1")
+      expect(yield* two.metrics).toContain("nightshift_leader 0")
+      yield* one.stop
+      const second = yield* leader
+      expect([two.crew.pod, three.crew.pod]).toContain(second?.pod)
+      expect(second?.term).toBeGreaterThan(first?.term ?? 0)
+      const [silent, other] = second?.pod === two.crew.pod ? [two, three] : [three, two]
+      silent?.connected(false)
+      yield* StepClock.advance("20 seconds")
+      const third = yield* leader
+      expect(third?.pod).toBe(other?.crew.pod)
+      expect(yield* silent?.metrics ?? Effect.succeed("")).toContain("nightshift_leader 0")
+    }).pipe(Effect.provide(Camp.layer))
+  )
+})
+
+describe("a pod", () => {
+  it.scopedLive("says that it drains before it waits for its jobs, and leaves when the last one is written", () =>
+    Effect.gen(function* () {
+      const pods = yield* Pods
+      const pod = yield* Camp.hire()
+      const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 10_000 })
+      yield* StepClock.advance("1 second")
+      const stopping = yield* Effect.fork(pod.stop)
+      yield* StepClock.advance("2 seconds")
+      expect(yield* pods.live(Duration.seconds(15))).toMatchObject([
+        { draining: true, slots: [{ queue: "default", have: 1, busy: 1 }] }
+      ])
+      expect(yield* leader).toBeUndefined()
+      yield* StepClock.advance("10 seconds")
+      expect(yield* pods.live(Duration.hours(1))).toEqual([])
+      expect(yield* Effect.flatMap(JobSearch, (search) => search.get(id))).toMatchObject({ state: "done" })
+      yield* stopping
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("drains all its queues at the same time", () =>
+    Effect.gen(function* () {
+      const queues = ["a", "b", "c"]
+      const pod = yield* Camp.hire({ queues })
+      for (const queue of queues) yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 20_000 }, { queue })
+      yield* StepClock.advance("1 second")
+      const stopping = yield* Effect.fork(pod.stop)
+      yield* StepClock.advance("21 seconds")
+      yield* stopping
+      const search = yield* JobSearch
+      const { jobs } = yield* search.list({}, { limit: 10 })
+      expect(jobs.map(({ state }) => state)).toEqual(["done", "done", "done"])
+    }).pipe(Effect.provide(Camp.layer))
+  )
+})
+
+describe("the reaper", () => {
+  it.scopedLive("takes back jobs of a pod that went quiet, after the stale limit, and forgets the pod", () =>
+    Effect.gen(function* () {
+      const dead = yield* Camp.hire()
+      const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 3_600_000 })
+      yield* StepClock.advance("1 second")
+      dead.connected(false)
+      const other = yield* Camp.hire()
+      const search = yield* JobSearch
+      yield* StepClock.advance("55 seconds")
+      expect(yield* search.get(id)).toMatchObject({ pod: dead.crew.pod, crashCount: 0 })
+      yield* StepClock.advance("35 seconds")
+      expect(yield* search.get(id)).toMatchObject({ pod: other.crew.pod, crashCount: 1, attempt: 1 })
+      expect(yield* other.metrics).toContain("nightshift_jobs_rescued_total 1")
+      const pods = yield* Effect.flatMap(Pods, ({ live }) => live(Duration.hours(1)))
+      expect(pods.map(({ id: pod }) => pod)).toEqual([other.crew.pod])
+    }).pipe(Effect.provide(Camp.layer))
+  )
+
+  it.scopedLive("gives pods that come back with it from an outage the time for a sign of life", () =>
+    Effect.gen(function* () {
+      const one = yield* Camp.hire()
+      const two = yield* Camp.hire({ queues: ["elsewhere"] })
+      const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 3_600_000 })
+      yield* StepClock.advance("1 second")
+      for (const pod of [one, two]) pod.connected(false)
+      yield* StepClock.advance("90 seconds")
+      // The one that runs the job is the later to come back.
+      two.connected(true)
+      yield* StepClock.advance("9 seconds")
+      one.connected(true)
+      yield* StepClock.advance("90 seconds")
+      const search = yield* JobSearch
+      expect(yield* search.get(id)).toMatchObject({ pod: one.crew.pod, crashCount: 0, state: "running" })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+})
+
+describe("a queue that nobody serves", () => {
+  it.scopedLive("is counted by the leader while it has due jobs", () =>
+    Effect.gen(function* () {
+      const pod = yield* Camp.hire()
+      const queue = yield* Queue
+      const job = { kind: "k", version: 1, payload: {}, maxAttempts: 5 }
+      yield* queue.enqueue([{ ...job, queue: "mial" }])
+      yield* queue.enqueue([{ ...job, queue: "later", runAt: 60_000 }])
+      yield* StepClock.advance("6 seconds")
+      expect(yield* pod.metrics).toContain("nightshift_queues_unserved 1")
+      yield* StepClock.advance("1 minute")
+      expect(yield* pod.metrics).toContain("nightshift_queues_unserved 2")
+      yield* Camp.hire({ queues: ["mial", "later"] })
+      yield* StepClock.advance("6 seconds")
+      expect(yield* pod.metrics).toContain("nightshift_queues_unserved 0")
+    }).pipe(Effect.provide(Camp.layer))
+  )
+})

@@ -1,0 +1,89 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Context, Effect, Layer, Queue, type Scope } from "effect"
+import { Database } from "../../src/database/Database.js"
+import * as Listener from "../../src/database/Listener.js"
+import { Signals } from "../../src/database/Signals.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+type Heard = Queue.Dequeue<string | undefined>
+
+/** Everything said on a topic from now on. */
+const hear = (signals: typeof Signals.Service, topic: string): Effect.Effect<Heard, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const heard = yield* Queue.unbounded<string | undefined>()
+    yield* signals.hear(topic, (subject) => Queue.unsafeOffer(heard, subject))
+    return heard
+  })
+
+/** Signals as another process would have them: with a listener of its own on the same database. */
+const another = Effect.map(Layer.build(Layer.fresh(Layer.provide(Signals.layer, Listener.layer))), Context.get(Signals))
+
+const layer = Signals.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layerEmpty))
+
+/** Completes when this process hears others. */
+const listening = (heard: Heard) => Effect.repeat(Queue.take(heard), { until: (subject) => subject === undefined })
+
+describe("Signals", () => {
+  it.scopedLive("reach this process at once and others by the database, on their topic alone", () =>
+    Effect.gen(function* () {
+      const here = yield* Signals
+      const there = yield* another
+      const [ours, theirs, other] = [
+        yield* hear(here, "cancel"),
+        yield* hear(there, "cancel"),
+        yield* hear(there, "leader")
+      ]
+      yield* listening(theirs)
+      yield* listening(other)
+      yield* here.tell("cancel", "a job: id")
+      expect(yield* Queue.takeAll(ours)).toContain("a job: id")
+      expect(yield* Queue.take(theirs)).toBe("a job: id")
+      yield* here.tell("leader", "")
+      expect(yield* Queue.take(other)).toBe("")
+      expect(yield* Queue.size(theirs)).toBe(0)
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("wait for the commit of the transaction they are said in, and go with its rollback", () =>
+    Effect.gen(function* () {
+      const here = yield* Signals
+      const { transaction } = yield* Database
+      const ours = yield* hear(here, "cancel")
+      yield* listening(ours)
+      yield* Effect.flip(transaction(Effect.zipRight(here.tell("cancel", "undone"), Effect.fail("no"))))
+      yield* transaction(
+        Effect.zipRight(
+          here.tell("cancel", "done"),
+          Effect.tap(Queue.size(ours), (size) => Effect.sync(() => expect(size).toBe(0)))
+        )
+      )
+      expect(yield* Queue.take(ours)).toBe("done")
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("reach this process although nobody can listen", () =>
+    Effect.gen(function* () {
+      const here = yield* Signals
+      const ours = yield* hear(here, "cancel")
+      expect(yield* here.connected).toBe(false)
+      yield* here.tell("cancel", "x")
+      expect(yield* Queue.takeAll(ours)).toContain("x")
+    }).pipe(
+      Effect.provide(
+        Signals.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provide(TestDatabase.layerEmpty), Layer.fresh)
+      )
+    )
+  )
+
+  it.scoped("in one process reach who listens, until the Scope closes", () =>
+    Effect.gen(function* () {
+      const here = yield* Signals
+      const calls: Array<string | undefined> = []
+      yield* Effect.scoped(here.hear("leader", (subject) => calls.push(subject)))
+      yield* here.tell("leader", "unheard")
+      yield* here.hear("leader", (subject) => calls.push(subject))
+      yield* here.tell("leader", "heard")
+      expect(calls).toEqual(["heard"])
+    }).pipe(Effect.provide(Signals.layerLocal))
+  )
+})

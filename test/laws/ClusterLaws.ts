@@ -1,0 +1,215 @@
+import { expect, layer as withLayer } from "@effect/vitest"
+import { Duration, Effect, type Layer, Option } from "effect"
+import { Leadership } from "../../src/cluster/Leadership.js"
+import { type PodFacts, type PodState, Pods } from "../../src/cluster/Pods.js"
+import { type Share, Shares } from "../../src/cluster/Shares.js"
+import { makeGenerator, type PodId } from "../../src/core/Ids.js"
+import { Term } from "../../src/core/Term.js"
+import type { Advance } from "./Line.js"
+
+type Ports = Pods | Shares | Leadership
+
+const within = Duration.seconds(15)
+
+/** What a law has to work with: the ports without any pod in them, and words for what pods do. */
+interface Camp {
+  readonly pods: typeof Pods.Service
+  readonly shares: typeof Shares.Service
+  readonly leadership: typeof Leadership.Service
+  readonly newPod: (more?: Partial<PodFacts>) => PodFacts
+  readonly beat: (pod: PodFacts, state?: Partial<PodState>) => ReturnType<(typeof Pods.Service)["beat"]>
+  readonly liveIds: Effect.Effect<ReadonlyArray<PodId>, unknown>
+  readonly sharesOf: (pod: PodFacts) => Effect.Effect<ReadonlyArray<Share>, unknown>
+  /** A term that has just begun. */
+  readonly newTerm: Effect.Effect<Term, unknown>
+}
+
+const open = (advance: Advance): Effect.Effect<Camp, never, Ports> =>
+  Effect.gen(function* () {
+    yield* advance("1 minute")
+    const pods = yield* Pods
+    const shares = yield* Shares
+    const leadership = yield* Leadership
+    const ids = yield* makeGenerator
+    yield* Effect.orDie(pods.removeDead(Duration.zero))
+    return {
+      pods,
+      shares,
+      leadership,
+      newPod: (more = {}) => ({
+        id: ids.pod(1),
+        label: undefined,
+        version: "1.0.0",
+        queues: ["mail"],
+        kinds: ["greet"],
+        host: { name: "here", pid: 17, node: "v20.0.0" },
+        startedAt: 1_700_000_000_000,
+        ...more
+      }),
+      beat: (pod, state = {}) => pods.beat(pod, { slots: [], draining: false, ...state }, within),
+      liveIds: Effect.map(pods.live(within), (live) => live.map(({ id }) => id)),
+      sharesOf: (pod) => Effect.map(shares.all, (all) => all.filter((share) => share.pod === pod.id)),
+      newTerm: Effect.gen(function* () {
+        yield* advance("1 minute")
+        return Option.getOrThrow(yield* leadership.campaign(ids.pod(1), Duration.seconds(15)))
+      })
+    }
+  })
+
+/** What the ports of the cluster promise, whatever is behind them. All laws share the layer; each begins without pods. */
+export const clusterLaws = (
+  name: string,
+  layer: Layer.Layer<Ports>,
+  options: { readonly clock: "test" | "live"; readonly advance: Advance }
+): void =>
+  withLayer(layer, { excludeTestServices: options.clock === "live" })(name, (it) => {
+    const { advance } = options
+    const law = (title: string, story: (camp: Camp) => Effect.Effect<void, unknown>) =>
+      it.effect(title, () => Effect.flatMap(open(advance), story))
+
+    law("a pod that beats is live and seen whole, as it stood at its last beat", (camp) =>
+      Effect.gen(function* () {
+        const pod = camp.newPod({ label: 'a "label"', queues: ["mail", "a.b-c_d"], kinds: [] })
+        yield* camp.beat(pod)
+        yield* advance("1 second")
+        const slots = [{ queue: "mail", wanted: 4, have: 3, busy: 1 }]
+        yield* camp.beat(pod, { slots, draining: true })
+        const [stored, ...others] = yield* camp.pods.live(within)
+        expect(others).toEqual([])
+        expect(stored).toMatchObject({ ...pod, slots, draining: true })
+        yield* advance("1 second")
+        yield* camp.beat(pod)
+        const [later] = yield* camp.pods.live(within)
+        expect(later).toMatchObject({ slots: [], draining: false, heartbeatAt: (stored?.heartbeatAt ?? 0) + 1_000 })
+      })
+    )
+
+    law("a pod that falls silent is not live any more, and is again when it beats", (camp) =>
+      Effect.gen(function* () {
+        const [silent, other] = [camp.newPod(), camp.newPod()]
+        yield* camp.beat(silent)
+        yield* advance("14 seconds")
+        yield* camp.beat(other)
+        expect(yield* camp.liveIds).toEqual([silent.id, other.id])
+        yield* advance("1 second")
+        expect(yield* camp.liveIds).toEqual([other.id])
+        yield* camp.beat(silent)
+        expect(yield* camp.liveIds).toEqual([silent.id, other.id])
+      })
+    )
+
+    law("a beat tells how many live pods take jobs of each queue, and what was assigned", (camp) =>
+      Effect.gen(function* () {
+        const one = camp.newPod({ queues: ["mail", "push"] })
+        const two = camp.newPod({ queues: ["push", "sms"] })
+        const [draining, silent] = [camp.newPod({ queues: ["mail"] }), camp.newPod({ queues: ["mail"] })]
+        yield* camp.beat(silent)
+        yield* advance("20 seconds")
+        yield* camp.beat(draining, { draining: true })
+        yield* camp.beat(two)
+        const first = yield* camp.beat(one)
+        expect(first.companions).toEqual(
+          new Map([
+            ["mail", 1],
+            ["push", 2]
+          ])
+        )
+        expect(first.shares).toEqual(new Map())
+        yield* camp.shares.assign(yield* camp.newTerm, [
+          { queue: "push", pod: one.id, slots: 4 },
+          { queue: "mail", pod: one.id, slots: 0 },
+          { queue: "push", pod: two.id, slots: 3 }
+        ])
+        expect((yield* camp.beat(one)).shares).toEqual(
+          new Map([
+            ["mail", 0],
+            ["push", 4]
+          ])
+        )
+        expect((yield* camp.beat(two)).shares).toEqual(new Map([["push", 3]]))
+      })
+    )
+
+    law("a pod that leaves is gone with its shares, and the others stay", (camp) =>
+      Effect.gen(function* () {
+        const [leaving, staying] = [camp.newPod(), camp.newPod()]
+        yield* camp.beat(leaving)
+        yield* camp.beat(staying)
+        const slots = { queue: "mail", slots: 5 }
+        const term = yield* camp.newTerm
+        yield* camp.shares.assign(term, [
+          { ...slots, pod: leaving.id },
+          { ...slots, pod: staying.id }
+        ])
+        yield* camp.beat(leaving)
+        yield* camp.beat(staying)
+        yield* camp.pods.leave(leaving.id)
+        expect(yield* camp.liveIds).toEqual([staying.id])
+        expect(yield* camp.shares.all).toEqual([{ ...slots, pod: staying.id }])
+        yield* camp.pods.leave(leaving.id)
+      })
+    )
+
+    law("pods that were silent for too long are removed with their shares, and so are shares of nobody", (camp) =>
+      Effect.gen(function* () {
+        const [dead, live, never] = [camp.newPod(), camp.newPod(), camp.newPod()]
+        yield* camp.beat(dead)
+        yield* advance("1 minute")
+        const slots = { queue: "mail", slots: 5 }
+        yield* camp.shares.assign(
+          yield* camp.newTerm,
+          [dead, live, never].map(({ id }) => ({ ...slots, pod: id }))
+        )
+        yield* camp.beat(live)
+        expect(yield* camp.pods.removeDead(Duration.seconds(60))).toEqual([dead.id])
+        expect(yield* camp.liveIds).toEqual([live.id])
+        expect(yield* camp.shares.all).toEqual([{ ...slots, pod: live.id }])
+        expect(yield* camp.pods.removeDead(Duration.seconds(60))).toEqual([])
+      })
+    )
+
+    law("a pod that was taken for dead stands again, whole, when it beats", (camp) =>
+      Effect.gen(function* () {
+        const pod = camp.newPod({ label: "back" })
+        yield* camp.beat(pod)
+        yield* advance("1 minute")
+        expect(yield* camp.pods.removeDead(Duration.seconds(60))).toEqual([pod.id])
+        yield* camp.beat(pod)
+        expect(yield* camp.pods.live(within)).toMatchObject([pod])
+      })
+    )
+
+    law("shares are set anew where they are named, and stay where they are not", (camp) =>
+      Effect.gen(function* () {
+        const [one, two] = [camp.newPod(), camp.newPod()]
+        const term = yield* camp.newTerm
+        yield* camp.shares.assign(term, [
+          { queue: "push", pod: two.id, slots: 1 },
+          { queue: "mail", pod: one.id, slots: 2 }
+        ])
+        yield* camp.shares.assign(term, [{ queue: "push", pod: two.id, slots: 64 }])
+        yield* camp.shares.assign(term, [])
+        expect(yield* camp.sharesOf(one)).toEqual([{ queue: "mail", pod: one.id, slots: 2 }])
+        expect(yield* camp.sharesOf(two)).toEqual([{ queue: "push", pod: two.id, slots: 64 }])
+      })
+    )
+
+    law("nothing is assigned under a term that is over, or that never was", (camp) =>
+      Effect.gen(function* () {
+        const pod = camp.newPod()
+        const old = yield* camp.newTerm
+        yield* camp.shares.assign(old, [{ queue: "mail", pod: pod.id, slots: 2 }])
+        const current = yield* camp.newTerm
+        for (const term of [old, Term.make(2_000_000_000)]) {
+          const refused = camp.shares.assign(term, [{ queue: "mail", pod: pod.id, slots: 9 }])
+          expect(yield* Effect.flip(refused)).toMatchObject({ _tag: "TermOver", term })
+        }
+        expect(yield* camp.sharesOf(pod)).toEqual([{ queue: "mail", pod: pod.id, slots: 2 }])
+        yield* camp.shares.assign(current, [{ queue: "mail", pod: pod.id, slots: 3 }])
+        yield* advance("15 seconds")
+        const late = camp.shares.assign(current, [{ queue: "mail", pod: pod.id, slots: 4 }])
+        expect(yield* Effect.flip(late)).toMatchObject({ _tag: "TermOver", term: current })
+        expect(yield* camp.sharesOf(pod)).toEqual([{ queue: "mail", pod: pod.id, slots: 3 }])
+      })
+    )
+  })

@@ -1,0 +1,148 @@
+import { expect, layer as withLayer } from "@effect/vitest"
+import { Duration, Effect, type Layer, Option } from "effect"
+import { Leadership } from "../../src/cluster/Leadership.js"
+import { makeGenerator, type PodId } from "../../src/core/Ids.js"
+import { Term } from "../../src/core/Term.js"
+import type { Advance } from "./Line.js"
+
+const lease = Duration.seconds(15)
+
+/** What a law has to work with: nobody leads, and two pods would like to. */
+interface Election {
+  readonly leadership: typeof Leadership.Service
+  readonly one: PodId
+  readonly other: PodId
+}
+
+const open = (advance: Advance): Effect.Effect<Election, never, Leadership> =>
+  Effect.gen(function* () {
+    yield* advance("1 minute")
+    const ids = yield* makeGenerator
+    return { leadership: yield* Leadership, one: ids.pod(1), other: ids.pod(1) }
+  })
+
+/** The term that a pod has won. */
+const win = ({ leadership }: Election, pod: PodId) =>
+  Effect.flatMap(leadership.campaign(pod, lease), (term) =>
+    Option.isSome(term) ? Effect.succeed(term.value) : Effect.dieMessage("another pod leads")
+  )
+
+/** What leadership promises, whatever is behind it. All laws share the layer; each begins when the last lease is over. */
+export const leadershipLaws = (
+  name: string,
+  layer: Layer.Layer<Leadership>,
+  options: { readonly clock: "test" | "live"; readonly advance: Advance }
+): void =>
+  withLayer(layer, { excludeTestServices: options.clock === "live" })(name, (it) => {
+    const { advance } = options
+    const law = (title: string, story: (election: Election) => Effect.Effect<void, unknown>) =>
+      it.effect(title, () => Effect.flatMap(open(advance), story))
+
+    law("nobody leads until somebody campaigns", ({ leadership }) =>
+      Effect.gen(function* () {
+        expect(yield* leadership.leader).toEqual(Option.none())
+      })
+    )
+
+    law("the first to campaign leads, and the other does not", (election) =>
+      Effect.gen(function* () {
+        const { leadership, one, other } = election
+        const term = yield* win(election, one)
+        expect(yield* leadership.campaign(other, lease)).toEqual(Option.none())
+        expect(Option.getOrThrow(yield* leadership.leader)).toMatchObject({ pod: one, term })
+      })
+    )
+
+    law("whoever renews in time leads on, in the same term", (election) =>
+      Effect.gen(function* () {
+        const { leadership, one, other } = election
+        const term = yield* win(election, one)
+        const first = Option.getOrThrow(yield* leadership.leader)
+        for (let renewal = 0; renewal < 3; renewal += 1) {
+          yield* advance("14 seconds")
+          expect(yield* win(election, one)).toBe(term)
+        }
+        expect(yield* leadership.campaign(other, lease)).toEqual(Option.none())
+        const last = Option.getOrThrow(yield* leadership.leader)
+        expect(last.until - first.until).toBe(Duration.toMillis("42 seconds"))
+        yield* leadership.assertTerm(term)
+      })
+    )
+
+    law("a lease that has run out leaves nobody leading, and its term over", (election) =>
+      Effect.gen(function* () {
+        const { leadership, one } = election
+        const term = yield* win(election, one)
+        yield* advance("15 seconds")
+        expect(yield* leadership.leader).toEqual(Option.none())
+        expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermOver", term })
+      })
+    )
+
+    law("a lease that has run out is taken by another under a higher term", (election) =>
+      Effect.gen(function* () {
+        const { leadership, one, other } = election
+        const old = yield* win(election, one)
+        yield* advance("15 seconds")
+        const term = yield* win(election, other)
+        expect(term).toBeGreaterThan(old)
+        expect(yield* leadership.campaign(one, lease)).toEqual(Option.none())
+        expect(yield* Effect.flip(leadership.assertTerm(old))).toMatchObject({ _tag: "TermOver", term: old })
+        yield* leadership.assertTerm(term)
+      })
+    )
+
+    law("a term that is over does not come back, though the same pod leads again", (election) =>
+      Effect.gen(function* () {
+        const { leadership, one } = election
+        const old = yield* win(election, one)
+        yield* advance("15 seconds")
+        const term = yield* win(election, one)
+        expect(term).toBeGreaterThan(old)
+        expect(yield* Effect.flip(leadership.assertTerm(old))).toMatchObject({ _tag: "TermOver" })
+      })
+    )
+
+    law("a term that never was is over, too", ({ leadership }) =>
+      Effect.gen(function* () {
+        const term = Term.make(2_000_000_000)
+        expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermOver", term })
+      })
+    )
+
+    law("whoever resigns is followed at once, under a higher term", (election) =>
+      Effect.gen(function* () {
+        const { leadership, one, other } = election
+        const old = yield* win(election, one)
+        yield* leadership.resign(one, old)
+        expect(yield* leadership.leader).toEqual(Option.none())
+        expect(yield* Effect.flip(leadership.assertTerm(old))).toMatchObject({ _tag: "TermOver" })
+        expect(yield* win(election, other)).toBeGreaterThan(old)
+      })
+    )
+
+    law("nobody resigns for another, nor from a term that is over", (election) =>
+      Effect.gen(function* () {
+        const { leadership, one, other } = election
+        const old = yield* win(election, one)
+        yield* leadership.resign(other, old)
+        yield* leadership.assertTerm(old)
+        yield* advance("15 seconds")
+        const term = yield* win(election, one)
+        yield* leadership.resign(one, old)
+        yield* leadership.assertTerm(term)
+      })
+    )
+
+    law("of many that campaign at once, one leads", (election) =>
+      Effect.gen(function* () {
+        const { leadership } = election
+        const ids = yield* makeGenerator
+        const pods = Array.from({ length: 20 }, () => ids.pod(1))
+        const terms = yield* Effect.forEach(pods, (pod) => leadership.campaign(pod, lease), {
+          concurrency: "unbounded"
+        })
+        expect(terms.filter(Option.isSome)).toHaveLength(1)
+      })
+    )
+  })

@@ -1,0 +1,77 @@
+import { Clock, Duration, Effect, Layer } from "effect"
+
+// A clock that jumps from one sleeper to the next. Effect's TestClock takes milliseconds for each it wakes, which a cluster
+// with a dozen loops per pod cannot afford; this one takes a few turns of the event loop. For tests in memory, where
+// everything that can happen at an instant has happened when the event loop comes round.
+
+interface Sleeper {
+  readonly at: number
+  readonly wake: () => void
+}
+
+interface StepClock extends Clock.Clock {
+  readonly advance: (millis: number) => Effect.Effect<void>
+}
+
+const isStepClock = (clock: Clock.Clock): clock is StepClock => "advance" in clock
+
+/** Lets everything that can go on without time passing go on. */
+const breathe = Effect.async<void>((resume) => {
+  setImmediate(() => setImmediate(() => resume(Effect.void)))
+})
+
+const make = (): StepClock => {
+  const sleepers = new Set<Sleeper>()
+  let millis = 0
+
+  const next = (end: number): number => {
+    let at = Number.POSITIVE_INFINITY
+    for (const sleeper of sleepers) at = Math.min(at, sleeper.at)
+    return at <= end ? at : Number.POSITIVE_INFINITY
+  }
+
+  const advance = (by: number) =>
+    Effect.gen(function* () {
+      const end = millis + by
+      yield* breathe
+      for (let at = next(end); at <= end; at = next(end)) {
+        millis = Math.max(millis, at)
+        // In the order in which they lay down.
+        for (const sleeper of [...sleepers].filter((each) => each.at <= millis)) sleeper.wake()
+        yield* breathe
+      }
+      millis = end
+    })
+
+  return {
+    [Clock.ClockTypeId]: Clock.ClockTypeId,
+    unsafeCurrentTimeMillis: () => millis,
+    unsafeCurrentTimeNanos: () => BigInt(millis) * 1_000_000n,
+    currentTimeMillis: Effect.sync(() => millis),
+    currentTimeNanos: Effect.sync(() => BigInt(millis) * 1_000_000n),
+    sleep: (duration) =>
+      Effect.async<void>((resume) => {
+        const sleeper: Sleeper = {
+          at: millis + Duration.toMillis(duration),
+          wake: () => {
+            sleepers.delete(sleeper)
+            resume(Effect.void)
+          }
+        }
+        sleepers.add(sleeper)
+        return Effect.sync(() => void sleepers.delete(sleeper))
+      }),
+    advance
+  }
+}
+
+/** Sets Effect's Clock to one that only `advance` moves, and that wakes sleepers at their instant. */
+export const layer: Layer.Layer<never> = Layer.unwrapEffect(Effect.sync(() => Layer.setClock(make())))
+
+/** Moves time, letting everything that becomes due on the way run at its instant. */
+export const advance = (by: Duration.DurationInput): Effect.Effect<void> =>
+  Effect.clockWith((clock) =>
+    isStepClock(clock)
+      ? clock.advance(Duration.toMillis(by))
+      : Effect.dieMessage("the Clock here does not step: provide StepClock.layer")
+  )
