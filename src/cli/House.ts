@@ -1,9 +1,12 @@
 import { Effect, Layer } from "effect"
+import * as AccessPg from "../access/AccessPg.js"
 import * as ClusterPg from "../cluster/ClusterPg.js"
 import { Lifecycle } from "../core/Lifecycle.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
+import * as DoorsCleanup from "../crew/DoorsCleanup.js"
+import { DoorsConfig } from "../crew/DoorsConfig.js"
 import * as Gauges from "../crew/Gauges.js"
 import { JanitorConfig } from "../crew/Janitor.js"
 import { Database } from "../database/Database.js"
@@ -13,6 +16,7 @@ import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as EmbeddedPostgres from "../database/embedded/EmbeddedPostgres.js"
 import * as Listener from "../database/Listener.js"
 import { Migrations } from "../database/Migrations.js"
+import { AccessConfig } from "../http/AccessConfig.js"
 import * as AdminToken from "../http/AdminToken.js"
 import { ApiApp } from "../http/ApiApp.js"
 import { Readiness } from "../http/Readiness.js"
@@ -55,9 +59,10 @@ export const onDatabase = (choice: ChosenDatabase, app: App, queues: ReadonlyArr
     Layer.provide(Layer.merge(CrewConfig.layer, JanitorConfig.layer)),
     Layer.provideMerge(doors),
     Layer.provide(ApiApp.layer),
-    Layer.provide(ClusterConfig.layer),
+    Layer.provide(DoorsCleanup.layer),
+    Layer.provide(Layer.mergeAll(ClusterConfig.layer, AccessConfig.layer, DoorsConfig.layer)),
     Layer.provide(Layer.merge(Readiness.layer, Gauges.layerDatabase)),
-    Layer.provide(Layer.merge(QueuePg.layer, ClusterPg.layer)),
+    Layer.provide(Layer.mergeAll(QueuePg.layer, ClusterPg.layer, AccessPg.layer)),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),

@@ -3,21 +3,27 @@ import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
 import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
+import * as DoorsConfig from "../crew/DoorsConfig.js"
 import * as Janitor from "../crew/Janitor.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
+import * as AccessConfig from "../http/AccessConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
 import * as Logging from "../telemetry/Logging.js"
+import * as Masking from "../telemetry/Masking.js"
 
 /** Every key there is, in the order in which people should read them. */
 export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   DatabaseConfig.settings,
   ServerConfig.settings,
+  AccessConfig.settings,
   CrewConfig.settings,
   ClusterConfig.settings,
   Janitor.settings,
   DatabaseClock.settings,
-  Logging.settings
+  DoorsConfig.settings,
+  Logging.settings,
+  Masking.settings
 ].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))
 
 /** Reads every key, so that one start shows every mistake at once. */

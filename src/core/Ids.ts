@@ -69,6 +69,12 @@ const uuidV7 = (random: () => number) => {
   }
 }
 
+/** The least id that can have been made at this instant or later. */
+export const floorOf = (millis: number): string => {
+  const time = Math.max(0, Math.floor(millis)).toString(16).padStart(12, "0")
+  return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
+}
+
 /** A generator seeded from Effect's Random. */
 export const makeGenerator: Effect.Effect<IdGenerator> = Effect.gen(function* () {
   const word = Random.nextIntBetween(0, 0xffff_ffff)

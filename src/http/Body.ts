@@ -1,8 +1,9 @@
 import type { IncomingMessage } from "node:http"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { toIncomingMessage } from "@effect/platform-node/NodeHttpServerRequest"
-import { Effect } from "effect"
+import { Effect, ParseResult, Schema } from "effect"
 import { BadRequest, BodyTooLarge, ContentTypeRefused } from "./RequestErrors.js"
+import * as RequestFault from "./RequestFault.js"
 
 const refusedType = (headers: HttpServerRequest.HttpServerRequest["headers"]): string | undefined => {
   const type = headers["content-type"]
@@ -57,3 +58,15 @@ export const json = (
     if (Number(request.headers["content-length"] ?? 0) > mostBytes) return yield* new BodyTooLarge({ mostBytes })
     return yield* parse(yield* read(toIncomingMessage(request), mostBytes))
   })
+
+/** The same as a value of a schema, or what is wrong with the first thing that is. */
+export const decoded = <A, I>(
+  request: HttpServerRequest.HttpServerRequest,
+  schema: Schema.Schema<A, I>,
+  mostBytes: number
+): Effect.Effect<A, BadRequest | BodyTooLarge | ContentTypeRefused> =>
+  Effect.flatMap(json(request, mostBytes), (body) =>
+    Effect.mapError(Schema.decodeUnknown(schema)(body), (error) =>
+      RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
+    )
+  )

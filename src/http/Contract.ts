@@ -23,6 +23,9 @@ export const pageQuery = {
   cursor: WireText.optional(WireText.Text)
 }
 
+/** An instant in an answer. */
+export const Moment = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
+
 /** The place of an id in a path. */
 export const idPath = Schema.Struct({ id: Schema.String })
 

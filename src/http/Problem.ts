@@ -2,10 +2,13 @@ import { HttpApiDecodeError } from "@effect/platform/HttpApiError"
 import { RouteNotFound } from "@effect/platform/HttpServerError"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Cause, Effect, Match, Schema } from "effect"
+import type { IdempotencyKeyBusy, IdempotencyKeyReused } from "../access/Idempotency.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState, QueueFull } from "../queue/JobErrors.js"
 import type { BadCursor, SearchTooSlow } from "../queue/JobSearch.js"
+import type { FilterRefused } from "../queue/OperationScope.js"
+import type { OperationNotFound } from "../queue/Operations.js"
 import type { InvalidSetting, QueueNotFound } from "../queue/QueueSettings.js"
 import type { KindRefused } from "./Intake.js"
 import { fieldOf } from "./QueuePatchRequest.js"
@@ -44,6 +47,10 @@ export type Foreseen =
   | KindRefused
   | BadCursor
   | SearchTooSlow
+  | FilterRefused
+  | OperationNotFound
+  | IdempotencyKeyReused
+  | IdempotencyKeyBusy
   | DatabaseError
 
 interface Answer {
@@ -73,15 +80,20 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
     message: `${fieldOf(field)} ${reason}.`,
     field: fieldOf(field)
   }),
+  FilterRefused: (error) => ({ status: 400, message: error.message, field: error.field }),
   Unauthorized: plain(401, { headers: { "www-authenticate": "Bearer" } }),
   Forbidden: plain(403),
   HostRefused: plain(403),
+  CrossSiteRefused: plain(403),
   NotFound: plain(404),
   JobNotFound: plain(404),
   QueueNotFound: plain(404),
+  OperationNotFound: plain(404),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),
   JobIdTaken: (error) => ({ status: 409, message: error.message, field: `jobs[${error.index}].id` }),
+  IdempotencyKeyBusy: plain(409, { headers: retryAfter }),
+  IdempotencyKeyReused: plain(422),
   BodyTooLarge: plain(413),
   ContentTypeRefused: plain(415),
   KindRefused: (error) => ({
@@ -91,6 +103,13 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
     field: `jobs[${error.index}].kind`
   }),
   QueueFull: plain(429, { headers: { "retry-after": "5" } }),
+  TooManyRequests: (error) => ({
+    status: 429,
+    message: error.message,
+    headers: { "retry-after": String(error.seconds) }
+  }),
+  RequestTimedOut: plain(503),
+  LiveRefused: plain(503, { headers: { "retry-after": "10" } }),
   DatabaseOff: plain(503),
   SearchTooSlow: plain(503),
   DatabaseUnavailable: ({ nothingWritten }) => ({

@@ -106,6 +106,18 @@ export const of = (name: string, counted: QueueCounts | undefined, settings: Que
   }
 }
 
+/** What operators want of a queue, without what is in it. */
+export const settingsOf = (settings: QueueSettings) => {
+  const {
+    approximate: _,
+    counts: __,
+    declared: ___,
+    oldestDueAgeSeconds: ____,
+    ...wanted
+  } = of(settings.name, undefined, settings)
+  return wanted
+}
+
 /** Every queue that has jobs or settings, by name. */
 export const ofAll = (
   counts: ReadonlyArray<QueueCounts>,

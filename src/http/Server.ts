@@ -3,15 +3,17 @@ import type { AddressInfo } from "node:net"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpMiddleware from "@effect/platform/HttpMiddleware"
 import * as HttpRouter from "@effect/platform/HttpRouter"
-import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Duration, Effect, Layer, Schema, type Scope } from "effect"
+import { Lifecycle } from "../core/Lifecycle.js"
 import type { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import { ApiApp } from "./ApiApp.js"
+import * as DocsRoute from "./DocsRoute.js"
 import * as HealthRoutes from "./HealthRoutes.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
+import * as SecurityHeaders from "./SecurityHeaders.js"
 import { ServerConfig } from "./ServerConfig.js"
 
 /** The port could not be had. */
@@ -76,26 +78,28 @@ const openServer: Effect.Effect<Http.Server, never, Scope.Scope> = Effect.acquir
 
 const appWith = (api: HttpApp.Default) =>
   HealthRoutes.router.pipe(
+    HttpRouter.concat(DocsRoute.router),
     HttpRouter.mountApp("/api", api, { includePrefix: true }),
     Effect.catchAllCause(Problem.answerCause),
-    HttpMiddleware.make((inner) =>
-      Effect.map(
-        inner,
-        HttpServerResponse.setHeaders({ "x-content-type-options": "nosniff", "cache-control": "no-store" })
-      )
-    )
+    HttpMiddleware.make((inner) => Effect.map(inner, SecurityHeaders.complete))
   )
 
 /** Opens every door on one port. */
-export const layer: Layer.Layer<Server, ListenFailed, ServerConfig | ApiApp | Readiness | Metrics | EventLoop> =
-  Layer.scoped(
-    Server,
-    Effect.gen(function* () {
-      const { host, port } = yield* ServerConfig
-      const server = yield* openServer
-      server.on("request", yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp)))
-      const address = yield* listen(server, host, port)
-      const shownHost = host.includes(":") ? `[${host}]` : host
-      return { url: `http://${shownHost}:${address.port}` }
-    })
-  )
+export const layer: Layer.Layer<
+  Server,
+  ListenFailed,
+  ServerConfig | ApiApp | Readiness | Metrics | EventLoop | Lifecycle
+> = Layer.scoped(
+  Server,
+  Effect.gen(function* () {
+    const { host, port } = yield* ServerConfig
+    const server = yield* openServer
+    const lifecycle = yield* Lifecycle
+    // Who follows live events would keep the doors from closing: they are told first that it is over.
+    yield* Effect.addFinalizer(() => lifecycle.drain)
+    server.on("request", yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp)))
+    const address = yield* listen(server, host, port)
+    const shownHost = host.includes(":") ? `[${host}]` : host
+    return { url: `http://${shownHost}:${address.port}` }
+  })
+)

@@ -30,7 +30,8 @@ const repeated = <A extends string>(
   value: Schema.Schema<A>,
   split: (text: string) => ReadonlyArray<string>,
   read: (text: string) => Either.Either<A, string>,
-  items: object
+  items: object,
+  description: string
 ): Schema.Schema<ReadonlyArray<A>, ReadonlyArray<string>> =>
   Schema.transformOrFail(Schema.Array(Schema.String), Schema.Array(value), {
     strict: true,
@@ -43,19 +44,21 @@ const repeated = <A extends string>(
       return Either.mapLeft(values, (message) => new ParseResult.Type(ast, texts, message))
     },
     encode: (values) => ParseResult.succeed(values)
-  }).annotations({ jsonSchema: { type: "array", items } })
+  }).annotations({ jsonSchema: { type: "array", items, description } })
 
 const byComma = (text: string) => text.split(",")
 const readText = (text: string) => Either.flip(Either.fromNullable(faultOf(text), () => text))
 
 /** Texts of any sort, one for each time that the parameter is given. */
-export const Texts = repeated(Schema.String, (text) => [text], readText, { type: "string" })
+export const texts = (description: string) =>
+  repeated(Schema.String, (text) => [text], readText, { type: "string" }, description)
 
 /** Names that hold no comma, which may therefore separate them as well. */
-export const Names = repeated(Schema.String, byComma, readText, { type: "string" })
+export const names = (description: string) =>
+  repeated(Schema.String, byComma, readText, { type: "string" }, description)
 
 /** Some of a few words, separated by commas or by repeating the parameter. */
-export const someOf = <const A extends string>(words: ReadonlyArray<A>) =>
+export const someOf = <const A extends string>(words: ReadonlyArray<A>, description: string) =>
   repeated(
     Schema.Literal(...words),
     byComma,
@@ -64,7 +67,8 @@ export const someOf = <const A extends string>(words: ReadonlyArray<A>) =>
         words.find((word) => word === text),
         () => `must be one of ${words.join(", ")}`
       ),
-    { type: "string", enum: words }
+    { type: "string", enum: words },
+    description
   )
 
 /** A field that may be left out. */

@@ -5,6 +5,8 @@ import { enqueueAll } from "./EnqueueMemory.js"
 import type { JobDesk } from "./JobDesk.js"
 import * as JobDeskMemory from "./JobDeskMemory.js"
 import { QueueFull } from "./JobErrors.js"
+import type { JobOverview } from "./JobOverview.js"
+import * as JobOverviewMemory from "./JobOverviewMemory.js"
 import { begin, die, finish, type JobRow, rescue, tryAgain } from "./JobRowMemory.js"
 import type { JobSearch } from "./JobSearch.js"
 import * as JobSearchMemory from "./JobSearchMemory.js"
@@ -173,7 +175,7 @@ const make = (table: Table, queues: typeof Queues.Service): typeof Queue.Service
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
 export const layer: Layer.Layer<
-  Queue | Queues | JobDesk | JobSearch | Operations | Kinds | Signals | JobsMemory.JobsMemory,
+  Queue | Queues | JobDesk | JobSearch | JobOverview | Operations | Kinds | Signals | JobsMemory.JobsMemory,
   never,
   Wakeups
 > = Layer.mergeAll(
@@ -185,6 +187,7 @@ export const layer: Layer.Layer<
   ),
   Layer.provideMerge(OperationsMemory.layer, JobDeskMemory.layer),
   JobSearchMemory.layer,
+  JobOverviewMemory.layer,
   JobsMemory.layer
 ).pipe(
   Layer.provideMerge(QueuesMemory.layer),

@@ -11,6 +11,8 @@ import * as EnqueuePg from "./EnqueuePg.js"
 import * as FinalizePg from "./FinalizePg.js"
 import type { JobDesk } from "./JobDesk.js"
 import * as JobDeskPg from "./JobDeskPg.js"
+import type { JobOverview } from "./JobOverview.js"
+import * as JobOverviewPg from "./JobOverviewPg.js"
 import type { JobSearch } from "./JobSearch.js"
 import * as JobSearchPg from "./JobSearchPg.js"
 import * as JobSql from "./JobSql.js"
@@ -194,12 +196,14 @@ const make = Effect.gen(function* () {
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | Queues | JobDesk | JobSearch | Operations | Kinds | Transactions | Signals | Wakeups.Wakeups,
+  Queue | Queues | JobDesk | JobSearch | JobOverview | Operations | Kinds | Transactions | Signals | Wakeups.Wakeups,
   never,
   Database | Listener
 > = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer, OperationsPg.layer).pipe(
   Layer.provideMerge(QueuesPg.layer),
-  Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer, Signals.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(JobSearchPg.layer, JobOverviewPg.layer, KindsPg.layer, Transactions.layer, Signals.layer)
+  ),
   Layer.provide(Layer.mergeAll(Notifier.layer, KnownQueues.layer, Look.layer)),
   Layer.provideMerge(Wakeups.layer)
 )

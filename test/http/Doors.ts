@@ -1,5 +1,10 @@
 import * as Http from "node:http"
-import { Context, Effect, Layer, Option, Redacted } from "effect"
+import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
+import * as AccessMemory from "../../src/access/AccessMemory.js"
+import * as AccessPg from "../../src/access/AccessPg.js"
+import type { Audit } from "../../src/access/Audit.js"
+import type { Idempotency } from "../../src/access/Idempotency.js"
+import type { Sessions } from "../../src/access/Sessions.js"
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import * as ClusterPg from "../../src/cluster/ClusterPg.js"
 import type { Leadership } from "../../src/cluster/Leadership.js"
@@ -7,17 +12,21 @@ import type { Pods } from "../../src/cluster/Pods.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Listener from "../../src/database/Listener.js"
+import { AccessConfig } from "../../src/http/AccessConfig.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
+import type { JobOverview } from "../../src/queue/JobOverview.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
+import type { Operations } from "../../src/queue/Operations.js"
 import type { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import type { Queues } from "../../src/queue/QueueSettings.js"
+import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
@@ -80,6 +89,8 @@ export class Doors extends Context.Tag("test/http/Doors")<
     readonly ask: (method: string, path: string, asked?: Asked) => Effect.Effect<Answer>
     /** The same with the admin's token. */
     readonly admin: (method: string, path: string, asked?: Asked) => Effect.Effect<Answer>
+    /** The same with the viewer's token. */
+    readonly viewer: (method: string, path: string, asked?: Asked) => Effect.Effect<Answer>
     readonly port: number
   }
 >() {}
@@ -88,6 +99,13 @@ export const adminToken = "admin-sesame"
 export const viewerToken = "viewer-sesame"
 
 type Config = typeof ServerConfig.Service
+type Access = typeof AccessConfig.Service
+export type Configs = Partial<Config & Access>
+
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | JobOverview | Operations | Kinds
+export type Ports = QueuePorts | Transactions | Pods | Leadership | Sessions | Audit | Idempotency
+
+const usualAccess: Access = { sessionLasting: Duration.hours(12), apiRate: 0, listeners: 10, mask: [] }
 
 const bothTokens: Config = {
   host: "127.0.0.1",
@@ -107,8 +125,11 @@ const kinds = Layer.effectDiscard(
   )
 )
 
-const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: Partial<Config>) => {
-  const configured = Layer.succeed(ServerConfig, { ...bothTokens, ...config })
+const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig | AccessConfig>, config: Configs) => {
+  const configured = Layer.merge(
+    Layer.succeed(ServerConfig, { ...bothTokens, ...config }),
+    Layer.succeed(AccessConfig, { ...usualAccess, ...config })
+  )
   return Layer.effect(
     Doors,
     Effect.map(Server.Server, ({ url }) => {
@@ -117,6 +138,7 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
       return {
         ask: door,
         admin: (method, path, asked) => door(method, path, { token: adminToken, ...asked }),
+        viewer: (method, path, asked) => door(method, path, { token: viewerToken, ...asked }),
         port: Number(new URL(url).port)
       }
     })
@@ -125,20 +147,15 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
     Layer.provide(app),
     Layer.provide(configured),
     Layer.provide([Readiness.layerWithoutDatabase, Metrics.layer, EventLoop.layer]),
-    Layer.provide(Lifecycle.layer)
+    Layer.provideMerge(Lifecycle.layer)
   )
 }
 
 /** On a queue of the test's choice. */
-export const layerOver = <R, E, I>(
-  queue: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | R, E, I>,
-  config: Partial<Config> = {}
-) => layerOverBoth(Layer.merge(queue, ClusterMemory.layer), config)
+export const layerOver = <R, E, I>(queue: Layer.Layer<QueuePorts | R, E, I>, config: Configs = {}) =>
+  layerOverAll(Layer.mergeAll(queue, ClusterMemory.layer, AccessMemory.layer, Transactions.layerMemory), config)
 
-const layerOverBoth = <R, E, I>(
-  ports: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership | R, E, I>,
-  config: Partial<Config> = {}
-) =>
+const layerOverAll = <R, E, I>(ports: Layer.Layer<Ports | R, E, I>, config: Configs = {}) =>
   doorsOver(ApiApp.layer, config).pipe(
     Layer.provide(Layer.orDie(ClusterConfig.layer)),
     Layer.provideMerge(Layer.provideMerge(kinds, ports))
@@ -147,26 +164,24 @@ const layerOverBoth = <R, E, I>(
 const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
 
 /** On a queue in memory. */
-export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
+export const layer = (config: Configs = {}) => layerOver(memory, config)
 
 /** On PostgreSQL. */
-const layerPostgres = () =>
-  layerOverBoth(
-    Layer.merge(QueuePg.layer, ClusterPg.layer).pipe(
+export const layerPostgres = (config: Configs = {}) =>
+  layerOverAll(
+    Layer.mergeAll(QueuePg.layer, ClusterPg.layer, AccessPg.layer).pipe(
       Layer.provide(Listener.layerDeaf),
       Layer.provide(TestDatabase.layer)
-    )
+    ),
+    config
   )
 
 /** What every route must do, whatever the queue stands on. */
 export const backends: ReadonlyArray<
-  readonly [
-    where: string,
-    layer: () => Layer.Layer<Doors | Queue | Queues | JobDesk | JobSearch | Kinds | Pods | Leadership>
-  ]
+  readonly [where: string, layer: (config?: Configs) => Layer.Layer<Doors | Ports>]
 > = [
-  ["memory", () => Layer.orDie(layer())],
-  ["PostgreSQL", () => Layer.orDie(layerPostgres())]
+  ["memory", (config) => Layer.orDie(layer(config))],
+  ["PostgreSQL", (config) => Layer.orDie(layerPostgres(config))]
 ]
 
-export const layerWithoutDatabase = (config: Partial<Config> = {}) => doorsOver(ApiApp.layerWithoutDatabase, config)
+export const layerWithoutDatabase = (config: Configs = {}) => doorsOver(ApiApp.layerWithoutDatabase, config)

@@ -240,7 +240,7 @@ describe.each(backends)("on %s, GET /api/v1/queues", (_, layer) => {
       const { json, status } = yield* ask("GET", "/api/v1/queues", { token: adminToken })
       expect(status).toBe(200)
       const none = { scheduled: 0, retrying: 0, pending: 0, running: 0, done: 0, dead: 0 }
-      expect(json).toEqual({
+      expect(json).toMatchObject({
         queues: [
           { name: "a", counts: { ...none, pending: 2 }, approximate: [], oldestDueAgeSeconds: expect.any(Number) },
           { name: "b", counts: { ...none, scheduled: 1 }, approximate: [], oldestDueAgeSeconds: null }

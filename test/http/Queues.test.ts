@@ -34,7 +34,7 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
       yield* declared
       const { admin } = yield* Doors
       const { json } = yield* admin("GET", "/api/v1/queues")
-      expect(json).toEqual({ queues: [fresh] })
+      expect(json).toEqual({ queues: [fresh], countedAt: expect.any(String) })
     }).pipe(Effect.provide(layer()))
   )
 
@@ -89,7 +89,7 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
         expect(answer, JSON.stringify(json)).toMatchObject({ status: 400, json: { error: { field } } })
       }
       const { admin } = yield* Doors
-      expect((yield* admin("GET", "/api/v1/queues")).json).toEqual({ queues: [fresh] })
+      expect((yield* admin("GET", "/api/v1/queues")).json).toEqual({ queues: [fresh], countedAt: expect.any(String) })
     }).pipe(Effect.provide(layer()))
   )
 

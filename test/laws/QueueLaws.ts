@@ -10,6 +10,7 @@ import { followUpLaws } from "./FollowUpLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
 import { operationsLaws } from "./OperationsLaws.js"
+import { overviewLaws } from "./OverviewLaws.js"
 import { queuesLaws } from "./QueuesLaws.js"
 import { recoverLaws } from "./RecoverLaws.js"
 import { retentionLaws } from "./RetentionLaws.js"
@@ -24,6 +25,7 @@ const chapters = {
   "heartbeat, recovery and purge": recoverLaws,
   "the desk": deskLaws,
   search: searchLaws,
+  overview: overviewLaws,
   operations: operationsLaws,
   kinds: kindsLaws,
   "queue settings": queuesLaws,
