@@ -13,12 +13,10 @@ import * as WireText from "./WireText.js"
 export const BulkRequest = Schema.Struct({
   action: Action.annotations(WireText.said(`must be one of ${Action.literals.join(", ")}`)),
   ids: WireText.optional(
-    Schema.Array(JobId.annotations(WireText.said("must be the id of a job")))
-      .annotations({ message: () => "must be a list of ids" })
-      .pipe(
-        Schema.minItems(1, WireText.said("must hold at least one id")),
-        Schema.maxItems(mostIds, WireText.said(`must not hold more than ${mostIds} ids`))
-      )
+    Schema.Array(JobId.annotations(WireText.said("must be the id of a job"))).annotations({
+      message: () => "must be a list of ids",
+      description: `1 to ${mostIds} ids; or give a filter.`
+    })
   ),
   filter: WireText.optional(JobsFilter.Body),
   dryRun: WireText.optional(

@@ -6,7 +6,7 @@ import type { Audit } from "../access/Audit.js"
 import { JobOverview } from "../queue/JobOverview.js"
 import { JobSearch } from "../queue/JobSearch.js"
 import { isFor, resolve } from "../queue/OperationScope.js"
-import { type Operation, Operations, type Target } from "../queue/Operations.js"
+import { mostIds, type Operation, Operations, type Target } from "../queue/Operations.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { AccessConfig } from "./AccessConfig.js"
 import { Api } from "./Api.js"
@@ -32,6 +32,9 @@ const targetOf = ({ action, filter, ids }: BulkRequest) =>
   Effect.gen(function* () {
     if ((ids === undefined) === (filter === undefined)) {
       return yield* new BadRequest({ message: "Give ids or filter, one of them.", field: "filter" })
+    }
+    if (ids !== undefined && (ids.length === 0 || ids.length > mostIds)) {
+      return yield* new BadRequest({ message: `ids must hold 1 to ${mostIds} ids, not ${ids.length}.`, field: "ids" })
     }
     return ids === undefined ? { filter: yield* resolve(action, filter ?? {}) } : { ids }
   })

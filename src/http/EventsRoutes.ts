@@ -6,11 +6,13 @@ import { Api } from "./Api.js"
 import { Live } from "./Live.js"
 import * as Problem from "./Problem.js"
 
-/** A proxy in between must neither gather nor rewrite what is to arrive at once. */
 const headers = {
   "content-type": "text/event-stream",
+  // A proxy in between must neither gather nor rewrite what is to arrive at once.
   "cache-control": "no-store, no-transform",
-  "x-accel-buffering": "no"
+  "x-accel-buffering": "no",
+  // Nothing is to follow on this connection: kept open, it would keep the doors from closing.
+  connection: "close"
 }
 
 /** What happens, as it happens. */
@@ -21,7 +23,7 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "events">, n
     Effect.map(Live, (live) =>
       handlers.handleRaw("follow", ({ request }) =>
         request.method === "HEAD"
-          ? Effect.succeed(HttpServerResponse.empty({ headers }))
+          ? Effect.succeed(HttpServerResponse.empty({ status: 200, headers }))
           : live.follow.pipe(
               Effect.map((events) => HttpServerResponse.raw(events, { headers })),
               Problem.answered

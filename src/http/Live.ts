@@ -14,7 +14,7 @@ import type { Surroundings } from "./Surroundings.js"
 // joins gets the whole picture first, and then what changes in it. Nobody is waited for: what somebody does not read is
 // kept for them up to a bound, and beyond it they are dropped and may come again.
 
-const lookEvery = Duration.seconds(2)
+const lookEvery = Duration.seconds(1)
 const heartbeatEvery = Duration.toMillis("15 seconds")
 
 /** What happens, as it happens. */

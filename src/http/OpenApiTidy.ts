@@ -44,6 +44,8 @@ const tidy = (value: unknown): unknown => {
   return { ...fieldsOf({ ...value, responses: Object.fromEntries(responses) }), security }
 }
 
+const problemSchema = JSONSchema.make(Problem.Body).$defs?.Problem ?? {}
+
 /** What the framework makes of the contract, without what is not true of our answers, and with how one is let in. */
 export const apply = (specification: Json): Json => {
   const components = record(specification.components)
@@ -52,7 +54,7 @@ export const apply = (specification: Json): Json => {
     ...fieldsOf(specification),
     components: {
       ...components,
-      schemas: { Problem: JSONSchema.make(Problem.Body), ...fieldsOf(Object.fromEntries(own)) },
+      schemas: { Problem: problemSchema, ...fieldsOf(Object.fromEntries(own)) },
       securitySchemes: {
         token: { type: "http", scheme: "bearer" },
         login: { type: "apiKey", in: "cookie", name: "nightshift_session" }

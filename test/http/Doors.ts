@@ -166,15 +166,17 @@ const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
 /** On a queue in memory. */
 export const layer = (config: Configs = {}) => layerOver(memory, config)
 
+const postgres = Layer.mergeAll(QueuePg.layer, ClusterPg.layer, AccessPg.layer).pipe(
+  Layer.provide(Listener.layerDeaf),
+  Layer.provide(TestDatabase.layer)
+)
+
 /** On PostgreSQL. */
-export const layerPostgres = (config: Configs = {}) =>
-  layerOverAll(
-    Layer.mergeAll(QueuePg.layer, ClusterPg.layer, AccessPg.layer).pipe(
-      Layer.provide(Listener.layerDeaf),
-      Layer.provide(TestDatabase.layer)
-    ),
-    config
-  )
+export const layerPostgres = (config: Configs = {}) => layerOverAll(postgres, config)
+
+/** On PostgreSQL, with an audit of the test's choice. */
+export const layerPostgresWith = (audit: Layer.Layer<Audit, never, Audit>) =>
+  layerOverAll(Layer.provideMerge(audit, postgres))
 
 /** What every route must do, whatever the queue stands on. */
 export const backends: ReadonlyArray<
