@@ -1,5 +1,7 @@
 import { Effect, Layer, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import type { Audit } from "../access/Audit.js"
+import * as AuditPg from "../access/AuditPg.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -9,8 +11,10 @@ import type { EmbeddedPostgresError } from "../database/embedded/EmbeddedPostgre
 import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
 import type { JobDesk } from "../queue/JobDesk.js"
+import type { JobOverview } from "../queue/JobOverview.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
+import type { Operations } from "../queue/Operations.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import type { Queues } from "../queue/QueueSettings.js"
@@ -34,10 +38,21 @@ const upToDate = Layer.effectDiscard(
 )
 
 /** The ports that commands speak to. */
-export type QueueServices = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions
+export type QueueServices =
+  | Queue
+  | Queues
+  | JobDesk
+  | JobSearch
+  | JobOverview
+  | Operations
+  | Kinds
+  | Transactions
+  | Audit
 
 // A command works and ends: it has no use for news of other processes.
-const ports: Layer.Layer<QueueServices, never, Database> = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf))
+const ports: Layer.Layer<QueueServices, never, Database> = Layer.merge(QueuePg.layer, AuditPg.layer).pipe(
+  Layer.provide(Listener.layerDeaf)
+)
 
 /** What a command needs that works on jobs: the ports over the database it was pointed at, and that database's time. */
 export const layerForCommand: Layer.Layer<

@@ -5,6 +5,7 @@ import { storableText } from "../core/StorableText.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseFault, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
 import { Signals } from "../database/Signals.js"
+import { cancelTopic } from "./JobDesk.js"
 import { JobSearch } from "./JobSearch.js"
 import { Notifier } from "./Notifier.js"
 import * as OperationBatchPg from "./OperationBatchPg.js"
@@ -19,6 +20,9 @@ const zeroId = "00000000-0000-0000-0000-000000000000"
 const countedUpTo = 100_000
 
 const purgeBatch = 1_000
+
+/** How many running jobs of one batch are told of one by one. */
+const mostTold = 100
 
 /** Whether trying the same batch again can never help: then the operation ends, with the reason. */
 const isHopeless = (error: DatabaseError) =>
@@ -107,6 +111,9 @@ const make = Effect.gen(function* () {
       )
       if (went === undefined) return Option.none()
       yield* Effect.forEach(went.woken, wakeups.wake, { discard: true })
+      // Pods need not wait for their next heartbeat to find out; beyond some they do.
+      const soon = went.stopped.slice(0, mostTold)
+      yield* Effect.forEach(soon, (job) => signals.tell(cancelTopic, job), { discard: true })
       return Option.some(toOperation(went.after))
     })
 
