@@ -27,6 +27,8 @@ const more: ReadonlyArray<Example> = [
   ["nightshift jobs show <id>", "one job, whole"],
   ["nightshift jobs show <id> --json", "as the HTTP API shows it"],
   ["nightshift jobs cancel <id> <id>", "what waits ends, what runs is asked to stop"],
+  ["nightshift jobs cancel --queue mail --state scheduled --dry-run", "what would be cancelled"],
+  ["nightshift jobs delete --state done --until 2026-01-01T00:00:00Z", "jobs that nobody needs any more"],
   ["nightshift queues list", "what waits where, and how queues are set"],
   ["nightshift queues pause mail", "nothing of it begins any more"],
   ["nightshift queues resume mail", "and on it goes"],
@@ -38,7 +40,8 @@ const more: ReadonlyArray<Example> = [
   ["nightshift schedules disable nightly_report", "no more of it, whatever code declares"],
   ["nightshift schedules enable nightly_report", "again, from its next time on"],
   ["nightshift bots set-webhook helper --url https://bots.example.org", "let Telegram deliver there"],
-  ["nightshift bots info", "what Telegram knows of the bots"]
+  ["nightshift bots info", "what Telegram knows of the bots"],
+  ["nightshift jobs requeue --kind receipt --text ECONNREFUSED", "all that died of one cause"]
 ]
 
 const about = (words: ReadonlyArray<string>): ReadonlyArray<Example> => {

@@ -1,10 +1,13 @@
 import { Effect, Layer } from "effect"
+import * as AccessPg from "../access/AccessPg.js"
 import * as TokensPg from "../access/TokensPg.js"
 import * as ClusterPg from "../cluster/ClusterPg.js"
 import { Lifecycle } from "../core/Lifecycle.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
+import * as DoorsCleanup from "../crew/DoorsCleanup.js"
+import { DoorsConfig } from "../crew/DoorsConfig.js"
 import * as Gauges from "../crew/Gauges.js"
 import { JanitorConfig } from "../crew/Janitor.js"
 import * as JobGauges from "../crew/JobGauges.js"
@@ -20,6 +23,7 @@ import * as EmbeddedPostgres from "../database/embedded/EmbeddedPostgres.js"
 import * as Listener from "../database/Listener.js"
 import { Migrations } from "../database/Migrations.js"
 import type { Declarations } from "../gateway/Declarations.js"
+import { AccessConfig } from "../http/AccessConfig.js"
 import * as AdminToken from "../http/AdminToken.js"
 import { ApiApp } from "../http/ApiApp.js"
 import { Readiness } from "../http/Readiness.js"
@@ -74,13 +78,19 @@ export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarati
     ]),
     Layer.provideMerge(doors),
     Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
-    Layer.provide(ClusterConfig.layer),
+    Layer.provide(DoorsCleanup.layer),
+    Layer.provide(Layer.mergeAll(ClusterConfig.layer, AccessConfig.layer, DoorsConfig.layer)),
     Layer.provide([Readiness.layer, Gauges.layerDatabase, JobGauges.layer, Measuring.sampling]),
     Layer.provide(GatewayLayer.onDatabase(declared, app)),
     Layer.provide(
-      Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, StoragePg.layer, TokensPg.layer).pipe(
-        Layer.provideMerge(QueuePg.layer)
-      )
+      Layer.mergeAll(
+        SchedulesPg.layer,
+        ClusterPg.layer,
+        RateLimitsPg.layer,
+        StoragePg.layer,
+        TokensPg.layer,
+        AccessPg.layer
+      ).pipe(Layer.provideMerge(QueuePg.layer))
     ),
     Layer.provide(UploadsConfig.layer),
     Layer.provide(Measuring.counting),

@@ -1,37 +1,53 @@
 import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
 import { Console, Effect } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { StoredJob } from "../core/Job.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import * as Audited from "../http/Audited.js"
+import * as JobSummary from "../http/JobSummary.js"
 import * as JobView from "../http/JobView.js"
-import type { JobDesk } from "../queue/JobDesk.js"
+import { JobDesk } from "../queue/JobDesk.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../queue/JobErrors.js"
+import { isEmpty } from "../queue/JobFilter.js"
+import { JobSearch } from "../queue/JobSearch.js"
+import type { Action } from "../queue/Operations.js"
 import * as CommonOptions from "./CommonOptions.js"
+import * as JobFilterOptions from "./JobFilterOptions.js"
 import * as JobIdArgument from "./JobIdArgument.js"
-import { SomeFailed } from "./Misused.js"
+import * as JobsBulk from "./JobsBulk.js"
+import { Misused, SomeFailed } from "./Misused.js"
+import * as Operator from "./Operator.js"
 import * as QueueLayer from "./QueueLayer.js"
 import * as Running from "./Running.js"
 
-/** What a command takes that does the same to several jobs. */
-export const options = {
-  ids: Args.atLeast(JobIdArgument.argument, 1),
+/** What a command takes that does the same to several jobs, named one by one or by what they have in common. */
+const options = {
+  ids: Args.repeated(JobIdArgument.argument),
   ...CommonOptions.database,
+  ...JobFilterOptions.options,
+  dryRun: Options.boolean("dry-run").pipe(
+    Options.withDescription("With a filter: change nothing, say how many jobs are meant and show the first.")
+  ),
+  reason: Operator.reason,
   json: CommonOptions.json
 }
 
 type Refusal = JobNotFound | JobNotInState | DedupeKeyHeld
 
-interface Given {
-  readonly ids: ReadonlyArray<JobId>
-  readonly json: boolean
-  readonly embedded: boolean
-  readonly directory: Parameters<typeof CommonOptions.databaseFlags>[0]["directory"]
-}
-
 interface Outcome {
   readonly id: JobId
   readonly job: StoredJob | undefined
   readonly refusal: Refusal | undefined
+}
+
+/** What is done to one job, and how that is said. */
+export interface JobAct {
+  readonly action: Action
+  readonly about: string
+  readonly act: (desk: typeof JobDesk.Service, id: JobId) => Effect.Effect<StoredJob, Refusal | DatabaseError>
+  readonly said: (job: StoredJob) => string
 }
 
 const view = ({ id, job, refusal }: Outcome) => ({
@@ -41,21 +57,44 @@ const view = ({ id, job, refusal }: Outcome) => ({
 })
 
 /** Does it to one after the other. A job that refuses does not stop the rest; a database that does not answer does. */
-export const perform = (
-  given: Given,
-  act: (id: JobId) => Effect.Effect<StoredJob, Refusal | DatabaseError, JobDesk>,
-  said: (job: StoredJob) => string
-) =>
+const performEach = ({ act, action, said }: JobAct, ids: ReadonlyArray<JobId>, json: boolean) =>
   Effect.gen(function* () {
-    const outcomes = yield* Effect.forEach(given.ids, (id) => {
+    const desk = yield* JobDesk
+    const search = yield* JobSearch
+    const audited = yield* Audited.make
+    const outcomes = yield* Effect.forEach(ids, (id) => {
       const refused = (refusal: Refusal): Effect.Effect<Outcome> => Effect.succeed({ id, job: undefined, refusal })
-      return act(id).pipe(
-        Effect.tap((job) => (given.json ? Effect.void : Console.log(said(job)))),
-        Effect.map((job): Outcome => ({ id, job, refusal: undefined })),
+      return Effect.zip(search.get(id), act(desk, id)).pipe(
+        audited(`job.${action}`, id, ([before, after]) => ({
+          before: JobSummary.of(before),
+          ...(action === "delete" ? {} : { after: JobSummary.of(after) })
+        })),
+        Effect.tap(([, job]) => (json ? Effect.void : Console.log(said(job)))),
+        Effect.map(([, job]): Outcome => ({ id, job, refusal: undefined })),
         Effect.catchTags({ JobNotFound: refused, JobNotInState: refused, DedupeKeyHeld: refused })
       )
     })
-    if (given.json) yield* Console.log(JSON.stringify(outcomes.map(view), null, 2))
+    if (json) yield* Console.log(JSON.stringify(outcomes.map(view), null, 2))
     const reasons = outcomes.flatMap(({ refusal }) => (refusal === undefined ? [] : [refusal.message]))
     if (reasons.length > 0) return yield* new SomeFailed({ reasons })
-  }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
+  })
+
+/** A command that acts on jobs. */
+export const command = <const Name extends string>(name: Name, job: JobAct) =>
+  Command.make(name, options, (given) =>
+    Effect.gen(function* () {
+      const { dryRun, ids, json, reason } = given
+      const filter = JobFilterOptions.filterOf(given)
+      if (isEmpty(filter) === (ids.length === 0)) {
+        const message = `Say which jobs to ${name}: give their ids, or a filter such as --queue or --state, not both.`
+        return yield* new Misused({ message })
+      }
+      if (dryRun && ids.length > 0)
+        return yield* new Misused({ message: "--dry-run goes with a filter, not with ids." })
+      const work = Effect.gen(function* () {
+        if (ids.length > 0) return yield* performEach(job, ids, json)
+        yield* JobsBulk.perform({ action: job.action, filter, dryRun, json })
+      })
+      yield* work.pipe(Operator.acting(reason), Effect.provide(QueueLayer.layerForCommand))
+    }).pipe(Running.configured(CommonOptions.databaseFlags(given)))
+  ).pipe(Command.withDescription(job.about))

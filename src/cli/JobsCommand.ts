@@ -1,5 +1,6 @@
 import * as Command from "@effect/cli/Command"
 import * as JobsCancelCommand from "./JobsCancelCommand.js"
+import * as JobsDeleteCommand from "./JobsDeleteCommand.js"
 import * as JobsListCommand from "./JobsListCommand.js"
 import * as JobsRequeueCommand from "./JobsRequeueCommand.js"
 import * as JobsShowCommand from "./JobsShowCommand.js"
@@ -11,6 +12,7 @@ export const command = Command.make("jobs").pipe(
     JobsListCommand.command,
     JobsShowCommand.command,
     JobsCancelCommand.command,
-    JobsRequeueCommand.command
+    JobsRequeueCommand.command,
+    JobsDeleteCommand.command
   ])
 )

@@ -1,8 +1,10 @@
-import { Console, Effect } from "effect"
+import { Console, Effect, type Option } from "effect"
+import * as Audited from "../http/Audited.js"
 import * as QueueView from "../http/QueueView.js"
 import { JobSearch } from "../queue/JobSearch.js"
 import { type QueueSettingsPatch, Queues } from "../queue/QueueSettings.js"
 import * as CommonOptions from "./CommonOptions.js"
+import * as Operator from "./Operator.js"
 import * as QueueLayer from "./QueueLayer.js"
 import * as QueueNameArgument from "./QueueNameArgument.js"
 import * as Running from "./Running.js"
@@ -11,11 +13,13 @@ import * as Running from "./Running.js"
 export const options = {
   queue: QueueNameArgument.argument,
   ...CommonOptions.database,
+  reason: Operator.reason,
   json: CommonOptions.json
 }
 
 interface Given {
   readonly queue: string
+  readonly reason: Option.Option<string>
   readonly json: boolean
   readonly embedded: boolean
   readonly directory: Parameters<typeof CommonOptions.databaseFlags>[0]["directory"]
@@ -25,7 +29,14 @@ interface Given {
 export const perform = (given: Given, patch: QueueSettingsPatch, said: string) =>
   Effect.gen(function* () {
     const queues = yield* Queues
-    const { after } = yield* queues.change(given.queue, patch)
+    const audited = yield* Audited.make
+    const { after } = yield* queues.change(given.queue, patch).pipe(
+      audited("queue.change", given.queue, ({ after, before }) => ({
+        before: QueueView.settingsOf(before),
+        after: QueueView.settingsOf(after)
+      })),
+      Operator.acting(given.reason)
+    )
     if (!given.json) return yield* Console.log(said)
     const counts = yield* Effect.flatMap(JobSearch, (search) => search.counts)
     const counted = counts.find(({ queue }) => queue === given.queue)

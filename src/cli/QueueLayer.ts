@@ -1,5 +1,7 @@
 import { Effect, Layer, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import type { Audit } from "../access/Audit.js"
+import * as AuditPg from "../access/AuditPg.js"
 import type { Tokens } from "../access/Tokens.js"
 import * as TokensPg from "../access/TokensPg.js"
 import * as Measuring from "../crew/Measuring.js"
@@ -12,8 +14,10 @@ import type { EmbeddedPostgresError } from "../database/embedded/EmbeddedPostgre
 import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
 import type { JobDesk } from "../queue/JobDesk.js"
+import type { JobOverview } from "../queue/JobOverview.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
+import type { Operations } from "../queue/Operations.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import type { Queues } from "../queue/QueueSettings.js"
@@ -40,10 +44,25 @@ const upToDate = Layer.effectDiscard(
 )
 
 /** The ports that commands speak to. */
-export type QueueServices = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Schedules | Tokens
+export type QueueServices =
+  | Queue
+  | Queues
+  | JobDesk
+  | JobSearch
+  | JobOverview
+  | Operations
+  | Kinds
+  | Transactions
+  | Schedules
+  | Tokens
+  | Audit
 
 // A command works and ends: it has no use for news of other processes.
-const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.merge(SchedulesPg.layer, TokensPg.layer).pipe(
+const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(
+  SchedulesPg.layer,
+  TokensPg.layer,
+  AuditPg.layer
+).pipe(
   Layer.provideMerge(QueuePg.layer),
   Layer.provide(Listener.layerDeaf),
   Layer.provide(Measuring.counting),

@@ -3,6 +3,7 @@ import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
 import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
+import * as DoorsConfig from "../crew/DoorsConfig.js"
 import * as Janitor from "../crew/Janitor.js"
 import * as MetricsConfig from "../crew/MetricsConfig.js"
 import * as SchedulerConfig from "../crew/SchedulerConfig.js"
@@ -11,9 +12,11 @@ import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
 import * as GatewayConfig from "../gateway/GatewayConfig.js"
 import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
+import * as AccessConfig from "../http/AccessConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
 import * as RouteConfig from "../queue/RouteConfig.js"
 import * as Logging from "../telemetry/Logging.js"
+import * as Masking from "../telemetry/Masking.js"
 import * as UploadsConfig from "../uploads/UploadsConfig.js"
 import * as PullConfig from "./PullConfig.js"
 
@@ -22,6 +25,7 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   DatabaseConfig.settings,
   ServerConfig.settings,
   GatewayConfig.settings,
+  AccessConfig.settings,
   CrewConfig.settings,
   RouteConfig.settings,
   ClusterConfig.settings,
@@ -33,7 +37,9 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   Sweeper.settings,
   PullConfig.settings,
   DatabaseClock.settings,
-  Logging.settings
+  DoorsConfig.settings,
+  Logging.settings,
+  Masking.settings
 ].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))
 
 /** Reads every key, so that one start shows every mistake at once. */

@@ -32,6 +32,8 @@ export interface IdGenerator {
   readonly pod: (millis: number) => PodId
   readonly upload: (millis: number) => UploadId
   readonly token: (millis: number) => TokenId
+  /** For what has no sort of id of its own. */
+  readonly plain: (millis: number) => string
 }
 
 const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"))
@@ -77,6 +79,12 @@ const uuidV7 = (random: () => number) => {
   }
 }
 
+/** The least id that can have been made at this instant or later. */
+export const floorOf = (millis: number): string => {
+  const time = Math.max(0, Math.floor(millis)).toString(16).padStart(12, "0")
+  return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
+}
+
 /** A generator seeded from Effect's Random. */
 export const makeGenerator: Effect.Effect<IdGenerator> = Effect.gen(function* () {
   const word = Random.nextIntBetween(0, 0xffff_ffff)
@@ -88,6 +96,7 @@ export const makeGenerator: Effect.Effect<IdGenerator> = Effect.gen(function* ()
     lease: (millis) => next(millis) as Lease,
     pod: (millis) => next(millis) as PodId,
     upload: (millis) => next(millis) as UploadId,
-    token: (millis) => next(millis) as TokenId
+    token: (millis) => next(millis) as TokenId,
+    plain: next
   }
 })

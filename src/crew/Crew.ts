@@ -13,6 +13,7 @@ import type { Measures } from "../measures/Measures.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
+import type { Operations } from "../queue/Operations.js"
 import type { Queue } from "../queue/Queue.js"
 import { Queues } from "../queue/QueueSettings.js"
 import { type DeclaredRoutes, type InvalidRoute, Routes } from "../queue/Routes.js"
@@ -35,6 +36,7 @@ import { Leader } from "./Leader.js"
 import * as Lookout from "./Lookout.js"
 import type { MetricsConfig } from "./MetricsConfig.js"
 import * as MetricsPurge from "./MetricsPurge.js"
+import * as OperationRunner from "./OperationRunner.js"
 import { Pod } from "./Pod.js"
 import { Presence } from "./Presence.js"
 import * as QueueGauges from "./QueueGauges.js"
@@ -84,7 +86,7 @@ export interface CrewOptions<R> {
   readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
 }
 
-type QueuePorts = Queue | Queues | JobSearch | Kinds | Routes | Transactions | Wakeups
+type QueuePorts = Queue | Queues | JobSearch | Operations | Kinds | Routes | Transactions | Wakeups
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
 type Configs =
   | CrewConfig
@@ -109,6 +111,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     yield* keep(yield* Reaper.make)
     yield* keep(yield* Heartbeat.make)
     yield* Heartbeat.hearCancels
+    yield* OperationRunner.start
     const lookout = yield* Lookout.start
     // All queues drain at the same time: the grace is one for all of them.
     const shift = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)

@@ -26,6 +26,7 @@ import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
+import type { Operations } from "../queue/Operations.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import type { Queues } from "../queue/QueueSettings.js"
@@ -57,7 +58,7 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | Operations | Kinds | Routes | Transactions
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */

@@ -1,18 +1,26 @@
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as OpenApi from "@effect/platform/OpenApi"
+import * as AuditContract from "./AuditContract.js"
+import * as BulkContract from "./BulkContract.js"
 import { problem } from "./Contract.js"
+import * as EventsContract from "./EventsContract.js"
+import * as GroupsContract from "./GroupsContract.js"
 import * as JobsContract from "./JobsContract.js"
 import * as LimitsContract from "./LimitsContract.js"
 import * as MetricsContract from "./MetricsContract.js"
+import * as OpenApiTidy from "./OpenApiTidy.js"
 import * as PodsContract from "./PodsContract.js"
 import * as QueuesContract from "./QueuesContract.js"
 import * as SchedulesContract from "./SchedulesContract.js"
+import * as SessionContract from "./SessionContract.js"
 import * as TokensContract from "./TokensContract.js"
 import * as UploadsContract from "./UploadsContract.js"
 
 /** The contract of the doors: what goes in, what comes out, and nothing of how. */
 export const Api = HttpApi.make("nightshift")
   .add(JobsContract.group)
+  .add(BulkContract.group)
+  .add(GroupsContract.group)
   .add(QueuesContract.group)
   .add(SchedulesContract.group)
   .add(PodsContract.group)
@@ -20,22 +28,19 @@ export const Api = HttpApi.make("nightshift")
   .add(MetricsContract.group)
   .add(UploadsContract.group)
   .add(TokensContract.group)
+  .add(EventsContract.group)
+  .add(AuditContract.group)
+  .add(SessionContract.group)
   .prefix("/api/v1")
   .addError(problem(401))
   .addError(problem(403))
+  .addError(problem(429))
   .addError(problem(503))
   .annotateContext(
     OpenApi.annotations({
       title: "Nightshift",
       version: "v1",
       description: "Instants are RFC 3339, durations are seconds.",
-      transform: (specification) => ({
-        ...specification,
-        components: {
-          ...specification.components,
-          securitySchemes: { token: { type: "http", scheme: "bearer" } }
-        },
-        security: [{ token: [] }]
-      })
+      transform: OpenApiTidy.apply
     })
   )

@@ -1,56 +1,56 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApp from "@effect/platform/HttpApp"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Context, Effect, Layer } from "effect"
+import { Context, Duration, Effect, Layer } from "effect"
+import type { Audit } from "../access/Audit.js"
+import type { Idempotency } from "../access/Idempotency.js"
+import { Sessions } from "../access/Sessions.js"
 import type { Tokens } from "../access/Tokens.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
+import type { Lifecycle } from "../core/Lifecycle.js"
 import type { ClusterConfig } from "../crew/ClusterConfig.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/JobDesk.js"
+import type { JobOverview } from "../queue/JobOverview.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
+import type { Operations } from "../queue/Operations.js"
 import type { Queue } from "../queue/Queue.js"
 import type { Queues } from "../queue/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import type { Storage } from "../uploads/Storage.js"
+import { AccessConfig } from "./AccessConfig.js"
 import { Api } from "./Api.js"
+import * as AuditRoutes from "./AuditRoutes.js"
 import * as Auth from "./Auth.js"
+import * as BulkRoutes from "./BulkRoutes.js"
+import { Caller } from "./Caller.js"
+import { CountsCache } from "./CountsCache.js"
+import * as EventsRoutes from "./EventsRoutes.js"
+import * as GroupsRoutes from "./GroupsRoutes.js"
 import * as JobsRoutes from "./JobsRoutes.js"
 import * as LimitsRoutes from "./LimitsRoutes.js"
+import { Live } from "./Live.js"
 import * as MetricsRoutes from "./MetricsRoutes.js"
 import * as PodsRoutes from "./PodsRoutes.js"
 import * as Problem from "./Problem.js"
 import * as QueuesRoutes from "./QueuesRoutes.js"
-import { DatabaseOff } from "./RequestErrors.js"
+import { AnswerTooLate, DatabaseOff } from "./RequestErrors.js"
 import * as SchedulesRoutes from "./SchedulesRoutes.js"
 import { ServerConfig } from "./ServerConfig.js"
+import * as SessionRoutes from "./SessionRoutes.js"
+import { Surroundings } from "./Surroundings.js"
+import * as Throttle from "./Throttle.js"
 import * as TokensRoutes from "./TokensRoutes.js"
 import * as UploadsRoutes from "./UploadsRoutes.js"
 
 /** Everything under `/api`, to be served by the Server. It asks who comes before it looks at what they want. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
-  static readonly layer: Layer.Layer<
-    ApiApp,
-    never,
-    | ServerConfig
-    | ClusterConfig
-    | Queue
-    | Queues
-    | JobDesk
-    | JobSearch
-    | Kinds
-    | Transactions
-    | Schedules
-    | RateLimits
-    | Pods
-    | Leadership
-    | Measures
-    | Storage
-    | Tokens
-  > = Layer.suspend(() => withDatabase)
+  static readonly layer: Layer.Layer<ApiApp, never, Needs> = Layer.suspend(() => withDatabase)
 
   /** For a process that runs without a database by choice: says so to whoever asks. */
   static readonly layerWithoutDatabase: Layer.Layer<ApiApp, never, ServerConfig> = Layer.effect(
@@ -61,17 +61,32 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
   )
 }
 
+type Configs = ServerConfig | AccessConfig | ClusterConfig
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | JobOverview | Operations | Kinds | Transactions
+type OtherPorts = Schedules | RateLimits | Pods | Leadership | Measures | Storage | Tokens
+type Needs = Configs | QueuePorts | OtherPorts | Sessions | Audit | Idempotency | Lifecycle
+
+/** However long somebody is ready to wait, a request ends. */
+const longestRequest = Duration.seconds(60)
+
 const contract = HttpApiBuilder.api(Api).pipe(
   Layer.provide([
     JobsRoutes.layer,
+    BulkRoutes.layer,
+    GroupsRoutes.layer,
     QueuesRoutes.layer,
     SchedulesRoutes.layer,
     LimitsRoutes.layer,
     PodsRoutes.layer,
     MetricsRoutes.layer,
     UploadsRoutes.layer,
-    TokensRoutes.layer
-  ])
+    TokensRoutes.layer,
+    EventsRoutes.layer,
+    AuditRoutes.layer,
+    SessionRoutes.layer
+  ]),
+  Layer.provide(Live.layer),
+  Layer.provide(Layer.merge(CountsCache.layer, Surroundings.layer))
 )
 
 const openApi = HttpApiBuilder.middlewareOpenApi({ path: "/api/v1/openapi.json" })
@@ -79,15 +94,35 @@ const openApi = HttpApiBuilder.middlewareOpenApi({ path: "/api/v1/openapi.json" 
 // Inside of the contract's app, which would answer what fits no schema in a form of its own.
 const problems = HttpApiBuilder.middleware(Effect.catchAllCause(Problem.answerCause))
 
+/** Lets in whoever may come in, at the pace that is theirs. */
+const guard = Effect.gen(function* () {
+  const config = yield* ServerConfig
+  const sessions = yield* Sessions
+  const { apiRate, sessionLasting } = yield* AccessConfig
+  const throttle = apiRate === 0 ? undefined : Throttle.make({ burst: 2 * apiRate, perSecond: apiRate })
+  return <R>(app: HttpApp.Default<never, R>) =>
+    Effect.gen(function* () {
+      yield* Auth.checkHost(config)
+      const request = yield* HttpServerRequest.HttpServerRequest
+      if (Auth.isOpen(request)) return yield* app
+      const caller = yield* Auth.identify(config, sessions, sessionLasting)
+      if (throttle !== undefined) yield* throttle.take(caller.who)
+      yield* Auth.authorize(caller, request)
+      return yield* Effect.provideService(app, Caller, caller)
+    })
+})
+
 const withDatabase = Layer.effect(
   ApiApp,
   Effect.gen(function* () {
-    const config = yield* ServerConfig
     const app = yield* HttpApiBuilder.httpApp
+    const guarded = yield* guard
     const platform = yield* Effect.context<Layer.Layer.Success<typeof NodeHttpServer.layerContext>>()
-    return Auth.checkHost(config).pipe(
-      Effect.zipRight(Auth.checkToken(config)),
-      Effect.zipRight(Effect.provide(app, platform)),
+    return guarded(Effect.provide(app, platform)).pipe(
+      Effect.timeoutFail({
+        duration: longestRequest,
+        onTimeout: () => new AnswerTooLate({ seconds: Duration.toSeconds(longestRequest) })
+      }),
       Effect.catchAll(Problem.answer)
     )
   })

@@ -1,8 +1,9 @@
 import type { IncomingMessage } from "node:http"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { toIncomingMessage } from "@effect/platform-node/NodeHttpServerRequest"
-import { Effect } from "effect"
+import { Effect, ParseResult, Schema } from "effect"
 import { BadRequest, BodyTooLarge, ContentTypeRefused, RequestTimedOut } from "./RequestErrors.js"
+import * as RequestFault from "./RequestFault.js"
 
 /** How long a body may take to arrive. */
 const patience = "60 seconds"
@@ -68,3 +69,15 @@ export const json = (
     })
     return yield* parse(bytes)
   })
+
+/** The same as a value of a schema, or what is wrong with the first thing that is. */
+export const decoded = <A, I>(
+  request: HttpServerRequest.HttpServerRequest,
+  schema: Schema.Schema<A, I>,
+  mostBytes: number
+): Effect.Effect<A, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
+  Effect.flatMap(json(request, mostBytes), (body) =>
+    Effect.mapError(Schema.decodeUnknown(schema)(body), (error) =>
+      RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
+    )
+  )

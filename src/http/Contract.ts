@@ -12,9 +12,6 @@ export const pageLimits = { usual: 50, most: 1000 } as const
 /** An answer that says no. */
 export const problem = (status: number) => Problem.Body.annotations(HttpApiSchema.annotations({ status }))
 
-/** What a client is told that chose none of these. */
-export const oneOf = (choices: ReadonlyArray<string>) => WireText.said(`must be one of ${choices.join(", ")}`)
-
 /** What every list takes: how many at most, and where the page before ended. */
 export const pageQuery = {
   limit: WireText.optional(
@@ -25,6 +22,9 @@ export const pageQuery = {
   ),
   cursor: WireText.optional(WireText.Text)
 }
+
+/** An instant in an answer. */
+export const Moment = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
 
 /** The place of an id in a path. */
 export const idPath = Schema.Struct({ id: Schema.String })

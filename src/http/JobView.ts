@@ -1,9 +1,8 @@
 import { Schema } from "effect"
 import { JobId } from "../core/Ids.js"
 import { DeadReason, DedupeScope, type HistoryEntry, State, Status, type StoredJob } from "../core/Job.js"
+import { Moment } from "./Contract.js"
 import * as Instant from "./Instant.js"
-
-const Moment = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
 
 /** A job as programs outside see it. Every field is always there; null where there is nothing. */
 export const JobView = Schema.Struct({

@@ -2,6 +2,7 @@ import { HttpApiDecodeError } from "@effect/platform/HttpApiError"
 import { RouteNotFound } from "@effect/platform/HttpServerError"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Cause, Effect, Match, Schema } from "effect"
+import type { IdempotencyKeyBusy, IdempotencyKeyReused } from "../access/Idempotency.js"
 import type { TokenNotFound } from "../access/Tokens.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { PreviousRunActive } from "../crew/ScheduledJobs.js"
@@ -18,7 +19,9 @@ import type {
   QueueFull,
   UnknownKind
 } from "../queue/JobErrors.js"
-import type { BadCursor } from "../queue/JobSearch.js"
+import type { BadCursor, SearchTooSlow } from "../queue/JobSearch.js"
+import type { FilterRefused } from "../queue/OperationScope.js"
+import type { OperationNotFound } from "../queue/Operations.js"
 import type { InvalidSetting, QueueNotFound } from "../queue/QueueSettings.js"
 import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "../schedule/ScheduleErrors.js"
 import type {
@@ -86,6 +89,11 @@ export type Foreseen =
   | QuotaExceeded
   | UploadNotFound
   | DraftLost
+  | SearchTooSlow
+  | FilterRefused
+  | OperationNotFound
+  | IdempotencyKeyReused
+  | IdempotencyKeyBusy
   | DatabaseError
 
 interface Answer {
@@ -128,14 +136,17 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
     field: fieldOf(field)
   }),
   InvalidSchedule: (error) => ({ status: 400, message: error.message, field: error.field }),
+  FilterRefused: (error) => ({ status: 400, message: error.message, field: error.field }),
   Unauthorized: plain(401, { headers: { "www-authenticate": "Bearer" } }),
   Forbidden: plain(403),
   HostRefused: plain(403),
+  CrossSiteRefused: plain(403),
   NotFound: plain(404),
   JobNotFound: plain(404),
   UnknownScope: (error) => ({ status: 404, message: `There is no limit "${error.scope.slice(0, 64)}".` }),
   QueueNotFound: plain(404),
   ScheduleNotFound: plain(404),
+  OperationNotFound: plain(404),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),
   ScheduleExists: plain(409, { field: "name" }),
@@ -145,7 +156,10 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   UploadNotFound: plain(404),
   InvalidUpload: (error) => ({ status: 400, message: error.message, field: `files[${error.index}].${error.field}` }),
   RequestTimedOut: plain(408),
+  AnswerTooLate: plain(503),
   DraftLost: plain(408),
+  IdempotencyKeyBusy: plain(409, { headers: retryAfter }),
+  IdempotencyKeyReused: plain(422),
   BodyTooLarge: plain(413),
   UploadTooLarge: tooLarge,
   RequestTooLarge: tooLarge,
@@ -167,6 +181,13 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   DatabaseOff: plain(503),
   UploadsBusy: plain(503, { headers: { "retry-after": "5" } }),
   JobKindMissing: plain(503, { headers: { "retry-after": "30" }, logged: true }),
+  TooManyRequests: (error) => ({
+    status: 429,
+    message: error.message,
+    headers: { "retry-after": String(error.seconds) }
+  }),
+  LiveRefused: plain(503, { headers: { "retry-after": "10" } }),
+  SearchTooSlow: plain(503),
   DatabaseUnavailable: ({ nothingWritten }) => ({
     status: 503,
     message: nothingWritten

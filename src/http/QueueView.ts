@@ -1,5 +1,5 @@
 import { Duration, Schema } from "effect"
-import type { State } from "../core/Job.js"
+import { State } from "../core/Job.js"
 import type { QueueCounts } from "../queue/JobSearch.js"
 import { KeyOrder, type QueueSettings } from "../queue/QueueSettings.js"
 import * as Instant from "./Instant.js"
@@ -19,6 +19,9 @@ const Seconds = Schema.Number.annotations({ description: "Seconds." })
 export const QueueView = Schema.Struct({
   name: Schema.String,
   counts: Counts,
+  approximate: Schema.Array(State).annotations({
+    description: "States whose count is not exact: at least so many, and of done ones about so many."
+  }),
   oldestDueAgeSeconds: Schema.NullOr(Schema.Number),
   paused: Schema.Boolean,
   maxWorkers: Schema.Int,
@@ -81,6 +84,7 @@ export const of = (name: string, counted: QueueCounts | undefined, settings: Que
   return {
     name,
     counts: counted?.counts ?? noCounts,
+    approximate: counted?.approximate ?? [],
     oldestDueAgeSeconds: counted?.oldestDueAge === undefined ? null : counted.oldestDueAge / 1000,
     paused,
     maxWorkers,
@@ -100,6 +104,18 @@ export const of = (name: string, counted: QueueCounts | undefined, settings: Que
     throttleAttempts,
     declared: settings !== undefined
   }
+}
+
+/** What operators want of a queue, without what is in it. */
+export const settingsOf = (settings: QueueSettings) => {
+  const {
+    approximate: _,
+    counts: __,
+    declared: ___,
+    oldestDueAgeSeconds: ____,
+    ...wanted
+  } = of(settings.name, undefined, settings)
+  return wanted
 }
 
 /** Every queue that has jobs or settings, by name. */

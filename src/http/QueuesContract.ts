@@ -2,13 +2,22 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
-import { problem } from "./Contract.js"
+import { Moment, problem } from "./Contract.js"
 import { QueuePatchRequest } from "./QueuePatchRequest.js"
 import { QueueView } from "./QueueView.js"
 
 /** Queues: what waits in them and for how long, and what operators want of them. */
 export const group = HttpApiGroup.make("queues")
-  .add(HttpApiEndpoint.get("list", "/queues").addSuccess(Schema.Struct({ queues: Schema.Array(QueueView) })))
+  .add(
+    HttpApiEndpoint.get("list", "/queues").addSuccess(
+      Schema.Struct({
+        queues: Schema.Array(QueueView),
+        countedAt: Moment.annotations({
+          description: "When the jobs were counted, which is not done at every request."
+        })
+      })
+    )
+  )
   .add(
     HttpApiEndpoint.patch("change", "/queues/:name")
       .setPath(Schema.Struct({ name: Schema.String }))

@@ -1,43 +1,48 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import { Effect, type Layer, ParseResult, Schema } from "effect"
-import { JobSearch } from "../queue/JobSearch.js"
+import { Effect, type Layer } from "effect"
+import type { Audit } from "../access/Audit.js"
 import { Queues } from "../queue/QueueSettings.js"
+import type { Transactions } from "../queue/Transactions.js"
 import { Api } from "./Api.js"
+import * as Audited from "./Audited.js"
 import * as Body from "./Body.js"
+import { CountsCache } from "./CountsCache.js"
+import * as Instant from "./Instant.js"
 import * as Problem from "./Problem.js"
 import { QueuePatchRequest, toPatch } from "./QueuePatchRequest.js"
 import * as QueueView from "./QueueView.js"
-import * as RequestFault from "./RequestFault.js"
 
 const mostBodyBytes = 64 * 1024
-
-const decode = Schema.decodeUnknown(QueuePatchRequest)
 
 /** Queues: what waits in them and for how long, and what operators want of them. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "queues">,
   never,
-  JobSearch | Queues
+  CountsCache | Queues | Transactions | Audit
 > = HttpApiBuilder.group(Api, "queues", (handlers) =>
   Effect.gen(function* () {
-    const search = yield* JobSearch
+    const counts = yield* CountsCache
     const queues = yield* Queues
+    const audited = yield* Audited.make
 
-    const list = Effect.zipWith(search.counts, queues.all, (counts, settings) => ({
-      queues: QueueView.ofAll(counts, settings)
+    const list = Effect.zipWith(counts.read, queues.all, (counted, settings) => ({
+      queues: QueueView.ofAll(counted.queues, settings),
+      countedAt: Instant.format(counted.at)
     }))
 
     return handlers
       .handle("list", () => Problem.answered(list))
       .handleRaw("change", ({ path, request }) =>
         Effect.gen(function* () {
-          const body = yield* Body.json(request, mostBodyBytes)
-          const patch = yield* Effect.mapError(decode(body), (error) =>
-            RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
+          const patch = yield* Body.decoded(request, QueuePatchRequest, mostBodyBytes)
+          const { after } = yield* queues.change(path.name, toPatch(patch)).pipe(
+            audited("queue.change", path.name, ({ after, before }) => ({
+              before: QueueView.settingsOf(before),
+              after: QueueView.settingsOf(after)
+            }))
           )
-          const { after } = yield* queues.change(path.name, toPatch(patch))
-          const counted = (yield* search.counts).find(({ queue }) => queue === path.name)
+          const counted = (yield* counts.read).queues.find(({ queue }) => queue === path.name)
           return QueueView.of(path.name, counted, after)
         }).pipe(Problem.answered)
       )

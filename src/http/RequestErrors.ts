@@ -35,6 +35,38 @@ export class HostRefused extends Schema.TaggedError<HostRefused>()("HostRefused"
   }
 }
 
+/** A browser sends its cookie along whichever page asks; only our own pages may make it change something. */
+export class CrossSiteRefused extends Schema.TaggedError<CrossSiteRefused>()("CrossSiteRefused", {}) {
+  override get message(): string {
+    return "A login counts for changes only when a page of this very service asks for them. Send a token instead."
+  }
+}
+
+/** Faster than this is not taken. */
+export class TooManyRequests extends Schema.TaggedError<TooManyRequests>()("TooManyRequests", {
+  seconds: Schema.Int
+}) {
+  override get message(): string {
+    return `Too many requests. Try again in ${this.seconds} s.`
+  }
+}
+
+/** It took too long, and was given up. */
+export class AnswerTooLate extends Schema.TaggedError<AnswerTooLate>()("AnswerTooLate", {
+  seconds: Schema.Number
+}) {
+  override get message(): string {
+    return `This took longer than ${this.seconds} s and was given up; a change may have been made. Look before trying again.`
+  }
+}
+
+/** Nobody more can follow live events, now. */
+export class LiveRefused extends Schema.TaggedError<LiveRefused>()("LiveRefused", { reason: Schema.String }) {
+  override get message(): string {
+    return `Live events cannot be followed now: ${this.reason}. Try again later.`
+  }
+}
+
 export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", {
   method: Schema.String,
   path: Schema.String
@@ -84,6 +116,10 @@ export type RequestError =
   | Unauthorized
   | Forbidden
   | HostRefused
+  | CrossSiteRefused
+  | TooManyRequests
+  | AnswerTooLate
+  | LiveRefused
   | NotFound
   | RequestTimedOut
   | RangeRefused

@@ -3,16 +3,18 @@ import type { AddressInfo } from "node:net"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpMiddleware from "@effect/platform/HttpMiddleware"
 import * as HttpRouter from "@effect/platform/HttpRouter"
-import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Duration, Effect, Layer, Schedule, Schema, type Scope } from "effect"
+import { Lifecycle } from "../core/Lifecycle.js"
 import type { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import { ApiApp } from "./ApiApp.js"
+import * as DocsRoute from "./DocsRoute.js"
 import * as HealthRoutes from "./HealthRoutes.js"
 import { HooksDoor, prefix as hooksPrefix } from "./HooksDoor.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
+import * as SecurityHeaders from "./SecurityHeaders.js"
 import { ServerConfig } from "./ServerConfig.js"
 import { UploadsApp, prefix as uploadsPrefix } from "./UploadsApp.js"
 
@@ -88,15 +90,11 @@ const openServer = (patience: Duration.Duration): Effect.Effect<Http.Server, nev
 
 const appWith = (api: HttpApp.Default, uploads: HttpApp.Default) =>
   HealthRoutes.router.pipe(
+    HttpRouter.concat(DocsRoute.router),
     HttpRouter.mountApp("/api", api, { includePrefix: true }),
     HttpRouter.mountApp("/uploads", uploads, { includePrefix: true }),
     Effect.catchAllCause(Problem.answerCause),
-    HttpMiddleware.make((inner) =>
-      Effect.map(
-        inner,
-        HttpServerResponse.setHeaders({ "x-content-type-options": "nosniff", "cache-control": "no-store" })
-      )
-    )
+    HttpMiddleware.make((inner) => Effect.map(inner, SecurityHeaders.complete))
   )
 
 /** Webhooks go straight to their door: the platform's router would cost them most of their speed. */
@@ -118,13 +116,16 @@ const dispatch = (server: Http.Server, hooks: typeof HooksDoor.Service, others: 
 export const layer: Layer.Layer<
   Server,
   ListenFailed,
-  ServerConfig | ApiApp | UploadsApp | HooksDoor | Readiness | Metrics | EventLoop
+  ServerConfig | ApiApp | UploadsApp | HooksDoor | Readiness | Metrics | EventLoop | Lifecycle
 > = Layer.scoped(
   Server,
   Effect.gen(function* () {
     const { host, port } = yield* ServerConfig
     const uploads = yield* UploadsApp
     const server = yield* openServer(uploads.patience)
+    const lifecycle = yield* Lifecycle
+    // Who follows live events would keep the doors from closing: they are told first that it is over.
+    yield* Effect.addFinalizer(() => lifecycle.drain)
     dispatch(server, yield* HooksDoor, yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp, uploads.app)))
     const address = yield* listen(server, host, port)
     const shownHost = host.includes(":") ? `[${host}]` : host

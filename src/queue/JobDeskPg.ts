@@ -1,4 +1,5 @@
-import { Clock, Effect, Either, Layer } from "effect"
+import * as SqlClient from "@effect/sql/SqlClient"
+import { Clock, Effect, Either, Layer, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import { limits, type State, type StoredJob } from "../core/Job.js"
@@ -66,7 +67,7 @@ const faultOfEdit = (edit: JobEdit) => {
 }
 
 const make = Effect.gen(function* () {
-  const { schema, sql } = yield* Database
+  const { schema, sql, transaction } = yield* Database
   const search = yield* JobSearch
   const notifier = yield* Notifier
   const tally = yield* Tally
@@ -91,9 +92,13 @@ const make = Effect.gen(function* () {
       return yield* new JobNotInState({ id, act: name, state, allowed: [...allowed] })
     })
 
-  /** Somebody may be waiting for what this job has become. */
+  /** Somebody may be waiting for what this job has become. In a caller's transaction that is when it commits. */
   const telling = <E>(changed: Effect.Effect<StoredJob, E>) =>
-    Effect.tap(changed, (job) => notifier.stored(new Set([job.queue]), false))
+    Effect.tap(changed, (job) =>
+      Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
+        notifier.stored(new Set([job.queue]), Option.isSome(outer))
+      )
+    )
 
   const keyHolder = (id: JobId) =>
     Effect.gen(function* () {
@@ -116,7 +121,8 @@ const make = Effect.gen(function* () {
         telling
       ),
     requeue: (id) =>
-      act("requeue", ["done", "dead"], id, statements.requeue).pipe(
+      // A transaction, or a savepoint of the caller's: a conflict must not spoil what else the caller does in it.
+      transaction(act("requeue", ["done", "dead"], id, statements.requeue)).pipe(
         Effect.catchIf(
           (error) => error instanceof DatabaseConflict,
           () => keyHolder(id)

@@ -1,22 +1,13 @@
 import { Context, type Effect, Schema } from "effect"
+import type { BadCursor } from "../core/BadCursor.js"
 import type { JobId } from "../core/Ids.js"
-import type { DeadReason, State, StoredJob } from "../core/Job.js"
+import type { State, StoredJob } from "../core/Job.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { JobNotFound } from "./JobErrors.js"
+import type { JobFilter } from "./JobFilter.js"
 
-export interface JobFilter {
-  readonly queue?: string | undefined
-  readonly kind?: string | undefined
-  readonly state?: State | undefined
-  readonly deadReason?: DeadReason | undefined
-  /** Created at or after, and before; epoch milliseconds. */
-  readonly since?: number | undefined
-  readonly until?: number | undefined
-  /** JSON that the payload must contain. */
-  readonly payload?: unknown
-  /** Text in the last error. */
-  readonly text?: string | undefined
-}
+export { BadCursor } from "../core/BadCursor.js"
+export type { JobFilter } from "./JobFilter.js"
 
 export interface JobPage {
   /** Newest first. */
@@ -35,18 +26,20 @@ export interface Total {
 export interface QueueCounts {
   readonly queue: string
   readonly counts: Readonly<Record<State, number>>
+  /** Counts that are not exact: a cap was reached, so that there are at least so many, or the done ones were estimated. */
+  readonly approximate: ReadonlyArray<State>
   /** How long the job that is due for the longest has been waiting, in milliseconds. */
   readonly oldestDueAge: number | undefined
 }
 
-/** A cursor that no page has given out. */
-export class BadCursor extends Schema.TaggedError<BadCursor>()("BadCursor", { cursor: Schema.String }) {
+/** Looking was given up, so that it does not keep the database from its work. */
+export class SearchTooSlow extends Schema.TaggedError<SearchTooSlow>()("SearchTooSlow", { seconds: Schema.Number }) {
   override get message(): string {
-    return "The cursor is not one that a page of this list has given out."
+    return `Looking took longer than ${this.seconds} s and was given up. Narrow the filter: fewer states, one queue, a shorter time.`
   }
 }
 
-/** Reading what is there. Every answer is bounded. */
+/** Reading what is there. Every answer is bounded, and so is the time it may take. */
 export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
   JobSearch,
   {
@@ -56,13 +49,13 @@ export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
     readonly list: (
       filter: JobFilter,
       page: { readonly limit: number; readonly cursor?: string | undefined }
-    ) => Effect.Effect<JobPage, BadCursor | DatabaseError>
+    ) => Effect.Effect<JobPage, BadCursor | SearchTooSlow | DatabaseError>
 
     /** How many jobs match, counted up to a cap. */
-    readonly total: (filter: JobFilter, cap: number) => Effect.Effect<Total, DatabaseError>
+    readonly total: (filter: JobFilter, cap: number) => Effect.Effect<Total, SearchTooSlow | DatabaseError>
 
-    /** Every queue that has jobs, by name. */
-    readonly counts: Effect.Effect<ReadonlyArray<QueueCounts>, DatabaseError>
+    /** Every queue that has jobs, by name. Beyond some ten thousand of a sort, jobs are not counted one by one. */
+    readonly counts: Effect.Effect<ReadonlyArray<QueueCounts>, SearchTooSlow | DatabaseError>
 
     /** Waits until the job is done or dead. */
     readonly await: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | DatabaseError>

@@ -2,41 +2,13 @@ import { Array, Effect, Either, Layer } from "effect"
 import { isId, type JobId } from "../core/Ids.js"
 import { type State, type StoredJob, stateOf } from "../core/Job.js"
 import { JobNotFound } from "./JobErrors.js"
+import type { JobFilter } from "./JobFilter.js"
+import { matches } from "./JobMatch.js"
 import { type JobRow, toStored } from "./JobRowMemory.js"
-import { BadCursor, type JobFilter, type JobPage, JobSearch, type QueueCounts } from "./JobSearch.js"
+import { BadCursor, type JobPage, JobSearch, type QueueCounts } from "./JobSearch.js"
 import { JobTable } from "./JobTableMemory.js"
 
 type Table = typeof JobTable.Service
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-
-/** What `jsonb @>` means, below the top: there an array may also contain a bare value. */
-const containsInside = (whole: unknown, part: unknown): boolean => {
-  if (Array.isArray(part)) {
-    return Array.isArray(whole) && part.every((each) => whole.some((other) => containsInside(other, each)))
-  }
-  if (isRecord(part)) {
-    return (
-      isRecord(whole) &&
-      Object.entries(part).every(([key, value]) => Object.hasOwn(whole, key) && containsInside(whole[key], value))
-    )
-  }
-  return whole === part
-}
-
-const contains = (whole: unknown, part: unknown): boolean =>
-  containsInside(whole, part) || (Array.isArray(whole) && !isRecord(part) && whole.includes(part))
-
-const matches = (row: JobRow, filter: JobFilter, now: number): boolean =>
-  (filter.queue === undefined || row.queue === filter.queue) &&
-  (filter.kind === undefined || row.kind === filter.kind) &&
-  (filter.state === undefined || stateOf(row, now) === filter.state) &&
-  (filter.deadReason === undefined || row.deadReason === filter.deadReason) &&
-  (filter.since === undefined || row.createdAt >= filter.since) &&
-  (filter.until === undefined || row.createdAt < filter.until) &&
-  (filter.text === undefined || (row.lastError ?? "").toLowerCase().includes(filter.text.toLowerCase())) &&
-  (filter.payload === undefined || contains(JSON.parse(row.payload), filter.payload))
 
 /** Ids rise with time. */
 const newestFirst = (left: JobRow, right: JobRow): number => (left.id < right.id ? 1 : -1)
@@ -66,6 +38,7 @@ const countsOf = (queue: string, rows: ReadonlyArray<JobRow>, now: number): Queu
       done: ofState("done"),
       dead: ofState("dead")
     },
+    approximate: [],
     oldestDueAge: due.length === 0 ? undefined : due.reduce((oldest, { runAt }) => Math.max(oldest, now - runAt), 0)
   }
 }

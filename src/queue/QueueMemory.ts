@@ -7,6 +7,8 @@ import { enqueueAll } from "./EnqueueMemory.js"
 import type { JobDesk } from "./JobDesk.js"
 import * as JobDeskMemory from "./JobDeskMemory.js"
 import { QueueFull } from "./JobErrors.js"
+import type { JobOverview } from "./JobOverview.js"
+import * as JobOverviewMemory from "./JobOverviewMemory.js"
 import { begin, die, finish, type JobRow, rescue, tryAgain } from "./JobRowMemory.js"
 import type { JobSearch } from "./JobSearch.js"
 import * as JobSearchMemory from "./JobSearchMemory.js"
@@ -15,6 +17,8 @@ import * as JobTableMemory from "./JobTableMemory.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsMemory from "./KindsMemory.js"
 import type { NewJob } from "./NewJob.js"
+import type { Operations } from "./Operations.js"
+import * as OperationsMemory from "./OperationsMemory.js"
 import { type ClaimedJob, type ClaimRequest, type HeldJob, Queue, type Recovered } from "./Queue.js"
 import { formOf } from "./QueueRow.js"
 import { type QueueSettings, Queues } from "./QueueSettings.js"
@@ -204,7 +208,16 @@ const make = (
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
 export const layer: Layer.Layer<
-  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Signals | JobsMemory.JobsMemory,
+  | Queue
+  | Queues
+  | JobDesk
+  | JobSearch
+  | JobOverview
+  | Operations
+  | Kinds
+  | Routes.Routes
+  | Signals
+  | JobsMemory.JobsMemory,
   never,
   Wakeups
 > = Layer.mergeAll(
@@ -219,8 +232,9 @@ export const layer: Layer.Layer<
       )
     })
   ),
-  JobDeskMemory.layer,
+  Layer.provideMerge(OperationsMemory.layer, JobDeskMemory.layer),
   JobSearchMemory.layer,
+  JobOverviewMemory.layer,
   JobsMemory.layer
 ).pipe(
   Layer.provideMerge(QueuesMemory.layer),

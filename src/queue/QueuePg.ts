@@ -15,6 +15,8 @@ import * as EnqueuePg from "./EnqueuePg.js"
 import * as FinalizePg from "./FinalizePg.js"
 import type { JobDesk } from "./JobDesk.js"
 import * as JobDeskPg from "./JobDeskPg.js"
+import type { JobOverview } from "./JobOverview.js"
+import * as JobOverviewPg from "./JobOverviewPg.js"
 import type { JobSearch } from "./JobSearch.js"
 import * as JobSearchPg from "./JobSearchPg.js"
 import * as JobSql from "./JobSql.js"
@@ -22,8 +24,11 @@ import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { KnownQueues } from "./KnownQueues.js"
 import { LeaseBook } from "./LeaseBook.js"
+import { Look } from "./Look.js"
 import * as NextDuePg from "./NextDuePg.js"
 import { Notifier } from "./Notifier.js"
+import type { Operations } from "./Operations.js"
+import * as OperationsPg from "./OperationsPg.js"
 import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
 import { Queues } from "./QueueSettings.js"
@@ -215,14 +220,31 @@ const make = Effect.gen(function* () {
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | Queues | JobDesk | JobSearch | Kinds | Routes.Routes | Transactions | Signals | Wakeups.Wakeups,
+  | Queue
+  | Queues
+  | JobDesk
+  | JobSearch
+  | JobOverview
+  | Operations
+  | Kinds
+  | Routes.Routes
+  | Transactions
+  | Signals
+  | Wakeups.Wakeups,
   never,
   Database | Listener
-> = Layer.merge(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
+> = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer, OperationsPg.layer).pipe(
   Layer.provideMerge(QueuesPg.layer),
   Layer.provideMerge(
-    Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, RoutesPg.layer, Transactions.layer, Signals.layer)
+    Layer.mergeAll(
+      JobSearchPg.layer,
+      JobOverviewPg.layer,
+      KindsPg.layer,
+      RoutesPg.layer,
+      Transactions.layer,
+      Signals.layer
+    )
   ),
-  Layer.provide(Layer.merge(Notifier.layer, KnownQueues.layer)),
+  Layer.provide(Layer.mergeAll(Notifier.layer, KnownQueues.layer, Look.layer)),
   Layer.provideMerge(Wakeups.layer)
 )

@@ -1,5 +1,6 @@
-import { Effect, Layer, Logger, LogLevel } from "effect"
+import { Effect, HashMap, Layer, Logger, LogLevel } from "effect"
 import * as Setting from "../core/Setting.js"
+import * as Masking from "./Masking.js"
 
 export const settings = {
   level: Setting.choice(
@@ -35,13 +36,29 @@ const json = Logger.map(Logger.jsonLogger, (line) => void process.stderr.write(`
 
 const pretty = Logger.prettyLogger({ stderr: true, colors: process.stderr.isTTY === true })
 
+/** A logger that does not show what is masked, whether it was logged as data or as an annotation. */
+export const masking = <Output>(
+  logger: Logger.Logger<unknown, Output>,
+  names: ReadonlyArray<string>
+): Logger.Logger<unknown, Output> => {
+  if (names.length === 0) return logger
+  const mask = Masking.make(names)
+  return Logger.mapInputOptions(logger, (options: Logger.Logger.Options<unknown>) => ({
+    ...options,
+    message: mask(options.message),
+    annotations: HashMap.map(options.annotations, (value, name) =>
+      Masking.touches(names, { [name]: 0 }) ? Masking.masked : mask(value)
+    )
+  }))
+}
+
 /** Logs as configured. */
 export const layer = Layer.unwrapEffect(
   Effect.gen(function* () {
-    const { format, level } = yield* Setting.group(settings)
+    const { format, level, mask } = yield* Setting.group({ ...settings, ...Masking.settings })
     const forPeople = format === "pretty" || (format === "auto" && process.stderr.isTTY === true)
     return Layer.merge(
-      Logger.replace(Logger.defaultLogger, forPeople ? pretty : json),
+      Logger.replace(Logger.defaultLogger, masking(forPeople ? pretty : json, mask)),
       Logger.minimumLogLevel(levels[level])
     )
   })

@@ -40,6 +40,7 @@ import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobSearch } from "../queue/JobSearch.js"
 import { JobsMemory } from "../queue/JobsMemory.js"
 import type { Kinds } from "../queue/Kinds.js"
+import type { Operations } from "../queue/Operations.js"
 import { Queue } from "../queue/Queue.js"
 import * as QueueMemory from "../queue/QueueMemory.js"
 import type { Queues } from "../queue/QueueSettings.js"
@@ -112,6 +113,7 @@ type Ports =
   | Queues
   | JobDesk
   | JobSearch
+  | Operations
   | Kinds
   | Routes
   | RateLimits

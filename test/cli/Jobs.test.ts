@@ -137,6 +137,46 @@ describe("nightshift jobs", () => {
       })
   )
 
+  it.scopedLive("acts on all that a filter means, after showing what that is, and writes it down", () =>
+    Effect.gen(function* () {
+      const { run } = yield* workplace
+      for (const kind of ["a", "a", "b"]) yield* run("enqueue", kind, "--force", "--delay", "1h")
+      const shown = yield* run("jobs", "cancel", "--kind", "a", "--dry-run")
+      expect(shown).toMatchObject({ code: 0, stderr: "" })
+      expect(shown.stdout).toMatch(
+        /^cancel would be about 2 jobs\.\n\nID +STATE[^\n]+\n[- ]+\n(\S+ +scheduled +a [^\n]+\n){2}$/
+      )
+      const cancelled = yield* run("jobs", "cancel", "--kind", "a", "--kind", "c", "--reason", "a mistake")
+      expect(cancelled).toMatchObject({ code: 0, stdout: "cancelled 2 jobs\n", stderr: "" })
+      const preview = yield* run("jobs", "requeue", "--state", "dead", "--dry-run", "--json")
+      expect(JSON.parse(preview.stdout)).toMatchObject({ matched: { count: 2, exact: true }, sample: [{}, {}] })
+      const requeued = yield* run("jobs", "requeue", "--dead-reason", "cancelled", "--json")
+      expect(JSON.parse(requeued.stdout)).toMatchObject({ action: "requeue", status: "done", done: 2, skipped: {} })
+      expect(yield* run("jobs", "delete", "--queue", "default")).toMatchObject({ code: 0, stdout: "deleted 3 jobs\n" })
+      const refused = yield* run("jobs", "requeue", "--state", "running")
+      expect(refused).toMatchObject({ code: 2, stdout: "" })
+      expect(refused.stderr).toMatch(
+        /^nightshift: --state must not be running: requeue is for jobs that are done or dead\.\n$/
+      )
+    })
+  )
+
+  it.scopedLive("says which jobs were skipped, and why, by its exit code too", () =>
+    Effect.gen(function* () {
+      const { run } = yield* workplace
+      const first = idOf(yield* run("enqueue", "a", "--force", "--dedupe", "k"))
+      yield* run("jobs", "cancel", first)
+      yield* run("enqueue", "a", "--force", "--dedupe", "k")
+      const refused = yield* run("jobs", "requeue", "--state", "dead")
+      expect(refused).toMatchObject({
+        code: 1,
+        stdout: "requeued 0 jobs\n",
+        stderr: "nightshift: 1 skipped: dedupe key held.\n"
+      })
+      expect(yield* run("jobs", "delete", first)).toMatchObject({ code: 0, stdout: `deleted ${first}\n` })
+    })
+  )
+
   it.scopedLive("says that the schema is not there yet, and what to run", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
@@ -163,7 +203,12 @@ describe("a command line about jobs that cannot be meant", () => {
     [["enqueue", "greet", "--prioritty", "1"], /prioritty/],
     [["jobs", "show"], /<id>/],
     [["jobs", "show", "seven"], /"seven" is not the id of a job/],
-    [["jobs", "cancel"], /<id>/],
+    [["jobs", "cancel"], /Say which jobs to cancel/],
+    [["jobs", "delete", nobody, "--queue", "mail"], /not both/],
+    [["jobs", "requeue", nobody, "--dry-run"], /--dry-run goes with a filter/],
+    [["jobs", "requeue", "--since", "yesterday"], /--since must be an RFC 3339/],
+    [["jobs", "list", "--containing", "{"], /--containing is not JSON/],
+    [["jobs", "cancel", "--dead-reason", "boredom"], /exhausted, rejected/],
     [["jobs", "list", "--limit", "0"], /--limit must be from 1 to 1000/],
     [["jobs", "list", "--state", "asleep"], /scheduled, retrying/]
   ] as const)("is refused with exit code 2 before any database is looked for: %j", ([args, says]) =>
@@ -189,7 +234,7 @@ describe("the help of a command", () => {
       const enqueue = yield* helpOf("enqueue")
       expect(enqueue).toContain("nightshift enqueue import --payload -")
       expect(enqueue).not.toContain("nightshift serve")
-      expect(yield* helpOf("jobs", "cancel")).toMatch(/^EXAMPLES\n\nnightshift jobs cancel <id> <id> [^\n]+\n\n?$/)
+      expect(yield* helpOf("jobs", "show")).toMatch(/^EXAMPLES\n\nnightshift jobs show <id> [^\n]+\n\n[^\n]+\n\n?$/)
     })
   )
 })

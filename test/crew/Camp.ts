@@ -20,6 +20,7 @@ import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import type { Kinds } from "../../src/queue/Kinds.js"
+import type { Operations } from "../../src/queue/Operations.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { Queues } from "../../src/queue/QueueSettings.js"
@@ -42,6 +43,7 @@ export type Ports =
   | Queues
   | JobDesk
   | JobSearch
+  | Operations
   | Kinds
   | Transactions
   | Wakeups.Wakeups

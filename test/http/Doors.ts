@@ -1,5 +1,10 @@
 import * as Http from "node:http"
-import { Context, Effect, Layer, Option, Redacted } from "effect"
+import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
+import * as AccessMemory from "../../src/access/AccessMemory.js"
+import * as AccessPg from "../../src/access/AccessPg.js"
+import type { Audit } from "../../src/access/Audit.js"
+import type { Idempotency } from "../../src/access/Idempotency.js"
+import type { Sessions } from "../../src/access/Sessions.js"
 import type { Tokens } from "../../src/access/Tokens.js"
 import * as TokensMemory from "../../src/access/TokensMemory.js"
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
@@ -9,6 +14,7 @@ import type { Pods } from "../../src/cluster/Pods.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Listener from "../../src/database/Listener.js"
+import { AccessConfig } from "../../src/http/AccessConfig.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
 import { HooksDoor } from "../../src/http/HooksDoor.js"
 import { Readiness } from "../../src/http/Readiness.js"
@@ -22,8 +28,10 @@ import type { Measures } from "../../src/measures/Measures.js"
 import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import * as MeasuresPg from "../../src/measures/MeasuresPg.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
+import type { JobOverview } from "../../src/queue/JobOverview.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
+import type { Operations } from "../../src/queue/Operations.js"
 import type { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
@@ -98,6 +106,8 @@ export class Doors extends Context.Tag("test/http/Doors")<
     readonly ask: (method: string, path: string, asked?: Asked) => Effect.Effect<Answer>
     /** The same with the admin's token. */
     readonly admin: (method: string, path: string, asked?: Asked) => Effect.Effect<Answer>
+    /** The same with the viewer's token. */
+    readonly viewer: (method: string, path: string, asked?: Asked) => Effect.Effect<Answer>
     readonly port: number
   }
 >() {}
@@ -106,6 +116,14 @@ export const adminToken = "admin-sesame"
 export const viewerToken = "viewer-sesame"
 
 type Config = typeof ServerConfig.Service
+type Access = typeof AccessConfig.Service
+export type Configs = Partial<Config & Access>
+
+type JobPorts = Queue | Queues | JobDesk | JobSearch | JobOverview | Operations | Kinds | Routes | Transactions
+type QueuePorts = JobPorts | Schedules | RateLimits
+export type Ports = QueuePorts | Pods | Leadership | Measures | Sessions | Audit | Idempotency
+
+const usualAccess: Access = { sessionLasting: Duration.hours(12), apiRate: 0, listeners: 10, mask: [] }
 
 const bothTokens: Config = {
   host: "127.0.0.1",
@@ -128,8 +146,14 @@ const kinds = Layer.effectDiscard(
 /** Nobody receives webhooks here. */
 const noHooks = Layer.succeed(HooksDoor, { take: (_, response) => void response.writeHead(404).end() })
 
-const doorsOver = <E, R>(apps: Layer.Layer<ApiApp | UploadsApp, E, R | ServerConfig>, config: Partial<Config>) => {
-  const configured = Layer.succeed(ServerConfig, { ...bothTokens, ...config })
+const doorsOver = <E, R>(
+  apps: Layer.Layer<ApiApp | UploadsApp, E, R | ServerConfig | AccessConfig>,
+  config: Configs
+) => {
+  const configured = Layer.merge(
+    Layer.succeed(ServerConfig, { ...bothTokens, ...config }),
+    Layer.succeed(AccessConfig, { ...usualAccess, ...config })
+  )
   return Layer.effect(
     Doors,
     Effect.map(Server.Server, ({ url }) => {
@@ -138,6 +162,7 @@ const doorsOver = <E, R>(apps: Layer.Layer<ApiApp | UploadsApp, E, R | ServerCon
       return {
         ask: door,
         admin: (method, path, asked) => door(method, path, { token: adminToken, ...asked }),
+        viewer: (method, path, asked) => door(method, path, { token: viewerToken, ...asked }),
         port: Number(new URL(url).port)
       }
     })
@@ -146,7 +171,7 @@ const doorsOver = <E, R>(apps: Layer.Layer<ApiApp | UploadsApp, E, R | ServerCon
     Layer.provide([apps, noHooks]),
     Layer.provide(configured),
     Layer.provide([Readiness.layerWithoutDatabase, Metrics.layer, EventLoop.layer]),
-    Layer.provide(Lifecycle.layer)
+    Layer.provideMerge(Lifecycle.layer)
   )
 }
 
@@ -162,16 +187,14 @@ const behind: Uploads<never> = {
   door: UploadsApp.layerWithoutDatabase
 }
 
-type QueuePorts = Queue | Queues | JobDesk | JobSearch | Kinds | Routes | Transactions | Schedules | RateLimits
-
 /** On a queue of the test's choice. */
-export const layerOver = <R, E, I>(queue: Layer.Layer<QueuePorts | R, E, I>, config: Partial<Config> = {}) =>
-  layerOverAll(Layer.mergeAll(queue, ClusterMemory.layer, MeasuresMemory.layer), behind, config)
+export const layerOver = <R, E, I>(queue: Layer.Layer<QueuePorts | R, E, I>, config: Configs = {}) =>
+  layerOverAll(Layer.mergeAll(queue, ClusterMemory.layer, MeasuresMemory.layer, AccessMemory.layer), behind, config)
 
 export const layerOverAll = <R, E, I, U>(
-  ports: Layer.Layer<QueuePorts | Pods | Leadership | Measures | R, E, I>,
+  ports: Layer.Layer<Ports | R, E, I>,
   uploads: Uploads<U>,
-  config: Partial<Config> = {}
+  config: Configs = {}
 ) =>
   doorsOver(Layer.merge(ApiApp.layer, uploads.door), config).pipe(
     Layer.provide(Layer.orDie(ClusterConfig.layer)),
@@ -186,42 +209,34 @@ const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
 )
 
 /** Everything but uploads, in memory. */
-export const portsMemory = Layer.mergeAll(memory, ClusterMemory.layer, MeasuresMemory.layer)
+export const portsMemory = Layer.mergeAll(memory, ClusterMemory.layer, MeasuresMemory.layer, AccessMemory.layer)
 
 /** Everything but uploads, on a database of the test's own. */
 export const portsPostgres = Layer.mergeAll(
   SchedulesPg.layer,
   ClusterPg.layer,
   RateLimitsPg.layer,
-  MeasuresPg.layer
+  MeasuresPg.layer,
+  AccessPg.layer
 ).pipe(Layer.provideMerge(QueuePg.layer), Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
 
 /** On a queue in memory. */
-export const layer = (config: Partial<Config> = {}) => layerOver(memory, config)
+export const layer = (config: Configs = {}) => layerOver(memory, config)
+
+/** On PostgreSQL. */
+export const layerPostgres = (config: Configs = {}) => layerOverAll(portsPostgres, behind, config)
+
+/** On PostgreSQL, with an audit of the test's choice. */
+export const layerPostgresWith = (audit: Layer.Layer<Audit, never, Audit>) =>
+  layerOverAll(Layer.provideMerge(audit, portsPostgres), behind)
 
 /** What every route must do, whatever the queue stands on. */
 export const backends: ReadonlyArray<
-  readonly [
-    where: string,
-    layer: () => Layer.Layer<
-      | Doors
-      | Queue
-      | Queues
-      | JobDesk
-      | JobSearch
-      | Kinds
-      | Routes
-      | Schedules
-      | RateLimits
-      | Pods
-      | Leadership
-      | Measures
-    >
-  ]
+  readonly [where: string, layer: (config?: Configs) => Layer.Layer<Doors | Ports>]
 > = [
-  ["memory", () => Layer.orDie(layer())],
-  ["PostgreSQL", () => Layer.orDie(layerOverAll(portsPostgres, behind))]
+  ["memory", (config) => Layer.orDie(layer(config))],
+  ["PostgreSQL", (config) => Layer.orDie(layerPostgres(config))]
 ]
 
-export const layerWithoutDatabase = (config: Partial<Config> = {}) =>
+export const layerWithoutDatabase = (config: Configs = {}) =>
   doorsOver(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase), config)

@@ -137,6 +137,13 @@ describe.each(backends)("on %s, GET /api/v1/jobs", (_, layer) => {
       expect(yield* found(`?payload=${encodeURIComponent('{"tag":["b"]}')}`)).toEqual([later])
       expect(yield* found("?since=2020-01-01T00:00:00Z")).toHaveLength(2)
       expect(yield* found("?until=2020-01-01T00:00:00Z")).toEqual([])
+      expect(yield* found("?queue=doomed&queue=default")).toEqual([later, dead])
+      expect(yield* found("?queue=doomed,default&kind=plain&kind=other")).toEqual([later])
+      expect(yield* found("?state=dead,scheduled")).toEqual([later, dead])
+      expect(yield* found("?state=done&state=dead")).toEqual([dead])
+      expect(yield* found("?deadReason=poison,rejected")).toEqual([dead])
+      expect(yield* found("?dedupe=no-such-key")).toEqual([])
+      expect(yield* found(`?shape=${encodeURIComponent("no <b>such</b> address")}`)).toEqual([dead])
       expect(yield* list("?queue=nobody")).toEqual({ jobs: [], next: null, total: { count: 0, exact: true } })
     }).pipe(Effect.provide(layer()))
   )
@@ -153,7 +160,11 @@ describe.each(backends)("on %s, GET /api/v1/jobs", (_, layer) => {
     ["payload", "payload=%7B", /must be JSON/],
     ["payload", "payload=%22%5Cu0000%22", /NUL/],
     ["kind", "kind=%00", /NUL/],
-    ["queue", "queue=a&queue=b", /must be text/],
+    ["state", "state=dead&state=asleep", /one of scheduled, retrying/],
+    ["state", "state=dead,", /one of scheduled, retrying/],
+    ["queue", "queue=a&queue=%00", /NUL/],
+    ["kind", Array.from({ length: 51 }, (_, index) => `kind=${index}`).join("&"), /more than 50/],
+    ["text", "text=a&text=b", /must be text/],
     ["sate", "sate=dead", /not a field/]
   ] as const)("names %s when it is refused: %s", ([field, query, says]) =>
     Effect.gen(function* () {
@@ -231,8 +242,8 @@ describe.each(backends)("on %s, GET /api/v1/queues", (_, layer) => {
       const none = { scheduled: 0, retrying: 0, pending: 0, running: 0, done: 0, dead: 0 }
       expect(json).toMatchObject({
         queues: [
-          { name: "a", counts: { ...none, pending: 2 }, oldestDueAgeSeconds: expect.any(Number), declared: false },
-          { name: "b", counts: { ...none, scheduled: 1 }, oldestDueAgeSeconds: null, declared: false }
+          { name: "a", counts: { ...none, pending: 2 }, approximate: [], oldestDueAgeSeconds: expect.any(Number) },
+          { name: "b", counts: { ...none, scheduled: 1 }, approximate: [], oldestDueAgeSeconds: null }
         ]
       })
     }).pipe(Effect.provide(layer()))

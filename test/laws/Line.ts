@@ -4,14 +4,16 @@ import { type JobId, makeGenerator, type PodId } from "../../src/core/Ids.js"
 import type { StoredJob } from "../../src/core/Job.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { JobDesk } from "../../src/queue/JobDesk.js"
+import { JobOverview } from "../../src/queue/JobOverview.js"
 import { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import type { NewJob } from "../../src/queue/NewJob.js"
+import { Operations } from "../../src/queue/Operations.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
 import { Queues } from "../../src/queue/QueueSettings.js"
 import { Routes } from "../../src/queue/Routes.js"
 
-export type Ports = Queue | Queues | JobDesk | JobSearch | Kinds | Routes
+export type Ports = Queue | Queues | JobDesk | JobSearch | JobOverview | Operations | Kinds | Routes
 
 /** How a law moves time: nothing else does. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -22,6 +24,8 @@ export interface Line {
   readonly queues: typeof Queues.Service
   readonly desk: typeof JobDesk.Service
   readonly search: typeof JobSearch.Service
+  readonly overview: typeof JobOverview.Service
+  readonly operations: typeof Operations.Service
   readonly kinds: typeof Kinds.Service
   readonly routes: typeof Routes.Service
   readonly advance: Advance
@@ -65,6 +69,8 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const queues = yield* Queues
     const desk = yield* JobDesk
     const search = yield* JobSearch
+    const overview = yield* JobOverview
+    const operations = yield* Operations
     const kinds = yield* Kinds
     const routes = yield* Routes
     const ids = yield* makeGenerator
@@ -95,6 +101,8 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       queues,
       desk,
       search,
+      overview,
+      operations,
       kinds,
       routes,
       advance,

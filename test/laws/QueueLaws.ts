@@ -10,6 +10,8 @@ import { followUpLaws } from "./FollowUpLaws.js"
 import { keyLaws } from "./KeyLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
+import { operationsLaws } from "./OperationsLaws.js"
+import { overviewLaws } from "./OverviewLaws.js"
 import { pauseLaws } from "./PauseLaws.js"
 import { queuesLaws } from "./QueuesLaws.js"
 import { rateLaws } from "./RateLaws.js"
@@ -27,6 +29,8 @@ const chapters = {
   "heartbeat, recovery and purge": recoverLaws,
   "the desk": deskLaws,
   search: searchLaws,
+  overview: overviewLaws,
+  operations: operationsLaws,
   kinds: kindsLaws,
   routes: routesLaws,
   "queue settings": queuesLaws,

@@ -1,5 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
+import { End } from "../../src/queue/AttemptEnd.js"
 import type { JobFilter } from "../../src/queue/JobSearch.js"
 import { ends, type Law, type Line } from "./Line.js"
 
@@ -47,6 +48,45 @@ export const searchLaws = (law: Law): void => {
       expect(yield* found(line, { text: "NO" })).toEqual([2])
       expect(yield* found(line, { text: "100%_" })).toEqual([])
       expect(yield* found(line, { kind: "greet", state: "pending" })).toEqual([4])
+    })
+  )
+
+  law("list takes several queues, kinds, states and reasons, and means any of them", (line) =>
+    Effect.gen(function* () {
+      const other = `${line.name}-b`
+      yield* line.end(yield* line.run({ payload: "rejected" }), ends.dead)
+      yield* line.desk.cancel(yield* line.put({ payload: "cancelled", kind: "b" }))
+      yield* line.put({ payload: "elsewhere", queue: other, kind: "c" })
+      yield* line.put({ payload: "later", kind: "d", runAt: (yield* line.now) + 60_000 })
+      expect(yield* found(line, { queue: [line.name, other], state: ["pending", "scheduled"] })).toEqual([
+        "elsewhere",
+        "later"
+      ])
+      expect(yield* found(line, { queue: [line.name, other], kind: ["b", "c"] })).toEqual(["cancelled", "elsewhere"])
+      expect(yield* found(line, { deadReason: ["rejected", "cancelled", "poison"] })).toEqual(["rejected", "cancelled"])
+      expect(yield* found(line, { state: ["dead"] })).toEqual(["rejected", "cancelled"])
+      expect(yield* found(line, { state: [] })).toEqual([])
+      expect(yield* found(line, { kind: [] })).toEqual([])
+      expect(yield* line.search.total({ queue: [line.name, other] }, 10)).toEqual({ count: 4, exact: true })
+    })
+  )
+
+  law("list filters by the whole dedupe key, and by the shape of the last error", (line) =>
+    Effect.gen(function* () {
+      const dedupe = { key: `${line.name}:1`, scope: "retained" as const }
+      yield* line.put({ payload: "keyed", dedupe, runAt: (yield* line.now) + 3_600_000 })
+      const failed = (error: string) => End.Dead({ reason: "rejected", counted: true, error })
+      yield* line.end(
+        yield* line.run({ payload: 1 }),
+        failed("order 17 of 0198c0de-0000-7000-8000-00000000DEAD: 502\nat x")
+      )
+      yield* line.end(yield* line.run({ payload: 2 }), failed("order 4 of 0198c0de-0000-7000-8000-000000000001: 503"))
+      yield* line.end(yield* line.run({ payload: 3 }), failed("order 4 of nobody: 503"))
+      expect(yield* found(line, { dedupe: dedupe.key })).toEqual(["keyed"])
+      expect(yield* found(line, { dedupe: `${line.name}:` })).toEqual([])
+      expect(yield* found(line, { shape: "order # of #: #" })).toEqual([1, 2])
+      expect(yield* found(line, { shape: "order # of nobody: #" })).toEqual([3])
+      expect(yield* found(line, { shape: "", state: ["dead"] })).toEqual([])
     })
   )
 
@@ -151,6 +191,7 @@ export const searchLaws = (law: Law): void => {
       expect(yield* own).toEqual({
         queue: line.name,
         counts: { scheduled: 1, retrying: 1, pending: 2, running: 1, done: 1, dead: 1 },
+        approximate: [],
         oldestDueAge: 60_000
       })
       yield* line.advance("1 hour")

@@ -1,0 +1,14 @@
+import { Layer } from "effect"
+import type { Audit } from "./Audit.js"
+import * as AuditMemory from "./AuditMemory.js"
+import type { Idempotency } from "./Idempotency.js"
+import * as IdempotencyMemory from "./IdempotencyMemory.js"
+import type { Sessions } from "./Sessions.js"
+import * as SessionsMemory from "./SessionsMemory.js"
+
+/** Everything the doors remember, in memory, for tests. */
+export const layer: Layer.Layer<Audit | Sessions | Idempotency> = Layer.mergeAll(
+  AuditMemory.layer,
+  SessionsMemory.layer,
+  IdempotencyMemory.layer
+)

@@ -1,0 +1,15 @@
+import { Layer } from "effect"
+import type { Database } from "../database/Database.js"
+import type { Audit } from "./Audit.js"
+import * as AuditPg from "./AuditPg.js"
+import type { Idempotency } from "./Idempotency.js"
+import * as IdempotencyPg from "./IdempotencyPg.js"
+import type { Sessions } from "./Sessions.js"
+import * as SessionsPg from "./SessionsPg.js"
+
+/** Everything the doors remember, over PostgreSQL. */
+export const layer: Layer.Layer<Audit | Sessions | Idempotency, never, Database> = Layer.mergeAll(
+  AuditPg.layer,
+  SessionsPg.layer,
+  IdempotencyPg.layer
+)

@@ -1,0 +1,86 @@
+import { Clock, Duration, Effect, Layer } from "effect"
+import { BadCursor } from "../core/BadCursor.js"
+import { isId, makeGenerator } from "../core/Ids.js"
+import { within } from "../database/Bounded.js"
+import { Database } from "../database/Database.js"
+import { mapErrors } from "../database/DatabaseError.js"
+import { Audit, type AuditEntry, type AuditFilter, kept } from "./Audit.js"
+
+const purgeBatch = 1_000
+
+interface AuditRow {
+  readonly id: string
+  readonly at: number
+  readonly who: string
+  readonly act: string
+  readonly target: string
+  readonly reason: string | null
+  readonly before: unknown
+  readonly after: unknown
+}
+
+const toEntry = (row: AuditRow): AuditEntry => ({
+  ...row,
+  reason: row.reason ?? undefined,
+  before: row.before ?? undefined,
+  after: row.after ?? undefined
+})
+
+const make = Effect.gen(function* () {
+  const database = yield* Database
+  const { schema, sql } = database
+  const ids = yield* makeGenerator
+  const table = sql(`${schema}.audit`)
+  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+
+  const conditions = (filter: AuditFilter) => [
+    sql`true`,
+    ...(filter.who === undefined ? [] : [sql`who = ${filter.who}`]),
+    ...(filter.act === undefined ? [] : [sql`(act = ${filter.act} or starts_with(act, ${`${filter.act}.`}))`]),
+    ...(filter.target === undefined ? [] : [sql`target = ${filter.target}`]),
+    ...(filter.since === undefined ? [] : [sql`at >= ${instant(filter.since)}`]),
+    ...(filter.until === undefined ? [] : [sql`at < ${instant(filter.until)}`])
+  ]
+
+  const record: typeof Audit.Service.record = (deed) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const { act, after, before, reason, target, who } = kept(deed)
+      yield* mapErrors(sql`insert into ${table} (id, at, who, act, target, reason, before, after)
+        values (${ids.plain(now)}, ${instant(now)}, ${who}, ${act}, ${target}, ${reason}, ${before}::jsonb,
+          ${after}::jsonb)`)
+    })
+
+  const list: typeof Audit.Service.list = (filter, { cursor, limit }) =>
+    Effect.gen(function* () {
+      if (cursor !== undefined && !isId(cursor)) return yield* new BadCursor({ cursor })
+      const after = cursor === undefined ? [] : [sql`id < ${cursor}`]
+      const rows = yield* within(
+        database,
+        "5 seconds"
+      )(
+        sql<AuditRow>`select id, floor(extract(epoch from at) * 1000)::float8 as at, who, act, target, reason, before,
+            after
+          from ${table} where ${sql.and([...conditions(filter), ...after])} order by id desc limit ${limit + 1}`
+      )
+      const entries = rows.slice(0, limit).map(toEntry)
+      return { entries, next: rows.length > limit ? entries.at(-1)?.id : undefined }
+    })
+
+  const purge: typeof Audit.Service.purge = (olderThan) =>
+    Effect.gen(function* () {
+      const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
+      let sum = 0
+      for (;;) {
+        // The oldest come first, so nothing but what goes is read.
+        const gone = yield* mapErrors(sql<{ id: string }>`delete from ${table} where id in
+          (select id from ${table} where at < ${instant(before)} order by id limit ${purgeBatch}) returning id`)
+        sum += gone.length
+        if (gone.length < purgeBatch) return sum
+      }
+    })
+
+  return Audit.of({ record, list, purge })
+})
+
+export const layer: Layer.Layer<Audit, never, Database> = Layer.effect(Audit, make)

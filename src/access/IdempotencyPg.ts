@@ -1,0 +1,76 @@
+import { Clock, Duration, Effect, Layer } from "effect"
+import { Database } from "../database/Database.js"
+import { DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
+import { digest, Idempotency, IdempotencyKeyBusy, IdempotencyKeyReused } from "./Idempotency.js"
+
+/** How long to wait for a request with the same key that is under way. */
+const patience = "5s"
+const purgeBatch = 5_000
+
+const make = Effect.gen(function* () {
+  const { schema, sql, transaction } = yield* Database
+  const table = sql(`${schema}.idempotency`)
+  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+
+  /** Whether the key is new. One that is just being used makes this wait for its end: the unique index decides. */
+  const claim = (key: Buffer, content: Buffer, now: number, remembered: Duration.Duration) =>
+    Effect.gen(function* () {
+      const old = now - Duration.toMillis(remembered)
+      yield* sql`select set_config('lock_timeout', ${patience}, true)`
+      const claimed = yield* sql`
+        insert into ${table} as known (key_hash, content_hash, created_at) values (${key}, ${content}, ${instant(now)})
+        on conflict (key_hash) do update
+          set content_hash = excluded.content_hash, created_at = excluded.created_at, answer = null
+          where known.created_at <= ${instant(old)}
+        returning 1`
+      return claimed.length > 0
+    }).pipe(
+      mapErrors,
+      Effect.catchIf(
+        (error) => error instanceof DatabaseUnavailable && error.sqlState === "55P03",
+        () => new IdempotencyKeyBusy()
+      )
+    )
+
+  const answerOf = (key: Buffer, content: Buffer) =>
+    Effect.gen(function* () {
+      const [row] = yield* mapErrors(
+        sql<{ same: boolean; answer: unknown }>`
+          select content_hash = ${content} as same, answer from ${table} where key_hash = ${key}`
+      )
+      // Gone between two looks: it was forgotten just now.
+      if (row === undefined) return yield* new IdempotencyKeyBusy()
+      return row.same ? row.answer : yield* new IdempotencyKeyReused()
+    })
+
+  return Idempotency.of({
+    once: ({ content, key, remembered }, act) =>
+      transaction(
+        Effect.gen(function* () {
+          const now = yield* Clock.currentTimeMillis
+          const [keyHash, contentHash] = [digest(key), digest(content)]
+          if (!(yield* claim(keyHash, contentHash, now, remembered))) return yield* answerOf(keyHash, contentHash)
+          const answer = yield* act(now)
+          yield* mapErrors(
+            sql`update ${table} set answer = ${JSON.stringify(answer)}::jsonb where key_hash = ${keyHash}`
+          )
+          return answer
+        })
+      ),
+
+    purge: (olderThan) =>
+      Effect.gen(function* () {
+        const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
+        let sum = 0
+        for (;;) {
+          const gone = yield* mapErrors(sql`delete from ${table} where key_hash in
+            (select key_hash from ${table} where created_at < ${instant(before)} order by created_at limit ${purgeBatch}
+            for update skip locked) returning 1`)
+          sum += gone.length
+          if (gone.length < purgeBatch) return sum
+        }
+      })
+  })
+})
+
+export const layer: Layer.Layer<Idempotency, never, Database> = Layer.effect(Idempotency, make)

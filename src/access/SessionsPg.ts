@@ -1,0 +1,58 @@
+import { Clock, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { Database } from "../database/Database.js"
+import { mapErrors } from "../database/DatabaseError.js"
+import type { Role } from "./Role.js"
+import * as SessionSecret from "./SessionSecret.js"
+import { Sessions } from "./Sessions.js"
+
+interface SessionRow {
+  readonly role: Role
+  readonly bond: Buffer
+  readonly until: number
+}
+
+const make = Effect.gen(function* () {
+  const { schema, sql } = yield* Database
+  const table = sql(`${schema}.session`)
+  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+
+  return Sessions.of({
+    begin: (role, token, lasting) =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const secret = SessionSecret.make()
+        const until = now + Duration.toMillis(lasting)
+        yield* mapErrors(sql`insert into ${table} (secret_hash, role, bond, created_at, expires_at)
+          values (${SessionSecret.hash(secret)}, ${role}, ${SessionSecret.bond(secret, token)}, ${instant(now)},
+            ${instant(until)})`)
+        return { secret: Redacted.make(secret), until }
+      }),
+
+    find: (secret, tokens, lasting) =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const id = SessionSecret.hash(secret)
+        const [row] = yield* mapErrors(sql<SessionRow>`
+          select role, bond, floor(extract(epoch from expires_at) * 1000)::float8 as until
+          from ${table} where secret_hash = ${id} and expires_at > ${instant(now)}`)
+        if (row === undefined || !SessionSecret.holds(secret, row.role, row.bond, tokens)) return Option.none()
+        if (!SessionSecret.isWorthExtending(row.until, lasting, now)) return Option.some(row)
+        const until = now + Duration.toMillis(lasting)
+        yield* mapErrors(sql`update ${table} set expires_at = ${instant(until)} where secret_hash = ${id}`)
+        return Option.some({ role: row.role, until })
+      }),
+
+    end: (secret) =>
+      mapErrors(Effect.asVoid(sql`delete from ${table} where secret_hash = ${SessionSecret.hash(secret)}`)),
+
+    purge: Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const gone = yield* mapErrors(
+        sql<{ role: Role }>`delete from ${table} where expires_at <= ${instant(now)} returning role`
+      )
+      return gone.length
+    })
+  })
+})
+
+export const layer: Layer.Layer<Sessions, never, Database> = Layer.effect(Sessions, make)

@@ -1,0 +1,9 @@
+import * as JobActs from "./JobActs.js"
+
+/** `nightshift jobs delete` */
+export const command = JobActs.command("delete", {
+  action: "delete",
+  about: "Delete jobs that do not run.",
+  act: (desk, id) => desk.remove(id),
+  said: ({ id }) => `deleted ${id}`
+})

@@ -1,0 +1,42 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import * as Handler from "../../src/handlers/Handler.js"
+import * as Job from "../../src/queue/Job.js"
+import { Operations } from "../../src/queue/Operations.js"
+import { TestShift } from "../../src/testing/TestShift.js"
+
+const Flaky = Job.make("flaky", { payload: Schema.Struct({}), maxAttempts: 1 })
+
+const statesOf = Effect.flatMap(TestShift, ({ jobs }) => Effect.map(jobs, (all) => all.map(({ state }) => state)))
+
+describe("a pod", () => {
+  it.effect("carries out an operation as soon as it was begun", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const operations = yield* Operations
+      yield* Flaky.enqueueAll([{}, {}, {}])
+      yield* shift.settle
+      expect(yield* statesOf).toEqual(["dead", "dead", "dead"])
+      const { id } = yield* operations.begin({ action: "delete", who: "test", target: { filter: { state: "dead" } } })
+      yield* shift.settle
+      expect(yield* statesOf).toEqual([])
+      expect(yield* operations.get(id)).toMatchObject({ status: "done", done: 3 })
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Flaky, () => Effect.fail("no"))] })))
+  )
+
+  it.effect("carries on with one that was begun while it was not there, from its start on", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const operations = yield* Operations
+      const ids = yield* Flaky.enqueueAll([{}, {}], { delay: "1 day" })
+      yield* shift.stopPod
+      const target = { ids: ids.map(({ id }) => id) }
+      const { id } = yield* operations.begin({ action: "cancel", who: "test", target })
+      yield* shift.settle
+      expect(yield* operations.get(id)).toMatchObject({ status: "running" })
+      yield* shift.crashPod
+      yield* shift.settle
+      expect(yield* operations.get(id)).toMatchObject({ status: "done", done: 2 })
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Flaky, () => Effect.void)] })))
+  )
+})

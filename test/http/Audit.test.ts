@@ -1,0 +1,144 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { Audit } from "../../src/access/Audit.js"
+import { DatabaseFault } from "../../src/database/DatabaseError.js"
+import { Queues } from "../../src/queue/QueueSettings.js"
+import { backends, Doors, layerPostgresWith } from "./Doors.js"
+
+const enqueue = (more: Record<string, unknown> = {}) =>
+  Effect.gen(function* () {
+    const { admin } = yield* Doors
+    const json = { jobs: [{ kind: "greet", payload: { name: "Ada" }, ...more }] }
+    const { text } = yield* admin("POST", "/api/v1/jobs", { json })
+    const id: string = JSON.parse(text).jobs[0].id
+    return id
+  })
+
+interface Entry {
+  readonly id: string
+  readonly act: string
+  readonly target: string
+  readonly reason: string | null
+}
+
+const entries = (query = "") =>
+  Effect.gen(function* () {
+    const { viewer } = yield* Doors
+    const { status, text } = yield* viewer("GET", `/api/v1/audit${query}`)
+    expect(status).toBe(200)
+    const page: { entries: ReadonlyArray<Entry>; next: string | null } = JSON.parse(text)
+    return page
+  })
+
+describe.each(backends)("on %s, an operator's change", (_, layer) => {
+  it.scopedLive("is written down with who made it, why, and how it was before and after", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const id = yield* enqueue()
+      yield* admin("POST", `/api/v1/jobs/${id}/cancel`, { headers: { "x-reason": "asked by Ada" } })
+      yield* admin("POST", `/api/v1/jobs/${id}/requeue`)
+      const json = { payload: { name: "Eve" }, priority: 3, reason: "wrong name" }
+      yield* admin("PATCH", `/api/v1/jobs/${id}`, { json })
+      yield* admin("DELETE", `/api/v1/jobs/${id}`)
+      const { entries: found } = yield* entries(`?target=${id}`)
+      expect(found.map(({ act, reason }) => [act, reason])).toEqual([
+        ["job.delete", null],
+        ["job.edit", "wrong name"],
+        ["job.requeue", null],
+        ["job.cancel", "asked by Ada"]
+      ])
+      expect(found[3]).toMatchObject({
+        who: "api:admin",
+        at: expect.stringMatching(/Z$/),
+        before: { state: "pending", kind: "greet" },
+        after: { state: "dead", deadReason: "cancelled" }
+      })
+      expect(found[1]).toMatchObject({
+        before: { payload: { name: "Ada" }, priority: 0 },
+        after: { payload: { name: "Eve" }, priority: 3 }
+      })
+      const { entries: cancels, next } = yield* entries("?act=job.cancel&limit=1")
+      expect(cancels).toMatchObject([{ target: id }])
+      expect(next).toBeNull()
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("of a queue is written down as well", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      yield* Effect.flatMap(Queues, ({ declare }) => declare(["mail"]))
+      yield* admin("PATCH", "/api/v1/queues/mail", { json: { paused: true } })
+      const { entries: found } = yield* entries("?act=queue")
+      expect(found).toMatchObject([
+        { act: "queue.change", target: "mail", before: { paused: false }, after: { paused: true, maxWorkers: 10 } }
+      ])
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("that was refused leaves nothing behind", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const id = yield* enqueue()
+      yield* admin("POST", `/api/v1/jobs/${id}/requeue`)
+      yield* admin("PATCH", `/api/v1/jobs/${id}`, { json: { priority: 99_999 } })
+      yield* admin("PATCH", "/api/v1/queues/nowhere", { json: { paused: true } })
+      expect(yield* entries()).toEqual({ entries: [], next: null })
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+const withoutMemory = Layer.effect(
+  Audit,
+  Effect.map(Audit, (audit) => ({ ...audit, record: () => Effect.fail(new DatabaseFault({ detail: "no room" })) }))
+)
+
+describe("a change that cannot be written down", () => {
+  it.scopedLive("is not made", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const id = yield* enqueue()
+      expect(yield* admin("POST", `/api/v1/jobs/${id}/cancel`)).toMatchObject({ status: 500 })
+      expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({ json: { state: "pending" } })
+    }).pipe(Effect.provide(layerPostgresWith(withoutMemory)))
+  )
+})
+
+describe.each(backends)("on %s, PATCH /api/v1/jobs/{id}", (_, layer) => {
+  it.scopedLive("changes what is named of a job that waits, and answers with the job", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const id = yield* enqueue()
+      const edit = (json: unknown) => admin("PATCH", `/api/v1/jobs/${id}`, { json })
+      expect(yield* edit({ runAt: "2126-01-31T09:00:00Z" })).toMatchObject({
+        status: 200,
+        json: { state: "scheduled", runAt: "2126-01-31T09:00:00.000Z", payload: { name: "Ada" } }
+      })
+      expect(yield* edit({ payload: null })).toMatchObject({ status: 200, json: { payload: null } })
+      yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
+      expect(yield* edit({ priority: 1 })).toMatchObject({
+        status: 409,
+        json: { error: { tag: "JobNotInState", message: expect.stringMatching(/is dead: edit is for jobs/) } }
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive.each([
+    [{}, /names nothing to change/, undefined],
+    [{ reason: "x" }, /names nothing to change/, undefined],
+    [{ priority: "high" }, /must be a number/, "priority"],
+    [{ priority: 1.5 }, /whole number/, "priority"],
+    [{ runAt: "soon" }, /RFC 3339/, "runAt"],
+    [{ payload: "\u0000" }, /NUL/, "payload"],
+    [{ kind: "other" }, /not a field/, "kind"],
+    [[1], /must be an object/, undefined]
+  ] as const)("refuses %j and changes nothing", ([json, says, field]) =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const id = yield* enqueue()
+      const refused = yield* admin("PATCH", `/api/v1/jobs/${id}`, { json })
+      expect(refused).toMatchObject({ status: 400, json: { error: { message: expect.stringMatching(says) } } })
+      if (field !== undefined) expect(refused).toMatchObject({ json: { error: { field } } })
+      expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({ json: { priority: 0, kind: "greet" } })
+    }).pipe(Effect.provide(layer()))
+  )
+})

@@ -1,0 +1,161 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Option } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
+import { End } from "../../src/queue/AttemptEnd.js"
+import { Operations } from "../../src/queue/Operations.js"
+import { Queue } from "../../src/queue/Queue.js"
+import { backends, Doors } from "./Doors.js"
+
+const nobody = "0198c0de-0000-7000-8000-00000000dead"
+
+/** Stores jobs and has them die of these errors. */
+const bury = (...errors: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const { admin } = yield* Doors
+    const queue = yield* Queue
+    const ids = yield* makeGenerator
+    const jobs = errors.map((error) => ({ kind: "greet", payload: { error } }))
+    yield* admin("POST", "/api/v1/jobs", { json: { jobs } })
+    const claimed = yield* queue.claim({ queue: "mail", pod: ids.pod(1), limit: 100 })
+    yield* queue.finalize(
+      claimed.map(({ id, lease, payload }) => {
+        const { error } = payload as { error: string }
+        return { id, lease, end: End.Dead({ reason: "exhausted", counted: true, error }) }
+      })
+    )
+    return claimed.map(({ id }) => id)
+  })
+
+const bulk = (json: unknown) => Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs/bulk", { json }))
+
+/** What a pod would do. */
+const carryOut: Effect.Effect<void, unknown, Operations> = Effect.flatMap(Operations, ({ step }) =>
+  Effect.flatMap(step(), (went) => (Option.isSome(went) ? carryOut : Effect.void))
+)
+
+describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
+  it.scopedLive("says what it would do, then does it in the background and tells how far it has come", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const ids = yield* bury("timeout after 3 ms", "timeout after 5 ms", "no such user")
+      const filter = { queue: ["mail"], shape: "timeout after # ms" }
+      const preview = yield* bulk({ action: "requeue", filter, dryRun: true })
+      expect(preview).toMatchObject({ status: 200, json: { matched: { count: 2, exact: true } } })
+      expect(
+        JSON.parse(preview.text)
+          .sample.map(({ id }: { id: string }) => id)
+          .sort()
+      ).toEqual(ids.slice(0, 2).sort())
+      const begun = yield* bulk({ action: "requeue", filter, reason: "the upstream is back" })
+      expect(begun.status).toBe(202)
+      const { operation } = JSON.parse(begun.text)
+      const look = admin("GET", `/api/v1/operations/${operation}`)
+      expect((yield* look).json).toMatchObject({
+        id: operation,
+        action: "requeue",
+        status: "running",
+        who: "api:admin",
+        reason: "the upstream is back",
+        filter: { ...filter, state: ["dead"] },
+        total: { count: 2, exact: true },
+        done: 0,
+        finishedAt: null
+      })
+      yield* carryOut
+      expect((yield* look).json).toMatchObject({ status: "done", done: 2, skipped: {}, failed: 0, error: null })
+      const dead = yield* admin("GET", "/api/v1/jobs?state=dead")
+      expect(dead.json).toMatchObject({ total: { count: 1, exact: true } })
+      const listed = yield* admin("GET", "/api/v1/operations?limit=1")
+      expect(listed.json).toMatchObject({ operations: [{ id: operation }], next: null })
+      const audit = yield* admin("GET", `/api/v1/audit?target=${operation}`)
+      expect(audit.json).toMatchObject({
+        entries: [{ act: "jobs.requeue", who: "api:admin", reason: "the upstream is back", after: { filter } }]
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("acts on jobs that are named, and says which it could not", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const [first] = yield* bury("no")
+      const ids = [first, nobody]
+      const preview = yield* bulk({ action: "delete", ids, dryRun: true })
+      expect(preview).toMatchObject({ json: { matched: { count: 1, exact: true }, sample: [{ id: first }] } })
+      const { operation } = JSON.parse((yield* bulk({ action: "delete", ids })).text)
+      yield* carryOut
+      const ended = yield* admin("GET", `/api/v1/operations/${operation}`)
+      expect(ended.json).toMatchObject({ status: "done", filter: null, done: 1, skipped: { not_found: 1 } })
+      expect(yield* admin("GET", `/api/v1/jobs/${first}`)).toMatchObject({ status: 404 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("is stopped by its cancel, which is written down", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      yield* bury("no")
+      const { operation } = JSON.parse((yield* bulk({ action: "requeue", filter: { state: "dead" } })).text)
+      const reason = { "x-reason": "na%C3%AFve" }
+      const cancelled = yield* admin("POST", `/api/v1/operations/${operation}/cancel`, { headers: reason })
+      expect(cancelled).toMatchObject({ status: 200, json: { status: "cancelled", done: 0 } })
+      yield* carryOut
+      expect(yield* admin("GET", "/api/v1/jobs?state=dead")).toMatchObject({ json: { total: { count: 1 } } })
+      const audit = yield* admin("GET", "/api/v1/audit?act=operation")
+      expect(audit.json).toMatchObject({ entries: [{ act: "operation.cancel", target: operation, reason: "naïve" }] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("refuses what cannot be meant, names the field and begins nothing", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const refusals: ReadonlyArray<readonly [json: unknown, says: RegExp]> = [
+        [{}, /action is missing/],
+        [{ action: "explode", filter: { queue: "a" } }, /action must be one of cancel, requeue/],
+        [{ action: "cancel" }, /ids or filter/],
+        [{ action: "cancel", ids: [nobody], filter: { queue: "a" } }, /ids or filter/],
+        [{ action: "cancel", ids: [] }, /1 to 10000 ids, not 0/],
+        [{ action: "cancel", ids: ["seven"] }, /must be the id of a job/],
+        [{ action: "cancel", ids: Array.from({ length: 10_001 }, () => nobody) }, /1 to 10000 ids, not 10001/],
+        [{ action: "delete", filter: {} }, /must say which jobs/],
+        [{ action: "requeue", filter: { state: "pending" } }, /must not be pending: requeue is for/],
+        [{ action: "cancel", filter: { state: ["dead"] } }, /must not be dead/],
+        [{ action: "cancel", filter: { sate: "dead" } }, /sate is not a field/],
+        [{ action: "cancel", filter: { queue: [] } }, /text or a list of texts/],
+        [{ action: "cancel", filter: { queue: "\u0000" } }, /text or a list of texts/],
+        [{ action: "cancel", filter: { since: "yesterday" } }, /RFC 3339/],
+        [{ action: "cancel", filter: { queue: "a" }, dryRun: "yes" }, /true or false/],
+        [[], /must be an object/]
+      ]
+      for (const [json, says] of refusals) {
+        const refused = yield* bulk(json)
+        expect(refused).toMatchObject({ status: 400, json: { error: { message: expect.stringMatching(says) } } })
+      }
+      expect(yield* admin("GET", "/api/v1/operations")).toMatchObject({ json: { operations: [] } })
+      expect(yield* admin("GET", "/api/v1/operations/seven")).toMatchObject({ status: 404 })
+      expect(yield* admin("GET", "/api/v1/operations?cursor=x")).toMatchObject({ status: 400 })
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe.each(backends)("on %s, GET /api/v1/jobs/groups", (_, layer) => {
+  it.scopedLive("groups dead jobs by cause, with a filter that finds exactly these", () =>
+    Effect.gen(function* () {
+      const { viewer } = yield* Doors
+      yield* bury("user 17 not found", "user 4 not found", "<script>alert(1)</script>")
+      const { json, status, text } = yield* viewer("GET", "/api/v1/jobs/groups?state=dead")
+      expect(status).toBe(200)
+      expect(json).toMatchObject({
+        groups: [
+          { kind: "greet", deadReason: "exhausted", shape: "user # not found", count: 2 },
+          { shape: "<script>alert(#)</script>", count: 1 }
+        ],
+        looked: 3,
+        sampled: false
+      })
+      const [{ filter }] = JSON.parse(text).groups
+      const found = yield* bulk({ action: "requeue", filter, dryRun: true })
+      expect(found).toMatchObject({ json: { matched: { count: 2, exact: true } } })
+      expect(yield* viewer("GET", "/api/v1/jobs/groups?queue=other")).toMatchObject({ json: { groups: [], looked: 0 } })
+      expect(yield* viewer("GET", "/api/v1/jobs/groups?state=done")).toMatchObject({ status: 400 })
+    }).pipe(Effect.provide(layer()))
+  )
+})

@@ -1,0 +1,178 @@
+import * as Http from "node:http"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, type Scope } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
+import { Lifecycle } from "../../src/core/Lifecycle.js"
+import { End } from "../../src/queue/AttemptEnd.js"
+import { JobOverview } from "../../src/queue/JobOverview.js"
+import { Queue } from "../../src/queue/Queue.js"
+import { adminToken, backends, Doors, layer, viewerToken } from "./Doors.js"
+
+interface Event {
+  readonly name: string
+  readonly id: number
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+interface Listener {
+  readonly status: number
+  readonly headers: Http.IncomingHttpHeaders
+  /** The first event of this name of which that is true, whenever it comes or came. */
+  readonly heard: (name: string, wanted?: (data: Event["data"]) => boolean) => Effect.Effect<Event>
+  /** Waits until the stream is over. */
+  readonly ended: Effect.Effect<void>
+  readonly pause: () => void
+  readonly leave: () => void
+}
+
+const parse = (block: string): Event | undefined => {
+  const field = (name: string) => new RegExp(`^${name}: (.*)$`, "m").exec(block)?.[1]
+  const data = field("data")
+  return data === undefined
+    ? undefined
+    : { name: field("event") ?? "", id: Number(field("id")), data: JSON.parse(data) }
+}
+
+const follow = (token = viewerToken): Effect.Effect<Listener, never, Doors | Scope.Scope> =>
+  Effect.gen(function* () {
+    const { port } = yield* Doors
+    const events: Array<Event> = []
+    const waiting = new Set<() => void>()
+    let text = ""
+    let over = false
+    const tell = () => [...waiting].forEach((look) => void look())
+    const response = yield* Effect.acquireRelease(
+      Effect.async<Http.IncomingMessage>((resume) => {
+        const headers = { authorization: `Bearer ${token}`, accept: "text/event-stream" }
+        Http.get({ host: "127.0.0.1", port, path: "/api/v1/events", headers }, (answer) =>
+          resume(Effect.succeed(answer))
+        )
+      }),
+      (answer) => Effect.sync(() => answer.destroy())
+    )
+    response.on("data", (chunk) => {
+      text += chunk
+      const blocks = text.split("\n\n")
+      text = blocks.pop() ?? ""
+      events.push(...blocks.flatMap((block) => parse(block) ?? []))
+      tell()
+    })
+    const end = () => {
+      over = true
+      tell()
+    }
+    response.on("end", end).on("close", end).on("error", end)
+    const until = <A>(found: () => A | undefined) =>
+      Effect.async<A>((resume) => {
+        const look = () => {
+          const value = found()
+          if (value === undefined) return
+          waiting.delete(look)
+          resume(Effect.succeed(value))
+        }
+        waiting.add(look)
+        look()
+      }).pipe(Effect.timeoutFail({ duration: "20 seconds", onTimeout: () => new Error("nothing heard") }), Effect.orDie)
+    return {
+      status: response.statusCode ?? 0,
+      headers: response.headers,
+      heard: (name, wanted = () => true) =>
+        until(() => events.find((event) => event.name === name && wanted(event.data))),
+      ended: Effect.asVoid(until(() => (over ? true : undefined))),
+      pause: () => void response.pause(),
+      leave: () => void response.destroy()
+    }
+  })
+
+const enqueue = Effect.flatMap(Doors, ({ admin }) =>
+  admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "greet", payload: { secret: "hunter2" } }] } })
+)
+
+describe.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
+  it.scopedLive("begins with a snapshot and goes on with what changes", () =>
+    Effect.gen(function* () {
+      yield* enqueue
+      const listener = yield* follow()
+      expect(listener.status).toBe(200)
+      expect(listener.headers["content-type"]).toBe("text/event-stream")
+      const { data } = yield* listener.heard("snapshot")
+      expect(data).toMatchObject({
+        queues: [{ name: "mail", counts: { pending: 1 } }],
+        countedAt: expect.any(String),
+        jobs: [{ kind: "greet", state: "pending" }],
+        sampled: false,
+        pods: [],
+        warnings: [{ code: "unserved_queue", message: expect.stringContaining("mail") }]
+      })
+      const queue = yield* Queue
+      const pod = (yield* makeGenerator).pod(1)
+      const [claimed] = yield* queue.claim({ queue: "mail", pod, limit: 1 })
+      yield* listener.heard("jobs", ({ jobs }) => JSON.stringify(jobs).includes('"running"'))
+      if (claimed === undefined) return yield* Effect.dieMessage("nothing was claimed")
+      const later = Date.UTC(2126, 0, 1)
+      const again = End.Again({ runAt: later, counted: true, error: "no <b>luck</b>", remember: "failed" })
+      yield* queue.finalize([{ id: claimed.id, lease: claimed.lease, end: again }])
+      const changed = yield* listener.heard("jobs", ({ jobs }) => JSON.stringify(jobs).includes('"retrying"'))
+      expect(changed.data).toMatchObject({ jobs: [{ id: claimed.id, error: "no <b>luck</b>", attempt: 1 }] })
+      const counted = yield* listener.heard("queues", ({ changed }) => JSON.stringify(changed).includes('"retrying":1'))
+      expect(counted.data).toMatchObject({ changed: [{ name: "mail", counts: { pending: 0, retrying: 1 } }], gone: [] })
+      expect(JSON.stringify([data, changed, counted])).not.toContain("hunter2")
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("live events", () => {
+  it.scopedLive("are looked for once for all who follow, and by nobody when nobody does", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const overview = yield* JobOverview
+      let looks = 0
+      const counting = overview.changed
+      Object.assign(overview, {
+        changed: (since: number, limit: number) => {
+          looks += 1
+          return counting(since, limit)
+        }
+      })
+      expect(looks).toBe(0)
+      const listeners = yield* Effect.all(Array.from({ length: 5 }, () => follow()))
+      for (const listener of listeners) yield* listener.heard("snapshot")
+      expect(looks).toBe(1)
+      yield* enqueue
+      for (const listener of listeners) yield* listener.heard("jobs")
+      const seen = looks
+      expect(seen).toBeLessThanOrEqual(4)
+      for (const listener of listeners) listener.leave()
+      yield* Effect.repeat(admin("GET", "/healthz"), { times: 5 })
+      const after = looks
+      const fresh = yield* follow(adminToken)
+      expect((yield* fresh.heard("snapshot")).data).toMatchObject({ jobs: [{ kind: "greet" }] })
+      expect(looks - after).toBeLessThanOrEqual(1)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("are for so many and no more, and for nobody without a token", () =>
+    Effect.gen(function* () {
+      const { ask, viewer } = yield* Doors
+      yield* Effect.flatMap(follow(), ({ heard }) => heard("snapshot"))
+      yield* Effect.flatMap(follow(), ({ heard }) => heard("snapshot"))
+      const refused = yield* viewer("GET", "/api/v1/events")
+      expect(refused).toMatchObject({ status: 503, json: { error: { tag: "LiveRefused" } } })
+      expect(refused.headers["retry-after"]).toBe("10")
+      expect(yield* ask("GET", "/api/v1/events")).toMatchObject({ status: 401 })
+      expect(yield* viewer("HEAD", "/api/v1/events")).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(layer({ listeners: 2 })))
+  )
+
+  it.scopedLive("end when the process is told to stop, so that nobody keeps it", () =>
+    Effect.gen(function* () {
+      const { viewer } = yield* Doors
+      const lifecycle = yield* Lifecycle
+      const listener = yield* follow()
+      yield* listener.heard("snapshot")
+      yield* lifecycle.drain
+      yield* listener.ended
+      expect(yield* viewer("GET", "/api/v1/events")).toMatchObject({ status: 503 })
+    }).pipe(Effect.provide(layer()))
+  )
+})

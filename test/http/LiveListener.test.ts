@@ -1,0 +1,20 @@
+import { describe, expect, it } from "vitest"
+import { eventText, LiveListener } from "../../src/http/LiveListener.js"
+
+describe("one who follows live events", () => {
+  it("is dropped when a megabyte lies unread, instead of being remembered for", () => {
+    const listener = new LiveListener()
+    const text = eventText("jobs", 1, { text: "x".repeat(100_000) })
+    for (let number = 0; number < 10; number += 1) listener.tell(text)
+    expect(listener.destroyed).toBe(false)
+    listener.tell(text)
+    expect(listener.destroyed).toBe(true)
+    listener.tell(text)
+    listener.finish()
+  })
+
+  it("reads each event as lines that no data can forge", () => {
+    const text = eventText("jobs", 7, { error: "a\n\nevent: evil\ndata: 1" })
+    expect(text.split("\n")).toEqual(["event: jobs", "id: 7", 'data: {"error":"a\\n\\nevent: evil\\ndata: 1"}', "", ""])
+  })
+})

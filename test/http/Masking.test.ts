@@ -1,0 +1,69 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Logger } from "effect"
+import * as Logging from "../../src/telemetry/Logging.js"
+import * as Masking from "../../src/telemetry/Masking.js"
+import { Doors, layer } from "./Doors.js"
+
+const payload = { name: "Ada", password: "hunter2", deep: [{ EMail: "ada@example.org", city: "London" }] }
+
+describe("fields named in NIGHTSHIFT_MASK", () => {
+  it.scopedLive("are hidden from viewers wherever a payload is shown, and not from admins", () =>
+    Effect.gen(function* () {
+      const { admin, viewer } = yield* Doors
+      const { text } = yield* admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "greet", payload }] } })
+      const [{ id }] = JSON.parse(text).jobs
+      yield* admin("PATCH", `/api/v1/jobs/${id}`, { json: { payload: { ...payload, password: "hunter3" } } })
+      const filter = { payload: { password: "hunter3" } }
+      yield* admin("POST", "/api/v1/jobs/bulk", { json: { action: "cancel", filter } })
+      const places = ["/api/v1/jobs", `/api/v1/jobs/${id}`, "/api/v1/audit", "/api/v1/operations"]
+      for (const place of places) {
+        const seen = yield* viewer("GET", place)
+        expect(seen.status).toBe(200)
+        expect(seen.text).not.toMatch(/hunter|ada@example/)
+        expect(seen.text).toContain(Masking.masked)
+        expect((yield* admin("GET", place)).text).toContain("hunter3")
+      }
+      expect(yield* viewer("GET", `/api/v1/jobs/${id}`)).toMatchObject({
+        json: { payload: { name: "Ada", password: "[masked]", deep: [{ EMail: "[masked]", city: "London" }] } }
+      })
+    }).pipe(Effect.provide(layer({ mask: ["password", "email"] })))
+  )
+
+  it.scopedLive("cannot be found out by viewers who ask for them", () =>
+    Effect.gen(function* () {
+      const { admin, viewer } = yield* Doors
+      const ask = (json: unknown) => `/api/v1/jobs?payload=${encodeURIComponent(JSON.stringify(json))}`
+      for (const json of [{ password: "a" }, { deep: [{ email: "b" }] }, [{ Password: {} }]]) {
+        expect(yield* viewer("GET", ask(json))).toMatchObject({ status: 403, json: { error: { tag: "Forbidden" } } })
+        expect(yield* admin("GET", ask(json))).toMatchObject({ status: 200 })
+      }
+      expect(yield* viewer("GET", ask({ name: "Ada" }))).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(layer({ mask: ["password", "email"] })))
+  )
+})
+
+describe("a log", () => {
+  it.effect("shows no masked field, whether it was logged as data or as an annotation", () =>
+    Effect.gen(function* () {
+      const lines: Array<string> = []
+      const logger = Logging.masking(
+        Logger.map(Logger.jsonLogger, (line) => void lines.push(line)),
+        ["password", "email"]
+      )
+      yield* Effect.log("a job", payload).pipe(
+        Effect.annotateLogs({ Password: "hunter2", job: { email: "ada@example.org", id: 7 } }),
+        Effect.provide(Logger.replace(Logger.defaultLogger, logger))
+      )
+      expect(lines.join()).not.toMatch(/hunter2|ada@example/)
+      expect(lines.join()).toMatch(/London/)
+    })
+  )
+
+  it("is left as it is where nothing is to be masked", () => {
+    const mask = Masking.make([])
+    expect(mask(payload)).toBe(payload)
+    let deep: unknown = 7
+    for (let depth = 0; depth < 200; depth += 1) deep = { inner: deep, password: depth }
+    expect(JSON.stringify(Masking.make(["password"])(deep))).not.toMatch(/\d/)
+  })
+})

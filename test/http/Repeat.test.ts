@@ -1,0 +1,82 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { JobSearch } from "../../src/queue/JobSearch.js"
+import { backends, Doors } from "./Doors.js"
+
+const job = { kind: "greet", payload: { order: 7 } }
+
+const post = (json: unknown, key: string) =>
+  Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs", { json, headers: { "idempotency-key": key } }))
+
+const stored = Effect.flatMap(JobSearch, ({ total }) => Effect.map(total({}, 1_000), ({ count }) => count))
+
+describe.each(backends)("on %s, an enqueue with a key of its own", (_, layer) => {
+  it.scopedLive("gives the same answer as often as it comes, and stores its jobs once", () =>
+    Effect.gen(function* () {
+      const json = { jobs: [job, { ...job, queue: "other" }] }
+      const first = yield* post(json, "order-7")
+      expect(first.status).toBe(201)
+      const again = yield* post(json, "order-7")
+      expect(again).toMatchObject({ status: 201, text: first.text })
+      expect(yield* stored).toBe(2)
+      const ids: ReadonlyArray<{ id: string }> = JSON.parse(first.text).jobs
+      expect(new Set(ids.map(({ id }) => id)).size).toBe(2)
+      for (const { id } of ids)
+        expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+      const other = yield* post(json, "order-8")
+      expect(other.text).not.toBe(first.text)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("gives the first answer also when what stood in its way is gone", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const dedupe = { key: "only-one", scope: "active" }
+      const { text } = yield* admin("POST", "/api/v1/jobs", { json: { jobs: [{ ...job, dedupe }] } })
+      const [{ id }] = JSON.parse(text).jobs
+      const json = { jobs: [{ ...job, dedupe }] }
+      expect((yield* post(json, "k")).json).toEqual({ jobs: [{ id, outcome: "deduplicated" }] })
+      yield* admin("DELETE", `/api/v1/jobs/${id}`)
+      expect((yield* post(json, "k")).json).toEqual({ jobs: [{ id, outcome: "deduplicated" }] })
+      expect(yield* stored).toBe(0)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("is refused when the key came with something else before", () =>
+    Effect.gen(function* () {
+      yield* post({ jobs: [job] }, "k")
+      const refused = yield* post({ jobs: [{ ...job, priority: 1 }] }, "k")
+      expect(refused).toMatchObject({ status: 422, json: { error: { tag: "IdempotencyKeyReused" } } })
+      expect(yield* stored).toBe(1)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("may be mended and sent again when it was refused", () =>
+    Effect.gen(function* () {
+      expect(yield* post({ jobs: [{ ...job, priority: 99_999 }] }, "k")).toMatchObject({ status: 400 })
+      expect(yield* post({ jobs: [{ ...job, kind: "nobodys" }] }, "k")).toMatchObject({ status: 422 })
+      expect(yield* post({ jobs: [job] }, "k")).toMatchObject({ status: 201 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("is done once by many at the same time", () =>
+    Effect.gen(function* () {
+      const ten = Array.from({ length: 10 }, () => post({ jobs: [job] }, "k"))
+      const answers = yield* Effect.all(ten, { concurrency: "unbounded" })
+      expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
+      expect(yield* stored).toBe(1)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("needs a key of a reasonable length", () =>
+    Effect.gen(function* () {
+      for (const key of ["", "x".repeat(256)]) {
+        expect(yield* post({ jobs: [job] }, key)).toMatchObject({
+          status: 400,
+          json: { error: { field: "Idempotency-Key" } }
+        })
+      }
+      expect(yield* stored).toBe(0)
+    }).pipe(Effect.provide(layer()))
+  )
+})

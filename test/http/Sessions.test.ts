@@ -1,0 +1,162 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Duration, Effect, Option, Redacted } from "effect"
+import { Sessions } from "../../src/access/Sessions.js"
+import { type Answer, adminToken, backends, Doors, layer, layerWithoutDatabase, viewerToken } from "./Doors.js"
+
+const sameOrigin = { "sec-fetch-site": "same-origin" }
+const jobs = { jobs: [{ kind: "greet", payload: 1 }] }
+
+const login = (token: string, headers: Readonly<Record<string, string>> = {}) =>
+  Effect.flatMap(Doors, ({ ask }) => ask("POST", "/api/v1/session", { json: { token }, headers }))
+
+const setCookie = ({ headers }: Answer) => headers["set-cookie"]?.[0] ?? ""
+
+/** What a browser would send back. */
+const cookieOf = (answer: Answer) => ({ cookie: setCookie(answer).split(";")[0] ?? "" })
+
+describe.each(backends)("on %s, a login", (_, layer) => {
+  it.scopedLive("is opened with a token, lasts, and is over when it was ended", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      const opened = yield* login(adminToken)
+      expect(opened).toMatchObject({ status: 200, json: { role: "admin", until: expect.stringMatching(/Z$/) } })
+      expect(setCookie(opened)).toMatch(
+        /^nightshift_session=[\w-]{43}; Max-Age=43200; Path=\/; HttpOnly; SameSite=Strict$/
+      )
+      const headers = { ...cookieOf(opened), ...sameOrigin }
+      expect(yield* ask("GET", "/api/v1/session", { headers })).toMatchObject({
+        json: { role: "admin", until: expect.stringMatching(/Z$/) }
+      })
+      expect(yield* ask("GET", "/api/v1/jobs", { headers: cookieOf(opened) })).toMatchObject({ status: 200 })
+      expect(yield* ask("POST", "/api/v1/jobs", { json: jobs, headers })).toMatchObject({ status: 201 })
+      const [entry] = JSON.parse((yield* ask("GET", "/api/v1/jobs", { headers })).text).jobs
+      yield* ask("POST", `/api/v1/jobs/${entry.id}/cancel`, { headers })
+      const audit = yield* ask("GET", "/api/v1/audit", { headers })
+      expect(audit.json).toMatchObject({ entries: [{ who: "ui:admin", act: "job.cancel" }] })
+      const ended = yield* ask("DELETE", "/api/v1/session", { headers })
+      expect(ended.status).toBe(204)
+      expect(setCookie(ended)).toMatch(/^nightshift_session=; Max-Age=0;/)
+      expect(yield* ask("GET", "/api/v1/jobs", { headers })).toMatchObject({ status: 401 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("of a viewer reads, logs out, and changes nothing", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      const headers = { ...cookieOf(yield* login(viewerToken)), ...sameOrigin }
+      expect(yield* ask("GET", "/api/v1/session", { headers })).toMatchObject({ json: { role: "viewer" } })
+      expect(yield* ask("POST", "/api/v1/jobs", { json: jobs, headers })).toMatchObject({
+        status: 403,
+        json: { error: { tag: "Forbidden" } }
+      })
+      expect(yield* ask("DELETE", "/api/v1/session", { headers })).toMatchObject({ status: 204 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("changes something only for a page of this service", () =>
+    Effect.gen(function* () {
+      const { ask, port } = yield* Doors
+      const cookie = cookieOf(yield* login(adminToken))
+      const post = (more: Readonly<Record<string, string>>) =>
+        ask("POST", "/api/v1/jobs", { json: jobs, headers: { ...cookie, ...more } })
+      const strangers: ReadonlyArray<Readonly<Record<string, string>>> = [
+        {},
+        { "sec-fetch-site": "cross-site" },
+        { "sec-fetch-site": "same-site" },
+        { "sec-fetch-site": "none" },
+        { "sec-fetch-site": "cross-site", origin: `http://127.0.0.1:${port}` },
+        { origin: "https://evil.example" },
+        { origin: `http://127.0.0.1:${port + 1}` },
+        { origin: "null" }
+      ]
+      for (const headers of strangers) {
+        expect(yield* post(headers)).toMatchObject({ status: 403, json: { error: { tag: "CrossSiteRefused" } } })
+      }
+      expect(yield* post({ origin: `http://127.0.0.1:${port}` })).toMatchObject({ status: 201 })
+      const proxied = { origin: "https://jobs.example", "x-forwarded-host": "jobs.example" }
+      expect(yield* post(proxied)).toMatchObject({ status: 201 })
+      // A token is nobody's by accident.
+      const headers = { "sec-fetch-site": "cross-site" }
+      expect(yield* ask("POST", "/api/v1/jobs", { json: jobs, token: adminToken, headers })).toMatchObject({
+        status: 201
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("a login", () => {
+  it.scopedLive("is refused with a token that is nobody's, and from pages of other sites", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      for (const token of ["", "guess", `${adminToken} `, adminToken.toUpperCase()]) {
+        const refused = yield* login(token)
+        expect(refused).toMatchObject({ status: 401, json: { error: { tag: "Unauthorized" } } })
+        expect(refused.headers["set-cookie"]).toBeUndefined()
+        expect(refused.text).not.toContain("guess")
+      }
+      expect(yield* login(adminToken, { "sec-fetch-site": "cross-site" })).toMatchObject({ status: 403 })
+      expect(yield* login(adminToken, { origin: "https://evil.example" })).toMatchObject({ status: 403 })
+      const form = { body: `token=${adminToken}`, headers: { "content-type": "application/x-www-form-urlencoded" } }
+      expect(yield* ask("POST", "/api/v1/session", form)).toMatchObject({ status: 415 })
+      expect(yield* ask("POST", "/api/v1/session", { json: {} })).toMatchObject({ status: 400 })
+      const forged = { cookie: "nightshift_session=guess" }
+      expect(yield* ask("GET", "/api/v1/jobs", { headers: forged })).toMatchObject({ status: 401 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("is not to be had by trying tokens one after the other", () =>
+    Effect.gen(function* () {
+      for (let number = 0; number < 20; number += 1) expect((yield* login(`guess-${number}`)).status).toBe(401)
+      const refused = yield* login(adminToken)
+      expect(refused).toMatchObject({ status: 429, json: { error: { tag: "TooManyRequests" } } })
+      expect(Number(refused.headers["retry-after"])).toBeGreaterThan(0)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("ends with the token that it was opened with", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      const { begin } = yield* Sessions
+      const { secret } = yield* begin("admin", Redacted.make("the token of yesterday"), Duration.hours(1))
+      const headers = { cookie: `nightshift_session=${Redacted.value(secret)}` }
+      expect(yield* ask("GET", "/api/v1/jobs", { headers })).toMatchObject({ status: 401 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("travels only by TLS where the visitor came by it", () =>
+    Effect.gen(function* () {
+      const secure = yield* login(adminToken, { "x-forwarded-proto": "https" })
+      expect(setCookie(secure)).toMatch(/; Secure/)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("says with which token it can be had, where none is set, and that there is no database", () =>
+    Effect.gen(function* () {
+      expect(yield* login("guess")).toMatchObject({ status: 401 })
+    }).pipe(Effect.provide(layer({ adminToken: Option.none(), viewerToken: Option.none() })))
+  )
+})
+
+describe("a process without a database", () => {
+  it.scopedLive("opens no login", () =>
+    Effect.gen(function* () {
+      expect(yield* login(adminToken)).toMatchObject({ status: 503, json: { error: { tag: "DatabaseOff" } } })
+    }).pipe(Effect.provide(layerWithoutDatabase()))
+  )
+})
+
+describe("the pace of a token", () => {
+  it.scopedLive("is bounded, and says when to come again", () =>
+    Effect.gen(function* () {
+      const { admin, viewer } = yield* Doors
+      for (let number = 0; number < 4; number += 1) {
+        expect(yield* viewer("GET", "/api/v1/session")).toMatchObject({ status: 200 })
+      }
+      const refused = yield* viewer("GET", "/api/v1/session")
+      expect(refused).toMatchObject({ status: 429, json: { error: { tag: "TooManyRequests" } } })
+      expect(refused.headers["retry-after"]).toBe("1")
+      expect(yield* admin("GET", "/api/v1/session")).toMatchObject({ status: 200 })
+      expect(yield* admin("GET", "/healthz")).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(layer({ apiRate: 2 })))
+  )
+})

@@ -1,0 +1,194 @@
+import { expect } from "@effect/vitest"
+import { Duration, Effect, Option } from "effect"
+import type { JobId } from "../../src/core/Ids.js"
+import type { JobFilter } from "../../src/queue/JobFilter.js"
+import type { Action, Operation } from "../../src/queue/Operations.js"
+import { ends, type Law, type Line } from "./Line.js"
+
+const filterOf = (line: Line, filter: JobFilter): JobFilter => ({ queue: line.name, ...filter })
+
+/** Begins an operation over jobs of the line, by ids or by filter. */
+const begin = (line: Line, action: Action, target: ReadonlyArray<JobId> | JobFilter) =>
+  line.operations.begin({
+    action,
+    who: "law",
+    reason: "because",
+    target: Array.isArray(target) ? { ids: target } : { filter: filterOf(line, target as JobFilter) }
+  })
+
+/** Carries an operation out to its end. */
+const finish = (line: Line, id: string): Effect.Effect<Operation, unknown> =>
+  Effect.flatMap(line.operations.step(id), (went) =>
+    Option.isSome(went) && went.value.status === "running" ? finish(line, id) : line.operations.get(id)
+  )
+
+const perform = (line: Line, action: Action, target: ReadonlyArray<JobId> | JobFilter) =>
+  Effect.flatMap(begin(line, action, target), ({ id }) => finish(line, id))
+
+const states = (line: Line) =>
+  Effect.map(line.all(), (jobs) => jobs.toReversed().map(({ payload, state }) => `${payload} ${state}`))
+
+const bury = (line: Line, more: Parameters<Line["run"]>[0] = {}) =>
+  Effect.flatMap(line.run(more), (run) => Effect.map(line.end(run, ends.dead), ({ id }) => id))
+
+export const operationsLaws = (law: Law): void => {
+  law("an operation says what it is, and how it ended", (line) =>
+    Effect.gen(function* () {
+      yield* bury(line, { payload: 1 })
+      yield* bury(line, { payload: 2 })
+      const begun = yield* begin(line, "requeue", { state: ["dead"] })
+      expect(begun).toMatchObject({
+        action: "requeue",
+        status: "running",
+        who: "law",
+        reason: "because",
+        filter: { queue: line.name, state: ["dead"] },
+        createdAt: yield* line.now,
+        finishedAt: undefined,
+        total: { count: 2, exact: true },
+        done: 0,
+        skipped: {}
+      })
+      yield* line.advance("1 second")
+      const ended = yield* finish(line, begun.id)
+      expect(ended).toMatchObject({ status: "done", done: 2, failed: 0, skipped: {}, finishedAt: yield* line.now })
+      expect(yield* line.operations.get(begun.id)).toEqual(ended)
+      expect(yield* states(line)).toEqual(["1 pending", "2 pending"])
+      expect(yield* line.operations.step(begun.id)).toEqual(Option.none())
+    })
+  )
+
+  law("requeue does to each job what it does to one", (line) =>
+    Effect.gen(function* () {
+      const [one, other] = [yield* bury(line), yield* bury(line)]
+      const alone = yield* line.desk.requeue(one)
+      yield* perform(line, "requeue", [other])
+      const { id: _, ...expected } = alone
+      const { createdAt, history, ...same } = expected
+      expect(yield* line.search.get(other)).toMatchObject(same)
+      expect((yield* line.search.get(other)).history).toHaveLength(history.length)
+      expect(createdAt).toBeDefined()
+      expect(yield* line.claim()).toHaveLength(2)
+    })
+  )
+
+  law("cancel ends what waits and flags what runs", (line) =>
+    Effect.gen(function* () {
+      const { id } = yield* line.run({ payload: "running" })
+      yield* line.put({ payload: "pending" })
+      yield* line.put({ payload: "scheduled", runAt: (yield* line.now) + 60_000 })
+      const ended = yield* perform(line, "cancel", { state: ["scheduled", "pending", "running"] })
+      expect(ended).toMatchObject({ done: 3, skipped: {} })
+      expect(yield* states(line)).toEqual(["running running", "pending dead", "scheduled dead"])
+      expect((yield* line.search.get(id)).cancelRequestedAt).toBe(yield* line.now)
+    })
+  )
+
+  law("run-now makes due what waits, and delete removes what does not run", (line) =>
+    Effect.gen(function* () {
+      yield* line.put({ payload: "later", runAt: (yield* line.now) + 60_000 })
+      yield* line.put({ payload: "pending" })
+      expect(yield* perform(line, "run-now", { state: ["scheduled"] })).toMatchObject({ done: 1 })
+      expect(yield* states(line)).toEqual(["later pending", "pending pending"])
+      const [running] = yield* line.claim(1)
+      const ended = yield* perform(
+        line,
+        "delete",
+        (yield* line.all()).map(({ id }) => id)
+      )
+      expect(ended).toMatchObject({ done: 1, skipped: { running: 1 } })
+      expect((yield* line.all()).map(({ id }) => id)).toEqual([running?.id])
+    })
+  )
+
+  law("jobs named one by one are skipped, with the reason, where it cannot be done", (line) =>
+    Effect.gen(function* () {
+      const dead = yield* bury(line)
+      const pending = yield* line.put()
+      const ids = [pending, dead, yield* line.newId, dead]
+      const ended = yield* perform(line, "requeue", ids)
+      expect(ended).toMatchObject({ total: { count: 3, exact: true }, done: 1, skipped: { pending: 1, not_found: 1 } })
+      expect(ended.filter).toBeUndefined()
+    })
+  )
+
+  law("a job whose dedupe key another holds is not requeued, and of several with one key only the newest", (line) =>
+    Effect.gen(function* () {
+      const dedupe = (key: string) => ({ key: `${line.name}:${key}`, scope: "active" as const })
+      yield* bury(line, { payload: "old a", dedupe: dedupe("a") })
+      yield* bury(line, { payload: "new a", dedupe: dedupe("a") })
+      yield* bury(line, { payload: "b", dedupe: dedupe("b") })
+      yield* bury(line, { payload: "free" })
+      yield* line.put({ payload: "holder", dedupe: dedupe("b") })
+      const ended = yield* perform(line, "requeue", { state: ["dead"] })
+      expect(ended).toMatchObject({ status: "done", done: 2, skipped: { dedupe_key_held: 2 } })
+      expect(yield* states(line)).toEqual(["old a dead", "new a pending", "b dead", "free pending", "holder pending"])
+    })
+  )
+
+  law("a filter covers only jobs that stood when it began, and each of them once", (line) =>
+    Effect.gen(function* () {
+      yield* line.put({ payload: "before" })
+      const { id } = yield* begin(line, "cancel", { state: ["pending"] })
+      yield* line.advance("1 second")
+      yield* line.put({ payload: "after" })
+      expect(yield* finish(line, id)).toMatchObject({ status: "done", done: 1 })
+      expect(yield* states(line)).toEqual(["before dead", "after pending"])
+    })
+  )
+
+  law("many jobs are done in several steps, and an operation may be cancelled between them", (line) =>
+    Effect.gen(function* () {
+      for (let thousand = 0; thousand < 3; thousand += 1) {
+        yield* line.queue.enqueue(Array.from({ length: 1000 }, () => line.job()))
+      }
+      const { id } = yield* begin(line, "delete", { state: ["pending"] })
+      const first = Option.getOrThrow(yield* line.operations.step(id))
+      expect(first).toMatchObject({ status: "running", done: 1000, total: { count: 3000, exact: true } })
+      yield* line.operations.step(id)
+      const cancelled = yield* line.operations.cancel(id)
+      expect(cancelled).toMatchObject({ status: "cancelled", done: 2000, finishedAt: yield* line.now })
+      expect(yield* line.operations.step(id)).toEqual(Option.none())
+      expect(yield* line.search.total({ queue: line.name }, 5000)).toEqual({ count: 1000, exact: true })
+      const rest = yield* perform(line, "delete", { state: ["pending"] })
+      expect(rest).toMatchObject({ status: "done", done: 1000 })
+      expect(yield* line.operations.cancel(rest.id)).toEqual(rest)
+    })
+  )
+
+  law("a step without an id takes the operation that has waited for longest", (line) =>
+    Effect.gen(function* () {
+      const drain: Effect.Effect<void, unknown> = Effect.flatMap(line.operations.step(), (went) =>
+        Option.isSome(went) ? drain : Effect.void
+      )
+      yield* drain
+      yield* line.put()
+      const first = yield* begin(line, "delete", { state: ["pending"] })
+      yield* line.advance("1 second")
+      const second = yield* begin(line, "delete", { state: ["pending"] })
+      expect(yield* line.operations.step()).toMatchObject({ value: { id: first.id, status: "done", done: 1 } })
+      expect(yield* line.operations.step()).toMatchObject({ value: { id: second.id, status: "done", done: 0 } })
+      expect(yield* line.operations.step()).toEqual(Option.none())
+    })
+  )
+
+  law("operations are listed newest first, in pages, and forgotten when they are old", (line) =>
+    Effect.gen(function* () {
+      yield* line.advance("1 hour")
+      const ids: Array<string> = []
+      for (let number = 0; number < 3; number += 1) ids.unshift((yield* perform(line, "delete", { kind: "none" })).id)
+      const open = yield* begin(line, "delete", { kind: "none" })
+      const first = yield* line.operations.list({ limit: 3 })
+      expect(first.operations.map(({ id }) => id)).toEqual([open.id, ...ids.slice(0, 2)])
+      const second = yield* line.operations.list({ limit: 1, cursor: first.next })
+      expect(second.operations.map(({ id }) => id)).toEqual(ids.slice(2))
+      expect(yield* Effect.flip(line.operations.list({ limit: 1, cursor: "x" }))).toMatchObject({ _tag: "BadCursor" })
+      yield* line.advance("2 minutes")
+      expect(yield* line.operations.purge(Duration.minutes(1))).toBeGreaterThanOrEqual(3)
+      expect(yield* line.operations.get(open.id)).toEqual(open)
+      const missing = ids[0] ?? ""
+      expect(yield* Effect.flip(line.operations.get(missing))).toMatchObject({ _tag: "OperationNotFound", id: missing })
+      expect(yield* Effect.flip(line.operations.cancel("x"))).toMatchObject({ _tag: "OperationNotFound" })
+    })
+  )
+}

@@ -1,0 +1,93 @@
+import { expect } from "@effect/vitest"
+import { Effect } from "effect"
+import { End } from "../../src/queue/AttemptEnd.js"
+import { ends, type Law, type Line } from "./Line.js"
+
+const fail = (line: Line, error: string, more: Parameters<Line["run"]>[0] = {}) =>
+  Effect.flatMap(line.run(more), (run) => line.end(run, End.Dead({ reason: "exhausted", counted: true, error })))
+
+export const overviewLaws = (law: Law): void => {
+  law("dead jobs are grouped by kind, reason and the shape of their error, the largest group first", (line) =>
+    Effect.gen(function* () {
+      const first = yield* fail(line, "timeout after 1500 ms\nat a.js:1")
+      yield* line.advance("1 minute")
+      yield* fail(line, "timeout after 20 ms")
+      const last = yield* fail(line, "timeout after 7 ms")
+      yield* fail(line, "timeout after 7 ms", { kind: "other" })
+      yield* line.advance("1 second")
+      const cancelled = yield* line.desk.cancel(yield* line.put())
+      yield* line.end(yield* line.run(), ends.done)
+      const { groups, looked, sampled } = yield* line.overview.deadGroups(line.name)
+      expect({ looked, sampled }).toEqual({ looked: 5, sampled: false })
+      expect(groups).toMatchObject([
+        {
+          kind: "greet",
+          deadReason: "exhausted",
+          shape: "timeout after # ms",
+          count: 3,
+          firstAt: first.finishedAt,
+          lastAt: last.finishedAt,
+          sample: { id: last.id, error: "timeout after 7 ms" }
+        },
+        { count: 1, deadReason: "cancelled", shape: "", sample: { id: cancelled.id, error: undefined } },
+        { count: 1, kind: "other", deadReason: "exhausted", shape: "timeout after # ms" }
+      ])
+      const all = yield* line.overview.deadGroups()
+      expect(all.looked).toBeGreaterThanOrEqual(5)
+      const found = yield* line.search.total({ queue: line.name, kind: "greet", shape: "timeout after # ms" }, 10)
+      expect(found).toEqual({ count: 3, exact: true })
+    })
+  )
+
+  law("what was stored, begun or ended lately is seen as changed", (line) =>
+    Effect.gen(function* () {
+      yield* line.put()
+      yield* line.advance("1 hour")
+      const since = yield* line.now
+      const own = Effect.map(line.overview.changed(since, 1000), ({ jobs, sampled }) => {
+        expect(sampled).toBe(false)
+        return jobs.filter(({ queue }) => queue === line.name)
+      })
+      expect(yield* own).toEqual([])
+      yield* line.put({ priority: 7, runAt: since + 3_600_000 })
+      expect(yield* own).toMatchObject([{ kind: "greet", state: "scheduled", priority: 7, attempt: 0, maxAttempts: 5 }])
+      const run = yield* line.claimOne
+      expect((yield* own).map(({ state }) => state)).toEqual(["running", "scheduled"])
+      const dead = yield* line.end(run, ends.dead)
+      expect((yield* own)[0]).toEqual({
+        id: run.id,
+        queue: line.name,
+        kind: "greet",
+        state: "dead",
+        attempt: 1,
+        maxAttempts: 5,
+        priority: 0,
+        runAt: dead.runAt,
+        updatedAt: dead.updatedAt,
+        deadReason: "rejected",
+        error: "no"
+      })
+      yield* line.advance("1 hour")
+      expect((yield* line.overview.changed(yield* line.now, 1000)).jobs).toEqual([])
+    })
+  )
+
+  law("of many changes only so many are shown, and it says so", (line) =>
+    Effect.gen(function* () {
+      yield* line.advance("1 hour")
+      const since = yield* line.now
+      yield* line.queue.enqueue(Array.from({ length: 20 }, () => line.job()))
+      const { jobs, sampled } = yield* line.overview.changed(since, 10)
+      expect({ count: jobs.length, sampled }).toEqual({ count: 10, sampled: true })
+    })
+  )
+
+  law("glimpses are of those jobs that are there", (line) =>
+    Effect.gen(function* () {
+      const id = yield* line.put()
+      const glimpses = yield* line.overview.glimpses([id, yield* line.newId, id])
+      expect(glimpses).toMatchObject([{ id, state: "pending", error: undefined }])
+      expect(yield* line.overview.glimpses([])).toEqual([])
+    })
+  )
+}

@@ -1,0 +1,80 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { Database } from "../../src/database/Database.js"
+import * as Listener from "../../src/database/Listener.js"
+import { JobSearch } from "../../src/queue/JobSearch.js"
+import * as JobSearchPg from "../../src/queue/JobSearchPg.js"
+import { Look } from "../../src/queue/Look.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const layer = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
+
+/** Many jobs at once: a queue, how they stand, and when they are due. */
+const fill = (queue: string, count: number, stand: "pending" | "done" | "dead", due = "1 hour ago") =>
+  Effect.flatMap(
+    Database,
+    ({ sql }) => sql`
+      insert into nightshift.job (id, queue, kind, payload, max_attempts, status, run_at, created_at, updated_at,
+        finished_at, dead_reason)
+      select gen_random_uuid(), ${queue}, 'k', '{}', 5, ${stand}, ${due}::timestamptz, 'now', 'now',
+        ${stand === "pending" ? null : "now"}::timestamptz, ${stand === "dead" ? "exhausted" : null}
+      from generate_series(1, ${count})`
+  )
+
+describe("counts on PostgreSQL", () => {
+  it.scopedLive("go no further than a cap, and say which are not exact", () =>
+    Effect.gen(function* () {
+      yield* fill("big", 10_001, "pending", "yesterday")
+      yield* fill("big", 3, "pending", "tomorrow")
+      yield* fill("graves", 10_001, "dead", "yesterday")
+      yield* fill("small", 7, "pending", "yesterday")
+      yield* fill("small", 2, "dead", "yesterday")
+      const { counts } = yield* JobSearch
+      const [big, graves, small] = yield* counts
+      expect(big).toMatchObject({ queue: "big", counts: { pending: 10_000, scheduled: 3, dead: 0 } })
+      expect(big?.approximate).toEqual(["retrying", "pending", "running", "done"])
+      expect(graves).toMatchObject({ queue: "graves", counts: { dead: 10_000 }, approximate: ["done", "dead"] })
+      expect(small).toMatchObject({ counts: { pending: 7, dead: 2, scheduled: 0 }, approximate: ["done"] })
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("estimate the done jobs of a queue where too many are over to be counted", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      yield* fill("slow", 1_000, "done", "yesterday")
+      yield* sql`update nightshift.job set finished_at = 'yesterday'`
+      yield* fill("hot", 12_000, "done", "yesterday")
+      yield* sql`analyze nightshift.job`
+      const { counts } = yield* JobSearch
+      const [hot, slow] = yield* counts
+      expect(hot?.counts.done).toBeGreaterThan(10_500)
+      expect(slow?.counts.done).toBeGreaterThan(900)
+      expect(slow?.counts.done).toBeLessThan(1_100)
+      expect(slow?.approximate).toEqual(["done"])
+    }).pipe(Effect.provide(layer))
+  )
+})
+
+describe("a look that takes too long", () => {
+  it.scopedLive("is given up by the server, and says to narrow the filter", () =>
+    Effect.gen(function* () {
+      const other = yield* TestDatabase.connection
+      yield* Effect.promise(() => other.query("begin; lock table nightshift.job in access exclusive mode"))
+      const search = yield* JobSearch
+      const looks = [search.list({ text: "x" }, { limit: 1 }), search.total({}, 10), search.counts]
+      for (const look of looks) {
+        expect(yield* Effect.flip(look as Effect.Effect<unknown, unknown>)).toMatchObject({
+          _tag: "SearchTooSlow",
+          message: expect.stringContaining("Narrow the filter")
+        })
+      }
+      yield* Effect.promise(() => other.query("rollback"))
+      expect(yield* search.total({}, 10)).toEqual({ count: 0, exact: true })
+    }).pipe(
+      Effect.provide(
+        JobSearchPg.layer.pipe(Layer.provide(Look.layerWithin("100 millis")), Layer.provideMerge(TestDatabase.layer))
+      )
+    )
+  )
+})

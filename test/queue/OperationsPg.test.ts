@@ -1,0 +1,116 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Layer, Option } from "effect"
+import type { JobId } from "../../src/core/Ids.js"
+import { Database } from "../../src/database/Database.js"
+import * as Listener from "../../src/database/Listener.js"
+import { JobSearch } from "../../src/queue/JobSearch.js"
+import { type Operation, Operations } from "../../src/queue/Operations.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+/** One pod's ports. */
+const pod = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf))
+const layer = Layer.provideMerge(pod, TestDatabase.layer)
+
+/** Dead jobs, or done ones, in the order of their ids. */
+const fill = (count: number, stand: "dead" | "done", key = "null") =>
+  Effect.flatMap(Database, ({ sql }) =>
+    sql.unsafe<{ id: JobId }>(`
+      insert into nightshift.job (id, queue, kind, payload, max_attempts, status, run_at, created_at, updated_at,
+        finished_at, dead_reason, dedupe_key, dedupe_scope)
+      select ('0198c0de-' || lpad(to_hex((select count(*) from nightshift.job) + n), 8, '0') || '7000800000000000')::uuid,
+        'mail', 'k', '{}', 5, '${stand}', 'yesterday', 'yesterday', 'now', 'now',
+        ${stand === "dead" ? "'exhausted'" : "null"}, ${key}, case when ${key} is null then null else 'active' end
+      from generate_series(1, ${count}) as n returning id`)
+  )
+
+const begin = Effect.flatMap(Operations, (operations) =>
+  operations.begin({ action: "requeue", who: "test", target: { filter: { queue: "mail", state: "dead" } } })
+)
+
+const drain: Effect.Effect<number, unknown, Operations> = Effect.gen(function* () {
+  const { step } = yield* Operations
+  return Option.isSome(yield* step()) ? 1 + (yield* drain) : 0
+})
+
+const requeued = Effect.flatMap(JobSearch, ({ total }) => total({ state: "pending" }, 100_000))
+
+describe("operations on PostgreSQL", () => {
+  it.scopedLive("are carried out by several pods at once, each job once", () =>
+    Effect.gen(function* () {
+      yield* fill(5_500, "dead")
+      const { id } = yield* begin
+      const steppers = Effect.provide(Effect.exit(drain), pod)
+      yield* Effect.all([steppers, steppers, steppers], { concurrency: "unbounded" })
+      yield* drain
+      const operations = yield* Operations
+      expect(yield* operations.get(id)).toMatchObject({ status: "done", done: 5_500, skipped: {} })
+      expect(yield* requeued).toEqual({ count: 5_500, exact: true })
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("go on where a pod left them that is gone", () =>
+    Effect.gen(function* () {
+      yield* fill(2_500, "dead")
+      const { id } = yield* begin
+      // The first pod does a batch and loses its connections in the midst of the next.
+      yield* Effect.gen(function* () {
+        const { step } = yield* Operations
+        yield* step()
+        const { sql } = yield* Database
+        const cut = sql`select pg_terminate_backend(pid) from pg_stat_activity
+          where datname = current_database() and query ilike '%for update skip locked%' and pid <> pg_backend_pid()`
+        yield* Effect.all([Effect.exit(step()), Effect.exit(Effect.replicateEffect(cut, 20))], { concurrency: 2 })
+      }).pipe(Effect.provide(pod))
+      yield* drain
+      const operations = yield* Operations
+      expect(yield* operations.get(id)).toMatchObject({ status: "done", done: 2_500 })
+      expect(yield* requeued).toEqual({ count: 2_500, exact: true })
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("look at a bounded number of jobs in one batch, however few are meant", () =>
+    Effect.gen(function* () {
+      yield* fill(45_000, "done")
+      yield* fill(3, "dead")
+      yield* begin
+      const { step } = yield* Operations
+      const went: Array<Operation> = []
+      for (let next = yield* step(); Option.isSome(next); next = yield* step()) went.push(next.value)
+      expect(went.map(({ done, status }) => `${status} ${done}`)).toEqual(["running 0", "running 0", "done 3"])
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("leave a job alone that somebody holds for long, and say so", () =>
+    Effect.gen(function* () {
+      const [held] = yield* fill(3, "dead")
+      const other = yield* TestDatabase.connection
+      yield* Effect.promise(() => other.query("begin"))
+      yield* Effect.promise(() => other.query("select from nightshift.job where id = $1 for update", [held?.id]))
+      const { id } = yield* begin
+      yield* drain
+      const operations = yield* Operations
+      expect(yield* operations.get(id)).toMatchObject({ status: "done", done: 2, skipped: { locked: 1 } })
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("skip a job whose key somebody takes at the same moment, and do the rest", () =>
+    Effect.gen(function* () {
+      yield* fill(20, "dead", "'key-' || n")
+      const other = yield* TestDatabase.connection
+      yield* Effect.promise(() => other.query("begin"))
+      yield* Effect.promise(() =>
+        other.query(`insert into nightshift.job (id, queue, kind, payload, max_attempts, run_at, created_at, updated_at,
+          dedupe_key, dedupe_scope) values (gen_random_uuid(), 'new', 'k', '{}', 5, 'now', 'now', 'now', 'key-7', 'active')`)
+      )
+      const { id } = yield* begin
+      yield* drain
+      yield* Effect.promise(() => other.query("commit"))
+      const operations = yield* Operations
+      expect(yield* operations.get(id)).toMatchObject({ status: "done", done: 19, skipped: { locked: 1 } })
+      const again = yield* begin
+      yield* drain
+      expect(yield* operations.get(again.id)).toMatchObject({ done: 0, skipped: { dedupe_key_held: 1 } })
+    }).pipe(Effect.provide(layer))
+  )
+})
