@@ -4,6 +4,7 @@ import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
 import { JanitorConfig } from "../crew/Janitor.js"
+import * as Assets from "../dashboard/Assets.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
@@ -16,6 +17,7 @@ import { ApiApp } from "../http/ApiApp.js"
 import { Readiness } from "../http/Readiness.js"
 import * as Server from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
+import { UiApp } from "../http/UiApp.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import type { App } from "./App.js"
@@ -24,7 +26,9 @@ import type { ChosenDatabase } from "./DatabaseChoice.js"
 // The service as layers, from the database at the bottom to the doors at the top. They are built from the bottom up, and
 // closed from the top down: the crew stops before the doors do, so that the service answers while it drains.
 
-const doors = Server.layer.pipe(Layer.provideMerge(Gauges.layer), Layer.provide(EventLoop.layer))
+const pages = Layer.effect(UiApp, Assets.app)
+
+const doors = Server.layer.pipe(Layer.provide(pages), Layer.provideMerge(Gauges.layer), Layer.provide(EventLoop.layer))
 
 const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => migrations.migrate))
 

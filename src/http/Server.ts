@@ -13,6 +13,7 @@ import * as HealthRoutes from "./HealthRoutes.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
 import { ServerConfig } from "./ServerConfig.js"
+import { UiApp } from "./UiApp.js"
 
 /** The port could not be had. */
 export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFailed", {
@@ -74,26 +75,32 @@ const openServer: Effect.Effect<Http.Server, never, Scope.Scope> = Effect.acquir
   close
 )
 
-const appWith = (api: HttpApp.Default) =>
+const toPages = HttpServerResponse.empty({ status: 307, headers: { location: "ui/" } })
+
+const appWith = (api: HttpApp.Default, ui: HttpApp.Default) =>
   HealthRoutes.router.pipe(
+    HttpRouter.get("/", toPages),
     HttpRouter.mountApp("/api", api, { includePrefix: true }),
+    HttpRouter.mountApp("/ui", ui, { includePrefix: true }),
     Effect.catchAllCause(Problem.answerCause),
     HttpMiddleware.make((inner) =>
-      Effect.map(
-        inner,
-        HttpServerResponse.setHeaders({ "x-content-type-options": "nosniff", "cache-control": "no-store" })
+      Effect.map(inner, (response) =>
+        HttpServerResponse.setHeaders(response, {
+          "x-content-type-options": "nosniff",
+          "cache-control": response.headers["cache-control"] ?? "no-store"
+        })
       )
     )
   )
 
 /** Opens every door on one port. */
-export const layer: Layer.Layer<Server, ListenFailed, ServerConfig | ApiApp | Readiness | Metrics | EventLoop> =
+export const layer: Layer.Layer<Server, ListenFailed, ServerConfig | ApiApp | UiApp | Readiness | Metrics | EventLoop> =
   Layer.scoped(
     Server,
     Effect.gen(function* () {
       const { host, port } = yield* ServerConfig
       const server = yield* openServer
-      server.on("request", yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp)))
+      server.on("request", yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp, yield* UiApp)))
       const address = yield* listen(server, host, port)
       const shownHost = host.includes(":") ? `[${host}]` : host
       return { url: `http://${shownHost}:${address.port}` }

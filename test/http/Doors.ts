@@ -6,6 +6,7 @@ import { ApiApp } from "../../src/http/ApiApp.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
+import { UiApp } from "../../src/http/UiApp.js"
 import type { JobDesk } from "../../src/queue/JobDesk.js"
 import type { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -118,7 +119,7 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
     Layer.provide(Server.layer),
     Layer.provide(app),
     Layer.provide(configured),
-    Layer.provide([Readiness.layerWithoutDatabase, Metrics.layer, EventLoop.layer]),
+    Layer.provide([Readiness.layerWithoutDatabase, Metrics.layer, EventLoop.layer, UiApp.layerNone]),
     Layer.provide(Lifecycle.layer)
   )
 }
