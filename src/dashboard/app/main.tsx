@@ -1,4 +1,6 @@
 import { render } from "preact"
+import { App } from "./App"
+import "./Theme"
 
 const place = document.getElementById("app")
-if (place !== null) render(<h1>Mission Control</h1>, place)
+if (place !== null) render(<App />, place)
