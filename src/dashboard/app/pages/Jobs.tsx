@@ -29,7 +29,7 @@ const Filters = ({ preset, route }: { preset: Readonly<Record<string, string>>; 
       placeholder={label}
       class={width}
       value={route.query.get(field) ?? ""}
-      type={search ? "search" : "text"}
+      type="search"
       data-search={search || undefined}
       onChange={(event) => refine(route, { [field]: event.currentTarget.value, cursor: undefined })}
     />
