@@ -9,6 +9,7 @@ import * as EnqueueCommand from "./EnqueueCommand.js"
 import * as Examples from "./Examples.js"
 import * as JobsCommand from "./JobsCommand.js"
 import * as MigrateCommand from "./MigrateCommand.js"
+import * as QueuesCommand from "./QueuesCommand.js"
 import * as ServeCommand from "./ServeCommand.js"
 import { withPlainPipes } from "./Terminal.js"
 
@@ -18,6 +19,7 @@ const root = Command.make("nightshift").pipe(
     ServeCommand.command,
     EnqueueCommand.command,
     JobsCommand.command,
+    QueuesCommand.command,
     MigrateCommand.command,
     ConfigCommand.command
   ])

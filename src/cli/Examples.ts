@@ -19,6 +19,10 @@ const more: ReadonlyArray<Example> = [
   ["nightshift jobs show <id>", "one job, whole"],
   ["nightshift jobs show <id> --json", "as the HTTP API shows it"],
   ["nightshift jobs cancel <id> <id>", "what waits ends, what runs is asked to stop"],
+  ["nightshift queues list", "what waits where, and how queues are set"],
+  ["nightshift queues pause mail", "nothing of it begins any more"],
+  ["nightshift queues resume mail", "and on it goes"],
+  ["nightshift queues scale mail 40", "forty at a time, over all pods"],
   ["nightshift jobs requeue <id> <id>", "dead or done jobs again, from their first attempt"]
 ]
 

@@ -13,6 +13,7 @@ import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
 
@@ -33,7 +34,7 @@ const upToDate = Layer.effectDiscard(
 )
 
 /** The ports that commands speak to. */
-export type QueueServices = Queue | JobDesk | JobSearch | Kinds | Transactions
+export type QueueServices = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions
 
 // A command works and ends: it has no use for news of other processes.
 const ports: Layer.Layer<QueueServices, never, Database> = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf))

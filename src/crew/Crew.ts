@@ -5,6 +5,7 @@ import * as Registry from "../handlers/Registry.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
 import type { Queue } from "../queue/Queue.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
 import type { Metrics } from "../telemetry/Metrics.js"
@@ -16,6 +17,7 @@ import * as Janitor from "./Janitor.js"
 import { keep } from "./Keep.js"
 import * as Lookout from "./Lookout.js"
 import { Pod } from "./Pod.js"
+import * as QueueGauges from "./QueueGauges.js"
 import * as Supervisor from "./Supervisor.js"
 
 /** Nothing says which queues this process serves. */
@@ -47,7 +49,7 @@ export interface CrewOptions<R> {
   readonly queues: ReadonlyArray<string>
 }
 
-type Needs = Queue | Kinds | Transactions | Wakeups | Metrics | CrewConfig | Janitor.JanitorConfig
+type Needs = Queue | Queues | Kinds | Transactions | Wakeups | Metrics | CrewConfig | Janitor.JanitorConfig
 
 /** Hired top to bottom; closing the Scope sends them home bottom to top: claiming stops first, the last end is written last. */
 export const layer = <R>(
@@ -62,6 +64,7 @@ export const layer = <R>(
       if (bad !== undefined) return yield* new BadQueueName({ name: bad })
       const registry = Registry.make(options.handlers)
       yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
+      yield* QueueGauges.watch(queues)
       yield* keep(yield* Janitor.make)
       const supervisors = new Map<string, Supervisor.Supervisor>()
       yield* keep(yield* Heartbeat.make(supervisors))

@@ -7,7 +7,10 @@ import { Queue } from "../queue/Queue.js"
 
 export const settings = {
   doneRetention: Setting.positiveDuration(
-    { key: "QUEUE_DONE_RETENTION", about: "How long done jobs are kept. Not positive means the default." },
+    {
+      key: "QUEUE_DONE_RETENTION",
+      about: "How long done jobs are kept where their queue does not say. Not positive means the default."
+    },
     "168h"
   ),
   stuckTimeout: Setting.positiveDuration(
@@ -50,7 +53,7 @@ export const make: Effect.Effect<Loop, never, Queue | JanitorConfig> = Effect.ge
       {
         name: "purge",
         deadline: "30 seconds",
-        run: Effect.map(queue.purgeDone(config.doneRetention), (done) => ({ done }))
+        run: Effect.map(queue.purge(config.doneRetention), (purged) => ({ ...purged }))
       }
     ]
   }

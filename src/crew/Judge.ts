@@ -16,6 +16,8 @@ interface Circumstances {
   readonly now: number
   /** From 0 to 1, for jitter. */
   readonly chance: number
+  /** The queue's own curve, where it has one. */
+  readonly curve: () => Backoff.Backoff | undefined
 }
 
 /** Where this pod cannot run a job, another may; it is looked at again after this. */
@@ -61,7 +63,7 @@ const failed = (
   after?: Duration.Duration
 ): End => {
   if (job.attempt >= job.maxAttempts) return End.Dead({ reason: "exhausted", counted: true, error })
-  const wait = after ?? (kind.backoff ?? Backoff.ladder)(job.attempt, at.chance)
+  const wait = after ?? (kind.backoff ?? at.curve() ?? Backoff.ladder)(job.attempt, at.chance)
   return again(wait, at, { counted: true, error, remember: "failed" })
 }
 

@@ -16,6 +16,7 @@ import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -30,7 +31,7 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions
+type Ports = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
 export type Services = Ports | Wakeups | Database | SqlClient | PgClient | DatabaseClock.DatabaseTime | Metrics

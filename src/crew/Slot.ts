@@ -1,4 +1,5 @@
 import { Cause, type Clock, Data, Duration, Effect, Exit, Option } from "effect"
+import type { Backoff } from "../core/Backoff.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import { limits } from "../core/Job.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
@@ -49,6 +50,8 @@ export interface Station<R> {
   readonly clock: Clock.Clock
   /** From 0 to 1. */
   readonly chance: () => number
+  /** How the queue spaces retries, where it says so itself. */
+  readonly curve: () => Backoff | undefined
   readonly onBegin: (slot: Slot) => void
   readonly onIdle: () => void
   readonly onTaken: () => void
@@ -91,7 +94,11 @@ const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R>
   }
 }
 
-const at = <R>(station: Station<R>) => ({ now: station.clock.unsafeCurrentTimeMillis(), chance: station.chance() })
+export const at = <R>(station: Station<R>) => ({
+  now: station.clock.unsafeCurrentTimeMillis(),
+  chance: station.chance(),
+  curve: station.curve
+})
 
 const runJob = <R>(slot: Slot, station: Station<R>, job: ClaimedJob, entry: Entry<R>, payload: never) => {
   const { handler } = entry

@@ -5,7 +5,7 @@ import { Metrics } from "../telemetry/Metrics.js"
 import { stubbornness } from "./CrewConfig.js"
 import { Deadlines } from "./Deadlines.js"
 import * as Judge from "./Judge.js"
-import { conclude, type Run, Slot, type Station, work } from "./Slot.js"
+import { at, conclude, type Run, Slot, type Station, work } from "./Slot.js"
 
 const abandonedSlots = MetricSpec.counter("slots_abandoned_total", "Slots whose handler ignored being stopped.", [
   "queue"
@@ -57,9 +57,11 @@ export const hire = <R>(count: number, station: Station<R>): Effect.Effect<Slots
         const { run, stop } = slot
         slot.run = undefined
         if (run !== undefined) {
-          const at = { now: station.clock.unsafeCurrentTimeMillis(), chance: station.chance() }
+          const then = at(station)
           const end =
-            stop === undefined ? Judge.ofExit(run.job, run.kind, exit, at) : Judge.ofStop(run.job, run.kind, stop, at)
+            stop === undefined
+              ? Judge.ofExit(run.job, run.kind, exit, then)
+              : Judge.ofStop(run.job, run.kind, stop, then)
           if (end !== undefined) yield* conclude(station, run, end)
         }
         if (!retiring) yield* hireOne

@@ -1,6 +1,8 @@
 import { Effect, type Scope } from "effect"
+import * as Backoff from "../core/Backoff.js"
 import type { Registry } from "../handlers/Registry.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../queue/Queue.js"
+import { type QueueSettings, Queues } from "../queue/QueueSettings.js"
 import { Transactions } from "../queue/Transactions.js"
 import { Wakeups } from "../queue/Wakeups.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -13,7 +15,7 @@ import * as Judge from "./Judge.js"
 import type { Pod } from "./Pod.js"
 import * as Prefetch from "./Prefetch.js"
 import { Shelf } from "./Shelf.js"
-import { handOver, type Station } from "./Slot.js"
+import { at, handOver, type Station } from "./Slot.js"
 import * as Slots from "./Slots.js"
 
 // A queue's supervisor on a pod keeps a claimer that fills the shelf and slots that empty it. On the way out it stops
@@ -35,6 +37,9 @@ export interface Supervisor {
 /** Enough different chances for the jitter of a crowd, drawn once instead of for every job. */
 const drawChances = Effect.flatMap(Effect.random, (random) => Effect.replicateEffect(random.next, 64))
 
+const curveOf = (settings: QueueSettings | undefined) =>
+  settings?.backoff.enabled === true ? Backoff.exponential(settings.backoff) : undefined
+
 /** Serves a queue until the Scope closes. */
 export const start = <R>(
   name: string,
@@ -43,11 +48,12 @@ export const start = <R>(
 ): Effect.Effect<
   Supervisor,
   never,
-  R | Queue | Transactions | Wakeups | Metrics | CrewConfig | Deadlines | Finalizer | Pod | Scope.Scope
+  R | Queue | Queues | Transactions | Wakeups | Metrics | CrewConfig | Deadlines | Finalizer | Pod | Scope.Scope
 > =>
   Effect.gen(function* () {
     const config = yield* CrewConfig
     const deadlines = yield* Deadlines
+    const queues = yield* Queues
     const chances = yield* drawChances
     const shelf = new Shelf()
     const prefetch = Prefetch.make(config.slots)
@@ -64,6 +70,7 @@ export const start = <R>(
       metrics: JobMetrics.make(yield* Metrics, name),
       clock: yield* Effect.clock,
       chance: () => chances[turns++ % chances.length] ?? 0.5,
+      curve: () => curveOf(queues.known(name)),
       onBegin: deadlines.began,
       onIdle: claimer.look,
       onTaken: () => {
@@ -85,7 +92,7 @@ export const start = <R>(
     )
 
     const stopUnstarted = (job: ClaimedJob, reason: Judge.StopReason) => {
-      const end = Judge.ofStop(job, undefined, reason, { now: station.clock.unsafeCurrentTimeMillis(), chance: 0 })
+      const end = Judge.ofStop(job, undefined, reason, at(station))
       return end === undefined ? Effect.void : handOver(station, job, end)
     }
 

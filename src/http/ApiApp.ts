@@ -6,6 +6,7 @@ import type { JobDesk } from "../queue/JobDesk.js"
 import type { JobSearch } from "../queue/JobSearch.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import { Api } from "./Api.js"
 import * as Auth from "./Auth.js"
 import * as JobsRoutes from "./JobsRoutes.js"
@@ -16,9 +17,8 @@ import { ServerConfig } from "./ServerConfig.js"
 
 /** Everything under `/api`, to be served by the Server. It asks who comes before it looks at what they want. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
-  static readonly layer: Layer.Layer<ApiApp, never, ServerConfig | Queue | JobDesk | JobSearch | Kinds> = Layer.suspend(
-    () => withDatabase
-  )
+  static readonly layer: Layer.Layer<ApiApp, never, ServerConfig | Queue | Queues | JobDesk | JobSearch | Kinds> =
+    Layer.suspend(() => withDatabase)
 
   /** For a process that runs without a database by choice: says so to whoever asks. */
   static readonly layerWithoutDatabase: Layer.Layer<ApiApp, never, ServerConfig> = Layer.effect(

@@ -4,9 +4,11 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Cause, Effect, Match, Schema } from "effect"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState } from "../queue/JobErrors.js"
+import type { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState, QueueFull } from "../queue/JobErrors.js"
 import type { BadCursor } from "../queue/JobSearch.js"
+import type { InvalidSetting, QueueNotFound } from "../queue/QueueSettings.js"
 import type { KindRefused } from "./Intake.js"
+import { fieldOf } from "./QueuePatchRequest.js"
 import { NotFound, type RequestError } from "./RequestErrors.js"
 import * as RequestFault from "./RequestFault.js"
 
@@ -33,6 +35,9 @@ export type Foreseen =
   | RequestError
   | InvalidJob
   | JobIdTaken
+  | QueueFull
+  | QueueNotFound
+  | InvalidSetting
   | JobNotFound
   | JobNotInState
   | DedupeKeyHeld
@@ -62,11 +67,17 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   BadRequest: ({ field, message }) => ({ status: 400, message, field }),
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
   BadCursor: plain(400, { field: "cursor" }),
+  InvalidSetting: ({ field, reason }) => ({
+    status: 400,
+    message: `${fieldOf(field)} ${reason}.`,
+    field: fieldOf(field)
+  }),
   Unauthorized: plain(401, { headers: { "www-authenticate": "Bearer" } }),
   Forbidden: plain(403),
   HostRefused: plain(403),
   NotFound: plain(404),
   JobNotFound: plain(404),
+  QueueNotFound: plain(404),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),
   JobIdTaken: (error) => ({ status: 409, message: error.message, field: `jobs[${error.index}].id` }),
@@ -78,6 +89,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
     message: error.message,
     field: `jobs[${error.index}].kind`
   }),
+  QueueFull: plain(429, { headers: { "retry-after": "5" } }),
   DatabaseOff: plain(503),
   DatabaseUnavailable: ({ nothingWritten }) => ({
     status: 503,

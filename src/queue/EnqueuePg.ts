@@ -5,6 +5,7 @@ import type { IdGenerator } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { Database } from "../database/Database.js"
 import { DatabaseConflict, type DatabaseError, DatabaseUnavailable } from "../database/DatabaseError.js"
+import { QueueFull } from "./JobErrors.js"
 import type { JobSql } from "./JobSql.js"
 import { type AdmittedJob, admitAll, type NewJob } from "./NewJob.js"
 import type { Enqueued } from "./Queue.js"
@@ -15,26 +16,29 @@ import * as StorePg from "./StorePg.js"
 // several with dedupe keys: a transaction of their own, because a conflict may have to undo the rest. Everything else goes
 // through the batcher: many callers, one INSERT.
 
-type StoreError = StorePg.StoreError
+type StoreError = StorePg.StoreError | QueueFull
 
 /** How long to wait for a dedupe key that somebody's open transaction holds. A caller's own transaction decides itself. */
 const patience = { batch: "200ms", alone: "10s", callers: null }
 
 const isolates = (error: StoreError) =>
-  error instanceof DatabaseConflict || (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
+  error instanceof QueueFull ||
+  error instanceof DatabaseConflict ||
+  (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
 
 /** A lost connection, a deadlock: worth one more try at once. Waiting for a key in vain is not. */
 const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable && error.sqlState !== "55P03"
 
 /**
  * Enqueue over PostgreSQL. `onStored` is told what was stored, after its commit where that is ours; `hint` says on which
- * channel the statement itself tells other pods of the queue's work, if it is to.
+ * channel the statement itself tells other pods of the queue's work, if it is to; `pass` refuses what finds no room.
  */
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
   ids: IdGenerator,
   hint: (queue: string, now: number) => string | null,
+  pass: (jobs: StampedJobs) => Effect.Effect<void, QueueFull | DatabaseError>,
   onStored: (jobs: StampedJobs, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
 ): Effect.Effect<
   (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, InvalidJob | StoreError>,
@@ -47,7 +51,7 @@ export const make = (
 
     /** A batch whose reply was lost is repeated once; its jobs may stand by then, which is as good. */
     const storeTwice = (jobs: StampedJobs, now: number, wait: string) =>
-      store(jobs, now, wait).pipe(
+      Effect.zipRight(pass(jobs), store(jobs, now, wait)).pipe(
         Effect.catchIf(isPassing, () =>
           store(
             jobs.map((job) => ({ ...job, ownId: true })),
@@ -83,10 +87,12 @@ export const make = (
       )
 
     const insideCallers = (request: StampedJobs, now: number) =>
-      Effect.tap(store(request, now, patience.callers), () => onStored(request, true))
+      Effect.zipRight(pass(request), store(request, now, patience.callers)).pipe(
+        Effect.tap(() => onStored(request, true))
+      )
 
     const inOwnTransaction = (request: StampedJobs, now: number) =>
-      database.transaction(store(request, now, patience.alone)).pipe(
+      database.transaction(Effect.zipRight(pass(request), store(request, now, patience.alone))).pipe(
         Effect.retry({ while: (error) => isPassing(error) && request.every(({ ownId }) => ownId), times: 1 }),
         Effect.tap(() => onStored(request, false))
       )

@@ -4,7 +4,7 @@ import { InvalidJob } from "../core/InvalidJob.js"
 import type { FollowUp } from "../core/Job.js"
 import * as Kind from "../core/Kind.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { JobIdTaken } from "./JobErrors.js"
+import type { JobIdTaken, QueueFull } from "./JobErrors.js"
 import type { Dedupe, NewJob } from "./NewJob.js"
 import { type Enqueued, Queue } from "./Queue.js"
 
@@ -25,7 +25,7 @@ export interface EnqueueOptions {
   readonly meta?: Readonly<Record<string, unknown>>
 }
 
-export type EnqueueError = InvalidJob | JobIdTaken | DatabaseError
+export type EnqueueError = InvalidJob | JobIdTaken | QueueFull | DatabaseError
 
 /** A kind of job that can be enqueued. */
 export interface JobKind<in out A> extends Kind.Kind<A> {

@@ -35,6 +35,13 @@ export class JobIdTaken extends Schema.TaggedError<JobIdTaken>()("JobIdTaken", {
   }
 }
 
+/** As many jobs wait in the queue as it may hold. */
+export class QueueFull extends Schema.TaggedError<QueueFull>()("QueueFull", { queue: Schema.String, cap: Schema.Int }) {
+  override get message(): string {
+    return `Queue "${this.queue}" is full: it holds at most ${this.cap} waiting jobs. Try again when it has drained, or raise its depth cap.`
+  }
+}
+
 /** Nobody ever registered this kind, so nobody would run it. */
 export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind", { kind: Schema.String }) {
   override get message(): string {

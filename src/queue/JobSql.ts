@@ -314,6 +314,16 @@ export const make = (schema: string) => ({
   )`
   ),
 
+  /** Of one class of retention: what finished in a stretch of time. */
+  purge: hot(`
+  with old as (
+    select id from ${schema}.job
+    where finished_at >= ${instant("$2")} and finished_at < ${instant("$3")} and status = $1
+      and (queue = any($4::text[])) = $5::boolean
+    order by finished_at limit $6::int for update skip locked
+  )
+  delete from ${schema}.job j using old where j.id = old.id`),
+
   purgeDone: `
   with old as (
     select id from ${schema}.job where status = 'done' and finished_at < ${instant("$1")}

@@ -3,7 +3,7 @@ import type { JobId, Lease, PodId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
-import type { JobIdTaken } from "./JobErrors.js"
+import type { JobIdTaken, QueueFull } from "./JobErrors.js"
 import type { NewJob } from "./NewJob.js"
 
 /** What became of a job at the door. */
@@ -60,17 +60,24 @@ export interface Recovered {
   readonly cancelled: number
 }
 
+/** How many finished jobs were forgotten. */
+export interface Purged {
+  readonly done: number
+  readonly dead: number
+}
+
 /** Jobs that must not be lost. */
 export class Queue extends Context.Tag("nightshift/queue/Queue")<
   Queue,
   {
     /**
      * Stores one to a thousand jobs, all or none, and answers in their order. A job that stands already, by its id with
-     * the same content or by its dedupe key, is left as it is. Part of the caller's transaction where there is one.
+     * the same content or by its dedupe key, is left as it is. Part of the caller's transaction where there is one. Refused
+     * where a queue has a cap and is full.
      */
     readonly enqueue: (
       jobs: ReadonlyArray<NewJob>
-    ) => Effect.Effect<ReadonlyArray<Enqueued>, InvalidJob | JobIdTaken | DatabaseError>
+    ) => Effect.Effect<ReadonlyArray<Enqueued>, InvalidJob | JobIdTaken | QueueFull | DatabaseError>
 
     /** Takes due jobs for a pod under one fresh lease, by priority, then start, then id. Never hands one to two pods. */
     readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
@@ -92,5 +99,11 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
 
     /** Forgets jobs done longer ago than this, in bounded batches. Dead ones stay. Returns how many went. */
     readonly purgeDone: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
+
+    /**
+     * Forgets finished jobs that are older than their queue keeps them, in bounded batches. Where a queue does not say, done
+     * ones are kept for `usual` and dead ones for good.
+     */
+    readonly purge: (usual: Duration.Duration) => Effect.Effect<Purged, DatabaseError>
   }
 >() {}

@@ -3,6 +3,7 @@ import type { AttemptEnd } from "./AttemptEnd.js"
 import { enqueueAll } from "./EnqueueMemory.js"
 import type { JobDesk } from "./JobDesk.js"
 import * as JobDeskMemory from "./JobDeskMemory.js"
+import { QueueFull } from "./JobErrors.js"
 import { begin, die, finish, type JobRow, rescue, tryAgain } from "./JobRowMemory.js"
 import type { JobSearch } from "./JobSearch.js"
 import * as JobSearchMemory from "./JobSearchMemory.js"
@@ -10,7 +11,12 @@ import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsMemory from "./KindsMemory.js"
+import type { NewJob } from "./NewJob.js"
 import { type ClaimedJob, type ClaimRequest, type HeldJob, Queue, type Recovered } from "./Queue.js"
+import { type QueueSettings, Queues } from "./QueueSettings.js"
+import * as QueuesMemory from "./QueuesMemory.js"
+import * as QueueTableMemory from "./QueueTableMemory.js"
+import { classesOf, covers } from "./Retention.js"
 import type { Wakeups } from "./Wakeups.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
@@ -93,16 +99,38 @@ const recoverAll = (table: Table, stuckFor: Duration.Duration, now: number): Rec
   return recovered
 }
 
-const purge = (table: Table, finishedBefore: number): number => {
+const purgeWhere = (table: Table, finishedBefore: number, fits: (row: JobRow) => boolean): number => {
   const old = [...table.rows()].filter(
-    ({ finishedAt, status }) => status === "done" && finishedAt !== undefined && finishedAt < finishedBefore
+    (row) => row.finishedAt !== undefined && row.finishedAt < finishedBefore && fits(row)
   )
   for (const row of old) table.remove(row)
   return old.length
 }
 
-const make = (table: Table): typeof Queue.Service => ({
-  enqueue: (jobs) => Effect.flatten(table.step((now) => enqueueAll(table, jobs, now))),
+const purgeAll = (table: Table, queues: ReadonlyArray<QueueSettings>, usual: Duration.Duration, now: number) => {
+  const purged = { done: 0, dead: 0 }
+  for (const group of classesOf(queues, usual)) {
+    purged[group.status] += purgeWhere(table, now - Duration.toMillis(group.keepFor), (row) => covers(group, row))
+  }
+  return purged
+}
+
+/** The first queue that would hold more waiting jobs than it may. */
+const fullQueue = (table: Table, queues: typeof Queues.Service, jobs: ReadonlyArray<NewJob>): QueueFull | undefined => {
+  for (const queue of new Set(jobs.map((job) => job.queue))) {
+    const cap = queues.known(queue)?.depthCap
+    const coming = jobs.filter((job) => job.queue === queue).length
+    if (cap !== undefined && table.pending(queue).length + coming > cap) return new QueueFull({ queue, cap })
+  }
+  return undefined
+}
+
+const make = (table: Table, queues: typeof Queues.Service): typeof Queue.Service => ({
+  enqueue: (jobs) =>
+    Effect.suspend((): ReturnType<typeof Queue.Service.enqueue> => {
+      const full = fullQueue(table, queues, jobs)
+      return full ?? Effect.flatten(table.step((now) => enqueueAll(table, jobs, now)))
+    }),
   claim: (request) => table.step((now) => claimAll(table, request, now)),
   finalize: (ends) => table.step((now) => finalizeAll(table, ends, now)),
   heartbeat: (held) =>
@@ -129,14 +157,25 @@ const make = (table: Table): typeof Queue.Service => ({
       return new Map(starts.filter(([, start]) => Number.isFinite(start)))
     }),
   recoverStuck: (stuckFor) => table.step((now) => recoverAll(table, stuckFor, now)),
-  purgeDone: (olderThan) => table.step((now) => purge(table, now - Duration.toMillis(olderThan)))
+  purgeDone: (olderThan) =>
+    table.step((now) => purgeWhere(table, now - Duration.toMillis(olderThan), ({ status }) => status === "done")),
+  purge: (usual) => Effect.flatMap(queues.all, (settings) => table.step((now) => purgeAll(table, settings, usual, now)))
 })
 
 /** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
-export const layer: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | JobsMemory.JobsMemory, never, Wakeups> =
+export const layer: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | JobsMemory.JobsMemory, never, Wakeups> =
   Layer.mergeAll(
-    Layer.effect(Queue, Effect.map(JobTableMemory.JobTable, make)),
+    Layer.effect(
+      Queue,
+      Effect.gen(function* () {
+        return make(yield* JobTableMemory.JobTable, yield* Queues)
+      })
+    ),
     JobDeskMemory.layer,
     JobSearchMemory.layer,
     JobsMemory.layer
-  ).pipe(Layer.provide(JobTableMemory.layer), Layer.merge(KindsMemory.layer))
+  ).pipe(
+    Layer.provideMerge(QueuesMemory.layer),
+    Layer.provide(Layer.merge(JobTableMemory.layer, QueueTableMemory.layer)),
+    Layer.merge(KindsMemory.layer)
+  )

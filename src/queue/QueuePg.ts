@@ -5,6 +5,7 @@ import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/
 import type { Listener } from "../database/Listener.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./ClaimPg.js"
+import * as DepthCap from "./DepthCap.js"
 import * as EnqueuePg from "./EnqueuePg.js"
 import * as FinalizePg from "./FinalizePg.js"
 import type { JobDesk } from "./JobDesk.js"
@@ -14,9 +15,13 @@ import * as JobSearchPg from "./JobSearchPg.js"
 import * as JobSql from "./JobSql.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
+import { KnownQueues } from "./KnownQueues.js"
 import { LeaseBook } from "./LeaseBook.js"
 import { Notifier } from "./Notifier.js"
+import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
+import { Queues } from "./QueueSettings.js"
+import * as QueuesPg from "./QueuesPg.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
 
@@ -45,7 +50,9 @@ const make = Effect.gen(function* () {
   const leases = new LeaseBook()
   const claims = ClaimPg.make(database, statements, ids, leases)
 
-  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, (jobs, inTransaction) => {
+  const pass = DepthCap.make(database, yield* KnownQueues)
+
+  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, pass, (jobs, inTransaction) => {
     const queues = new Set<string>()
     for (const job of jobs) {
       queues.add(job.queue)
@@ -171,17 +178,19 @@ const make = Effect.gen(function* () {
     progress,
     nextDue,
     recoverStuck,
-    purgeDone
+    purgeDone,
+    purge: PurgePg.make(database, statements, yield* Queues, retrying)
   })
 })
 
 /** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
 export const layer: Layer.Layer<
-  Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups,
+  Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups,
   never,
   Database | Listener
-> = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
+> = Layer.merge(Layer.scoped(Queue, make), JobDeskPg.layer).pipe(
+  Layer.provideMerge(QueuesPg.layer),
   Layer.provideMerge(Layer.mergeAll(JobSearchPg.layer, KindsPg.layer, Transactions.layer)),
-  Layer.provide(Notifier.layer),
+  Layer.provide(Layer.merge(Notifier.layer, KnownQueues.layer)),
   Layer.provideMerge(Wakeups.layer)
 )

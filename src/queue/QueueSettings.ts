@@ -17,11 +17,14 @@ export interface QueueSettings {
   readonly retainDead: Duration.Duration | undefined
   /** The queue's own curve for retries and cool-downs, where enabled. */
   readonly backoff: { readonly enabled: boolean; readonly base: Duration.Duration; readonly max: Duration.Duration }
-  /** At most so many jobs are claimed in a window: a hard limit. */
+  /**
+   * A hard limit on claims, cluster-wide: a bucket of `jobs` tokens that refills evenly over `per`. After a quiet time that
+   * many may begin at once; from then on one each time `per / jobs` has passed.
+   */
   readonly rate: { readonly jobs: number; readonly per: Duration.Duration } | undefined
   /** At most so many jobs of one key run at a time, cluster-wide: a hard limit. */
   readonly perKey: { readonly concurrency: number; readonly order: KeyOrder } | undefined
-  /** Beyond so many jobs that are not over, an enqueue is refused. */
+  /** While so many jobs wait, now or for later, an enqueue is refused. */
   readonly depthCap: number | undefined
   /** Nothing is claimed before this instant, in epoch milliseconds: the queue cools down. */
   readonly throttledUntil: number | undefined
@@ -38,9 +41,11 @@ export interface QueueSettingsPatch {
   readonly retainDone?: Duration.Duration | null | undefined
   readonly retainDead?: Duration.Duration | null | undefined
   readonly backoff?: Partial<QueueSettings["backoff"]> | undefined
-  readonly rate?: QueueSettings["rate"] | null
-  readonly perKey?: QueueSettings["perKey"] | null
+  readonly rate?: QueueSettings["rate"] | null | undefined
+  readonly perKey?: QueueSettings["perKey"] | null | undefined
   readonly depthCap?: number | null | undefined
+  /** Ends a cool-down at once. */
+  readonly throttledUntil?: null | undefined
 }
 
 /** Nobody has declared a queue of this name. */
@@ -80,5 +85,8 @@ export class Queues extends Context.Tag("nightshift/queue/Queues")<
       { readonly before: QueueSettings; readonly after: QueueSettings },
       QueueNotFound | InvalidSetting | DatabaseError
     >
+
+    /** What this process last knew of the queue, without asking anyone; at most a poll old where the queue is served. */
+    readonly known: (name: string) => QueueSettings | undefined
   }
 >() {}

@@ -20,7 +20,8 @@ export const make = (
       progress: (job, progress) => unless(true, queue.progress(job, progress)),
       nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),
       recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
-      purgeDone: (olderThan) => unless(0, queue.purgeDone(olderThan))
+      purgeDone: (olderThan) => unless(0, queue.purgeDone(olderThan)),
+      purge: (usual) => unless({ done: 0, dead: 0 }, queue.purge(usual))
     })
   }
 }

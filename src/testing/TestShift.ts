@@ -26,6 +26,7 @@ import { JobsMemory } from "../queue/JobsMemory.js"
 import type { Kinds } from "../queue/Kinds.js"
 import { Queue } from "../queue/Queue.js"
 import * as QueueMemory from "../queue/QueueMemory.js"
+import type { Queues } from "../queue/QueueSettings.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -77,7 +78,7 @@ export interface TestShiftOptions<R> {
   readonly logLevel?: LogLevel.LogLevel
 }
 
-type Ports = Queue | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups | Metrics
+type Ports = Queue | Queues | JobDesk | JobSearch | Kinds | Transactions | Wakeups.Wakeups | Metrics
 
 /** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
 const stillRounds = { idle: 2, busy: 25 }

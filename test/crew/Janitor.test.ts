@@ -32,8 +32,8 @@ const watched = (faulty: "recover" | "purge" | "none", slow: "recover" | "none" 
             note("recover"),
             faulty === "recover" ? fault : slow === "recover" ? Effect.never : queue.recoverStuck(stuckFor)
           ),
-        purgeDone: (olderThan: Duration.Duration) =>
-          Effect.zipRight(note("purge"), faulty === "purge" ? fault : queue.purgeDone(olderThan))
+        purge: (usual: Duration.Duration) =>
+          Effect.zipRight(note("purge"), faulty === "purge" ? fault : queue.purge(usual))
       }
     })
   ).pipe(Layer.provide(QueueMemory.layer), Layer.provide(Wakeups.layer))

@@ -13,6 +13,7 @@ import { Kinds } from "../../src/queue/Kinds.js"
 import type { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import type { Queues } from "../../src/queue/QueueSettings.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
@@ -126,7 +127,7 @@ const doorsOver = <E, R>(app: Layer.Layer<ApiApp, E, R | ServerConfig>, config: 
 
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(
-  queue: Layer.Layer<Queue | JobDesk | JobSearch | Kinds | R, E, I>,
+  queue: Layer.Layer<Queue | Queues | JobDesk | JobSearch | Kinds | R, E, I>,
   config: Partial<Config> = {}
 ) => doorsOver(ApiApp.layer, config).pipe(Layer.provideMerge(Layer.provideMerge(kinds, queue)))
 
@@ -141,7 +142,7 @@ const layerPostgres = () =>
 
 /** What every route must do, whatever the queue stands on. */
 export const backends: ReadonlyArray<
-  readonly [where: string, layer: () => Layer.Layer<Doors | Queue | JobDesk | JobSearch | Kinds>]
+  readonly [where: string, layer: () => Layer.Layer<Doors | Queue | Queues | JobDesk | JobSearch | Kinds>]
 > = [
   ["memory", () => Layer.orDie(layer())],
   ["PostgreSQL", () => Layer.orDie(layerPostgres())]

@@ -8,8 +8,9 @@ import { JobSearch } from "../../src/queue/JobSearch.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import type { NewJob } from "../../src/queue/NewJob.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
+import { Queues } from "../../src/queue/QueueSettings.js"
 
-export type Ports = Queue | JobDesk | JobSearch | Kinds
+export type Ports = Queue | Queues | JobDesk | JobSearch | Kinds
 
 /** How a law moves time: nothing else does. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -17,6 +18,7 @@ export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
 /** What a law has to work with: the ports, a queue that no other law knows, and words for what is done to it. */
 export interface Line {
   readonly queue: typeof Queue.Service
+  readonly queues: typeof Queues.Service
   readonly desk: typeof JobDesk.Service
   readonly search: typeof JobSearch.Service
   readonly kinds: typeof Kinds.Service
@@ -58,6 +60,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     opened += 1
     const name = `law-${opened}`
     const queue = yield* Queue
+    const queues = yield* Queues
     const desk = yield* JobDesk
     const search = yield* JobSearch
     const kinds = yield* Kinds
@@ -86,6 +89,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     )
     return {
       queue,
+      queues,
       desk,
       search,
       kinds,

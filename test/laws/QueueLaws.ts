@@ -2,13 +2,16 @@ import { describe, layer as withLayer } from "@effect/vitest"
 import type { Layer } from "effect"
 import { claimLaws } from "./ClaimLaws.js"
 import { dedupeLaws } from "./DedupeLaws.js"
+import { depthLaws } from "./DepthLaws.js"
 import { deskLaws } from "./DeskLaws.js"
 import { enqueueLaws } from "./EnqueueLaws.js"
 import { finalizeLaws } from "./FinalizeLaws.js"
 import { followUpLaws } from "./FollowUpLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
+import { queuesLaws } from "./QueuesLaws.js"
 import { recoverLaws } from "./RecoverLaws.js"
+import { retentionLaws } from "./RetentionLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 
 const chapters = {
@@ -20,7 +23,10 @@ const chapters = {
   "heartbeat, recovery and purge": recoverLaws,
   "the desk": deskLaws,
   search: searchLaws,
-  kinds: kindsLaws
+  kinds: kindsLaws,
+  "queue settings": queuesLaws,
+  retention: retentionLaws,
+  depth: depthLaws
 }
 
 /**

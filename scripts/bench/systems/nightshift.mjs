@@ -27,12 +27,17 @@ const start = async (layer) => {
 
 const open = async (url) => {
   const { DateTime, Effect, Redacted } = await import("effect")
-  const { Handler, Nightshift } = await import(face)
+  const { Handler, Nightshift, Queues } = await import(face)
   const kind = await kindOf()
   const databaseUrl = Redacted.make(url)
   const pool = new pg.Pool({ connectionString: url, max: 1 })
   // A program that works and enqueues does both on one layer; one that only enqueues has a client, started beforehand.
   const client = await start(Nightshift.client({ databaseUrl }))
+  const oneAtATime = Effect.gen(function* () {
+    const settings = yield* Queues
+    yield* settings.declare(["default"])
+    yield* settings.change("default", { perKey: { concurrency: 1, order: "serial" } })
+  })
   let pod
   const service = () => pod ?? client
 
@@ -48,7 +53,8 @@ const open = async (url) => {
       )
     },
     enqueue: (payload) => service().run(kind.enqueue(payload)),
-    work: async ({ onJob, queues }) => {
+    work: async ({ keyed, onJob, queues }) => {
+      if (keyed) await client.run(oneAtATime)
       const handler = Handler.make(kind, (payload) =>
         Effect.suspend(() => {
           const busy = onJob(payload)

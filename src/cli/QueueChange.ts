@@ -1,0 +1,33 @@
+import { Console, Effect } from "effect"
+import * as QueueView from "../http/QueueView.js"
+import { JobSearch } from "../queue/JobSearch.js"
+import { type QueueSettingsPatch, Queues } from "../queue/QueueSettings.js"
+import * as CommonOptions from "./CommonOptions.js"
+import * as QueueLayer from "./QueueLayer.js"
+import * as QueueNameArgument from "./QueueNameArgument.js"
+import * as Running from "./Running.js"
+
+/** What a command takes that changes one queue. */
+export const options = {
+  queue: QueueNameArgument.argument,
+  ...CommonOptions.database,
+  json: CommonOptions.json
+}
+
+interface Given {
+  readonly queue: string
+  readonly json: boolean
+  readonly embedded: boolean
+  readonly directory: Parameters<typeof CommonOptions.databaseFlags>[0]["directory"]
+}
+
+/** Changes the queue's settings and says what it did. */
+export const perform = (given: Given, patch: QueueSettingsPatch, said: string) =>
+  Effect.gen(function* () {
+    const queues = yield* Queues
+    const { after } = yield* queues.change(given.queue, patch)
+    if (!given.json) return yield* Console.log(said)
+    const counts = yield* Effect.flatMap(JobSearch, (search) => search.counts)
+    const counted = counts.find(({ queue }) => queue === given.queue)
+    yield* Console.log(JSON.stringify(QueueView.of(given.queue, counted, after), null, 2))
+  }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))

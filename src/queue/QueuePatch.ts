@@ -1,0 +1,93 @@
+import { Duration, Either } from "effect"
+import type { QueueRow } from "./QueueRow.js"
+import { InvalidSetting, type QueueSettings, type QueueSettingsPatch } from "./QueueSettings.js"
+
+// What a patch makes of a row. Whole or not at all: the first field that cannot be keeps everything out.
+
+const longest = Duration.days(36_500)
+const mostWorkers = 10_000
+const mostOfKey = 10_000
+const mostJobs = 1_000_000
+const mostDepth = 1_000_000_000
+
+type Fault = readonly [field: string, reason: string]
+
+const whole = (field: string, value: number | null | undefined, min: number, max: number): Fault | undefined =>
+  value === null || value === undefined || (Number.isInteger(value) && value >= min && value <= max)
+    ? undefined
+    : [field, `must be a whole number from ${min} to ${max}`]
+
+const span = (
+  field: string,
+  value: Duration.Duration | null | undefined,
+  least: Duration.DurationInput
+): Fault | undefined =>
+  value === null ||
+  value === undefined ||
+  (Duration.greaterThanOrEqualTo(value, least) && Duration.lessThanOrEqualTo(value, longest))
+    ? undefined
+    : [field, `must be from ${Duration.format(least)} to 36500 days`]
+
+const faultOfBackoff = ({ base, max }: QueueSettings["backoff"]): Fault | undefined =>
+  span("backoff.base", base, "1 millis") ??
+  span("backoff.max", max, "1 millis") ??
+  (Duration.lessThan(max, base) ? ["backoff.max", "must not be shorter than backoff.base"] : undefined)
+
+const faultOfRate = (rate: QueueSettingsPatch["rate"]): Fault | undefined =>
+  rate === null || rate === undefined
+    ? undefined
+    : (whole("rate.jobs", rate.jobs, 1, mostJobs) ?? span("rate.per", rate.per, "1 millis"))
+
+const faultOfPerKey = (perKey: QueueSettingsPatch["perKey"]): Fault | undefined => {
+  if (perKey === null || perKey === undefined) return undefined
+  const { concurrency, order } = perKey
+  if (order !== "none" && concurrency !== 1) {
+    return ["perKey.concurrency", `must be 1 where the order is ${order}: an order means one at a time`]
+  }
+  return whole("perKey.concurrency", concurrency, 1, mostOfKey)
+}
+
+const faultOf = (patch: QueueSettingsPatch, backoff: QueueSettings["backoff"]): Fault | undefined =>
+  whole("maxWorkers", patch.maxWorkers, 0, mostWorkers) ??
+  span("retainDone", patch.retainDone, "0 millis") ??
+  span("retainDead", patch.retainDead, "0 millis") ??
+  (patch.backoff === undefined ? undefined : faultOfBackoff(backoff)) ??
+  faultOfRate(patch.rate) ??
+  faultOfPerKey(patch.perKey) ??
+  whole("depthCap", patch.depthCap, 1, mostDepth)
+
+/** The field as it was, as the patch says, or as if nobody had ever set it. */
+const patched = <A>(before: A | undefined, change: A | null | undefined): A | undefined =>
+  change === undefined ? before : (change ?? undefined)
+
+const sameRate = (left: QueueSettings["rate"], right: QueueSettings["rate"]) =>
+  left !== undefined && right !== undefined && left.jobs === right.jobs && Duration.equals(left.per, right.per)
+
+/** The row after the patch, or the field that cannot be. */
+export const apply = (row: QueueRow, patch: QueueSettingsPatch): Either.Either<QueueRow, InvalidSetting> => {
+  const { base, enabled, max } = patch.backoff ?? {}
+  const backoff = {
+    enabled: enabled ?? row.backoff.enabled,
+    base: base ?? row.backoff.base,
+    max: max ?? row.backoff.max
+  }
+  const fault = faultOf(patch, backoff)
+  if (fault !== undefined) return Either.left(new InvalidSetting({ field: fault[0], reason: fault[1] }))
+  const rate = patched(row.rate, patch.rate)
+  return Either.right({
+    ...row,
+    maxWorkers: patch.maxWorkers ?? row.maxWorkers,
+    paused: patch.paused ?? row.paused,
+    retainDone: patched(row.retainDone, patch.retainDone),
+    retainDead: patched(row.retainDead, patch.retainDead),
+    backoff,
+    rate,
+    // A bucket that was half empty under one rate says nothing under another.
+    bucket: sameRate(row.rate, rate) ? row.bucket : undefined,
+    perKey: patched(row.perKey, patch.perKey),
+    depthCap: patched(row.depthCap, patch.depthCap),
+    // Who ends a cool-down early takes the upstream for recovered.
+    ...(patch.throttledUntil === null ? { throttledUntil: undefined, throttleAttempts: 0, calmSince: undefined } : {}),
+    revision: row.revision + 1
+  })
+}

@@ -1,0 +1,45 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import pg from "pg"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+/** The command line on a database of the test's own that has one queue. */
+const workplace = Effect.gen(function* () {
+  const cwd = yield* Nightshift.folder
+  const url = Redacted.value(yield* TestDatabase.migrated)
+  const client = new pg.Client({ connectionString: url })
+  yield* Effect.promise(() => client.connect())
+  yield* Effect.promise(() =>
+    client.query("insert into nightshift.queue (name, created_at, updated_at) values ('mail', now(), now())")
+  )
+  yield* Effect.promise(() => client.end())
+  const env = { DATABASE_URL: url }
+  return (...args: ReadonlyArray<string>) => Nightshift.run(["queues", ...args], { cwd, env })
+})
+
+describe("nightshift queues", () => {
+  it.scopedLive("lists, pauses, resumes and scales, for people and for programs", () =>
+    Effect.gen(function* () {
+      const queues = yield* workplace
+      expect((yield* queues("list")).stdout).toMatch(/^QUEUE +STATE +WORKERS[\s\S]*\nmail +open +10 /)
+      expect(yield* queues("pause", "mail")).toMatchObject({ code: 0, stdout: expect.stringMatching(/^paused mail/) })
+      expect((yield* queues("list")).stdout).toMatch(/\nmail +paused /)
+      const scaled = yield* queues("scale", "mail", "40", "--json")
+      expect(JSON.parse(scaled.stdout)).toMatchObject({ name: "mail", maxWorkers: 40, paused: true })
+      expect((yield* queues("resume", "mail")).stdout).toBe("resumed mail\n")
+      const listed = JSON.parse((yield* queues("list", "--json")).stdout)
+      expect(listed.queues).toEqual([expect.objectContaining({ name: "mail", maxWorkers: 40, paused: false })])
+    })
+  )
+
+  it.scopedLive("says what is wrong and leaves with 1", () =>
+    Effect.gen(function* () {
+      const queues = yield* workplace
+      const unknown = yield* queues("pause", "nowhere")
+      expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('There is no queue "nowhere".') })
+      const many = yield* queues("scale", "mail", "1000000")
+      expect(many).toMatchObject({ code: 1, stderr: expect.stringContaining("maxWorkers must be a whole number") })
+    })
+  )
+})

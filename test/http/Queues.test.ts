@@ -1,0 +1,117 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { Queues } from "../../src/queue/QueueSettings.js"
+import { backends, Doors } from "./Doors.js"
+
+const declared = Effect.flatMap(Queues, (queues) => queues.declare(["mail"]))
+
+const patch = (name: string, json: unknown, token?: string) =>
+  Effect.flatMap(Doors, ({ admin, ask }) =>
+    token === undefined
+      ? admin("PATCH", `/api/v1/queues/${name}`, { json })
+      : ask("PATCH", `/api/v1/queues/${name}`, { json, token })
+  )
+
+const fresh = {
+  name: "mail",
+  counts: { scheduled: 0, retrying: 0, pending: 0, running: 0, done: 0, dead: 0 },
+  oldestDueAgeSeconds: null,
+  paused: false,
+  maxWorkers: 10,
+  retainDone: null,
+  retainDead: null,
+  backoff: { enabled: false, base: 60, max: 1800 },
+  limits: { rate: null, perKey: null, depthCap: null },
+  throttledUntil: null,
+  throttleAttempts: 0,
+  declared: true
+}
+
+describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
+  it.scopedLive("lists a queue with its settings although it has no jobs", () =>
+    Effect.gen(function* () {
+      yield* declared
+      const { admin } = yield* Doors
+      const { json } = yield* admin("GET", "/api/v1/queues")
+      expect(json).toEqual({ queues: [fresh] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("changes what is named, leaves the rest, and takes null for the default", () =>
+    Effect.gen(function* () {
+      yield* declared
+      const changed = yield* patch("mail", {
+        paused: true,
+        maxWorkers: 40,
+        retainDone: 3600,
+        retainDead: 86_400,
+        backoff: { enabled: true, base: 5 },
+        limits: { rate: { jobs: 10, per: 1 }, perKey: { concurrency: 1, order: "strict" }, depthCap: 500 }
+      })
+      expect(changed.status).toBe(200)
+      expect(changed.json).toMatchObject({
+        paused: true,
+        maxWorkers: 40,
+        retainDone: 3600,
+        retainDead: 86_400,
+        backoff: { enabled: true, base: 5, max: 1800 },
+        limits: { rate: { jobs: 10, per: 1 }, perKey: { concurrency: 1, order: "strict" }, depthCap: 500 }
+      })
+      const back = yield* patch("mail", {
+        paused: false,
+        maxWorkers: 10,
+        retainDone: null,
+        retainDead: null,
+        backoff: { enabled: false, base: 60 },
+        limits: { rate: null, perKey: null, depthCap: null }
+      })
+      expect(back.json).toEqual(fresh)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("names the field that cannot be, and changes nothing", () =>
+    Effect.gen(function* () {
+      yield* declared
+      const cases: ReadonlyArray<readonly [unknown, string]> = [
+        [{ maxWorkers: -1, paused: true }, "maxWorkers"],
+        [{ maxWorkers: "4" }, "maxWorkers"],
+        [{ retainDone: -5 }, "retainDone"],
+        [{ backoff: { base: 100, max: 10 } }, "backoff.max"],
+        [{ limits: { rate: { jobs: 0, per: 1 } } }, "limits.rate.jobs"],
+        [{ limits: { perKey: { concurrency: 2, order: "strict" } } }, "limits.perKey.concurrency"],
+        [{ limits: { perKey: { concurrency: 1, order: "sideways" } } }, "limits.perKey.order"],
+        [{ limits: { depthCap: 1.5 } }, "limits.depthCap"],
+        [{ pausd: true }, "pausd"]
+      ]
+      for (const [json, field] of cases) {
+        const answer = yield* patch("mail", json)
+        expect(answer, JSON.stringify(json)).toMatchObject({ status: 400, json: { error: { field } } })
+      }
+      const { admin } = yield* Doors
+      expect((yield* admin("GET", "/api/v1/queues")).json).toEqual({ queues: [fresh] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("knows nothing of a queue that nobody declared, and refuses who may only read", () =>
+    Effect.gen(function* () {
+      expect(yield* patch("nowhere", { paused: true })).toMatchObject({
+        status: 404,
+        json: { error: { tag: "QueueNotFound" } }
+      })
+      expect((yield* patch("mail", { paused: true }, "nobody's")).status).toBe(401)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("answers 429 with a time to come back when a queue is full", () =>
+    Effect.gen(function* () {
+      yield* declared
+      yield* patch("mail", { limits: { depthCap: 1 } })
+      const { admin } = yield* Doors
+      const json = { jobs: [{ kind: "greet", payload: {} }] }
+      expect((yield* admin("POST", "/api/v1/jobs", { json })).status).toBe(201)
+      const refused = yield* admin("POST", "/api/v1/jobs", { json })
+      expect(refused).toMatchObject({ status: 429, json: { error: { tag: "QueueFull" } } })
+      expect(refused.headers["retry-after"]).toBe("5")
+    }).pipe(Effect.provide(layer()))
+  )
+})

@@ -1,0 +1,130 @@
+import { expect } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import type { QueueSettingsPatch } from "../../src/queue/QueueSettings.js"
+import type { Law, Line } from "./Line.js"
+
+const declared = (line: Line) => line.queues.declare([line.name])
+
+export const queuesLaws = (law: Law): void => {
+  law("a declared queue has the defaults, and declaring it again changes nothing", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name, `${line.name}-b`, line.name])
+      const fresh = {
+        name: line.name,
+        maxWorkers: 10,
+        paused: false,
+        retainDone: undefined,
+        retainDead: undefined,
+        backoff: { enabled: false, base: Duration.seconds(60), max: Duration.minutes(30) },
+        rate: undefined,
+        perKey: undefined,
+        depthCap: undefined,
+        throttledUntil: undefined,
+        throttleAttempts: 0,
+        revision: 1
+      }
+      expect(yield* line.queues.get(line.name)).toEqual(fresh)
+      const { after } = yield* line.queues.change(line.name, { maxWorkers: 3, paused: true })
+      yield* declared(line)
+      expect(yield* line.queues.get(line.name)).toEqual(after)
+      expect(after).toEqual({ ...fresh, maxWorkers: 3, paused: true, revision: 2 })
+    })
+  )
+
+  law("an empty declaration declares nothing, and nobody knows a queue that was not declared", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([])
+      const missing = { _tag: "QueueNotFound", name: line.name }
+      expect(yield* Effect.flip(line.queues.get(line.name))).toMatchObject(missing)
+      expect(yield* Effect.flip(line.queues.change(line.name, { paused: true }))).toMatchObject(missing)
+      expect(line.queues.known(line.name)).toBeUndefined()
+    })
+  )
+
+  law("all queues are listed by name", (line) =>
+    Effect.gen(function* () {
+      const names = [`${line.name}.b`, `${line.name}-a`, `${line.name}_C`, `${line.name}A`]
+      yield* line.queues.declare(names)
+      const all = (yield* line.queues.all).map(({ name }) => name)
+      expect(all.filter((name) => names.includes(name))).toEqual(names.toSorted())
+    })
+  )
+
+  law("a change says what was and what is, and leaves alone what it does not name", (line) =>
+    Effect.gen(function* () {
+      yield* declared(line)
+      const patch: QueueSettingsPatch = {
+        maxWorkers: 0,
+        retainDone: Duration.hours(1),
+        retainDead: Duration.days(365),
+        backoff: { enabled: true, max: Duration.minutes(2) },
+        rate: { jobs: 5, per: Duration.seconds(1) },
+        perKey: { concurrency: 1, order: "strict" },
+        depthCap: 7
+      }
+      const first = yield* line.queues.change(line.name, patch)
+      expect(first.before).toMatchObject({ maxWorkers: 10, revision: 1 })
+      expect(first.after).toEqual({
+        ...first.before,
+        ...patch,
+        backoff: { enabled: true, base: Duration.seconds(60), max: Duration.minutes(2) },
+        revision: 2
+      })
+      const second = yield* line.queues.change(line.name, { paused: true })
+      expect(second).toEqual({ before: first.after, after: { ...first.after, paused: true, revision: 3 } })
+      const nothing = { retainDone: null, retainDead: null, rate: null, perKey: null, depthCap: null }
+      const third = yield* line.queues.change(line.name, { ...nothing, backoff: { enabled: false } })
+      expect(third.after).toMatchObject({ maxWorkers: 0, paused: true, revision: 4 })
+      expect([third.after.retainDone, third.after.rate, third.after.perKey, third.after.depthCap]).toEqual([
+        undefined,
+        undefined,
+        undefined,
+        undefined
+      ])
+      expect(yield* line.queues.get(line.name)).toEqual(third.after)
+    })
+  )
+
+  law("refuses what cannot be, names the field, and changes nothing of the rest", (line) =>
+    Effect.gen(function* () {
+      yield* declared(line)
+      const refused: ReadonlyArray<readonly [patch: QueueSettingsPatch, field: string]> = [
+        [{ maxWorkers: -1 }, "maxWorkers"],
+        [{ maxWorkers: 1.5 }, "maxWorkers"],
+        [{ maxWorkers: Number.NaN }, "maxWorkers"],
+        [{ retainDone: Duration.infinity }, "retainDone"],
+        [{ retainDead: Duration.days(40_000) }, "retainDead"],
+        [{ backoff: { base: Duration.zero } }, "backoff.base"],
+        [{ backoff: { base: Duration.hours(1) } }, "backoff.max"],
+        [{ rate: { jobs: 0, per: Duration.seconds(1) } }, "rate.jobs"],
+        [{ rate: { jobs: 1, per: Duration.zero } }, "rate.per"],
+        [{ perKey: { concurrency: 0, order: "none" } }, "perKey.concurrency"],
+        [{ perKey: { concurrency: 2, order: "serial" } }, "perKey.concurrency"],
+        [{ depthCap: 0 }, "depthCap"]
+      ]
+      for (const [patch, field] of refused) {
+        const error = yield* Effect.flip(line.queues.change(line.name, { paused: true, ...patch }))
+        expect(error).toMatchObject({ _tag: "InvalidSetting", field })
+        expect(error.message).toMatch(/^[a-zA-Z.]+ must .+\.$/)
+      }
+      expect(yield* line.queues.get(line.name)).toMatchObject({ paused: false, maxWorkers: 10, revision: 1 })
+    })
+  )
+
+  law("of many who change at once none is lost", (line) =>
+    Effect.gen(function* () {
+      yield* declared(line)
+      const patches: ReadonlyArray<QueueSettingsPatch> = [{ maxWorkers: 3 }, { paused: true }, { depthCap: 9 }]
+      yield* Effect.all(
+        patches.map((patch) => line.queues.change(line.name, patch)),
+        { concurrency: "unbounded" }
+      )
+      expect(yield* line.queues.get(line.name)).toMatchObject({
+        maxWorkers: 3,
+        paused: true,
+        depthCap: 9,
+        revision: 4
+      })
+    })
+  )
+}

@@ -1,0 +1,62 @@
+import { expect } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import { ends, type Law, type Line } from "./Line.js"
+
+const usual = Duration.hours(168)
+
+/** Stores a job, runs it, ends it so; answers its id. */
+const over = (line: Line, end: (typeof ends)["done" | "dead"]) =>
+  Effect.gen(function* () {
+    const run = yield* line.run()
+    yield* line.end(run, end)
+    return run.id
+  })
+
+const stands = (line: Line, id: Parameters<Line["search"]["get"]>[0]) => Effect.isSuccess(line.search.get(id))
+
+export const retentionLaws = (law: Law): void => {
+  law("done jobs go after the usual time where their queue does not say, and dead ones stay", (line) =>
+    Effect.gen(function* () {
+      const done = yield* over(line, ends.done)
+      const dead = yield* over(line, ends.dead)
+      yield* line.advance("167 hours")
+      yield* line.queue.purge(usual)
+      expect(yield* stands(line, done)).toBe(true)
+      yield* line.advance("2 hours")
+      yield* line.queue.purge(usual)
+      expect([yield* stands(line, done), yield* stands(line, dead)]).toEqual([false, true])
+    })
+  )
+
+  law("a queue keeps its done and dead jobs for as long as it says, shorter or longer", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      yield* line.queues.change(line.name, { retainDone: Duration.hours(1), retainDead: Duration.hours(200) })
+      const done = yield* over(line, ends.done)
+      const dead = yield* over(line, ends.dead)
+      yield* line.advance("61 minutes")
+      yield* line.queue.purge(usual)
+      expect([yield* stands(line, done), yield* stands(line, dead)]).toEqual([false, true])
+      yield* line.queues.change(line.name, { retainDone: Duration.hours(1_000) })
+      const kept = yield* over(line, ends.done)
+      yield* line.advance("201 hours")
+      expect((yield* line.queue.purge(usual)).dead).toBeGreaterThanOrEqual(1)
+      expect([yield* stands(line, kept), yield* stands(line, dead)]).toEqual([true, false])
+    })
+  )
+
+  law("what comes of age between two looks is found by the second", (line) =>
+    Effect.gen(function* () {
+      const first = yield* over(line, ends.done)
+      yield* line.advance("1 hour")
+      const second = yield* over(line, ends.done)
+      yield* line.advance("167 hours")
+      yield* line.advance("1 second")
+      yield* line.queue.purge(usual)
+      expect([yield* stands(line, first), yield* stands(line, second)]).toEqual([false, true])
+      yield* line.advance("1 hour")
+      yield* line.queue.purge(usual)
+      expect(yield* stands(line, second)).toBe(false)
+    })
+  )
+}
