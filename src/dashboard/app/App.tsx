@@ -1,9 +1,13 @@
 import { useEffect, useState } from "preact/hooks"
 import { whenStranger } from "./Api"
 import { connect, disconnect } from "./Live"
+import { Job } from "./pages/Job"
+import { Jobs } from "./pages/Jobs"
 import { Login } from "./pages/Login"
 import { NotFound } from "./pages/NotFound"
-import { useRoute } from "./Route"
+import { Overview } from "./pages/Overview"
+import { Queues } from "./pages/Queues"
+import { type Route, useRoute } from "./Route"
 import { readSession, type Session, SessionProvider } from "./Session"
 import { Shell } from "./Shell"
 
@@ -24,14 +28,27 @@ export const App = () => {
   return (
     <SessionProvider value={session}>
       <Shell route={route} onLeave={() => setSession("stranger")}>
-        <Page name={route.path[0] ?? "overview"} />
+        <Page route={route} />
       </Shell>
     </SessionProvider>
   )
 }
 
-const Page = ({ name }: { readonly name: string }) => {
+const Page = ({ route }: { readonly route: Route }) => {
+  const [name = "overview", id] = route.path
   switch (name) {
+    case "overview":
+      return <Overview />
+    case "queues":
+      return <Queues />
+    case "jobs":
+      return id === undefined ? <Jobs route={route} title="Jobs" /> : <Job id={id} key={id} />
+    case "scheduled":
+      return <Jobs route={route} title="Scheduled" preset={{ state: "scheduled" }} />
+    case "retries":
+      return <Jobs route={route} title="Retries" preset={{ state: "retrying" }} />
+    case "dead":
+      return <Jobs route={route} title="Dead" preset={{ state: "dead" }} />
     default:
       return <NotFound />
   }

@@ -55,3 +55,54 @@ export interface Why {
 
 /** A number that may be a lower bound. */
 export const countText = ({ count, exact }: Total): string => `${count.toLocaleString()}${exact ? "" : "+"}`
+
+export interface Queue {
+  readonly name: string
+  readonly counts: Readonly<Record<State, number>>
+  readonly oldestDueAgeSeconds: number | null
+  readonly paused: boolean
+  readonly maxWorkers: number
+  readonly retainDone: number | null
+  readonly retainDead: number | null
+  readonly backoff: { readonly enabled: boolean; readonly base: number; readonly max: number }
+  readonly limits: {
+    readonly rate: { readonly jobs: number; readonly per: number } | null
+    readonly perKey: { readonly concurrency: number; readonly order: string } | null
+    readonly depthCap: number | null
+  }
+  readonly throttledUntil: string | null
+  readonly throttleAttempts: number
+  readonly declared: boolean
+}
+
+export interface Latency {
+  readonly count: number
+  readonly sum: number
+  readonly p50: number | null
+  readonly p95: number | null
+  readonly p99: number | null
+  readonly max: number | null
+}
+
+export interface Series {
+  readonly since: string
+  readonly until: string
+  readonly bucketSeconds: number
+  readonly points: ReadonlyArray<{
+    readonly at: string
+    readonly enqueued: number
+    readonly started: number
+    readonly completed: number
+    readonly retried: number
+    readonly dead: number
+    readonly rescued: number
+    readonly processing: Latency
+    readonly total: Latency
+  }>
+}
+
+/** A count as a person reads it at a glance. */
+export const brief = (count: number): string =>
+  count < 10_000
+    ? count.toLocaleString()
+    : new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(count)
