@@ -38,7 +38,7 @@ export const useRange = (): Range => {
 }
 
 export const RangeButtons = ({ range }: { readonly range: Range }) => (
-  <div class="row" role="group" aria-label="Range">
+  <div class="row">
     {(Object.keys(ranges) as ReadonlyArray<RangeName>).map((name) => (
       <button type="button" key={name} aria-pressed={range.name === name} onClick={() => range.choose(name)}>
         {name}
