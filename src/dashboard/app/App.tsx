@@ -1,12 +1,16 @@
 import { useEffect, useState } from "preact/hooks"
 import { whenStranger } from "./Api"
 import { connect, disconnect } from "./Live"
+import { Database } from "./pages/Database"
 import { Job } from "./pages/Job"
 import { Jobs } from "./pages/Jobs"
+import { Limits } from "./pages/Limits"
 import { Login } from "./pages/Login"
 import { NotFound } from "./pages/NotFound"
 import { Overview } from "./pages/Overview"
+import { Pods } from "./pages/Pods"
 import { Queues } from "./pages/Queues"
+import { Schedules } from "./pages/Schedules"
 import { type Route, useRoute } from "./Route"
 import { readSession, type Session, SessionProvider } from "./Session"
 import { Shell } from "./Shell"
@@ -49,6 +53,14 @@ const Page = ({ route }: { readonly route: Route }) => {
       return <Jobs route={route} title="Retries" preset={{ state: "retrying" }} />
     case "dead":
       return <Jobs route={route} title="Dead" preset={{ state: "dead" }} />
+    case "schedules":
+      return <Schedules />
+    case "pods":
+      return <Pods />
+    case "limits":
+      return <Limits />
+    case "database":
+      return <Database />
     default:
       return <NotFound />
   }

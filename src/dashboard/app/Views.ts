@@ -106,3 +106,93 @@ export const brief = (count: number): string =>
   count < 10_000
     ? count.toLocaleString()
     : new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(count)
+
+export interface Schedule {
+  readonly name: string
+  readonly kind: string
+  readonly payload: unknown
+  readonly cron: string
+  readonly timezone: string
+  readonly overlap: "allow" | "skip"
+  readonly missed: unknown
+  readonly enabled: boolean
+  readonly queue: string | null
+  readonly lastFireAt: string | null
+  readonly nextFireAt: string | null
+  readonly lastSkipAt: string | null
+  readonly lastError: string | null
+  readonly lastJobId: string | null
+  readonly origin: "code" | "operator"
+  readonly edited: ReadonlyArray<string>
+}
+
+export interface Pod {
+  readonly id: string
+  readonly label: string | null
+  readonly version: string
+  readonly queues: ReadonlyArray<string>
+  readonly kinds: ReadonlyArray<string>
+  readonly slots: ReadonlyArray<{
+    readonly queue: string
+    readonly wanted: number
+    readonly have: number
+    readonly busy: number
+  }>
+  readonly runningJobs: number
+  readonly host: { readonly name: string; readonly pid: number; readonly node: string }
+  readonly startedAt: string
+  readonly heartbeatAgeSeconds: number
+  readonly draining: boolean
+  readonly leader: boolean
+}
+
+export interface PodMeasures {
+  readonly pods: ReadonlyArray<{
+    readonly pod: string
+    readonly points: ReadonlyArray<{
+      readonly at: string
+      readonly cpu: number
+      readonly rssBytes: number
+      readonly eventLoopDelay: { readonly p99: number; readonly max: number }
+      readonly pool: { readonly busy: number; readonly idle: number; readonly waiting: number }
+    }>
+  }>
+}
+
+export interface Limit {
+  readonly scope: string
+  readonly capacity: number
+  readonly rate: number
+  readonly tokens: number
+  readonly lent: number
+  readonly dryUntil: string | null
+  readonly tuned: boolean
+  readonly declared: { readonly capacity: number; readonly rate: number }
+}
+
+export interface DatabaseHealth {
+  readonly now: {
+    readonly at: string
+    readonly sizeBytes: number
+    readonly jobBytes: number
+    readonly jobLiveTuples: number
+    readonly jobDeadTuples: number
+    readonly oldestTransactionSeconds: number
+    readonly connections: number
+    readonly blockers: ReadonlyArray<{
+      readonly what: string
+      readonly name: string
+      readonly user: string | null
+      readonly application: string | null
+      readonly state: string | null
+      readonly seconds: number | null
+    }>
+  }
+  readonly statements: Latency
+  readonly points: ReadonlyArray<{ readonly at: string; readonly jobBytes: number; readonly jobDeadTuples: number }>
+}
+
+export const bytesText = (bytes: number): string => {
+  const [size, unit] = bytes >= 2 ** 30 ? [2 ** 30, "GiB"] : bytes >= 2 ** 20 ? [2 ** 20, "MiB"] : [1024, "KiB"]
+  return `${(bytes / (size as number)).toFixed(1)} ${unit}`
+}
