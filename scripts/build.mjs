@@ -7,6 +7,7 @@ import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { build } from "esbuild"
+import { build as buildPages } from "vite"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const dist = join(root, "dist")
@@ -66,6 +67,16 @@ await build({
   }
 })
 chmodSync(join(dist, "nightshift.js"), 0o755)
+
+// Mission Control: its files carry a hash in their names and refer to each other relatively, so it works under any prefix.
+await buildPages({
+  configFile: false,
+  root: join(root, "src/dashboard/app"),
+  base: "./",
+  logLevel: "warn",
+  esbuild: { jsx: "automatic", jsxImportSource: "preact" },
+  build: { outDir: join(dist, "ui"), emptyOutDir: true, target: "es2022", modulePreload: { polyfill: false } }
+})
 
 const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin", "tsc")
 const types = spawnSync(process.execPath, [tsc, "-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" })

@@ -15,6 +15,7 @@ import * as Measuring from "../crew/Measuring.js"
 import { MetricsConfig } from "../crew/MetricsConfig.js"
 import { SchedulerConfig } from "../crew/SchedulerConfig.js"
 import * as Sweeper from "../crew/Sweeper.js"
+import * as Assets from "../dashboard/Assets.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
@@ -29,6 +30,7 @@ import { ApiApp } from "../http/ApiApp.js"
 import { Readiness } from "../http/Readiness.js"
 import * as Server from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
+import { UiApp } from "../http/UiApp.js"
 import { UploadsApp } from "../http/UploadsApp.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import * as QueuePg from "../queue/QueuePg.js"
@@ -43,7 +45,9 @@ import * as GatewayLayer from "./GatewayLayer.js"
 // The service as layers, from the database at the bottom to the doors at the top. They are built from the bottom up, and
 // closed from the top down: the crew stops before the doors do, so that the service answers while it drains.
 
-const doors = Server.layer.pipe(Layer.provideMerge(Gauges.layer), Layer.provide(EventLoop.layer))
+const pages = Layer.effect(UiApp, Assets.app)
+
+const doors = Server.layer.pipe(Layer.provide(pages), Layer.provideMerge(Gauges.layer), Layer.provide(EventLoop.layer))
 
 const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => migrations.migrate))
 

@@ -25,3 +25,6 @@ export const version: Version.Version = Option.getOrThrow(Version.parse(here.ver
 
 /** The SQL files that ship with it. */
 export const migrationsDirectory: string = join(here.root, "migrations")
+
+/** The pages of Mission Control, as the build made them. */
+export const dashboardDirectory: string = join(here.root, "dist", "ui")

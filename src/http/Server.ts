@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpMiddleware from "@effect/platform/HttpMiddleware"
 import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Duration, Effect, Layer, Schedule, Schema, type Scope } from "effect"
 import { Lifecycle } from "../core/Lifecycle.js"
@@ -16,6 +17,7 @@ import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
 import * as SecurityHeaders from "./SecurityHeaders.js"
 import { ServerConfig } from "./ServerConfig.js"
+import { UiApp } from "./UiApp.js"
 import { UploadsApp, prefix as uploadsPrefix } from "./UploadsApp.js"
 
 /** The port could not be had. */
@@ -88,11 +90,22 @@ const openServer = (patience: Duration.Duration): Effect.Effect<Http.Server, nev
   )
 }
 
-const appWith = (api: HttpApp.Default, uploads: HttpApp.Default) =>
+/** Relative, so that it holds under whatever prefix a proxy puts in front. */
+const toPages = HttpServerResponse.empty({ status: 307, headers: { location: "ui/" } })
+
+interface Apps {
+  readonly api: HttpApp.Default
+  readonly uploads: HttpApp.Default
+  readonly ui: HttpApp.Default
+}
+
+const appWith = ({ api, ui, uploads }: Apps) =>
   HealthRoutes.router.pipe(
     HttpRouter.concat(DocsRoute.router),
+    HttpRouter.get("/", toPages),
     HttpRouter.mountApp("/api", api, { includePrefix: true }),
     HttpRouter.mountApp("/uploads", uploads, { includePrefix: true }),
+    HttpRouter.mountApp("/ui", ui, { includePrefix: true }),
     Effect.catchAllCause(Problem.answerCause),
     HttpMiddleware.make((inner) => Effect.map(inner, SecurityHeaders.complete))
   )
@@ -116,7 +129,7 @@ const dispatch = (server: Http.Server, hooks: typeof HooksDoor.Service, others: 
 export const layer: Layer.Layer<
   Server,
   ListenFailed,
-  ServerConfig | ApiApp | UploadsApp | HooksDoor | Readiness | Metrics | EventLoop | Lifecycle
+  ServerConfig | ApiApp | UploadsApp | UiApp | HooksDoor | Readiness | Metrics | EventLoop | Lifecycle
 > = Layer.scoped(
   Server,
   Effect.gen(function* () {
@@ -126,7 +139,8 @@ export const layer: Layer.Layer<
     const lifecycle = yield* Lifecycle
     // Who follows live events would keep the doors from closing: they are told first that it is over.
     yield* Effect.addFinalizer(() => lifecycle.drain)
-    dispatch(server, yield* HooksDoor, yield* NodeHttpServer.makeHandler(appWith(yield* ApiApp, uploads.app)))
+    const apps = { api: yield* ApiApp, uploads: uploads.app, ui: yield* UiApp }
+    dispatch(server, yield* HooksDoor, yield* NodeHttpServer.makeHandler(appWith(apps)))
     const address = yield* listen(server, host, port)
     const shownHost = host.includes(":") ? `[${host}]` : host
     return { url: `http://${shownHost}:${address.port}` }

@@ -15,6 +15,7 @@ import { HooksDoor } from "../../src/http/HooksDoor.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
+import { UiApp } from "../../src/http/UiApp.js"
 import { UploadsApp } from "../../src/http/UploadsApp.js"
 import type { Kinds } from "../../src/queue/Kinds.js"
 import type { Queue } from "../../src/queue/Queue.js"
@@ -117,7 +118,7 @@ export const layer = <A, E, R>(options: GateOptions, stores: Layer.Layer<Queue |
       })
       return Layer.effect(Gate, gate).pipe(
         Layer.provide(Server.layer),
-        Layer.provide([HooksDoor.layer, ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase]),
+        Layer.provide([HooksDoor.layer, ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase, UiApp.layerNone]),
         Layer.provide(database ? Reception.layer : Reception.layerWithoutDatabase),
         Layer.provideMerge(Bots.layer({ declared, database, handlers })),
         Layer.provideMerge(Layer.mergeAll(Telegram.layer, SafeFetch.layer)),

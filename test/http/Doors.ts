@@ -20,6 +20,7 @@ import { HooksDoor } from "../../src/http/HooksDoor.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
+import { UiApp } from "../../src/http/UiApp.js"
 import { UploadsApp } from "../../src/http/UploadsApp.js"
 import type { RateLimits } from "../../src/limits/RateLimits.js"
 import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
@@ -170,7 +171,7 @@ const doorsOver = <E, R>(
     Layer.provide(Server.layer),
     Layer.provide([apps, noHooks]),
     Layer.provide(configured),
-    Layer.provide([Readiness.layerWithoutDatabase, Metrics.layer, EventLoop.layer]),
+    Layer.provide([Readiness.layerWithoutDatabase, Metrics.layer, EventLoop.layer, UiApp.layerNone]),
     Layer.provideMerge(Lifecycle.layer)
   )
 }

@@ -1,0 +1,85 @@
+import { readdirSync, readFileSync } from "node:fs"
+import { extname, join } from "node:path"
+import { gzipSync } from "node:zlib"
+import type * as HttpApp from "@effect/platform/HttpApp"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import { Effect } from "effect"
+import * as Package from "../database/Package.js"
+
+// Mission Control is a handful of files made by the build. They are read once and kept, whole and compressed: what is not
+// among them does not exist, so no path of a request ever becomes a path of the disk.
+
+const types: Readonly<Record<string, string>> = {
+  ".css": "text/css; charset=utf-8",
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".svg": "image/svg+xml"
+}
+
+/** Nothing from elsewhere, nothing inline, and in nobody's frame. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'"
+].join("; ")
+
+const guards = {
+  "content-security-policy": policy,
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "cross-origin-opener-policy": "same-origin"
+}
+
+interface Asset {
+  readonly type: string
+  readonly plain: Uint8Array
+  readonly gzipped: Uint8Array
+  /** Its name changes with its content. */
+  readonly lasting: boolean
+}
+
+const readAll = (folder: string): ReadonlyMap<string, Asset> =>
+  new Map(
+    readdirSync(folder, { recursive: true, encoding: "utf8" }).flatMap((file) => {
+      const type = types[extname(file)]
+      if (type === undefined) return []
+      const plain = readFileSync(join(folder, file))
+      const name = file.replaceAll("\\", "/")
+      return [[name, { type, plain, gzipped: gzipSync(plain), lasting: name.startsWith("assets/") }] as const]
+    })
+  )
+
+const pageMissing = HttpServerResponse.text("There is no such page. Mission Control is at /ui/.\n", { status: 404 })
+
+/** Relative, so that it holds under whatever prefix a proxy puts in front. */
+const toPage = HttpServerResponse.empty({ status: 308, headers: { location: "ui/" } })
+
+const respond = (asset: Asset, acceptsGzip: boolean) =>
+  HttpServerResponse.uint8Array(acceptsGzip ? asset.gzipped : asset.plain, {
+    contentType: asset.type,
+    headers: {
+      ...guards,
+      vary: "accept-encoding",
+      "cache-control": asset.lasting ? "public, max-age=31536000, immutable" : "no-cache",
+      ...(acceptsGzip ? { "content-encoding": "gzip" } : {})
+    }
+  })
+
+/** Serves the built pages. */
+export const app: Effect.Effect<HttpApp.Default> = Effect.sync(() => {
+  const assets = readAll(Package.dashboardDirectory)
+  return Effect.map(HttpServerRequest.HttpServerRequest, ({ headers, url }) => {
+    const path = url.split(/[?#]/)[0] ?? ""
+    if (path === "/ui") return toPage
+    const asset = assets.get(path.replace(/^\/ui\//, "") || "index.html")
+    if (asset === undefined) return pageMissing
+    return respond(asset, /\bgzip\b/.test(headers["accept-encoding"] ?? ""))
+  })
+})

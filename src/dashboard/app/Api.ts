@@ -1,0 +1,64 @@
+// The pages know the service only by its HTTP API, and the API only by relative addresses: `/ui/` and `/api/` are neighbours
+// under whatever prefix.
+
+const base = new URL("../api/v1/", new URL(".", location.href.split("#")[0]))
+
+/** What the service said no with. */
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    readonly tag: string,
+    message: string,
+    readonly field: string | undefined
+  ) {
+    super(message)
+  }
+}
+
+export const address = (path: string): string => new URL(path, base).href
+
+const refusalOf = async (response: Response): Promise<Refused> => {
+  const body: unknown = await response.json().catch(() => undefined)
+  const error =
+    typeof body === "object" && body !== null && "error" in body
+      ? (body.error as { tag: string; message: string; field?: string })
+      : { tag: "Unreadable", message: `The service answered ${response.status}.` }
+  return new Refused(response.status, error.tag, error.message, "field" in error ? error.field : undefined)
+}
+
+/** Called when somebody is not, or no longer, logged in. */
+let onStranger: () => void = () => {}
+export const whenStranger = (listener: () => void): void => {
+  onStranger = listener
+}
+
+const send = async <A>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<A> => {
+  let response: Response
+  try {
+    response = await fetch(address(path), {
+      method,
+      credentials: "same-origin",
+      ...(signal === undefined ? {} : { signal }),
+      ...(body === undefined ? {} : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) })
+    })
+  } catch (error) {
+    if (signal?.aborted === true) throw error
+    throw new Refused(0, "Unreachable", "The service does not answer. Trying again.", undefined)
+  }
+  if (response.status === 401) onStranger()
+  if (!response.ok) throw await refusalOf(response)
+  return response.status === 204 ? (undefined as A) : ((await response.json()) as A)
+}
+
+export const get = <A>(path: string, signal?: AbortSignal): Promise<A> => send("GET", path, undefined, signal)
+export const post = <A>(path: string, body: unknown = {}): Promise<A> => send("POST", path, body)
+export const patch = <A>(path: string, body: unknown): Promise<A> => send("PATCH", path, body)
+export const remove = <A>(path: string): Promise<A> => send("DELETE", path)
+
+/** A query string of what is there. */
+export const query = (values: Readonly<Record<string, string | number | undefined | null>>): string => {
+  const kept = Object.entries(values).flatMap(([name, value]) =>
+    value === undefined || value === null || value === "" ? [] : [[name, String(value)]]
+  )
+  return kept.length === 0 ? "" : `?${new URLSearchParams(kept)}`
+}

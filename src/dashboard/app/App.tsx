@@ -1,0 +1,67 @@
+import { useEffect, useState } from "preact/hooks"
+import { whenStranger } from "./Api"
+import { connect, disconnect } from "./Live"
+import { Database } from "./pages/Database"
+import { Job } from "./pages/Job"
+import { Jobs } from "./pages/Jobs"
+import { Limits } from "./pages/Limits"
+import { Login } from "./pages/Login"
+import { NotFound } from "./pages/NotFound"
+import { Overview } from "./pages/Overview"
+import { Pods } from "./pages/Pods"
+import { Queues } from "./pages/Queues"
+import { Schedules } from "./pages/Schedules"
+import { type Route, useRoute } from "./Route"
+import { readSession, type Session, SessionProvider } from "./Session"
+import { Shell } from "./Shell"
+
+/** Asks who is there, and shows them the page they came for. */
+export const App = () => {
+  const route = useRoute()
+  const [session, setSession] = useState<Session | "asking" | "stranger">("asking")
+  useEffect(() => {
+    whenStranger(() => setSession("stranger"))
+    readSession().then(setSession, () => setSession("stranger"))
+  }, [])
+  useEffect(() => {
+    if (typeof session === "object") connect()
+    else disconnect()
+  }, [typeof session === "object"])
+  if (session === "asking") return null
+  if (session === "stranger") return <Login onEnter={setSession} />
+  return (
+    <SessionProvider value={session}>
+      <Shell route={route} onLeave={() => setSession("stranger")}>
+        <Page route={route} />
+      </Shell>
+    </SessionProvider>
+  )
+}
+
+const Page = ({ route }: { readonly route: Route }) => {
+  const [name = "overview", id] = route.path
+  switch (name) {
+    case "overview":
+      return <Overview />
+    case "queues":
+      return <Queues />
+    case "jobs":
+      return id === undefined ? <Jobs route={route} title="Jobs" /> : <Job id={id} key={id} />
+    case "scheduled":
+      return <Jobs route={route} title="Scheduled" preset={{ state: "scheduled" }} />
+    case "retries":
+      return <Jobs route={route} title="Retries" preset={{ state: "retrying" }} />
+    case "dead":
+      return <Jobs route={route} title="Dead" preset={{ state: "dead" }} />
+    case "schedules":
+      return <Schedules />
+    case "pods":
+      return <Pods />
+    case "limits":
+      return <Limits />
+    case "database":
+      return <Database />
+    default:
+      return <NotFound />
+  }
+}

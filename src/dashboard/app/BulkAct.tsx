@@ -1,0 +1,142 @@
+import { useEffect, useState } from "preact/hooks"
+import * as Api from "./Api"
+import { Dialog } from "./parts/Dialog"
+import { say } from "./parts/Toasts"
+import { countText, type Job, type Total } from "./Views"
+
+// Nothing is done to many jobs before it was said to how many and to which. A bulk act runs on the server; this only looks on.
+
+export type Act = "cancel" | "requeue" | "run-now" | "delete"
+
+export const actNames: Readonly<Record<Act, string>> = {
+  cancel: "Cancel",
+  requeue: "Requeue",
+  "run-now": "Run now",
+  delete: "Delete"
+}
+
+export interface Target {
+  readonly ids?: ReadonlyArray<string>
+  readonly filter?: Readonly<Record<string, unknown>>
+}
+
+interface DryRun {
+  readonly matched: number | Total
+  readonly sample: ReadonlyArray<Pick<Job, "id" | "kind" | "queue" | "state">>
+}
+
+interface Operation {
+  readonly status: string
+  readonly matched: number
+  readonly done: number
+  readonly skipped: number
+}
+
+const totalOf = (matched: number | Total): Total =>
+  typeof matched === "number" ? { count: matched, exact: true } : matched
+
+const Progress = ({ operation }: { readonly operation: Operation }) => {
+  const through = operation.done + operation.skipped
+  const share = operation.matched === 0 ? 1 : Math.min(1, through / operation.matched)
+  return (
+    <div class="stack" role="status">
+      <progress max={1} value={share} />
+      <span>
+        {operation.done.toLocaleString()} done, {operation.skipped.toLocaleString()} skipped of{" "}
+        {operation.matched.toLocaleString()}
+      </span>
+    </div>
+  )
+}
+
+/** Shows what an act would do, and does it. */
+export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; onDone: () => void }) => {
+  const { act, target } = props
+  const [dry, setDry] = useState<DryRun>()
+  const [failure, setFailure] = useState<string>()
+  const [reason, setReason] = useState("")
+  const [operationId, setOperationId] = useState<string>()
+  const [operation, setOperation] = useState<Operation>()
+
+  useEffect(() => {
+    Api.post<DryRun>("jobs/bulk", { action: act, ...target, dryRun: true }).then(setDry, (error: Error) =>
+      setFailure(error.message)
+    )
+  }, [])
+
+  useEffect(() => {
+    if (operationId === undefined) return
+    const look = async () => {
+      const now = await Api.get<Operation>(`operations/${operationId}`)
+      setOperation(now)
+      if (now.status === "running" || now.status === "waiting") return
+      clearInterval(timer)
+      say(`${actNames[act]}: ${now.done.toLocaleString()} done, ${now.skipped.toLocaleString()} skipped.`)
+      props.onDone()
+    }
+    const timer = setInterval(() => void look().catch((error: Error) => setFailure(error.message)), 500)
+    return () => clearInterval(timer)
+  }, [operationId])
+
+  const start = () =>
+    Api.post<{ operation: string }>("jobs/bulk", {
+      action: act,
+      ...target,
+      ...(reason === "" ? {} : { reason })
+    }).then(
+      (answer) => setOperationId(answer.operation),
+      (error: Error) => setFailure(error.message)
+    )
+
+  return (
+    <Dialog title={`${actNames[act]} many jobs`} onClose={props.onClose}>
+      <div class="stack">
+        {failure === undefined ? null : (
+          <div class="failure" role="alert">
+            {failure}
+          </div>
+        )}
+        {dry === undefined ? (
+          <p class="quiet">Counting…</p>
+        ) : (
+          <>
+            <p>
+              This concerns <strong>{countText(totalOf(dry.matched))}</strong>{" "}
+              {totalOf(dry.matched).count === 1 ? "job" : "jobs"}, among them:
+            </p>
+            <ul class="small mono">
+              {dry.sample.slice(0, 5).map((job) => (
+                <li key={job.id}>
+                  {job.kind} {job.id}
+                </li>
+              ))}
+            </ul>
+          </>
+        )}
+        {operation === undefined ? (
+          <>
+            <label class="field">
+              Reason, for the audit
+              <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
+            </label>
+            <div class="row">
+              <button
+                type="button"
+                class="primary"
+                disabled={dry === undefined || totalOf(dry.matched).count === 0 || operationId !== undefined}
+                onClick={() => void start()}
+              >
+                {actNames[act]} {dry === undefined ? "" : countText(totalOf(dry.matched))}
+              </button>
+              <button type="button" onClick={props.onClose}>
+                Not now
+              </button>
+            </div>
+          </>
+        ) : (
+          <Progress operation={operation} />
+        )}
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,68 @@
+import { useMemo } from "preact/hooks"
+import * as Api from "./Api"
+import { Chart } from "./parts/Chart"
+import { Shown } from "./parts/Notice"
+import type { Range } from "./parts/Range"
+import { span } from "./parts/Time"
+import { useResource } from "./Resource"
+import { brief, type Series } from "./Views"
+
+const columns = (series: Series) => {
+  const perSecond = (count: number) => count / series.bucketSeconds
+  return {
+    times: series.points.map(({ at }) => Date.parse(at) / 1000),
+    throughput: [
+      { label: "done/s", colour: "--done", values: series.points.map(({ completed }) => perSecond(completed)) },
+      { label: "enqueued/s", colour: "--pending", values: series.points.map(({ enqueued }) => perSecond(enqueued)) },
+      { label: "retried/s", colour: "--retrying", values: series.points.map(({ retried }) => perSecond(retried)) },
+      { label: "dead/s", colour: "--dead", values: series.points.map(({ dead }) => perSecond(dead)) }
+    ],
+    latency: [
+      { label: "p50", colour: "--done", values: series.points.map(({ total }) => total.p50) },
+      { label: "p95", colour: "--retrying", values: series.points.map(({ total }) => total.p95) },
+      { label: "p99", colour: "--dead", values: series.points.map(({ total }) => total.p99) }
+    ]
+  }
+}
+
+const rate = (value: number) => (value < 10 ? String(Math.round(value * 100) / 100) : brief(Math.round(value)))
+
+/** Throughput and latency of all jobs, or of one queue. */
+export const JobCharts = ({ queue, range }: { readonly queue?: string; readonly range: Range }) => {
+  const series = useResource<Series>(`metrics/series${Api.query({ ...range.query, queue })}`)
+  const drawn = useMemo(() => (series.data === undefined ? undefined : columns(series.data)), [series.data])
+  return (
+    <Shown of={series}>
+      {() =>
+        drawn === undefined ? null : (
+          <div class="grid">
+            <section class="card">
+              <header>
+                <h2>Throughput</h2>
+                <span class="quiet small">per second; drag to zoom</span>
+              </header>
+              <div class="body">
+                <Chart
+                  label="Throughput"
+                  times={drawn.times}
+                  lines={drawn.throughput}
+                  format={rate}
+                  onZoom={range.zoom}
+                />
+              </div>
+            </section>
+            <section class="card">
+              <header>
+                <h2>From due to done</h2>
+                <span class="quiet small">wait and run together</span>
+              </header>
+              <div class="body">
+                <Chart label="Latency" times={drawn.times} lines={drawn.latency} format={span} onZoom={range.zoom} />
+              </div>
+            </section>
+          </div>
+        )
+      }
+    </Shown>
+  )
+}

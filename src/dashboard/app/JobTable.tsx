@@ -1,0 +1,68 @@
+import { Empty } from "./parts/Notice"
+import { StateBadge } from "./parts/StateBadge"
+import { Age } from "./parts/Time"
+import { to } from "./Route"
+import type { Job } from "./Views"
+
+/** The last instant that says something about the job. */
+const lastOf = (job: Job) => job.finishedAt ?? (job.state === "running" ? job.startedAt : job.runAt)
+
+export const JobTable = (props: {
+  readonly jobs: ReadonlyArray<Job>
+  readonly chosen: ReadonlySet<string>
+  readonly cursor: number
+  readonly onToggle: ((id: string) => void) | undefined
+  readonly empty: string
+}) => {
+  const { chosen, cursor, jobs, onToggle } = props
+  if (jobs.length === 0) return <Empty>{props.empty}</Empty>
+  return (
+    <div class="table-wrap">
+      <table>
+        <thead>
+          <tr>
+            {onToggle === undefined ? null : <th aria-label="Selected" />}
+            <th>State</th>
+            <th>Kind</th>
+            <th>Queue</th>
+            <th class="number">Attempt</th>
+            <th>When</th>
+            <th class="hide-narrow">Error or payload</th>
+          </tr>
+        </thead>
+        <tbody>
+          {jobs.map((job, place) => (
+            <tr key={job.id} class={place === cursor ? "cursor" : ""} aria-selected={chosen.has(job.id)}>
+              {onToggle === undefined ? null : (
+                <td>
+                  <input
+                    type="checkbox"
+                    aria-label={`Select job ${job.id}`}
+                    checked={chosen.has(job.id)}
+                    onChange={() => onToggle(job.id)}
+                  />
+                </td>
+              )}
+              <td>
+                <StateBadge state={job.state} />
+              </td>
+              <td>
+                <a href={to(`jobs/${job.id}`)}>{job.kind}</a>
+              </td>
+              <td>{job.queue}</td>
+              <td class="number">
+                {job.attempt}/{job.maxAttempts}
+              </td>
+              <td>
+                <Age at={lastOf(job)} />
+              </td>
+              <td class="hide-narrow">
+                <div class="cut mono">{job.lastError ?? JSON.stringify(job.payload)}</div>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}

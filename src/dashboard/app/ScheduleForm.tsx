@@ -1,0 +1,95 @@
+import { useState } from "preact/hooks"
+import * as Api from "./Api"
+import { say } from "./parts/Toasts"
+import type { Schedule } from "./Views"
+
+const missedOf = (text: string): unknown => (text === "one" || text === "none" ? text : { all: Number(text) })
+const missedText = (missed: unknown) =>
+  typeof missed === "string" ? missed : String((missed as { readonly all?: number }).all ?? "one")
+
+/** Makes a schedule, or changes one. */
+export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undefined; onSaved: () => void }) => {
+  const [fields, setFields] = useState({
+    name: schedule?.name ?? "",
+    kind: schedule?.kind ?? "",
+    cron: schedule?.cron ?? "0 9 * * *",
+    timezone: schedule?.timezone ?? "UTC",
+    overlap: schedule?.overlap ?? "allow",
+    missed: schedule === undefined ? "one" : missedText(schedule.missed),
+    payload: JSON.stringify(schedule?.payload ?? {}, null, 2)
+  })
+  const [failure, setFailure] = useState<string>()
+  const set = (field: keyof typeof fields) => (event: { currentTarget: { value: string } }) =>
+    setFields({ ...fields, [field]: event.currentTarget.value })
+
+  const save = async (event: Event) => {
+    event.preventDefault()
+    try {
+      const { cron, kind, name, overlap, timezone } = fields
+      const body = {
+        kind,
+        cron,
+        timezone,
+        overlap,
+        missed: missedOf(fields.missed),
+        payload: JSON.parse(fields.payload) as unknown
+      }
+      if (schedule === undefined) await Api.post("schedules", { name, ...body })
+      else await Api.patch(`schedules/${encodeURIComponent(schedule.name)}`, body)
+      say(schedule === undefined ? `${name} is made.` : `${name} is changed.`)
+      onSaved()
+    } catch (error) {
+      setFailure(error instanceof SyntaxError ? `The payload is not JSON: ${error.message}` : (error as Error).message)
+    }
+  }
+
+  return (
+    <form class="stack" onSubmit={save} aria-label={schedule === undefined ? "New schedule" : `Edit ${schedule.name}`}>
+      <div class="fields">
+        {schedule === undefined ? (
+          <label class="field">
+            Name
+            <input name="name" required value={fields.name} onInput={set("name")} />
+          </label>
+        ) : null}
+        <label class="field">
+          Kind
+          <input name="kind" required value={fields.kind} onInput={set("kind")} />
+        </label>
+        <label class="field">
+          Expression
+          <input name="cron" required class="mono" value={fields.cron} onInput={set("cron")} />
+        </label>
+        <label class="field">
+          Time zone
+          <input name="timezone" required value={fields.timezone} onInput={set("timezone")} />
+        </label>
+        <label class="field">
+          While the job before is not over
+          <select name="overlap" value={fields.overlap} onChange={set("overlap")}>
+            <option value="allow">fire all the same</option>
+            <option value="skip">skip</option>
+          </select>
+        </label>
+        <label class="field">
+          Missed runs: one, none, or how many at most
+          <input name="missed" required pattern="one|none|[0-9]+" value={fields.missed} onInput={set("missed")} />
+        </label>
+      </div>
+      <label class="field">
+        Payload
+        <textarea name="payload" spellcheck={false} value={fields.payload} onInput={set("payload")} />
+      </label>
+      {failure === undefined ? null : (
+        <div class="failure" role="alert">
+          {failure}
+        </div>
+      )}
+      <div class="row">
+        <button type="submit" class="primary">
+          Save
+        </button>
+      </div>
+    </form>
+  )
+}

@@ -1,0 +1,126 @@
+import type { ComponentChildren } from "preact"
+import { useEffect, useState } from "preact/hooks"
+import { KeyHelp, useKeys } from "./Keys"
+import { pause, useNews } from "./Live"
+import { Mark } from "./parts/Mark"
+import { Toasts } from "./parts/Toasts"
+import { type Route, to } from "./Route"
+import { logOut } from "./Session"
+import * as Theme from "./Theme"
+
+const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readonly [path: string, name: string]>]> = [
+  [
+    "",
+    [
+      ["overview", "Overview"],
+      ["queues", "Queues"],
+      ["schedules", "Schedules"],
+      ["pods", "Pods"]
+    ]
+  ],
+  [
+    "Jobs",
+    [
+      ["jobs", "All jobs"],
+      ["scheduled", "Scheduled"],
+      ["retries", "Retries"],
+      ["dead", "Dead"]
+    ]
+  ],
+  [
+    "Doors",
+    [
+      ["bots", "Bots"],
+      ["uploads", "Uploads"]
+    ]
+  ],
+  [
+    "House",
+    [
+      ["limits", "Limits"],
+      ["audit", "Audit"],
+      ["database", "Database"]
+    ]
+  ]
+]
+
+const nextTheme = { auto: "light", light: "dark", dark: "auto" } as const
+
+const LiveButton = () => {
+  const { link } = useNews()
+  const words = { live: "Live", paused: "Paused", away: "Reconnecting…" }
+  return (
+    <button
+      type="button"
+      aria-pressed={link === "paused"}
+      onClick={() => pause(link !== "paused")}
+      title="Pause live updates"
+    >
+      <span class={`state ${link === "live" ? "done" : link === "away" ? "retrying" : ""}`}>{words[link]}</span>
+    </button>
+  )
+}
+
+const ThemeButton = () => {
+  const [theme, setTheme] = useState(Theme.chosen)
+  const turn = () => {
+    Theme.choose(nextTheme[theme])
+    setTheme(nextTheme[theme])
+  }
+  return (
+    <button type="button" onClick={turn} title="Light, dark, or as the system says">
+      {{ auto: "Auto", dark: "Dark", light: "Light" }[theme]}
+    </button>
+  )
+}
+
+/** The frame around every page. */
+export const Shell = ({
+  children,
+  onLeave,
+  route
+}: {
+  children: ComponentChildren
+  onLeave: () => void
+  route: Route
+}) => {
+  const [open, setOpen] = useState(false)
+  const help = useKeys()
+  const here = route.path[0] ?? "overview"
+  useEffect(() => setOpen(false), [route])
+  return (
+    <div class={open ? "shell open" : "shell"}>
+      <nav class="rail" aria-label="Pages">
+        <a class="brand" href={to("overview")}>
+          <Mark />
+          Mission Control
+        </a>
+        {places.map(([group, entries]) => (
+          <>
+            {group === "" ? null : <div class="group">{group}</div>}
+            {entries.map(([path, name]) => (
+              <a class="place" key={path} href={to(path)} aria-current={here === path ? "page" : undefined}>
+                {name}
+              </a>
+            ))}
+          </>
+        ))}
+        <div class="foot">
+          <LiveButton />
+          <ThemeButton />
+          <button type="button" onClick={() => void logOut().finally(onLeave)}>
+            Log out
+          </button>
+        </div>
+      </nav>
+      <main>
+        <button type="button" class="menu-button" aria-expanded={open} onClick={() => setOpen(!open)}>
+          ☰ Menu
+        </button>
+        {children}
+      </main>
+      <Toasts />
+      {help.shown ? <KeyHelp onClose={help.hide} /> : null}
+    </div>
+  )
+}

@@ -1,0 +1,198 @@
+// What the API answers, as far as the pages use it.
+
+export const states = ["scheduled", "retrying", "pending", "running", "done", "dead"] as const
+export type State = (typeof states)[number]
+
+export interface Attempt {
+  readonly attempt: number
+  readonly pod: string
+  readonly startedAt: string
+  readonly endedAt: string
+  readonly outcome: string
+  readonly message: string | null
+}
+
+export interface Job {
+  readonly id: string
+  readonly kind: string
+  readonly queue: string
+  readonly state: State
+  readonly status: "pending" | "running" | "done" | "dead"
+  readonly payload: unknown
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly priority: number
+  readonly runAt: string
+  readonly createdAt: string
+  readonly startedAt: string | null
+  readonly finishedAt: string | null
+  readonly lastError: string | null
+  readonly errors: ReadonlyArray<Attempt>
+  readonly deadReason: string | null
+  readonly result: unknown
+  readonly progress: unknown
+  readonly dedupe: { readonly key: string; readonly scope: string } | null
+  readonly pod: string | null
+  readonly meta: unknown
+}
+
+export interface Total {
+  readonly count: number
+  readonly exact: boolean
+}
+
+export interface JobPage {
+  readonly jobs: ReadonlyArray<Job>
+  readonly next: string | null
+  readonly total: Total
+}
+
+export interface Why {
+  readonly reason: string
+  readonly detail: string
+  readonly until?: string | null
+}
+
+/** A number that may be a lower bound. */
+export const countText = ({ count, exact }: Total): string => `${count.toLocaleString()}${exact ? "" : "+"}`
+
+export interface Queue {
+  readonly name: string
+  readonly counts: Readonly<Record<State, number>>
+  readonly oldestDueAgeSeconds: number | null
+  readonly paused: boolean
+  readonly maxWorkers: number
+  readonly retainDone: number | null
+  readonly retainDead: number | null
+  readonly backoff: { readonly enabled: boolean; readonly base: number; readonly max: number }
+  readonly limits: {
+    readonly rate: { readonly jobs: number; readonly per: number } | null
+    readonly perKey: { readonly concurrency: number; readonly order: string } | null
+    readonly depthCap: number | null
+  }
+  readonly throttledUntil: string | null
+  readonly throttleAttempts: number
+  readonly declared: boolean
+}
+
+export interface Latency {
+  readonly count: number
+  readonly sum: number
+  readonly p50: number | null
+  readonly p95: number | null
+  readonly p99: number | null
+  readonly max: number | null
+}
+
+export interface Series {
+  readonly since: string
+  readonly until: string
+  readonly bucketSeconds: number
+  readonly points: ReadonlyArray<{
+    readonly at: string
+    readonly enqueued: number
+    readonly started: number
+    readonly completed: number
+    readonly retried: number
+    readonly dead: number
+    readonly rescued: number
+    readonly processing: Latency
+    readonly total: Latency
+  }>
+}
+
+/** A count as a person reads it at a glance. */
+export const brief = (count: number): string =>
+  count < 10_000
+    ? count.toLocaleString()
+    : new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(count)
+
+export interface Schedule {
+  readonly name: string
+  readonly kind: string
+  readonly payload: unknown
+  readonly cron: string
+  readonly timezone: string
+  readonly overlap: "allow" | "skip"
+  readonly missed: unknown
+  readonly enabled: boolean
+  readonly queue: string | null
+  readonly lastFireAt: string | null
+  readonly nextFireAt: string | null
+  readonly lastSkipAt: string | null
+  readonly lastError: string | null
+  readonly lastJobId: string | null
+  readonly origin: "code" | "operator"
+  readonly edited: ReadonlyArray<string>
+}
+
+export interface Pod {
+  readonly id: string
+  readonly label: string | null
+  readonly version: string
+  readonly queues: ReadonlyArray<string>
+  readonly kinds: ReadonlyArray<string>
+  readonly slots: ReadonlyArray<{
+    readonly queue: string
+    readonly wanted: number
+    readonly have: number
+    readonly busy: number
+  }>
+  readonly runningJobs: number
+  readonly host: { readonly name: string; readonly pid: number; readonly node: string }
+  readonly startedAt: string
+  readonly heartbeatAgeSeconds: number
+  readonly draining: boolean
+  readonly leader: boolean
+}
+
+export interface PodMeasures {
+  readonly pods: ReadonlyArray<{
+    readonly pod: string
+    readonly points: ReadonlyArray<{
+      readonly at: string
+      readonly cpu: number
+      readonly rssBytes: number
+      readonly eventLoopDelay: { readonly p99: number; readonly max: number }
+      readonly pool: { readonly busy: number; readonly idle: number; readonly waiting: number }
+    }>
+  }>
+}
+
+export interface Limit {
+  readonly scope: string
+  readonly capacity: number
+  readonly rate: number
+  readonly tokens: number
+  readonly lent: number
+  readonly dryUntil: string | null
+  readonly tuned: boolean
+  readonly declared: { readonly capacity: number; readonly rate: number }
+}
+
+export interface DatabaseHealth {
+  readonly now: {
+    readonly at: string
+    readonly sizeBytes: number
+    readonly jobBytes: number
+    readonly jobLiveTuples: number
+    readonly jobDeadTuples: number
+    readonly oldestTransactionSeconds: number
+    readonly connections: number
+    readonly blockers: ReadonlyArray<{
+      readonly what: string
+      readonly name: string
+      readonly user: string | null
+      readonly application: string | null
+      readonly state: string | null
+      readonly seconds: number | null
+    }>
+  }
+  readonly statements: Latency
+  readonly points: ReadonlyArray<{ readonly at: string; readonly jobBytes: number; readonly jobDeadTuples: number }>
+}
+
+export const bytesText = (bytes: number): string => {
+  const [size, unit] = bytes >= 2 ** 30 ? [2 ** 30, "GiB"] : bytes >= 2 ** 20 ? [2 ** 20, "MiB"] : [1024, "KiB"]
+  return `${(bytes / (size as number)).toFixed(1)} ${unit}`
+}

@@ -1,0 +1,249 @@
+import { useState } from "preact/hooks"
+import * as Api from "../Api"
+import { EditJob } from "../EditJob"
+import { useNews } from "../Live"
+import { Json } from "../parts/Json"
+import { Shown } from "../parts/Notice"
+import { StateBadge } from "../parts/StateBadge"
+import { Age, span } from "../parts/Time"
+import { say } from "../parts/Toasts"
+import { useResource } from "../Resource"
+import { go, to } from "../Route"
+import { useMayAct } from "../Session"
+import type { Job as JobView, Why } from "../Views"
+
+const waiting = new Set(["scheduled", "retrying", "pending"])
+const over = new Set(["done", "dead"])
+
+const Facts = ({ job }: { readonly job: JobView }) => (
+  <dl class="facts">
+    <dt>Queue</dt>
+    <dd>
+      <a href={to("jobs", { queue: job.queue })}>{job.queue}</a>
+    </dd>
+    <dt>Attempt</dt>
+    <dd>
+      {job.attempt} of {job.maxAttempts}
+    </dd>
+    <dt>Priority</dt>
+    <dd>{job.priority}</dd>
+    <dt>Created</dt>
+    <dd>
+      <Age at={job.createdAt} />
+    </dd>
+    <dt>{waiting.has(job.state) ? "Due" : "Was due"}</dt>
+    <dd>
+      <Age at={job.runAt} />
+    </dd>
+    {job.startedAt === null ? null : (
+      <>
+        <dt>Started</dt>
+        <dd>
+          <Age at={job.startedAt} />
+        </dd>
+      </>
+    )}
+    {job.finishedAt === null ? null : (
+      <>
+        <dt>Finished</dt>
+        <dd>
+          <Age at={job.finishedAt} />
+        </dd>
+      </>
+    )}
+    {job.pod === null ? null : (
+      <>
+        <dt>Pod</dt>
+        <dd class="mono">{job.pod}</dd>
+      </>
+    )}
+    {job.dedupe === null ? null : (
+      <>
+        <dt>Dedupe</dt>
+        <dd>
+          <code>{job.dedupe.key}</code> ({job.dedupe.scope})
+        </dd>
+      </>
+    )}
+  </dl>
+)
+
+const Timeline = ({ job }: { readonly job: JobView }) => (
+  <ol class="timeline">
+    <li>
+      <strong>created</strong> <Age at={job.createdAt} />
+    </li>
+    {job.errors.map((error) => (
+      <li key={`${error.startedAt} ${error.outcome}`}>
+        <strong>
+          attempt {error.attempt}: {error.outcome}
+        </strong>{" "}
+        <Age at={error.endedAt} />{" "}
+        <span class="quiet small">
+          after {span((Date.parse(error.endedAt) - Date.parse(error.startedAt)) / 1000)} on {error.pod.slice(-8)}
+        </span>
+        {error.message === null ? null : <pre class="text">{error.message}</pre>}
+      </li>
+    ))}
+    {job.state === "running" ? (
+      <li>
+        <strong>running</strong> since <Age at={job.startedAt} />
+      </li>
+    ) : null}
+    {job.finishedAt === null ? null : (
+      <li>
+        <strong>{job.state}</strong> {job.deadReason === null ? "" : `(${job.deadReason}) `}
+        <Age at={job.finishedAt} />
+      </li>
+    )}
+  </ol>
+)
+
+const Acts = ({ job, onChange, onEdit }: { job: JobView; onChange: () => void; onEdit: () => void }) => {
+  const act = (name: string, path: string, back?: { name: string; path: string }) => () =>
+    Api.post(`jobs/${job.id}/${path}`).then(
+      () => {
+        onChange()
+        say(
+          `${name}: done.`,
+          back === undefined
+            ? undefined
+            : {
+                name: back.name,
+                run: () => void Api.post(`jobs/${job.id}/${back.path}`).then(onChange, (e: Error) => say(e.message))
+              }
+        )
+      },
+      (error: Error) => say(error.message)
+    )
+  const copy = async () => {
+    const { kind, payload, priority, queue } = job
+    const { jobs } = await Api.post<{ jobs: ReadonlyArray<{ id: string }> }>("jobs", {
+      jobs: [{ kind, payload, priority, queue }]
+    })
+    say("Enqueued once more.")
+    if (jobs[0] !== undefined) go(to(`jobs/${jobs[0].id}`))
+  }
+  const drop = () =>
+    Api.remove(`jobs/${job.id}`).then(
+      () => {
+        say("Deleted.")
+        go(to("jobs"))
+      },
+      (error: Error) => say(error.message)
+    )
+  return (
+    <div class="side">
+      {over.has(job.state) ? (
+        <button
+          type="button"
+          class="primary"
+          onClick={act("Requeue", "requeue", { name: "Cancel it again", path: "cancel" })}
+        >
+          Requeue
+        </button>
+      ) : null}
+      {job.state === "scheduled" || job.state === "retrying" ? (
+        <button type="button" onClick={act("Run now", "run-now")}>
+          Run now
+        </button>
+      ) : null}
+      {waiting.has(job.state) ? (
+        <button type="button" onClick={onEdit}>
+          Edit
+        </button>
+      ) : null}
+      {over.has(job.state) ? null : (
+        <button type="button" class="danger" onClick={act("Cancel", "cancel", { name: "Undo", path: "requeue" })}>
+          Cancel
+        </button>
+      )}
+      <button type="button" onClick={() => void copy().catch((error: Error) => say(error.message))}>
+        Duplicate
+      </button>
+      {job.state === "running" ? null : (
+        <button type="button" class="danger" onClick={() => void drop()}>
+          Delete
+        </button>
+      )}
+    </div>
+  )
+}
+
+const reasonWords = (reason: string) => reason.replaceAll("_", " ")
+
+/** One job: what it is, why it stands where it stands, and what can be done about it. */
+export const Job = ({ id }: { readonly id: string }) => {
+  const { pulse } = useNews()
+  const path = `jobs/${encodeURIComponent(id)}`
+  const job = useResource<JobView>(path, { pulse, every: 5_000 })
+  const why = useResource<Why>(`${path}/why`, { pulse })
+  const mayAct = useMayAct()
+  const [editing, setEditing] = useState(false)
+  return (
+    <Shown of={job}>
+      {(data) => (
+        <>
+          <div class="head">
+            <h1>{data.kind}</h1>
+            <StateBadge state={data.state} />
+            {mayAct ? <Acts job={data} onChange={job.reload} onEdit={() => setEditing(true)} /> : null}
+          </div>
+          <div class="quiet mono">{data.id}</div>
+          {why.data === undefined ? null : (
+            <div class="card body why" role="status">
+              <strong>{reasonWords(why.data.reason)}</strong> {why.data.detail}
+              {why.data.until === undefined || why.data.until === null ? null : (
+                <>
+                  {" "}
+                  (<Age at={why.data.until} />)
+                </>
+              )}
+            </div>
+          )}
+          {data.lastError === null ? null : <pre class="text failure">{data.lastError}</pre>}
+          <div class="grid">
+            <section class="card" aria-label="Facts">
+              <header>
+                <h2>Facts</h2>
+              </header>
+              <div class="body">
+                <Facts job={data} />
+              </div>
+            </section>
+            <section class="card" aria-label="Timeline">
+              <header>
+                <h2>Timeline</h2>
+              </header>
+              <div class="body">
+                <Timeline job={data} />
+              </div>
+            </section>
+          </div>
+          {(["payload", "result", "progress", "meta"] as const).map((part) =>
+            data[part] === null && part !== "payload" ? null : (
+              <section class="card" key={part} aria-label={part}>
+                <header>
+                  <h2>{part[0]?.toUpperCase() + part.slice(1)}</h2>
+                </header>
+                <div class="body">
+                  <Json label={part} value={data[part]} />
+                </div>
+              </section>
+            )
+          )}
+          {editing ? (
+            <EditJob
+              job={data}
+              onClose={() => setEditing(false)}
+              onSaved={() => {
+                setEditing(false)
+                job.reload()
+              }}
+            />
+          ) : null}
+        </>
+      )}
+    </Shown>
+  )
+}

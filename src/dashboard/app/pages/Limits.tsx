@@ -1,0 +1,107 @@
+import * as Api from "../Api"
+import { Empty, Shown } from "../parts/Notice"
+import { Age } from "../parts/Time"
+import { say } from "../parts/Toasts"
+import { useResource } from "../Resource"
+import { useMayAct } from "../Session"
+import type { Limit } from "../Views"
+
+const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) => {
+  const mayAct = useMayAct()
+  const path = `limits/${encodeURIComponent(limit.scope)}`
+  const act = (sent: Promise<unknown>, said: string) =>
+    sent.then(
+      () => {
+        say(said)
+        onChange()
+      },
+      (error: Error) => say(error.message)
+    )
+  const number = (field: "capacity" | "rate") =>
+    mayAct ? (
+      <input
+        type="number"
+        min={0}
+        step="any"
+        class="short"
+        aria-label={`${field} of ${limit.scope}`}
+        value={limit[field]}
+        onChange={(event) =>
+          void act(Api.patch(path, { [field]: Number(event.currentTarget.value) }), `${limit.scope} is tuned.`)
+        }
+      />
+    ) : (
+      limit[field]
+    )
+  return (
+    <tr>
+      <td>
+        {limit.scope} {limit.tuned ? <span class="chip">tuned</span> : null}
+      </td>
+      <td class="number">{Math.floor(limit.tokens * 10) / 10}</td>
+      <td class="number">{number("capacity")}</td>
+      <td class="number">{number("rate")}</td>
+      <td>
+        <Age at={limit.dryUntil} />
+      </td>
+      <td>
+        {mayAct ? (
+          <div class="row">
+            <button type="button" onClick={() => void act(Api.post(`${path}/drain`), `${limit.scope} is drained.`)}>
+              Drain
+            </button>
+            {limit.tuned ? (
+              <button
+                type="button"
+                onClick={() =>
+                  void act(Api.patch(path, { capacity: null, rate: null }), `${limit.scope} is as the code says.`)
+                }
+              >
+                As in code
+              </button>
+            ) : null}
+          </div>
+        ) : null}
+      </td>
+    </tr>
+  )
+}
+
+/** Token buckets that handlers share. */
+export const Limits = () => {
+  const limits = useResource<{ limits: ReadonlyArray<Limit> }>("limits", { every: 3_000 })
+  return (
+    <>
+      <div class="head">
+        <h1>Limits</h1>
+      </div>
+      <Shown of={limits}>
+        {(data) => (
+          <div class="card table-wrap">
+            {data.limits.length === 0 ? (
+              <Empty>No rate limit is declared. Declare one in code with RateLimit.make.</Empty>
+            ) : (
+              <table>
+                <thead>
+                  <tr>
+                    <th>Scope</th>
+                    <th class="number">Tokens</th>
+                    <th class="number">Capacity</th>
+                    <th class="number">Per second</th>
+                    <th>Dry until</th>
+                    <th aria-label="Acts" />
+                  </tr>
+                </thead>
+                <tbody>
+                  {data.limits.map((limit) => (
+                    <LimitRow key={limit.scope} limit={limit} onChange={limits.reload} />
+                  ))}
+                </tbody>
+              </table>
+            )}
+          </div>
+        )}
+      </Shown>
+    </>
+  )
+}

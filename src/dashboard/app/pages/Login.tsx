@@ -1,0 +1,56 @@
+import { useState } from "preact/hooks"
+import { Refused } from "../Api"
+import { Mark } from "../parts/Mark"
+import { logIn, type Session } from "../Session"
+
+/** The only page for strangers. */
+export const Login = ({ onEnter }: { readonly onEnter: (session: Session) => void }) => {
+  const [token, setToken] = useState("")
+  const [refusal, setRefusal] = useState<string>()
+  const [busy, setBusy] = useState(false)
+  const submit = async (event: Event) => {
+    event.preventDefault()
+    setBusy(true)
+    try {
+      onEnter(await logIn(token.trim()))
+    } catch (error) {
+      setRefusal(error instanceof Refused && error.status === 401 ? "That token opens nothing here." : String(error))
+    }
+    setBusy(false)
+  }
+  return (
+    <div class="login">
+      <form class="card" onSubmit={submit}>
+        <header>
+          <Mark />
+          <h1>Mission Control</h1>
+        </header>
+        <div class="body stack">
+          <label class="field">
+            Token
+            <input
+              type="password"
+              name="token"
+              autocomplete="current-password"
+              required
+              value={token}
+              onInput={(event) => setToken(event.currentTarget.value)}
+            />
+          </label>
+          {refusal === undefined ? null : (
+            <div class="failure" role="alert">
+              {refusal}
+            </div>
+          )}
+          <button type="submit" class="primary" disabled={busy}>
+            Log in
+          </button>
+          <p class="quiet small">
+            The token of <code>NIGHTSHIFT_ADMIN_TOKEN</code>, or of <code>NIGHTSHIFT_VIEWER_TOKEN</code> to look only.
+            An embedded start prints one.
+          </p>
+        </div>
+      </form>
+    </div>
+  )
+}

@@ -1,0 +1,99 @@
+import { JobCharts } from "../JobCharts"
+import { useNews } from "../Live"
+import { Shown } from "../parts/Notice"
+import { RangeButtons, useRange } from "../parts/Range"
+import { span } from "../parts/Time"
+import { useResource } from "../Resource"
+import { to } from "../Route"
+import { brief, type Queue, states } from "../Views"
+
+const places = {
+  scheduled: "scheduled",
+  retrying: "retries",
+  pending: "jobs",
+  running: "jobs",
+  done: "jobs",
+  dead: "dead"
+}
+
+const Tiles = ({ queues }: { readonly queues: ReadonlyArray<Pick<Queue, "counts" | "oldestDueAgeSeconds">> }) => {
+  const oldest = Math.max(0, ...queues.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0))
+  return (
+    <div class="tiles">
+      {states.map((state) => (
+        <a class="card tile" key={state} href={to(places[state], places[state] === "jobs" ? { state } : {})}>
+          <div class="figure">{brief(queues.reduce((sum, { counts }) => sum + (counts[state] ?? 0), 0))}</div>
+          <span class={`state ${state}`}>{state}</span>
+        </a>
+      ))}
+      <a class="card tile" href={to("queues")}>
+        <div class="figure">{oldest === 0 ? "–" : span(oldest)}</div>
+        <span class="quiet">oldest due</span>
+      </a>
+    </div>
+  )
+}
+
+const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
+  <section class="card">
+    <header>
+      <h2>Queues</h2>
+      <a class="small" href={to("queues")}>
+        all settings
+      </a>
+    </header>
+    <div class="table-wrap">
+      <table>
+        <thead>
+          <tr>
+            <th>Queue</th>
+            <th class="number">Pending</th>
+            <th class="number">Running</th>
+            <th class="number">Dead</th>
+            <th class="number">Oldest due</th>
+          </tr>
+        </thead>
+        <tbody>
+          {queues.map((queue) => (
+            <tr key={queue.name}>
+              <td>
+                <a href={to("jobs", { queue: queue.name })}>{queue.name}</a>{" "}
+                {queue.paused ? <span class="chip">paused</span> : null}
+                {queue.throttledUntil === null ? null : <span class="chip">cooling down</span>}
+              </td>
+              <td class="number">{brief(queue.counts.pending)}</td>
+              <td class="number">{brief(queue.counts.running)}</td>
+              <td class="number">{brief(queue.counts.dead)}</td>
+              <td class="number">{queue.oldestDueAgeSeconds === null ? "–" : span(queue.oldestDueAgeSeconds)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  </section>
+)
+
+/** Whether all is well, at a glance. */
+export const Overview = () => {
+  const { pulse, warnings } = useNews()
+  const range = useRange()
+  const queues = useResource<{ queues: ReadonlyArray<Queue> }>("queues", { pulse, every: 10_000 })
+  return (
+    <>
+      <div class="head">
+        <h1>Overview</h1>
+        <div class="side">
+          <RangeButtons range={range} />
+        </div>
+      </div>
+      {warnings.map((warning) => (
+        <div class="warning" role="status" key={warning}>
+          {warning}
+        </div>
+      ))}
+      <Shown of={queues}>{(data) => <Tiles queues={data.queues} />}</Shown>
+      <JobCharts range={range} />
+      {queues.data === undefined ? null : <QueueList queues={queues.data.queues} />}
+    </>
+  )
+}

@@ -1,0 +1,178 @@
+import { useState } from "preact/hooks"
+import * as Api from "../Api"
+import { useNews } from "../Live"
+import { Empty, Shown } from "../parts/Notice"
+import { Age } from "../parts/Time"
+import { say } from "../parts/Toasts"
+import { useResource } from "../Resource"
+import { to } from "../Route"
+import { ScheduleForm } from "../ScheduleForm"
+import { useMayAct } from "../Session"
+import type { Schedule } from "../Views"
+
+const missedWords = (missed: unknown) =>
+  typeof missed === "string" ? missed : `all, up to ${(missed as { readonly all?: number }).all ?? "?"}`
+
+const NextRuns = ({ name }: { readonly name: string }) => {
+  const runs = useResource<{ next: ReadonlyArray<string>; timezone: string }>(
+    `schedules/${encodeURIComponent(name)}/next`
+  )
+  return (
+    <Shown of={runs}>
+      {({ next, timezone }) => (
+        <ol class="small">
+          {next.map((at) => (
+            <li key={at}>
+              {new Date(at).toLocaleString(undefined, { timeZone: timezone, dateStyle: "full", timeStyle: "medium" })}{" "}
+              <span class="quiet">
+                (<Age at={at} />)
+              </span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </Shown>
+  )
+}
+
+const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: () => void }) => {
+  const mayAct = useMayAct()
+  const [open, setOpen] = useState(false)
+  const [editing, setEditing] = useState(false)
+  const path = `schedules/${encodeURIComponent(schedule.name)}`
+  const done = (said: string) => () => {
+    say(said)
+    onChange()
+  }
+  const refused = (error: Error) => say(error.message)
+  const remove = () => {
+    const { cron, enabled, kind, missed, name, overlap, payload, queue, timezone } = schedule
+    const back = { name, kind, payload, cron, timezone, overlap, missed, enabled, queue, force: true }
+    Api.remove(path).then(() => {
+      onChange()
+      say(`${name} is deleted.`, { name: "Undo", run: () => void Api.post("schedules", back).then(onChange, refused) })
+    }, refused)
+  }
+  return (
+    <section class="card" aria-label={schedule.name}>
+      <header>
+        <h2>{schedule.name}</h2>
+        {schedule.enabled ? null : <span class="chip">disabled</span>}
+        <span class="chip">{schedule.origin === "code" ? "declared in code" : "made by hand"}</span>
+        {schedule.edited.length === 0 ? null : <span class="chip">changed: {schedule.edited.join(", ")}</span>}
+        <div class="side">
+          <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
+            Next runs
+          </button>
+          {mayAct ? (
+            <>
+              <button
+                type="button"
+                onClick={() => void Api.post(`${path}/trigger`).then(done(`${schedule.name} fired.`), refused)}
+              >
+                Trigger
+              </button>
+              <button
+                type="button"
+                onClick={() =>
+                  void Api.patch(path, { enabled: !schedule.enabled }).then(
+                    done(schedule.enabled ? `${schedule.name} is disabled.` : `${schedule.name} is enabled.`),
+                    refused
+                  )
+                }
+              >
+                {schedule.enabled ? "Disable" : "Enable"}
+              </button>
+              <button type="button" aria-expanded={editing} onClick={() => setEditing(!editing)}>
+                Edit
+              </button>
+              <button type="button" class="danger" onClick={remove}>
+                Delete
+              </button>
+            </>
+          ) : null}
+        </div>
+      </header>
+      <div class="body stack">
+        <div class="row figures">
+          <span>
+            <code>{schedule.cron}</code> in {schedule.timezone}
+          </span>
+          <span>
+            next <Age at={schedule.nextFireAt} />
+          </span>
+          <span>
+            last <Age at={schedule.lastFireAt} />
+            {schedule.lastJobId === null ? null : (
+              <>
+                {" "}
+                <a href={to(`jobs/${schedule.lastJobId}`)}>its job</a>
+              </>
+            )}
+          </span>
+          <span class="quiet">
+            a <a href={to("jobs", { kind: schedule.kind })}>{schedule.kind}</a>; overlap {schedule.overlap}; missed
+            runs: {missedWords(schedule.missed)}
+          </span>
+        </div>
+        {schedule.lastError === null ? null : <div class="failure">{schedule.lastError}</div>}
+        {open ? <NextRuns name={schedule.name} /> : null}
+        {editing ? (
+          <ScheduleForm
+            schedule={schedule}
+            onSaved={() => {
+              setEditing(false)
+              onChange()
+            }}
+          />
+        ) : null}
+      </div>
+    </section>
+  )
+}
+
+/** Recurring jobs: when they ran, when they run next. */
+export const Schedules = () => {
+  const { pulse } = useNews()
+  const mayAct = useMayAct()
+  const [making, setMaking] = useState(false)
+  const schedules = useResource<{ schedules: ReadonlyArray<Schedule> }>("schedules?limit=1000", { pulse, every: 5_000 })
+  return (
+    <>
+      <div class="head">
+        <h1>Schedules</h1>
+        {mayAct ? (
+          <div class="side">
+            <button type="button" class="primary" aria-expanded={making} onClick={() => setMaking(!making)}>
+              New schedule
+            </button>
+          </div>
+        ) : null}
+      </div>
+      {making ? (
+        <section class="card">
+          <div class="body">
+            <ScheduleForm
+              schedule={undefined}
+              onSaved={() => {
+                setMaking(false)
+                schedules.reload()
+              }}
+            />
+          </div>
+        </section>
+      ) : null}
+      <Shown of={schedules}>
+        {(data) =>
+          data.schedules.length === 0 ? (
+            <Empty>No schedule yet. Declare one in code, or make one here.</Empty>
+          ) : (
+            data.schedules.map((schedule) => (
+              <ScheduleCard key={schedule.name} schedule={schedule} onChange={schedules.reload} />
+            ))
+          )
+        }
+      </Shown>
+    </>
+  )
+}

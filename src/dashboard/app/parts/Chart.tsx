@@ -1,0 +1,93 @@
+import { useEffect, useRef } from "preact/hooks"
+import uPlot from "uplot"
+
+export interface Line {
+  readonly label: string
+  /** A custom property of the sheet. */
+  readonly colour: string
+  readonly values: ReadonlyArray<number | null>
+}
+
+const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+
+/** Lines over time. Dragging over a stretch asks for it; a double click asks for all again. */
+export const Chart = (props: {
+  readonly label: string
+  /** Epoch seconds. */
+  readonly times: ReadonlyArray<number>
+  readonly lines: ReadonlyArray<Line>
+  readonly format: (value: number) => string
+  readonly onZoom: (range: { since: number; until: number } | undefined) => void
+}) => {
+  const place = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot>(undefined)
+  const zoom = useRef(props.onZoom)
+  zoom.current = props.onZoom
+  const names = props.lines.map(({ label }) => label).join()
+
+  useEffect(() => {
+    const at = place.current
+    if (at === null) return
+    const draw = () => {
+      plot.current?.destroy()
+      const axis = {
+        stroke: colour("--quiet"),
+        grid: { stroke: colour("--line"), width: 1 },
+        ticks: { stroke: colour("--line"), width: 1 }
+      }
+      plot.current = new uPlot(
+        {
+          width: Math.max(200, at.clientWidth),
+          height: 200,
+          cursor: { drag: { x: true, y: false, setScale: false } },
+          legend: { live: true },
+          scales: { y: { range: (_, _min, max) => [0, max === null || max === 0 ? 1 : max * 1.1] } },
+          axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => props.format(tick)) }],
+          series: [
+            {},
+            ...props.lines.map((line) => ({
+              label: line.label,
+              stroke: colour(line.colour),
+              width: 1.5,
+              spanGaps: false,
+              points: { show: false },
+              value: (_: uPlot, value: number | null) => (value === null ? "–" : props.format(value))
+            }))
+          ],
+          hooks: {
+            setSelect: [
+              (chart) => {
+                if (chart.select.width < 4) return
+                const since = chart.posToVal(chart.select.left, "x")
+                const until = chart.posToVal(chart.select.left + chart.select.width, "x")
+                chart.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false)
+                zoom.current({ since, until })
+              }
+            ]
+          }
+        },
+        [[...props.times], ...props.lines.map(({ values }) => [...values])] as uPlot.AlignedData,
+        at
+      )
+      plot.current.over.ondblclick = () => zoom.current(undefined)
+    }
+    draw()
+    const resized = new ResizeObserver(() =>
+      plot.current?.setSize({ width: Math.max(200, at.clientWidth), height: 200 })
+    )
+    resized.observe(at)
+    addEventListener("themechange", draw)
+    return () => {
+      removeEventListener("themechange", draw)
+      resized.disconnect()
+      plot.current?.destroy()
+      plot.current = undefined
+    }
+  }, [names])
+
+  useEffect(() => {
+    plot.current?.setData([[...props.times], ...props.lines.map(({ values }) => [...values])] as uPlot.AlignedData)
+  }, [props.times, props.lines])
+
+  return <div class="chart" role="img" aria-label={props.label} ref={place} />
+}

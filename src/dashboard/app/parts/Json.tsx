@@ -1,0 +1,67 @@
+import { useState } from "preact/hooks"
+
+// JSON as it is, folded where it is long. Everything in it came from outside: it is only ever text here.
+
+const foldFrom = 20
+
+const Leaf = ({ value }: { readonly value: unknown }) => (
+  <span class={`json-${value === null ? "null" : typeof value}`}>{JSON.stringify(value)}</span>
+)
+
+const Branch = ({
+  depth,
+  entries,
+  isList
+}: {
+  depth: number
+  entries: ReadonlyArray<readonly [string, unknown]>
+  isList: boolean
+}) => {
+  const [open, setOpen] = useState(depth < 3 && entries.length <= foldFrom)
+  const [before, after] = isList ? ["[", "]"] : ["{", "}"]
+  if (entries.length === 0) return <span>{before + after}</span>
+  return (
+    <>
+      <button type="button" class="fold" aria-expanded={open} onClick={() => setOpen(!open)}>
+        {open ? before : `${before} … ${entries.length} ${isList ? "items" : "fields"} ${after}`}
+      </button>
+      {open ? (
+        <>
+          <ul class="json">
+            {entries.map(([name, value], place) => (
+              <li key={name}>
+                {isList ? null : <span class="json-key">{JSON.stringify(name)}: </span>}
+                <Node value={value} depth={depth + 1} />
+                {place < entries.length - 1 ? "," : ""}
+              </li>
+            ))}
+          </ul>
+          {after}
+        </>
+      ) : null}
+    </>
+  )
+}
+
+const Node = ({ depth, value }: { depth: number; value: unknown }) =>
+  typeof value === "object" && value !== null ? (
+    <Branch depth={depth} entries={Object.entries(value)} isList={Array.isArray(value)} />
+  ) : (
+    <Leaf value={value} />
+  )
+
+/** A value, foldable, with a way to copy it whole. */
+export const Json = ({ label, value }: { readonly label: string; readonly value: unknown }) => {
+  const [copied, setCopied] = useState(false)
+  const copy = () => navigator.clipboard.writeText(JSON.stringify(value, null, 2)).then(() => setCopied(true))
+  return (
+    <div class="json-box">
+      <button type="button" class="link small" onClick={() => void copy()} aria-label={`Copy ${label}`}>
+        {copied ? "Copied" : "Copy"}
+      </button>
+      <div class="mono">
+        <Node value={value} depth={0} />
+      </div>
+    </div>
+  )
+}

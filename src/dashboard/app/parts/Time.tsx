@@ -1,0 +1,49 @@
+import { useEffect, useState } from "preact/hooks"
+
+// Ages of a whole page tick together, once a second while somebody looks.
+
+const listeners = new Set<() => void>()
+setInterval(() => {
+  if (document.visibilityState === "visible") for (const listener of listeners) listener()
+}, 1000)
+
+export const useTick = (): number => {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    const listen = () => setNow(Date.now())
+    listeners.add(listen)
+    return () => void listeners.delete(listen)
+  }, [])
+  return now
+}
+
+const units = [
+  [86_400, "d"],
+  [3_600, "h"],
+  [60, "min"],
+  [1, "s"]
+] as const
+
+/** Seconds as a person would say them: the two largest units. */
+export const span = (seconds: number): string => {
+  if (seconds < 1) return seconds <= 0 ? "0 s" : `${Math.max(1, Math.round(seconds * 1000))} ms`
+  const index = units.findIndex(([size]) => seconds >= size)
+  const [size, name] = units[index] ?? units[3]
+  const whole = Math.floor(seconds / size)
+  const next = units[index + 1]
+  const rest = next === undefined ? 0 : Math.floor((seconds - whole * size) / next[0])
+  return rest === 0 || next === undefined ? `${whole} ${name}` : `${whole} ${name} ${rest} ${next[1]}`
+}
+
+/** An instant as its distance from now, whole on hover. */
+export const Age = ({ at }: { readonly at: string | null | undefined }) => {
+  const now = useTick()
+  if (at === null || at === undefined) return <span class="quiet">–</span>
+  const seconds = (now - Date.parse(at)) / 1000
+  const text = Math.abs(seconds) < 1 ? "now" : seconds >= 0 ? `${span(seconds)} ago` : `in ${span(-seconds)}`
+  return (
+    <time dateTime={at} title={new Date(at).toLocaleString()}>
+      {text}
+    </time>
+  )
+}
