@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks"
 import { whenStranger } from "./Api"
 import { connect, disconnect } from "./Live"
+import { Audit } from "./pages/Audit"
 import { Database } from "./pages/Database"
 import { Job } from "./pages/Job"
 import { Jobs } from "./pages/Jobs"
@@ -59,6 +60,8 @@ const Page = ({ route }: { readonly route: Route }) => {
       return <Pods />
     case "limits":
       return <Limits />
+    case "audit":
+      return <Audit route={route} />
     case "database":
       return <Database />
     default:

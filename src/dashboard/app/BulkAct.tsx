@@ -21,29 +21,32 @@ export interface Target {
 }
 
 interface DryRun {
-  readonly matched: number | Total
+  readonly matched: Total
   readonly sample: ReadonlyArray<Pick<Job, "id" | "kind" | "queue" | "state">>
 }
 
 interface Operation {
   readonly status: string
-  readonly matched: number
+  readonly total: Total | null
   readonly done: number
-  readonly skipped: number
+  /** Jobs to which it could not be done, by why. */
+  readonly skipped: Readonly<Record<string, number>>
+  readonly failed: number
+  readonly error: string | null
 }
 
-const totalOf = (matched: number | Total): Total =>
-  typeof matched === "number" ? { count: matched, exact: true } : matched
+const skippedOf = ({ failed, skipped }: Operation) =>
+  Object.values(skipped).reduce((sum, count) => sum + count, 0) + failed
 
 const Progress = ({ operation }: { readonly operation: Operation }) => {
-  const through = operation.done + operation.skipped
-  const share = operation.matched === 0 ? 1 : Math.min(1, through / operation.matched)
+  const through = operation.done + skippedOf(operation)
+  const all = Math.max(through, operation.total?.count ?? through)
   return (
     <div class="stack" role="status">
-      <progress max={1} value={share} />
+      <progress max={1} value={all === 0 ? 1 : through / all} />
       <span>
-        {operation.done.toLocaleString()} done, {operation.skipped.toLocaleString()} skipped of{" "}
-        {operation.matched.toLocaleString()}
+        {operation.done.toLocaleString()} done, {skippedOf(operation).toLocaleString()} skipped of{" "}
+        {all.toLocaleString()}
       </span>
     </div>
   )
@@ -69,9 +72,9 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
     const look = async () => {
       const now = await Api.get<Operation>(`operations/${operationId}`)
       setOperation(now)
-      if (now.status === "running" || now.status === "waiting") return
+      if (now.status === "running") return
       clearInterval(timer)
-      say(`${actNames[act]}: ${now.done.toLocaleString()} done, ${now.skipped.toLocaleString()} skipped.`)
+      say(`${actNames[act]}: ${now.done.toLocaleString()} done, ${skippedOf(now).toLocaleString()} skipped.`)
       props.onDone()
     }
     const timer = setInterval(() => void look().catch((error: Error) => setFailure(error.message)), 500)
@@ -101,8 +104,8 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
         ) : (
           <>
             <p>
-              This concerns <strong>{countText(totalOf(dry.matched))}</strong>{" "}
-              {totalOf(dry.matched).count === 1 ? "job" : "jobs"}, among them:
+              This concerns <strong>{countText(dry.matched)}</strong> {dry.matched.count === 1 ? "job" : "jobs"}, among
+              them:
             </p>
             <ul class="small mono">
               {dry.sample.slice(0, 5).map((job) => (
@@ -123,10 +126,10 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
               <button
                 type="button"
                 class="primary"
-                disabled={dry === undefined || totalOf(dry.matched).count === 0 || operationId !== undefined}
+                disabled={dry === undefined || dry.matched.count === 0 || operationId !== undefined}
                 onClick={() => void start()}
               >
-                {actNames[act]} {dry === undefined ? "" : countText(totalOf(dry.matched))}
+                {actNames[act]} {dry === undefined ? "" : countText(dry.matched)}
               </button>
               <button type="button" onClick={props.onClose}>
                 Not now

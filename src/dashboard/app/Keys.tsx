@@ -10,8 +10,7 @@ const destinations: Readonly<Record<string, string>> = {
   q: "queues",
   s: "schedules",
   p: "pods",
-  d: "dead",
-  u: "uploads"
+  d: "dead"
 }
 
 const acts: Readonly<Record<string, string>> = {
@@ -73,7 +72,6 @@ const lines = [
   ["g s", "schedules"],
   ["g p", "pods"],
   ["g d", "dead jobs"],
-  ["g u", "uploads"],
   ["?", "this help"]
 ]
 

@@ -30,9 +30,14 @@ const tell = (change: Partial<News>) => {
   for (const listener of listeners) listener()
 }
 
-const parsed = (
-  event: MessageEvent<string>
-): { queues?: ReadonlyArray<QueueNews>; warnings?: ReadonlyArray<string> } => {
+interface Told {
+  /** In a snapshot all of them, in a change those that differ. */
+  readonly queues?: ReadonlyArray<QueueNews>
+  readonly changed?: ReadonlyArray<QueueNews>
+  readonly warnings?: ReadonlyArray<{ readonly message: string }>
+}
+
+const parsed = (event: MessageEvent<string>): Told => {
   try {
     return JSON.parse(event.data)
   } catch {
@@ -41,12 +46,12 @@ const parsed = (
 }
 
 const hear = (event: MessageEvent<string>) => {
-  const { queues, warnings } = parsed(event)
+  const { changed, queues = changed, warnings } = parsed(event)
   tell({
     link: "live",
     pulse: news.pulse + 1,
     ...(queues === undefined ? {} : { queues: merged(news.queues ?? [], queues) }),
-    ...(warnings === undefined ? {} : { warnings })
+    ...(warnings === undefined ? {} : { warnings: warnings.map(({ message }) => message) })
   })
 }
 
@@ -61,7 +66,7 @@ export const connect = (): void => {
   source = new EventSource(address("events"), { withCredentials: true })
   source.onopen = () => tell({ link: "live" })
   source.onerror = () => tell({ link: "away" })
-  for (const kind of ["snapshot", "change"])
+  for (const kind of ["snapshot", "queues", "pods", "jobs", "warnings"])
     source.addEventListener(kind, (event) => hear(event as MessageEvent<string>))
 }
 

@@ -28,13 +28,6 @@ const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readonly [pat
     ]
   ],
   [
-    "Doors",
-    [
-      ["bots", "Bots"],
-      ["uploads", "Uploads"]
-    ]
-  ],
-  [
     "House",
     [
       ["limits", "Limits"],

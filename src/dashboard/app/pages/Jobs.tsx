@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks"
 import * as Api from "../Api"
 import { type Act, actNames, BulkAct, type Target } from "../BulkAct"
+import { DeadGroups } from "../DeadGroups"
 import { JobTable } from "../JobTable"
 import { onRowKey } from "../Keys"
 import { useNews } from "../Live"
@@ -120,6 +121,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: Readonly<Rec
           </div>
         ) : null}
       </div>
+      {preset.state === "dead" ? <DeadGroups pulse={pulse} onDone={page.reload} /> : null}
       <Filters route={route} preset={preset} />
       <Shown of={page}>
         {(data) => (
