@@ -56,7 +56,8 @@ describe("nightshift doctor", () => {
         "clock ok",
         "vacuum ok",
         "queues ok",
-        "deaths ok"
+        "deaths ok",
+        "uploads ok"
       ])
       expect(well.of("database")[0]?.found).toMatch(/^PostgreSQL \d\d\.\d+ at /)
       expect(well.stdout).not.toContain("sesame")
