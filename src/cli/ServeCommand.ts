@@ -71,6 +71,7 @@ const greeting = (
 Nightshift ${Package.version.text} is up
 
   doors    ${url}
+  pages    ${url}/ui/
   api      ${url}/api/v1/jobs  (contract: ${url}/api/v1/openapi.json)${token}${hooksLine(url, declared)}
   health   ${url}/healthz  ${url}/readyz
   metrics  ${url}/metrics

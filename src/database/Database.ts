@@ -104,6 +104,9 @@ const openPool = (
       })
       // An idle connection that breaks is replaced by the pool at its next use; without a listener it ends the process.
       pool.on("error", () => {})
+      // The same between two statements of a transaction, and in the moment in which a connection changes hands. Whoever
+      // waits for an answer of it is told by the answer.
+      pool.on("connect", (client) => client.on("error", () => {}))
       return pool
     }),
     (pool) => Effect.timeoutOption(Effect.interruptible(Effect.promise(() => pool.end())), "5 seconds")

@@ -42,6 +42,8 @@ const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) 
         connectionTimeoutMillis: Duration.toMillis(config.connectTimeout),
         keepAlive: true
       })
+      // It may break before anybody listens to it, and an error that nobody hears ends the process.
+      client.on("error", () => {})
       await client.connect()
       return client
     }),
