@@ -80,7 +80,7 @@ describe("jobs whose pods are killed with -9", () => {
     "are all done, none lost and none wrongly put away, each with its effect at least once",
     () =>
       Effect.gen(function* () {
-        const count = 8_000
+        const count = 5_000
         const sql = yield* survive("recorded", count, 4)
         expect(yield* sql`select status, count(*)::int as count from nightshift.job group by 1`).toEqual([
           { status: "done", count }
@@ -97,7 +97,7 @@ describe("jobs whose pods are killed with -9", () => {
     "have their effects exactly once where these are part of the job's own transaction",
     () =>
       Effect.gen(function* () {
-        const count = 2_000
+        const count = 1_500
         const sql = yield* survive("recorded_once", count, 3)
         expect(yield* sql`select count(*)::int as lines, count(distinct n)::int as jobs from ledger`).toEqual([
           { lines: count, jobs: count }
@@ -112,7 +112,7 @@ describe("jobs whose connections are all cut, again and again", () => {
     "are all done and counted once, and no pod dies of it",
     () =>
       Effect.gen(function* () {
-        const count = 6_000
+        const count = 4_000
         const cwd = yield* Nightshift.folder
         const url = yield* DatabaseUrl
         const { sql } = yield* Database

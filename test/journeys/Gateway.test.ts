@@ -11,8 +11,8 @@ import * as RestartableServer from "./RestartableServer.js"
 const app = fileURLToPath(new URL("fixtures/bots-app.mjs", import.meta.url))
 
 // 10,000 updates from 200 chats are the full size: GATEWAY_UPDATES=10000 GATEWAY_CHATS=200.
-const updates = Number(process.env.GATEWAY_UPDATES ?? 1_000)
-const chats = Number(process.env.GATEWAY_CHATS ?? 40)
+const updates = Number(process.env.GATEWAY_UPDATES ?? 500)
+const chats = Number(process.env.GATEWAY_CHATS ?? 25)
 
 const token = credentials.BOT_HELPER_TOKEN
 const secret = credentials.BOT_HELPER_SECRET
