@@ -23,7 +23,7 @@ as $$
   select r.queue from route r where starts_with(route_of.kind, r.prefix) order by length(r.prefix) desc limit 1
 $$;
 
--- The SQL door as it was, with routes.
+-- The SQL door as it was, with routes, and with the queue's cap that the other doors respect.
 create or replace function enqueue(
   kind text,
   payload jsonb,
