@@ -5,9 +5,9 @@ export { InvalidJob } from "./core/InvalidJob.js"
 export type { DeadReason, FollowUp, State, StoredJob } from "./core/Job.js"
 export * as Outcome from "./core/Outcome.js"
 export { Workspace } from "./core/Workspace.js"
+export { PreviousRunActive } from "./crew/duties/ScheduledJobs.js"
+export { trigger as triggerSchedule } from "./crew/duties/Trigger.js"
 export * as Nightshift from "./crew/Nightshift.js"
-export { PreviousRunActive } from "./crew/ScheduledJobs.js"
-export { trigger as triggerSchedule } from "./crew/Trigger.js"
 export { Database } from "./database/Database.js"
 export { DatabaseConflict, type DatabaseError, DatabaseFault, DatabaseUnavailable } from "./database/DatabaseError.js"
 export * as CmdExec from "./handlers/CmdExec.js"
@@ -20,12 +20,12 @@ export { RateLimits } from "./limits/RateLimits.js"
 export { DatabaseHealth } from "./measures/DatabaseHealth.js"
 export { MinuteBuckets } from "./measures/MinuteBuckets.js"
 export { PodSamples } from "./measures/PodSamples.js"
+export { JobDesk } from "./queue/desk/JobDesk.js"
 export * as Job from "./queue/Job.js"
-export { JobDesk } from "./queue/JobDesk.js"
 export { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState, QueueFull, UnknownKind } from "./queue/JobErrors.js"
-export { JobSearch } from "./queue/JobSearch.js"
 export { Kinds } from "./queue/Kinds.js"
 export { Queue } from "./queue/Queue.js"
+export { JobSearch } from "./queue/search/JobSearch.js"
 export {
   InvalidSetting,
   type KeyOrder,
@@ -33,8 +33,8 @@ export {
   type QueueSettings,
   type QueueSettingsPatch,
   Queues
-} from "./queue/QueueSettings.js"
-export { InvalidRoute, Routes } from "./queue/Routes.js"
+} from "./queue/settings/QueueSettings.js"
+export { InvalidRoute, Routes } from "./queue/settings/Routes.js"
 export { Transactions } from "./queue/Transactions.js"
 export * as Schedule from "./schedule/Schedule.js"
 export { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "./schedule/ScheduleErrors.js"

@@ -5,7 +5,7 @@ import { Effect, Either, Layer, Predicate, Schema } from "effect"
 import type { Services } from "../crew/Nightshift.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
-import type { DeclaredRoutes } from "../queue/Routes.js"
+import type { DeclaredRoutes } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
 
 /** The module of `--app` cannot be used. */

@@ -1,7 +1,7 @@
 import * as ValidationError from "@effect/cli/ValidationError"
 import { Cause, ConfigError, Predicate } from "effect"
 import * as Setting from "../core/Setting.js"
-import { BotsFileInvalid } from "../gateway/BotsFile.js"
+import { BotsFileInvalid } from "../gateway/config/BotsFile.js"
 import { Misused, SomeFailed } from "./Misused.js"
 
 /** What a command leaves to the shell. */

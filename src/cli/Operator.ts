@@ -1,7 +1,7 @@
 import { userInfo } from "node:os"
 import * as Options from "@effect/cli/Options"
 import { Effect, Option } from "effect"
-import { Caller } from "../http/Caller.js"
+import { Caller } from "../http/access/Caller.js"
 
 /** Why an operator does what they do, for the audit. */
 export const reason = Options.text("reason").pipe(Options.withDescription("Why, for the audit."), Options.optional)

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import type { Operation } from "../queue/Operations.js"
+import type { Operation } from "../queue/desk/Operations.js"
 
 const width = 30
 

@@ -9,10 +9,10 @@ import { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import type { Tally } from "../telemetry/Tally.js"
 import { Boot } from "./Boot.js"
+import * as MetricsFlush from "./duties/MetricsFlush.js"
+import * as Sampler from "./duties/Sampler.js"
 import { keep } from "./Keep.js"
 import { MetricsConfig } from "./MetricsConfig.js"
-import * as MetricsFlush from "./MetricsFlush.js"
-import * as Sampler from "./Sampler.js"
 
 /** Counts what happens to jobs. It stands below whoever stores or ends some, so that it closes after them. */
 export const counting: Layer.Layer<Tally | Measures, ConfigError, Database | Metrics> = MetricsFlush.layer.pipe(

@@ -1,9 +1,9 @@
 import { Data, type Effect } from "effect"
 import type { Outcome } from "../core/Outcome.js"
 import type { JobContext } from "../handlers/JobContext.js"
-import type { BotDeclaration } from "./Declarations.js"
-import type { Reply } from "./Reply.js"
-import type { Update } from "./TelegramUpdate.js"
+import type { BotDeclaration } from "./config/Declarations.js"
+import type { Reply } from "./telegram/Reply.js"
+import type { Update } from "./telegram/TelegramUpdate.js"
 
 /** An update on its way to whoever answers it. */
 export interface Delivery {

@@ -1,8 +1,8 @@
 import { Duration, Predicate } from "effect"
-import type { NewJob } from "../queue/NewJob.js"
-import * as DeadLetterKind from "./DeadLetterKind.js"
-import { kindOf, queueOf } from "./Declarations.js"
-import { addresseeOf, type Update } from "./TelegramUpdate.js"
+import type { NewJob } from "../queue/intake/NewJob.js"
+import { kindOf, queueOf } from "./config/Declarations.js"
+import * as DeadLetterKind from "./dead/DeadLetterKind.js"
+import { addresseeOf, type Update } from "./telegram/TelegramUpdate.js"
 
 /** Waits between the attempts of a bot's job: short, because its chat may be waiting behind it. */
 export const ladder = [Duration.seconds(5), Duration.seconds(30), Duration.minutes(2)] as const

@@ -7,11 +7,11 @@ import * as Job from "../queue/Job.js"
 import { EndedOtherwise } from "./BotHandler.js"
 import * as BotJob from "./BotJob.js"
 import { type Bot, Bots } from "./Bots.js"
-import { type BotDeclaration, kindOf, queueOf } from "./Declarations.js"
-import { FloodScope } from "./FloodScope.js"
-import { Telegram } from "./Telegram.js"
-import type { TelegramError } from "./TelegramErrors.js"
-import { addresseeOf, isUpdate, type Update } from "./TelegramUpdate.js"
+import { type BotDeclaration, kindOf, queueOf } from "./config/Declarations.js"
+import { FloodScope } from "./telegram/FloodScope.js"
+import { Telegram } from "./telegram/Telegram.js"
+import type { TelegramError } from "./telegram/TelegramErrors.js"
+import { addresseeOf, isUpdate, type Update } from "./telegram/TelegramUpdate.js"
 
 /** A bot that the file no longer declares may be declared by another pod's, or by tomorrow's. */
 const untilDeclared = Duration.seconds(30)

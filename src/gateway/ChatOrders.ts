@@ -1,8 +1,8 @@
 import { Effect, Layer } from "effect"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import { fresh } from "../queue/QueueRow.js"
-import { type QueueSettings, Queues } from "../queue/QueueSettings.js"
-import { type BotDeclaration, queueOf } from "./Declarations.js"
+import { fresh } from "../queue/settings/QueueRow.js"
+import { type QueueSettings, Queues } from "../queue/settings/QueueSettings.js"
+import { type BotDeclaration, queueOf } from "./config/Declarations.js"
 
 const wanted = ({ chatOrder }: BotDeclaration): QueueSettings["perKey"] =>
   chatOrder === "none" ? undefined : { concurrency: 1, order: chatOrder }

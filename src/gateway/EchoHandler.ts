@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { BotHandler } from "./BotHandler.js"
-import * as Reply from "./Reply.js"
-import { textOf } from "./TelegramUpdate.js"
+import * as Reply from "./telegram/Reply.js"
+import { textOf } from "./telegram/TelegramUpdate.js"
 
 /** Says what was said. */
 export const make: BotHandler = {

@@ -1,7 +1,7 @@
 import { Duration, Effect } from "effect"
 import type { Loop, Step } from "../core/Loop.js"
-import { AuthSessions } from "./AuthSessions.js"
-import { DeadLetters } from "./DeadLetters.js"
+import { AuthSessions } from "./auth/AuthSessions.js"
+import { DeadLetters } from "./dead/DeadLetters.js"
 
 /** How long it is known what became of a message about a dead job. */
 const letterRetention = Duration.days(30)

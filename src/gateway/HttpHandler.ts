@@ -1,11 +1,11 @@
 import { Duration, Effect, Predicate } from "effect"
 import * as Outcome from "../core/Outcome.js"
 import { type BotHandler, EndedOtherwise } from "./BotHandler.js"
-import type { HandlerChoice } from "./Declarations.js"
-import type * as HttpExchange from "./HttpExchange.js"
-import * as Reply from "./Reply.js"
-import { SafeFetch } from "./SafeFetch.js"
-import { UpstreamEmpty, UpstreamNotJson, UpstreamRefused, UpstreamWithoutText } from "./UpstreamErrors.js"
+import type { HandlerChoice } from "./config/Declarations.js"
+import type * as HttpExchange from "./fetch/HttpExchange.js"
+import { SafeFetch } from "./fetch/SafeFetch.js"
+import { UpstreamEmpty, UpstreamNotJson, UpstreamRefused, UpstreamWithoutText } from "./fetch/UpstreamErrors.js"
+import * as Reply from "./telegram/Reply.js"
 
 type Target = Extract<HandlerChoice, { readonly _tag: "Http" }>
 type Unusable = UpstreamRefused | UpstreamEmpty | UpstreamNotJson | UpstreamWithoutText

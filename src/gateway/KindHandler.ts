@@ -5,7 +5,7 @@ import type { JobContext } from "../handlers/JobContext.js"
 import type { Entry } from "../handlers/Registry.js"
 import { Transactions } from "../queue/Transactions.js"
 import { type BotHandler, type Delivery, EndedOtherwise } from "./BotHandler.js"
-import * as Reply from "./Reply.js"
+import * as Reply from "./telegram/Reply.js"
 
 /** What the handler sees where there is no job: an attempt that nobody will repeat. */
 const withoutJob = (kind: string, queue: string, id: JobContext["id"]): JobContext => ({

@@ -1,18 +1,18 @@
 import { Cache, Context, Data, Duration, Effect, Exit, Layer, Option, Schema } from "effect"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { NewJob } from "../queue/intake/NewJob.js"
 import type { EnqueueError } from "../queue/Job.js"
 import type { UnknownKind } from "../queue/JobErrors.js"
 import { Kinds, type RegisteredKind } from "../queue/Kinds.js"
-import type { NewJob } from "../queue/NewJob.js"
 import { type Enqueued, Queue } from "../queue/Queue.js"
-import { AuthSessions } from "./AuthSessions.js"
+import { AuthSessions } from "./auth/AuthSessions.js"
 import * as BotJob from "./BotJob.js"
 import type { Bot, Source } from "./Bots.js"
-import { GatewayConfig } from "./GatewayConfig.js"
-import * as Reply from "./Reply.js"
+import { GatewayConfig } from "./config/GatewayConfig.js"
 import type { SourceDelivery } from "./SourceJob.js"
 import * as SourceJob from "./SourceJob.js"
-import { addresseeOf, type Update, userOf } from "./TelegramUpdate.js"
+import * as Reply from "./telegram/Reply.js"
+import { addresseeOf, type Update, userOf } from "./telegram/TelegramUpdate.js"
 
 /** What became of an update that its sender need not send again. */
 export type Received = Data.TaggedEnum<{

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto"
 import { Data } from "effect"
 import { digestOf, isAmong } from "./ConstantTime.js"
-import type { SignatureStyle } from "./Declarations.js"
+import type { SignatureStyle } from "./config/Declarations.js"
 
 // How senders sign what they deliver. All three sign the bytes of the body, so nothing may be parsed before; two of them sign
 // the instant of sending as well, which bounds how long a stolen delivery can be sent again.

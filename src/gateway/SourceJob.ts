@@ -1,6 +1,6 @@
 import { Duration } from "effect"
+import type { NewJob } from "../queue/intake/NewJob.js"
 import type { RegisteredKind } from "../queue/Kinds.js"
-import type { NewJob } from "../queue/NewJob.js"
 
 /** What a source has sent, its signature checked. */
 export interface SourceDelivery {

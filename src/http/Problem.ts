@@ -5,12 +5,14 @@ import { Cause, Effect, Match, Schema } from "effect"
 import type { IdempotencyKeyBusy, IdempotencyKeyReused } from "../access/Idempotency.js"
 import type { TokenNotFound } from "../access/Tokens.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
-import type { PreviousRunActive } from "../crew/ScheduledJobs.js"
+import type { PreviousRunActive } from "../crew/duties/ScheduledJobs.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { InvalidLimit, UnknownScope } from "../limits/Limit.js"
 import type { TooManyPoints } from "../measures/Grid.js"
 import type { TooMuchToMerge } from "../measures/MinuteBuckets.js"
-import type { KindRefused } from "../queue/Intake.js"
+import type { FilterRefused } from "../queue/desk/OperationScope.js"
+import type { OperationNotFound } from "../queue/desk/Operations.js"
+import type { KindRefused } from "../queue/intake/Intake.js"
 import type {
   DedupeKeyHeld,
   JobIdTaken,
@@ -19,10 +21,8 @@ import type {
   QueueFull,
   UnknownKind
 } from "../queue/JobErrors.js"
-import type { BadCursor, SearchTooSlow } from "../queue/JobSearch.js"
-import type { FilterRefused } from "../queue/OperationScope.js"
-import type { OperationNotFound } from "../queue/Operations.js"
-import type { InvalidSetting, QueueNotFound } from "../queue/QueueSettings.js"
+import type { BadCursor, SearchTooSlow } from "../queue/search/JobSearch.js"
+import type { InvalidSetting, QueueNotFound } from "../queue/settings/QueueSettings.js"
 import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "../schedule/ScheduleErrors.js"
 import type {
   DraftLost,
@@ -32,9 +32,9 @@ import type {
   UploadNotFound,
   UploadTooLarge
 } from "../uploads/UploadErrors.js"
-import { fieldOf } from "./QueuePatchRequest.js"
 import { NotFound, type RequestError } from "./RequestErrors.js"
 import * as RequestFault from "./RequestFault.js"
+import { fieldOf } from "./steering/QueuePatchRequest.js"
 
 /** The body of every answer that says no. */
 export const Body = Schema.Struct({

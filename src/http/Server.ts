@@ -12,13 +12,13 @@ import type { Metrics } from "../telemetry/Metrics.js"
 import { ApiApp } from "./ApiApp.js"
 import * as DocsRoute from "./DocsRoute.js"
 import * as HealthRoutes from "./HealthRoutes.js"
-import { HooksDoor, prefix as hooksPrefix } from "./HooksDoor.js"
+import { HooksDoor, prefix as hooksPrefix } from "./hooks/HooksDoor.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
 import * as SecurityHeaders from "./SecurityHeaders.js"
 import { ServerConfig } from "./ServerConfig.js"
 import { UiApp } from "./UiApp.js"
-import { UploadsApp, prefix as uploadsPrefix } from "./UploadsApp.js"
+import { UploadsApp, prefix as uploadsPrefix } from "./uploads/UploadsApp.js"
 
 /** The port could not be had. */
 export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFailed", {

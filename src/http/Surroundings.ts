@@ -2,10 +2,10 @@ import { Clock, Context, Effect, Layer } from "effect"
 import { Leadership } from "../cluster/Leadership.js"
 import { Pods } from "../cluster/Pods.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
-import * as Unserved from "../crew/Unserved.js"
+import * as Unserved from "../crew/duties/Unserved.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { Queue } from "../queue/Queue.js"
-import * as PodView from "./PodView.js"
+import * as PodView from "./steering/PodView.js"
 
 /** Something that an operator should know of. */
 export interface Warning {

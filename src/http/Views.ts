@@ -1,9 +1,9 @@
 import { Effect } from "effect"
 import type { StoredJob } from "../core/Job.js"
 import * as Masking from "../telemetry/Masking.js"
-import { AccessConfig } from "./AccessConfig.js"
-import { Caller } from "./Caller.js"
-import * as JobView from "./JobView.js"
+import { AccessConfig } from "./access/AccessConfig.js"
+import { Caller } from "./access/Caller.js"
+import * as JobView from "./jobs/JobView.js"
 import { Forbidden } from "./RequestErrors.js"
 
 /** What each caller gets to see: the admin everything, a viewer all but what is masked. */

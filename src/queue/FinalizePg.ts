@@ -6,9 +6,9 @@ import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
 import * as ArrayText from "./ArrayText.js"
 import type { AttemptEnd, Became } from "./AttemptEnd.js"
+import type { LeaseBook } from "./claim/LeaseBook.js"
 import { errorText } from "./ErrorText.js"
 import type { JobSql } from "./JobSql.js"
-import type { LeaseBook } from "./LeaseBook.js"
 
 const kept = (error: string | undefined) => (error === undefined ? null : errorText(error))
 

@@ -4,8 +4,8 @@ import { InvalidJob } from "../core/InvalidJob.js"
 import type { FollowUp } from "../core/Job.js"
 import * as Kind from "../core/Kind.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { Dedupe, NewJob } from "./intake/NewJob.js"
 import type { JobIdTaken, QueueFull } from "./JobErrors.js"
-import type { Dedupe, NewJob } from "./NewJob.js"
 import { type Enqueued, Queue } from "./Queue.js"
 
 /** What may be said about one job of a kind. */

@@ -1,6 +1,6 @@
 import { limits } from "../core/Job.js"
 import { hot } from "../database/HotStatements.js"
-import { columns as queueColumns } from "./QueueSql.js"
+import { columns as queueColumns } from "./settings/QueueSql.js"
 
 // The life of a job as SQL, in one place. `schema` is an identifier that needs no quoting (DatabaseConfig sees to it), so
 // it may stand in the text; everything else is a parameter. Instants travel as epoch milliseconds.

@@ -4,9 +4,9 @@ import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import * as ArrayText from "./ArrayText.js"
 import type { JobSql } from "./JobSql.js"
 import type { Queue } from "./Queue.js"
-import type { Queues } from "./QueueSettings.js"
-import * as QueueSql from "./QueueSql.js"
 import { classesOf, type RetentionClass, RetentionMemory } from "./Retention.js"
+import type { Queues } from "./settings/QueueSettings.js"
+import * as QueueSql from "./settings/QueueSql.js"
 
 /** How many rows one statement takes: enough to be worth it, few enough to be short. */
 const batch = 5_000

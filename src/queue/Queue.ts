@@ -3,8 +3,8 @@ import type { JobId, Lease, PodId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
+import type { NewJob } from "./intake/NewJob.js"
 import type { JobIdTaken, QueueFull } from "./JobErrors.js"
-import type { NewJob } from "./NewJob.js"
 
 /** What became of a job at the door. */
 export type Enqueued = Data.TaggedEnum<{

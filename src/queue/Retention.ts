@@ -1,5 +1,5 @@
 import { Duration } from "effect"
-import type { QueueSettings } from "./QueueSettings.js"
+import type { QueueSettings } from "./settings/QueueSettings.js"
 
 // Finished jobs are found by when they finished, whatever their queue. Jobs that share a retention are forgotten together:
 // what has come of age since the last look finished in a narrow stretch of time, and only that is read.

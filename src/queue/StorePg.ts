@@ -3,9 +3,6 @@ import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
 import * as ArrayText from "./ArrayText.js"
-import { JobIdTaken } from "./JobErrors.js"
-import type { JobSql } from "./JobSql.js"
-import { Enqueued } from "./Queue.js"
 import {
   byDedupeKey,
   fullParameters,
@@ -16,7 +13,10 @@ import {
   type StampedJob,
   type StampedJobs,
   uniformParameters
-} from "./StampedJob.js"
+} from "./intake/StampedJob.js"
+import { JobIdTaken } from "./JobErrors.js"
+import type { JobSql } from "./JobSql.js"
+import { Enqueued } from "./Queue.js"
 
 export type StoreError = JobIdTaken | DatabaseError
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer, Ref, Scope, TestClock } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
-import { Finalizer } from "../../src/crew/Finalizer.js"
+import { Finalizer } from "../../src/crew/worker/Finalizer.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { type AttemptEnd, End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"

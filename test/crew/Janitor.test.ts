@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Context, Duration, Effect, Layer, Ref, TestClock } from "effect"
-import * as Janitor from "../../src/crew/Janitor.js"
+import * as Janitor from "../../src/crew/duties/Janitor.js"
 import { keep } from "../../src/crew/Keep.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
 import { Queue } from "../../src/queue/Queue.js"

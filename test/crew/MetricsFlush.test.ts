@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope, TestClock } from "effect"
+import * as MetricsFlush from "../../src/crew/duties/MetricsFlush.js"
 import { MetricsConfig } from "../../src/crew/MetricsConfig.js"
-import * as MetricsFlush from "../../src/crew/MetricsFlush.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
 import * as MinuteBucketsMemory from "../../src/measures/MinuteBucketsMemory.js"

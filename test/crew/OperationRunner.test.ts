@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import * as Handler from "../../src/handlers/Handler.js"
+import { Operations } from "../../src/queue/desk/Operations.js"
 import * as Job from "../../src/queue/Job.js"
-import { Operations } from "../../src/queue/Operations.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
 const Flaky = Job.make("flaky", { payload: Schema.Struct({}), maxAttempts: 1 })

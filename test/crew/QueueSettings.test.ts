@@ -4,7 +4,7 @@ import * as Outcome from "../../src/core/Outcome.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import type { Queue } from "../../src/queue/Queue.js"
-import { type QueueSettingsPatch, Queues } from "../../src/queue/QueueSettings.js"
+import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueSettings.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
 /** When each job began, in seconds. */

@@ -3,7 +3,7 @@ import { Duration, Effect, Schema } from "effect"
 import * as Backoff from "../../src/core/Backoff.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
-import { Queues } from "../../src/queue/QueueSettings.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
 const Plain = Job.make("plain", { payload: Schema.Struct({}), queue: "mail" })

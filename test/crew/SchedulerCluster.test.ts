@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Effect, Option } from "effect"
 import { Leadership } from "../../src/cluster/Leadership.js"
-import { JobSearch } from "../../src/queue/JobSearch.js"
+import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { defaults } from "../../src/schedule/ScheduleDefinition.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as StepClock from "../support/StepClock.js"

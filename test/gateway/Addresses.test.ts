@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
-import { isPublic } from "../../src/gateway/Addresses.js"
-import * as Allowance from "../../src/gateway/Allowance.js"
+import * as Allowance from "../../src/gateway/config/Allowance.js"
+import { isPublic } from "../../src/gateway/fetch/Addresses.js"
 
 const inward = [
   ...["0.0.0.0", "10.1.2.3", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.255.254", "169.254.169.254"],

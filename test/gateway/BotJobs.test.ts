@@ -5,19 +5,19 @@ import { type BotHandler, EndedOtherwise } from "../../src/gateway/BotHandler.js
 import * as BotJob from "../../src/gateway/BotJob.js"
 import * as BotJobs from "../../src/gateway/BotJobs.js"
 import { type Bot, Bots } from "../../src/gateway/Bots.js"
-import * as DeadLetterHandler from "../../src/gateway/DeadLetterHandler.js"
-import { DeadLetters } from "../../src/gateway/DeadLetters.js"
-import * as DeadLettersMemory from "../../src/gateway/DeadLettersMemory.js"
-import { none } from "../../src/gateway/Declarations.js"
-import { Telegram } from "../../src/gateway/Telegram.js"
+import { none } from "../../src/gateway/config/Declarations.js"
+import * as DeadLetterHandler from "../../src/gateway/dead/DeadLetterHandler.js"
+import { DeadLetters } from "../../src/gateway/dead/DeadLetters.js"
+import * as DeadLettersMemory from "../../src/gateway/dead/DeadLettersMemory.js"
+import { Telegram } from "../../src/gateway/telegram/Telegram.js"
 import {
   ChatClosed,
   type TelegramError,
   TelegramRefused,
   TelegramThrottled,
   TelegramUnavailable
-} from "../../src/gateway/TelegramErrors.js"
-import type { Update } from "../../src/gateway/TelegramUpdate.js"
+} from "../../src/gateway/telegram/TelegramErrors.js"
+import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { TestShift } from "../../src/testing/TestShift.js"

@@ -2,8 +2,8 @@ import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Duration, Effect, type Layer, Redacted } from "effect"
-import * as BotsFile from "../../src/gateway/BotsFile.js"
-import { GatewayConfig } from "../../src/gateway/GatewayConfig.js"
+import * as BotsFile from "../../src/gateway/config/BotsFile.js"
+import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
 import * as Nightshift from "../support/Nightshift.js"
 
 const credentials = {

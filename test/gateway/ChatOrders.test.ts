@@ -2,9 +2,9 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import * as Listener from "../../src/database/Listener.js"
 import * as ChatOrders from "../../src/gateway/ChatOrders.js"
-import type { BotDeclaration } from "../../src/gateway/Declarations.js"
+import type { BotDeclaration } from "../../src/gateway/config/Declarations.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
-import { Queues } from "../../src/queue/QueueSettings.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const bot = (slug: string, chatOrder: BotDeclaration["chatOrder"], isAsync = true): BotDeclaration => ({

@@ -2,10 +2,10 @@ import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Duration, Effect, Exit, Layer, Redacted, type Scope } from "effect"
-import { GatewayConfig } from "../../src/gateway/GatewayConfig.js"
+import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
+import { SafeFetch } from "../../src/gateway/fetch/SafeFetch.js"
 import * as HttpHandler from "../../src/gateway/HttpHandler.js"
-import { SafeFetch } from "../../src/gateway/SafeFetch.js"
-import type { Update } from "../../src/gateway/TelegramUpdate.js"
+import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { message } from "./Updates.js"
 
 /** Somebody else's server, which does as the test likes. */

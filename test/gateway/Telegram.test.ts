@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Cause, ConfigProvider, Effect, Exit, Fiber, Layer, Redacted, Schedule } from "effect"
-import { GatewayConfig } from "../../src/gateway/GatewayConfig.js"
-import { Telegram } from "../../src/gateway/Telegram.js"
+import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
+import { Telegram } from "../../src/gateway/telegram/Telegram.js"
 import { EmulatedFault, TelegramEmulator } from "../../src/testing/index.js"
 
 const secretToken = "4242:the-token-that-nobody-may-see"

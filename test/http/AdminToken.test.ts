@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from "nod
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
-import * as AdminToken from "../../src/http/AdminToken.js"
+import * as AdminToken from "../../src/http/access/AdminToken.js"
 import * as Nightshift from "../support/Nightshift.js"
 
 describe("the token of an embedded service", () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { Audit } from "../../src/access/Audit.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
-import { Queues } from "../../src/queue/QueueSettings.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { backends, Doors, layerPostgresWith } from "./Doors.js"
 
 const enqueue = (more: Record<string, unknown> = {}) =>

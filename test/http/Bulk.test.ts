@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
-import { Operations } from "../../src/queue/Operations.js"
+import { Operations } from "../../src/queue/desk/Operations.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { backends, Doors } from "./Doors.js"
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { JobSearch } from "../../src/queue/JobSearch.js"
-import { Routes } from "../../src/queue/Routes.js"
+import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import { Routes } from "../../src/queue/settings/Routes.js"
 import { type Answer, backends, Doors } from "./Doors.js"
 
 const job = { kind: "greet", payload: { name: "Ada" } }

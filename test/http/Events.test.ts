@@ -4,8 +4,8 @@ import { Effect, type Scope } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { End } from "../../src/queue/AttemptEnd.js"
-import { JobOverview } from "../../src/queue/JobOverview.js"
 import { Queue } from "../../src/queue/Queue.js"
+import { JobOverview } from "../../src/queue/search/JobOverview.js"
 import { adminToken, backends, Doors, layer, viewerToken } from "./Doors.js"
 
 interface Event {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http"
 import { PassThrough } from "node:stream"
 import { describe, expect, it } from "@effect/vitest"
-import { BodyReader, type NoBody } from "../../src/http/HookBody.js"
+import { BodyReader, type NoBody } from "../../src/http/hooks/HookBody.js"
 
 /** A body on its way, in the hands of a reader whose clock the test sets. */
 const reading = (reader: BodyReader) => {

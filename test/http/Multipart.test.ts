@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Either } from "effect"
 import * as fc from "effect/FastCheck"
-import * as ContentDisposition from "../../src/http/ContentDisposition.js"
-import { boundaryOf, MultipartParser } from "../../src/http/MultipartParser.js"
+import * as ContentDisposition from "../../src/http/uploads/ContentDisposition.js"
+import { boundaryOf, MultipartParser } from "../../src/http/uploads/MultipartParser.js"
 
 interface Read {
   readonly head: Record<string, string>

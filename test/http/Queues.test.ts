@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { Queues } from "../../src/queue/QueueSettings.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { backends, Doors } from "./Doors.js"
 
 const declared = Effect.flatMap(Queues, (queues) => queues.declare(["mail"]))

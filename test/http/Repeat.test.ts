@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { JobSearch } from "../../src/queue/JobSearch.js"
+import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { backends, Doors } from "./Doors.js"
 
 const job = { kind: "greet", payload: { order: 7 } }

@@ -1,8 +1,8 @@
 import { describe, expect, layer as withLayer } from "@effect/vitest"
 import { Clock, Duration, Effect, type Layer, Option } from "effect"
 import { type JobId, makeGenerator } from "../../src/core/Ids.js"
-import { AuthSessions, Guess } from "../../src/gateway/AuthSessions.js"
-import { DeadLetters } from "../../src/gateway/DeadLetters.js"
+import { AuthSessions, Guess } from "../../src/gateway/auth/AuthSessions.js"
+import { DeadLetters } from "../../src/gateway/dead/DeadLetters.js"
 import type { Advance } from "./Line.js"
 
 type Ports = AuthSessions | DeadLetters

@@ -1,6 +1,6 @@
 import { Layer } from "effect"
-import * as AuthSessionsPg from "../../src/gateway/AuthSessionsPg.js"
-import * as DeadLettersPg from "../../src/gateway/DeadLettersPg.js"
+import * as AuthSessionsPg from "../../src/gateway/auth/AuthSessionsPg.js"
+import * as DeadLettersPg from "../../src/gateway/dead/DeadLettersPg.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 import { gatewayLaws } from "./GatewayLaws.js"

@@ -1,6 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
-import type { KeyOrder } from "../../src/queue/QueueSettings.js"
+import type { KeyOrder } from "../../src/queue/settings/QueueSettings.js"
 import { ends, type Law, type Line } from "./Line.js"
 import { claimNow, set } from "./PauseLaws.js"
 

@@ -1,8 +1,8 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect, Option } from "effect"
 import type { JobId } from "../../src/core/Ids.js"
-import type { JobFilter } from "../../src/queue/JobFilter.js"
-import type { Action, Operation } from "../../src/queue/Operations.js"
+import type { Action, Operation } from "../../src/queue/desk/Operations.js"
+import type { JobFilter } from "../../src/queue/search/JobFilter.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 const filterOf = (line: Line, filter: JobFilter): JobFilter => ({ queue: line.name, ...filter })

@@ -1,7 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { End } from "../../src/queue/AttemptEnd.js"
-import type { QueueSettingsPatch } from "../../src/queue/QueueSettings.js"
+import type { QueueSettingsPatch } from "../../src/queue/settings/QueueSettings.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 /** Declares the law's queue, with these settings. */

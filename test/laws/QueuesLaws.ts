@@ -1,6 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect } from "effect"
-import type { QueueSettingsPatch } from "../../src/queue/QueueSettings.js"
+import type { QueueSettingsPatch } from "../../src/queue/settings/QueueSettings.js"
 import type { Law, Line } from "./Line.js"
 
 const declared = (line: Line) => line.queues.declare([line.name])

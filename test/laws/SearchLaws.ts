@@ -1,7 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { End } from "../../src/queue/AttemptEnd.js"
-import type { JobFilter } from "../../src/queue/JobSearch.js"
+import type { JobFilter } from "../../src/queue/search/JobSearch.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 /** Payloads of what is found, oldest first. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { ClaimCursor } from "../../src/queue/ClaimCursor.js"
+import { ClaimCursor } from "../../src/queue/claim/ClaimCursor.js"
 
 const start = (priority: number, runAt: number, id = "b") => ({ priority, runAt, id })
 const lasts = (...starts: ReadonlyArray<ReturnType<typeof start>>) =>

@@ -3,9 +3,9 @@ import { Effect, Layer, Option } from "effect"
 import type { JobId } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
-import { JobSearch } from "../../src/queue/JobSearch.js"
-import { type Operation, Operations } from "../../src/queue/Operations.js"
+import { type Operation, Operations } from "../../src/queue/desk/Operations.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 /** One pod's ports. */

@@ -6,10 +6,10 @@ import type { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import type { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Listener from "../../src/database/Listener.js"
 import { End } from "../../src/queue/AttemptEnd.js"
-import type { NewJob } from "../../src/queue/NewJob.js"
+import type { NewJob } from "../../src/queue/intake/NewJob.js"
 import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
-import { Queues } from "../../src/queue/QueueSettings.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 // What holds between several processes that claim from one queue at once, each with a pool and a memory of its own.

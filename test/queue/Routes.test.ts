@@ -2,8 +2,8 @@ import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Either, Layer, Schema } from "effect"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
-import * as RouteConfig from "../../src/queue/RouteConfig.js"
-import { decide } from "../../src/queue/Routes.js"
+import * as RouteConfig from "../../src/queue/settings/RouteConfig.js"
+import { decide } from "../../src/queue/settings/Routes.js"
 import { TestShift } from "../../src/testing/index.js"
 
 const open = { payload: Schema.Struct({}) }

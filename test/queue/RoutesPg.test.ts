@@ -1,8 +1,8 @@
 import { expect, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { Database } from "../../src/database/Database.js"
-import { type Decide, Routes } from "../../src/queue/Routes.js"
-import * as RoutesPg from "../../src/queue/RoutesPg.js"
+import { type Decide, Routes } from "../../src/queue/settings/Routes.js"
+import * as RoutesPg from "../../src/queue/settings/RoutesPg.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 

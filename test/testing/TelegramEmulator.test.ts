@@ -2,7 +2,7 @@ import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
-import type { Update } from "../../src/gateway/TelegramUpdate.js"
+import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { TelegramEmulator, type TelegramEmulatorOptions } from "../../src/testing/index.js"
 import { lifetimeOf, retryDelay } from "../../src/testing/telegram/DeliveryRules.js"
 

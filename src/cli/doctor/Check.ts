@@ -4,8 +4,8 @@ import type { ClusterConfig } from "../../crew/ClusterConfig.js"
 import type { MetricsConfig } from "../../crew/MetricsConfig.js"
 import type { Database } from "../../database/Database.js"
 import type { Measures } from "../../measures/Measures.js"
-import type { JobSearch } from "../../queue/JobSearch.js"
 import type { Queue } from "../../queue/Queue.js"
+import type { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Storage } from "../../uploads/Storage.js"
 
 /** What a check found. Only what fails makes the command fail. */

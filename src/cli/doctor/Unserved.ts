@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { Pods } from "../../cluster/Pods.js"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
-import * as CrewUnserved from "../../crew/Unserved.js"
+import * as CrewUnserved from "../../crew/duties/Unserved.js"
 import { type Check, ok, warn } from "./Check.js"
 
 const most = 20

@@ -1,7 +1,7 @@
 import * as Http from "node:http"
 import { Clock, Duration, Effect, FiberSet, Predicate, type Scope } from "effect"
-import * as HttpExchange from "../../gateway/HttpExchange.js"
-import type { Update } from "../../gateway/TelegramUpdate.js"
+import * as HttpExchange from "../../gateway/fetch/HttpExchange.js"
+import type { Update } from "../../gateway/telegram/TelegramUpdate.js"
 import { chanceOf, lifetimeOf, lineOf, retryDelay } from "./DeliveryRules.js"
 import type { BotCall, DeliveryTry, EmulatedBot, EmulatedWebhook } from "./EmulatedBot.js"
 

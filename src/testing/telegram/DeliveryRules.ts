@@ -1,4 +1,4 @@
-import { addresseeOf, type Update, userOf } from "../../gateway/TelegramUpdate.js"
+import { addresseeOf, type Update, userOf } from "../../gateway/telegram/TelegramUpdate.js"
 
 // How Telegram delivers updates to a webhook, as its own server does it. Pure: seconds in, seconds out.
 

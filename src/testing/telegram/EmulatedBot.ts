@@ -1,5 +1,5 @@
 import type { WebhookInfo } from "@grammyjs/types"
-import type { Update } from "../../gateway/TelegramUpdate.js"
+import type { Update } from "../../gateway/telegram/TelegramUpdate.js"
 
 /** A call that a bot made. */
 export interface BotCall {

@@ -1,5 +1,5 @@
 import { Clock, Context, Effect, Layer, type Scope } from "effect"
-import type { Update } from "../../gateway/TelegramUpdate.js"
+import type { Update } from "../../gateway/telegram/TelegramUpdate.js"
 import * as Courier from "./Courier.js"
 import * as EmulatedApi from "./EmulatedApi.js"
 import { type BotCall, type DeliveryTry, type EmulatedBot, make as makeBot } from "./EmulatedBot.js"

@@ -1,0 +1,28 @@
+import { Effect, Layer } from "effect"
+import * as BotsFile from "../../gateway/config/BotsFile.js"
+import { GatewayConfig } from "../../gateway/config/GatewayConfig.js"
+import { closest } from "../../gateway/config/Suggestion.js"
+import { Telegram } from "../../gateway/telegram/Telegram.js"
+import { Misused } from "../Misused.js"
+
+/** What commands about bots need: where Telegram is, and the file. */
+export const layer = Layer.provideMerge(Telegram.layer, GatewayConfig.layer)
+
+/** Every bot of the file. A command neither runs their kinds nor stores their jobs, so it asks for neither. */
+export const all = Effect.map(BotsFile.load({ database: true, kinds: undefined }), ({ bots }) => bots)
+
+/** The bot of this name. */
+export const find = (slug: string) =>
+  Effect.gen(function* () {
+    const bots = yield* all
+    const bot = bots.find((each) => each.slug === slug)
+    if (bot !== undefined) return bot
+    const near = closest(
+      slug,
+      bots.map((each) => each.slug)
+    )
+    const file = BotsFile.fileOf(yield* GatewayConfig)
+    return yield* new Misused({
+      message: `${file} declares no bot ${JSON.stringify(slug)}${near === undefined ? "" : `; did you mean ${near}?`}`
+    })
+  })

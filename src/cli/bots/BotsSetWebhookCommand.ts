@@ -1,0 +1,59 @@
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import { Console, Effect, Option } from "effect"
+import { Telegram } from "../../gateway/telegram/Telegram.js"
+import * as CommonOptions from "../CommonOptions.js"
+import { Misused } from "../Misused.js"
+import * as Running from "../Running.js"
+import * as BotsLayer from "./BotsLayer.js"
+
+const slug = Args.text({ name: "slug" }).pipe(Args.withDescription("The bot's name in the file."))
+
+const options = {
+  url: Options.text("url").pipe(
+    Options.withDescription("Where the world reaches this service, as in https://bots.example.org.")
+  ),
+  maxConnections: Options.integer("max-connections").pipe(
+    Options.withDescription("How many updates Telegram delivers at once, 1 to 100 (Telegram's default: 40)."),
+    Options.optional
+  ),
+  dropPending: Options.boolean("drop-pending").pipe(
+    Options.withDescription("Have Telegram forget the updates that wait for delivery.")
+  ),
+  json: CommonOptions.json
+}
+
+/** The address of a bot's webhook: a url that already names the path of hooks is taken as it is. */
+const webhookAt = (text: string, slug: string): Effect.Effect<string, Misused> => {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "") {
+    return new Misused({ message: `--url must be a url like https://bots.example.org, not ${JSON.stringify(text)}.` })
+  }
+  const path = `/hooks/telegram/${slug}`
+  return Effect.succeed(url.pathname.endsWith(path) ? url.href : `${url.href.replace(/\/+$/, "")}${path}`)
+}
+
+/** `nightshift bots set-webhook` */
+export const command = Command.make("set-webhook", { slug, ...options }, (given) =>
+  Effect.gen(function* () {
+    const bot = yield* BotsLayer.find(given.slug)
+    const url = yield* webhookAt(given.url, bot.slug)
+    const [secret] = bot.secrets
+    const most = Option.getOrUndefined(given.maxConnections)
+    if (most !== undefined && (most < 1 || most > 100)) {
+      return yield* new Misused({ message: `--max-connections must be from 1 to 100, not ${most}.` })
+    }
+    if (secret === undefined) return yield* new Misused({ message: `The bot ${bot.slug} has no secret.` })
+    const telegram = yield* Telegram
+    yield* telegram.setWebhook(bot.token, {
+      url,
+      secret,
+      maxConnections: most,
+      dropPending: given.dropPending ? true : undefined
+    })
+    yield* Console.log(
+      given.json ? JSON.stringify({ bot: bot.slug, url }) : `Telegram delivers the updates of ${bot.slug} to ${url}`
+    )
+  }).pipe(Effect.provide(BotsLayer.layer), Running.configured({}))
+).pipe(Command.withDescription("Tell Telegram where to deliver a bot's updates, with its secret."))

@@ -1,0 +1,93 @@
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import { Console, Effect, Option, Schema } from "effect"
+import { JobId } from "../../core/Ids.js"
+import { DedupeScope } from "../../core/Job.js"
+import * as Intake from "../../queue/intake/Intake.js"
+import { type Enqueued, Queue } from "../../queue/Queue.js"
+import { Transactions } from "../../queue/Transactions.js"
+import * as CommonOptions from "../CommonOptions.js"
+import { Misused } from "../Misused.js"
+import * as QueueLayer from "../QueueLayer.js"
+import * as Running from "../Running.js"
+import * as StartOption from "../schedules/StartOption.js"
+import * as PayloadOption from "./PayloadOption.js"
+
+const optionalText = (name: string, about: string) =>
+  Options.text(name).pipe(Options.withDescription(about), Options.optional)
+const optionalInteger = (name: string, about: string) =>
+  Options.integer(name).pipe(Options.withDescription(about), Options.optional)
+
+const options = {
+  ...CommonOptions.database,
+  payload: PayloadOption.option,
+  queue: optionalText("queue", "The queue (default: the kind's, else by the routes that pods declared)."),
+  priority: optionalInteger("priority", "Lower runs first (default 0)."),
+  start: StartOption.option,
+  key: optionalText("key", "Jobs with the same key can be limited and ordered together."),
+  dedupe: optionalText("dedupe", "Store nothing while a job with this key stands."),
+  dedupeScope: Options.choice("dedupe-scope", DedupeScope.literals).pipe(
+    Options.withDescription("Until that job ends, or until its row is gone (default active)."),
+    Options.withDefault("active" as const)
+  ),
+  maxAttempts: optionalInteger("max-attempts", "How often it may be tried (default: the kind's)."),
+  id: optionalText("id", "The job's id, to be able to repeat this command safely."),
+  force: Options.boolean("force").pipe(Options.withDescription("Also when nobody ever registered the kind.")),
+  json: CommonOptions.json
+}
+
+const kind = Args.text({ name: "kind" }).pipe(Args.withDescription("What sort of job."))
+
+const readId = (text: Option.Option<string>) =>
+  Option.match(text, {
+    onNone: () => Effect.succeed(undefined),
+    onSome: (id) =>
+      Effect.mapError(Schema.decode(JobId)(id), () => new Misused({ message: `--id must be a UUID, not "${id}".` }))
+  })
+
+/** The queue refuses fields of a job; here they were options. */
+const optionOf = (field: string) =>
+  field === "dedupe.key" ? "--dedupe" : `--${field.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+
+const say = (json: boolean, { _tag, id }: Enqueued) => {
+  const outcome = _tag === "Enqueued" ? "enqueued" : "deduplicated"
+  return Console.log(json ? JSON.stringify({ id, outcome }) : `${outcome} ${id}`)
+}
+
+/** `nightshift enqueue` */
+export const command = Command.make("enqueue", { kind, ...options }, (given) =>
+  Effect.gen(function* () {
+    const payload = yield* PayloadOption.read(given.payload)
+    const id = yield* readId(given.id)
+    yield* Effect.gen(function* () {
+      const queue = yield* Queue
+      const transactions = yield* Transactions
+      const request: Intake.JobRequest = {
+        kind: given.kind,
+        payload,
+        id,
+        queue: Option.getOrUndefined(given.queue),
+        priority: Option.getOrUndefined(given.priority),
+        runAt: yield* StartOption.resolve(given.start),
+        maxAttempts: Option.getOrUndefined(given.maxAttempts),
+        key: Option.getOrUndefined(given.key),
+        dedupe: Option.getOrUndefined(Option.map(given.dedupe, (key) => ({ key, scope: given.dedupeScope })))
+      }
+      const jobs = yield* Intake.resolve([request], { force: given.force })
+      // In a transaction the hint to those who wait for work is part of it; otherwise this process may end before it.
+      const enqueued = yield* transactions.run(queue.enqueue(jobs))
+      yield* Effect.forEach(enqueued, (outcome) => say(given.json, outcome), { discard: true })
+    }).pipe(Effect.provide(QueueLayer.layerForCommand))
+  }).pipe(
+    Effect.catchTag("InvalidJob", ({ field, reason }) => {
+      const what = field === "kind" ? "The kind" : optionOf(field)
+      return new Misused({ message: `${what} ${reason}.` })
+    }),
+    Effect.catchTag("KindRefused", ({ kind }) => {
+      const message = `No pod has ever registered the kind "${kind}". Start one that serves it, or add --force.`
+      return new Misused({ message })
+    }),
+    Running.configured(CommonOptions.databaseFlags(given))
+  )
+).pipe(Command.withDescription("Store a job."))

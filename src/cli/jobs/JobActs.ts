@@ -1,0 +1,100 @@
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import { Console, Effect } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import type { StoredJob } from "../../core/Job.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import * as Audited from "../../http/access/Audited.js"
+import * as JobSummary from "../../http/jobs/JobSummary.js"
+import * as JobView from "../../http/jobs/JobView.js"
+import { JobDesk } from "../../queue/desk/JobDesk.js"
+import type { Action } from "../../queue/desk/Operations.js"
+import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../../queue/JobErrors.js"
+import { isEmpty } from "../../queue/search/JobFilter.js"
+import { JobSearch } from "../../queue/search/JobSearch.js"
+import * as CommonOptions from "../CommonOptions.js"
+import { Misused, SomeFailed } from "../Misused.js"
+import * as Operator from "../Operator.js"
+import * as QueueLayer from "../QueueLayer.js"
+import * as Running from "../Running.js"
+import * as JobFilterOptions from "./JobFilterOptions.js"
+import * as JobIdArgument from "./JobIdArgument.js"
+import * as JobsBulk from "./JobsBulk.js"
+
+/** What a command takes that does the same to several jobs, named one by one or by what they have in common. */
+const options = {
+  ids: Args.repeated(JobIdArgument.argument),
+  ...CommonOptions.database,
+  ...JobFilterOptions.options,
+  dryRun: Options.boolean("dry-run").pipe(
+    Options.withDescription("With a filter: change nothing, say how many jobs are meant and show the first.")
+  ),
+  reason: Operator.reason,
+  json: CommonOptions.json
+}
+
+type Refusal = JobNotFound | JobNotInState | DedupeKeyHeld
+
+interface Outcome {
+  readonly id: JobId
+  readonly job: StoredJob | undefined
+  readonly refusal: Refusal | undefined
+}
+
+/** What is done to one job, and how that is said. */
+export interface JobAct {
+  readonly action: Action
+  readonly about: string
+  readonly act: (desk: typeof JobDesk.Service, id: JobId) => Effect.Effect<StoredJob, Refusal | DatabaseError>
+  readonly said: (job: StoredJob) => string
+}
+
+const view = ({ id, job, refusal }: Outcome) => ({
+  id,
+  job: job === undefined ? null : JobView.of(job),
+  error: refusal === undefined ? null : { tag: refusal._tag, message: refusal.message }
+})
+
+/** Does it to one after the other. A job that refuses does not stop the rest; a database that does not answer does. */
+const performEach = ({ act, action, said }: JobAct, ids: ReadonlyArray<JobId>, json: boolean) =>
+  Effect.gen(function* () {
+    const desk = yield* JobDesk
+    const search = yield* JobSearch
+    const audited = yield* Audited.make
+    const outcomes = yield* Effect.forEach(ids, (id) => {
+      const refused = (refusal: Refusal): Effect.Effect<Outcome> => Effect.succeed({ id, job: undefined, refusal })
+      return Effect.zip(search.get(id), act(desk, id)).pipe(
+        audited(`job.${action}`, id, ([before, after]) => ({
+          before: JobSummary.of(before),
+          ...(action === "delete" ? {} : { after: JobSummary.of(after) })
+        })),
+        Effect.tap(([, job]) => (json ? Effect.void : Console.log(said(job)))),
+        Effect.map(([, job]): Outcome => ({ id, job, refusal: undefined })),
+        Effect.catchTags({ JobNotFound: refused, JobNotInState: refused, DedupeKeyHeld: refused })
+      )
+    })
+    if (json) yield* Console.log(JSON.stringify(outcomes.map(view), null, 2))
+    const reasons = outcomes.flatMap(({ refusal }) => (refusal === undefined ? [] : [refusal.message]))
+    if (reasons.length > 0) return yield* new SomeFailed({ reasons })
+  })
+
+/** A command that acts on jobs. */
+export const command = <const Name extends string>(name: Name, job: JobAct) =>
+  Command.make(name, options, (given) =>
+    Effect.gen(function* () {
+      const { dryRun, ids, json, reason } = given
+      const filter = JobFilterOptions.filterOf(given)
+      if (isEmpty(filter) === (ids.length === 0)) {
+        const message = `Say which jobs to ${name}: give their ids, or a filter such as --queue or --state, not both.`
+        return yield* new Misused({ message })
+      }
+      if (dryRun && ids.length > 0)
+        return yield* new Misused({ message: "--dry-run goes with a filter, not with ids." })
+      const work = Effect.gen(function* () {
+        if (ids.length > 0) return yield* performEach(job, ids, json)
+        yield* JobsBulk.perform({ action: job.action, filter, dryRun, json })
+      })
+      yield* work.pipe(Operator.acting(reason), Effect.provide(QueueLayer.layerForCommand))
+    }).pipe(Running.configured(CommonOptions.databaseFlags(given)))
+  ).pipe(Command.withDescription(job.about))

@@ -1,0 +1,92 @@
+import { Clock, Console, Effect, Option } from "effect"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import * as Audited from "../../http/access/Audited.js"
+import { Caller } from "../../http/access/Caller.js"
+import * as JobsFilter from "../../http/jobs/JobsFilter.js"
+import * as JobView from "../../http/jobs/JobView.js"
+import { resolve } from "../../queue/desk/OperationScope.js"
+import { type Action, type Operation, type OperationNotFound, Operations } from "../../queue/desk/Operations.js"
+import type { JobFilter } from "../../queue/search/JobFilter.js"
+import { JobSearch } from "../../queue/search/JobSearch.js"
+import { Misused, SomeFailed } from "../Misused.js"
+import * as ProgressBar from "../ProgressBar.js"
+import * as JobTable from "./JobTable.js"
+
+const sampleSize = 10
+const countedUpTo = 100_000
+
+const said: Readonly<Record<Action, string>> = {
+  cancel: "cancelled",
+  requeue: "requeued",
+  "run-now": "made due",
+  delete: "deleted"
+}
+
+/** What would be done, with the first of the jobs. */
+const preview = (action: Action, filter: JobFilter, json: boolean) =>
+  Effect.gen(function* () {
+    const search = yield* JobSearch
+    const matched = yield* search.total(filter, countedUpTo)
+    const { jobs } = yield* search.list(filter, { limit: sampleSize })
+    if (json) return yield* Console.log(JSON.stringify({ matched, sample: jobs.map(JobView.of) }, null, 2))
+    const now = yield* Clock.currentTimeMillis
+    yield* Console.log(`${action} would be about ${matched.exact ? "" : "at least "}${matched.count} jobs.`)
+    if (jobs.length > 0) yield* Console.log(`\n${JobTable.render(jobs, now)}`)
+  })
+
+/** A pod may have taken the operation up as well; then its batches count for us. */
+const carryOut = (id: string): Effect.Effect<Operation, OperationNotFound | DatabaseError, Operations> =>
+  Effect.gen(function* () {
+    const operations = yield* Operations
+    const went = yield* operations.step(id)
+    const operation = Option.isSome(went) ? went.value : yield* operations.get(id)
+    yield* ProgressBar.show(operation)
+    if (operation.status !== "running") return operation
+    if (Option.isNone(went)) yield* Effect.sleep("200 millis")
+    return yield* carryOut(id)
+  })
+
+const view = ({ action, done, error, failed, id, skipped, status, total }: Operation) => ({
+  operation: id,
+  action,
+  status,
+  total: total ?? null,
+  done,
+  skipped,
+  failed,
+  error: error ?? null
+})
+
+/** Does something to all jobs that a filter means: batch by batch, so that a pod carries on if this process is ended. */
+export const perform = (given: {
+  readonly action: Action
+  readonly filter: JobFilter
+  readonly dryRun: boolean
+  readonly json: boolean
+}) =>
+  Effect.gen(function* () {
+    const { action, dryRun, json } = given
+    const filter = yield* Effect.mapError(
+      resolve(action, given.filter),
+      ({ message }) => new Misused({ message: message.replace(/^filter\.state/, "--state") })
+    )
+    if (dryRun) return yield* preview(action, filter, json)
+    const operations = yield* Operations
+    const audited = yield* Audited.make
+    const { reason, who } = yield* Caller
+    const begun = yield* operations.begin({ action, target: { filter }, who, reason }).pipe(
+      audited(
+        `jobs.${action}`,
+        ({ id }) => id,
+        ({ total }) => ({ after: { filter: JobsFilter.view(filter), total } })
+      )
+    )
+    const ended = yield* carryOut(begun.id)
+    yield* Console.log(json ? JSON.stringify(view(ended), null, 2) : `${said[action]} ${ended.done} jobs`)
+    const reasons = [
+      ...Object.entries(ended.skipped).map(([why, count]) => `${count} skipped: ${why.replaceAll("_", " ")}.`),
+      ...(ended.failed > 0 ? [`${ended.failed} failed.`] : []),
+      ...(ended.status === "done" ? [] : [`Operation ${ended.id} is ${ended.status}. ${ended.error ?? ""}`.trim()])
+    ]
+    if (reasons.length > 0) return yield* new SomeFailed({ reasons })
+  })

@@ -1,0 +1,56 @@
+import * as Command from "@effect/cli/Command"
+import { Clock, Console, Effect } from "effect"
+import type { StoredJob } from "../../core/Job.js"
+import * as Instant from "../../http/Instant.js"
+import * as JobView from "../../http/jobs/JobView.js"
+import { JobSearch } from "../../queue/search/JobSearch.js"
+import * as Age from "../Age.js"
+import * as CommonOptions from "../CommonOptions.js"
+import * as QueueLayer from "../QueueLayer.js"
+import * as Running from "../Running.js"
+import { printable } from "../Terminal.js"
+import * as JobIdArgument from "./JobIdArgument.js"
+
+const describe = (job: StoredJob, now: number): string => {
+  const when = (millis: number | undefined) =>
+    millis === undefined ? undefined : `${Instant.format(millis)} (${Age.describe(millis, now)})`
+  const facts: ReadonlyArray<readonly [name: string, value: string | undefined]> = [
+    ["id", job.id],
+    ["state", job.deadReason === undefined ? job.state : `${job.state} (${job.deadReason})`],
+    ["kind", `${printable(job.kind)}, version ${job.version}`],
+    ["queue", job.queue],
+    ["key", job.key],
+    ["dedupe", job.dedupe && `${job.dedupe.key} (${job.dedupe.scope})`],
+    ["attempt", `${job.attempt} of ${job.maxAttempts}`],
+    ["priority", String(job.priority)],
+    ["created", when(job.createdAt)],
+    ["due", job.status === "pending" ? when(job.runAt) : undefined],
+    ["started", when(job.startedAt)],
+    ["asked to stop", when(job.cancelRequestedAt)],
+    ["finished", when(job.finishedAt)],
+    ["pod", job.pod],
+    ["payload", JSON.stringify(job.payload)],
+    ["progress", JSON.stringify(job.progress)],
+    ["result", JSON.stringify(job.result)],
+    ["last error", job.lastError]
+  ]
+  const history = job.history.map(
+    ({ attempt, endedAt, message, outcome }) =>
+      `  attempt ${attempt}: ${outcome}, ${when(endedAt)}${message === undefined ? "" : `: ${message}`}`
+  )
+  const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`${name.padEnd(14)} ${value}`]))
+  return [...lines, ...(history.length === 0 ? [] : ["history"]), ...history].map(printable).join("\n")
+}
+
+/** `nightshift jobs show` */
+export const command = Command.make(
+  "show",
+  { id: JobIdArgument.argument, ...CommonOptions.database, json: CommonOptions.json },
+  (given) =>
+    Effect.gen(function* () {
+      const search = yield* JobSearch
+      const job = yield* search.get(given.id)
+      const now = yield* Clock.currentTimeMillis
+      yield* Console.log(given.json ? JSON.stringify(JobView.of(job), null, 2) : describe(job, now))
+    }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("Show one job, whole."))

@@ -1,0 +1,83 @@
+import { readFile } from "node:fs/promises"
+import * as HelpDoc from "@effect/cli/HelpDoc"
+import * as Options from "@effect/cli/Options"
+import * as ValidationError from "@effect/cli/ValidationError"
+import { Data, Effect, Option } from "effect"
+import { limits } from "../../core/Job.js"
+import { Misused } from "../Misused.js"
+
+/** Where a payload comes from. */
+export type PayloadSource = Data.TaggedEnum<{
+  Text: { readonly text: string }
+  File: { readonly path: string }
+  Stdin: {}
+}>
+const { $match, File, Stdin, Text } = Data.taggedEnum<PayloadSource>()
+
+const refuse = (sentence: string) => Effect.fail(ValidationError.invalidValue(HelpDoc.p(sentence)))
+
+const payload = Options.text("payload").pipe(
+  Options.withDescription("The payload as JSON (default {}); - reads it from standard input."),
+  Options.optional
+)
+const payloadFile = Options.text("payload-file").pipe(
+  Options.withDescription("A file that holds the payload as JSON; - is standard input."),
+  Options.optional
+)
+
+/** `--payload` or `--payload-file`, not both. */
+export const option: Options.Options<PayloadSource> = Options.all({ payload, payloadFile }).pipe(
+  Options.mapEffect(({ payload, payloadFile }): Effect.Effect<PayloadSource, ValidationError.ValidationError> => {
+    if (Option.isSome(payload) && Option.isSome(payloadFile)) {
+      return refuse("Give --payload or --payload-file, not both.")
+    }
+    if (Option.contains(payload, "-") || Option.contains(payloadFile, "-")) return Effect.succeed(Stdin())
+    return Effect.succeed(
+      Option.match(payloadFile, {
+        onNone: () => Text({ text: Option.getOrElse(payload, () => "{}") }),
+        onSome: (path) => File({ path })
+      })
+    )
+  })
+)
+
+const readStdin = async (): Promise<string> => {
+  const chunks: Array<Buffer> = []
+  let bytes = 0
+  for await (const chunk of process.stdin) {
+    bytes += chunk.length
+    // What is longer than this is refused anyway, however much white space it holds.
+    if (bytes > 2 * limits.payloadBytes) throw new Error(`there is more than a payload may hold`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString("utf8")
+}
+
+const reading = (where: string, read: () => Promise<string>) =>
+  Effect.tryPromise({
+    try: read,
+    catch: (error) =>
+      new Misused({
+        message: `The payload cannot be read from ${where}: ${error instanceof Error ? error.message : error}.`
+      })
+  })
+
+const textOf = $match({
+  Text: ({ text }) => Effect.succeed({ text, where: "--payload" }),
+  File: ({ path }) =>
+    Effect.map(
+      reading(path, () => readFile(path, "utf8")),
+      (text) => ({ text, where: path })
+    ),
+  Stdin: () => Effect.map(reading("standard input", readStdin), (text) => ({ text, where: "Standard input" }))
+})
+
+/** The JSON value that a source holds. */
+export const read = (source: PayloadSource): Effect.Effect<unknown, Misused> =>
+  Effect.flatMap(textOf(source), ({ text, where }) =>
+    Effect.try({
+      try: (): unknown => JSON.parse(text),
+      catch: (error) =>
+        new Misused({ message: `${where} is not JSON: ${error instanceof Error ? error.message : error}.` })
+    })
+  )

@@ -1,0 +1,44 @@
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import { Clock, Console, DateTime, Effect } from "effect"
+import * as Instant from "../../http/Instant.js"
+import { previewLimits } from "../../http/steering/SchedulesContract.js"
+import { expressionOf } from "../../schedule/ScheduleDefinition.js"
+import { Schedules } from "../../schedule/Schedules.js"
+import * as Age from "../Age.js"
+import * as CommonOptions from "../CommonOptions.js"
+import { Misused } from "../Misused.js"
+import * as QueueLayer from "../QueueLayer.js"
+import * as Running from "../Running.js"
+import * as Table from "../Table.js"
+import * as ScheduleActs from "./ScheduleActs.js"
+
+const count = Options.integer("count").pipe(
+  Options.withDescription(`How many, up to ${previewLimits.most} (default ${previewLimits.usual}).`),
+  Options.withDefault<number>(previewLimits.usual)
+)
+
+const local = (millis: number, timeZone: string) =>
+  DateTime.formatIsoOffset(DateTime.unsafeMakeZoned(millis, { timeZone })).replace(".000", "")
+
+/** `nightshift schedules next` */
+export const command = Command.make("next", { ...ScheduleActs.oneOptions, count }, (given) =>
+  Effect.gen(function* () {
+    if (given.count < 1 || given.count > previewLimits.most) {
+      return yield* new Misused({ message: `--count must be from 1 to ${previewLimits.most}, not ${given.count}.` })
+    }
+    yield* Effect.gen(function* () {
+      const schedules = yield* Schedules
+      const { cron, enabled, name, timezone } = yield* schedules.get(given.name)
+      const expression = yield* expressionOf({ name, cron, timezone })
+      const now = yield* Clock.currentTimeMillis
+      const next = expression.preview(now, given.count)
+      if (given.json) {
+        return yield* Console.log(JSON.stringify({ name, timezone, next: next.map(Instant.format) }, null, 2))
+      }
+      const rows = next.map((at) => [local(at, timezone), Instant.format(at), Age.describe(at, now)])
+      yield* Console.log(Table.render([`IN ${timezone.toUpperCase()}`, "IN UTC", "WHEN"], rows))
+      if (!enabled) yield* Console.log("\nIt is disabled and will not fire.")
+    }).pipe(Effect.provide(QueueLayer.layerForCommand))
+  }).pipe(Running.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("Show when a schedule fires next."))

@@ -1,0 +1,22 @@
+import * as Command from "@effect/cli/Command"
+import { Effect } from "effect"
+import * as Instant from "../../http/Instant.js"
+import { Schedules } from "../../schedule/Schedules.js"
+import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
+import * as ScheduleActs from "./ScheduleActs.js"
+
+const switching = (enabled: boolean) => (name: string) =>
+  Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.edit(name, { enabled }), ({ after }) => after))
+
+const saidEnabled = ({ name, nextFireAt }: StoredSchedule) =>
+  `enabled ${name}${nextFireAt === undefined ? "" : `, next at ${Instant.format(nextFireAt)}`}`
+
+/** `nightshift schedules enable` */
+export const enable = Command.make("enable", ScheduleActs.options, (given) =>
+  ScheduleActs.perform(given, switching(true), saidEnabled)
+).pipe(Command.withDescription("Let schedules fire again, from their next time on."))
+
+/** `nightshift schedules disable` */
+export const disable = Command.make("disable", ScheduleActs.options, (given) =>
+  ScheduleActs.perform(given, switching(false), ({ name }) => `disabled ${name}`)
+).pipe(Command.withDescription("Keep schedules from firing; code that declares them leaves it so."))

@@ -1,0 +1,25 @@
+import { Context, Either, Layer } from "effect"
+import type { ConfigError } from "effect/ConfigError"
+import * as Setting from "../../core/Setting.js"
+
+const readUrl = (text: string) =>
+  URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
+    ? Either.right(text.replace(/\/+$/, ""))
+    : Either.left("a url like https://nightshift.example.org")
+
+export const settings = {
+  url: Setting.text(
+    { key: "UPLOADS_URL", about: "For `uploads pull`: the service to fetch files from." },
+    "http://127.0.0.1:8787",
+    readUrl
+  ),
+  token: Setting.secret({ key: "UPLOADS_TOKEN", about: "For `uploads pull`: the workspace's token." })
+}
+
+/** Where `nightshift uploads pull` fetches from. */
+export class PullConfig extends Context.Tag("nightshift/cli/PullConfig")<
+  PullConfig,
+  Setting.Values<typeof settings>
+>() {
+  static readonly layer: Layer.Layer<PullConfig, ConfigError> = Layer.effect(PullConfig, Setting.group(settings))
+}

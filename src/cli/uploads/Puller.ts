@@ -1,0 +1,71 @@
+import { Effect } from "effect"
+import type { UploadId } from "../../core/Ids.js"
+import { mostListed } from "../../uploads/Storage.js"
+import type { PullClient, WaitingFile } from "./PullClient.js"
+import {
+  type FileDamaged,
+  FileGone,
+  type FolderUnusable,
+  type ServiceRefused,
+  type ServiceUnreachable
+} from "./PullErrors.js"
+import type { PullFolder } from "./PullFolder.js"
+
+/** What became of a file. */
+export interface Pulled {
+  readonly file: WaitingFile
+  readonly path: string
+}
+
+/** Those who are told how it goes. */
+export interface Listeners {
+  readonly progress: (file: WaitingFile, bytes: number) => void
+  readonly pulled: (pulled: Pulled) => Effect.Effect<void>
+  readonly missed: (file: WaitingFile, error: FileDamaged | FileGone) => Effect.Effect<void>
+}
+
+export interface Round {
+  readonly pulled: number
+  readonly missed: number
+}
+
+type Failure = ServiceUnreachable | ServiceRefused | FolderUnusable
+
+/** One round: tells the service of what is in place already, then fetches what waits, file by file. */
+export const round = (client: PullClient, folder: PullFolder, listeners: Listeners): Effect.Effect<Round, Failure> =>
+  Effect.gen(function* () {
+    const acknowledge = (id: UploadId) =>
+      client.ack(id).pipe(
+        // In place here and not there any more: nothing is left to tell.
+        Effect.catchTag("FileGone", () => Effect.void),
+        Effect.zipRight(folder.forget(id))
+      )
+
+    const pull = (file: WaitingFile) =>
+      Effect.gen(function* () {
+        const path = yield* folder.receive(file, (part) =>
+          client.content(file, part.size(), {
+            restart: part.restart,
+            piece: async (bytes) => {
+              await part.piece(bytes)
+              listeners.progress(file, part.size())
+            }
+          })
+        )
+        yield* acknowledge(file.id)
+        yield* listeners.pulled({ file, path })
+        return true
+      }).pipe(
+        Effect.catchTags({
+          FileDamaged: (error) => Effect.as(listeners.missed(file, error), false),
+          FileGone: () => Effect.as(listeners.missed(file, new FileGone()), false)
+        })
+      )
+
+    yield* Effect.forEach(yield* folder.delivered, acknowledge, { discard: true })
+    const files = yield* client.list
+    if (files.length < mostListed) yield* folder.keepOnly(new Set(files.map(({ id }) => id)))
+    const went = yield* Effect.forEach(files, pull)
+    const pulled = went.filter(Boolean).length
+    return { pulled, missed: files.length - pulled }
+  })

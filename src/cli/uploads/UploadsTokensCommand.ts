@@ -1,0 +1,89 @@
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as HelpDoc from "@effect/cli/HelpDoc"
+import * as Options from "@effect/cli/Options"
+import { Clock, Console, Effect, Redacted, Schema } from "effect"
+import { mostLabelCharacters, type Token, Tokens } from "../../access/Tokens.js"
+import { TokenId } from "../../core/Ids.js"
+import * as Instant from "../../http/Instant.js"
+import * as Age from "../Age.js"
+import * as CommonOptions from "../CommonOptions.js"
+import { Misused } from "../Misused.js"
+import * as QueueLayer from "../QueueLayer.js"
+import * as Running from "../Running.js"
+import * as Table from "../Table.js"
+import { printable } from "../Terminal.js"
+import * as WorkspaceOption from "./WorkspaceOption.js"
+
+const options = { workspace: WorkspaceOption.option, ...CommonOptions.database, json: CommonOptions.json }
+
+const label = Options.text("label").pipe(
+  Options.withDescription("What people are to recognize it by."),
+  Options.withDefault("")
+)
+
+const readId = Schema.decode(TokenId)
+
+const id = Args.text({ name: "id" }).pipe(
+  Args.withDescription("The token's id, as `list` shows it."),
+  Args.mapEffect((text) =>
+    Effect.mapError(readId(text.toLowerCase()), () =>
+      HelpDoc.p(`${JSON.stringify(text)} is not the id of a token: a UUID.`)
+    )
+  )
+)
+
+const viewOf = ({ createdAt, id, label, prefix, workspace }: Token) => ({
+  id,
+  workspace,
+  prefix,
+  label,
+  createdAt: Instant.format(createdAt)
+})
+
+/** `nightshift uploads tokens create`: the token alone on standard output, so that a script can take it from there. */
+const create = Command.make("create", { ...options, label }, (given) =>
+  Effect.gen(function* () {
+    if (given.label.length > mostLabelCharacters) {
+      return yield* new Misused({ message: `--label must be at most ${mostLabelCharacters} characters long.` })
+    }
+    yield* Effect.gen(function* () {
+      const made = yield* Effect.flatMap(Tokens, (tokens) => tokens.create(given.workspace, given.label))
+      const token = Redacted.value(made.secret)
+      if (given.json) return yield* Console.log(JSON.stringify({ ...viewOf(made), token }))
+      yield* Console.error(`A token of ${given.workspace}, shown this once (id ${made.id}):`)
+      yield* Console.log(token)
+    }).pipe(Effect.provide(QueueLayer.layerForCommand))
+  }).pipe(Running.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("Make a token. It is shown this once."))
+
+/** `nightshift uploads tokens list` */
+const list = Command.make("list", options, (given) =>
+  Effect.gen(function* () {
+    const tokens = yield* Effect.flatMap(Tokens, (tokens) => tokens.list(given.workspace))
+    if (given.json) return yield* Console.log(JSON.stringify({ tokens: tokens.map(viewOf) }, null, 2))
+    if (tokens.length === 0) return yield* Console.log(`${given.workspace} has no tokens.`)
+    const now = yield* Clock.currentTimeMillis
+    const rows = tokens.map(({ createdAt, id, label, prefix }) => [
+      id,
+      `${prefix}…`,
+      printable(label),
+      Age.describe(createdAt, now)
+    ])
+    yield* Console.log(Table.render(["ID", "TOKEN", "LABEL", "CREATED"], rows))
+  }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("List a workspace's tokens, without their secrets."))
+
+/** `nightshift uploads tokens revoke` */
+const revoke = Command.make("revoke", { ...options, id }, (given) =>
+  Effect.gen(function* () {
+    const token = yield* Effect.flatMap(Tokens, (tokens) => tokens.revoke(given.workspace, given.id))
+    yield* Console.log(given.json ? JSON.stringify(viewOf(token)) : `revoked ${token.prefix}… (${token.id})`)
+  }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("Let a token let nobody in any more."))
+
+/** `nightshift uploads tokens` */
+export const command = Command.make("tokens").pipe(
+  Command.withDescription("Make, list and revoke the tokens of workspaces."),
+  Command.withSubcommands([create, list, revoke])
+)

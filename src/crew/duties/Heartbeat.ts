@@ -1,0 +1,68 @@
+import { Effect, type Scope } from "effect"
+import type { Loop } from "../../core/Loop.js"
+import { Signals } from "../../database/Signals.js"
+import { cancelTopic } from "../../queue/desk/JobDesk.js"
+import { type HeldJob, Queue } from "../../queue/Queue.js"
+import { CrewConfig } from "../CrewConfig.js"
+import { makePoke } from "../worker/Poke.js"
+import { Supervisors } from "../worker/Supervisors.js"
+
+/** Shows that this pod still works on its jobs, and stops those that are no longer its own or no longer wanted. */
+const makeBeat = Effect.gen(function* () {
+  const queue = yield* Queue
+  const supervisors = yield* Supervisors
+  return (held: ReadonlyArray<HeldJob>) =>
+    Effect.gen(function* () {
+      const pulse = yield* queue.heartbeat(held)
+      for (const supervisor of supervisors.values()) {
+        yield* Effect.forEach(pulse.lost, (job) => supervisor.stop(job, "lost"), { discard: true })
+        yield* Effect.forEach(pulse.cancelRequested, (job) => supervisor.stop(job, "cancelled"), { discard: true })
+      }
+      return { lost: pulse.lost.length, cancelled: pulse.cancelRequested.length }
+    })
+})
+
+const heldBy = (supervisors: typeof Supervisors.Service) =>
+  [...supervisors.values()].flatMap((supervisor) => supervisor.held())
+
+export const make: Effect.Effect<Loop, never, Queue | Supervisors | CrewConfig> = Effect.gen(function* () {
+  const supervisors = yield* Supervisors
+  const config = yield* CrewConfig
+  const beat = yield* makeBeat
+  return {
+    name: "heartbeat",
+    about: "for all running jobs at once",
+    every: config.heartbeat,
+    atStart: false,
+    steps: [{ name: "beat", deadline: config.heartbeat, run: Effect.suspend(() => beat(heldBy(supervisors))) }]
+  }
+})
+
+/**
+ * Until the Scope closes: jobs of this pod that somebody is said to have cancelled need not wait for the heartbeat. What is
+ * said is only a reason to look.
+ */
+export const hearCancels: Effect.Effect<void, never, Queue | Signals | Supervisors | Scope.Scope> = Effect.gen(
+  function* () {
+    const supervisors = yield* Supervisors
+    const signals = yield* Signals
+    const beat = yield* makeBeat
+    const named = new Set<string>()
+    const poke = makePoke()
+    yield* signals.hear(cancelTopic, (id) => {
+      if (id === undefined) return
+      named.add(id)
+      poke.now()
+    })
+    const look = Effect.suspend(() => {
+      const asked = heldBy(supervisors).filter(({ id }) => named.has(id))
+      named.clear()
+      return asked.length === 0 ? Effect.void : Effect.asVoid(beat(asked))
+    })
+    yield* Effect.zipRight(poke.asked, look).pipe(
+      Effect.catchAll((error) => Effect.logDebug("cancelled jobs are stopped at the next heartbeat", error)),
+      Effect.forever,
+      Effect.forkScoped
+    )
+  }
+)

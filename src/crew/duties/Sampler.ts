@@ -1,0 +1,85 @@
+import { Clock, Duration, Effect, Option } from "effect"
+import * as DurationText from "../../core/DurationText.js"
+import type { Loop } from "../../core/Loop.js"
+import { Database } from "../../database/Database.js"
+import { DatabaseHealth, type Health } from "../../measures/DatabaseHealth.js"
+import { PodSamples, type Usage } from "../../measures/PodSamples.js"
+import { minuteOf } from "../../telemetry/BucketCount.js"
+import { EventLoop } from "../../telemetry/EventLoop.js"
+import { Histogram } from "../../telemetry/Histogram.js"
+import { Boot } from "../Boot.js"
+import { MetricsConfig } from "../MetricsConfig.js"
+
+/** Processor time over clock time since the last question, or since the process began. */
+const cpuMeter = () => {
+  let before = { user: 0, system: 0 }
+  let since = 0
+  return (): number => {
+    const now = performance.now()
+    const { system, user } = process.cpuUsage(before)
+    const share = (user + system) / 1000 / Math.max(1, now - since)
+    before = process.cpuUsage()
+    since = now
+    return share
+  }
+}
+
+const shown = (seconds: number) => DurationText.format(Duration.seconds(Math.round(seconds)))
+
+const warning = ({ blockers, jobDeadTuples, oldestTransactionSeconds }: Health) => {
+  const [first] = blockers
+  const who =
+    first === undefined
+      ? ""
+      : ` (${first.what} ${first.name}${first.application === undefined ? "" : `, ${first.application}`})`
+  return `a transaction has been open for ${shown(oldestTransactionSeconds)}${who}: vacuum cannot remove what died since, ${jobDeadTuples} rows of the job table now. End it`
+}
+
+/** Keeps once a minute what this process uses and how the database is, and warns of what keeps vacuum from its work. */
+export const make: Effect.Effect<
+  Loop,
+  never,
+  Boot | Database | DatabaseHealth | EventLoop | MetricsConfig | PodSamples
+> = Effect.gen(function* () {
+  const database = yield* Database
+  const health = yield* DatabaseHealth
+  const samples = yield* PodSamples
+  const { oldTransaction } = yield* MetricsConfig
+  const boot = yield* Boot
+  const delays = yield* yield* Effect.map(EventLoop, (loop) => loop.watch)
+  const cpu = cpuMeter()
+  const statements = new Histogram()
+  yield* database.onStatement((_, millis) => statements.record(millis))
+
+  const usage: Effect.Effect<Usage> = Effect.gen(function* () {
+    const eventLoop = yield* delays
+    return { cpu: cpu(), rssBytes: process.memoryUsage.rss(), eventLoop, pool: yield* database.poolUse }
+  })
+
+  const samplePod = Effect.gen(function* () {
+    const minute = minuteOf(yield* Clock.currentTimeMillis)
+    const sample = { minute, pod: boot.id, ...(yield* usage), statements: statements.sketch() }
+    statements.clear()
+    yield* samples.record(sample)
+    return {}
+  })
+
+  const sampleDatabase = Effect.gen(function* () {
+    const seen = yield* health.sample
+    if (Option.isSome(seen) && seen.value.oldestTransactionSeconds > Duration.toSeconds(oldTransaction)) {
+      yield* Effect.logWarning(warning(seen.value))
+    }
+    return {}
+  })
+
+  return {
+    name: "sampler",
+    about: "what this process uses and how the database is",
+    every: "1 minute",
+    atStart: true,
+    steps: [
+      { name: "pod", deadline: "10 seconds", run: samplePod },
+      { name: "database", deadline: "20 seconds", run: sampleDatabase }
+    ]
+  }
+})

@@ -1,0 +1,77 @@
+import { Context, Effect, Layer } from "effect"
+import type { ConfigError } from "effect/ConfigError"
+import * as DurationText from "../../core/DurationText.js"
+import type { Loop, Report } from "../../core/Loop.js"
+import * as Setting from "../../core/Setting.js"
+import * as MetricSpec from "../../telemetry/MetricSpec.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+import { Storage } from "../../uploads/Storage.js"
+
+export const settings = {
+  interval: Setting.positiveDuration(
+    {
+      key: "UPLOADS_SWEEP_INTERVAL",
+      about: "How often the sweeper makes its round. Not positive means the default."
+    },
+    "5m"
+  ),
+  ackRetention: Setting.retention(
+    {
+      key: "UPLOADS_ACK_RETENTION",
+      about: "How long files stay after they were acknowledged. 0 means the default, negative not at all."
+    },
+    "1h"
+  )
+}
+
+/** What the sweeper goes by. */
+export class SweeperConfig extends Context.Tag("nightshift/crew/SweeperConfig")<
+  SweeperConfig,
+  Setting.Values<typeof settings>
+>() {
+  static readonly layer: Layer.Layer<SweeperConfig, ConfigError> = Layer.effect(SweeperConfig, Setting.group(settings))
+}
+
+const sweptTotal = MetricSpec.counter(
+  "pending_uploads_swept_total",
+  "Files that were deleted, by why. Many expired and few acked: somebody does not fetch theirs.",
+  ["outcome"]
+)
+
+const told = ({ acked, expired, leftovers, total }: Report) =>
+  `deleted acked=${acked} expired=${expired} total=${total}${leftovers === 0 ? "" : ` leftovers=${leftovers}`}`
+
+/** Deletes files that were acknowledged long enough ago or that nobody came for, and what was left of those never whole. */
+export const make: Effect.Effect<Loop, never, Storage | SweeperConfig | Metrics> = Effect.gen(function* () {
+  const storage = yield* Storage
+  const { ackRetention, interval } = yield* SweeperConfig
+  const metrics = yield* Metrics
+  const counted = (outcome: "acked" | "expired" | "error") => metrics.series(sweptTotal, { outcome })
+  // Shown as 0 from the start: what is missing cannot be told from what did not happen.
+  const series = { acked: counted("acked"), expired: counted("expired"), error: counted("error") }
+  const sweep = Effect.map(storage.sweep(ackRetention), (swept) => {
+    series.acked.add(swept.acked)
+    series.expired.add(swept.expired)
+    return { ...swept }
+  })
+  return {
+    name: "sweeper",
+    about: `deleting files acknowledged for ${DurationText.format(ackRetention)}, and those that expired`,
+    every: interval,
+    atStart: true,
+    steps: [
+      {
+        name: "sweep",
+        deadline: "30 seconds",
+        run: sweep,
+        told,
+        failed: Effect.sync(() => series.error.add(1))
+      }
+    ]
+  }
+})
+
+/** Without a database there is nothing to sweep. */
+export const layerWithoutDatabase: Layer.Layer<never> = Layer.effectDiscard(
+  Effect.logInfo("sweeper is off: without a database there are no uploads")
+)

@@ -1,0 +1,95 @@
+import { Effect, Layer } from "effect"
+import { Database } from "../../database/Database.js"
+import { DatabaseTime } from "../../database/DatabaseClock.js"
+import * as Package from "../../database/Package.js"
+import { DatabaseHealth, type Health } from "../../measures/DatabaseHealth.js"
+import { EventLoop } from "../../telemetry/EventLoop.js"
+import type { Series } from "../../telemetry/MetricFamily.js"
+import * as MetricSpec from "../../telemetry/MetricSpec.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+import * as OnDemand from "../OnDemand.js"
+
+const specs = {
+  buildInfo: MetricSpec.gauge("build_info", "Always 1; says which release runs.", ["version"]),
+  memory: MetricSpec.gauge("process_resident_memory_bytes", "Memory that this process holds."),
+  cpu: MetricSpec.counter("process_cpu_seconds_total", "Processor time that this process has used."),
+  eventLoop: MetricSpec.gauge("event_loop_delay_seconds", "How late callbacks were since the last reading.", [
+    "quantile"
+  ]),
+  pool: MetricSpec.gauge("database_pool", "Connections of this process by what they do.", ["state"]),
+  clockOffset: MetricSpec.gauge("clock_offset_seconds", "How far the database's clock is ahead of this machine's."),
+  operations: MetricSpec.histogram(
+    "database_op_seconds",
+    "How long statements took, from being sent to being answered.",
+    ["op"],
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+  ),
+  size: MetricSpec.gauge("database_size_bytes", "The database on disk."),
+  jobBytes: MetricSpec.gauge("job_table_bytes", "The job table with its indexes on disk."),
+  deadTuples: MetricSpec.gauge("job_table_dead_tuples", "Rows of the job table that wait for vacuum."),
+  oldestTransaction: MetricSpec.gauge(
+    "database_oldest_transaction_seconds",
+    "For how long the oldest transaction has kept vacuum from its work."
+  )
+}
+
+/** Facts that are looked up when somebody reads the metrics. */
+export const layer: Layer.Layer<never, never, Metrics | EventLoop> = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const metrics = yield* Metrics
+    const delays = yield* yield* Effect.map(EventLoop, (loop) => loop.watch)
+    metrics.series(specs.buildInfo, { version: Package.version.text }).set(1)
+    yield* metrics.onRead(
+      Effect.gen(function* () {
+        metrics.series(specs.memory, {}).set(process.memoryUsage.rss())
+        const { system, user } = process.cpuUsage()
+        metrics.series(specs.cpu, {}).set((system + user) / 1e6)
+        const { max, p99 } = yield* delays
+        metrics.series(specs.eventLoop, { quantile: "0.99" }).set(p99)
+        metrics.series(specs.eventLoop, { quantile: "1" }).set(max)
+      })
+    )
+  })
+)
+
+const showHealth = (metrics: typeof Metrics.Service, health: Health) => {
+  metrics.series(specs.size, {}).set(health.sizeBytes)
+  metrics.series(specs.jobBytes, {}).set(health.jobBytes)
+  metrics.series(specs.deadTuples, {}).set(health.jobDeadTuples)
+  metrics.series(specs.oldestTransaction, {}).set(health.oldestTransactionSeconds)
+}
+
+/** Facts about the database and this process's use of it. */
+export const layerDatabase: Layer.Layer<never, never, Metrics | Database | DatabaseTime | DatabaseHealth> =
+  Layer.scopedDiscard(
+    Effect.gen(function* () {
+      const metrics = yield* Metrics
+      const database = yield* Database
+      const time = yield* DatabaseTime
+      const health = yield* DatabaseHealth
+      const offset = metrics.series(specs.clockOffset, {})
+      const operations = new Map<string, Series>()
+      yield* database.onStatement((op, millis) => {
+        const series = operations.get(op) ?? metrics.series(specs.operations, { op })
+        operations.set(op, series)
+        series.observe(millis / 1000)
+      })
+      const looking = yield* OnDemand.make({
+        name: "the database's health",
+        work: Effect.map(health.look, (seen) => showHealth(metrics, seen)),
+        freshFor: "15 seconds",
+        restAfterFailure: "1 minute",
+        patience: "1 second"
+      })
+      yield* metrics.onRead(
+        Effect.gen(function* () {
+          const use = yield* database.poolUse
+          for (const state of ["busy", "idle", "waiting"] as const) {
+            metrics.series(specs.pool, { state }).set(use[state])
+          }
+          offset.set((yield* time.offsetMillis) / 1000)
+          yield* looking.refresh
+        })
+      )
+    })
+  )

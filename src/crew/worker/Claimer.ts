@@ -1,0 +1,85 @@
+import { Effect, Fiber, Schedule, type Scope } from "effect"
+import { Queue } from "../../queue/Queue.js"
+import * as MetricSpec from "../../telemetry/MetricSpec.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+import { Pod } from "../Pod.js"
+import type { Prefetch } from "./Prefetch.js"
+import type { Shelf } from "./Shelf.js"
+
+const claimErrors = MetricSpec.counter("claim_errors_total", "Claims that failed.", ["queue"])
+
+/** Fills a queue's shelf. */
+export interface Claimer {
+  /** There may be work. */
+  readonly wake: () => void
+  /** The shelf may have room. */
+  readonly look: () => void
+  /** Claims no more; one that is under way is waited for. */
+  readonly stop: Effect.Effect<void>
+}
+
+/** A failing claim is tried again after a second, then more slowly. */
+const afterFailure = Schedule.exponential("1 second").pipe(
+  Schedule.union(Schedule.spaced("15 seconds")),
+  Schedule.jittered
+)
+
+/** Claims for a queue whenever there may be work and the shelf wants some; `onShort` hears that nothing more was due. */
+export const start = (options: {
+  readonly queue: string
+  readonly shelf: Shelf
+  readonly prefetch: Prefetch
+  readonly onShort: () => void
+}): Effect.Effect<Claimer, never, Queue | Pod | Metrics | Scope.Scope> =>
+  Effect.gen(function* () {
+    const { onShort, prefetch, queue: name, shelf } = options
+    const queue = yield* Queue
+    const pod = yield* Pod
+    const clock = yield* Effect.clock
+    const failures = (yield* Metrics).series(claimErrors, { queue: name })
+    let woken = true
+    let onDemand: (() => void) | undefined
+
+    const demand = Effect.async<void>((resume) => {
+      onDemand = () => {
+        if (prefetch.wanted(shelf) <= 0 || !woken) return
+        onDemand = undefined
+        resume(Effect.void)
+      }
+      onDemand()
+    })
+
+    // A claim is not cut off half-way: jobs would be taken and nobody would know.
+    const claimOnce = Effect.gen(function* () {
+      const limit = prefetch.wanted(shelf)
+      if (limit <= 0) return
+      woken = false
+      const jobs = yield* queue.claim({ queue: name, pod: pod.id, limit })
+      prefetch.claimed(clock.unsafeCurrentTimeMillis())
+      shelf.put(jobs)
+      // More may be there when the claim came back full, or when it held a suspect, which comes alone.
+      if (jobs.length === limit || jobs.some(({ crashCount }) => crashCount > 0)) woken = true
+      else onShort()
+    }).pipe(Effect.uninterruptible)
+
+    const patiently = claimOnce.pipe(
+      Effect.tapError((error) => {
+        failures.add(1)
+        woken = true
+        return Effect.logWarning(`claiming from queue "${name}" failed, trying again`, error)
+      }),
+      Effect.retry(afterFailure),
+      Effect.orDie
+    )
+
+    const fiber = yield* Effect.forkScoped(Effect.forever(Effect.zipRight(demand, patiently)))
+    const look = () => onDemand?.()
+    return {
+      look,
+      wake: () => {
+        woken = true
+        look()
+      },
+      stop: Fiber.interrupt(fiber)
+    }
+  })

@@ -1,0 +1,75 @@
+import { Context, Duration, Effect, Exit, Layer, Schedule } from "effect"
+import * as Batcher from "../../core/Batcher.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import type { AttemptEnd } from "../../queue/AttemptEnd.js"
+import { Queue } from "../../queue/Queue.js"
+import * as MetricSpec from "../../telemetry/MetricSpec.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+
+const stale = MetricSpec.counter("stale_ends_total", "Ends of runs that were no longer this pod's and changed nothing.")
+
+/** How long a process that must end goes on trying to write to a database that is away. */
+const lastTries = Duration.seconds(5)
+
+/** Gathers how runs ended and writes it down, many at a time. */
+export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
+  Finalizer,
+  {
+    /** Hands an end over. False when too many wait: then `settle` it, which waits. */
+    readonly offer: (end: AttemptEnd) => boolean
+    readonly settle: (end: AttemptEnd) => Effect.Effect<void>
+    /** Completes when everything handed over is written. */
+    readonly drained: Effect.Effect<void>
+  }
+>() {
+  static readonly layer: Layer.Layer<Finalizer, never, Queue | Metrics> = Layer.scoped(
+    Finalizer,
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const metrics = yield* Metrics
+      const staleEnds = metrics.series(stale, {})
+
+      const clock = yield* Effect.clock
+      let giveUpAt = Number.POSITIVE_INFINITY
+
+      /** What happened has happened: it is written when the database is back, unless the process must end first. */
+      const write = (ends: ReadonlyArray<AttemptEnd>) =>
+        queue.finalize(ends).pipe(
+          Effect.tapError((error) =>
+            Effect.logWarning(`the ends of ${ends.length} jobs could not be written yet`, error)
+          ),
+          Effect.retry({
+            while: (error) => error._tag === "DatabaseUnavailable" && clock.unsafeCurrentTimeMillis() < giveUpAt,
+            schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
+          })
+        )
+
+      const batcher = yield* Batcher.make<AttemptEnd, void, DatabaseError, never>({
+        maxWeight: 500,
+        capacity: 10_000,
+        isolate: () => true,
+        flush: (ends) =>
+          Effect.map(write(ends), (movedOn) => {
+            staleEnds.add(movedOn.length)
+            return ends.map(() => Exit.void)
+          })
+      })
+
+      // Runs before the batcher's last flush. Jobs whose end is lost here are recovered, and run again.
+      yield* Effect.addFinalizer(() =>
+        Effect.sync(() => {
+          giveUpAt = clock.unsafeCurrentTimeMillis() + Duration.toMillis(lastTries)
+        })
+      )
+
+      return {
+        offer: batcher.offer,
+        settle: (end) =>
+          Effect.catchAll(batcher.submit(end), (error) =>
+            Effect.logError("the end of a job could not be written", error)
+          ),
+        drained: batcher.drained
+      }
+    })
+  )
+}

@@ -1,0 +1,72 @@
+import type { JobId, Lease } from "../../core/Ids.js"
+import type { AttemptEnd, Became, End } from "../../queue/AttemptEnd.js"
+import type { ClaimedJob } from "../../queue/Queue.js"
+import type { KindTally } from "../../telemetry/KindTally.js"
+import type { Tally } from "../../telemetry/Tally.js"
+
+/** A run that took place: when it began and when it was over. */
+interface Span {
+  readonly began: number
+  readonly over: number
+}
+
+/**
+ * How a job ended here, on its way to the queue. It is counted when it is written and not before: what had moved on did
+ * not end here, and a job that was to be tried again may have been cancelled meanwhile. A class, because its objects are
+ * made for every job.
+ */
+class CountedEnd implements AttemptEnd {
+  readonly id: JobId
+  readonly lease: Lease
+  readonly queue: string
+  readonly key: string | undefined
+  private counted = false
+
+  constructor(
+    private readonly job: ClaimedJob,
+    readonly end: End,
+    private readonly span: Span | undefined,
+    private readonly tally: KindTally
+  ) {
+    this.id = job.id
+    this.lease = job.lease
+    this.queue = job.queue
+    this.key = job.key
+  }
+
+  written(became: Became, now: number): void {
+    if (this.counted) return
+    this.counted = true
+    const { end, span, tally } = this
+    if (span !== undefined) tally.ran(span.over - span.began, span.over - this.job.runAt, now)
+    if (became === "done") tally.completed(now)
+    else if (became === "dead") tally.died(1, end._tag === "Dead" ? end.reason : "cancelled", now)
+    else if (span !== undefined) tally.retried(now)
+  }
+}
+
+/** Counts the runs of one queue. Counters are looked up once per kind: this is on every job's way. */
+export const make = (tally: typeof Tally.Service, queue: string) => {
+  const kinds = new Map<string, KindTally>()
+
+  const of = (kind: string): KindTally => {
+    const known = kinds.get(kind)
+    if (known !== undefined) return known
+    const found = tally.of(queue, kind)
+    kinds.set(kind, found)
+    return found
+  }
+
+  return {
+    began: (job: ClaimedJob, now: number): void => of(job.kind).started(Math.max(0, now - job.runAt), now),
+
+    /** The end of a job that ran. */
+    ended: (job: ClaimedJob, end: End, began: number, over: number): AttemptEnd =>
+      new CountedEnd(job, end, { began, over }, of(job.kind)),
+
+    /** The end of a job that was taken and never begun. */
+    unstarted: (job: ClaimedJob, end: End): AttemptEnd => new CountedEnd(job, end, undefined, of(job.kind))
+  }
+}
+
+export type JobMetrics = ReturnType<typeof make>

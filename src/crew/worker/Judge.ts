@@ -1,0 +1,160 @@
+import { Cause, Duration, Exit, Option, Predicate } from "effect"
+import * as Backoff from "../../core/Backoff.js"
+import { limits } from "../../core/Job.js"
+import * as Outcome from "../../core/Outcome.js"
+import { End } from "../../queue/AttemptEnd.js"
+import { jsonText } from "../../queue/intake/NewJob.js"
+import type { JobKind } from "../../queue/Job.js"
+import type { ClaimedJob } from "../../queue/Queue.js"
+
+// What an attempt's end means for its job. Pure: the same end at the same instant with the same chance is judged the same.
+
+/** Why a run was stopped from outside. */
+export type StopReason = "timeout" | "cancelled" | "lost" | "shutdown"
+
+interface Circumstances {
+  readonly now: number
+  /** From 0 to 1, for jitter. */
+  readonly chance: number
+  /** The queue's own curve, where it has one. */
+  readonly curve: () => Backoff.Backoff | undefined
+}
+
+/** Where this pod cannot run a job, another may; it is looked at again after this. */
+const elsewhere = Duration.seconds(30)
+/** A kind that nobody knew for this long is not coming. */
+const patienceForKind = Duration.hours(24)
+/** A throttled job's pause when nobody said how long. */
+const throttlePause = Duration.seconds(60)
+
+const textOf = (error: unknown): string => {
+  if (typeof error === "string") return error
+  if (Predicate.hasProperty(error, "message") && typeof error.message === "string" && error.message !== "") {
+    return Predicate.hasProperty(error, "_tag") && typeof error._tag === "string"
+      ? `${error._tag}: ${error.message}`
+      : error.message
+  }
+  if (Predicate.hasProperty(error, "_tag") && typeof error._tag === "string") return error._tag
+  try {
+    return JSON.stringify(error) ?? String(error)
+  } catch {
+    return String(error)
+  }
+}
+
+const again = (
+  after: Duration.Duration,
+  { now }: Circumstances,
+  rest: { counted: boolean; error?: string; remember?: string }
+) =>
+  End.Again({
+    runAt: now + Duration.toMillis(after),
+    counted: rest.counted,
+    error: rest.error,
+    remember: rest.remember
+  })
+
+/** A counted failure: once more after the backoff, or dead when all attempts are used up. */
+const failed = (
+  job: ClaimedJob,
+  kind: JobKind<never>,
+  error: string,
+  at: Circumstances,
+  after?: Duration.Duration
+): End => {
+  if (job.attempt >= job.maxAttempts) return End.Dead({ reason: "exhausted", counted: true, error })
+  const wait = after ?? (kind.backoff ?? at.curve() ?? Backoff.ladder)(job.attempt, at.chance)
+  return again(wait, at, { counted: true, error, remember: "failed" })
+}
+
+const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outcome, at: Circumstances): End => {
+  switch (outcome._tag) {
+    case "Done":
+      return done(outcome.result)
+    case "Retry":
+      return failed(job, kind, outcome.error, at, outcome.after)
+    case "Dead":
+      return End.Dead({ reason: "rejected", counted: true, error: outcome.error })
+    case "Throttled":
+      return throttled(job, outcome, at)
+    case "Snooze":
+      return again(outcome.after, at, { counted: false, remember: "snoozed" })
+    case "Cancelled":
+      return End.Dead({ reason: "cancelled", counted: true, error: undefined })
+  }
+}
+
+/** Where more than the job pauses, it keeps its place in the line: it may go on as soon as the pause ends, however early. */
+const throttled = (
+  job: ClaimedJob,
+  { after, scope }: Extract<Outcome.Outcome, { readonly _tag: "Throttled" }>,
+  at: Circumstances
+): End => {
+  if (scope === "job" || (scope === "key" && job.key === undefined)) {
+    return again(after ?? throttlePause, at, { counted: false, remember: "throttled" })
+  }
+  const cools = { scope, after: after === undefined ? undefined : Duration.toMillis(after) }
+  return End.Again({ runAt: job.runAt, counted: false, error: undefined, remember: "throttled", cools })
+}
+
+/** The work is done and its result cannot be kept: a mistake of the handler's, which doing the work again would repeat. */
+const done = (result: unknown): End => {
+  if (result === undefined) return End.Done({ result: undefined })
+  const text = jsonText(result, limits.resultBytes)
+  if (text._tag === "Right") return End.Done({ result: text.right })
+  return End.Dead({ reason: "rejected", counted: true, error: `its result ${text.left}` })
+}
+
+/** A handler that ended by itself. */
+export const ofExit = (
+  job: ClaimedJob,
+  kind: JobKind<never>,
+  exit: Exit.Exit<unknown, unknown>,
+  at: Circumstances
+): End => {
+  if (Exit.isSuccess(exit)) {
+    return Outcome.isOutcome(exit.value) ? ofOutcome(job, kind, exit.value, at) : done(exit.value)
+  }
+  const failure = Cause.failureOption(exit.cause)
+  // From deep inside of a handler the way out is to fail, or to throw. Nobody succeeds by failing: that stays a mistake.
+  const thrown = Option.orElse(failure, () => Cause.dieOption(exit.cause))
+  if (Option.isSome(thrown) && Outcome.isOutcome(thrown.value) && thrown.value._tag !== "Done") {
+    return ofOutcome(job, kind, thrown.value, at)
+  }
+  return failed(job, kind, Option.isSome(failure) ? textOf(failure.value) : Cause.pretty(exit.cause), at)
+}
+
+/** A handler that was stopped. Nothing is said about a job that was lost: it is somebody else's. */
+export const ofStop = (
+  job: ClaimedJob,
+  kind: JobKind<never> | undefined,
+  reason: StopReason,
+  at: Circumstances
+): End | undefined => {
+  switch (reason) {
+    case "lost":
+      return undefined
+    case "cancelled":
+      return End.Dead({ reason: "cancelled", counted: true, error: undefined })
+    case "shutdown":
+      return again(Duration.zero, at, { counted: false, remember: "interrupted by shutdown" })
+    case "timeout": {
+      if (kind === undefined) return again(Duration.zero, at, { counted: false })
+      const error = `timed out after ${Duration.format(kind.timeout)}`
+      return failed(job, kind, error, at)
+    }
+  }
+}
+
+/** A job that was claimed and never begun goes back as it was. */
+export const ofUnstarted = (job: ClaimedJob): End =>
+  End.Again({ runAt: job.runAt, counted: false, error: undefined, remember: undefined })
+
+/** No handler here knows the kind, or it was written by newer code: another pod may, for a day. */
+export const ofUnknown = (job: ClaimedJob, why: string, at: Circumstances): End =>
+  at.now - job.createdAt >= Duration.toMillis(patienceForKind)
+    ? End.Dead({ reason: "unknown_kind", counted: false, error: why })
+    : again(elsewhere, at, { counted: false, error: why })
+
+/** No known version of the schema reads the payload. It is kept as it is, for code that does. */
+export const ofUnreadable = (why: string): End => End.Dead({ reason: "undecodable", counted: false, error: why })

@@ -1,0 +1,64 @@
+import { Effect } from "effect"
+import type { ClaimedJob } from "../../queue/Queue.js"
+
+/**
+ * Claimed jobs on their way to a slot. Plain calls: a busy queue moves tens of thousands a second over it. A slot that finds
+ * it empty waits to be woken and then looks again, so a job is never in nobody's hands.
+ */
+export class Shelf {
+  private jobs: Array<ClaimedJob> = []
+  private next = 0
+  private readonly idle = new Set<() => void>()
+
+  /** Jobs that nobody has begun. */
+  get size(): number {
+    return this.jobs.length - this.next
+  }
+
+  /** Slots that wait for one. */
+  get idleSlots(): number {
+    return this.idle.size
+  }
+
+  get waiting(): ReadonlyArray<ClaimedJob> {
+    return this.jobs.slice(this.next)
+  }
+
+  put(jobs: ReadonlyArray<ClaimedJob>): void {
+    this.jobs = this.size === 0 ? [...jobs] : [...this.waiting, ...jobs]
+    this.next = 0
+    for (const wake of [...this.idle].slice(0, jobs.length)) wake()
+  }
+
+  take(): ClaimedJob | undefined {
+    const job = this.jobs[this.next]
+    if (job !== undefined) this.next += 1
+    return job
+  }
+
+  /** Takes away those that match. */
+  remove(matches: (job: ClaimedJob) => boolean): ReadonlyArray<ClaimedJob> {
+    const removed = this.waiting.filter(matches)
+    if (removed.length > 0) {
+      this.jobs = this.waiting.filter((job) => !matches(job))
+      this.next = 0
+    }
+    return removed
+  }
+
+  wakeAll(): void {
+    for (const wake of [...this.idle]) wake()
+  }
+
+  /** Completes when there may be a job. `onIdle` hears that one more slot has nothing to do. */
+  readonly somethingToDo = (onIdle: () => void): Effect.Effect<void> =>
+    Effect.async<void>((resume) => {
+      const wake = () => {
+        this.idle.delete(wake)
+        resume(Effect.void)
+      }
+      this.idle.add(wake)
+      onIdle()
+      return Effect.sync(() => void this.idle.delete(wake))
+    })
+}

@@ -1,0 +1,213 @@
+import { Cause, type Clock, Data, Duration, Effect, Exit, Option } from "effect"
+import type { Backoff } from "../../core/Backoff.js"
+import { InvalidJob } from "../../core/InvalidJob.js"
+import { limits } from "../../core/Job.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import type { JobContext } from "../../handlers/JobContext.js"
+import type { Entry, Registry } from "../../handlers/Registry.js"
+import type { AttemptEnd, End } from "../../queue/AttemptEnd.js"
+import { jsonText } from "../../queue/intake/NewJob.js"
+import type { JobKind } from "../../queue/Job.js"
+import type { ClaimedJob, Queue } from "../../queue/Queue.js"
+import type { Transactions } from "../../queue/Transactions.js"
+import type { Finalizer } from "./Finalizer.js"
+import type { JobMetrics } from "./JobMetrics.js"
+import * as Judge from "./Judge.js"
+import type { Shelf } from "./Shelf.js"
+
+// The life of a job in a pod, as text: take, decode, run, judge, hand over. A slot runs jobs in place, one after another,
+// without a fiber per job. To stop a job, its slot's fiber is interrupted; the fiber's end then decides what becomes of the
+// job, and the supervisor puts a fresh slot in its place.
+
+/** What a slot is doing. */
+export interface Run {
+  readonly job: ClaimedJob
+  readonly kind: JobKind<never>
+  readonly began: number
+  readonly deadline: number
+}
+
+/** One place where a job runs. */
+export class Slot {
+  run: Run | undefined
+  stop: Judge.StopReason | undefined
+  /** Takes no further job. */
+  retired = false
+  /** Its handler would not stop: its job was ended without it, and whatever it still does is ignored. */
+  abandoned = false
+}
+
+/** What the slots of a queue share. */
+export interface Station<R> {
+  /** The queue's name. */
+  readonly name: string
+  readonly shelf: Shelf
+  readonly registry: Registry<R>
+  readonly queue: typeof Queue.Service
+  readonly transactions: typeof Transactions.Service
+  readonly finalizer: typeof Finalizer.Service
+  readonly metrics: JobMetrics
+  readonly clock: Clock.Clock
+  /** From 0 to 1. */
+  readonly chance: () => number
+  /** How the queue spaces retries, where it says so itself. */
+  readonly curve: () => Backoff | undefined
+  readonly onBegin: (slot: Slot) => void
+  readonly onIdle: () => void
+  readonly onTaken: () => void
+  /** A key has become free. */
+  readonly onFreed: () => void
+}
+
+/** The lease went to somebody else while a transactional handler ran: its transaction is undone. */
+class LeaseLost extends Data.TaggedError("LeaseLost") {}
+
+/** A transactional handler ended in something else than success: its transaction is undone, and this is what it meant. */
+class EndedOtherwise extends Data.TaggedError("EndedOtherwise")<{ readonly end: End }> {}
+
+/** Works until it is retired. */
+export const work = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R> =>
+  Effect.whileLoop({ while: () => !slot.retired, body: () => turn(slot, station), step: () => {} })
+
+const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R> => {
+  const job = station.shelf.take()
+  if (job === undefined) return station.shelf.somethingToDo(station.onIdle)
+  station.onTaken()
+  const entry = station.registry.get(job.kind)
+  if (entry === undefined) {
+    return handOver(
+      station,
+      job,
+      Judge.ofUnknown(job, `no handler for the kind "${job.kind}" on this pod`, at(station))
+    )
+  }
+  const decoded = entry.decode(job.payload, job.version)
+  switch (decoded._tag) {
+    case "TooNew":
+      return handOver(
+        station,
+        job,
+        Judge.ofUnknown(job, `its payload has version ${decoded.version}, newer than this pod's code`, at(station))
+      )
+    case "Unreadable":
+      return handOver(station, job, Judge.ofUnreadable(decoded.reason))
+    case "Ready":
+      return runJob(slot, station, job, entry, decoded.payload)
+  }
+}
+
+export const at = <R>(station: Station<R>) => ({
+  now: station.clock.unsafeCurrentTimeMillis(),
+  chance: station.chance(),
+  curve: station.curve
+})
+
+const runJob = <R>(slot: Slot, station: Station<R>, job: ClaimedJob, entry: Entry<R>, payload: never) => {
+  const { handler } = entry
+  const began = station.clock.unsafeCurrentTimeMillis()
+  const run: Run = { job, kind: handler.kind, began, deadline: began + timeoutMillis(handler.kind) }
+  slot.run = run
+  station.metrics.began(job, began)
+  station.onBegin(slot)
+  const attempt = Effect.suspend(() => handler.run(payload, new RunningJob(station, job)))
+  return handler.transactional ? runTransactional(slot, station, run, attempt) : runPlain(slot, station, run, attempt)
+}
+
+const runPlain = <R>(slot: Slot, station: Station<R>, run: Run, attempt: Effect.Effect<unknown, unknown, R>) =>
+  Effect.flatMap(Effect.exit(attempt), (exit) => {
+    slot.run = undefined
+    return conclude(station, run, Judge.ofExit(run.job, run.kind, exit, at(station)))
+  })
+
+/** The handler's writes and the job's end are one transaction; the end comes last, fenced by the lease. */
+const runTransactional = <R>(
+  slot: Slot,
+  station: Station<R>,
+  run: Run,
+  attempt: Effect.Effect<unknown, unknown, R>
+) => {
+  const { job, kind } = run
+  const whole = Effect.gen(function* () {
+    const value = yield* attempt
+    const end = Judge.ofExit(job, kind, Exit.succeed(value), at(station))
+    if (end._tag !== "Done") return yield* new EndedOtherwise({ end })
+    const movedOn = yield* station.queue.finalize([
+      { id: job.id, lease: job.lease, end, queue: job.queue, key: job.key }
+    ])
+    return movedOn.length === 0 ? end : yield* new LeaseLost()
+  })
+  return Effect.flatMap(Effect.exit(station.transactions.run(whole)), (exit) => {
+    slot.run = undefined
+    if (Exit.isSuccess(exit)) {
+      const { now } = at(station)
+      station.metrics.ended(job, exit.value, run.began, now).written?.("done", now)
+      // The end stands only now, so only now is its key free for another.
+      if (job.key !== undefined) station.onFreed()
+      return Effect.void
+    }
+    const failure = Option.getOrUndefined(Cause.failureOption(exit.cause))
+    if (failure instanceof LeaseLost) return Effect.void
+    return conclude(
+      station,
+      run,
+      failure instanceof EndedOtherwise ? failure.end : Judge.ofExit(job, kind, exit, at(station))
+    )
+  })
+}
+
+/** Hands over how a run ended. */
+export const conclude = <R>(station: Station<R>, run: Run, end: End): Effect.Effect<void> =>
+  write(station, station.metrics.ended(run.job, end, run.began, station.clock.unsafeCurrentTimeMillis()))
+
+/** The same for a job that was taken and never begun. */
+export const handOver = <R>(station: Station<R>, job: ClaimedJob, end: End): Effect.Effect<void> =>
+  write(station, station.metrics.unstarted(job, end))
+
+/** Does not wait, unless so much waits to be written that the next job must not begin. */
+const write = <R>(station: Station<R>, end: AttemptEnd): Effect.Effect<void> =>
+  station.finalizer.offer(end) ? Effect.void : station.finalizer.settle(end)
+
+const timeouts = new WeakMap<JobKind<never>, number>()
+const timeoutMillis = (kind: JobKind<never>): number => {
+  const known = timeouts.get(kind)
+  if (known !== undefined) return known
+  const millis = Duration.toMillis(kind.timeout)
+  timeouts.set(kind, millis)
+  return millis
+}
+
+/** What the handler sees. A class: its objects are made for every job, and most handlers use little of them. */
+class RunningJob<R> implements JobContext {
+  constructor(
+    private readonly station: Station<R>,
+    private readonly job: ClaimedJob
+  ) {}
+
+  get id() {
+    return this.job.id
+  }
+  get kind() {
+    return this.job.kind
+  }
+  get queue() {
+    return this.job.queue
+  }
+  get key() {
+    return this.job.key
+  }
+  get attempt() {
+    return this.job.attempt
+  }
+  get maxAttempts() {
+    return this.job.maxAttempts
+  }
+  get meta() {
+    return this.job.meta
+  }
+
+  progress(value: unknown): Effect.Effect<void, InvalidJob | DatabaseError> {
+    const text = jsonText(value, limits.resultBytes)
+    if (text._tag === "Left") return new InvalidJob({ index: 0, field: "progress", reason: text.left })
+    return Effect.asVoid(this.station.queue.progress(this.job, text.right))
+  }
+}

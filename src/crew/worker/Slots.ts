@@ -1,0 +1,157 @@
+import { Cause, type Context, Duration, Effect, Exit, Fiber, Option, Scope } from "effect"
+import type { End } from "../../queue/AttemptEnd.js"
+import type { HeldJob } from "../../queue/Queue.js"
+import * as MetricSpec from "../../telemetry/MetricSpec.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+import { stubbornness } from "../CrewConfig.js"
+import { Deadlines } from "./Deadlines.js"
+import * as Judge from "./Judge.js"
+import { at, conclude, type Run, Slot, type Station, work } from "./Slot.js"
+
+const abandonedSlots = MetricSpec.counter("slots_abandoned_total", "Slots whose handler ignored being stopped.", [
+  "queue"
+])
+const crashedSlots = MetricSpec.counter("slots_crashed_total", "Slots that ended by a mistake of ours.", ["queue"])
+const slotsGauge = MetricSpec.gauge("slots", "Places where jobs can run.", ["queue"])
+const busyGauge = MetricSpec.gauge("slots_busy", "Places where a job runs now.", ["queue"])
+
+/** The slots of a queue on this pod. */
+export interface Slots {
+  readonly running: () => ReadonlyArray<Run>
+  readonly count: () => number
+  /** So many from now on: others are hired, or the newest finish their job and end. */
+  readonly resize: (target: number) => Effect.Effect<void>
+  /** Interrupts the run of a job that is held here. A handler that does not listen is given up after a while. */
+  readonly stop: (held: HeldJob, reason: Judge.StopReason) => Effect.Effect<void>
+  /** Lets running jobs finish for so long, then stops them; nobody is hired any more. */
+  readonly retire: (grace: Duration.Duration) => Effect.Effect<void>
+}
+
+/** Waits so long and no longer, also while a Scope closes, where nothing can be interrupted unless it says so. */
+const within = <A>(effect: Effect.Effect<A>, duration: Duration.DurationInput) =>
+  Effect.timeoutOption(Effect.interruptible(effect), duration)
+
+/** The history tells a run that stopped when it was told to from one that had to be given up. */
+const asAbandoned = (end: End): End => (end._tag === "Done" ? end : { ...end, remember: "abandoned" })
+
+/** By lease, too: a job that was lost may be back here under a newer one. */
+export const isSameRun = (a: HeldJob, b: HeldJob): boolean => a.id === b.id && a.lease === b.lease
+
+/** Keeps slots for a station, none at first, and another for each that ends, until they are retired. */
+export const make = <R>(station: Station<R>): Effect.Effect<Slots, never, R | Deadlines | Metrics> =>
+  Effect.gen(function* () {
+    const deadlines = yield* Deadlines
+    const metrics = yield* Metrics
+    const environment = yield* Effect.context<R>()
+    const slots = new Map<Slot, Fiber.RuntimeFiber<void>>()
+    const scope = yield* Scope.make()
+    const label = { queue: station.name }
+    const abandoned = metrics.series(abandonedSlots, label)
+    const crashed = metrics.series(crashedSlots, label)
+    let wanted = 0
+
+    const staying = () => [...slots.keys()].filter(({ retired }) => !retired)
+    const running = () => [...slots.keys()].flatMap(({ run }) => (run === undefined ? [] : [run]))
+    yield* metrics.onRead(
+      Effect.sync(() => {
+        metrics.series(slotsGauge, label).set(slots.size)
+        metrics.series(busyGauge, label).set(running().length)
+      })
+    )
+
+    /** The slot's fiber has ended, or is given up: its job is ended as the reason says, and another slot takes its place. */
+    const replace = (slot: Slot, exit: Exit.Exit<void>): Effect.Effect<void> =>
+      Effect.gen(function* () {
+        slots.delete(slot)
+        deadlines.forget(slot)
+        const { run, stop } = slot
+        slot.run = undefined
+        if (run !== undefined) {
+          const then = at(station)
+          const end =
+            stop === undefined
+              ? Judge.ofExit(run.job, run.kind, exit, then)
+              : Judge.ofStop(run.job, run.kind, stop, then)
+          if (end !== undefined) yield* conclude(station, run, slot.abandoned ? asAbandoned(end) : end)
+        }
+        if (stop === undefined && Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)) {
+          crashed.add(1)
+          yield* Effect.logError(`a slot of queue "${station.name}" crashed; another takes its place`, exit.cause)
+        }
+        if (staying().length < wanted) yield* hireOne
+      })
+
+    const resize = (target: number): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        wanted = target
+        const inPlace = staying()
+        for (const slot of inPlace.slice(target)) slot.retired = true
+        if (inPlace.length > target) station.shelf.wakeAll()
+        // Those that were to end with their present job go on instead, before anybody is hired.
+        const back = [...slots.keys()].filter((slot) => slot.retired && slot.stop === undefined)
+        const called = back.slice(0, Math.max(0, target - inPlace.length))
+        for (const slot of called) slot.retired = false
+        const missing = target - inPlace.length - called.length
+        return missing > 0 ? Effect.replicateEffect(hireOne, missing, { discard: true }) : Effect.void
+      })
+
+    const hireOne: Effect.Effect<void> = Effect.suspend(() => {
+      const slot = new Slot()
+      deadlines.watch(slot, stopSlot(slot, "timeout"))
+      // A slot is hired while another one ends, where nothing is interruptible; what it runs must be.
+      const life = Effect.onExit(Effect.interruptible(work(slot, station)), (exit) =>
+        slot.abandoned ? Effect.void : replace(slot, exit)
+      )
+      const inHouse = Effect.mapInputContext(life, (_: Context.Context<never>) => environment)
+      return Effect.map(Effect.forkIn(inHouse, scope), (fiber) => void slots.set(slot, fiber))
+    })
+
+    const stopSlot = (slot: Slot, reason: Judge.StopReason): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        const fiber = slots.get(slot)
+        if (slot.run === undefined || slot.stop !== undefined || fiber === undefined) return Effect.void
+        slot.stop = reason
+        const giveUpLater = Effect.flatMap(within(Fiber.await(fiber), stubbornness), (ended) =>
+          Option.isSome(ended) ? Effect.void : giveUp(slot)
+        )
+        return Effect.zipRight(Fiber.interruptFork(fiber), Effect.forkIn(giveUpLater, scope))
+      })
+
+    const giveUp = (slot: Slot) =>
+      Effect.gen(function* () {
+        if (slot.run === undefined) return
+        const { id, kind, queue } = slot.run.job
+        slot.abandoned = true
+        abandoned.add(1)
+        yield* Effect.logWarning(`a handler did not stop when told to (${slot.stop}); its slot is given up`).pipe(
+          Effect.annotateLogs({ job: id, kind, queue })
+        )
+        yield* replace(slot, Exit.void)
+      })
+
+    const retire = (grace: Duration.Duration) =>
+      Effect.gen(function* () {
+        wanted = 0
+        const fibers = [...slots.values()]
+        for (const slot of slots.keys()) slot.retired = true
+        station.shelf.wakeAll()
+        const finished = yield* within(Fiber.awaitAll(fibers), grace)
+        if (Option.isNone(finished)) {
+          yield* Effect.forEach([...slots.keys()], (slot) => stopSlot(slot, "shutdown"), { discard: true })
+          yield* within(Fiber.awaitAll(fibers), Duration.sum(stubbornness, "1 second"))
+        }
+        // A handler that will not stop even now must not keep the process from ending: its job has been put back.
+        yield* Effect.forkDaemon(Scope.close(scope, Exit.void))
+      })
+
+    return {
+      running,
+      count: () => slots.size,
+      resize,
+      retire,
+      stop: (held, reason) => {
+        const slot = [...slots.keys()].find(({ run }) => run !== undefined && isSameRun(run.job, held))
+        return slot === undefined ? Effect.void : stopSlot(slot, reason)
+      }
+    }
+  })

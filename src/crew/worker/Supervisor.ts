@@ -1,0 +1,171 @@
+import { Effect, type Scope } from "effect"
+import type { QueueSlots } from "../../cluster/Pods.js"
+import * as Backoff from "../../core/Backoff.js"
+import type { Registry } from "../../handlers/Registry.js"
+import { type ClaimedJob, type HeldJob, Queue } from "../../queue/Queue.js"
+import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
+import { Transactions } from "../../queue/Transactions.js"
+import { Wakeups } from "../../queue/Wakeups.js"
+import type { Metrics } from "../../telemetry/Metrics.js"
+import { Tally } from "../../telemetry/Tally.js"
+import { CrewConfig } from "../CrewConfig.js"
+import type { Pod } from "../Pod.js"
+import * as Claimer from "./Claimer.js"
+import { Deadlines } from "./Deadlines.js"
+import { Finalizer } from "./Finalizer.js"
+import * as JobMetrics from "./JobMetrics.js"
+import * as Judge from "./Judge.js"
+import * as Prefetch from "./Prefetch.js"
+import { Shelf } from "./Shelf.js"
+import { at, handOver, type Station } from "./Slot.js"
+import * as Slots from "./Slots.js"
+
+// A queue's supervisor on a pod keeps a claimer that fills the shelf and slots that empty it, as many as it is told to. Fewer
+// slots let running jobs finish and put back what nobody has begun. On the way out it stops claiming, puts unstarted jobs
+// back, lets running ones finish for a while, and then stops them and gives their attempts back.
+
+/** What the rest of the crew may ask of a queue's supervisor. */
+export interface Supervisor {
+  /** So many slots from now on. */
+  readonly aim: (target: number) => Effect.Effect<void>
+  /** Claims nothing any more: the pod is about to stop. */
+  readonly rest: () => void
+  /** Puts jobs back that have waited here since the last time: another pod may have a slot for them. */
+  readonly tidy: Effect.Effect<void>
+  /** How many slots it wants, has, and has jobs in. */
+  readonly slots: () => Omit<QueueSlots, "queue">
+  /** The kinds that ran here since this was last asked. */
+  readonly kindsSince: () => ReadonlyArray<string>
+  /** Every job this pod holds of the queue, begun or not. */
+  readonly held: () => ReadonlyArray<HeldJob>
+  /** Stops a job that is held here, for a reason that came from outside. */
+  readonly stop: (held: HeldJob, reason: Judge.StopReason) => Effect.Effect<void>
+  /** There may be work. */
+  readonly wake: () => void
+  /** Whether nothing runs and nothing waits here. */
+  readonly isIdle: () => boolean
+}
+
+/** Enough different chances for the jitter of a crowd, drawn once instead of for every job. */
+const drawChances = Effect.flatMap(Effect.random, (random) => Effect.replicateEffect(random.next, 64))
+
+const curveOf = (settings: QueueSettings | undefined) =>
+  settings?.backoff.enabled === true ? Backoff.exponential(settings.backoff) : undefined
+
+/** Serves a queue until the Scope closes, with no slots until it is told to have some. */
+export const start = <R>(
+  name: string,
+  registry: Registry<R>,
+  onShort: () => void
+): Effect.Effect<
+  Supervisor,
+  never,
+  R | Queue | Queues | Transactions | Wakeups | Metrics | CrewConfig | Deadlines | Finalizer | Pod | Scope.Scope
+> =>
+  Effect.gen(function* () {
+    const config = yield* CrewConfig
+    const deadlines = yield* Deadlines
+    const queues = yield* Queues
+    const chances = yield* drawChances
+    const shelf = new Shelf()
+    let wanted = 0
+    let resting = false
+    let ahead = Prefetch.make(config.slots)
+    const prefetch: Prefetch.Prefetch = {
+      wanted: () => (resting || wanted === 0 ? 0 : ahead.wanted(shelf)),
+      taken: () => ahead.taken(),
+      claimed: (now) => ahead.claimed(now)
+    }
+    const claimer = yield* Claimer.start({ queue: name, shelf, prefetch, onShort })
+    const begun = new Set<string>()
+    let turns = 0
+
+    const station: Station<R> = {
+      name,
+      shelf,
+      registry,
+      queue: yield* Queue,
+      transactions: yield* Transactions,
+      finalizer: yield* Finalizer,
+      metrics: JobMetrics.make(yield* Tally, name),
+      clock: yield* Effect.clock,
+      chance: () => chances[turns++ % chances.length] ?? 0.5,
+      curve: () => curveOf(queues.known(name)),
+      onBegin: (slot) => {
+        if (slot.run !== undefined) begun.add(slot.run.job.kind)
+        deadlines.began(slot)
+      },
+      onIdle: claimer.look,
+      onFreed: claimer.wake,
+      onTaken: () => {
+        prefetch.taken()
+        if (prefetch.wanted(shelf) > 0) claimer.look()
+      }
+    }
+    yield* Effect.flatMap(Wakeups, (wakeups) => wakeups.onWake(name, claimer.wake))
+    const slots = yield* Slots.make(station)
+
+    const putBack = (jobs: ReadonlyArray<ClaimedJob>) =>
+      Effect.forEach(jobs, (job) => handOver(station, job, Judge.ofUnstarted(job)), { discard: true })
+
+    /** Too much was claimed ahead: how fast jobs were taken so far says nothing any more about how fast they will be. */
+    const putBackThose = (jobs: ReadonlySet<ClaimedJob>) => {
+      if (jobs.size === 0) return Effect.void
+      ahead = Prefetch.make(config.slots)
+      return putBack(shelf.remove((job) => jobs.has(job)))
+    }
+
+    const aim = (target: number) =>
+      Effect.suspend(() => {
+        const before = wanted
+        wanted = target
+        const kept = target < before ? Math.floor((shelf.size * target) / before) : shelf.size
+        const surplus = new Set(shelf.waiting.slice(target === 0 ? 0 : kept))
+        return putBackThose(surplus).pipe(
+          Effect.zipRight(slots.resize(target)),
+          Effect.tap(() => (target > before ? claimer.wake() : undefined))
+        )
+      })
+
+    let seen: ReadonlySet<ClaimedJob> = new Set()
+    const tidy = Effect.suspend(() => {
+      const tired = new Set(shelf.waiting.filter((job) => seen.has(job)))
+      seen = new Set(shelf.waiting)
+      return putBackThose(tired)
+    })
+
+    yield* Effect.addFinalizer(() =>
+      claimer.stop.pipe(
+        Effect.zipRight(Effect.suspend(() => putBack(shelf.remove(() => true)))),
+        Effect.zipRight(slots.retire(config.grace))
+      )
+    )
+
+    const stopUnstarted = (job: ClaimedJob, reason: Judge.StopReason) => {
+      const end = Judge.ofStop(job, undefined, reason, at(station))
+      return end === undefined ? Effect.void : handOver(station, job, end)
+    }
+
+    return {
+      aim,
+      rest: () => {
+        resting = true
+      },
+      tidy,
+      slots: () => ({ wanted, have: slots.count(), busy: slots.running().length }),
+      kindsSince: () => {
+        const kinds = [...begun]
+        begun.clear()
+        for (const { job } of slots.running()) begun.add(job.kind)
+        return kinds
+      },
+      held: () => [...shelf.waiting, ...slots.running().map(({ job }) => job)],
+      wake: claimer.wake,
+      isIdle: () => shelf.size === 0 && slots.running().length === 0,
+      stop: (held, reason) =>
+        Effect.suspend(() => {
+          const [unstarted] = shelf.remove((job) => Slots.isSameRun(job, held))
+          return unstarted === undefined ? slots.stop(held, reason) : stopUnstarted(unstarted, reason)
+        })
+    }
+  })

@@ -1,0 +1,139 @@
+import { Duration, Either, Redacted } from "effect"
+import { isQueueName } from "../../queue/intake/NewJob.js"
+import { KeyOrder } from "../../queue/settings/QueueSettings.js"
+import { type FileFacts, isSlug, secretsIn, slugRule, variablesOfBot } from "../telegram/FileFacts.js"
+import { type BotDeclaration, type HandlerChoice, queueOf } from "./Declarations.js"
+import * as FileFields from "./FileFields.js"
+
+const keys = ["handler", "http", "requireAuth", "async", "chatOrder", "onError"]
+const httpKeys = ["url", "timeout", "redirects"]
+const builtIn = ["echo", "http", "auth"]
+
+const longestTimeout = Duration.seconds(30)
+const usualTimeout = Duration.seconds(5)
+
+/** Stands where the file has none that can be read: the file is refused then anyway. */
+const nowhere = new URL("http://invalid./")
+
+const readUrl: FileFields.Read<URL> = (value) => {
+  const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : undefined
+  return url !== undefined && /^https?:$/.test(url.protocol) && url.username === "" && url.password === ""
+    ? Either.right(url)
+    : Either.left("an http or https url without a password in it")
+}
+
+const httpHandler = (fields: FileFields.FileFields): HandlerChoice => {
+  const http = fields.problems.fields(fields.raw("http") ?? {}, fields.at("http"), httpKeys)
+  return {
+    _tag: "Http",
+    url: http.required("url", readUrl, nowhere),
+    timeout: http.optional("timeout", FileFields.duration(longestTimeout), usualTimeout),
+    redirects: http.optional("redirects", FileFields.whole(0, 5), 0)
+  }
+}
+
+const kindHandler = (fields: FileFields.FileFields, facts: FileFacts): HandlerChoice => {
+  const given = fields.raw("handler")
+  const known = facts.kinds
+  if (typeof given !== "string" || (known !== undefined && !known.has(given))) {
+    const kinds = [...(known ?? [])]
+    const others = kinds.length === 0 ? "a kind of the app" : `a kind of the app (${kinds.join(", ")})`
+    fields.problems.unknownWord(fields.at("handler"), `echo, http, auth or ${others}`, given, [...builtIn, ...kinds])
+  } else if (!facts.database) {
+    const reason = `the bot runs the kind ${given}, which needs a database: set DATABASE_URL or start with --embedded, or choose another handler`
+    fields.problems.add(fields.at("handler"), reason)
+  }
+  return { _tag: "Kind", kind: String(given) }
+}
+
+const handlerOf = (fields: FileFields.FileFields, facts: FileFacts): HandlerChoice => {
+  const given = fields.raw("handler")
+  if (given !== "http" && fields.has("http")) {
+    fields.problems.add(fields.at("http"), "stands only beside handler: http")
+  }
+  switch (given) {
+    case "echo":
+      return { _tag: "Echo" }
+    case "http":
+      return httpHandler(fields)
+    case "auth":
+      return { _tag: "Auth" }
+    default:
+      return kindHandler(fields, facts)
+  }
+}
+
+const checkAuth = (fields: FileFields.FileFields, slug: string, isAuth: boolean, requireAuth: boolean) => {
+  if (isAuth) {
+    const reason = `the bot ${slug} signs users in, which needs AUTH_SECRET: set it, or choose another handler`
+    fields.problems.add(fields.at("handler"), reason)
+  } else if (requireAuth) {
+    const reason = `the bot ${slug} asks users to sign in (the default), which needs AUTH_SECRET: set it, or write requireAuth: false`
+    fields.problems.add(fields.at("requireAuth"), reason)
+  }
+}
+
+const checkAsync = (fields: FileFields.FileFields, slug: string, isAuth: boolean, facts: FileFacts) => {
+  if (!facts.database) {
+    const reason = `the bot ${slug} is async, which needs a database: set DATABASE_URL or start with --embedded, or write async: false`
+    fields.problems.add(fields.at("async"), reason)
+  }
+  if (isAuth) {
+    const reason = `the bot ${slug} signs users in, and their codes would lie in the job table: write async: false`
+    fields.problems.add(fields.at("async"), reason)
+  }
+  if (isSlug(slug) && !isQueueName(queueOf(slug))) {
+    fields.problems.add(
+      fields.path,
+      "an async bot's name is at most 60 characters long, because its queue is named after it"
+    )
+  }
+}
+
+/** The charset of Telegram's `secret_token`, and of tokens, which become a part of a url. */
+const secretPattern = /^[A-Za-z0-9_-]{1,256}$/
+const tokenPattern = /^[A-Za-z0-9:_-]{1,256}$/
+
+/** What the environment must hold for a bot. Nothing of it is shown. */
+const credentialsOf = (fields: FileFields.FileFields, slug: string, { variables }: FileFacts) => {
+  const names = variablesOfBot(slug)
+  const token = variables.get(names.token)
+  const secrets = secretsIn(variables.get(names.secret) ?? "")
+  const problem = (reason: string) => fields.problems.add(fields.path, reason)
+  if (token === undefined) problem(`set ${names.token} to the token that BotFather gave the bot`)
+  else if (!tokenPattern.test(token))
+    problem(`${names.token} is not a bot's token: it holds letters, digits, : _ and -`)
+  if (secrets.length === 0) problem(`set ${names.secret} to the secret that Telegram sends along with its updates`)
+  if (secrets.length > 2) problem(`${names.secret} holds ${secrets.length} secrets: two at most, during a rotation`)
+  if (!secrets.every((secret) => secretPattern.test(Redacted.value(secret)))) {
+    problem(`${names.secret} must be 1 to 256 letters, digits, _ and -, because Telegram takes no others`)
+  }
+  return { token: Redacted.make(token ?? ""), secrets }
+}
+
+/** One bot of the file. What is wrong with it is noted, and it is whole all the same. */
+export const read = (
+  slug: string,
+  value: unknown,
+  problems: FileFields.FileProblems,
+  facts: FileFacts
+): BotDeclaration => {
+  const path = `bots.${slug}`
+  if (!isSlug(slug)) problems.add(path, `${FileFields.shown(slug)} cannot be a bot's name: ${slugRule}`)
+  const fields = problems.fields(value, path, keys)
+  const handler = handlerOf(fields, facts)
+  const isAuth = handler._tag === "Auth"
+  const requireAuth = fields.optional("requireAuth", FileFields.boolean, true) && !isAuth
+  const isAsync = fields.optional("async", FileFields.boolean, false)
+  if (!facts.authSecret) checkAuth(fields, slug, isAuth, requireAuth)
+  if (isAsync) checkAsync(fields, slug, isAuth, facts)
+  return {
+    slug,
+    handler,
+    requireAuth,
+    async: isAsync,
+    chatOrder: fields.optional("chatOrder", FileFields.choice(KeyOrder.literals), "serial"),
+    onError: fields.optional("onError", FileFields.choice(["apologize", "redeliver"]), "apologize"),
+    ...credentialsOf(fields, slug, facts)
+  }
+}

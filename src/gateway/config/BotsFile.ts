@@ -1,0 +1,125 @@
+import { constants } from "node:fs"
+import { open } from "node:fs/promises"
+import { Config, type ConfigError, Effect, Either, Option, Predicate, Schema } from "effect"
+import { type FileFacts, variableOfSource, variablesOfBot } from "../telegram/FileFacts.js"
+import * as BotFields from "./BotFields.js"
+import { type Declarations, none } from "./Declarations.js"
+import { type FileFields, FileProblems, shown } from "./FileFields.js"
+import { GatewayConfig } from "./GatewayConfig.js"
+import * as SourceFields from "./SourceFields.js"
+import * as YamlText from "./YamlText.js"
+
+/** The file cannot be used, with everything that is wrong with it. */
+export class BotsFileInvalid extends Schema.TaggedError<BotsFileInvalid>()("BotsFileInvalid", {
+  file: Schema.String,
+  problems: Schema.Array(Schema.String)
+}) {
+  override get message(): string {
+    const count = this.problems.length === 1 ? "one problem" : `${this.problems.length} problems`
+    return `${this.file} has ${count}:${this.problems.map((problem) => `\n  ${problem}`).join("")}`
+  }
+}
+
+/** What a caller knows that the file is held against. */
+export type Circumstances = Pick<FileFacts, "database" | "kinds">
+
+const usualFile = "bots.yaml"
+
+const reasonOf = (error: unknown) =>
+  Predicate.hasProperty(error, "code") && typeof error.code === "string" ? error.code : String(error)
+
+/** The file's text, read no further than it may be long: it might be a device, or still be growing. */
+const readBounded = async (path: string): Promise<string> => {
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    if (!(await file.stat()).isFile()) throw new Error("it is not a file")
+    const buffer = Buffer.alloc(YamlText.mostBytes + 1)
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
+    if (bytesRead > YamlText.mostBytes) throw new Error(`it is longer than ${YamlText.mostBytes} bytes`)
+    return buffer.toString("utf8", 0, bytesRead)
+  } finally {
+    await file.close()
+  }
+}
+
+const readText = (path: string): Effect.Effect<Option.Option<string>, BotsFileInvalid> =>
+  Effect.tryPromise({ try: () => readBounded(path), catch: reasonOf }).pipe(
+    Effect.map(Option.some),
+    Effect.catchAll((reason) =>
+      reason === "ENOENT"
+        ? Effect.succeed(Option.none())
+        : Effect.fail(new BotsFileInvalid({ file: path, problems: [`it cannot be read (${reason})`] }))
+    )
+  )
+
+type Named = ReadonlyArray<readonly [name: string, value: unknown]>
+
+const namedIn = (whole: FileFields, section: string): Named => {
+  const value = whole.raw(section)
+  if (value === undefined) return []
+  if (Predicate.isRecord(value) && !Array.isArray(value)) return Object.entries(value)
+  whole.problems.add(section, `expected an object with one entry for each name, got ${shown(value)}`)
+  return []
+}
+
+const variableNames = (bots: Named, sources: Named): ReadonlyArray<string> => [
+  ...bots.flatMap(([slug]) => Object.values(variablesOfBot(slug))),
+  ...sources.map(([name]) => variableOfSource(name))
+]
+
+const lookUp = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyMap<string, string>, ConfigError.ConfigError> =>
+  Effect.map(
+    Effect.forEach(names, (name) =>
+      Effect.map(
+        Config.option(Config.string(name)),
+        (value) => [name, Option.getOrElse(value, () => "").trim()] as const
+      )
+    ),
+    (pairs) => new Map(pairs.filter(([, value]) => value !== ""))
+  )
+
+/** Two names with one variable would share a secret that neither of them should know of the other. */
+const noteSharedVariables = (names: ReadonlyArray<string>, problems: FileProblems) => {
+  const shared = new Set(names.filter((name, index) => names.indexOf(name) !== index))
+  for (const name of shared) problems.add("bots", `two names lead to the environment variable ${name}: rename one`)
+}
+
+/** What a text declares, held against the facts; or all that is wrong with it. */
+export const declarationsIn = (
+  file: string,
+  text: string,
+  circumstances: Circumstances & Pick<FileFacts, "authSecret">
+): Effect.Effect<Declarations, BotsFileInvalid | ConfigError.ConfigError> =>
+  Effect.gen(function* () {
+    const parsed = YamlText.parse(text)
+    if (Either.isLeft(parsed)) return yield* new BotsFileInvalid({ file, problems: parsed.left })
+    const problems = new FileProblems()
+    const whole = problems.fields(parsed.right ?? {}, "", ["bots", "sources"])
+    const bots = namedIn(whole, "bots")
+    const sources = namedIn(whole, "sources")
+    const names = variableNames(bots, sources)
+    noteSharedVariables(names, problems)
+    const facts = { ...circumstances, variables: yield* lookUp(names) }
+    const declared = {
+      bots: bots.map(([slug, value]) => BotFields.read(slug, value, problems, facts)),
+      sources: sources.map(([name, value]) => SourceFields.read(name, value, problems, facts))
+    }
+    return problems.list.length === 0 ? declared : yield* new BotsFileInvalid({ file, problems: problems.list })
+  })
+
+/** The file that a process reads. */
+export const fileOf = ({ file }: typeof GatewayConfig.Service): string => Option.getOrElse(file, () => usualFile)
+
+/** What the file of NIGHTSHIFT_BOTS declares, or `bots.yaml` where there is one, with the secrets from the environment. */
+export const load = Effect.fn("BotsFile.load")(function* (
+  circumstances: Circumstances
+): Effect.fn.Return<Declarations, BotsFileInvalid | ConfigError.ConfigError, GatewayConfig> {
+  const config = yield* GatewayConfig
+  const file = fileOf(config)
+  const text = yield* readText(file)
+  if (Option.isSome(text)) {
+    return yield* declarationsIn(file, text.value, { ...circumstances, authSecret: Option.isSome(config.authSecret) })
+  }
+  if (Option.isNone(config.file)) return none
+  return yield* new BotsFileInvalid({ file, problems: ["NIGHTSHIFT_BOTS names it, and there is no such file"] })
+})

@@ -1,0 +1,119 @@
+import { Duration, Either, Option, Predicate } from "effect"
+import * as DurationText from "../../core/DurationText.js"
+import { closest } from "./Suggestion.js"
+
+/** A value of the file as what it is for, or what was expected instead. */
+export type Read<A> = (value: unknown) => Either.Either<A, string>
+
+/** A value as the file shows it, short enough for a line. */
+export const shown = (value: unknown): string => {
+  const text = JSON.stringify(value) ?? "nothing"
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text
+}
+
+const meant = (word: string, known: Iterable<string>) => {
+  const near = closest(word, known)
+  return near === undefined ? "" : `; did you mean ${near}?`
+}
+
+export const boolean: Read<boolean> = (value) =>
+  typeof value === "boolean" ? Either.right(value) : Either.left("true or false")
+
+export const choice =
+  <const A extends string>(choices: ReadonlyArray<A>): Read<A> =>
+  (value) => {
+    const found = choices.find((known) => known === value)
+    if (found !== undefined) return Either.right(found)
+    const expected = choices.length === 1 ? String(choices[0]) : `one of ${choices.join(", ")}`
+    return Either.left(expected)
+  }
+
+export const whole =
+  (min: number, max: number): Read<number> =>
+  (value) =>
+    typeof value === "number" && Number.isInteger(value) && value >= min && value <= max
+      ? Either.right(value)
+      : Either.left(`a whole number from ${min} to ${max}`)
+
+/** A duration above zero. */
+export const duration =
+  (most: Duration.Duration): Read<Duration.Duration> =>
+  (value) => {
+    const parsed = typeof value === "string" ? DurationText.parse(value) : Option.none()
+    return Option.isSome(parsed) &&
+      Duration.toMillis(parsed.value) > 0 &&
+      Duration.lessThanOrEqualTo(parsed.value, most)
+      ? Either.right(parsed.value)
+      : Either.left(`a duration like 5s, at most ${DurationText.format(most)}`)
+  }
+
+const below = (path: string, key: string) => (path === "" ? key : `${path}.${key}`)
+
+/** Gathers everything that is wrong with a file, so that one start shows every mistake. */
+export class FileProblems {
+  readonly list: Array<string> = []
+
+  add(path: string, reason: string): void {
+    this.list.push(`${path}: ${reason}`)
+  }
+
+  /** An object of the file; an empty one, with a problem noted, where something else stands. */
+  fields(value: unknown, path: string, known: ReadonlyArray<string>): FileFields {
+    const isObject = Predicate.isRecord(value) && !Array.isArray(value)
+    if (!isObject)
+      this.add(path === "" ? "the file" : path, `expected an object with ${known.join(", ")}, got ${shown(value)}`)
+    const entries = isObject ? value : {}
+    for (const key of Object.keys(entries)) {
+      if (!known.includes(key)) {
+        this.add(below(path, key), `is not a key that stands here${meant(key, known) || `; ${known.join(", ")} are`}`)
+      }
+    }
+    return new FileFields(entries, path, this)
+  }
+
+  /** A word that must be among those known. */
+  unknownWord(path: string, expected: string, value: unknown, known: Iterable<string>): void {
+    const suggestion = typeof value === "string" ? meant(value, known) : ""
+    this.add(path, `expected ${expected}, got ${shown(value)}${suggestion}`)
+  }
+}
+
+/** The fields of one object. A field that cannot be read is a problem noted, and its fallback goes on in its place. */
+export class FileFields {
+  constructor(
+    private readonly entries: Readonly<Record<string, unknown>>,
+    readonly path: string,
+    readonly problems: FileProblems
+  ) {}
+
+  has(key: string): boolean {
+    return Object.hasOwn(this.entries, key) && this.entries[key] !== null
+  }
+
+  raw(key: string): unknown {
+    return this.has(key) ? this.entries[key] : undefined
+  }
+
+  at(key: string): string {
+    return below(this.path, key)
+  }
+
+  optional<A>(key: string, read: Read<A>, fallback: A): A {
+    return this.has(key) ? this.read(key, read, fallback) : fallback
+  }
+
+  required<A>(key: string, read: Read<A>, fallback: A): A {
+    if (this.has(key)) return this.read(key, read, fallback)
+    const wanted = read(undefined)
+    this.problems.add(this.at(key), `is missing; expected ${Either.isLeft(wanted) ? wanted.left : "a value"}`)
+    return fallback
+  }
+
+  private read<A>(key: string, read: Read<A>, fallback: A): A {
+    const value = this.entries[key]
+    return Either.getOrElse(read(value), (expected) => {
+      this.problems.add(this.at(key), `expected ${expected}, got ${shown(value)}`)
+      return fallback
+    })
+  }
+}

@@ -1,0 +1,88 @@
+import { Context, type Duration, Effect, Either, Layer, type Option, type Redacted } from "effect"
+import type { ConfigError } from "effect/ConfigError"
+import * as Setting from "../../core/Setting.js"
+import * as Allowance from "./Allowance.js"
+
+const wordsOf = (text: string): ReadonlyArray<string> =>
+  text
+    .split(",")
+    .map((word) => word.trim())
+    .filter((word) => word !== "")
+
+const readUsers = (text: string) =>
+  wordsOf(text).every((word) => /^\d{1,15}$/.test(word))
+    ? Either.right(text)
+    : Either.left("Telegram user ids, which are numbers, separated by commas")
+
+const readAllowance = (text: string) =>
+  wordsOf(text).every(Allowance.isRule)
+    ? Either.right(text)
+    : Either.left("host names, addresses or ranges like 10.0.0.0/8, with a port or without, separated by commas")
+
+const readApiUrl = (text: string) => {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  const plain = url !== undefined && url.username === "" && url.search === "" && url.hash === ""
+  return plain && /^https?:$/.test(url.protocol)
+    ? Either.right(text.replace(/\/+$/, ""))
+    : Either.left("a url like https://api.telegram.org")
+}
+
+export const settings = {
+  file: Setting.optionalText({
+    key: "NIGHTSHIFT_BOTS",
+    about: "The file that declares bots and webhook sources. Unset: `bots.yaml`, where there is one."
+  }),
+  authSecret: Setting.secret({
+    key: "AUTH_SECRET",
+    about: "The code that users send with `/auth` to sign in. Needed by bots with `requireAuth` or `handler: auth`."
+  }),
+  sessionTtl: Setting.positiveDuration(
+    { key: "AUTH_SESSION_TTL", about: "How long a sign-in by `/auth` lasts. Not positive means the default." },
+    "24h"
+  ),
+  allowedUsers: Setting.text(
+    {
+      key: "ALLOWED_USERS",
+      about: "The Telegram user ids that bots listen to, separated by commas. Unset: everyone's."
+    },
+    "",
+    readUsers
+  ),
+  httpAllow: Setting.text(
+    {
+      key: "HTTP_HANDLER_ALLOW",
+      about: "Private hosts, addresses and ranges that `handler: http` may reach all the same, separated by commas."
+    },
+    "",
+    readAllowance
+  ),
+  telegramApi: Setting.text(
+    { key: "TELEGRAM_API_URL", about: "Where the Telegram Bot API is reached." },
+    "https://api.telegram.org",
+    readApiUrl
+  )
+}
+
+/** How this process speaks with Telegram and its users. */
+export class GatewayConfig extends Context.Tag("nightshift/gateway/GatewayConfig")<
+  GatewayConfig,
+  {
+    readonly file: Option.Option<string>
+    readonly authSecret: Option.Option<Redacted.Redacted>
+    readonly sessionTtl: Duration.Duration
+    /** Absent: everyone. */
+    readonly allowedUsers: ReadonlySet<number> | undefined
+    readonly httpAllow: Allowance.Allowance
+    readonly telegramApi: URL
+  }
+>() {
+  static readonly layer: Layer.Layer<GatewayConfig, ConfigError> = Layer.effect(
+    GatewayConfig,
+    Effect.map(Setting.group(settings), (values) => ({
+      ...values,
+      allowedUsers: values.allowedUsers === "" ? undefined : new Set(wordsOf(values.allowedUsers).map(Number)),
+      httpAllow: Allowance.make(wordsOf(values.httpAllow)),
+      telegramApi: new URL(values.telegramApi)
+    }))
+  )
+}

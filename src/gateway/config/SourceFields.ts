@@ -1,0 +1,42 @@
+import { Redacted } from "effect"
+import { keyOf } from "../SignedSources.js"
+import { type FileFacts, isSlug, secretsIn, slugRule, variableOfSource } from "../telegram/FileFacts.js"
+import { type SourceDeclaration, signatureStyles } from "./Declarations.js"
+import * as FileFields from "./FileFields.js"
+
+const keys = ["style", "kind"]
+
+/** One source of the file. What is wrong with it is noted, and it is whole all the same. */
+export const read = (
+  name: string,
+  value: unknown,
+  problems: FileFields.FileProblems,
+  facts: FileFacts
+): SourceDeclaration => {
+  const path = `sources.${name}`
+  if (!isSlug(name)) problems.add(path, `${FileFields.shown(name)} cannot be a source's name: ${slugRule}`)
+  if (name === "telegram") problems.add(path, "is where the bots are: choose another name")
+  const fields = problems.fields(value, path, keys)
+  const style = fields.required("style", FileFields.choice(signatureStyles), "standard")
+  const given = fields.raw("kind")
+  const kind = typeof given === "string" && given !== "" ? given : undefined
+  if (kind === undefined) {
+    problems.add(
+      fields.at("kind"),
+      `expected the kind of the jobs that deliveries become, got ${FileFields.shown(given)}`
+    )
+  }
+  if (!facts.database) {
+    const reason = `the deliveries of ${name} become jobs, which needs a database: set DATABASE_URL or start with --embedded, or remove the source`
+    problems.add(path, reason)
+  }
+  const variable = variableOfSource(name)
+  const secrets = secretsIn(facts.variables.get(variable) ?? "")
+  if (secrets.length === 0) problems.add(path, `set ${variable} to the secret that the sender signs with`)
+  if (secrets.length > 2)
+    problems.add(path, `${variable} holds ${secrets.length} secrets: two at most, during a rotation`)
+  if (!secrets.every((secret) => keyOf(style, Redacted.value(secret)) !== undefined)) {
+    problems.add(path, `${variable} must be whsec_ and 24 to 64 bytes in base64, as Standard Webhooks wants it`)
+  }
+  return { name, style, kind: kind ?? "", secrets }
+}

@@ -1,9 +1,0 @@
-import { Effect, Schema } from "effect"
-import { JobId } from "../core/Ids.js"
-import { JobNotFound } from "../queue/JobErrors.js"
-
-const decode = Schema.decode(JobId)
-
-/** The id in a path. What cannot be an id is the id of no job. */
-export const read = (text: string): Effect.Effect<JobId, JobNotFound> =>
-  Effect.mapError(decode(text.toLowerCase()), () => new JobNotFound({ id: text.slice(0, 64) }))

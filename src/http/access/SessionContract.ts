@@ -1,0 +1,42 @@
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import { Schema } from "effect"
+import { Role } from "../../access/Role.js"
+import { Moment, problem } from "../Contract.js"
+import * as WireText from "../WireText.js"
+
+export const Login = Schema.Struct({ token: WireText.Text }).annotations({
+  identifier: "Login",
+  message: () => "must be an object with a token",
+  ...WireText.strict
+})
+
+const SessionView = Schema.Struct({
+  role: Role,
+  until: Schema.NullOr(Moment).annotations({ description: "When a login ends unless it is used; null for a token." })
+}).annotations({ identifier: "Session" })
+
+/** Logins, for browsers. */
+export const group = HttpApiGroup.make("session")
+  .add(
+    HttpApiEndpoint.post("login", "/session")
+      .setPayload(Login)
+      .addSuccess(SessionView)
+      .addError(problem(400))
+      .addError(problem(413))
+      .addError(problem(415))
+      .annotateContext(
+        OpenApi.annotations({ description: "Log in with a token. Answers with a cookie; needs no token itself." })
+      )
+  )
+  .add(
+    HttpApiEndpoint.get("session", "/session")
+      .addSuccess(SessionView)
+      .annotateContext(OpenApi.annotations({ description: "Who asks, and until when." }))
+  )
+  .add(
+    HttpApiEndpoint.del("logout", "/session").annotateContext(
+      OpenApi.annotations({ description: "Log out: the cookie counts no more." })
+    )
+  )

@@ -1,0 +1,78 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import type { HttpServerRequest } from "@effect/platform/HttpServerRequest"
+import { Effect, type Layer, ParseResult, Redacted, Schema } from "effect"
+import { type Token, TokenNotFound, Tokens } from "../../access/Tokens.js"
+import { TokenId } from "../../core/Ids.js"
+import * as Workspace from "../../core/Workspace.js"
+import { Api } from "../Api.js"
+import * as Body from "../Body.js"
+import * as Instant from "../Instant.js"
+import * as Problem from "../Problem.js"
+import { BadRequest } from "../RequestErrors.js"
+import * as RequestFault from "../RequestFault.js"
+import { TokenRequest } from "./TokensContract.js"
+
+const mostBodyBytes = 16 * 1024
+
+const viewOf = ({ createdAt, id, label, prefix }: Token) => ({
+  id,
+  prefix,
+  label,
+  createdAt: Instant.format(createdAt)
+})
+
+const readWorkspace = Schema.decodeUnknown(Workspace.Workspace)
+const readId = Schema.decodeUnknown(TokenId)
+const readRequest = Schema.decodeUnknown(TokenRequest)
+
+const workspaceOf = (text: string) =>
+  Effect.mapError(
+    readWorkspace(text),
+    () => new BadRequest({ message: `A workspace's name ${Workspace.rule}.`, field: "workspace" })
+  )
+
+/** Most who ask for a token have nothing to say about it. */
+const bodyOf = (request: HttpServerRequest) =>
+  Effect.gen(function* () {
+    const { "content-length": length, "transfer-encoding": coding } = request.headers
+    if (coding === undefined && Number(length ?? 0) === 0) return {}
+    const body = yield* Body.json(request, mostBodyBytes)
+    return yield* Effect.mapError(readRequest(body), (error) =>
+      RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
+    )
+  })
+
+/** Tokens of workspaces: make, list, revoke. */
+export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "tokens">, never, Tokens> = HttpApiBuilder.group(
+  Api,
+  "tokens",
+  (handlers) =>
+    Effect.map(Tokens, (tokens) =>
+      handlers
+        .handleRaw("create", ({ path, request }) =>
+          Effect.gen(function* () {
+            const workspace = yield* workspaceOf(path.workspace)
+            const { label } = yield* bodyOf(request)
+            const { id, secret } = yield* tokens.create(workspace, label)
+            return { id, token: Redacted.value(secret) }
+          }).pipe(Problem.answered)
+        )
+        .handle("list", ({ path }) =>
+          Effect.gen(function* () {
+            const found = yield* tokens.list(yield* workspaceOf(path.workspace))
+            return { tokens: found.map(viewOf) }
+          }).pipe(Problem.answered)
+        )
+        .handle("revoke", ({ path }) =>
+          Effect.gen(function* () {
+            const workspace = yield* workspaceOf(path.workspace)
+            const id = yield* Effect.mapError(
+              readId(path.id.toLowerCase()),
+              () => new TokenNotFound({ id: path.id.slice(0, 64) })
+            )
+            return viewOf(yield* tokens.revoke(workspace, id))
+          }).pipe(Problem.answered)
+        )
+    )
+)

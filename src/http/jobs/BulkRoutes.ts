@@ -1,0 +1,137 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import { Effect, type Layer } from "effect"
+import type { Audit } from "../../access/Audit.js"
+import { isFor, resolve } from "../../queue/desk/OperationScope.js"
+import { mostIds, type Operation, Operations, type Target } from "../../queue/desk/Operations.js"
+import { JobOverview } from "../../queue/search/JobOverview.js"
+import { JobSearch } from "../../queue/search/JobSearch.js"
+import type { Transactions } from "../../queue/Transactions.js"
+import { Api } from "../Api.js"
+import type { AccessConfig } from "../access/AccessConfig.js"
+import * as Audited from "../access/Audited.js"
+import { Caller, withReason } from "../access/Caller.js"
+import * as Body from "../Body.js"
+import { pageLimits } from "../Contract.js"
+import * as Instant from "../Instant.js"
+import * as Problem from "../Problem.js"
+import { BadRequest } from "../RequestErrors.js"
+import * as Views from "../Views.js"
+import { BulkRequest, type OperationView } from "./BulkContract.js"
+import * as JobsFilter from "./JobsFilter.js"
+
+const mostBodyBytes = 1024 * 1024
+const sampleSize = 10
+
+/** As far as a preview counts. */
+const countedUpTo = 100_000
+
+/** Exactly one of ids and filter, and a filter that can be meant for the action. */
+const targetOf = ({ action, filter, ids }: BulkRequest) =>
+  Effect.gen(function* () {
+    if ((ids === undefined) === (filter === undefined)) {
+      return yield* new BadRequest({ message: "Give ids or filter, one of them.", field: "filter" })
+    }
+    if (ids !== undefined && (ids.length === 0 || ids.length > mostIds)) {
+      return yield* new BadRequest({ message: `ids must hold 1 to ${mostIds} ids, not ${ids.length}.`, field: "ids" })
+    }
+    return ids === undefined ? { filter: yield* resolve(action, filter ?? {}) } : { ids }
+  })
+
+const viewOf = (operation: Operation, filter: unknown): OperationView => ({
+  id: operation.id,
+  action: operation.action,
+  status: operation.status,
+  who: operation.who,
+  reason: operation.reason ?? null,
+  filter,
+  createdAt: Instant.format(operation.createdAt),
+  updatedAt: Instant.format(operation.updatedAt),
+  finishedAt: operation.finishedAt === undefined ? null : Instant.format(operation.finishedAt),
+  total: operation.total ?? null,
+  done: operation.done,
+  skipped: operation.skipped,
+  failed: operation.failed,
+  error: operation.error ?? null
+})
+
+/** Acts on many jobs: preview, begin, follow, stop. */
+export const layer: Layer.Layer<
+  HttpApiGroup.ApiGroup<"nightshift", "operations">,
+  never,
+  Operations | JobSearch | JobOverview | Transactions | Audit | AccessConfig
+> = HttpApiBuilder.group(Api, "operations", (handlers) =>
+  Effect.gen(function* () {
+    const operations = yield* Operations
+    const search = yield* JobSearch
+    const overview = yield* JobOverview
+    const views = yield* Views.make
+    const audited = yield* Audited.make
+
+    const shown = (operation: Operation) =>
+      Effect.map(
+        operation.filter === undefined ? Effect.succeed(null) : views.json(JobsFilter.view(operation.filter)),
+        (filter) => viewOf(operation, filter)
+      )
+
+    const preview = (action: BulkRequest["action"], target: Target) =>
+      Effect.gen(function* () {
+        if (target.filter !== undefined) {
+          const matched = yield* search.total(target.filter, countedUpTo)
+          const { jobs } = yield* search.list(target.filter, { limit: sampleSize })
+          return { matched, sample: yield* Effect.forEach(jobs, views.job) }
+        }
+        const fit = (yield* overview.glimpses(target.ids)).filter(({ state }) => isFor(action, state))
+        const sample = yield* Effect.forEach(fit.slice(0, sampleSize), ({ id }) => Effect.option(search.get(id)))
+        return {
+          matched: { count: fit.length, exact: true },
+          sample: yield* Effect.forEach(
+            sample.flatMap((job) => (job._tag === "Some" ? [job.value] : [])),
+            views.job
+          )
+        }
+      })
+
+    const begin = ({ action, reason }: BulkRequest, target: Target) =>
+      Effect.gen(function* () {
+        const caller = yield* Caller
+        const seen =
+          target.filter === undefined ? { ids: target.ids.length } : { filter: JobsFilter.view(target.filter) }
+        const operation = yield* operations
+          .begin({ action, target, who: caller.who, reason: reason ?? caller.reason })
+          .pipe(
+            audited(
+              `jobs.${action}`,
+              ({ id }) => id,
+              ({ total }) => ({ after: { ...seen, total } })
+            )
+          )
+        return { operation: operation.id }
+      }).pipe(withReason(reason))
+
+    return handlers
+      .handleRaw("bulk", ({ request }) =>
+        Effect.gen(function* () {
+          const given = yield* Body.decoded(request, BulkRequest, mostBodyBytes)
+          const target = yield* targetOf(given)
+          if (given.dryRun === true) return yield* preview(given.action, target)
+          return HttpServerResponse.unsafeJson(yield* begin(given, target), { status: 202 })
+        }).pipe(Problem.answered)
+      )
+      .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual } }) =>
+        Effect.gen(function* () {
+          const page = yield* operations.list({ limit, cursor })
+          return { operations: yield* Effect.forEach(page.operations, shown), next: page.next ?? null }
+        }).pipe(Problem.answered)
+      )
+      .handle("get", ({ path }) => Problem.answered(Effect.flatMap(operations.get(path.id), shown)))
+      .handle("cancel", ({ path }) =>
+        operations.cancel(path.id).pipe(
+          audited("operation.cancel", path.id, ({ done, status }) => ({ after: { done, status } })),
+          Effect.flatMap(shown),
+          Problem.answered
+        )
+      )
+  })
+)

@@ -1,0 +1,80 @@
+import { Schema } from "effect"
+import { JobId } from "../../core/Ids.js"
+import { DeadReason, DedupeScope, type HistoryEntry, State, Status, type StoredJob } from "../../core/Job.js"
+import { Moment } from "../Contract.js"
+import * as Instant from "../Instant.js"
+
+/** A job as programs outside see it. Every field is always there; null where there is nothing. */
+export const JobView = Schema.Struct({
+  id: JobId,
+  kind: Schema.String,
+  queue: Schema.String,
+  state: State,
+  status: Status,
+  payload: Schema.Unknown,
+  attempt: Schema.Int,
+  maxAttempts: Schema.Int,
+  priority: Schema.Int,
+  runAt: Moment,
+  createdAt: Moment,
+  startedAt: Schema.NullOr(Moment),
+  finishedAt: Schema.NullOr(Moment),
+  cancelRequestedAt: Schema.NullOr(Moment).annotations({
+    description: "When somebody asked a running job to stop. It is dead (`cancelled`) once it has."
+  }),
+  lastError: Schema.NullOr(Schema.String),
+  errors: Schema.Array(
+    Schema.Struct({
+      attempt: Schema.Int,
+      pod: Schema.String,
+      startedAt: Moment,
+      endedAt: Moment,
+      outcome: Schema.String,
+      message: Schema.NullOr(Schema.String)
+    })
+  ).annotations({ description: "The last attempts that did not simply succeed, oldest first." }),
+  deadReason: Schema.NullOr(DeadReason),
+  result: Schema.Unknown,
+  progress: Schema.Unknown,
+  dedupe: Schema.NullOr(Schema.Struct({ key: Schema.String, scope: DedupeScope })),
+  pod: Schema.NullOr(Schema.String),
+  meta: Schema.Unknown
+}).annotations({ identifier: "Job" })
+export type JobView = typeof JobView.Type
+
+const moment = (millis: number | undefined) => (millis === undefined ? null : Instant.format(millis))
+
+const errorOf = ({ attempt, endedAt, message, outcome, pod, startedAt }: HistoryEntry) => ({
+  attempt,
+  pod,
+  startedAt: Instant.format(startedAt),
+  endedAt: Instant.format(endedAt),
+  outcome,
+  message: message ?? null
+})
+
+/** What is shown of a stored job. */
+export const of = (job: StoredJob): JobView => ({
+  id: job.id,
+  kind: job.kind,
+  queue: job.queue,
+  state: job.state,
+  status: job.status,
+  payload: job.payload,
+  attempt: job.attempt,
+  maxAttempts: job.maxAttempts,
+  priority: job.priority,
+  runAt: Instant.format(job.runAt),
+  createdAt: Instant.format(job.createdAt),
+  startedAt: moment(job.startedAt),
+  finishedAt: moment(job.finishedAt),
+  cancelRequestedAt: moment(job.cancelRequestedAt),
+  lastError: job.lastError ?? null,
+  errors: job.history.map(errorOf),
+  deadReason: job.deadReason ?? null,
+  result: job.result ?? null,
+  progress: job.progress ?? null,
+  dedupe: job.dedupe === undefined ? null : { key: job.dedupe.key, scope: job.dedupe.scope },
+  pod: job.pod ?? null,
+  meta: job.meta ?? null
+})

@@ -1,0 +1,115 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import { Effect, type Layer } from "effect"
+import type { Audit } from "../../access/Audit.js"
+import type { Idempotency } from "../../access/Idempotency.js"
+import type { JobId } from "../../core/Ids.js"
+import { limits, type StoredJob } from "../../core/Job.js"
+import { JobDesk, type JobEdit } from "../../queue/desk/JobDesk.js"
+import type { Kinds } from "../../queue/Kinds.js"
+import type { Queue } from "../../queue/Queue.js"
+import { JobSearch } from "../../queue/search/JobSearch.js"
+import type { Transactions } from "../../queue/Transactions.js"
+import { Api } from "../Api.js"
+import type { AccessConfig } from "../access/AccessConfig.js"
+import * as Audited from "../access/Audited.js"
+import * as Caller from "../access/Caller.js"
+import * as Body from "../Body.js"
+import { pageLimits } from "../Contract.js"
+import * as Problem from "../Problem.js"
+import { BadRequest } from "../RequestErrors.js"
+import * as Views from "../Views.js"
+import * as EnqueueDoor from "./EnqueueDoor.js"
+import * as JobPath from "./JobPath.js"
+import * as JobSummary from "./JobSummary.js"
+import * as JobsContract from "./JobsContract.js"
+
+/** Counting on would read the whole table for a number that nobody acts on. */
+const countedUpTo = 10_000
+
+/** What is sent to change a job: a payload, and little else. */
+const mostEditBytes = limits.payloadBytes + 64 * 1024
+
+const readEdit = (request: HttpServerRequest.HttpServerRequest) =>
+  Effect.gen(function* () {
+    const { reason, ...edit } = yield* Body.decoded(request, JobsContract.JobEdit, mostEditBytes)
+    if (Object.keys(edit).length > 0) return { edit, reason }
+    return yield* new BadRequest({ message: "The body names nothing to change: give payload, priority or runAt." })
+  })
+
+/** Jobs: store, find, act on. */
+export const layer: Layer.Layer<
+  HttpApiGroup.ApiGroup<"nightshift", "jobs">,
+  never,
+  Queue | JobDesk | JobSearch | Kinds | Transactions | Audit | Idempotency | AccessConfig
+> = HttpApiBuilder.group(Api, "jobs", (handlers) =>
+  Effect.gen(function* () {
+    const desk = yield* JobDesk
+    const search = yield* JobSearch
+    const views = yield* Views.make
+    const audited = yield* Audited.make
+    const enqueue = yield* EnqueueDoor.make
+
+    /** An operator's act on one job, written down with how the job was before and after. */
+    const act = <E extends Problem.Foreseen>(
+      name: string,
+      text: string,
+      change: (id: JobId) => Effect.Effect<StoredJob, E>,
+      summary: (job: StoredJob) => unknown = JobSummary.of
+    ) =>
+      JobPath.read(text).pipe(
+        Effect.flatMap((id) =>
+          Effect.zip(search.get(id), change(id)).pipe(
+            audited(`job.${name}`, id, ([before, after]) => ({ before: summary(before), after: summary(after) }))
+          )
+        ),
+        Effect.flatMap(([, after]) => views.job(after)),
+        Problem.answered
+      )
+
+    const edit = (text: string, { edit, reason }: { edit: JobEdit; reason: string | undefined }) =>
+      act(
+        "edit",
+        text,
+        (id) =>
+          Effect.catchTag(desk.edit(id, edit), "InvalidJob", ({ field, reason }) =>
+            Effect.fail(new BadRequest({ message: `${field} ${reason}.`, field }))
+          ),
+        edit.payload === undefined ? JobSummary.of : JobSummary.withPayload
+      ).pipe(Caller.withReason(reason))
+
+    return handlers
+      .handleRaw("enqueue", ({ request }) => Problem.answered(enqueue(request)))
+      .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual, ...filter } }) =>
+        Effect.gen(function* () {
+          yield* views.mayAskFor(filter.payload)
+          const page = yield* search.list(filter, { limit, cursor })
+          // A page that was found in time is worth having although counting the rest would take too long.
+          const seen = page.jobs.length + (page.next === undefined ? 0 : 1)
+          const total = yield* search
+            .total(filter, countedUpTo)
+            .pipe(Effect.catchTag("SearchTooSlow", () => Effect.succeed({ count: seen, exact: false })))
+          return { jobs: yield* Effect.forEach(page.jobs, views.job), next: page.next ?? null, total }
+        }).pipe(Problem.answered)
+      )
+      .handle("get", ({ path }) =>
+        JobPath.read(path.id).pipe(Effect.flatMap(search.get), Effect.flatMap(views.job), Problem.answered)
+      )
+      .handleRaw("edit", ({ path, request }) =>
+        Problem.answered(Effect.flatMap(readEdit(request), (given) => edit(path.id, given)))
+      )
+      .handle("cancel", ({ path }) => act("cancel", path.id, desk.cancel))
+      .handle("requeue", ({ path }) => act("requeue", path.id, desk.requeue))
+      .handle("runNow", ({ path }) => act("run-now", path.id, desk.runNow))
+      .handle("remove", ({ path }) =>
+        JobPath.read(path.id).pipe(
+          Effect.flatMap((id) =>
+            desk.remove(id).pipe(audited("job.delete", id, (job) => ({ before: JobSummary.withPayload(job) })))
+          ),
+          Effect.flatMap(views.job),
+          Problem.answered
+        )
+      )
+  })
+)

@@ -1,0 +1,33 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import { Effect, type Layer } from "effect"
+import { Api } from "../Api.js"
+import * as Problem from "../Problem.js"
+import { Live } from "./Live.js"
+
+const headers = {
+  "content-type": "text/event-stream",
+  // A proxy in between must neither gather nor rewrite what is to arrive at once.
+  "cache-control": "no-store, no-transform",
+  "x-accel-buffering": "no",
+  // Nothing is to follow on this connection: kept open, it would keep the doors from closing.
+  connection: "close"
+}
+
+/** What happens, as it happens. */
+export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "events">, never, Live> = HttpApiBuilder.group(
+  Api,
+  "events",
+  (handlers) =>
+    Effect.map(Live, (live) =>
+      handlers.handleRaw("follow", ({ request }) =>
+        request.method === "HEAD"
+          ? Effect.succeed(HttpServerResponse.empty({ status: 200, headers }))
+          : live.follow.pipe(
+              Effect.map((events) => HttpServerResponse.raw(events, { headers })),
+              Problem.answered
+            )
+      )
+    )
+)

@@ -1,0 +1,97 @@
+import type { Readable } from "node:stream"
+import { Clock, Context, Duration, Effect, type Fiber, FiberId, Layer } from "effect"
+import { Lifecycle } from "../../core/Lifecycle.js"
+import type { JobOverview } from "../../queue/search/JobOverview.js"
+import type { Queues } from "../../queue/settings/QueueSettings.js"
+import { AccessConfig } from "../access/AccessConfig.js"
+import type { CountsCache } from "../jobs/CountsCache.js"
+import { LiveRefused } from "../RequestErrors.js"
+import type { Surroundings } from "../Surroundings.js"
+import { eventText, heartbeat, LiveListener } from "./LiveListener.js"
+import * as LivePicture from "./LivePicture.js"
+
+// One look at the database serves everybody who follows. Looking begins with the first of them and ends with the last; who
+// joins gets the whole picture first, and then what changes in it. Nobody is waited for: what somebody does not read is
+// kept for them up to a bound, and beyond it they are dropped and may come again.
+
+const lookEvery = Duration.seconds(1)
+const heartbeatEvery = Duration.toMillis("15 seconds")
+
+/** What happens, as it happens. */
+export class Live extends Context.Tag("nightshift/http/Live")<
+  Live,
+  {
+    /** Server-sent events from now on, beginning with a snapshot; they end when the process is about to. */
+    readonly follow: Effect.Effect<Readable, LiveRefused>
+    readonly listeners: () => number
+  }
+>() {
+  static readonly layer: Layer.Layer<
+    Live,
+    never,
+    CountsCache | Queues | JobOverview | Surroundings | AccessConfig | Lifecycle
+  > = Layer.scoped(
+    Live,
+    Effect.gen(function* () {
+      const { listeners: most } = yield* AccessConfig
+      const lifecycle = yield* Lifecycle
+      const picture = yield* LivePicture.make
+      const scope = yield* Effect.scope
+      const turn = yield* Effect.makeSemaphore(1)
+      const listeners = new Set<LiveListener>()
+      let looking: Fiber.RuntimeFiber<never> | undefined
+      let lastId = 0
+      let lastWord = 0
+
+      const tellAll = (text: string, now: number) => {
+        lastWord = now
+        for (const listener of listeners) listener.tell(text)
+      }
+
+      const look = Effect.gen(function* () {
+        const change = yield* picture.look
+        const now = yield* Clock.currentTimeMillis
+        for (const [name, data] of Object.entries(change)) {
+          lastId += 1
+          tellAll(eventText(name, lastId, data), now)
+        }
+        if (now - lastWord >= heartbeatEvery) tellAll(heartbeat, now)
+      })
+
+      /** The first look is over before anybody is shown anything. */
+      const startLooking = Effect.gen(function* () {
+        if (looking !== undefined) return
+        yield* look
+        looking = yield* Effect.forkIn(Effect.forever(Effect.zipRight(Effect.sleep(lookEvery), look)), scope)
+      })
+
+      const leave = (listener: LiveListener) => {
+        listeners.delete(listener)
+        if (listeners.size > 0) return
+        looking?.unsafeInterruptAsFork(FiberId.none)
+        looking = undefined
+      }
+
+      const endAll = Effect.sync(() => {
+        for (const listener of listeners) listener.finish()
+      })
+      yield* Effect.forkScoped(Effect.zipRight(lifecycle.untilDraining, endAll))
+      yield* Effect.addFinalizer(() => endAll)
+
+      const join: Effect.Effect<Readable, LiveRefused> = Effect.gen(function* () {
+        if (yield* lifecycle.draining) return yield* new LiveRefused({ reason: "this process is shutting down" })
+        if (listeners.size >= most) return yield* new LiveRefused({ reason: `${most} follow them already` })
+        yield* startLooking
+        // The last of the others may have left meanwhile, and the looking with them.
+        if (looking === undefined) return yield* join
+        const listener = new LiveListener()
+        listeners.add(listener)
+        listener.once("close", () => leave(listener))
+        listener.tell(eventText("snapshot", lastId, picture.current()))
+        return listener
+      })
+
+      return { follow: turn.withPermits(1)(join), listeners: () => listeners.size }
+    })
+  )
+}

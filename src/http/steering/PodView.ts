@@ -1,0 +1,40 @@
+import { Option, Schema } from "effect"
+import type { Leader } from "../../cluster/Leadership.js"
+import type { StoredPod } from "../../cluster/Pods.js"
+import { PodId } from "../../core/Ids.js"
+import * as Instant from "../Instant.js"
+
+/** A running process as programs outside see it. */
+export const PodView = Schema.Struct({
+  id: PodId,
+  label: Schema.NullOr(Schema.String),
+  version: Schema.String,
+  queues: Schema.Array(Schema.String),
+  kinds: Schema.Array(Schema.String),
+  slots: Schema.Array(
+    Schema.Struct({ queue: Schema.String, wanted: Schema.Int, have: Schema.Int, busy: Schema.Int })
+  ).annotations({ description: "Per queue: how many there should be, are, and have a job." }),
+  runningJobs: Schema.Int,
+  host: Schema.Struct({ name: Schema.String, pid: Schema.Int, node: Schema.String }),
+  startedAt: Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } }),
+  heartbeatAgeSeconds: Schema.Number,
+  draining: Schema.Boolean.annotations({ description: "It was told to stop and takes no new jobs." }),
+  leader: Schema.Boolean
+}).annotations({ identifier: "Pod" })
+export type PodView = typeof PodView.Type
+
+/** What is shown of a stored pod. */
+export const of = (pod: StoredPod, leader: Option.Option<Leader>, now: number): PodView => ({
+  id: pod.id,
+  label: pod.label ?? null,
+  version: pod.version,
+  queues: pod.queues,
+  kinds: pod.kinds,
+  slots: pod.slots,
+  runningJobs: pod.slots.reduce((sum, { busy }) => sum + busy, 0),
+  host: pod.host,
+  startedAt: Instant.format(pod.startedAt),
+  heartbeatAgeSeconds: Math.max(0, now - pod.heartbeatAt) / 1000,
+  draining: pod.draining,
+  leader: Option.exists(leader, (held) => held.pod === pod.id)
+})

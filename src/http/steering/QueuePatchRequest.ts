@@ -1,0 +1,73 @@
+import { Duration, Schema } from "effect"
+import { KeyOrder, type QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import * as WireText from "../WireText.js"
+
+const Whole = Schema.Number.annotations(WireText.said("must be a number"))
+const Switch = Schema.Boolean.annotations(WireText.said("must be true or false"))
+const Seconds = Schema.NonNegative.annotations(WireText.said("must be a number of seconds, 0 or more"))
+
+const orNothing = <S extends Schema.Schema.Any>(schema: S) => WireText.optional(Schema.NullOr(schema))
+
+const Rate = Schema.Struct({ jobs: Whole, per: Seconds }).annotations({
+  message: () => "must be an object with jobs and per, or null"
+})
+
+const PerKey = Schema.Struct({
+  concurrency: Whole,
+  order: WireText.optional(KeyOrder.annotations(WireText.said('must be "none", "serial" or "strict"')))
+}).annotations({ message: () => "must be an object with concurrency and perhaps order, or null" })
+
+/** What `PATCH /api/v1/queues/{name}` takes. A field that is absent stays as it is; null sets it back to its default. */
+export const QueuePatchRequest = Schema.Struct({
+  paused: WireText.optional(Switch),
+  maxWorkers: WireText.optional(Whole),
+  retainDone: orNothing(Seconds),
+  retainDead: orNothing(Seconds),
+  backoff: WireText.optional(
+    Schema.Struct({
+      enabled: WireText.optional(Switch),
+      base: WireText.optional(Seconds),
+      max: WireText.optional(Seconds)
+    }).annotations({ message: () => "must be an object with enabled, base and max, or some of them" })
+  ),
+  limits: WireText.optional(
+    Schema.Struct({ rate: orNothing(Rate), perKey: orNothing(PerKey), depthCap: orNothing(Whole) }).annotations({
+      message: () => "must be an object with rate, perKey and depthCap, or some of them"
+    })
+  ),
+  throttledUntil: WireText.optional(
+    Schema.Null.annotations({ ...WireText.said("can only be set to null, which ends the cool-down") })
+  )
+}).annotations({ identifier: "QueuePatch", message: () => "must be an object", ...WireText.strict })
+export type QueuePatchRequest = typeof QueuePatchRequest.Type
+
+const span = (seconds: number | null | undefined) =>
+  seconds === null || seconds === undefined ? seconds : Duration.seconds(seconds)
+
+const ofBackoff = ({ base, enabled, max }: NonNullable<QueuePatchRequest["backoff"]>) => ({
+  ...(enabled === undefined ? {} : { enabled }),
+  ...(base === undefined ? {} : { base: Duration.seconds(base) }),
+  ...(max === undefined ? {} : { max: Duration.seconds(max) })
+})
+
+/** The same in the words of the port. Without an order, jobs of a key run in none. */
+export const toPatch = (request: QueuePatchRequest): QueueSettingsPatch => {
+  const { depthCap, perKey, rate } = request.limits ?? {}
+  return {
+    paused: request.paused,
+    maxWorkers: request.maxWorkers,
+    retainDone: span(request.retainDone),
+    retainDead: span(request.retainDead),
+    backoff: request.backoff === undefined ? undefined : ofBackoff(request.backoff),
+    rate: rate === null || rate === undefined ? rate : { jobs: rate.jobs, per: Duration.seconds(rate.per) },
+    perKey:
+      perKey === null || perKey === undefined
+        ? perKey
+        : { concurrency: perKey.concurrency, order: perKey.order ?? "none" },
+    depthCap,
+    throttledUntil: request.throttledUntil
+  }
+}
+
+/** The field of a request that a field of the port came from. */
+export const fieldOf = (field: string): string => (/^(rate|perKey|depthCap)\b/.test(field) ? `limits.${field}` : field)

@@ -1,0 +1,50 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import { Effect, type Layer } from "effect"
+import type { Audit } from "../../access/Audit.js"
+import { Queues } from "../../queue/settings/QueueSettings.js"
+import type { Transactions } from "../../queue/Transactions.js"
+import { Api } from "../Api.js"
+import * as Audited from "../access/Audited.js"
+import * as Body from "../Body.js"
+import * as Instant from "../Instant.js"
+import { CountsCache } from "../jobs/CountsCache.js"
+import * as Problem from "../Problem.js"
+import { QueuePatchRequest, toPatch } from "./QueuePatchRequest.js"
+import * as QueueView from "./QueueView.js"
+
+const mostBodyBytes = 64 * 1024
+
+/** Queues: what waits in them and for how long, and what operators want of them. */
+export const layer: Layer.Layer<
+  HttpApiGroup.ApiGroup<"nightshift", "queues">,
+  never,
+  CountsCache | Queues | Transactions | Audit
+> = HttpApiBuilder.group(Api, "queues", (handlers) =>
+  Effect.gen(function* () {
+    const counts = yield* CountsCache
+    const queues = yield* Queues
+    const audited = yield* Audited.make
+
+    const list = Effect.zipWith(counts.read, queues.all, (counted, settings) => ({
+      queues: QueueView.ofAll(counted.queues, settings),
+      countedAt: Instant.format(counted.at)
+    }))
+
+    return handlers
+      .handle("list", () => Problem.answered(list))
+      .handleRaw("change", ({ path, request }) =>
+        Effect.gen(function* () {
+          const patch = yield* Body.decoded(request, QueuePatchRequest, mostBodyBytes)
+          const { after } = yield* queues.change(path.name, toPatch(patch)).pipe(
+            audited("queue.change", path.name, ({ after, before }) => ({
+              before: QueueView.settingsOf(before),
+              after: QueueView.settingsOf(after)
+            }))
+          )
+          const counted = (yield* counts.read).queues.find(({ queue }) => queue === path.name)
+          return QueueView.of(path.name, counted, after)
+        }).pipe(Problem.answered)
+      )
+  })
+)

@@ -1,0 +1,132 @@
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import { Schema } from "effect"
+import { Overlap } from "../../schedule/Policies.js"
+import { pageQuery, problem } from "../Contract.js"
+import * as WireText from "../WireText.js"
+import { MissedWire, ScheduleView } from "./ScheduleView.js"
+
+/** How many coming runs are shown. */
+export const previewLimits = { usual: 10, most: 100 } as const
+
+const Flag = Schema.Boolean.annotations(WireText.said("must be true or false"))
+const TextOrNull = Schema.NullOr(WireText.Text).annotations({
+  ...WireText.said("must be text, or null for the kind's own"),
+  jsonSchema: { type: ["string", "null"] }
+})
+const NumberOrNull = Schema.NullOr(Schema.Number).annotations({
+  ...WireText.said("must be a number, or null for the kind's own"),
+  jsonSchema: { type: ["integer", "null"] }
+})
+
+const optionalFields = {
+  timezone: WireText.optional(WireText.Text.annotations({ description: "IANA name; UTC when absent." })),
+  overlap: WireText.optional(Overlap.annotations(WireText.said('must be "allow" or "skip"'))),
+  missed: WireText.optional(MissedWire.annotations(WireText.said('must be "one", "none" or {"all": 1 to 1000}'))),
+  enabled: WireText.optional(Flag),
+  queue: WireText.optional(TextOrNull),
+  maxAttempts: WireText.optional(NumberOrNull),
+  force: WireText.optional(Flag.annotations({ description: "Also a kind that nobody registered." }))
+}
+
+const cron = WireText.Text.annotations({
+  description:
+    "Five fields (minute, hour, day of month, month, day of week), six with seconds first, or @daily and such."
+})
+
+/** What `POST /api/v1/schedules` takes. What makes a schedule is the schedules' to say. */
+export const CreateRequest = Schema.Struct({
+  name: WireText.Text,
+  kind: WireText.Text,
+  payload: Schema.Unknown,
+  cron,
+  ...optionalFields
+}).annotations({
+  identifier: "ScheduleToCreate",
+  message: () => "must be an object with name, kind, payload and cron",
+  ...WireText.strict
+})
+
+/** What `PATCH /api/v1/schedules/{name}` takes: what is absent stays. */
+export const EditRequest = Schema.Struct({
+  kind: WireText.optional(WireText.Text),
+  payload: WireText.optional(Schema.Unknown),
+  cron: WireText.optional(cron),
+  ...optionalFields
+}).annotations({ identifier: "ScheduleEdit", message: () => "must be an object", ...WireText.strict })
+
+const ListQuery = Schema.Struct(pageQuery).annotations(WireText.strict)
+
+const NextQuery = Schema.Struct({
+  count: WireText.optional(
+    Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, previewLimits.most)).annotations({
+      ...WireText.said(`must be a whole number from 1 to ${previewLimits.most}`),
+      jsonSchema: { type: "integer", minimum: 1, maximum: previewLimits.most }
+    })
+  )
+}).annotations(WireText.strict)
+
+const path = Schema.Struct({ name: Schema.String })
+const about = (description: string) => OpenApi.annotations({ description })
+
+export const group = HttpApiGroup.make("schedules")
+  .add(
+    HttpApiEndpoint.get("list", "/schedules")
+      .setUrlParams(ListQuery)
+      .addSuccess(Schema.Struct({ schedules: Schema.Array(ScheduleView), next: Schema.NullOr(Schema.String) }))
+      .addError(problem(400))
+      .annotateContext(about("A page of schedules, by name."))
+  )
+  .add(
+    HttpApiEndpoint.post("create", "/schedules")
+      .setPayload(CreateRequest)
+      .addSuccess(ScheduleView, { status: 201 })
+      .addError(problem(400))
+      .addError(problem(409))
+      .addError(problem(413))
+      .addError(problem(415))
+      .addError(problem(422))
+      .annotateContext(about("Make a schedule. It fires first at its next time."))
+  )
+  .add(HttpApiEndpoint.get("get", "/schedules/:name").setPath(path).addSuccess(ScheduleView).addError(problem(404)))
+  .add(
+    HttpApiEndpoint.patch("edit", "/schedules/:name")
+      .setPath(path)
+      .setPayload(EditRequest)
+      .addSuccess(ScheduleView)
+      .addError(problem(400))
+      .addError(problem(404))
+      .addError(problem(413))
+      .addError(problem(415))
+      .addError(problem(422))
+      .annotateContext(about("Change, enable or disable it. Code that declares it leaves alone what is changed here."))
+  )
+  .add(
+    HttpApiEndpoint.del("remove", "/schedules/:name")
+      .setPath(path)
+      .addSuccess(ScheduleView)
+      .addError(problem(404))
+      .annotateContext(about("Gone, and code that declares it does not bring it back. Answers what it was."))
+  )
+  .add(
+    HttpApiEndpoint.post("trigger", "/schedules/:name/trigger")
+      .setPath(path)
+      .addSuccess(ScheduleView)
+      .addError(problem(404))
+      .addError(problem(409))
+      .annotateContext(about("A job of it now, whatever its next time is; `lastJobId` says which."))
+  )
+  .add(
+    HttpApiEndpoint.get("next", "/schedules/:name/next")
+      .setPath(path)
+      .setUrlParams(NextQuery)
+      .addSuccess(
+        Schema.Struct({ name: Schema.String, timezone: Schema.String, next: Schema.Array(Schema.String) }).annotations({
+          identifier: "NextRuns"
+        })
+      )
+      .addError(problem(400))
+      .addError(problem(404))
+      .annotateContext(about("When it would fire next, enabled or not."))
+  )

@@ -1,0 +1,91 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import { Clock, Effect, type Layer, ParseResult, Schema } from "effect"
+import { trigger } from "../../crew/duties/Trigger.js"
+import { Kinds } from "../../queue/Kinds.js"
+import type { Queue } from "../../queue/Queue.js"
+import type { JobSearch } from "../../queue/search/JobSearch.js"
+import type { Transactions } from "../../queue/Transactions.js"
+import { defaults, expressionOf } from "../../schedule/ScheduleDefinition.js"
+import { Schedules } from "../../schedule/Schedules.js"
+import { Api } from "../Api.js"
+import * as Body from "../Body.js"
+import { pageLimits } from "../Contract.js"
+import * as Instant from "../Instant.js"
+import * as Problem from "../Problem.js"
+import * as RequestFault from "../RequestFault.js"
+import { CreateRequest, EditRequest, previewLimits } from "./SchedulesContract.js"
+import * as ScheduleView from "./ScheduleView.js"
+
+const mostBodyBytes = 256 * 1024
+
+const bodyOf = <A, I>(schema: Schema.Schema<A, I>, request: HttpServerRequest.HttpServerRequest) =>
+  Effect.gen(function* () {
+    const body = yield* Body.json(request, mostBodyBytes)
+    return yield* Effect.mapError(Schema.decodeUnknown(schema)(body), (error) =>
+      RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
+    )
+  })
+
+/** Schedules: see them, make and change them, fire one now. */
+export const layer: Layer.Layer<
+  HttpApiGroup.ApiGroup<"nightshift", "schedules">,
+  never,
+  Schedules | Queue | Kinds | JobSearch | Transactions
+> = HttpApiBuilder.group(Api, "schedules", (handlers) =>
+  Effect.gen(function* () {
+    const schedules = yield* Schedules
+    const kinds = yield* Kinds
+    const context = yield* Effect.context<Schedules | Queue | Kinds | JobSearch | Transactions>()
+
+    /** Whoever mistypes a kind should hear of it now, and not when the first job is dead. */
+    const checkKind = (kind: string | undefined, force = false) =>
+      kind === undefined || force ? Effect.void : Effect.asVoid(kinds.find(kind))
+
+    return handlers
+      .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual } }) =>
+        Effect.gen(function* () {
+          const found = yield* schedules.list({ limit: limit + 1, after: cursor })
+          const page = found.slice(0, limit)
+          return {
+            schedules: page.map(ScheduleView.of),
+            next: found.length > limit ? (page.at(-1)?.name ?? null) : null
+          }
+        }).pipe(Problem.answered)
+      )
+      .handleRaw("create", ({ request }) =>
+        Effect.gen(function* () {
+          const { force, maxAttempts, queue, ...given } = yield* bodyOf(CreateRequest, request)
+          yield* checkKind(given.kind, force)
+          const made = yield* schedules.create({
+            ...defaults,
+            ...given,
+            queue: queue ?? undefined,
+            maxAttempts: maxAttempts ?? undefined
+          })
+          return ScheduleView.of(made)
+        }).pipe(Problem.answered)
+      )
+      .handle("get", ({ path }) => Problem.answered(Effect.map(schedules.get(path.name), ScheduleView.of)))
+      .handleRaw("edit", ({ path, request }) =>
+        Effect.gen(function* () {
+          const { force, ...edit } = yield* bodyOf(EditRequest, request)
+          yield* checkKind(edit.kind, force)
+          return ScheduleView.of((yield* schedules.edit(path.name, edit)).after)
+        }).pipe(Problem.answered)
+      )
+      .handle("remove", ({ path }) => Problem.answered(Effect.map(schedules.remove(path.name), ScheduleView.of)))
+      .handle("trigger", ({ path }) =>
+        trigger(path.name).pipe(Effect.map(ScheduleView.of), Effect.provide(context), Problem.answered)
+      )
+      .handle("next", ({ path, urlParams: { count = previewLimits.usual } }) =>
+        Effect.gen(function* () {
+          const schedule = yield* schedules.get(path.name)
+          const expression = yield* expressionOf(schedule)
+          const next = expression.preview(yield* Clock.currentTimeMillis, count)
+          return { name: schedule.name, timezone: schedule.timezone, next: next.map(Instant.format) }
+        }).pipe(Problem.answered)
+      )
+  })
+)

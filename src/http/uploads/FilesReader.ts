@@ -1,0 +1,135 @@
+import type { IncomingMessage } from "node:http"
+import { Effect, Either } from "effect"
+import type { UploadId } from "../../core/Ids.js"
+import type { Workspace } from "../../core/Workspace.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import type { Draft, WholeDraft } from "../../uploads/Draft.js"
+import * as Filename from "../../uploads/Filename.js"
+import * as MimeType from "../../uploads/MimeType.js"
+import type { Storage } from "../../uploads/Storage.js"
+import {
+  type DraftLost,
+  type InvalidUpload,
+  QuotaExceeded,
+  RequestTooLarge,
+  type UploadTooLarge
+} from "../../uploads/UploadErrors.js"
+import type { UploadsConfig } from "../../uploads/UploadsConfig.js"
+import { BadRequest, BodyTooLarge, RequestTimedOut } from "../RequestErrors.js"
+import * as RequestReader from "../RequestReader.js"
+import * as ContentDisposition from "./ContentDisposition.js"
+import { type MultipartEvent, MultipartParser } from "./MultipartParser.js"
+
+/** The form's field that files come in, and how many of them. */
+const field = "files"
+const mostFiles = 64
+
+/** What a body may hold beside its files: heads and delimiters. */
+export const overheadBytes = 1024 * 1024
+
+export type Refusal =
+  | BadRequest
+  | BodyTooLarge
+  | RequestTimedOut
+  | InvalidUpload
+  | UploadTooLarge
+  | RequestTooLarge
+  | QuotaExceeded
+  | DraftLost
+  | DatabaseError
+
+export const malformed = (reason: string) =>
+  new BadRequest({ message: `The body is not a form with files: ${reason}.` })
+
+const misplaced = (reason: string, name: string) =>
+  new BadRequest({
+    message: `${reason} Send 1 to ${mostFiles} files in the field "${field}".`,
+    field: name.slice(0, 64)
+  })
+
+/** What a reading goes by. */
+export interface Reading {
+  readonly storage: typeof Storage.Service
+  readonly config: Pick<typeof UploadsConfig.Service, "maxRequest" | "quota" | "stallTimeout">
+  readonly workspace: Workspace
+  readonly boundary: string
+  /** How much is kept for the workspace already. */
+  readonly kept: number
+  /** Is told of every draft that is begun, so that it can be thrown away whatever happens. */
+  readonly onBegun: (id: UploadId) => void
+}
+
+/** Name and type that a part gives its file, made safe. */
+const factsOf = (head: ReadonlyMap<string, string>, before: number) => {
+  const part = ContentDisposition.parse(head.get("content-disposition") ?? "")
+  if (part === undefined) return Either.left(malformed("a part does not say which field it is"))
+  const { filename, name } = part
+  if (name !== field) return Either.left(misplaced("A field of another name is not expected.", name))
+  if (filename === undefined) return Either.left(misplaced("A part has no filename, so it is no file.", name))
+  if (before >= mostFiles) return Either.left(misplaced("There are too many files.", name))
+  const mimetype = MimeType.strip(head.get("content-type") ?? "")
+  return Either.right({ filename: Filename.sanitize(filename), mimetype })
+}
+
+/** Keeps track of the files of one body; what it is told of comes in the body's order. */
+const makeFiles = ({ config, kept, onBegun, storage, workspace }: Reading) => {
+  const wholes: Array<WholeDraft> = []
+  let current: { readonly draft: Draft; readonly filename: string } | undefined
+  let size = 0
+
+  const begin = (head: ReadonlyMap<string, string>) =>
+    Effect.gen(function* () {
+      const facts = yield* factsOf(head, wholes.length)
+      const draft = yield* storage.begin(facts, wholes.length)
+      onBegun(draft.id)
+      current = { draft, filename: facts.filename }
+    })
+
+  const append = (bytes: Buffer) =>
+    Effect.gen(function* () {
+      if (current === undefined) return
+      const { draft, filename } = current
+      size += bytes.length
+      yield* draft.append(bytes)
+      if (size > config.maxRequest) return yield* new RequestTooLarge({ filename, size, max: config.maxRequest })
+      if (kept + size > config.quota) return yield* new QuotaExceeded({ workspace, kept, size, max: config.quota })
+    })
+
+  const end = Effect.gen(function* () {
+    if (current === undefined) return
+    wholes.push(yield* current.draft.end)
+    current = undefined
+  })
+
+  return {
+    wholes,
+    take: (event: MultipartEvent): Effect.Effect<void, Refusal> => {
+      if (event._tag === "PartBegins") return begin(event.head)
+      return event._tag === "Content" ? append(event.bytes) : end
+    }
+  }
+}
+
+/** Reads a body to its end, storing its files as they come. Whatever is wrong with it ends the reading there. */
+export const read = (source: IncomingMessage, reading: Reading): Effect.Effect<ReadonlyArray<WholeDraft>, Refusal> =>
+  Effect.gen(function* () {
+    const { boundary, config } = reading
+    const parser = new MultipartParser(boundary)
+    const files = makeFiles(reading)
+    const mostBytes = config.maxRequest + overheadBytes
+    const next = Effect.timeoutFail(RequestReader.next(source), {
+      duration: config.stallTimeout,
+      onTimeout: () => new RequestTimedOut({ message: "The body has brought nothing for too long. Send it again." })
+    })
+    let bytes = 0
+    for (let piece = yield* next; piece !== undefined; piece = yield* next) {
+      bytes += piece.length
+      if (bytes > mostBytes) return yield* new BodyTooLarge({ mostBytes })
+      const events = parser.write(piece)
+      if (Either.isLeft(events)) return yield* malformed(events.left)
+      for (const event of events.right) yield* files.take(event)
+    }
+    if (!parser.isOver) return yield* malformed("it ends before its last boundary")
+    if (files.wholes.length === 0) return yield* misplaced("There is no file.", field)
+    return files.wholes
+  })

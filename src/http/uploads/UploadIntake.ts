@@ -1,0 +1,127 @@
+import type { IncomingMessage, ServerResponse } from "node:http"
+import { Effect, Either, Exit, Option } from "effect"
+import type { UploadId } from "../../core/Ids.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import * as Intake from "../../queue/intake/Intake.js"
+import type { QueueFull } from "../../queue/JobErrors.js"
+import { Kinds } from "../../queue/Kinds.js"
+import { Queue } from "../../queue/Queue.js"
+import { Transactions } from "../../queue/Transactions.js"
+import * as Arrival from "../../uploads/Arrival.js"
+import type { WholeDraft } from "../../uploads/Draft.js"
+import { Storage } from "../../uploads/Storage.js"
+import type { Upload } from "../../uploads/Upload.js"
+import { UploadsConfig } from "../../uploads/UploadsConfig.js"
+import type { Bearer } from "../access/WorkspaceAuth.js"
+import { BodyTooLarge, JobKindMissing, RequestTimedOut, type Unauthorized, UploadsBusy } from "../RequestErrors.js"
+import * as FilesReader from "./FilesReader.js"
+import { boundaryOf } from "./MultipartParser.js"
+
+/** How many requests with files this process takes at once. */
+const atOnce = 64
+
+export type Refusal = FilesReader.Refusal | UploadsBusy | JobKindMissing | QueueFull | Unauthorized
+
+/** Takes in the files of a request: all of them and their jobs at one instant, or nothing. */
+export type Receive = (
+  source: IncomingMessage,
+  response: ServerResponse,
+  bearer: Bearer
+) => Effect.Effect<ReadonlyArray<Upload>, Refusal>
+
+export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Transactions | Queue | Kinds> = Effect.gen(
+  function* () {
+    const storage = yield* Storage
+    const config = yield* UploadsConfig
+    const transactions = yield* Transactions
+    const queue = yield* Queue
+    const kinds = yield* Kinds
+    const places = yield* Effect.makeSemaphore(atOnce)
+
+    const missing = (kind: string) => () => new JobKindMissing({ kind })
+
+    /** Before anything is read: a misconfigured service should not let its clients send for nothing. */
+    const checkKind = Option.match(config.jobKind, {
+      onNone: () => Effect.void,
+      onSome: (kind) => Effect.catchTag(Effect.asVoid(kinds.find(kind)), "UnknownKind", missing(kind))
+    })
+
+    const enqueueJobs = (
+      uploads: ReadonlyArray<Upload>
+    ): Effect.Effect<void, JobKindMissing | QueueFull | DatabaseError> =>
+      Option.match(config.jobKind, {
+        onNone: () => Effect.void,
+        onSome: (kind) =>
+          Intake.resolve(
+            uploads.map((upload) => ({ kind, payload: Arrival.of(upload) })),
+            { force: false }
+          ).pipe(
+            Effect.provideService(Kinds, kinds),
+            Effect.flatMap(queue.enqueue),
+            Effect.asVoid,
+            Effect.catchTags({
+              KindRefused: missing(kind),
+              // A registered kind and an id of our own: neither can be.
+              InvalidJob: Effect.die,
+              JobIdTaken: Effect.die
+            })
+          )
+      })
+
+    const read = (
+      source: IncomingMessage,
+      response: ServerResponse,
+      { workspace }: Bearer,
+      onBegun: (id: UploadId) => void
+    ) =>
+      Effect.gen(function* () {
+        const boundary = boundaryOf(source.headers["content-type"])
+        if (Either.isLeft(boundary)) return yield* FilesReader.malformed(boundary.left)
+        const mostBytes = config.maxRequest + FilesReader.overheadBytes
+        if (Number(source.headers["content-length"] ?? 0) > mostBytes) return yield* new BodyTooLarge({ mostBytes })
+        yield* checkKind
+        const kept = yield* storage.kept(workspace)
+        // Who asks before sending (`Expect: 100-continue`) is told to go on only now that nothing stands against it.
+        if (source.headers.expect !== undefined) response.writeContinue()
+        return yield* FilesReader.read(source, {
+          storage,
+          config,
+          workspace,
+          boundary: boundary.right,
+          kept,
+          onBegun
+        })
+      }).pipe(
+        Effect.timeoutFail({
+          duration: config.timeout,
+          onTimeout: () => new RequestTimedOut({ message: "The request takes too long. Send fewer files at a time." })
+        })
+      )
+
+    const publish = ({ stillMay, workspace }: Bearer, drafts: ReadonlyArray<WholeDraft>) =>
+      transactions.run(
+        Effect.gen(function* () {
+          yield* stillMay
+          const uploads = yield* storage.publish(workspace, drafts)
+          yield* enqueueJobs(uploads)
+          return uploads
+        })
+      )
+
+    const receive: Receive = (source, response, bearer) =>
+      Effect.suspend(() => {
+        const begun: Array<UploadId> = []
+        // A draft that cannot be thrown away now, because the database is away too, is swept later.
+        const discard = Effect.suspend(() => Effect.ignore(storage.discard(begun)))
+        return read(source, response, bearer, (id) => begun.push(id)).pipe(
+          Effect.flatMap((drafts) => publish(bearer, drafts)),
+          Effect.onExit((exit) => (Exit.isSuccess(exit) ? Effect.void : discard))
+        )
+      })
+
+    return (source, response, bearer) =>
+      Effect.flatMap(places.withPermitsIfAvailable(1)(receive(source, response, bearer)), (uploads) =>
+        Option.isSome(uploads) ? Effect.succeed(uploads.value) : new UploadsBusy()
+      )
+  }
+)

@@ -1,0 +1,128 @@
+import type * as HttpApp from "@effect/platform/HttpApp"
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import { toIncomingMessage, toServerResponse } from "@effect/platform-node/NodeHttpServerRequest"
+import { Cause, Context, Duration, Effect, Layer, Schema } from "effect"
+import { Tokens } from "../../access/Tokens.js"
+import { UploadId } from "../../core/Ids.js"
+import type { Kinds } from "../../queue/Kinds.js"
+import type { Queue } from "../../queue/Queue.js"
+import type { Transactions } from "../../queue/Transactions.js"
+import { Storage } from "../../uploads/Storage.js"
+import { UploadNotFound } from "../../uploads/UploadErrors.js"
+import { UploadsConfig } from "../../uploads/UploadsConfig.js"
+import * as Auth from "../access/Auth.js"
+import * as WorkspaceAuth from "../access/WorkspaceAuth.js"
+import * as Problem from "../Problem.js"
+import { DatabaseOff } from "../RequestErrors.js"
+import * as RequestReader from "../RequestReader.js"
+import { ServerConfig } from "../ServerConfig.js"
+import * as UploadContent from "./UploadContent.js"
+import * as UploadIntake from "./UploadIntake.js"
+import * as UploadView from "./UploadView.js"
+
+export const prefix = "/uploads/"
+
+/** Everything under `/uploads`, to be served by the Server. Workspaces come here with tokens of their own. */
+export class UploadsApp extends Context.Tag("nightshift/http/UploadsApp")<
+  UploadsApp,
+  {
+    readonly app: HttpApp.Default
+    /** The longest that a request may take to arrive. */
+    readonly patience: Duration.Duration
+  }
+>() {
+  static readonly layer: Layer.Layer<
+    UploadsApp,
+    never,
+    ServerConfig | Storage | UploadsConfig | Tokens | Transactions | Queue | Kinds
+  > = Layer.suspend(() => withDatabase)
+
+  /** For a process that runs without a database by choice: says so to whoever asks. */
+  static readonly layerWithoutDatabase: Layer.Layer<UploadsApp, never, ServerConfig> = Layer.effect(
+    UploadsApp,
+    Effect.map(ServerConfig, (config) => ({
+      app: answering(Effect.zipRight(Auth.checkHost(config), new DatabaseOff())),
+      patience: Duration.zero
+    }))
+  )
+}
+
+/** A body that is not read to its end because the answer was clear before is not read on for long. */
+const answering = <E extends Problem.Foreseen>(route: HttpApp.Default<E>): HttpApp.Default =>
+  Effect.gen(function* () {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const response = yield* Effect.catchAll(route, Problem.answer)
+    const source = toIncomingMessage(request)
+    if (!source.complete) yield* Effect.forkDaemon(RequestReader.hangUp(source, toServerResponse(request)))
+    return response
+  })
+
+const readId = Schema.decodeUnknownOption(UploadId)
+
+/** What cannot be an id is the id of no file. */
+const idOf = Effect.flatMap(HttpRouter.params, ({ id = "" }) =>
+  Effect.mapError(readId(id.toLowerCase()), () => new UploadNotFound({ id: "" }))
+)
+
+const routes = Effect.gen(function* () {
+  const storage = yield* Storage
+  const receive = yield* UploadIntake.make
+
+  const upload = Effect.gen(function* () {
+    const bearer = yield* WorkspaceAuth.check
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const files = (yield* receive(toIncomingMessage(request), toServerResponse(request), bearer)).map(UploadView.ofNew)
+    return HttpServerResponse.unsafeJson({ files }, { status: 201 })
+  })
+
+  const list = Effect.gen(function* () {
+    const { workspace } = yield* WorkspaceAuth.check
+    const files = (yield* storage.list(workspace)).map(UploadView.of)
+    return HttpServerResponse.unsafeJson({ files })
+  })
+
+  const content = Effect.gen(function* () {
+    const { workspace } = yield* WorkspaceAuth.check
+    const id = yield* idOf
+    const stored = yield* storage.get(workspace, id)
+    // That it was sent is worth knowing, and not worth failing over.
+    return yield* UploadContent.respond(stored, Effect.ignore(storage.markFetched(workspace, id)))
+  })
+
+  const ack = Effect.gen(function* () {
+    const { workspace } = yield* WorkspaceAuth.check
+    const id = yield* idOf
+    yield* storage.get(workspace, id)
+    const raced = yield* storage.ack(workspace, id).pipe(
+      Effect.as({}),
+      // It was there a moment ago: swept in between, which is what the client wants of it anyway.
+      Effect.catchTag("UploadNotFound", () => Effect.succeed({ raced: true }))
+    )
+    return HttpServerResponse.unsafeJson({ acked: true, ...raced })
+  })
+
+  return HttpRouter.empty.pipe(
+    HttpRouter.post("/uploads/:workspace", upload),
+    HttpRouter.get("/uploads/:workspace", list),
+    HttpRouter.get("/uploads/:workspace/:id/content", content),
+    HttpRouter.route("HEAD")("/uploads/:workspace/:id/content", content),
+    HttpRouter.post("/uploads/:workspace/:id/ack", ack)
+  )
+})
+
+const withDatabase = Layer.effect(
+  UploadsApp,
+  Effect.gen(function* () {
+    const config = yield* ServerConfig
+    const { timeout } = yield* UploadsConfig
+    const tokens = yield* Tokens
+    const router = yield* routes
+    const served = Auth.checkHost(config).pipe(
+      Effect.zipRight(Effect.catchTag(router, "RouteNotFound", (error) => Problem.answerCause(Cause.fail(error)))),
+      Effect.provideService(Tokens, tokens)
+    )
+    return { app: answering(served), patience: timeout }
+  })
+)

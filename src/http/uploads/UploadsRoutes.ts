@@ -1,0 +1,26 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import { Clock, Effect, type Layer } from "effect"
+import { Storage, stuckAfter } from "../../uploads/Storage.js"
+import { Api } from "../Api.js"
+import * as Problem from "../Problem.js"
+
+/** Files, for those who run the service: how many there are, and who does not fetch theirs. */
+export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "uploads">, never, Storage> = HttpApiBuilder.group(
+  Api,
+  "uploads",
+  (handlers) =>
+    Effect.map(Storage, (storage) =>
+      handlers.handle("overview", () =>
+        Effect.gen(function* () {
+          const counts = yield* storage.counts
+          const stuck = yield* storage.stuck(stuckAfter)
+          const now = yield* Clock.currentTimeMillis
+          return {
+            counts,
+            stuck: stuck.map(({ oldest, ...workspace }) => ({ ...workspace, waitingSeconds: (now - oldest) / 1000 }))
+          }
+        }).pipe(Problem.answered)
+      )
+    )
+)

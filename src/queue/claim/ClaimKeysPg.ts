@@ -1,0 +1,166 @@
+import { Effect } from "effect"
+import type { IdGenerator, JobId } from "../../core/Ids.js"
+import type { Database } from "../../database/Database.js"
+import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
+import * as ArrayText from "../ArrayText.js"
+import type { ClaimedJob, ClaimRequest } from "../Queue.js"
+import type { ClaimCursor, Start } from "./ClaimCursor.js"
+import { type ClaimedRow, toClaimed } from "./ClaimedRow.js"
+import { lookFromFront, startsOf } from "./ClaimLinePg.js"
+import type { ClaimSql } from "./ClaimSql.js"
+import type { KeyRing } from "./KeyRing.js"
+import type { LeaseBook } from "./LeaseBook.js"
+
+// Which keys to try. The front of the line tells, while it is short: whoever is due stands there. A long line may be all one
+// key's, so there keys are taken from the index of keys, behind the last one served; and jobs without a key, of which no
+// index tells, by walking through the line a stretch at each look. Every key that is tried costs a look at its jobs, and
+// most of them are busy when there are more slots than keys: so no more are tried than could be of use.
+
+const windowOf = (limit: number) => Math.min(1_000, limit + 100)
+const triesOf = (limit: number) => Math.min(2_000, Math.ceil(1.25 * limit) + 20)
+
+/** How much of a long line is walked through at a time. */
+const longest = 1_000
+
+/** How often more keys are tried where all of the first ones were busy. */
+const rounds = 4
+
+interface FrontRow {
+  readonly id: JobId
+  readonly key: string | null
+  readonly priority: number
+  readonly run_at: number
+}
+
+interface Tries {
+  readonly keys: ReadonlyArray<string>
+  readonly keyless: ReadonlyArray<JobId>
+  /** Whether nothing is due but these. */
+  readonly isAll: boolean
+}
+
+const startOf = ({ id, priority, run_at }: FrontRow): Start => ({ priority, runAt: run_at, id })
+
+/** The first row of each priority: what lies before is taken. */
+const firstsOf = (rows: ReadonlyArray<FrontRow>): ReadonlyMap<number, Start> =>
+  new Map(rows.toReversed().map((row) => [row.priority, startOf(row)]))
+
+/** Claims by key: round-robin, and of each key no more than may run. */
+export const make = (database: typeof Database.Service, statements: ClaimSql, ids: IdGenerator, leases: LeaseBook) => {
+  const { sql } = database
+
+  const stretch = (queue: string, from: ReadonlyArray<Start>, most: number, now: number) =>
+    from.length === 0
+      ? Effect.succeed<ReadonlyArray<FrontRow>>([])
+      : mapErrors(sql.unsafe<FrontRow>(statements.front, [queue, now, most, ...startsOf(from)]))
+
+  /** From where the walk has come to: the rest of its priority, and those behind. */
+  const onward = (cursor: ClaimCursor, walked: Start | undefined) =>
+    walked === undefined ? cursor.from : [walked, ...cursor.from.filter(({ priority }) => priority > walked.priority)]
+
+  /** The next keys in their turn, all around once at most; fewer than asked for when these are all. */
+  const keysBehind = (queue: string, last: string, most: number) =>
+    Effect.gen(function* () {
+      const after = (key: string, count: number) =>
+        mapErrors(sql.unsafe<{ key: string }>(statements.keysAfter, [queue, key, count]))
+      const behind = yield* after(last, most)
+      const around = last === "" || behind.length === most ? [] : yield* after("", most - behind.length)
+      return [...new Set([...behind, ...around].map(({ key }) => key))]
+    })
+
+  /** A short line: everything that is due, of which as many keys as can be of use, in their turn. */
+  const fromShort = (front: ReadonlyArray<FrontRow>, ring: KeyRing, limit: number): Tries => {
+    const keys = [...new Set(front.flatMap(({ key }) => key ?? []))]
+    const usual = front.at(-1)?.priority ?? 0
+    const urgent = front.flatMap(({ key, priority }) => (priority < usual ? (key ?? []) : []))
+    const inTurn = keys.toSorted((a, b) => Number(a <= ring.last) - Number(b <= ring.last) || (a < b ? -1 : 1))
+    const tried = new Set([...urgent, ...inTurn.slice(0, triesOf(limit))])
+    return { keys: [...tried], keyless: keylessOf(front), isAll: tried.size === keys.length }
+  }
+
+  const lookAround = (request: ClaimRequest, cursor: ClaimCursor, ring: KeyRing, now: number) =>
+    Effect.gen(function* () {
+      const { limit, queue } = request
+      const most = windowOf(limit)
+      const front = yield* stretch(queue, cursor.from, most, now)
+      cursor.took(firstsOf(front), front.at(-1)?.priority, front.length >= most, now)
+      if (front.length < most) {
+        ring.walk(undefined, now)
+        return fromShort(front, ring, limit)
+      }
+      const further = ring.isWalkDue(now) ? yield* stretch(queue, onward(cursor, ring.walked), longest, now) : []
+      const lastSeen = further.at(-1)
+      if (ring.isWalkDue(now)) ring.walk(further.length < longest || !lastSeen ? undefined : startOf(lastSeen), now)
+      const usual = front.at(-1)?.priority ?? 0
+      const urgent = front.flatMap(({ key, priority }) => (priority < usual ? (key ?? []) : []))
+      const inTurn = yield* keysBehind(queue, ring.last, triesOf(limit))
+      const keyless = [...new Set([...keylessOf(front), ...keylessOf(further)])]
+      if (keyless.length > 0) ring.isMixed = true
+      const isAll = inTurn.length < triesOf(limit) && !ring.isMixed
+      return { keys: [...new Set([...urgent, ...inTurn])], keyless, isAll }
+    })
+
+  const keylessOf = (rows: ReadonlyArray<FrontRow>) => rows.flatMap(({ id, key }) => (key === null ? [id] : []))
+
+  const claimOf = (tries: Tries, request: ClaimRequest, ring: KeyRing, rated: boolean, now: number) =>
+    Effect.gen(function* () {
+      if (tries.keys.length === 0 && tries.keyless.length === 0) return []
+      const { limit, pod, queue } = request
+      const lease = ids.lease(now)
+      const rows = (yield* mapErrors(
+        sql.unsafe(rated ? statements.keysRated : statements.keys, [
+          queue,
+          now,
+          limit,
+          lease,
+          pod,
+          ArrayText.ofTexts(tries.keys),
+          ring.last,
+          ArrayText.ofPlain(tries.keyless.slice(0, limit))
+        ]).values
+      )) as unknown as Array<ClaimedRow>
+      rows.sort((a, b) => (a[12] ?? 0) - (b[12] ?? 0))
+      leases.took(
+        lease,
+        rows.map((row) => row[0])
+      )
+      ring.last = rows.findLast((row) => row[4] !== null)?.[4] ?? ring.last
+      return rows.map(toClaimed(queue, lease, now))
+    })
+
+  const claimReady = (request: ClaimRequest, ring: KeyRing, rated: boolean, now: number) =>
+    Effect.gen(function* () {
+      const keys = ring.takeReady(triesOf(request.limit))
+      const jobs = yield* claimOf({ keys, keyless: [], isAll: true }, request, ring, rated, now)
+      // Where there was room for no more, nothing is known of the keys that got none.
+      if (jobs.length >= request.limit) for (const key of keys) ring.touched(key)
+      return jobs
+    })
+
+  return (
+    request: ClaimRequest,
+    cursor: ClaimCursor,
+    ring: KeyRing,
+    rated: boolean,
+    now: number
+  ): Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError> =>
+    Effect.gen(function* () {
+      if (ring.isSettled(now)) return yield* claimReady(request, ring, rated, now)
+      ring.looks()
+      if (cursor.mayRescan(now)) yield* lookFromFront(database, statements, request.queue, cursor, now)
+      let tries: Tries = yield* lookAround(request, cursor, ring, now)
+      let jobs = yield* claimOf(tries, request, ring, rated, now)
+      let last = ring.last
+      for (let round = 1; round < rounds && jobs.length === 0 && !tries.isAll; round += 1) {
+        last = tries.keys.at(-1) ?? last
+        const keys = yield* keysBehind(request.queue, last, triesOf(request.limit))
+        tries = { keys, keyless: [], isAll: false }
+        jobs = yield* claimOf(tries, request, ring, rated, now)
+      }
+      // Short of tokens, a claim has not tried what it was given.
+      const triedAll = tries.isAll && !rated && jobs.length < request.limit
+      if (triedAll && !jobs.some(({ crashCount }) => crashCount > 0)) ring.settle(now)
+      else if (jobs.length === 0) ring.last = last
+      return jobs
+    })
+}

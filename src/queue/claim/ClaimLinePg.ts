@@ -1,0 +1,105 @@
+import { Effect } from "effect"
+import type { IdGenerator } from "../../core/Ids.js"
+import type { Database } from "../../database/Database.js"
+import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
+import * as ArrayText from "../ArrayText.js"
+import type { ClaimedJob, ClaimRequest } from "../Queue.js"
+import type { ClaimCursor, Start } from "./ClaimCursor.js"
+import { type ClaimedRow, toClaimed } from "./ClaimedRow.js"
+import type { ClaimSql } from "./ClaimSql.js"
+import type { LeaseBook } from "./LeaseBook.js"
+
+const rowOrder = (a: ClaimedRow, b: ClaimedRow) => a[9] - b[9] || a[11] - b[11] || (a[0] < b[0] ? -1 : 1)
+
+/** The last row of each priority: where the next claim begins. */
+const lastsOf = (rows: ReadonlyArray<ClaimedRow>): ReadonlyMap<number, Start> => {
+  const lasts = new Map<number, Start>()
+  rows.forEach((row, place) => {
+    const priority = row[9]
+    if (rows[place + 1]?.[9] !== priority) lasts.set(priority, { priority, runAt: row[11], id: row[0] })
+  })
+  return lasts
+}
+
+/** Where a scan of the line begins, as parameters. */
+export const startsOf = (starts: ReadonlyArray<Start>): ReadonlyArray<string> => [
+  ArrayText.ofPlain(starts.map(({ priority }) => priority)),
+  ArrayText.ofPlain(starts.map(({ runAt }) => runAt)),
+  ArrayText.ofPlain(starts.map(({ id }) => id))
+]
+
+/** Looks at the line from its front. */
+export const lookFromFront = (
+  { sql }: typeof Database.Service,
+  statements: ClaimSql,
+  queue: string,
+  cursor: ClaimCursor,
+  now: number
+): Effect.Effect<void, DatabaseError> =>
+  Effect.map(mapErrors(sql.unsafe<{ priority: number }>(statements.priorities, [queue])), (rows) =>
+    cursor.rescan(
+      rows.map(({ priority }) => priority),
+      now
+    )
+  )
+
+/** Claims in the order of the line: priority, then start, then id. */
+export const make = (database: typeof Database.Service, statements: ClaimSql, ids: IdGenerator, leases: LeaseBook) => {
+  const { sql } = database
+
+  /** Priorities that others have begun to use since; only the gaps are searched, where no dead entries lie. */
+  const lookBetween = (queue: string, cursor: ClaimCursor, now: number) => {
+    const edges = [-32_769, ...cursor.priorities, 32_768]
+    const gaps = [ArrayText.ofPlain(edges.slice(0, -1)), ArrayText.ofPlain(edges.slice(1))]
+    return Effect.map(
+      mapErrors(sql.unsafe<{ priority: number }>(statements.prioritiesBetween, [queue, ...gaps])),
+      (rows) =>
+        cursor.probed(
+          rows.map(({ priority }) => priority),
+          now
+        )
+    )
+  }
+
+  const claimFrom = (cursor: ClaimCursor, rated: boolean, { limit, pod, queue }: ClaimRequest, now: number) =>
+    Effect.gen(function* () {
+      if (cursor.from.length === 0) return []
+      const lease = ids.lease(now)
+      const rows = (yield* mapErrors(
+        sql.unsafe(rated ? statements.lineRated : statements.line, [
+          queue,
+          now,
+          limit,
+          lease,
+          pod,
+          ...startsOf(cursor.from)
+        ]).values
+      )) as unknown as Array<ClaimedRow>
+      rows.sort(rowOrder)
+      leases.took(
+        lease,
+        rows.map((row) => row[0])
+      )
+      // Where claims are rated, one that comes back short has not looked through the line: it ran out of tokens.
+      cursor.took(lastsOf(rows), rows.at(-1)?.[9], rated || rows.length >= limit, now)
+      return rows.map(toClaimed(queue, lease, now))
+    })
+
+  return (
+    request: ClaimRequest,
+    cursor: ClaimCursor,
+    rated: boolean,
+    now: number
+  ): Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError> =>
+    Effect.gen(function* () {
+      if (cursor.isRescanDue(now)) yield* lookFromFront(database, statements, request.queue, cursor, now)
+      const first = yield* claimFrom(cursor, rated, request, now)
+      if (first.length > 0) {
+        if (first.length === request.limit && cursor.isProbeDue(now)) yield* lookBetween(request.queue, cursor, now)
+        return first
+      }
+      if (!cursor.mayRescan(now)) return first
+      yield* lookFromFront(database, statements, request.queue, cursor, now)
+      return yield* claimFrom(cursor, rated, request, now)
+    })
+}

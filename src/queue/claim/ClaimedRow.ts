@@ -1,0 +1,39 @@
+import type { JobId, Lease } from "../../core/Ids.js"
+import type { ClaimedJob } from "../Queue.js"
+
+/** The columns that a claim returns, in its order. Arrays instead of objects: thousands of rows a second pass here. */
+export type ClaimedRow = readonly [
+  id: JobId,
+  kind: string,
+  version: number,
+  payload: unknown,
+  key: string | null,
+  attempt: number,
+  maxAttempts: number,
+  crashCount: number,
+  meta: unknown,
+  priority: number,
+  createdAt: number,
+  runAt: number,
+  /** Among the jobs of a claim by key: whose turn comes first. */
+  place?: number
+]
+
+export const toClaimed =
+  (queue: string, lease: Lease, now: number) =>
+  (row: ClaimedRow): ClaimedJob => ({
+    id: row[0],
+    lease,
+    queue,
+    kind: row[1],
+    version: row[2],
+    payload: row[3],
+    key: row[4] ?? undefined,
+    attempt: row[5],
+    maxAttempts: row[6],
+    crashCount: row[7],
+    meta: row[8] ?? undefined,
+    createdAt: row[10],
+    runAt: row[11],
+    startedAt: now
+  })

@@ -1,0 +1,48 @@
+import { Duration } from "effect"
+import type { AttemptEnd } from "../AttemptEnd.js"
+import type { JobRow } from "../JobRowMemory.js"
+import { attemptsAt, fresh, type QueueRow } from "../settings/QueueRow.js"
+import type { QueueTable } from "../settings/QueueTableMemory.js"
+
+type Queues = typeof QueueTable.Service
+
+const flat = 60_000
+
+/** How long a queue cools down when nobody upstream says: its own curve where it has one. */
+const pauseOf = (row: QueueRow, now: number): number =>
+  row.backoff.enabled
+    ? Math.min(
+        Duration.toMillis(row.backoff.max),
+        Duration.toMillis(row.backoff.base) * 2 ** Math.min(attemptsAt(row, now), 30)
+      )
+    : flat
+
+/** Once per window: who comes while it is open can make it longer, and counts for nothing. */
+const coolQueue = (row: QueueRow, after: number, now: number): QueueRow => {
+  const open = row.throttledUntil
+  if (open !== undefined && open > now) return { ...row, throttledUntil: Math.max(open, now + after) }
+  return {
+    ...row,
+    throttledUntil: now + Math.max(pauseOf(row, now), after),
+    throttleAttempts: Math.min(attemptsAt(row, now) + 1, 1000),
+    calmSince: undefined
+  }
+}
+
+/** What the end of a run means to others than its job. */
+export const ended = (queues: Queues, job: JobRow, { end }: AttemptEnd, now: number): void => {
+  const row = queues.rows.get(job.queue) ?? fresh(job.queue)
+  if (end._tag === "Done") {
+    const isCalm = row.throttleAttempts > 0 && row.calmSince === undefined && (row.throttledUntil ?? 0) <= now
+    if (isCalm) queues.rows.set(job.queue, { ...row, calmSince: now })
+  }
+  if (end._tag !== "Again" || end.cools === undefined) return
+  if (end.cools.scope === "queue") {
+    queues.rows.set(job.queue, coolQueue(row, end.cools.after ?? 0, now))
+  } else if (job.key !== undefined) {
+    const until = now + (end.cools.after ?? flat)
+    const keys = queues.cooling.get(job.queue) ?? new Map<string, number>()
+    queues.cooling.set(job.queue, keys.set(job.key, Math.max(until, keys.get(job.key) ?? 0)))
+    queues.rows.set(job.queue, { ...row, keysCoolingUntil: Math.max(until, row.keysCoolingUntil ?? 0) })
+  }
+}

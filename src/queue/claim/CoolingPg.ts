@@ -1,0 +1,80 @@
+import { Clock, Duration, Effect } from "effect"
+import type { Database } from "../../database/Database.js"
+import { mapErrors } from "../../database/DatabaseError.js"
+import * as ArrayText from "../ArrayText.js"
+import type { AttemptEnd } from "../AttemptEnd.js"
+import type { Told } from "../FinalizePg.js"
+import { channel, type KnownQueues } from "../settings/KnownQueues.js"
+import * as QueueSql from "../settings/QueueSql.js"
+import type { Wakeups } from "../Wakeups.js"
+import type { Claims } from "./ClaimPg.js"
+
+const afterOf = ({ end }: AttemptEnd) => (end._tag === "Again" ? end.cools?.after : undefined)
+const scopeOf = ({ end }: AttemptEnd) => (end._tag === "Again" ? end.cools?.scope : undefined)
+
+/** What ends mean to others than their jobs: pauses of a queue or a key, calm after one, keys that become free. */
+export const make = (
+  { schema, sql }: typeof Database.Service,
+  known: typeof KnownQueues.Service,
+  wakeups: typeof Wakeups.Service,
+  claims: Claims
+): Pick<Told, "onCooling" | "onEnded"> => {
+  const statements = QueueSql.make(schema)
+
+  const cool = (statement: string, ends: ReadonlyArray<AttemptEnd>, now: number) =>
+    Effect.gen(function* () {
+      if (ends.length === 0) return
+      const held = [
+        ArrayText.ofPlain(ends.map(({ id }) => id)),
+        ArrayText.ofPlain(ends.map(({ lease }) => lease)),
+        ArrayText.ofNumbers(ends.map(afterOf)),
+        now
+      ]
+      yield* mapErrors(sql.unsafe(statements.declareHeld, held))
+      const cooled = yield* mapErrors(sql.unsafe<{ name: string }>(statement, [...held, channel(schema)]))
+      for (const { name } of cooled) known.forget(name)
+    })
+
+  /** Where cool-downs have been counted, somebody must say that calm has come. Nobody fails for it. */
+  const calm = (queues: ReadonlyArray<string>, now: number) =>
+    Effect.gen(function* () {
+      for (const queue of queues) {
+        const row = yield* known.get(queue, Duration.infinity)
+        if (row === undefined || row.throttleAttempts === 0 || row.calmSince !== undefined) continue
+        if ((row.throttledUntil ?? 0) > now) continue
+        yield* mapErrors(sql.unsafe(statements.calm, [ArrayText.ofPlain([queue]), now]))
+        known.forget(queue)
+      }
+    }).pipe(Effect.catchAll((error) => Effect.logDebug("calm was not noted; the next end notes it", error)))
+
+  return {
+    onCooling: (ends) =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        yield* cool(
+          statements.coolQueue,
+          ends.filter((end) => scopeOf(end) === "queue"),
+          now
+        )
+        yield* cool(
+          statements.coolKeys,
+          ends.filter((end) => scopeOf(end) === "key"),
+          now
+        )
+      }),
+    onEnded: (ends, inTransaction) =>
+      Effect.gen(function* () {
+        const free = new Set<string>()
+        const done = new Set<string>()
+        for (const { end, key, queue } of ends) {
+          if (queue === undefined) continue
+          if (end._tag === "Done") done.add(queue)
+          if (key !== undefined && claims.freed(queue, key)) free.add(queue)
+        }
+        // What is part of a transaction is not free before its commit; whoever commits wakes.
+        if (inTransaction) return
+        yield* Effect.forEach(free, wakeups.wake, { discard: true })
+        if (done.size > 0) yield* calm([...done], yield* Clock.currentTimeMillis)
+      })
+  }
+}

@@ -1,0 +1,40 @@
+import type { JobId, Lease } from "../../core/Ids.js"
+import type { HeldJob } from "../Queue.js"
+
+// A lease's row goes with the end of its last job, and this process knows when that is: it took them. Where it cannot be
+// sure (an end inside of somebody's transaction, a run that was lost, a reply that never came) it forgets the lease instead,
+// and the row goes when somebody looks for lost jobs and finds none under it.
+
+/** What this process took and has not ended yet, by lease. */
+export class LeaseBook {
+  private readonly open = new Map<Lease, Set<JobId>>()
+  private over: Array<Lease> = []
+
+  took(lease: Lease, jobs: ReadonlyArray<JobId>): void {
+    if (jobs.length > 0) this.open.set(lease, new Set(jobs))
+  }
+
+  /** The ends of these runs are written for good. */
+  ended(runs: ReadonlyArray<HeldJob>): void {
+    for (const { id, lease } of runs) {
+      const left = this.open.get(lease)
+      if (left === undefined) continue
+      left.delete(id)
+      if (left.size > 0) continue
+      this.open.delete(lease)
+      this.over.push(lease)
+    }
+  }
+
+  /** What became of these runs is not known here. */
+  forget(runs: ReadonlyArray<HeldJob>): void {
+    for (const { lease } of runs) this.open.delete(lease)
+  }
+
+  /** Leases that are over; each is handed out once. */
+  takeOver(): ReadonlyArray<Lease> {
+    const taken = this.over
+    this.over = []
+    return taken
+  }
+}

@@ -1,0 +1,48 @@
+import { Clock, Effect } from "effect"
+import type { Database } from "../../database/Database.js"
+import { mapErrors } from "../../database/DatabaseError.js"
+import * as ArrayText from "../ArrayText.js"
+import type { JobSql } from "../JobSql.js"
+import type { Queue } from "../Queue.js"
+import type { KnownQueues } from "../settings/KnownQueues.js"
+import { opensAt } from "../settings/QueueRow.js"
+import { type QueueColumns, toRow } from "../settings/QueueSql.js"
+import type { Claims } from "./ClaimPg.js"
+
+type DueRow = QueueColumns & { readonly queue: string; readonly run_at: number | null; readonly name: string | null }
+
+const hasRow = (row: DueRow): row is DueRow & QueueColumns => row.name !== null
+
+/** When each queue is worth a claim: one question for all of them, which also brings their rows. */
+export const make =
+  (
+    { sql }: typeof Database.Service,
+    statements: JobSql,
+    known: typeof KnownQueues.Service,
+    claims: Claims
+  ): typeof Queue.Service.nextDue =>
+  (queues) =>
+    Effect.gen(function* () {
+      const asked = yield* Clock.currentTimeMillis
+      const blocked = queues.map((queue) => claims.blocked(queue, asked))
+      const rows = yield* mapErrors(
+        sql.unsafe<DueRow>(statements.nextDue, [
+          ArrayText.ofPlain(queues),
+          ArrayText.ofPlain(blocked.map((block) => block?.seenUntil ?? 0))
+        ])
+      )
+      const now = yield* Clock.currentTimeMillis
+      const due = new Map<string, number>()
+      for (const row of rows) {
+        const settings = hasRow(row) ? toRow(row) : undefined
+        if (settings !== undefined) known.saw(settings, asked)
+        const opens = opensAt(settings, now)
+        const first = Math.min(
+          row.run_at ?? Number.POSITIVE_INFINITY,
+          blocked[queues.indexOf(row.queue)]?.until ?? Number.POSITIVE_INFINITY
+        )
+        if (opens === undefined || !Number.isFinite(first)) continue
+        due.set(row.queue, opens > now ? Math.max(first, opens) : first)
+      }
+      return due
+    })

@@ -1,0 +1,61 @@
+import { Clock, Effect } from "effect"
+import type { Database } from "../../database/Database.js"
+import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
+import { QueueFull } from "../JobErrors.js"
+import type { KnownQueues } from "../settings/KnownQueues.js"
+
+// A queue may say how many jobs can wait in it. Counting them at every enqueue would cost more than storing them, so a count
+// is good for as many jobs as it left room for, and for a moment: what other processes store meanwhile comes on top.
+
+const countIsGoodFor = 1_000
+const settingsAreGoodFor = "5 seconds"
+
+interface Room {
+  readonly countedAt: number
+  left: number
+}
+
+/** Lets jobs pass while their queues have room, or refuses them all. */
+export const make = (
+  database: typeof Database.Service,
+  known: typeof KnownQueues.Service
+): ((jobs: ReadonlyArray<{ readonly queue: string }>) => Effect.Effect<void, QueueFull | DatabaseError>) => {
+  const { schema, sql } = database
+  const rooms = new Map<string, Room>()
+
+  const countRoom = (queue: string, cap: number, now: number) =>
+    Effect.map(
+      mapErrors(
+        sql.unsafe<{ waiting: number }>(
+          `select count(*)::int as waiting from (
+            select from ${schema}.job where queue = $1 and finished_at is null and lease is null limit $2) counted`,
+          [queue, cap]
+        )
+      ),
+      ([row]) => {
+        const room = { countedAt: now, left: cap - (row?.waiting ?? 0) }
+        rooms.set(queue, room)
+        return room
+      }
+    )
+
+  const pass = (queue: string, cap: number, count: number) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const kept = rooms.get(queue)
+      const isGood = kept !== undefined && now - kept.countedAt < countIsGoodFor && kept.left >= count
+      const room = isGood ? kept : yield* countRoom(queue, cap, now)
+      if (room.left < count) return yield* new QueueFull({ queue, cap })
+      room.left -= count
+    })
+
+  return (jobs) =>
+    Effect.gen(function* () {
+      const counts = new Map<string, number>()
+      for (const { queue } of jobs) counts.set(queue, (counts.get(queue) ?? 0) + 1)
+      for (const [queue, count] of counts) {
+        const cap = (yield* known.get(queue, settingsAreGoodFor))?.depthCap
+        if (cap !== undefined) yield* pass(queue, cap, count)
+      }
+    })
+}

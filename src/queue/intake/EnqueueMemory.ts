@@ -1,0 +1,94 @@
+import { Either } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import type { InvalidJob } from "../../core/InvalidJob.js"
+import { JobIdTaken } from "../JobErrors.js"
+import { blank, type JobRow } from "../JobRowMemory.js"
+import type { JobTable } from "../JobTableMemory.js"
+import { Enqueued } from "../Queue.js"
+import { type AdmittedJob, admitAll, type NewJob } from "./NewJob.js"
+
+type Table = typeof JobTable.Service
+
+/** JSON with its keys in order: the same text for what `jsonb` calls equal. */
+const canonical = (json: string): string =>
+  JSON.stringify(JSON.parse(json), (_, value: unknown) =>
+    typeof value === "object" && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)))
+      : value
+  )
+
+/** What a job is, as against when and how urgently it runs: that may have been changed since. */
+const sameContent = (row: JobRow, job: AdmittedJob): boolean =>
+  row.queue === job.queue &&
+  row.kind === job.kind &&
+  row.version === job.version &&
+  canonical(row.payload) === canonical(job.payload)
+
+const newRow = (job: AdmittedJob, id: JobId, now: number): JobRow => ({
+  ...blank,
+  id,
+  queue: job.queue,
+  kind: job.kind,
+  version: job.version,
+  payload: job.payload,
+  key: job.key ?? undefined,
+  priority: job.priority,
+  runAt: job.runAt ?? now,
+  maxAttempts: job.maxAttempts,
+  dedupe:
+    job.dedupeKey === null || job.dedupeScope === null
+      ? undefined
+      : {
+          key: job.dedupeKey,
+          scope: job.dedupeScope,
+          until: job.dedupeWindow === undefined ? undefined : now + job.dedupeWindow
+        },
+  createdAt: now,
+  updatedAt: now,
+  onDead: job.onDead ?? undefined,
+  meta: job.meta ?? undefined
+})
+
+const isOver = ({ status }: JobRow) => status === "done" || status === "dead"
+
+/** Who keeps this job away. A finished one whose window has passed lets go of the key. */
+const holderAgainst = (table: Table, job: AdmittedJob, now: number): JobRow | undefined => {
+  const holder = job.dedupeKey === null ? undefined : table.holderOf(job.dedupeKey)
+  if (holder?.dedupe?.until === undefined || holder.dedupe.until > now || !isOver(holder)) return holder
+  table.put({ ...holder, dedupe: undefined })
+  return undefined
+}
+
+const storeOne = (table: Table, job: AdmittedJob, now: number): Enqueued => {
+  const standing = job.id === undefined ? undefined : table.get(job.id)
+  if (standing !== undefined) return Enqueued.Enqueued({ id: standing.id })
+  const holder = holderAgainst(table, job, now)
+  if (holder === undefined) {
+    const id = job.id ?? table.ids.job(now)
+    table.put(newRow(job, id, now))
+    table.tally.of(job.queue, job.kind).enqueued(1, now)
+    return Enqueued.Enqueued({ id })
+  }
+  // Another kind's payload would be no payload for this one.
+  if (job.replace && holder.status === "pending" && holder.kind === job.kind) {
+    const { payload, priority, version } = job
+    table.put({ ...holder, payload, version, priority, runAt: job.runAt ?? now, updatedAt: now })
+  }
+  return Enqueued.Deduplicated({ id: holder.id })
+}
+
+/** Stores a whole request in its order, or nothing of it. */
+export const enqueueAll = (
+  table: Table,
+  jobs: ReadonlyArray<NewJob>,
+  now: number
+): Either.Either<ReadonlyArray<Enqueued>, InvalidJob | JobIdTaken> =>
+  Either.flatMap(admitAll(jobs), (admitted): Either.Either<ReadonlyArray<Enqueued>, JobIdTaken> => {
+    for (const [index, job] of admitted.entries()) {
+      const standing = job.id === undefined ? undefined : table.get(job.id)
+      if (standing !== undefined && !sameContent(standing, job)) {
+        return Either.left(new JobIdTaken({ index, id: standing.id }))
+      }
+    }
+    return Either.right(admitted.map((job) => storeOne(table, job, now)))
+  })

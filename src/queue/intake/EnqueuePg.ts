@@ -1,0 +1,147 @@
+import * as SqlClient from "@effect/sql/SqlClient"
+import { Clock, Context, Effect, Either, Exit, Option, type Scope } from "effect"
+import * as Batcher from "../../core/Batcher.js"
+import type { IdGenerator } from "../../core/Ids.js"
+import type { InvalidJob } from "../../core/InvalidJob.js"
+import type { Database } from "../../database/Database.js"
+import { DatabaseConflict, type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
+import { AfterCommit } from "../../database/Transaction.js"
+import { QueueFull } from "../JobErrors.js"
+import type { JobSql } from "../JobSql.js"
+import type { Enqueued } from "../Queue.js"
+import * as StorePg from "../StorePg.js"
+import { type AdmittedJob, admitAll, type NewJob } from "./NewJob.js"
+import { hasExtras, type StampedJobs } from "./StampedJob.js"
+
+// Three ways into the table. Inside a caller's transaction: straight in, on its connection. Jobs with ids of their own, and
+// several with dedupe keys: a transaction of their own, because a conflict may have to undo the rest. Everything else goes
+// through the batcher: many callers, one INSERT.
+
+type StoreError = StorePg.StoreError | QueueFull
+
+/** How long to wait for a dedupe key that somebody's open transaction holds. A caller's own transaction decides itself. */
+const patience = { batch: "200ms", alone: "10s", callers: null }
+
+const isolates = (error: StoreError) =>
+  error instanceof QueueFull ||
+  error instanceof DatabaseConflict ||
+  (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
+
+/** A lost connection, a deadlock: worth one more try at once. Waiting for a key in vain is not. */
+const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable && error.sqlState !== "55P03"
+
+/**
+ * Enqueue over PostgreSQL. `onStored` is told what was handed in, after its commit where that is ours, and `count` what of
+ * it was new, after the commit whoever's it is; `hint` says on which channel the statement itself tells other pods of the
+ * queue's work, if it is to; `pass` refuses what finds no room.
+ */
+export const make = (
+  database: typeof Database.Service,
+  statements: JobSql,
+  ids: IdGenerator,
+  hint: (queue: string, now: number) => string | null,
+  pass: (jobs: StampedJobs) => Effect.Effect<void, QueueFull | DatabaseError>,
+  onStored: (jobs: StampedJobs, inTransaction: boolean) => Effect.Effect<void, DatabaseError>,
+  count: (jobs: StampedJobs, now: number) => void
+): Effect.Effect<
+  (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, InvalidJob | StoreError>,
+  never,
+  Scope.Scope
+> =>
+  Effect.gen(function* () {
+    const store = StorePg.make(database, statements, hint)
+    const clock = yield* Effect.clock
+
+    const counted = (jobs: StampedJobs, now: number) => (stored: StorePg.Stored) => {
+      count(stored.standing.size === 0 ? jobs : jobs.filter(({ id }) => !stored.standing.has(id)), now)
+      return stored.answers
+    }
+
+    /** At a second try, what stands under its own id was stored by the first, whose reply was lost. */
+    const ours =
+      (jobs: StampedJobs) =>
+      ({ answers }: StorePg.Stored): StorePg.Stored => {
+        const others = jobs.filter((_, index) => answers[index]?._tag === "Deduplicated")
+        return { answers, standing: new Set(others.map(({ id }) => id)) }
+      }
+
+    /** A batch whose reply was lost is repeated once; its jobs may stand by then, which is as good. */
+    const storeTwice = (jobs: StampedJobs, now: number, wait: string) =>
+      Effect.zipRight(pass(jobs), store(jobs, now, wait)).pipe(
+        Effect.catchIf(isPassing, () =>
+          Effect.map(
+            store(
+              jobs.map((job) => ({ ...job, ownId: true })),
+              now,
+              wait
+            ),
+            ours(jobs)
+          )
+        ),
+        Effect.tap(() => onStored(jobs, false)),
+        Effect.map(counted(jobs, now))
+      )
+
+    const batcher = yield* Batcher.make<StampedJobs, ReadonlyArray<Enqueued>, StoreError, never>({
+      weight: (request) => request.length,
+      maxWeight: 2_000,
+      capacity: 20_000,
+      isolate: isolates,
+      alone: (request) => Effect.flatMap(Clock.currentTimeMillis, (now) => storeTwice(request, now, patience.alone)),
+      flush: (requests) =>
+        Effect.gen(function* () {
+          const answers = yield* storeTwice(requests.flat(), yield* Clock.currentTimeMillis, patience.batch)
+          let place = 0
+          return requests.map((request) => {
+            const own = answers.slice(place, place + request.length)
+            place += request.length
+            return Exit.succeed(own)
+          })
+        })
+    })
+
+    // The door made these objects for us alone, so they are completed and not copied.
+    const stamp = (jobs: ReadonlyArray<AdmittedJob>, now: number): StampedJobs =>
+      jobs.map((job) =>
+        Object.assign(job, { id: job.id ?? ids.job(now), runAt: job.runAt ?? now, ownId: job.id !== undefined })
+      )
+
+    /** What a caller's transaction holds has not happened before its commit, nor when that never comes. */
+    const insideCallers = (request: StampedJobs, now: number, afterCommit: Option.Option<Array<() => void>>) =>
+      Effect.zipRight(pass(request), store(request, now, patience.callers)).pipe(
+        Effect.tap(() => onStored(request, true)),
+        Effect.map((stored) => {
+          if (Option.isNone(afterCommit)) return counted(request, now)(stored)
+          afterCommit.value.push(() => void counted(request, now)(stored))
+          return stored.answers
+        })
+      )
+
+    const inOwnTransaction = (request: StampedJobs, now: number) => {
+      const whole = database.transaction(Effect.zipRight(pass(request), store(request, now, patience.alone)))
+      const again = Effect.map(whole, ours(request))
+      return whole.pipe(
+        Effect.catchIf(
+          (error) => isPassing(error) && request.every(({ ownId }) => ownId),
+          () => again
+        ),
+        Effect.tap(() => onStored(request, false)),
+        Effect.map(counted(request, now))
+      )
+    }
+
+    // The way of every single enqueue: plain calls up to the batcher, because thousands of fibers stand here at once.
+    return (jobs) =>
+      Effect.withFiberRuntime((fiber) => {
+        const admitted = admitAll(jobs)
+        if (Either.isLeft(admitted)) return Effect.fail(admitted.left)
+        const now = clock.unsafeCurrentTimeMillis()
+        const request = stamp(admitted.right, now)
+        const outer = Context.getOption(fiber.currentContext, SqlClient.TransactionConnection)
+        if (Option.isSome(outer)) {
+          return insideCallers(request, now, Context.getOption(fiber.currentContext, AfterCommit))
+        }
+        const undoable = request.some(({ ownId }) => ownId) || (request.length > 1 && request.some(hasExtras))
+        return undoable ? inOwnTransaction(request, now) : batcher.submit(request)
+      })
+  })

@@ -1,0 +1,82 @@
+import type { JobId } from "../../core/Ids.js"
+import * as ArrayText from "../ArrayText.js"
+import type { AdmittedJob } from "./NewJob.js"
+
+/** A job on its way into the table, with everything that it will be known by. */
+export type StampedJob = AdmittedJob & {
+  readonly id: JobId
+  readonly runAt: number
+  /** Whether the caller gave the id, so that a job may stand under it already. */
+  readonly ownId: boolean
+}
+
+export type StampedJobs = ReadonlyArray<StampedJob>
+
+/** Whether the job needs the wide statement, because something may stand in its way or it has more to store. */
+export const hasExtras = (job: StampedJob) =>
+  job.ownId || job.dedupeKey !== null || job.key !== null || job.onDead !== null || job.meta !== null
+
+/** Two batches that hold the same keys in opposite order would wait for each other: every batch inserts in one order. */
+export const byDedupeKey = (a: StampedJob, b: StampedJob) => {
+  if (a.dedupeKey === b.dedupeKey) return 0
+  if (a.dedupeKey === null) return -1
+  return b.dedupeKey === null || a.dedupeKey > b.dedupeKey ? 1 : -1
+}
+
+/** Texts that are JSON already, and absent ones, as one JSON array. */
+export const jsonArray = (texts: ReadonlyArray<string | null>) => `[${texts.map((text) => text ?? "null").join(",")}]`
+
+/** Parameters of the plain insert. */
+export const plainParameters = (jobs: StampedJobs, now: number) => [
+  ArrayText.ofPlain(jobs.map(({ id }) => id)),
+  ArrayText.ofPlain(jobs.map(({ queue }) => queue)),
+  ArrayText.ofTexts(jobs.map(({ kind }) => kind)),
+  ArrayText.ofPlain(jobs.map(({ version }) => version)),
+  jsonArray(jobs.map(({ payload }) => payload)),
+  ArrayText.ofPlain(jobs.map(({ priority }) => priority)),
+  ArrayText.ofPlain(jobs.map(({ runAt }) => runAt)),
+  ArrayText.ofPlain(jobs.map(({ maxAttempts }) => maxAttempts)),
+  now
+]
+
+/** Most batches hold jobs of one kind, and half of what travels would be its name. */
+export const isUniform = (jobs: StampedJobs) => {
+  const first = jobs[0]
+  return (
+    first !== undefined &&
+    jobs.every(
+      (job) =>
+        job.kind === first.kind &&
+        job.queue === first.queue &&
+        job.version === first.version &&
+        job.priority === first.priority &&
+        job.maxAttempts === first.maxAttempts
+    )
+  )
+}
+
+/** Parameters of the insert for jobs of one kind; `channel` is where other pods are told. */
+export const uniformParameters = (jobs: StampedJobs, now: number, channel: string | null) => [
+  ArrayText.ofPlain(jobs.map(({ id }) => id)),
+  jobs[0]?.queue,
+  jobs[0]?.kind,
+  jobs[0]?.version,
+  jsonArray(jobs.map(({ payload }) => payload)),
+  jobs[0]?.priority,
+  ArrayText.ofPlain(jobs.map(({ runAt }) => runAt)),
+  jobs[0]?.maxAttempts,
+  now,
+  channel
+]
+
+/** Parameters of the wide insert; `wait` is how long it waits for a held key. */
+export const fullParameters = (jobs: StampedJobs, now: number, wait: string | null) => [
+  ...plainParameters(jobs, now),
+  ArrayText.ofTexts(jobs.map(({ key }) => key)),
+  ArrayText.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
+  ArrayText.ofTexts(jobs.map(({ dedupeScope }) => dedupeScope)),
+  ArrayText.ofNumbers(jobs.map(({ dedupeWindow }) => (dedupeWindow === undefined ? null : now + dedupeWindow))),
+  jsonArray(jobs.map(({ onDead }) => onDead)),
+  jsonArray(jobs.map(({ meta }) => meta)),
+  wait
+]

@@ -1,0 +1,152 @@
+import { Clock, Effect } from "effect"
+import type { State } from "../../core/Job.js"
+import type { Database } from "../../database/Database.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import type { Look } from "../claim/Look.js"
+import type { QueueCounts, SearchTooSlow } from "./JobSearch.js"
+
+// Counting a million rows reads a million rows. What is not over is found lane by lane (a queue and a priority) through the
+// claim index, what is due and what is not yet each up to a cap; dead jobs through their own index, up to a cap for each
+// queue; done ones through the index of finished ones, newest first. That index does not know queues: beyond the cap, what
+// is left of the planner's estimate for a queue is taken for done. A count that is not exact says so.
+
+/** How many of a sort are counted one by one. */
+const cap = 10_000
+
+/** How many jobs that are not over are counted in all, shared by the lanes; no lane goes without any. */
+const budget = 50_000
+const leastPerLane = 100
+
+/** How many lanes, and queues with dead jobs, are looked into. */
+const mostLanes = 1_000
+
+const statement = (schema: string) => `
+  with recursive step(queue, priority, number) as (
+    (select queue, priority, 1 from ${schema}.job where finished_at is null order by queue, priority limit 1)
+    union all
+    -- Each step jumps over all jobs of one lane.
+    select next.queue, next.priority, step.number + 1
+    from step cross join lateral (
+      select j.queue, j.priority from ${schema}.job j
+      where j.finished_at is null and (j.queue, j.priority) > (step.queue, step.priority)
+      order by j.queue, j.priority limit 1
+    ) next
+    where step.number < ${mostLanes}
+  ), lanes as materialized (
+    select queue, priority,
+      greatest(${leastPerLane}, least(${cap}, ${budget} / count(*) over ()))::int as share,
+      count(*) over () >= ${mostLanes} as cut
+    from step
+  ), open as (
+    select lanes.queue,
+      count(*) filter (where f.pending and f.failed) as retrying,
+      count(*) filter (where f.pending and not f.failed and f.due) as pending,
+      count(*) filter (where f.pending and not f.failed and not f.due) as scheduled,
+      count(*) filter (where not f.pending) as running,
+      count(*) filter (where f.due) >= share or lanes.cut as due_cut,
+      count(*) filter (where not f.due) >= share or lanes.cut as later_cut,
+      min(f.run_at) filter (where f.pending and f.due) as oldest
+    from lanes cross join lateral (
+      (select status = 'pending' as pending, last_error is not null as failed, run_at, true as due
+      from ${schema}.job j
+      where finished_at is null and j.queue = lanes.queue and j.priority = lanes.priority
+        and run_at <= to_timestamp($1::float8 / 1000)
+      order by j.run_at, j.id limit lanes.share)
+      union all
+      (select status = 'pending', last_error is not null, run_at, false
+      from ${schema}.job j
+      where finished_at is null and j.queue = lanes.queue and j.priority = lanes.priority
+        and run_at > to_timestamp($1::float8 / 1000)
+      order by j.run_at, j.id limit lanes.share)
+    ) f
+    group by lanes.queue, lanes.priority, lanes.share, lanes.cut
+  ), grave(queue, number) as (
+    (select queue, 1 from ${schema}.job where dead_reason is not null order by queue limit 1)
+    union all
+    select next.queue, grave.number + 1
+    from grave cross join lateral (
+      select j.queue from ${schema}.job j
+      where j.dead_reason is not null and j.queue > grave.queue order by j.queue limit 1
+    ) next
+    where grave.number < ${mostLanes}
+  ), dead as (
+    select grave.queue, count(*) as dead, count(*) >= ${cap} as cut
+    from grave cross join lateral (
+      select 1 from ${schema}.job j where j.dead_reason is not null and j.queue = grave.queue limit ${cap}
+    ) f
+    group by grave.queue
+  ), finished as (
+    select queue, dead_reason is null as done from ${schema}.job
+    where finished_at is not null order by finished_at desc limit ${cap}
+  ), estimate as (
+    select common.queue, common.share * greatest(c.reltuples, 0) as rows
+    from pg_class c
+    join pg_stats s on s.schemaname = '${schema}' and s.tablename = 'job' and s.attname = 'queue'
+    cross join lateral unnest(s.most_common_vals::text::text[], s.most_common_freqs) as common(queue, share)
+    where c.oid = '${schema}.job'::regclass
+  ), counted as (
+    select queue, sum(scheduled)::int as scheduled, sum(retrying)::int as retrying, sum(pending)::int as pending,
+      sum(running)::int as running, sum(done)::int as done, sum(dead)::int as dead, bool_or(due_cut) as due_cut,
+      bool_or(later_cut) as later_cut, bool_or(dead_cut) as dead_cut,
+      (select count(*) from finished) >= ${cap} as done_cut,
+      floor(extract(epoch from min(oldest)) * 1000)::float8 as oldest
+    from (
+      select queue, scheduled, retrying, pending, running, 0 as done, 0 as dead, due_cut, later_cut, false as dead_cut,
+        oldest from open
+      union all
+      select queue, 0, 0, 0, 0, count(*) filter (where done), 0, false, false, false, null from finished group by queue
+      union all
+      select queue, 0, 0, 0, 0, 0, dead, false, false, cut, null from dead
+      union all
+      -- A queue may have nothing but jobs that were done before all of those.
+      select queue, 0, 0, 0, 0, 0, 0, false, false, false, null from estimate
+      where (select count(*) from finished) >= ${cap}
+    ) parts
+    group by queue
+  )
+  select queue, scheduled, retrying, pending, running, dead, due_cut, later_cut, dead_cut, done_cut, oldest,
+    case when done_cut and not (due_cut or later_cut or dead_cut)
+    then greatest(done, round(estimate.rows) - scheduled - retrying - pending - running - dead)::int else done end as done
+  from counted left join estimate using (queue)
+  order by queue`
+
+interface CountsRow extends Readonly<Record<State, number>> {
+  readonly queue: string
+  readonly due_cut: boolean
+  readonly later_cut: boolean
+  readonly done_cut: boolean
+  readonly dead_cut: boolean
+  readonly oldest: number | null
+}
+
+const toCounts = (row: CountsRow, now: number): QueueCounts => {
+  const { dead, done, pending, queue, retrying, running, scheduled } = row
+  const cut: Readonly<Record<State, boolean>> = {
+    scheduled: row.later_cut,
+    retrying: row.due_cut || row.later_cut,
+    pending: row.due_cut,
+    running: row.due_cut,
+    done: row.done_cut,
+    dead: row.dead_cut
+  }
+  return {
+    queue,
+    counts: { scheduled, retrying, pending, running, done, dead },
+    approximate: (Object.keys(cut) as ReadonlyArray<State>).filter((state) => cut[state]),
+    oldestDueAge: row.oldest === null ? undefined : now - row.oldest
+  }
+}
+
+/** Counts by queue and state, at a cost that does not grow with the table. */
+export const make = (
+  database: typeof Database.Service,
+  look: typeof Look.Service
+): Effect.Effect<ReadonlyArray<QueueCounts>, SearchTooSlow | DatabaseError> => {
+  const { schema, sql } = database
+  const text = statement(schema)
+  return Effect.gen(function* () {
+    const now = yield* Clock.currentTimeMillis
+    const rows = yield* look(sql.unsafe<CountsRow>(text, [now]))
+    return rows.map((row) => toCounts(row, now))
+  })
+}

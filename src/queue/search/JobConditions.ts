@@ -1,0 +1,70 @@
+import type { Fragment } from "@effect/sql/Statement"
+import type { PgClient } from "@effect/sql-pg/PgClient"
+import type { State } from "../../core/Job.js"
+import type { Database } from "../../database/Database.js"
+import { isUnstorable } from "../intake/NewJob.js"
+import { errorShapeSql } from "./ErrorShape.js"
+import { choices, type JobFilter } from "./JobFilter.js"
+
+const stateIs = (sql: PgClient, schema: string, state: State, now: number): Fragment => {
+  const at = sql`to_timestamp(${now}::float8 / 1000)`
+  switch (state) {
+    case "scheduled":
+      return sql`(j.finished_at is null and j.status = 'pending' and j.last_error is null and j.run_at > ${at})`
+    case "pending":
+      return sql`(j.finished_at is null and j.status = 'pending' and j.last_error is null and j.run_at <= ${at})`
+    case "retrying":
+      return sql`(j.finished_at is null and j.status = 'pending' and j.last_error is not null)`
+    case "running":
+      // No index knows what runs; the leases do.
+      return sql`(j.finished_at is null and j.status = 'running'
+        and j.id = any(array(select unnest(jobs) from ${sql(`${schema}.lease`)})))`
+    case "done":
+      return sql`(j.finished_at is not null and j.status = 'done')`
+    case "dead":
+      // In the words of the index of dead jobs.
+      return sql`j.dead_reason is not null`
+  }
+}
+
+/** Text that no job can hold: PostgreSQL would refuse to look for it. */
+const isNowhere = (filter: JobFilter) =>
+  [
+    ...(choices(filter.queue) ?? []),
+    ...(choices(filter.kind) ?? []),
+    filter.text ?? "",
+    filter.shape ?? "",
+    filter.dedupe ?? "",
+    filter.payload === undefined ? "" : JSON.stringify(filter.payload)
+  ].some((text) => isUnstorable(text) || text.includes("\\u0000"))
+
+/** A filter as conditions on the job table, which is `j`. */
+export const conditions = (
+  { schema, sql }: Pick<typeof Database.Service, "schema" | "sql">,
+  filter: JobFilter,
+  now: number
+): ReadonlyArray<Fragment> => {
+  if (isNowhere(filter)) return [sql`false`]
+  const all: Array<Fragment> = [sql`true`]
+
+  const among = (column: string, field: string | ReadonlyArray<string> | undefined) => {
+    const [first, ...others] = choices(field) ?? []
+    if (field === undefined) return
+    if (first === undefined) all.push(sql`false`)
+    else if (others.length === 0) all.push(sql`${sql.literal(column)} = ${first}`)
+    else all.push(sql`${sql.literal(column)} = any(${[first, ...others]}::text[])`)
+  }
+
+  const states = choices(filter.state)?.map((state) => stateIs(sql, schema, state, now))
+  among("j.queue", filter.queue)
+  among("j.kind", filter.kind)
+  if (states !== undefined) all.push(states.length === 0 ? sql`false` : sql.or(states))
+  among("j.dead_reason", filter.deadReason)
+  if (filter.since !== undefined) all.push(sql`j.created_at >= to_timestamp(${filter.since}::float8 / 1000)`)
+  if (filter.until !== undefined) all.push(sql`j.created_at < to_timestamp(${filter.until}::float8 / 1000)`)
+  if (filter.dedupe !== undefined) all.push(sql`j.dedupe_key = ${filter.dedupe}`)
+  if (filter.payload !== undefined) all.push(sql`j.payload @> ${JSON.stringify(filter.payload)}::jsonb`)
+  if (filter.text !== undefined) all.push(sql`position(lower(${filter.text}) in lower(j.last_error)) > 0`)
+  if (filter.shape !== undefined) all.push(sql`${sql.literal(errorShapeSql("j.last_error"))} = ${filter.shape}`)
+  return all
+}

@@ -1,0 +1,40 @@
+import { stateOf } from "../../core/Job.js"
+import type { JobRow } from "../JobRowMemory.js"
+import { errorShape } from "./ErrorShape.js"
+import { choices, type JobFilter } from "./JobFilter.js"
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** What `jsonb @>` means, below the top: there an array may also contain a bare value. */
+const containsInside = (whole: unknown, part: unknown): boolean => {
+  if (Array.isArray(part)) {
+    return Array.isArray(whole) && part.every((each) => whole.some((other) => containsInside(other, each)))
+  }
+  if (isRecord(part)) {
+    return (
+      isRecord(whole) &&
+      Object.entries(part).every(([key, value]) => Object.hasOwn(whole, key) && containsInside(whole[key], value))
+    )
+  }
+  return whole === part
+}
+
+const contains = (whole: unknown, part: unknown): boolean =>
+  containsInside(whole, part) || (Array.isArray(whole) && !isRecord(part) && whole.includes(part))
+
+const isAmong = <A extends string>(field: A | ReadonlyArray<A> | undefined, value: A | undefined): boolean =>
+  field === undefined || (value !== undefined && (choices(field) ?? []).includes(value))
+
+/** Whether a filter means this row. */
+export const matches = (row: JobRow, filter: JobFilter, now: number): boolean =>
+  isAmong(filter.queue, row.queue) &&
+  isAmong(filter.kind, row.kind) &&
+  isAmong(filter.state, stateOf(row, now)) &&
+  isAmong(filter.deadReason, row.deadReason) &&
+  (filter.since === undefined || row.createdAt >= filter.since) &&
+  (filter.until === undefined || row.createdAt < filter.until) &&
+  (filter.dedupe === undefined || row.dedupe?.key === filter.dedupe) &&
+  (filter.text === undefined || (row.lastError ?? "").toLowerCase().includes(filter.text.toLowerCase())) &&
+  (filter.shape === undefined || errorShape(row.lastError) === filter.shape) &&
+  (filter.payload === undefined || contains(JSON.parse(row.payload), filter.payload))

@@ -1,0 +1,48 @@
+import { Effect, Layer } from "effect"
+import { stateOf } from "../../core/Job.js"
+import type { JobRow } from "../JobRowMemory.js"
+import { JobTable } from "../JobTableMemory.js"
+import { group } from "./DeadGrouping.js"
+import { glimpseCharacters, type JobGlimpse, JobOverview } from "./JobOverview.js"
+
+const glimpseOf = (row: JobRow, now: number): JobGlimpse => ({
+  id: row.id,
+  queue: row.queue,
+  kind: row.kind,
+  state: stateOf(row, now),
+  attempt: row.attempt,
+  maxAttempts: row.maxAttempts,
+  priority: row.priority,
+  runAt: row.runAt,
+  updatedAt: row.updatedAt,
+  deadReason: row.deadReason,
+  error: row.lastError?.slice(0, glimpseCharacters)
+})
+
+const newestFirst = (a: JobGlimpse, b: JobGlimpse) => b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1)
+
+const make = (table: typeof JobTable.Service): typeof JobOverview.Service => ({
+  deadGroups: (queue) =>
+    table.step(() =>
+      group(
+        [...table.rows()]
+          .filter((row) => queue === undefined || row.queue === queue)
+          .sort((a, b) => (a.id < b.id ? 1 : -1))
+          .flatMap(({ deadReason, finishedAt = 0, id, kind, lastError }) =>
+            deadReason === undefined ? [] : [{ id, kind, deadReason, error: lastError, finishedAt }]
+          )
+      )
+    ),
+  changed: (since, limit) =>
+    table.step((now) => {
+      const jobs = [...table.rows()].filter(({ updatedAt }) => updatedAt >= since).map((row) => glimpseOf(row, now))
+      return { jobs: jobs.sort(newestFirst).slice(0, limit), sampled: jobs.length >= limit }
+    }),
+  glimpses: (ids) =>
+    table.step((now) => {
+      const found = [...new Set(ids)].flatMap((id) => table.get(id) ?? [])
+      return found.map((row) => glimpseOf(row, now)).sort(newestFirst)
+    })
+})
+
+export const layer: Layer.Layer<JobOverview, never, JobTable> = Layer.effect(JobOverview, Effect.map(JobTable, make))

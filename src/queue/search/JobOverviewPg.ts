@@ -1,0 +1,112 @@
+import { Clock, Effect, Layer } from "effect"
+import { floorOf, type JobId } from "../../core/Ids.js"
+import { type DeadReason, type Status, stateOf } from "../../core/Job.js"
+import { Database } from "../../database/Database.js"
+import { mapErrors } from "../../database/DatabaseError.js"
+import { Look } from "../claim/Look.js"
+import { group } from "./DeadGrouping.js"
+import { glimpseCharacters, groupLimits, type JobGlimpse, JobOverview } from "./JobOverview.js"
+
+interface GlimpseRow {
+  readonly id: JobId
+  readonly queue: string
+  readonly kind: string
+  readonly status: Status
+  readonly attempt: number
+  readonly max_attempts: number
+  readonly priority: number
+  readonly run_at: number
+  readonly updated_at: number
+  readonly dead_reason: DeadReason | null
+  readonly error: string | null
+}
+
+const toGlimpse = (row: GlimpseRow, now: number): JobGlimpse => {
+  const error = row.error ?? undefined
+  return {
+    id: row.id,
+    queue: row.queue,
+    kind: row.kind,
+    state: stateOf({ status: row.status, runAt: row.run_at, lastError: error }, now),
+    attempt: row.attempt,
+    maxAttempts: row.max_attempts,
+    priority: row.priority,
+    runAt: row.run_at,
+    updatedAt: row.updated_at,
+    deadReason: row.dead_reason ?? undefined,
+    error
+  }
+}
+
+const newestFirst = (a: JobGlimpse, b: JobGlimpse) => b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1)
+
+const make = Effect.gen(function* () {
+  const { schema, sql } = yield* Database
+  const look = yield* Look
+  const jobs = sql(`${schema}.job`)
+  const leases = sql(`${schema}.lease`)
+  const columns = sql`j.id, j.queue, j.kind, j.status, j.attempt, j.max_attempts, j.priority, j.dead_reason,
+    floor(extract(epoch from j.run_at) * 1000)::float8 as run_at,
+    floor(extract(epoch from j.updated_at) * 1000)::float8 as updated_at,
+    left(j.last_error, ${sql.literal(String(glimpseCharacters))}) as error`
+
+  /** No index knows when a job was last changed. Those of new ids, ends and leases together know what happened lately. */
+  const changed: typeof JobOverview.Service.changed = (since, limit) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* look(sql<GlimpseRow & { readonly crowded: boolean }>`
+        with stored as (
+          select id from ${jobs} where id >= ${floorOf(since)} order by id desc limit ${limit}
+        ), ended as (
+          select id from ${jobs} where finished_at >= to_timestamp(${since}::float8 / 1000)
+          order by finished_at desc limit ${limit}
+        ), begun as (
+          select taken.id from (select jobs from ${leases} where id >= ${floorOf(since)} order by id desc limit ${limit}) l
+          cross join unnest(l.jobs) as taken(id) limit ${limit}
+        )
+        select ${columns}, ((select count(*) from stored) >= ${limit} or (select count(*) from ended) >= ${limit}
+          or (select count(*) from begun) >= ${limit}) as crowded
+        from ${jobs} j where j.id in (select id from stored union select id from ended union select id from begun)`)
+      return {
+        jobs: rows.map((row) => toGlimpse(row, now)).sort(newestFirst),
+        sampled: rows.some(({ crowded }) => crowded)
+      }
+    })
+
+  const deadGroups: typeof JobOverview.Service.deadGroups = (queue) =>
+    Effect.gen(function* () {
+      const only = queue === undefined ? sql`true` : sql`queue = ${queue}`
+      const rows = yield* look(sql<{
+        readonly id: JobId
+        readonly kind: string
+        readonly dead_reason: DeadReason
+        readonly error: string | null
+        readonly finished_at: number
+      }>`
+        select id, kind, dead_reason, left(last_error, 500) as error,
+          floor(extract(epoch from finished_at) * 1000)::float8 as finished_at
+        from ${jobs} where dead_reason is not null and ${only} order by id desc limit ${groupLimits.looked + 1}`)
+      return group(
+        rows.map(({ dead_reason, error, finished_at, id, kind }) => ({
+          id,
+          kind,
+          deadReason: dead_reason,
+          error: error ?? undefined,
+          finishedAt: finished_at
+        }))
+      )
+    })
+
+  const glimpses: typeof JobOverview.Service.glimpses = (ids) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* mapErrors(
+        sql<GlimpseRow>`select ${columns} from ${jobs} j where j.id = any(${[...ids]}::uuid[])`
+      )
+      return rows.map((row) => toGlimpse(row, now)).sort(newestFirst)
+    })
+
+  return JobOverview.of({ changed, deadGroups, glimpses })
+})
+
+export const layer: Layer.Layer<JobOverview, never, Database | Look> = Layer.effect(JobOverview, make)

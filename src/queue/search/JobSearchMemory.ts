@@ -1,0 +1,91 @@
+import { Array, Effect, Either, Layer } from "effect"
+import { isId, type JobId } from "../../core/Ids.js"
+import { type State, type StoredJob, stateOf } from "../../core/Job.js"
+import { JobNotFound } from "../JobErrors.js"
+import { type JobRow, toStored } from "../JobRowMemory.js"
+import { JobTable } from "../JobTableMemory.js"
+import type { JobFilter } from "./JobFilter.js"
+import { matches } from "./JobMatch.js"
+import { BadCursor, type JobPage, JobSearch, type QueueCounts } from "./JobSearch.js"
+
+type Table = typeof JobTable.Service
+
+/** Ids rise with time. */
+const newestFirst = (left: JobRow, right: JobRow): number => (left.id < right.id ? 1 : -1)
+
+const found = (table: Table, filter: JobFilter, now: number) =>
+  [...table.rows()].filter((row) => matches(row, filter, now))
+
+const pageOf = (rows: ReadonlyArray<JobRow>, limit: number, now: number): JobPage => {
+  const shown = rows.slice(0, limit)
+  const last = shown.at(-1)
+  return {
+    jobs: shown.map((row) => toStored(row, now)),
+    next: last !== undefined && rows.length > limit ? last.id : undefined
+  }
+}
+
+const countsOf = (queue: string, rows: ReadonlyArray<JobRow>, now: number): QueueCounts => {
+  const ofState = (state: State) => rows.filter((row) => stateOf(row, now) === state).length
+  const due = rows.filter(({ runAt, status }) => status === "pending" && runAt <= now)
+  return {
+    queue,
+    counts: {
+      scheduled: ofState("scheduled"),
+      retrying: ofState("retrying"),
+      pending: ofState("pending"),
+      running: ofState("running"),
+      done: ofState("done"),
+      dead: ofState("dead")
+    },
+    approximate: [],
+    oldestDueAge: due.length === 0 ? undefined : due.reduce((oldest, { runAt }) => Math.max(oldest, now - runAt), 0)
+  }
+}
+
+const allCounts = (table: Table, now: number) => {
+  const queues = Array.groupBy(table.rows(), ({ queue }) => queue)
+  return Object.entries(queues)
+    .map(([queue, rows]) => countsOf(queue, rows, now))
+    .sort((left, right) => (left.queue < right.queue ? -1 : 1))
+}
+
+const get = (table: Table, id: JobId, now: number) =>
+  Either.fromNullable(table.get(id), () => new JobNotFound({ id })).pipe(Either.map((row) => toStored(row, now)))
+
+/** Looks at the job after every change, so nobody has to ask again and no clock has to move. */
+const awaitEnd = (table: Table, id: JobId): Effect.Effect<StoredJob, JobNotFound> =>
+  Effect.clockWith((clock) =>
+    Effect.async<StoredJob, JobNotFound>((resume) => {
+      const look = () => {
+        const job = get(table, id, clock.unsafeCurrentTimeMillis())
+        if (Either.isRight(job) && job.right.status !== "done" && job.right.status !== "dead") return
+        stop()
+        resume(job)
+      }
+      const stop = table.onChange(look)
+      look()
+      return Effect.sync(stop)
+    })
+  )
+
+const make = (table: Table): typeof JobSearch.Service => ({
+  get: (id) => Effect.flatten(table.step((now) => get(table, id, now))),
+  list: (filter, { cursor, limit }) =>
+    Effect.flatten(
+      table.step((now) => {
+        if (cursor !== undefined && !isId(cursor)) return Either.left(new BadCursor({ cursor }))
+        const rows = found(table, filter, now).filter(({ id }) => cursor === undefined || id < cursor)
+        return Either.right(pageOf(rows.sort(newestFirst), limit, now))
+      })
+    ),
+  total: (filter, cap) =>
+    table.step((now) => {
+      const { length } = found(table, filter, now)
+      return { count: Math.min(length, cap), exact: length <= cap }
+    }),
+  counts: table.step((now) => allCounts(table, now)),
+  await: (id) => awaitEnd(table, id)
+})
+
+export const layer: Layer.Layer<JobSearch, never, JobTable> = Layer.effect(JobSearch, Effect.map(JobTable, make))

@@ -1,0 +1,69 @@
+import { Clock, Effect, Layer } from "effect"
+import { isId } from "../../core/Ids.js"
+import { Database } from "../../database/Database.js"
+import { mapErrors } from "../../database/DatabaseError.js"
+import { Look } from "../claim/Look.js"
+import { JobNotFound } from "../JobErrors.js"
+import { storedColumns } from "../JobSql.js"
+import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
+import * as CountsPg from "./CountsPg.js"
+import { conditions } from "./JobConditions.js"
+import { BadCursor, JobSearch } from "./JobSearch.js"
+
+/** How often a waiting caller looks: a job's end is not announced, and whoever waits for one waits longer than this. */
+const awaitEvery = "200 millis"
+
+const make = Effect.gen(function* () {
+  const database = yield* Database
+  const look = yield* Look
+  const { schema, sql } = database
+  const table = sql(`${schema}.job`)
+  const columns = sql.literal(storedColumns)
+
+  const get: typeof JobSearch.Service.get = (id) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      if (!isId(id)) return yield* new JobNotFound({ id })
+      const rows = yield* mapErrors(sql<StoredJobRow>`select ${columns} from ${table} j where j.id = ${id}`)
+      return rows[0] === undefined ? yield* new JobNotFound({ id }) : toStoredJob(rows[0], now)
+    })
+
+  const list: typeof JobSearch.Service.list = (filter, { cursor, limit }) =>
+    Effect.gen(function* () {
+      if (cursor !== undefined && !isId(cursor)) return yield* new BadCursor({ cursor })
+      const now = yield* Clock.currentTimeMillis
+      // Ids rise with time, so the primary key gives the newest first, and a page begins where the last one ended.
+      const after = cursor === undefined ? [] : [sql`j.id < ${cursor}`]
+      const rows = yield* look(
+        sql<StoredJobRow>`select ${columns} from ${table} j
+          where ${sql.and([...conditions(database, filter, now), ...after])} order by j.id desc limit ${limit + 1}`
+      )
+      const page = rows.slice(0, limit)
+      return {
+        jobs: page.map((row) => toStoredJob(row, now)),
+        next: rows.length > limit ? page.at(-1)?.id : undefined
+      }
+    })
+
+  const total: typeof JobSearch.Service.total = (filter, cap) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* look(
+        sql<{ count: number }>`select count(*)::int as count from
+          (select 1 from ${table} j where ${sql.and(conditions(database, filter, now))} limit ${cap + 1}) counted`
+      )
+      const count = rows[0]?.count ?? 0
+      return { count: Math.min(count, cap), exact: count <= cap }
+    })
+
+  const ended: typeof JobSearch.Service.await = (id) =>
+    Effect.flatMap(get(id), (job) =>
+      job.status === "done" || job.status === "dead"
+        ? Effect.succeed(job)
+        : Effect.zipRight(Effect.sleep(awaitEvery), ended(id))
+    )
+
+  return JobSearch.of({ get, list, total, counts: CountsPg.make(database, look), await: ended })
+})
+
+export const layer: Layer.Layer<JobSearch, never, Database | Look> = Layer.effect(JobSearch, make)

@@ -1,0 +1,46 @@
+import { Clock, Effect, Either, Layer } from "effect"
+import { Signals } from "../../database/Signals.js"
+import { Wakeups } from "../Wakeups.js"
+import * as QueuePatch from "./QueuePatch.js"
+import { fresh, type QueueRow, toSettings } from "./QueueRow.js"
+import { QueueNotFound, Queues, settingsTopic } from "./QueueSettings.js"
+import { QueueTable } from "./QueueTableMemory.js"
+
+const byName = (left: QueueRow, right: QueueRow) => (left.name < right.name ? -1 : 1)
+
+const make = Effect.gen(function* () {
+  const { rows } = yield* QueueTable
+  const { wake } = yield* Wakeups
+  const signals = yield* Signals
+  const clock = yield* Effect.clock
+
+  const found = (name: string) => Either.fromNullable(rows.get(name), () => new QueueNotFound({ name }))
+
+  return Queues.of({
+    declare: (names) =>
+      Effect.sync(() => {
+        for (const name of names) if (!rows.has(name)) rows.set(name, fresh(name))
+      }),
+    all: Effect.map(Clock.currentTimeMillis, (now) =>
+      [...rows.values()].sort(byName).map((row) => toSettings(row, now))
+    ),
+    get: (name) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) => Either.map(found(name), (row) => toSettings(row, now))),
+    change: (name, patch) =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const before = yield* found(name)
+        const after = yield* QueuePatch.apply(before, patch)
+        rows.set(name, after)
+        yield* wake(name)
+        yield* signals.tell(settingsTopic, name)
+        return { before: toSettings(before, now), after: toSettings(after, now) }
+      }),
+    known: (name) => {
+      const row = rows.get(name)
+      return row === undefined ? undefined : toSettings(row, clock.unsafeCurrentTimeMillis())
+    }
+  })
+})
+
+export const layer: Layer.Layer<Queues, never, QueueTable | Signals | Wakeups> = Layer.effect(Queues, make)

@@ -1,0 +1,72 @@
+import { Clock, Effect, Layer } from "effect"
+import { Database } from "../../database/Database.js"
+import { mapErrors } from "../../database/DatabaseError.js"
+import { Signals } from "../../database/Signals.js"
+import * as ArrayText from "../ArrayText.js"
+import * as ClaimSql from "../claim/ClaimSql.js"
+import { Wakeups } from "../Wakeups.js"
+import { channel, KnownQueues } from "./KnownQueues.js"
+import * as QueuePatch from "./QueuePatch.js"
+import { toSettings } from "./QueueRow.js"
+import { QueueNotFound, Queues, settingsTopic } from "./QueueSettings.js"
+import * as QueueSql from "./QueueSql.js"
+
+const make = Effect.gen(function* () {
+  const { schema, sql, transaction } = yield* Database
+  const known = yield* KnownQueues
+  const wakeups = yield* Wakeups
+  const signals = yield* Signals
+  const clock = yield* Effect.clock
+  const statements = QueueSql.make(schema)
+  const claims = ClaimSql.make(schema)
+
+  const change: typeof Queues.Service.change = (name, patch) =>
+    Effect.gen(function* () {
+      // Claims under way are waited for, and later ones wait for us: after the commit nothing goes by the old settings.
+      yield* mapErrors(sql.unsafe(`select pg_advisory_xact_lock(${ClaimSql.lockOf(schema, "$1")})`, [name]))
+      const rows = yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.locked, [name]))
+      if (rows[0] === undefined) return yield* new QueueNotFound({ name })
+      const now = yield* Clock.currentTimeMillis
+      const before = QueueSql.toRow(rows[0])
+      const after = yield* QueuePatch.apply(before, patch)
+      yield* mapErrors(sql.unsafe(statements.write, QueueSql.parameters(after, now)))
+      if (before.perKey === undefined && after.perKey !== undefined) {
+        yield* mapErrors(sql.unsafe(claims.noteRunning, [name, now]))
+      }
+      yield* mapErrors(sql`select pg_notify(${channel(schema)}, ${name})`)
+      return { before: toSettings(before, now), after: toSettings(after, now) }
+    }).pipe(
+      transaction,
+      // In a caller's transaction this comes before the commit; then the notification comes after it.
+      Effect.tap(() => {
+        known.forget(name)
+        return Effect.zipRight(wakeups.wake(name), signals.tell(settingsTopic, name))
+      })
+    )
+
+  return Queues.of({
+    declare: (names) =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        yield* mapErrors(sql.unsafe(statements.declare, [ArrayText.ofPlain([...new Set(names)]), now]))
+      }),
+    all: Effect.gen(function* () {
+      const rows = (yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.all))).map(QueueSql.toRow)
+      const now = yield* Clock.currentTimeMillis
+      return rows.map((row) => toSettings(row, now))
+    }),
+    get: (name) =>
+      Effect.gen(function* () {
+        const rows = yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.some, [ArrayText.ofTexts([name])]))
+        const now = yield* Clock.currentTimeMillis
+        return rows[0] === undefined ? yield* new QueueNotFound({ name }) : toSettings(QueueSql.toRow(rows[0]), now)
+      }),
+    change,
+    known: (name) => {
+      const row = known.peek(name)
+      return row === undefined ? undefined : toSettings(row, clock.unsafeCurrentTimeMillis())
+    }
+  })
+})
+
+export const layer: Layer.Layer<Queues, never, Database | KnownQueues | Signals | Wakeups> = Layer.effect(Queues, make)

@@ -1,0 +1,33 @@
+import { Config, ConfigError, Either } from "effect"
+import * as Setting from "../../core/Setting.js"
+import { type DeclaredRoutes, faultOf } from "./Routes.js"
+
+const words = Setting.list({
+  key: "NIGHTSHIFT_ROUTES",
+  about:
+    "Where kinds go that name no queue, by how they begin: `gh.=github,slack.=slack`. The longest prefix decides; `gh.=` takes a route back."
+})
+
+const expected = "prefixes with a queue each, like gh.=github,slack.=slack"
+
+const read = (pairs: ReadonlyArray<string>): Either.Either<DeclaredRoutes, ConfigError.ConfigError> => {
+  const refuse = (why: string) => Either.left(ConfigError.InvalidData([words.key], `expected ${expected}, ${why}`))
+  const routes: Record<string, string | null> = {}
+  for (const pair of pairs) {
+    // The last one: a kind's name may hold the sign itself, a queue's may not.
+    const sign = pair.lastIndexOf("=")
+    if (sign === -1) return refuse(`got ${JSON.stringify(pair)}`)
+    const prefix = pair.slice(0, sign).trim()
+    if (Object.hasOwn(routes, prefix)) return refuse(`got ${JSON.stringify(prefix)} twice`)
+    routes[prefix] = pair.slice(sign + 1).trim() || null
+  }
+  const fault = faultOf(routes)
+  return fault === undefined ? Either.right(routes) : refuse(`but: ${fault.message}`)
+}
+
+export const settings: { readonly routes: Setting.Setting<DeclaredRoutes> } = {
+  routes: { ...words, config: Config.mapOrFail(words.config, read) }
+}
+
+/** Routes of the process's settings. They go before those of the code: whoever runs a program has the last word. */
+export const declared: Config.Config<DeclaredRoutes> = settings.routes.config

@@ -1,0 +1,78 @@
+import * as SqlClient from "@effect/sql/SqlClient"
+import { Clock, Effect, Layer, Option } from "effect"
+import { Database } from "../../database/Database.js"
+import { mapErrors } from "../../database/DatabaseError.js"
+import { type Decide, decide, faultOf, type Route, Routes } from "./Routes.js"
+
+// Every enqueue of a kind that names no queue asks for the routes, which change with a deploy: they are read once a second
+// at most. When they cannot be read, those that were known still hold.
+
+const freshMillis = 1_000
+
+const make = Effect.gen(function* () {
+  const { schema, sql, transaction } = yield* Database
+  const table = sql(`${schema}.route`)
+  const all = mapErrors(sql<Route>`select prefix, queue from ${table} order by prefix collate "C"`)
+  const turn = yield* Effect.makeSemaphore(1)
+  let known: { readonly at: number; readonly decide: Decide } | undefined
+
+  const read = Effect.gen(function* () {
+    const at = yield* Clock.currentTimeMillis
+    const routes = yield* all
+    const rule = decide(routes)
+    known = { at, decide: rule }
+    return rule
+  }).pipe(Effect.catchAll((error) => (known === undefined ? Effect.fail(error) : Effect.succeed(known.decide))))
+
+  const fresh = Effect.clockWith((clock) =>
+    Effect.sync(() =>
+      known !== undefined && Math.abs(clock.unsafeCurrentTimeMillis() - known.at) < freshMillis
+        ? known.decide
+        : undefined
+    )
+  )
+  const orRead = (found: Decide | undefined) => (found === undefined ? read : Effect.succeed(found))
+
+  const current = Effect.flatMap(fresh, (found) =>
+    found !== undefined
+      ? Effect.succeed(found)
+      : Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (own) =>
+          // One reads for all who wait, except in a transaction: what it reads is read on its own connection, and it may
+          // be waiting for the very one who reads.
+          Option.isSome(own) ? read : turn.withPermits(1)(Effect.flatMap(fresh, orRead))
+        )
+  )
+
+  const registerOne = (prefix: string, queue: string | null, now: number) => {
+    const at = sql`to_timestamp(${now}::float8 / 1000)`
+    return queue === null
+      ? sql`delete from ${table} where prefix = ${prefix}`
+      : sql`
+          insert into ${table} as known (prefix, queue, registered_at, updated_at)
+          values (${prefix}, ${queue}, ${at}, ${at})
+          on conflict (prefix) do update set queue = excluded.queue, updated_at = excluded.updated_at
+          where known.queue <> excluded.queue`
+  }
+
+  return Routes.of({
+    all,
+    current,
+    register: (declared) =>
+      Effect.gen(function* () {
+        const fault = faultOf(declared)
+        if (fault !== undefined) return yield* fault
+        // In one order, so that two pods that start at once do not wait for each other.
+        const byPrefix = Object.entries(declared).sort(([a], [b]) => (a < b ? -1 : 1))
+        if (byPrefix.length === 0) return
+        const now = yield* Clock.currentTimeMillis
+        yield* transaction(
+          Effect.forEach(byPrefix, ([prefix, queue]) => registerOne(prefix, queue, now), { discard: true })
+        )
+        yield* Effect.sync(() => {
+          known = undefined
+        })
+      })
+  })
+})
+
+export const layer: Layer.Layer<Routes, never, Database> = Layer.effect(Routes, make)
