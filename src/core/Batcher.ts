@@ -1,14 +1,17 @@
-import { Cause, Effect, Exit, type Scope } from "effect"
+import { Cause, Effect, Exit, FiberId, type Scope } from "effect"
 
 // Natural batching. While one flush is under way, everything that arrives waits, and leaves together in the next. There is
-// no timer: an idle system adds no delay, a busy one batches by itself. One fiber flushes; what arrives is held in a plain
-// array, because the thousands that pass here each second must not cost a fiber each.
+// no timer: an idle system adds no delay, a busy one batches by itself. A fiber per lane flushes; what arrives is held in a
+// plain array, because the thousands that pass here each second must not cost a fiber each. A second lane sets out beside
+// the first only when as much waits as is under way: batches stay large, and nobody idles while the other end works.
 
 export interface BatcherOptions<Item, Answer, E, R> {
   /** How much one item adds to a batch. */
   readonly weight?: (item: Item) => number
   /** The most one flush takes. A heavier item goes alone. */
   readonly maxWeight: number
+  /** How many flushes may be under way at a time; one if nothing is said, and then they are in order. */
+  readonly lanes?: number
   /** The most that may wait; beyond it those who submit wait for room. */
   readonly capacity: number
   /** Handles a batch and answers each item, in order. */
@@ -22,6 +25,8 @@ export interface BatcherOptions<Item, Answer, E, R> {
 export interface Batcher<Item, Answer, E> {
   /** Waits for the item's flush and its answer. Interrupted before its flush began, the item is withdrawn. */
   readonly submit: (item: Item) => Effect.Effect<Answer, E>
+  /** Hands an item over, to be called back with its answer; returns how to withdraw it while its flush has not begun. */
+  readonly hand: (item: Item, answer: (exit: Exit.Exit<Answer, E>) => void) => () => void
   /** Hands an item over without waiting for its answer. False when there is no room: then `submit` it. */
   readonly offer: (item: Item) => boolean
   /** Completes when everything handed over so far has been flushed. */
@@ -35,6 +40,12 @@ interface Entry<Item, Answer, E> {
   /** Rises from entry to entry, and they leave in this order. */
   readonly number: number
   readonly answer: (exit: Exit.Exit<Answer, E>) => void
+}
+
+/** A flush under way: its first entry, and how much it holds. */
+interface Flight {
+  readonly number: number
+  readonly weight: number
 }
 
 /** Those who wait: inside as far as there is room, and outside for it, in the order in which they came. */
@@ -62,6 +73,7 @@ const makeLine = <Item, Answer, E>(options: { readonly maxWeight: number; readon
 
   return {
     hasRoom,
+    weight: () => weight,
     size: () => inside.length,
     first: () => inside[0],
     join: (entry: Entry<Item, Answer, E>) => {
@@ -101,9 +113,9 @@ export const make = <Item, Answer, E, R>(
     const scope = yield* Effect.scope
     const apart = new Set<number>()
     let numbered = 0
-    let inFlight: number | undefined
+    const flights = new Set<Flight>()
     let closed = false
-    let wake: (() => void) | undefined
+    const idle: Array<() => void> = []
     let forDrained: Array<{ readonly number: number; readonly tell: () => void }> = []
     const weightOf = options.weight ?? (() => 1)
 
@@ -111,13 +123,26 @@ export const make = <Item, Answer, E, R>(
       numbered += 1
       const entry = { item, weight: weightOf(item), number: numbered, answer }
       line.join(entry)
-      wake?.()
+      wake()
       return entry
+    }
+
+    /** Whether another flush is worth its while: something waits, and not less than is under way. */
+    const isReady = () => {
+      if (line.size() === 0) return false
+      let underWay = 0
+      for (const { weight } of flights) underWay += weight
+      return line.weight() >= underWay
+    }
+
+    const wake = () => {
+      if (idle.length > 0 && isReady()) idle.shift()?.()
     }
 
     /** Tells those who wait for a drain whether the oldest that is left came after them. */
     const settle = () => {
-      const oldest = Math.min(inFlight ?? line.first()?.number ?? Number.POSITIVE_INFINITY, ...apart)
+      const flying = [...flights].map(({ number }) => number)
+      const oldest = Math.min(line.first()?.number ?? Number.POSITIVE_INFINITY, ...flying, ...apart)
       const ready = forDrained.filter(({ number }) => number < oldest)
       if (ready.length === 0) return
       forDrained = forDrained.filter(({ number }) => number >= oldest)
@@ -163,27 +188,25 @@ export const make = <Item, Answer, E, R>(
       })
 
     const somethingWaits = Effect.async<void>((resume) => {
-      wake = () => {
-        wake = undefined
-        resume(Effect.void)
-      }
-      if (line.size() > 0) wake()
+      if (isReady()) resume(Effect.void)
+      else idle.push(() => resume(Effect.void))
     })
 
     const flushWaiting = Effect.suspend(() => {
       const batch = line.take()
+      const [first] = batch
       // Everything that woke us may have been withdrawn since.
-      if (batch.length === 0) return Effect.void
-      inFlight = batch[0]?.number
-      return flush(batch)
-    }).pipe(
-      Effect.ensuring(
+      if (first === undefined) return Effect.void
+      const flight = { number: first.number, weight: batch.reduce((sum, { weight }) => sum + weight, 0) }
+      flights.add(flight)
+      return Effect.ensuring(
+        flush(batch),
         Effect.sync(() => {
-          inFlight = undefined
+          flights.delete(flight)
           settle()
         })
       )
-    )
+    })
 
     // Empty and closed at one moment: nobody slips in between and waits for ever.
     const closeWhenEmpty = () => {
@@ -194,21 +217,31 @@ export const make = <Item, Answer, E, R>(
       Effect.whileLoop({ while: closeWhenEmpty, body: () => flushWaiting, step: () => {} })
     )
     // A flush under way is not cut off by the closing Scope: what it holds may be half-way to the database.
-    yield* Effect.whileLoop({
+    const lane = Effect.whileLoop({
       while: () => true,
       body: () => Effect.zipRight(somethingWaits, Effect.uninterruptible(flushWaiting)),
       step: () => {}
-    }).pipe(Effect.forkScoped)
+    })
+    yield* Effect.replicateEffect(Effect.forkScoped(lane), options.lanes ?? 1)
+
+    const hand: Batcher<Item, Answer, E>["hand"] = (item, answer) => {
+      if (closed) {
+        answer(Exit.interrupt(FiberId.none))
+        return () => {}
+      }
+      const entry = handOver(item, answer)
+      return () => {
+        line.leave(entry)
+        settle()
+      }
+    }
 
     return {
+      hand,
       submit: (item) =>
         Effect.async<Answer, E>((resume) => {
-          if (closed) return resume(Effect.interrupt)
-          const entry = handOver(item, resume)
-          return Effect.sync(() => {
-            line.leave(entry)
-            settle()
-          })
+          const withdraw = hand(item, resume)
+          return Effect.sync(withdraw)
         }),
       offer: (item) => {
         if (closed || !line.hasRoom()) return false

@@ -40,15 +40,21 @@ export class HandlerFailed extends Schema.TaggedError<HandlerFailed>()("HandlerF
 
 export type ReceptionError = HandlerFailed | UnknownKind | EnqueueError
 
+/** Hears what became of the update at a place. */
+export type Tell = (place: number, exit: Exit.Exit<Received, ReceptionError>) => void
+
 /** Where updates go once the door has let them in. */
 export class Reception extends Context.Tag("nightshift/gateway/Reception")<
   Reception,
   {
-    /** Takes an update in. When it succeeds, what it promised is done: a stored update is durable. */
-    readonly receive: (bot: Bot, update: Update) => Effect.Effect<Received, ReceptionError>
+    /**
+     * Takes updates in that arrived together, each on its own, and tells what became of it as soon as it is known. What was
+     * promised is done by then: a stored update is durable.
+     */
+    readonly receive: (bot: Bot, updates: ReadonlyArray<Update>, tell: Tell) => Effect.Effect<void>
 
-    /** Makes a delivery of a source a job of its kind, once per delivery id. */
-    readonly deliver: (source: Source, delivery: SourceDelivery) => Effect.Effect<Received, ReceptionError>
+    /** Makes each delivery of a source a job of its kind, once per delivery id. */
+    readonly deliver: (source: Source, deliveries: ReadonlyArray<SourceDelivery>, tell: Tell) => Effect.Effect<void>
   }
 >() {
   static readonly layer: Layer.Layer<Reception, never, Queue | Kinds | AuthSessions | GatewayConfig> = Layer.suspend(
@@ -74,12 +80,28 @@ const inResponse = (update: Update, reply: Reply.Reply | undefined): string | un
 
 /** How jobs are stored, and what is known of kinds. */
 interface Stores {
-  readonly store: (job: NewJob) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError>
+  readonly store: typeof Queue.Service.enqueueEach
   readonly kindOf: (name: string) => Effect.Effect<RegisteredKind, UnknownKind | DatabaseError>
 }
 
-const stored = ([answer]: ReadonlyArray<Enqueued>): Received =>
-  answer?._tag === "Deduplicated" ? Received.Duplicate() : Received.Stored()
+const duplicate = Received.Duplicate()
+const stored = Received.Stored()
+const receivedOf = (answer: Enqueued): Received => (answer._tag === "Deduplicated" ? duplicate : stored)
+
+const isInvalid = (exit: Exit.Exit<Enqueued, EnqueueError>) =>
+  Exit.isFailure(exit) && exit.cause._tag === "Fail" && exit.cause.error._tag === "InvalidJob"
+
+/** Goes through items that do not wait for one another. */
+const each = <A>(
+  items: ReadonlyArray<A>,
+  tell: Tell,
+  take: (item: A) => Effect.Effect<Received, ReceptionError>
+): Effect.Effect<void> =>
+  Effect.forEach(
+    items,
+    (item, place) => Effect.map(Effect.exit(Effect.suspend(() => take(item))), (exit) => tell(place, exit)),
+    { concurrency: "unbounded", discard: true }
+  )
 
 const make = ({
   kindOf,
@@ -89,12 +111,32 @@ const make = ({
     const sessions = yield* AuthSessions
     const { allowedUsers } = yield* GatewayConfig
 
+    const storeOne = (job: NewJob) =>
+      Effect.flatMap(store([job]), ([exit]) => Exit.map(exit ?? Exit.die("a job was not answered for"), receivedOf))
+
     const enqueue = (bot: Bot, update: Update) =>
-      store(BotJob.of(bot.slug, update)).pipe(
+      storeOne(BotJob.of(bot.slug, update)).pipe(
         // Text that PostgreSQL has no bytes for would be refused for ever, and hold up its chat for a day.
-        Effect.catchTag("InvalidJob", () => store(BotJob.of(bot.slug, BotJob.storable(update)))),
-        Effect.map(stored)
+        Effect.catchTag("InvalidJob", () => storeOne(BotJob.of(bot.slug, BotJob.storable(update))))
       )
+
+    /** The way of nearly every update, by the fewest steps: thousands a second pass here. */
+    const enqueueAll = (bot: Bot, updates: ReadonlyArray<Update>, tell: Tell) =>
+      Effect.flatMap(Effect.exit(store(updates.map((update) => BotJob.of(bot.slug, update)))), (exits) => {
+        if (Exit.isFailure(exits)) return each(updates, tell, () => Effect.failCause(exits.cause))
+        const refused: Array<number> = []
+        for (const [place, exit] of exits.value.entries()) {
+          if (isInvalid(exit)) refused.push(place)
+          else tell(place, Exit.map(exit, receivedOf))
+        }
+        if (refused.length === 0) return Effect.void
+        const again = refused.flatMap((place) => updates[place] ?? [])
+        return each(
+          again,
+          (index, exit) => tell(refused[index] ?? 0, exit),
+          (update) => enqueue(bot, update)
+        )
+      })
 
     /** The handler's answer. A poison update must not block its chat, so a failure is an answer, too. */
     const answer = (bot: Bot, update: Update) =>
@@ -120,23 +162,28 @@ const make = ({
     const admitted = (bot: Bot, update: Update): Effect.Effect<Received, ReceptionError> =>
       bot.async ? enqueue(bot, update) : answer(bot, update)
 
-    return {
-      deliver: (source, delivery) =>
-        Effect.flatMap(kindOf(source.kind), (kind) =>
-          Effect.map(store(SourceJob.of(source.name, kind, delivery)), stored)
-        ),
-      receive: (bot, update) => {
-        const user = bot.requireAuth || allowedUsers !== undefined ? userOf(update) : undefined
-        if (allowedUsers !== undefined && (user === undefined || !allowedUsers.has(user))) {
-          return Effect.succeed(Received.Dropped())
-        }
-        if (!bot.requireAuth) return admitted(bot, update)
-        const prompted = Received.Prompted({ body: inResponse(update, prompt) })
-        if (user === undefined) return Effect.succeed(prompted)
-        return Effect.flatMap(sessions.find(user), (session) =>
-          Option.isSome(session) ? admitted(bot, update) : Effect.succeed(prompted)
-        )
+    const receiveOne = (bot: Bot, update: Update): Effect.Effect<Received, ReceptionError> => {
+      const user = bot.requireAuth || allowedUsers !== undefined ? userOf(update) : undefined
+      if (allowedUsers !== undefined && (user === undefined || !allowedUsers.has(user))) {
+        return Effect.succeed(Received.Dropped())
       }
+      if (!bot.requireAuth) return admitted(bot, update)
+      const prompted = Received.Prompted({ body: inResponse(update, prompt) })
+      if (user === undefined) return Effect.succeed(prompted)
+      return Effect.flatMap(sessions.find(user), (session) =>
+        Option.isSome(session) ? admitted(bot, update) : Effect.succeed(prompted)
+      )
+    }
+
+    return {
+      deliver: (source, deliveries, tell) =>
+        each(deliveries, tell, (delivery) =>
+          Effect.flatMap(kindOf(source.kind), (kind) => storeOne(SourceJob.of(source.name, kind, delivery)))
+        ),
+      receive: (bot, updates, tell) =>
+        bot.async && !bot.requireAuth && allowedUsers === undefined
+          ? enqueueAll(bot, updates, tell)
+          : each(updates, tell, (update) => receiveOne(bot, update))
     }
   })
 
@@ -154,7 +201,7 @@ const withDatabase = Layer.effect(
   Effect.gen(function* () {
     const queue = yield* Queue
     const kinds = yield* kindCache
-    return yield* make({ store: (job) => queue.enqueue([job]), kindOf: (name) => kinds.get(name) })
+    return yield* make({ store: queue.enqueueEach, kindOf: (name) => kinds.get(name) })
   })
 )
 

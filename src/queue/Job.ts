@@ -3,10 +3,8 @@ import type { JobId } from "../core/Ids.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import type { FollowUp } from "../core/Job.js"
 import * as Kind from "../core/Kind.js"
-import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Dedupe, NewJob } from "./intake/NewJob.js"
-import type { JobIdTaken, QueueFull } from "./JobErrors.js"
-import { type Enqueued, Queue } from "./Queue.js"
+import { type Enqueued, type EnqueueError, Queue } from "./Queue.js"
 
 /** What may be said about one job of a kind. */
 export interface EnqueueOptions {
@@ -25,7 +23,7 @@ export interface EnqueueOptions {
   readonly meta?: Readonly<Record<string, unknown>>
 }
 
-export type EnqueueError = InvalidJob | JobIdTaken | QueueFull | DatabaseError
+export type { EnqueueError }
 
 /** A kind of job that can be enqueued. */
 export interface JobKind<in out A> extends Kind.Kind<A> {

@@ -1,4 +1,4 @@
-import { Context, Data, type Duration, type Effect } from "effect"
+import { Context, Data, type Duration, type Effect, type Exit } from "effect"
 import type { JobId, Lease, PodId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
@@ -13,6 +13,9 @@ export type Enqueued = Data.TaggedEnum<{
   Deduplicated: { readonly id: JobId }
 }>
 export const Enqueued = Data.taggedEnum<Enqueued>()
+
+/** Why a job was not stored. */
+export type EnqueueError = InvalidJob | JobIdTaken | QueueFull | DatabaseError
 
 export interface ClaimRequest {
   readonly queue: string
@@ -75,9 +78,15 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
      * the same content or by its dedupe key, is left as it is. Part of the caller's transaction where there is one. Refused
      * where a queue has a cap and is full.
      */
-    readonly enqueue: (
+    readonly enqueue: (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError>
+
+    /**
+     * As many enqueues of one job as there are jobs, together: each is stored or refused on its own, in their order. For
+     * doors where many arrive at a time.
+     */
+    readonly enqueueEach: (
       jobs: ReadonlyArray<NewJob>
-    ) => Effect.Effect<ReadonlyArray<Enqueued>, InvalidJob | JobIdTaken | QueueFull | DatabaseError>
+    ) => Effect.Effect<ReadonlyArray<Exit.Exit<Enqueued, EnqueueError>>, DatabaseError>
 
     /** Takes due jobs for a pod under one fresh lease, by priority, then start, then id. Never hands one to two pods. */
     readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>

@@ -7,6 +7,7 @@ import type { JobDesk } from "./desk/JobDesk.js"
 import * as JobDeskMemory from "./desk/JobDeskMemory.js"
 import type { Operations } from "./desk/Operations.js"
 import * as OperationsMemory from "./desk/OperationsMemory.js"
+import { eachAlone } from "./intake/EachAlone.js"
 import { enqueueAll } from "./intake/EnqueueMemory.js"
 import type { NewJob } from "./intake/NewJob.js"
 import { QueueFull } from "./JobErrors.js"
@@ -151,18 +152,27 @@ const fullQueue = (table: Table, queues: typeof Queues.Service, jobs: ReadonlyAr
   return undefined
 }
 
+const enqueuing = (
+  table: Table,
+  queues: typeof Queues.Service,
+  routes: typeof Routes.Routes.Service
+): Pick<typeof Queue.Service, "enqueue" | "enqueueEach"> => {
+  const enqueue: typeof Queue.Service.enqueue = Routes.apply(routes, (jobs) =>
+    Effect.suspend((): ReturnType<typeof Queue.Service.enqueue> => {
+      const full = fullQueue(table, queues, jobs)
+      return full ?? Effect.flatten(table.step((now) => enqueueAll(table, jobs, now)))
+    })
+  )
+  return { enqueue, enqueueEach: eachAlone(enqueue) }
+}
+
 const make = (
   table: Table,
   tables: QueueTables,
   queues: typeof Queues.Service,
   routes: typeof Routes.Routes.Service
 ): typeof Queue.Service => ({
-  enqueue: Routes.apply(routes, (jobs) =>
-    Effect.suspend((): ReturnType<typeof Queue.Service.enqueue> => {
-      const full = fullQueue(table, queues, jobs)
-      return full ?? Effect.flatten(table.step((now) => enqueueAll(table, jobs, now)))
-    })
-  ),
+  ...enqueuing(table, queues, routes),
   claim: (request) => table.step((now) => claimAll(table, tables, request, now)),
   finalize: (ends) => {
     // A second try goes by the instant of the first, and knows by it what that has written.

@@ -84,7 +84,15 @@ const make = Effect.gen(function* () {
   const count = (jobs: StampedJobs, now: number) => {
     for (const { kind, queue } of jobs) tally.of(queue, kind).enqueued(1, now)
   }
-  const enqueue = yield* EnqueuePg.make(database, statements, ids, notifier.hint, pass, onStored, count)
+  const { enqueue, enqueueEach } = yield* EnqueuePg.make(
+    database,
+    statements,
+    ids,
+    notifier.hint,
+    pass,
+    onStored,
+    count
+  )
 
   /** Jobs were put back, perhaps behind where the next claim would begin. */
   const putBack = (queues: ReadonlySet<string>) =>
@@ -205,6 +213,7 @@ const make = Effect.gen(function* () {
 
   return Queue.of({
     enqueue: Routes.apply(routes, enqueue),
+    enqueueEach: Routes.apply(routes, enqueueEach),
     claim: (request) => retrying(claims.claim(request)),
     finalize: (ends) => retrying(finalize(ends)),
     heartbeat: (held) =>

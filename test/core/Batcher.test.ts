@@ -6,6 +6,7 @@ interface Options {
   readonly maxWeight?: number
   readonly capacity?: number
   readonly weight?: (item: string) => number
+  readonly lanes?: number
 }
 
 /** A batcher whose flushes begin at once and end when the test says so; the item "bad" fails the whole flush. */
@@ -68,6 +69,43 @@ describe("Batcher", () => {
       expect(batches).toEqual([["a"], ["b", "c", "d"]])
       yield* open(1)
       expect(yield* Fiber.joinAll([...first, ...rest])).toEqual(["a!", "b!", "c!", "d!"])
+    })
+  )
+
+  it.scoped("sets out on a second lane when as much waits as is under way, and not before", () =>
+    Effect.gen(function* () {
+      const { batcher, batches, open } = yield* held({ lanes: 2 })
+      const fibers = yield* submitted(batcher, "a")
+      fibers.push(...(yield* submitted(batcher, "b")))
+      expect(batches).toEqual([["a"], ["b"]])
+      fibers.push(...(yield* submitted(batcher, "c", "d")))
+      expect(batches).toHaveLength(2)
+      yield* Effect.zipLeft(open(1), quiet)
+      expect(batches).toEqual([["a"], ["b"], ["c", "d"]])
+      fibers.push(...(yield* submitted(batcher, "e", "f")))
+      yield* Effect.zipLeft(open(0), quiet)
+      expect(batches).toEqual([["a"], ["b"], ["c", "d"], ["e", "f"]])
+      yield* Effect.all([open(2), open(3)])
+      expect(yield* Fiber.joinAll(fibers)).toEqual(["a!", "b!", "c!", "d!", "e!", "f!"])
+      yield* batcher.drained
+    })
+  )
+
+  it.scoped("calls back those who hand over without a fiber, and forgets who withdraws", () =>
+    Effect.gen(function* () {
+      const { batcher, batches, open } = yield* held()
+      const heard: Array<string> = []
+      const hand = (item: string) =>
+        batcher.hand(item, (exit) => heard.push(`${item} ${Exit.getOrElse(exit, () => "no")}`))
+      hand("a")
+      yield* quiet
+      const withdraw = hand("b")
+      hand("c")
+      withdraw()
+      yield* Effect.zipLeft(open(0), quiet)
+      expect(batches).toEqual([["a"], ["c"]])
+      yield* Effect.zipLeft(open(1), quiet)
+      expect(heard).toEqual(["a a!", "c c!"])
     })
   )
 

@@ -1,7 +1,8 @@
 import { gzipSync } from "node:zlib"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Exit, Layer } from "effect"
 import { DatabaseFault, DatabaseUnavailable } from "../../src/database/DatabaseError.js"
+import type { NewJob } from "../../src/queue/intake/NewJob.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
@@ -249,7 +250,10 @@ describe("without the database", () => {
   const failing = (error: DatabaseUnavailable | DatabaseFault) =>
     Layer.effect(
       Queue,
-      Effect.map(Queue, (queue) => ({ ...queue, enqueue: () => Effect.fail(error) }))
+      Effect.map(Queue, (queue) => ({
+        ...queue,
+        enqueueEach: (jobs: ReadonlyArray<NewJob>) => Effect.succeed(jobs.map(() => Exit.fail(error)))
+      }))
     ).pipe(Layer.provideMerge(memory))
 
   it.scopedLive.each([

@@ -1,5 +1,5 @@
 import { expect } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import { limits } from "../../src/core/Job.js"
 import type { NewJob } from "../../src/queue/intake/NewJob.js"
 import { ends, type Law } from "./Line.js"
@@ -94,6 +94,21 @@ export const enqueueLaws = (law: Law): void => {
       expect(answers.every(({ _tag }) => _tag === "Enqueued")).toBe(true)
       const stored = new Map((yield* line.all()).map(({ id, payload }) => [id, payload]))
       expect(answers.map(({ id }) => stored.get(id))).toEqual(jobs.map(({ payload }) => payload))
+    })
+  )
+
+  law("stores or refuses each on its own where many are handed in together, and answers in their order", (line) =>
+    Effect.gen(function* () {
+      const dedupe = { key: `${line.name}-once`, scope: "active" } as const
+      const own = yield* line.newId
+      const good = [line.job({ payload: 1 }), line.job({ payload: "\u0000" }), line.job({ payload: 3, dedupe })]
+      const exits = yield* line.queue.enqueueEach([...good, line.job({ payload: 4, dedupe })])
+      const tags = exits.map((exit) => Exit.match(exit, { onSuccess: ({ _tag }) => _tag, onFailure: String }))
+      expect(tags).toMatchObject(["Enqueued", expect.stringContaining("InvalidJob"), "Enqueued", "Deduplicated"])
+      const [single] = yield* line.queue.enqueueEach([line.job({ id: own, payload: 5 })])
+      expect(single).toEqual(Exit.succeed({ _tag: "Enqueued", id: own }))
+      expect(yield* line.queue.enqueueEach([])).toEqual([])
+      expect((yield* line.all()).map(({ payload }) => payload).toSorted()).toEqual([1, 3, 5])
     })
   )
 

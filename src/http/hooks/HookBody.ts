@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer"
 import type { IncomingMessage } from "node:http"
 
 // Bodies of webhooks, read by plain callbacks: thousands a second pass here, and nearly every one is a single chunk.
@@ -108,13 +109,13 @@ const isTooDeep = (json: Buffer): boolean => {
   return false
 }
 
-const utf8 = new TextDecoder("utf-8", { fatal: true })
-
 /** A body as JSON, or why it is none. */
 export const parse = (body: Buffer): { readonly value: unknown } | { readonly fault: string } => {
-  if (isTooDeep(body)) return { fault: `it nests deeper than ${mostDepth} levels` }
+  // What is short cannot be deep.
+  if (body.length > mostDepth && isTooDeep(body)) return { fault: `it nests deeper than ${mostDepth} levels` }
+  if (!isUtf8(body)) return { fault: "it is not UTF-8" }
   try {
-    return { value: JSON.parse(utf8.decode(body)) }
+    return { value: JSON.parse(body.toString()) }
   } catch {
     return { fault: "it cannot be parsed" }
   }

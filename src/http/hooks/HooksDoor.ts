@@ -2,12 +2,14 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Runtime, Schedule } from "effect"
 import { type Bot, Bots, type Source } from "../../gateway/Bots.js"
 import { isAmongShort } from "../../gateway/ConstantTime.js"
-import { type Received, Reception, type ReceptionError } from "../../gateway/Reception.js"
+import { type Received, Reception, type ReceptionError, type Tell } from "../../gateway/Reception.js"
 import * as SignedSources from "../../gateway/SignedSources.js"
-import { isUpdate } from "../../gateway/telegram/TelegramUpdate.js"
+import type { SourceDelivery } from "../../gateway/SourceJob.js"
+import { isUpdate, type Update } from "../../gateway/telegram/TelegramUpdate.js"
 import type { Series } from "../../telemetry/MetricFamily.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
+import { type Arrived, Gathering } from "./Gathering.js"
 import { HookAnswers } from "./HookAnswers.js"
 import { BodyReader, mostBytes, parse, refusedType } from "./HookBody.js"
 import * as HookRefusals from "./HookRefusals.js"
@@ -45,6 +47,9 @@ export class HooksDoor extends Context.Tag("nightshift/http/HooksDoor")<
     Layer.scoped(HooksDoor, make)
   )
 }
+
+/** What is done with deliveries that arrived together. */
+type Work<A> = (items: ReadonlyArray<A>, tell: Tell) => Effect.Effect<void>
 
 const pathOf = ({ url = "" }: IncomingMessage) => {
   const query = url.indexOf("?")
@@ -108,21 +113,39 @@ const make = Effect.gen(function* () {
     fork(Effect.annotateLogs(Effect.logError("a webhook could not be taken in", cause), { bot: name }))
   }
 
-  /** Runs what is to be done with a delivery, and answers when it is done. */
-  const settle = (name: string, response: ServerResponse, work: () => Effect.Effect<Received, ReceptionError>) => {
-    const fiber = fork(Effect.suspend(work))
+  const answer = (name: string, response: ServerResponse, exit: Exit.Exit<Received, ReceptionError>) => {
+    if (Exit.isSuccess(exit)) {
+      count(name, outcomes[exit.value._tag])
+      answers.accept(response, "body" in exit.value ? exit.value.body : undefined)
+    } else {
+      complain(name, exit.cause)
+      refuse(name, response, HookRefusals.reception(exit))
+    }
+  }
+
+  /** Runs what is to be done with deliveries, and answers each when it is done. */
+  const settle = <A>(name: string, waiting: ReadonlyArray<Arrived<A>>, work: Work<A>) => {
+    const open = new Set(waiting.keys())
+    const tell: Tell = (place, exit) => {
+      const arrived = waiting[place]
+      if (arrived !== undefined && open.delete(place)) answer(name, arrived.response, exit)
+    }
+    const items = waiting.map(({ item }) => item)
+    const fiber = fork(Effect.suspend(() => work(items, tell)))
     running.add(fiber)
     fiber.addObserver((exit) => {
       running.delete(fiber)
-      if (Exit.isSuccess(exit)) {
-        count(name, outcomes[exit.value._tag])
-        answers.accept(response, "body" in exit.value ? exit.value.body : undefined)
-      } else {
-        complain(name, exit.cause)
-        refuse(name, response, HookRefusals.reception(exit))
-      }
+      if (Exit.isSuccess(exit)) return
+      for (const place of open) tell(place, Exit.failCause(exit.cause))
     })
   }
+
+  const updates = new Gathering<Bot, Update>((bot, waiting) =>
+    settle(bot.slug, waiting, (items, tell) => reception.receive(bot, items, tell))
+  )
+  const deliveries = new Gathering<Source, SourceDelivery>((source, waiting) =>
+    settle(source.name, waiting, (items, tell) => reception.deliver(source, items, tell))
+  )
 
   /** Reads the body of a request that may be read, and hands it on whole. */
   const read = (name: string, request: IncomingMessage, response: ServerResponse, whole: (body: Buffer) => void) => {
@@ -154,8 +177,7 @@ const make = Effect.gen(function* () {
         const message = "The body must be an update: an object with a whole number as its update_id."
         return refuse(bot.slug, response, HookRefusals.invalid(message))
       }
-      const update = parsed.value
-      settle(bot.slug, response, () => reception.receive(bot, update))
+      updates.add(bot, { item: parsed.value, response })
     })
   }
 
@@ -176,7 +198,7 @@ const make = Effect.gen(function* () {
       if (id === undefined || id.length > 256) {
         return refuse(name, response, HookRefusals.invalid("The delivery has no id by which it could be known again."))
       }
-      settle(name, response, () => reception.deliver(source, { id, event, body: parsed.value }))
+      deliveries.add(source, { item: { id, event, body: parsed.value }, response })
     })
   }
 

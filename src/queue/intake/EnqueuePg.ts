@@ -2,14 +2,14 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Context, Effect, Either, Exit, Option, type Scope } from "effect"
 import * as Batcher from "../../core/Batcher.js"
 import type { IdGenerator } from "../../core/Ids.js"
-import type { InvalidJob } from "../../core/InvalidJob.js"
 import type { Database } from "../../database/Database.js"
 import { DatabaseConflict, type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
 import { AfterCommit } from "../../database/Transaction.js"
 import { QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
-import type { Enqueued } from "../Queue.js"
+import type { Enqueued, EnqueueError, Queue } from "../Queue.js"
 import * as StorePg from "../StorePg.js"
+import { eachAlone } from "./EachAlone.js"
 import { type AdmittedJob, admitAll, type NewJob } from "./NewJob.js"
 import { hasExtras, type StampedJobs } from "./StampedJob.js"
 
@@ -30,6 +30,11 @@ const isolates = (error: StoreError) =>
 /** A lost connection, a deadlock: worth one more try at once. Waiting for a key in vain is not. */
 const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable && error.sqlState !== "55P03"
 
+const theOne = ([first]: ReadonlyArray<Enqueued>): Exit.Exit<Enqueued> =>
+  first === undefined ? Exit.die(new Error("a job was not answered for")) : Exit.succeed(first)
+
+type Enqueuing = Pick<typeof Queue.Service, "enqueue" | "enqueueEach">
+
 /**
  * Enqueue over PostgreSQL. `onStored` is told what was handed in, after its commit where that is ours, and `count` what of
  * it was new, after the commit whoever's it is; `hint` says on which channel the statement itself tells other pods of the
@@ -43,11 +48,7 @@ export const make = (
   pass: (jobs: StampedJobs) => Effect.Effect<void, QueueFull | DatabaseError>,
   onStored: (jobs: StampedJobs, inTransaction: boolean) => Effect.Effect<void, DatabaseError>,
   count: (jobs: StampedJobs, now: number) => void
-): Effect.Effect<
-  (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, InvalidJob | StoreError>,
-  never,
-  Scope.Scope
-> =>
+): Effect.Effect<Enqueuing, never, Scope.Scope> =>
   Effect.gen(function* () {
     const store = StorePg.make(database, statements, hint)
     const clock = yield* Effect.clock
@@ -85,6 +86,7 @@ export const make = (
     const batcher = yield* Batcher.make<StampedJobs, ReadonlyArray<Enqueued>, StoreError, never>({
       weight: (request) => request.length,
       maxWeight: 2_000,
+      lanes: 2,
       capacity: 20_000,
       isolate: isolates,
       alone: (request) => Effect.flatMap(Clock.currentTimeMillis, (now) => storeTwice(request, now, patience.alone)),
@@ -131,7 +133,7 @@ export const make = (
     }
 
     // The way of every single enqueue: plain calls up to the batcher, because thousands of fibers stand here at once.
-    return (jobs) =>
+    const enqueue: Enqueuing["enqueue"] = (jobs) =>
       Effect.withFiberRuntime((fiber) => {
         const admitted = admitAll(jobs)
         if (Either.isLeft(admitted)) return Effect.fail(admitted.left)
@@ -144,4 +146,40 @@ export const make = (
         const undoable = request.some(({ ownId }) => ownId) || (request.length > 1 && request.some(hasExtras))
         return undoable ? inOwnTransaction(request, now) : batcher.submit(request)
       })
+
+    /** Hands one job to the batcher; returns how to withdraw it. */
+    const hand = (job: NewJob, now: number, answer: (exit: Exit.Exit<Enqueued, EnqueueError>) => void) => {
+      const admitted = admitAll([job])
+      if (Either.isRight(admitted)) {
+        return batcher.hand(stamp(admitted.right, now), (exit) => answer(Exit.flatMap(exit, theOne)))
+      }
+      answer(Exit.fail(admitted.left))
+      return () => {}
+    }
+
+    const eachByBatcher = (jobs: ReadonlyArray<NewJob>) =>
+      Effect.async<ReadonlyArray<Exit.Exit<Enqueued, EnqueueError>>>((resume) => {
+        const exits: Array<Exit.Exit<Enqueued, EnqueueError>> = []
+        let open = jobs.length
+        const now = clock.unsafeCurrentTimeMillis()
+        const withdrawals = jobs.map((job, place) =>
+          hand(job, now, (exit) => {
+            exits[place] = exit
+            open -= 1
+            if (open === 0) resume(Effect.succeed(exits))
+          })
+        )
+        return Effect.sync(() => {
+          for (const withdraw of withdrawals) withdraw()
+        })
+      })
+
+    const enqueueEach: Enqueuing["enqueueEach"] = (jobs) =>
+      Effect.withFiberRuntime((fiber) => {
+        const isInside = Option.isSome(Context.getOption(fiber.currentContext, SqlClient.TransactionConnection))
+        const byBatcher = jobs.length > 0 && !isInside && jobs.every(({ id }) => id === undefined)
+        return byBatcher ? eachByBatcher(jobs) : eachAlone(enqueue)(jobs)
+      })
+
+    return { enqueue, enqueueEach }
   })
