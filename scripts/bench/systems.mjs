@@ -8,6 +8,8 @@
 //   open(url)     an instance, in a process of its own:
 //     enqueueBulk(payloads, options)   stores one batch; options: keys (one per payload), runAt (a Date)
 //     enqueue(payload)                 stores one job; resolves when it is durable
+//     enqueueFrom(callers, next)       many callers, each enqueuing what next() gives until it gives nothing, one after
+//                                      the other; where it is missing, they are promises around enqueue
 //     work(options)                    starts working; options: onJob(payload) called where a handler starts and
 //                                      awaited if it returns a promise, keyed (one job of a key at a time),
 //                                      queues (how many named lines the pod serves). Returns stop()

@@ -88,6 +88,12 @@ const open = async (url) => {
       )
     },
     enqueue: (payload) => service().run(kind.enqueue(payload)),
+    enqueueFrom: (callers, next) => {
+      const caller = Effect.gen(function* () {
+        for (let payload = next(); payload !== undefined; payload = next()) yield* kind.enqueue(payload)
+      })
+      return service().run(Effect.replicateEffect(caller, callers, { concurrency: "unbounded", discard: true }))
+    },
     work: async ({ keyed, onJob, queues }) => {
       await client.run(widen(queueNames(queues), keyed))
       const handler = Handler.make(kind, (payload) =>
