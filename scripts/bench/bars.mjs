@@ -56,6 +56,14 @@ const bars = [
   ["webhook to durable job, against bare node:http", "x", 1.2, 2, against("webhook", "nightshift", "bare-http")],
   ["500 keys, against graphile-worker named queues", "x", 5, 15, against("keys", "nightshift", "graphile-default")],
   ["drain beside a million future jobs", "x", 0.8, 0.95, against("future", "nightshift", "nightshift", "drain")],
+  [
+    "drain beside the purge of a million",
+    "x",
+    0.7,
+    0.9,
+    against("drain-purge", "nightshift", "nightshift", "drain-long")
+  ],
+  ["longest statement of that purge", "ms", 1000, 1000, ours("drain-purge", "longest"), "less"],
   ["enqueue to handler start, p50", "ms", 2, 1, ours("latency"), "less"],
   ["enqueue to handler start, p95", "ms", undefined, 2, ours("latency", "p95"), "less"],
   ["the same p50, against the best Postgres peer", "x", 1, 1, (all) => againstBestPeer(all, "latency"), "less"],

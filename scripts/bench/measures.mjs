@@ -44,9 +44,19 @@ const single = async (instance, { callers, jobs }) => {
   return { jobs, seconds, value: jobs / seconds }
 }
 
-const verify = async (instance, jobs, started) => {
+/** Puts finished jobs into the store that are long past their retention. */
+const age = async (instance, { jobs }) => {
+  await instance.age(jobs)
+  return {}
+}
+
+const verify = async (instance, jobs, started, aged) => {
   if (started !== jobs) throw new Error(`${started} handlers started for ${jobs} jobs`)
   const kept = await instance.kept()
+  if (aged > 0) {
+    if (kept >= jobs + aged) throw new Error("nothing was purged meanwhile")
+    return
+  }
   if (kept !== undefined && kept !== jobs) throw new Error(`${kept} jobs are stored as finished, not ${jobs}`)
 }
 
@@ -54,7 +64,7 @@ const verify = async (instance, jobs, started) => {
  * Works off what was loaded. From the start of the first handler, so that no system's boot counts, to the moment the
  * store holds no due job that is not finalized. One that reaches the limit is rated by the handlers it started.
  */
-const drain = async (instance, { jobs, keys = 0, limit }) => {
+const drain = async (instance, { aged = 0, jobs, keys = 0, limit }) => {
   let started = 0
   let overlaps = 0
   let begun
@@ -88,7 +98,7 @@ const drain = async (instance, { jobs, keys = 0, limit }) => {
   const ended = performance.now()
   clearInterval(sampling)
 
-  if (!late) await verify(instance, jobs, started)
+  if (!late) await verify(instance, jobs, started, aged)
   if (started === 0) throw new Error(`no handler started within ${limit} s`)
   const seconds = (ended - begun) / 1000
   return { jobs: started, seconds, value: started / seconds, rss, overlaps, late, boot: (begun - opened) / 1000 }
@@ -228,4 +238,17 @@ const feed = async (instance, _, { hear, say }) => {
   }
 }
 
-export const measures = { load, single, drain, latency, listen, produce, idle, receive, knock, flow, feed }
+export const measures = {
+  age,
+  load,
+  single,
+  drain,
+  latency,
+  listen,
+  produce,
+  idle,
+  receive,
+  knock,
+  flow,
+  feed
+}

@@ -33,6 +33,17 @@ const measureFuture = async (bench, { jobs }) => {
   return bench.drain({ jobs })
 }
 
+/** As many finished jobs as there are to forget, whose purge begins when the workers do. */
+const measurePurge = async (bench, { jobs }) => {
+  const total = times(5)(jobs)
+  const aged = times(100 / 3)(jobs)
+  await bench.child("age", { prepare: true, jobs: aged })
+  await bench.child("load", { jobs: total })
+  await bench.settle()
+  const rated = await bench.drain({ jobs: total, aged })
+  return { ...rated, longest: await bench.longestStatement("delete from%") }
+}
+
 const measureKeys = async (bench, { jobs }) => {
   const total = times(1 / 6)(jobs)
   const keys = Math.ceil(500 * share(jobs))
@@ -136,6 +147,15 @@ export const rows = [
     measure: measureFuture
   },
   {
+    id: "drain-purge",
+    title: "drain of 150,000 while {n} finished jobs are purged",
+    factor: 100 / 3,
+    unit: "rate",
+    systems: ["nightshift"],
+    tracked: true,
+    measure: measurePurge
+  },
+  {
     id: "keys",
     title: "drain of {n}, ten per key, one of a key at a time",
     factor: 1 / 6,
@@ -170,6 +190,7 @@ export const rows = [
     title: "one idle pod that serves 10 queues",
     unit: "statements",
     systems: withHandlers(inPostgres),
+    tracked: true,
     measure: measureIdle
   },
   {

@@ -15,6 +15,7 @@
 //                                      queues (how many named lines the pod serves). Returns stop()
 //     unfinished()                     whether a due job is not yet finalized in the store
 //     kept()                           finished jobs still stored, or undefined where completing deletes
+//     age(count)                       puts finished jobs into the store that are past their retention
 //     receive()                        opens a door for webhooks; gives its port, path and the headers a sender needs
 //     received()                       how many webhooks are stored
 //     close()

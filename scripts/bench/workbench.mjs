@@ -53,6 +53,14 @@ const openDatabase = async (serverUrl, database) => {
     },
     // Holds back what vacuum and index scans may forget, from before the jobs run until the database goes.
     pin: () => inside.query("begin isolation level repeatable read; select txid_current()"),
+    longestStatement: async (like) => {
+      const { rows } = await admin.query(
+        `select max(max_exec_time) as longest from pg_stat_statements join pg_database on pg_database.oid = dbid
+         where datname = $1 and query ilike $2`,
+        [database, like]
+      )
+      return rows[0].longest ?? undefined
+    },
     trackStatements: () =>
       admin.query(`alter database ${database} set pg_stat_statements.track = 'top'`).catch(() => {}),
     statements: countStatements,
@@ -87,10 +95,10 @@ export const measureOnce = async ({ id, limit, row, scale, stores, system }) => 
   }
   const child = (measure, params) => start(measure, params).result
   try {
-    if (row.id === "idle") await store.trackStatements()
-    const { pin, settle, statements } = store
+    if (row.tracked) await store.trackStatements()
+    const { longestStatement, pin, settle, statements } = store
     const drain = (params) => child("drain", { ...params, limit })
-    return await row.measure({ start, child, drain, settle, pin, statements }, scale)
+    return await row.measure({ start, child, drain, settle, pin, statements, longestStatement }, scale)
   } finally {
     await Promise.allSettled(children.map(({ end }) => end()))
     await store.close()

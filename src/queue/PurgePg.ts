@@ -11,6 +11,9 @@ import * as QueueSql from "./settings/QueueSql.js"
 /** How many rows one statement takes: enough to be worth it, few enough to be short. */
 const batch = 5_000
 
+/** After a full batch it rests for so many times as long as that took: whoever works on jobs goes before. */
+const restFactor = 2
+
 /** A key that was not served for so long begins anew. */
 const turnsAreKeptFor = Duration.minutes(10)
 
@@ -61,9 +64,10 @@ export const make = (
       const from = memory.from(group)
       let sum = 0
       for (;;) {
-        const count = yield* retrying(fenced(purgeBatch(group, from, until), fence))
+        const [took, count] = yield* Effect.timed(retrying(fenced(purgeBatch(group, from, until), fence)))
         sum += count
         if (count < batch) break
+        yield* Effect.sleep(Duration.times(took, restFactor))
       }
       memory.done(group, until, all)
       return sum

@@ -7,6 +7,7 @@ import * as Listener from "../../src/database/Listener.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import * as Nightshift from "../support/Nightshift.js"
+import { scale } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const app = fileURLToPath(new URL("fixtures/ledger-app.mjs", import.meta.url))
@@ -80,8 +81,8 @@ describe("jobs whose pods are killed with -9", () => {
     "are all done, none lost and none wrongly put away, each with its effect at least once",
     () =>
       Effect.gen(function* () {
-        const count = 5_000
-        const sql = yield* survive("recorded", count, 4)
+        const count = scale("CRASH_JOBS", 5_000)
+        const sql = yield* survive("recorded", count, scale("CRASH_KILLS", 4))
         expect(yield* sql`select status, count(*)::int as count from nightshift.job group by 1`).toEqual([
           { status: "done", count }
         ])
@@ -97,8 +98,8 @@ describe("jobs whose pods are killed with -9", () => {
     "have their effects exactly once where these are part of the job's own transaction",
     () =>
       Effect.gen(function* () {
-        const count = 1_500
-        const sql = yield* survive("recorded_once", count, 3)
+        const count = scale("CRASH_TRANSACTIONS", 1_500)
+        const sql = yield* survive("recorded_once", count, scale("CRASH_KILLS", 3))
         expect(yield* sql`select count(*)::int as lines, count(distinct n)::int as jobs from ledger`).toEqual([
           { lines: count, jobs: count }
         ])

@@ -109,6 +109,14 @@ const open = async (url) => {
         await started.close()
       }
     },
+    age: (count) =>
+      pool.query(
+        `insert into nightshift.job (id, kind, version, queue, payload, status, priority, run_at, attempt, max_attempts,
+           created_at, updated_at, started_at, finished_at)
+         select gen_random_uuid(), 'noop', 1, 'default', '{"n":0}', 'done', 0, old, 1, 5, old, old, old, old
+         from (select now() - interval '30 days' - n * interval '1 second' as old from generate_series(1, $1) as n) as past`,
+        [count]
+      ),
     unfinished: async () => {
       const query = `select exists (select from nightshift.job where status = 'running') or exists (
         select from nightshift.job where status = 'pending' and run_at <= clock_timestamp()) as some`

@@ -26,6 +26,9 @@ export const finishedJobs: Effect.Effect<CleanupStep, never, Queue | Leadership 
   }
 )
 
+/** Where there is much to forget, it is forgotten at leisure. */
+const patience = "10 minutes"
+
 /** Forgets what is past its retention, so that no table grows for ever. */
 export const make = (steps: ReadonlyArray<CleanupStep>): Effect.Effect<LeadersDuty, never, ClusterConfig> =>
   Effect.map(ClusterConfig, ({ cleanupInterval }) => ({
@@ -34,6 +37,6 @@ export const make = (steps: ReadonlyArray<CleanupStep>): Effect.Effect<LeadersDu
       about: "forgetting what is past its retention",
       every: cleanupInterval,
       atStart: true,
-      steps: steps.map(({ name, run }) => ({ name, deadline: "1 minute", run: run(term) }))
+      steps: steps.map(({ name, run }) => ({ name, deadline: patience, run: run(term) }))
     })
   }))
