@@ -37,6 +37,9 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     /** Succeeds when the server answers. */
     readonly ping: Effect.Effect<void, DatabaseError>
 
+    /** How many connections this process may hold. */
+    readonly poolSize: number
+
     readonly poolUse: Effect.Effect<PoolUse>
 
     /** Tells how long every statement of this process took, from now on. */
@@ -70,6 +73,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             schema: config.schema,
             transaction: Transaction.run(sql),
             ping: mapErrors(Effect.asVoid(sql`select 1`)),
+            poolSize: config.pool,
             poolUse: Effect.sync(() => ({
               busy: pool.totalCount - pool.idleCount,
               idle: pool.idleCount,

@@ -46,7 +46,7 @@ export const make = <R>({ decode, handler }: Entry<R>): Effect.Effect<BotHandler
         Effect.suspend(() => handler.run(decoded.payload, seen)),
         replyOf
       )
-      return transactional ? transactions.run(attempt) : attempt
+      return transactional ? transactions.runHandler(attempt) : attempt
     }
 
     return { handle: (delivery) => Effect.provide(run(delivery), context) }

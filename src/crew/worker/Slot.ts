@@ -136,7 +136,7 @@ const runTransactional = <R>(
     ])
     return movedOn.length === 0 ? end : yield* new LeaseLost()
   })
-  return Effect.flatMap(Effect.exit(station.transactions.run(whole)), (exit) => {
+  return Effect.flatMap(Effect.exit(station.transactions.runHandler(whole)), (exit) => {
     slot.run = undefined
     if (Exit.isSuccess(exit)) {
       const { now } = at(station)
