@@ -28,6 +28,8 @@ import * as QueueTableMemory from "./settings/QueueTableMemory.js"
 import * as Routes from "./settings/Routes.js"
 import * as RoutesMemory from "./settings/RoutesMemory.js"
 import type { Wakeups } from "./Wakeups.js"
+import type { JobStanding } from "./why/JobStanding.js"
+import * as JobStandingMemory from "./why/JobStandingMemory.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
 type QueueTables = typeof QueueTableMemory.QueueTable.Service
@@ -213,6 +215,7 @@ export const layer: Layer.Layer<
   | JobDesk
   | JobSearch
   | JobOverview
+  | JobStanding
   | Operations
   | Kinds
   | Routes.Routes
@@ -235,6 +238,7 @@ export const layer: Layer.Layer<
   Layer.provideMerge(OperationsMemory.layer, JobDeskMemory.layer),
   JobSearchMemory.layer,
   JobOverviewMemory.layer,
+  JobStandingMemory.layer,
   JobsMemory.layer
 ).pipe(
   Layer.provideMerge(QueuesMemory.layer),

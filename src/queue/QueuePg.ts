@@ -38,6 +38,8 @@ import * as Routes from "./settings/Routes.js"
 import * as RoutesPg from "./settings/RoutesPg.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
+import type { JobStanding } from "./why/JobStanding.js"
+import * as JobStandingPg from "./why/JobStandingPg.js"
 
 /** How many rows one maintenance statement takes: enough to be worth it, few enough to be short. */
 const maintenanceBatch = 5_000
@@ -225,6 +227,7 @@ export const layer: Layer.Layer<
   | JobDesk
   | JobSearch
   | JobOverview
+  | JobStanding
   | Operations
   | Kinds
   | Routes.Routes
@@ -239,6 +242,7 @@ export const layer: Layer.Layer<
     Layer.mergeAll(
       JobSearchPg.layer,
       JobOverviewPg.layer,
+      JobStandingPg.layer,
       KindsPg.layer,
       RoutesPg.layer,
       Transactions.layer,
