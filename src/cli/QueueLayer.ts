@@ -15,6 +15,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import type { EmbeddedPostgresError } from "../database/embedded/EmbeddedPostgres.js"
 import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
+import * as Package from "../database/Package.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import type { JobDesk } from "../queue/desk/JobDesk.js"
@@ -30,6 +31,7 @@ import type { JobStanding } from "../queue/why/JobStanding.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
 
 /** The tables that a command works on are not those of this release. */
@@ -76,6 +78,7 @@ const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(
   Layer.provideMerge(QueuePg.layer),
   Layer.provide(Listener.layerDeaf),
   Layer.provide(Measuring.counting),
+  Layer.provide(Tracing.layer(Package.version.text)),
   Layer.provide(Metrics.layer)
 )
 

@@ -1,5 +1,6 @@
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer, type Tracer } from "effect"
 import { Signals } from "../database/Signals.js"
+import { Tracing } from "../telemetry/tracing/Tracing.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import { claimable, nextDue, took } from "./claim/ClaimMemory.js"
 import { ended } from "./claim/CoolingMemory.js"
@@ -9,6 +10,7 @@ import type { Operations } from "./desk/Operations.js"
 import * as OperationsMemory from "./desk/OperationsMemory.js"
 import { enqueueAll } from "./intake/EnqueueMemory.js"
 import type { NewJob } from "./intake/NewJob.js"
+import * as SendSpan from "./intake/SendSpan.js"
 import { QueueFull } from "./JobErrors.js"
 import { begin, die, finish, type JobRow, rescue, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
@@ -157,13 +159,17 @@ const make = (
   table: Table,
   tables: QueueTables,
   queues: typeof Queues.Service,
-  routes: typeof Routes.Routes.Service
+  routes: typeof Routes.Routes.Service,
+  tracer: Tracer.Tracer | undefined
 ): typeof Queue.Service => ({
-  enqueue: Routes.apply(routes, (jobs) =>
-    Effect.suspend((): ReturnType<typeof Queue.Service.enqueue> => {
-      const full = fullQueue(table, queues, jobs)
-      return full ?? Effect.flatten(table.step((now) => enqueueAll(table, jobs, now)))
-    })
+  enqueue: Routes.apply(
+    routes,
+    SendSpan.around(tracer, (jobs) =>
+      Effect.suspend((): ReturnType<typeof Queue.Service.enqueue> => {
+        const full = fullQueue(table, queues, jobs)
+        return full ?? Effect.flatten(table.step((now) => enqueueAll(table, jobs, now)))
+      })
+    )
   ),
   claim: (request) => table.step((now) => claimAll(table, tables, request, now)),
   finalize: (ends) => {
@@ -231,7 +237,8 @@ export const layer: Layer.Layer<
         yield* JobTableMemory.JobTable,
         yield* QueueTableMemory.QueueTable,
         yield* Queues,
-        yield* Routes.Routes
+        yield* Routes.Routes,
+        yield* Tracing
       )
     })
   ),

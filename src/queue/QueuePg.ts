@@ -7,6 +7,7 @@ import type { Listener } from "../database/Listener.js"
 import { Signals } from "../database/Signals.js"
 import { named } from "../database/StatementTimes.js"
 import { Tally } from "../telemetry/Tally.js"
+import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./claim/ClaimPg.js"
 import * as CoolingPg from "./claim/CoolingPg.js"
@@ -20,6 +21,7 @@ import * as OperationsPg from "./desk/OperationsPg.js"
 import * as FinalizePg from "./FinalizePg.js"
 import * as DepthCap from "./intake/DepthCap.js"
 import * as EnqueuePg from "./intake/EnqueuePg.js"
+import * as SendSpan from "./intake/SendSpan.js"
 import type { StampedJobs } from "./intake/StampedJob.js"
 import * as JobSql from "./JobSql.js"
 import type { Kinds } from "./Kinds.js"
@@ -67,6 +69,7 @@ const make = Effect.gen(function* () {
   const routes = yield* Routes.Routes
   const ids = yield* makeGenerator
   const tally = yield* Tally
+  const tracer = yield* Tracing
   const { schema, sql } = database
   const statements = named("job", JobSql.make(schema))
   const leases = new LeaseBook()
@@ -206,7 +209,7 @@ const make = Effect.gen(function* () {
     })
 
   return Queue.of({
-    enqueue: Routes.apply(routes, enqueue),
+    enqueue: Routes.apply(routes, SendSpan.around(tracer, enqueue)),
     claim: (request) => retrying(claims.claim(request)),
     finalize: (ends) => retrying(finalize(ends)),
     heartbeat: (held) =>

@@ -16,6 +16,12 @@ import { WhyCard } from "../WhyCard"
 const waiting = new Set(["scheduled", "retrying", "pending"])
 const over = new Set(["done", "dead"])
 
+/** The trace in which the job was sent, and in which its runs are. */
+const traceOf = (meta: unknown): string | undefined => {
+  const text = meta !== null && typeof meta === "object" && "traceparent" in meta ? String(meta.traceparent) : ""
+  return /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(text)?.[1]
+}
+
 const Facts = ({ job }: { readonly job: JobView }) => (
   <dl class="facts">
     <dt>Queue</dt>
@@ -56,6 +62,12 @@ const Facts = ({ job }: { readonly job: JobView }) => (
       <>
         <dt>Pod</dt>
         <dd class="mono">{job.pod}</dd>
+      </>
+    )}
+    {traceOf(job.meta) === undefined ? null : (
+      <>
+        <dt>Trace</dt>
+        <dd class="mono">{traceOf(job.meta)}</dd>
       </>
     )}
     {job.dedupe === null ? null : (
