@@ -239,6 +239,32 @@ describe("a command line about jobs that cannot be meant", () => {
   )
 })
 
+describe("nightshift --completions", () => {
+  it.scopedLive("writes a script for each shell, whole; that for bash completes what stands below a subcommand", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const [bash, zsh, fish] = yield* Effect.forEach(["bash", "zsh", "fish"], (shell) =>
+        Nightshift.run(["--completions", shell], { cwd })
+      )
+      // More than fits into a pipe at a time.
+      expect(fish?.stdout.length).toBeGreaterThan(65_536)
+      expect(fish?.stdout.split("\n").at(-2)).toMatch(/^complete -c nightshift -n "\S+ config" -l json -d '[^']+'$/)
+      expect(zsh?.stdout).toMatch(/^#compdef nightshift\n/)
+      const complete = (...words: ReadonlyArray<string>) => {
+        const script = `${bash?.stdout}
+          COMP_WORDS=(nightshift "$@"); COMP_CWORD=$#; _nightshift_bash_completions nightshift; echo "\${COMPREPLY[@]}"`
+        return spawnSync("bash", ["-c", script, "bash", ...words], { encoding: "utf8" })
+          .stdout.trim()
+          .split(" ")
+      }
+      expect(complete("jobs", "w")).toEqual(["why"])
+      expect(complete("uploads", "tokens", "revoke", "--work")).toEqual(["--workspace"])
+      expect(complete("bots", "set-webhook", "--ur")).toEqual(["--url"])
+      expect(complete("jobs", "why", "--dry")).toEqual([""])
+    })
+  )
+})
+
 describe("the help of a command", () => {
   it.scopedLive("ends with examples of that command", () =>
     Effect.gen(function* () {
