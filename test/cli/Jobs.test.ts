@@ -146,7 +146,7 @@ describe("nightshift jobs", () => {
       expect(said.stdout).toMatch(/^not_due, until \S+Z \(in (59m|1h)\)\nIt is meant for later\. [^\n]+\n$/)
       const now = idOf(yield* run("enqueue", "two\u001b[31m", "--force"))
       const why = JSON.parse((yield* run("jobs", "why", now.toUpperCase(), "--json")).stdout)
-      expect(why).toEqual({ reason: "no_pod", detail: expect.stringContaining('Queue "default" is served by nobody') })
+      expect(why).toEqual({ reason: "no_pod", detail: expect.stringContaining('No live pod serves queue "default"') })
       expect(yield* run("jobs", "why", nobody)).toMatchObject({
         code: 1,
         stderr: `nightshift: There is no job ${nobody}.\n`

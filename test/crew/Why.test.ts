@@ -144,7 +144,7 @@ const rows: ReadonlyArray<Row> = [
     /at most 5 jobs in 1m/,
     later
   ],
-  ["that no pod serves", { pods: [{ queues: ["push"] }] }, "no_pod", /No live pod serves it/],
+  ["that no pod serves", { pods: [{ queues: ["push"] }] }, "no_pod", /No live pod serves queue "mail"/],
   ["whose pods are stopping", { pods: [{ draining: true }] }, "no_pod", /is stopping/],
   [
     "of a kind nobody knows",

@@ -123,8 +123,9 @@ const ofNobody = (facts: Facts): Why | undefined => {
   const there = serving(facts)
   const staying = there.filter(({ draining }) => !draining)
   if (staying.length === 0) {
-    const leaving = there.length > 0 ? "Every pod that serves it is stopping." : "No live pod serves it."
-    return why("no_pod", `Queue "${queue}" is served by nobody: ${leaving} Start one with --queues ${queue}.`)
+    const nobody =
+      there.length > 0 ? `Every pod that serves queue "${queue}" is stopping` : `No live pod serves queue "${queue}"`
+    return why("no_pod", `${nobody}. Start one with --queues ${queue}.`)
   }
   if (staying.some(({ kinds }) => kinds.includes(kind))) return undefined
   const elsewhere = facts.pods.some((pod) => !pod.draining && pod.kinds.includes(kind))
