@@ -16,9 +16,15 @@ for (const [signal, code] of Object.entries(signals)) {
   })
 }
 
+// Whoever reads no more, like `head`, needs no more.
+process.stdout.on("error", () => {})
+
+/** What is printed into a pipe is on its way until the other end has taken it: more than fits into the pipe would be lost. */
+const end = (code: number) => process.stdout.write("", () => process.exit(code))
+
 fiber.addObserver((exit) => {
-  if (Exit.isSuccess(exit) || (stopping && Cause.isInterruptedOnly(exit.cause))) process.exit(Failure.ExitCode.done)
+  if (Exit.isSuccess(exit) || (stopping && Cause.isInterruptedOnly(exit.cause))) return end(Failure.ExitCode.done)
   const { code, lines } = Failure.describe(exit.cause)
   process.exitCode = code
-  process.stderr.write(lines.map((line) => `nightshift: ${line}\n`).join(""), () => process.exit(code))
+  process.stderr.write(lines.map((line) => `nightshift: ${line}\n`).join(""), () => end(code))
 })

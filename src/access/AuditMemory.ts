@@ -1,6 +1,7 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 import { BadCursor } from "../core/BadCursor.js"
 import { isId, makeGenerator } from "../core/Ids.js"
+import * as Undo from "../core/Undo.js"
 import { Audit, type AuditEntry, type AuditFilter, kept } from "./Audit.js"
 
 const parsed = (text: string | null): unknown => (text === null ? undefined : JSON.parse(text))
@@ -18,10 +19,14 @@ const make = Effect.gen(function* () {
 
   return Audit.of({
     record: (deed) =>
-      Effect.map(Clock.currentTimeMillis, (at) => {
+      Effect.flatMap(Clock.currentTimeMillis, (at) => {
         const { after, before, reason, ...named } = kept(deed)
         const states = { before: parsed(before), after: parsed(after) }
-        all = [{ id: ids.plain(at), at, ...named, reason: reason ?? undefined, ...states }, ...all]
+        const entry = { id: ids.plain(at), at, ...named, reason: reason ?? undefined, ...states }
+        all = [entry, ...all]
+        return Undo.remember(() => {
+          all = all.filter((other) => other !== entry)
+        })
       }),
     list: (filter, { cursor, limit }) =>
       Effect.suspend(() => {

@@ -5,6 +5,7 @@ import * as NodeContext from "@effect/platform-node/NodeContext"
 import { Effect, Layer } from "effect"
 import * as Package from "../database/Package.js"
 import * as BotsCommand from "./bots/BotsCommand.js"
+import * as Completions from "./Completions.js"
 import * as ConfigCommand from "./ConfigCommand.js"
 import * as DoctorCommand from "./DoctorCommand.js"
 import * as Examples from "./Examples.js"
@@ -42,6 +43,7 @@ export const run = (argv: ReadonlyArray<string>) =>
     summary: Span.text("jobs that are not lost"),
     footer: Examples.footer(argv)
   })(argv).pipe(
+    Completions.mending(argv),
     withPlainPipes,
     Effect.provide(Layer.merge(NodeContext.layer, CliConfig.layer({ showBuiltIns: false })))
   )

@@ -26,6 +26,8 @@ const more: ReadonlyArray<Example> = [
   ["nightshift jobs list --queue mail --limit 1000 --json", "for programs"],
   ["nightshift jobs show <id>", "one job, whole"],
   ["nightshift jobs show <id> --json", "as the HTTP API shows it"],
+  ["nightshift jobs why <id>", "what keeps a job from running, and what to do about it"],
+  ["nightshift jobs why <id> --json", "for programs"],
   ["nightshift jobs cancel <id> <id>", "what waits ends, what runs is asked to stop"],
   ["nightshift jobs cancel --queue mail --state scheduled --dry-run", "what would be cancelled"],
   ["nightshift jobs delete --state done --until 2026-01-01T00:00:00Z", "jobs that nobody needs any more"],

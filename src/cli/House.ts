@@ -23,6 +23,7 @@ import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as EmbeddedPostgres from "../database/embedded/EmbeddedPostgres.js"
 import * as Listener from "../database/Listener.js"
 import { Migrations } from "../database/Migrations.js"
+import * as Package from "../database/Package.js"
 import type { Declarations } from "../gateway/config/Declarations.js"
 import { ApiApp } from "../http/ApiApp.js"
 import { AccessConfig } from "../http/access/AccessConfig.js"
@@ -36,6 +37,7 @@ import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
+import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as StoragePg from "../uploads/StoragePg.js"
 import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import type { App } from "./App.js"
@@ -98,6 +100,7 @@ export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarati
     ),
     Layer.provide(UploadsConfig.layer),
     Layer.provide(Measuring.counting),
+    Layer.provide(Tracing.layer(Package.version.text)),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),

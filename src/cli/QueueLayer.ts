@@ -4,6 +4,8 @@ import type { Audit } from "../access/Audit.js"
 import * as AuditPg from "../access/AuditPg.js"
 import type { Tokens } from "../access/Tokens.js"
 import * as TokensPg from "../access/TokensPg.js"
+import type { Pods } from "../cluster/Pods.js"
+import * as PodsPg from "../cluster/PodsPg.js"
 import * as Measuring from "../crew/Measuring.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
@@ -13,6 +15,9 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import type { EmbeddedPostgresError } from "../database/embedded/EmbeddedPostgres.js"
 import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
+import * as Package from "../database/Package.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import type { JobDesk } from "../queue/desk/JobDesk.js"
 import type { Operations } from "../queue/desk/Operations.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -22,9 +27,11 @@ import type { JobOverview } from "../queue/search/JobOverview.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
+import type { JobStanding } from "../queue/why/JobStanding.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
 
 /** The tables that a command works on are not those of this release. */
@@ -50,22 +57,28 @@ export type QueueServices =
   | JobDesk
   | JobSearch
   | JobOverview
+  | JobStanding
   | Operations
   | Kinds
   | Transactions
   | Schedules
+  | Pods
+  | RateLimits
   | Tokens
   | Audit
 
 // A command works and ends: it has no use for news of other processes.
 const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(
   SchedulesPg.layer,
+  PodsPg.layer,
+  RateLimitsPg.layer,
   TokensPg.layer,
   AuditPg.layer
 ).pipe(
   Layer.provideMerge(QueuePg.layer),
   Layer.provide(Listener.layerDeaf),
   Layer.provide(Measuring.counting),
+  Layer.provide(Tracing.layer(Package.version.text)),
   Layer.provide(Metrics.layer)
 )
 

@@ -17,6 +17,7 @@ import * as ServerConfig from "../http/ServerConfig.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import * as Logging from "../telemetry/Logging.js"
 import * as Masking from "../telemetry/Masking.js"
+import * as TracingConfig from "../telemetry/tracing/TracingConfig.js"
 import * as UploadsConfig from "../uploads/UploadsConfig.js"
 import * as PullConfig from "./uploads/PullConfig.js"
 
@@ -39,6 +40,7 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   DatabaseClock.settings,
   DoorsConfig.settings,
   Logging.settings,
+  TracingConfig.settings,
   Masking.settings
 ].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))
 

@@ -12,7 +12,12 @@ export type Outcome = Data.TaggedEnum<{
    * Somebody upstream asked for a pause, of all the queue's jobs, of those that share this one's key, or of this job alone.
    * Gives the attempt back.
    */
-  Throttled: { readonly after?: Duration.Duration; readonly scope: "queue" | "key" | "job" }
+  Throttled: {
+    readonly after?: Duration.Duration
+    readonly scope: "queue" | "key" | "job"
+    /** The limit that had no token, where it was one of ours. */
+    readonly by?: string
+  }
   /** Not yet. Gives the attempt back. */
   Snooze: { readonly after: Duration.Duration }
   /** The work was asked to stop and did. */
@@ -33,10 +38,19 @@ export const retry = (error: string, after?: Duration.Duration): Outcome =>
   marked({ _tag: "Retry", error, ...(after === undefined ? {} : { after }) })
 export const dead = (error: string): Outcome => marked({ _tag: "Dead", error })
 export const throttled = (
-  options: { readonly after?: Duration.Duration; readonly scope?: "queue" | "key" | "job" } = {}
+  options: { readonly after?: Duration.Duration; readonly scope?: "queue" | "key" | "job"; readonly by?: string } = {}
 ): Throttled => marked<Throttled>({ _tag: "Throttled", scope: "queue", ...options })
 export const snooze = (after: Duration.Duration): Outcome => marked({ _tag: "Snooze", after })
 export const cancelled: Outcome = marked({ _tag: "Cancelled" })
 
 /** Whether a handler's answer says how the attempt ended, or is simply its result. */
 export const isOutcome = (value: unknown): value is Outcome => Predicate.hasProperty(value, mark)
+
+const byLimit = "throttled by "
+
+/** What a job's history calls a throttled attempt. */
+export const throttledWords = (by: string | undefined): string => (by === undefined ? "throttled" : `${byLimit}${by}`)
+
+/** The limit that such words name. */
+export const throttledBy = (words: string): string | undefined =>
+  words.startsWith(byLimit) ? words.slice(byLimit.length) : undefined

@@ -72,8 +72,8 @@ const optional = <A>(described: Described, read: Read<A>): Setting<Option.Option
 export const text = (described: Described, fallback: string, read: Read<string> = Either.right): Setting<string> =>
   withDefault(described, fallback, read)
 
-export const optionalText = (described: Described): Setting<Option.Option<string>> =>
-  optional(described, (value) => Either.right(value))
+export const optionalText = (described: Described, read: Read<string> = Either.right): Setting<Option.Option<string>> =>
+  optional(described, read)
 
 /** Text that must never be printed. */
 export const secret = (

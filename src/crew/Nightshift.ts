@@ -16,6 +16,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
+import * as Package from "../database/Package.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { InvalidLimit } from "../limits/Limit.js"
@@ -39,6 +40,7 @@ import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import { Tracing } from "../telemetry/tracing/Tracing.js"
 import type { Storage } from "../uploads/Storage.js"
 import * as StoragePg from "../uploads/StoragePg.js"
 import { UploadsConfig } from "../uploads/UploadsConfig.js"
@@ -108,6 +110,7 @@ export const client = (
   Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
     Layer.provideMerge(QueuePg.layer),
     Layer.provideMerge(Measuring.counting),
+    Layer.provide(Tracing.layer(Package.version.text)),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),

@@ -21,6 +21,7 @@ import type { JobOverview } from "../queue/search/JobOverview.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
+import type { JobStanding } from "../queue/why/JobStanding.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import type { Storage } from "../uploads/Storage.js"
 import { Api } from "./Api.js"
@@ -62,7 +63,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
 }
 
 type Configs = ServerConfig | AccessConfig | ClusterConfig
-type QueuePorts = Queue | Queues | JobDesk | JobSearch | JobOverview | Operations | Kinds | Transactions
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | JobOverview | JobStanding | Operations | Kinds | Transactions
 type OtherPorts = Schedules | RateLimits | Pods | Leadership | Measures | Storage | Tokens
 type Needs = Configs | QueuePorts | OtherPorts | Sessions | Audit | Idempotency | Lifecycle
 

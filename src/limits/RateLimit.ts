@@ -44,7 +44,7 @@ const perSecond = (rate: RateLimitOptions["rate"]): number =>
 export const make = (scope: string, options: RateLimitOptions): RateLimit => {
   const rate = perSecond(options.rate)
   const { ahead = 0, capacity, throttles = "job" } = options
-  const throttled = (after: Duration.Duration) => Effect.fail(Outcome.throttled({ after, scope: throttles }))
+  const throttled = (after: Duration.Duration) => Effect.fail(Outcome.throttled({ after, scope: throttles, by: scope }))
 
   const take = (tokens: number, { patience = Duration.zero }: TakeOptions = {}) =>
     Effect.gen(function* () {

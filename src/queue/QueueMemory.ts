@@ -1,5 +1,6 @@
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer, type Tracer } from "effect"
 import { Signals } from "../database/Signals.js"
+import { Tracing } from "../telemetry/tracing/Tracing.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import { claimable, nextDue, took } from "./claim/ClaimMemory.js"
 import { ended } from "./claim/CoolingMemory.js"
@@ -10,6 +11,7 @@ import * as OperationsMemory from "./desk/OperationsMemory.js"
 import { eachAlone } from "./intake/EachAlone.js"
 import { enqueueAll } from "./intake/EnqueueMemory.js"
 import type { NewJob } from "./intake/NewJob.js"
+import * as SendSpan from "./intake/SendSpan.js"
 import { QueueFull } from "./JobErrors.js"
 import { begin, die, finish, type JobRow, rescue, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
@@ -29,6 +31,8 @@ import * as QueueTableMemory from "./settings/QueueTableMemory.js"
 import * as Routes from "./settings/Routes.js"
 import * as RoutesMemory from "./settings/RoutesMemory.js"
 import type { Wakeups } from "./Wakeups.js"
+import type { JobStanding } from "./why/JobStanding.js"
+import * as JobStandingMemory from "./why/JobStandingMemory.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
 type QueueTables = typeof QueueTableMemory.QueueTable.Service
@@ -155,14 +159,15 @@ const fullQueue = (table: Table, queues: typeof Queues.Service, jobs: ReadonlyAr
 const enqueuing = (
   table: Table,
   queues: typeof Queues.Service,
-  routes: typeof Routes.Routes.Service
+  routes: typeof Routes.Routes.Service,
+  tracer: Tracer.Tracer | undefined
 ): Pick<typeof Queue.Service, "enqueue" | "enqueueEach"> => {
-  const enqueue: typeof Queue.Service.enqueue = Routes.apply(routes, (jobs) =>
+  const store: typeof Queue.Service.enqueue = (jobs) =>
     Effect.suspend((): ReturnType<typeof Queue.Service.enqueue> => {
       const full = fullQueue(table, queues, jobs)
       return full ?? Effect.flatten(table.step((now) => enqueueAll(table, jobs, now)))
     })
-  )
+  const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
   return { enqueue, enqueueEach: eachAlone(enqueue) }
 }
 
@@ -170,9 +175,10 @@ const make = (
   table: Table,
   tables: QueueTables,
   queues: typeof Queues.Service,
-  routes: typeof Routes.Routes.Service
+  routes: typeof Routes.Routes.Service,
+  tracer: Tracer.Tracer | undefined
 ): typeof Queue.Service => ({
-  ...enqueuing(table, queues, routes),
+  ...enqueuing(table, queues, routes, tracer),
   claim: (request) => table.step((now) => claimAll(table, tables, request, now)),
   finalize: (ends) => {
     // A second try goes by the instant of the first, and knows by it what that has written.
@@ -223,6 +229,7 @@ export const layer: Layer.Layer<
   | JobDesk
   | JobSearch
   | JobOverview
+  | JobStanding
   | Operations
   | Kinds
   | Routes.Routes
@@ -238,13 +245,15 @@ export const layer: Layer.Layer<
         yield* JobTableMemory.JobTable,
         yield* QueueTableMemory.QueueTable,
         yield* Queues,
-        yield* Routes.Routes
+        yield* Routes.Routes,
+        yield* Tracing
       )
     })
   ),
   Layer.provideMerge(OperationsMemory.layer, JobDeskMemory.layer),
   JobSearchMemory.layer,
   JobOverviewMemory.layer,
+  JobStandingMemory.layer,
   JobsMemory.layer
 ).pipe(
   Layer.provideMerge(QueuesMemory.layer),

@@ -7,6 +7,7 @@ import type { Listener } from "../database/Listener.js"
 import { Signals } from "../database/Signals.js"
 import { named } from "../database/StatementTimes.js"
 import { Tally } from "../telemetry/Tally.js"
+import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as ArrayText from "./ArrayText.js"
 import * as ClaimPg from "./claim/ClaimPg.js"
 import * as CoolingPg from "./claim/CoolingPg.js"
@@ -19,7 +20,9 @@ import type { Operations } from "./desk/Operations.js"
 import * as OperationsPg from "./desk/OperationsPg.js"
 import * as FinalizePg from "./FinalizePg.js"
 import * as DepthCap from "./intake/DepthCap.js"
+import { eachAlone } from "./intake/EachAlone.js"
 import * as EnqueuePg from "./intake/EnqueuePg.js"
+import * as SendSpan from "./intake/SendSpan.js"
 import type { StampedJobs } from "./intake/StampedJob.js"
 import * as JobSql from "./JobSql.js"
 import type { Kinds } from "./Kinds.js"
@@ -38,6 +41,8 @@ import * as Routes from "./settings/Routes.js"
 import * as RoutesPg from "./settings/RoutesPg.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
+import type { JobStanding } from "./why/JobStanding.js"
+import * as JobStandingPg from "./why/JobStandingPg.js"
 
 /** How many rows one maintenance statement takes: enough to be worth it, few enough to be short. */
 const maintenanceBatch = 5_000
@@ -65,6 +70,7 @@ const make = Effect.gen(function* () {
   const routes = yield* Routes.Routes
   const ids = yield* makeGenerator
   const tally = yield* Tally
+  const tracer = yield* Tracing
   const { schema, sql } = database
   const statements = named("job", JobSql.make(schema))
   const leases = new LeaseBook()
@@ -93,6 +99,9 @@ const make = Effect.gen(function* () {
     onStored,
     count
   )
+
+  // Whoever traces wants a span for each job, and pays for it.
+  const traced = SendSpan.around(tracer, enqueue)
 
   /** Jobs were put back, perhaps behind where the next claim would begin. */
   const putBack = (queues: ReadonlySet<string>) =>
@@ -212,8 +221,8 @@ const make = Effect.gen(function* () {
     })
 
   return Queue.of({
-    enqueue: Routes.apply(routes, enqueue),
-    enqueueEach: Routes.apply(routes, enqueueEach),
+    enqueue: Routes.apply(routes, traced),
+    enqueueEach: Routes.apply(routes, tracer === undefined ? enqueueEach : eachAlone(traced, "unbounded")),
     claim: (request) => retrying(claims.claim(request)),
     finalize: (ends) => retrying(finalize(ends)),
     heartbeat: (held) =>
@@ -234,6 +243,7 @@ export const layer: Layer.Layer<
   | JobDesk
   | JobSearch
   | JobOverview
+  | JobStanding
   | Operations
   | Kinds
   | Routes.Routes
@@ -248,6 +258,7 @@ export const layer: Layer.Layer<
     Layer.mergeAll(
       JobSearchPg.layer,
       JobOverviewPg.layer,
+      JobStandingPg.layer,
       KindsPg.layer,
       RoutesPg.layer,
       Transactions.layer,

@@ -28,6 +28,8 @@ import * as MetricsFlush from "../crew/duties/MetricsFlush.js"
 import { SchedulerConfig } from "../crew/duties/SchedulerConfig.js"
 import { SweeperConfig } from "../crew/duties/Sweeper.js"
 import { MetricsConfig } from "../crew/MetricsConfig.js"
+import { explain } from "../crew/why/Explain.js"
+import type { Why } from "../crew/why/Why.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { RateLimit } from "../limits/RateLimit.js"
@@ -47,6 +49,7 @@ import type { Queues } from "../queue/settings/QueueSettings.js"
 import { type DeclaredRoutes, decide, type Routes } from "../queue/settings/Routes.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
+import type { JobStanding } from "../queue/why/JobStanding.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
@@ -73,6 +76,9 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
     readonly drain: Effect.Effect<void>
 
     readonly job: (id: JobId) => Effect.Effect<StoredJob, JobNotFound>
+
+    /** Why a job does not run, or how it stands if it does or has. */
+    readonly why: (id: JobId) => Effect.Effect<Why, JobNotFound>
 
     /** Every job there is, oldest first. */
     readonly jobs: Effect.Effect<ReadonlyArray<StoredJob>>
@@ -113,6 +119,7 @@ type Ports =
   | Queues
   | JobDesk
   | JobSearch
+  | JobStanding
   | Operations
   | Kinds
   | Routes
@@ -192,6 +199,8 @@ const configs = <R>(options: TestShiftOptions<R>) =>
     }),
     Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.hours(1) })
   )
+
+const neverInMemory = { DatabaseUnavailable: Effect.die, DatabaseConflict: Effect.die, DatabaseFault: Effect.die }
 
 /** Those that the handlers' jobs go to. */
 const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): ReadonlyArray<string> => {
@@ -291,12 +300,13 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
         settle,
         advance,
         drain,
-        job: (id) =>
-          Effect.catchTags(search.get(id), {
-            DatabaseUnavailable: Effect.die,
-            DatabaseConflict: Effect.die,
-            DatabaseFault: Effect.die
-          }),
+        job: (id) => Effect.catchTags(search.get(id), neverInMemory),
+        why: (id) =>
+          explain(id).pipe(
+            Effect.catchTags({ ...neverInMemory, SearchTooSlow: Effect.die }),
+            Effect.provide(configs(options)),
+            Effect.mapInputContext(() => context)
+          ),
         jobs: table.all,
         stopPod,
         crashPod: Effect.suspend(() =>

@@ -137,6 +137,23 @@ describe("nightshift jobs", () => {
       })
   )
 
+  it.scopedLive("says why a job does not run, for people and for programs", () =>
+    Effect.gen(function* () {
+      const { run } = yield* workplace
+      const later = idOf(yield* run("enqueue", "two\u001b[31m", "--force", "--delay", "1h"))
+      const said = yield* run("jobs", "why", later)
+      expect(said).toMatchObject({ code: 0, stderr: "" })
+      expect(said.stdout).toMatch(/^not_due, until \S+Z \(in (59m|1h)\)\nIt is meant for later\. [^\n]+\n$/)
+      const now = idOf(yield* run("enqueue", "two\u001b[31m", "--force"))
+      const why = JSON.parse((yield* run("jobs", "why", now.toUpperCase(), "--json")).stdout)
+      expect(why).toEqual({ reason: "no_pod", detail: expect.stringContaining('No live pod serves queue "default"') })
+      expect(yield* run("jobs", "why", nobody)).toMatchObject({
+        code: 1,
+        stderr: `nightshift: There is no job ${nobody}.\n`
+      })
+    })
+  )
+
   it.scopedLive("acts on all that a filter means, after showing what that is, and writes it down", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
@@ -203,6 +220,7 @@ describe("a command line about jobs that cannot be meant", () => {
     [["enqueue", "greet", "--prioritty", "1"], /prioritty/],
     [["jobs", "show"], /<id>/],
     [["jobs", "show", "seven"], /"seven" is not the id of a job/],
+    [["jobs", "why", "seven"], /"seven" is not the id of a job/],
     [["jobs", "cancel"], /Say which jobs to cancel/],
     [["jobs", "delete", nobody, "--queue", "mail"], /not both/],
     [["jobs", "requeue", nobody, "--dry-run"], /--dry-run goes with a filter/],
@@ -217,6 +235,32 @@ describe("a command line about jobs that cannot be meant", () => {
       const refused = yield* Nightshift.run(args, { cwd })
       expect(refused).toMatchObject({ code: 2, stdout: "" })
       expect(refused.stderr).toMatch(says)
+    })
+  )
+})
+
+describe("nightshift --completions", () => {
+  it.scopedLive("writes a script for each shell, whole; that for bash completes what stands below a subcommand", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const [bash, zsh, fish] = yield* Effect.forEach(["bash", "zsh", "fish"], (shell) =>
+        Nightshift.run(["--completions", shell], { cwd })
+      )
+      // More than fits into a pipe at a time.
+      expect(fish?.stdout.length).toBeGreaterThan(65_536)
+      expect(fish?.stdout.split("\n").at(-2)).toMatch(/^complete -c nightshift -n "\S+ config" -l json -d '[^']+'$/)
+      expect(zsh?.stdout).toMatch(/^#compdef nightshift\n/)
+      const complete = (...words: ReadonlyArray<string>) => {
+        const script = `${bash?.stdout}
+          COMP_WORDS=(nightshift "$@"); COMP_CWORD=$#; _nightshift_bash_completions nightshift; echo "\${COMPREPLY[@]}"`
+        return spawnSync("bash", ["-c", script, "bash", ...words], { encoding: "utf8" })
+          .stdout.trim()
+          .split(" ")
+      }
+      expect(complete("jobs", "w")).toEqual(["why"])
+      expect(complete("uploads", "tokens", "revoke", "--work")).toEqual(["--workspace"])
+      expect(complete("bots", "set-webhook", "--ur")).toEqual(["--url"])
+      expect(complete("jobs", "why", "--dry")).toEqual([""])
     })
   )
 })

@@ -94,11 +94,18 @@ describe("nightshift schedules", () => {
         { schedule: "nightly" },
         { schedule: "weekly" }
       ])
-      expect(yield* run("disable", "nightly", "weekly")).toMatchObject({
+      expect(yield* run("disable", "nightly", "weekly", "--reason", "a holiday")).toMatchObject({
         code: 0,
         stdout: "disabled nightly\ndisabled weekly\n"
       })
       expect(yield* schedules.get("nightly")).toMatchObject({ enabled: false, edited: ["enabled"] })
+      expect(
+        yield* sql`select act, target, reason, after->'enabled' as enabled from nightshift.audit
+        where act = 'schedule.edit' order by target`
+      ).toEqual([
+        { act: "schedule.edit", target: "nightly", reason: "a holiday", enabled: false },
+        { act: "schedule.edit", target: "weekly", reason: "a holiday", enabled: false }
+      ])
       const enabled = yield* run("enable", "weekly")
       expect(enabled.stdout).toMatch(/^enabled weekly, next at \d{4}-\d\d-\d\dT\d\d:00:00\.000Z\n$/)
     }).pipe(Effect.provide(house))

@@ -2,6 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { Audit } from "../../src/access/Audit.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
+import { RateLimits } from "../../src/limits/RateLimits.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { backends, Doors, layerPostgresWith } from "./Doors.js"
 
@@ -75,6 +76,54 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("of a schedule is written down as well", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const json = { name: "nightly", kind: "greet", payload: { n: 1 }, cron: "0 3 * * *" }
+      yield* admin("POST", "/api/v1/schedules", { json, headers: { "x-reason": "as agreed" } })
+      yield* admin("PATCH", "/api/v1/schedules/nightly", { json: { enabled: false, payload: { n: 2 } } })
+      const triggered = yield* admin("POST", "/api/v1/schedules/nightly/trigger")
+      yield* admin("DELETE", "/api/v1/schedules/nightly")
+      const { entries: found } = yield* entries("?act=schedule&target=nightly")
+      expect(found).toMatchObject([
+        { act: "schedule.delete", before: { enabled: false, cron: "0 3 * * *" }, after: null },
+        { act: "schedule.trigger", after: { job: JSON.parse(triggered.text).lastJobId } },
+        {
+          act: "schedule.edit",
+          before: { enabled: true, payload: { n: 1 } },
+          after: { enabled: false, payload: { n: 2 } }
+        },
+        { act: "schedule.create", who: "api:admin", reason: "as agreed", before: null, after: { kind: "greet" } }
+      ])
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("of a limit and of a workspace's tokens is written down as well, without a secret", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      yield* Effect.flatMap(RateLimits, ({ register }) => register([{ scope: "github", capacity: 5, rate: 1 }]))
+      yield* admin("PATCH", "/api/v1/limits/github", { json: { capacity: 4 } })
+      yield* admin("POST", "/api/v1/limits/github/drain", { json: { seconds: 30 } })
+      const made = JSON.parse(
+        (yield* admin("POST", "/api/v1/workspaces/acme/tokens", { json: { label: "laptop" } })).text
+      )
+      yield* admin("DELETE", `/api/v1/workspaces/acme/tokens/${made.id}`)
+      const { entries: found } = yield* entries()
+      expect(found).toMatchObject([
+        { act: "token.revoke", target: made.id, before: { workspace: "acme", label: "laptop" } },
+        { act: "token.create", target: made.id, after: { workspace: "acme", prefix: made.token.slice(0, 12) } },
+        { act: "limit.drain", target: "github", before: { tokens: 4 }, after: { tokens: 0, seconds: 30 } },
+        {
+          act: "limit.tune",
+          target: "github",
+          before: { capacity: 5, tuned: false },
+          after: { capacity: 4, tuned: true }
+        }
+      ])
+      expect(JSON.stringify(found)).not.toContain(made.token.slice(12))
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("that was refused leaves nothing behind", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
@@ -82,6 +131,11 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
       yield* admin("POST", `/api/v1/jobs/${id}/requeue`)
       yield* admin("PATCH", `/api/v1/jobs/${id}`, { json: { priority: 99_999 } })
       yield* admin("PATCH", "/api/v1/queues/nowhere", { json: { paused: true } })
+      yield* Effect.flatMap(RateLimits, ({ register }) => register([{ scope: "github", capacity: 5, rate: 1 }]))
+      yield* admin("POST", "/api/v1/limits/github/drain", { json: { seconds: 1e12 } })
+      yield* admin("PATCH", "/api/v1/limits/github", { json: { capacity: 0 } })
+      yield* admin("POST", "/api/v1/schedules", { json: { name: "x", kind: "greet", payload: {}, cron: "never" } })
+      yield* admin("DELETE", `/api/v1/workspaces/acme/tokens/${id}`)
       expect(yield* entries()).toEqual({ entries: [], next: null })
     }).pipe(Effect.provide(layer()))
   )
@@ -99,6 +153,10 @@ describe("a change that cannot be written down", () => {
       const id = yield* enqueue()
       expect(yield* admin("POST", `/api/v1/jobs/${id}/cancel`)).toMatchObject({ status: 500 })
       expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({ json: { state: "pending" } })
+      const limits = yield* RateLimits
+      yield* limits.register([{ scope: "github", capacity: 5, rate: 1 }])
+      expect(yield* admin("POST", "/api/v1/limits/github/drain")).toMatchObject({ status: 500 })
+      expect(yield* limits.get("github")).toMatchObject({ tokens: 5 })
     }).pipe(Effect.provide(layerPostgresWith(withoutMemory)))
   )
 })

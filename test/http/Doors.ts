@@ -40,6 +40,7 @@ import type { Queues } from "../../src/queue/settings/QueueSettings.js"
 import type { Routes } from "../../src/queue/settings/Routes.js"
 import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import type { JobStanding } from "../../src/queue/why/JobStanding.js"
 import type { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
@@ -120,7 +121,8 @@ type Config = typeof ServerConfig.Service
 type Access = typeof AccessConfig.Service
 export type Configs = Partial<Config & Access>
 
-type JobPorts = Queue | Queues | JobDesk | JobSearch | JobOverview | Operations | Kinds | Routes | Transactions
+type JobActs = Queue | Queues | JobDesk | Operations | Kinds | Routes | Transactions
+type JobPorts = JobActs | JobSearch | JobOverview | JobStanding
 type QueuePorts = JobPorts | Schedules | RateLimits
 export type Ports = QueuePorts | Pods | Leadership | Measures | Sessions | Audit | Idempotency
 

@@ -60,10 +60,12 @@ layer(Browser.layer, { excludeTestServices: true })("Mission Control", (it) => {
       yield* step(async () => {
         await page.goto(`${url}/ui/#/jobs/${id}`)
         await page.getByRole("button", { name: "Cancel" }).waitFor()
+        await page.getByRole("status").getByText('Queue "default" is paused').waitFor()
         await page.getByRole("link", { name: "Queues", exact: true }).click()
         await page.getByRole("region", { name: "default" }).getByRole("button", { name: "Resume" }).click()
         await page.goto(`${url}/ui/#/jobs/${id}`)
         await page.getByRole("button", { name: "Requeue" }).waitFor()
+        await page.getByRole("status").getByText("It is done.").waitFor()
       })
     })
   )

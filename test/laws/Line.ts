@@ -12,8 +12,9 @@ import { JobOverview } from "../../src/queue/search/JobOverview.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Routes } from "../../src/queue/settings/Routes.js"
+import { JobStanding } from "../../src/queue/why/JobStanding.js"
 
-export type Ports = Queue | Queues | JobDesk | JobSearch | JobOverview | Operations | Kinds | Routes
+export type Ports = Queue | Queues | JobDesk | JobSearch | JobOverview | JobStanding | Operations | Kinds | Routes
 
 /** How a law moves time: nothing else does. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -25,6 +26,7 @@ export interface Line {
   readonly desk: typeof JobDesk.Service
   readonly search: typeof JobSearch.Service
   readonly overview: typeof JobOverview.Service
+  readonly standing: typeof JobStanding.Service
   readonly operations: typeof Operations.Service
   readonly kinds: typeof Kinds.Service
   readonly routes: typeof Routes.Service
@@ -70,6 +72,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const desk = yield* JobDesk
     const search = yield* JobSearch
     const overview = yield* JobOverview
+    const standing = yield* JobStanding
     const operations = yield* Operations
     const kinds = yield* Kinds
     const routes = yield* Routes
@@ -102,6 +105,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       desk,
       search,
       overview,
+      standing,
       operations,
       kinds,
       routes,

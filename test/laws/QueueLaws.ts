@@ -19,6 +19,7 @@ import { recoverLaws } from "./RecoverLaws.js"
 import { retentionLaws } from "./RetentionLaws.js"
 import { routesLaws } from "./RoutesLaws.js"
 import { searchLaws } from "./SearchLaws.js"
+import { standingLaws } from "./StandingLaws.js"
 
 const chapters = {
   enqueue: enqueueLaws,
@@ -38,7 +39,8 @@ const chapters = {
   "rate limits": rateLaws,
   "limits and order by key": keyLaws,
   retention: retentionLaws,
-  depth: depthLaws
+  depth: depthLaws,
+  standing: standingLaws
 }
 
 /**

@@ -35,7 +35,9 @@ describe.each([
       const all = yield* jobs
       expect(all.map(({ attempt, status }) => [status, attempt])).toEqual(Array(5).fill(["done", 1]))
       // One after another as they were told: none was sent away twice.
-      expect(all.flatMap(({ history }) => history.map(({ outcome }) => outcome))).toEqual(Array(3).fill("throttled"))
+      expect(all.flatMap(({ history }) => history.map(({ outcome }) => outcome))).toEqual(
+        Array(3).fill("throttled by github")
+      )
     }).pipe(Effect.provide(shift(handler)))
   )
 })
@@ -43,7 +45,7 @@ describe.each([
 describe("a limit", () => {
   it.effect("is waited for as long as the handler has patience", () =>
     Effect.gen(function* () {
-      const { advance, job, settle } = yield* TestShift
+      const { advance, job, settle, why } = yield* TestShift
       const limits = yield* RateLimits
       yield* limits.acquire("github", 2)
       const id = yield* Sync.enqueue({})
@@ -54,7 +56,14 @@ describe("a limit", () => {
       const later = yield* Sync.enqueue({})
       yield* limits.drain("github", Duration.minutes(1))
       yield* settle
-      expect(yield* job(later)).toMatchObject({ status: "pending", history: [{ outcome: "throttled" }] })
+      expect(yield* job(later)).toMatchObject({ status: "pending", history: [{ outcome: "throttled by github" }] })
+      const { runAt } = yield* job(later)
+      expect(yield* why(later)).toEqual({
+        reason: "rate_limited",
+        detail: expect.stringContaining('Limit "github" had no token for it. Now it holds 0 of 2.'),
+        until: runAt
+      })
+      expect(yield* why(id)).toMatchObject({ reason: "done" })
     }).pipe(Effect.provide(shift(Handler.make(Sync, () => GithubLimit.take(1, { patience: "3 seconds" })))))
   )
 

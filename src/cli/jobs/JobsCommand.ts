@@ -4,6 +4,7 @@ import * as JobsDeleteCommand from "./JobsDeleteCommand.js"
 import * as JobsListCommand from "./JobsListCommand.js"
 import * as JobsRequeueCommand from "./JobsRequeueCommand.js"
 import * as JobsShowCommand from "./JobsShowCommand.js"
+import * as JobsWhyCommand from "./JobsWhyCommand.js"
 
 /** `nightshift jobs` */
 export const command = Command.make("jobs").pipe(
@@ -11,6 +12,7 @@ export const command = Command.make("jobs").pipe(
   Command.withSubcommands([
     JobsListCommand.command,
     JobsShowCommand.command,
+    JobsWhyCommand.command,
     JobsCancelCommand.command,
     JobsRequeueCommand.command,
     JobsDeleteCommand.command

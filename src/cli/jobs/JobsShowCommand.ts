@@ -1,9 +1,10 @@
 import * as Command from "@effect/cli/Command"
-import { Clock, Console, Effect } from "effect"
+import { Clock, Console, Effect, Option } from "effect"
 import type { StoredJob } from "../../core/Job.js"
 import * as Instant from "../../http/Instant.js"
 import * as JobView from "../../http/jobs/JobView.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
+import * as TraceParent from "../../telemetry/tracing/TraceParent.js"
 import * as Age from "../Age.js"
 import * as CommonOptions from "../CommonOptions.js"
 import * as QueueLayer from "../QueueLayer.js"
@@ -29,6 +30,7 @@ const describe = (job: StoredJob, now: number): string => {
     ["asked to stop", when(job.cancelRequestedAt)],
     ["finished", when(job.finishedAt)],
     ["pod", job.pod],
+    ["trace", Option.getOrUndefined(TraceParent.ofMeta(job.meta))?.traceId],
     ["payload", JSON.stringify(job.payload)],
     ["progress", JSON.stringify(job.progress)],
     ["result", JSON.stringify(job.result)],

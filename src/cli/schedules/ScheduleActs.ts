@@ -1,14 +1,18 @@
 import * as Args from "@effect/cli/Args"
-import { Console, Effect } from "effect"
+import { Console, Effect, type Option } from "effect"
 import type { InvalidJob } from "../../core/InvalidJob.js"
 import type { PreviousRunActive } from "../../crew/duties/ScheduledJobs.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import * as Audited from "../../http/access/Audited.js"
+import * as ScheduleSummary from "../../http/steering/ScheduleSummary.js"
 import * as ScheduleView from "../../http/steering/ScheduleView.js"
 import type { JobIdTaken, QueueFull } from "../../queue/JobErrors.js"
 import type { InvalidSchedule, ScheduleNotFound } from "../../schedule/ScheduleErrors.js"
+import { Schedules } from "../../schedule/Schedules.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { SomeFailed } from "../Misused.js"
+import * as Operator from "../Operator.js"
 import * as QueueLayer from "../QueueLayer.js"
 import * as Running from "../Running.js"
 
@@ -18,12 +22,18 @@ const name = Args.text({ name: "name" }).pipe(Args.withDescription("The schedule
 export const oneOptions = { name, ...CommonOptions.database, json: CommonOptions.json }
 
 /** What a command takes that does the same to several. */
-export const options = { names: Args.atLeast(name, 1), ...CommonOptions.database, json: CommonOptions.json }
+export const options = {
+  names: Args.atLeast(name, 1),
+  ...CommonOptions.database,
+  reason: Operator.reason,
+  json: CommonOptions.json
+}
 
 type Refusal = ScheduleNotFound | InvalidSchedule | PreviousRunActive | InvalidJob | JobIdTaken | QueueFull
 
 interface Given {
   readonly names: ReadonlyArray<string>
+  readonly reason: Option.Option<string>
   readonly json: boolean
   readonly embedded: boolean
   readonly directory: Parameters<typeof CommonOptions.databaseFlags>[0]["directory"]
@@ -41,19 +51,30 @@ const view = ({ name, refusal, schedule }: Outcome) => ({
   error: refusal === undefined ? null : { tag: refusal._tag, message: refusal.message }
 })
 
+/** What is done to a schedule, and how that is said and written down. */
+export interface ScheduleAct {
+  readonly name: "edit" | "trigger"
+  readonly act: (name: string) => Effect.Effect<StoredSchedule, Refusal | DatabaseError, QueueLayer.QueueServices>
+  readonly said: (schedule: StoredSchedule) => string
+}
+
+const seenOf = ({ name }: ScheduleAct, [before, after]: readonly [StoredSchedule, StoredSchedule]) =>
+  name === "trigger"
+    ? { after: ScheduleSummary.triggered(after) }
+    : { before: ScheduleSummary.of(before), after: ScheduleSummary.of(after) }
+
 /** Does it to one after the other. One that refuses does not stop the rest; a database that does not answer does. */
-export const perform = (
-  given: Given,
-  act: (name: string) => Effect.Effect<StoredSchedule, Refusal | DatabaseError, QueueLayer.QueueServices>,
-  said: (schedule: StoredSchedule) => string
-) =>
+export const perform = (given: Given, what: ScheduleAct) =>
   Effect.gen(function* () {
+    const schedules = yield* Schedules
+    const audited = yield* Audited.make
     const outcomes = yield* Effect.forEach(given.names, (name) => {
       const refused = (refusal: Refusal): Effect.Effect<Outcome> =>
         Effect.succeed({ name, schedule: undefined, refusal })
-      return act(name).pipe(
-        Effect.tap((schedule) => (given.json ? Effect.void : Console.log(said(schedule)))),
-        Effect.map((schedule): Outcome => ({ name, schedule, refusal: undefined })),
+      return Effect.zip(schedules.get(name), what.act(name)).pipe(
+        audited(`schedule.${what.name}`, name, (seen) => seenOf(what, seen)),
+        Effect.tap(([, schedule]) => (given.json ? Effect.void : Console.log(what.said(schedule)))),
+        Effect.map(([, schedule]): Outcome => ({ name, schedule, refusal: undefined })),
         Effect.catchTags({
           ScheduleNotFound: refused,
           InvalidSchedule: refused,
@@ -67,4 +88,8 @@ export const perform = (
     if (given.json) yield* Console.log(JSON.stringify(outcomes.map(view), null, 2))
     const reasons = outcomes.flatMap(({ refusal }) => (refusal === undefined ? [] : [refusal.message]))
     if (reasons.length > 0) return yield* new SomeFailed({ reasons })
-  }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
+  }).pipe(
+    Operator.acting(given.reason),
+    Effect.provide(QueueLayer.layerForCommand),
+    Running.configured(CommonOptions.databaseFlags(given))
+  )

@@ -13,10 +13,10 @@ const saidEnabled = ({ name, nextFireAt }: StoredSchedule) =>
 
 /** `nightshift schedules enable` */
 export const enable = Command.make("enable", ScheduleActs.options, (given) =>
-  ScheduleActs.perform(given, switching(true), saidEnabled)
+  ScheduleActs.perform(given, { name: "edit", act: switching(true), said: saidEnabled })
 ).pipe(Command.withDescription("Let schedules fire again, from their next time on."))
 
 /** `nightshift schedules disable` */
 export const disable = Command.make("disable", ScheduleActs.options, (given) =>
-  ScheduleActs.perform(given, switching(false), ({ name }) => `disabled ${name}`)
+  ScheduleActs.perform(given, { name: "edit", act: switching(false), said: ({ name }) => `disabled ${name}` })
 ).pipe(Command.withDescription("Keep schedules from firing; code that declares them leaves it so."))

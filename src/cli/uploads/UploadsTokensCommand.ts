@@ -5,10 +5,13 @@ import * as Options from "@effect/cli/Options"
 import { Clock, Console, Effect, Redacted, Schema } from "effect"
 import { mostLabelCharacters, type Token, Tokens } from "../../access/Tokens.js"
 import { TokenId } from "../../core/Ids.js"
+import * as Audited from "../../http/access/Audited.js"
+import * as TokenSummary from "../../http/access/TokenSummary.js"
 import * as Instant from "../../http/Instant.js"
 import * as Age from "../Age.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { Misused } from "../Misused.js"
+import * as Operator from "../Operator.js"
 import * as QueueLayer from "../QueueLayer.js"
 import * as Running from "../Running.js"
 import * as Table from "../Table.js"
@@ -42,13 +45,21 @@ const viewOf = ({ createdAt, id, label, prefix, workspace }: Token) => ({
 })
 
 /** `nightshift uploads tokens create`: the token alone on standard output, so that a script can take it from there. */
-const create = Command.make("create", { ...options, label }, (given) =>
+const create = Command.make("create", { ...options, label, reason: Operator.reason }, (given) =>
   Effect.gen(function* () {
     if (given.label.length > mostLabelCharacters) {
       return yield* new Misused({ message: `--label must be at most ${mostLabelCharacters} characters long.` })
     }
     yield* Effect.gen(function* () {
-      const made = yield* Effect.flatMap(Tokens, (tokens) => tokens.create(given.workspace, given.label))
+      const audited = yield* Audited.make
+      const made = yield* Effect.flatMap(Tokens, (tokens) => tokens.create(given.workspace, given.label)).pipe(
+        audited(
+          "token.create",
+          ({ id }) => id,
+          (made) => ({ after: TokenSummary.of(made) })
+        ),
+        Operator.acting(given.reason)
+      )
       const token = Redacted.value(made.secret)
       if (given.json) return yield* Console.log(JSON.stringify({ ...viewOf(made), token }))
       yield* Console.error(`A token of ${given.workspace}, shown this once (id ${made.id}):`)
@@ -75,9 +86,13 @@ const list = Command.make("list", options, (given) =>
 ).pipe(Command.withDescription("List a workspace's tokens, without their secrets."))
 
 /** `nightshift uploads tokens revoke` */
-const revoke = Command.make("revoke", { ...options, id }, (given) =>
+const revoke = Command.make("revoke", { ...options, id, reason: Operator.reason }, (given) =>
   Effect.gen(function* () {
-    const token = yield* Effect.flatMap(Tokens, (tokens) => tokens.revoke(given.workspace, given.id))
+    const audited = yield* Audited.make
+    const token = yield* Effect.flatMap(Tokens, (tokens) => tokens.revoke(given.workspace, given.id)).pipe(
+      audited("token.revoke", given.id, (token) => ({ before: TokenSummary.of(token) })),
+      Operator.acting(given.reason)
+    )
     yield* Console.log(given.json ? JSON.stringify(viewOf(token)) : `revoked ${token.prefix}… (${token.id})`)
   }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
 ).pipe(Command.withDescription("Let a token let nobody in any more."))

@@ -66,7 +66,9 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
         offer: batcher.offer,
         settle: (end) =>
           Effect.catchAll(batcher.submit(end), (error) =>
-            Effect.logError("the end of a job could not be written", error)
+            Effect.logError("the end of a job could not be written", error).pipe(
+              Effect.annotateLogs("job", { id: end.id, queue: end.queue })
+            )
           ),
         drained: batcher.drained
       }

@@ -85,16 +85,13 @@ const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outco
 }
 
 /** Where more than the job pauses, it keeps its place in the line: it may go on as soon as the pause ends, however early. */
-const throttled = (
-  job: ClaimedJob,
-  { after, scope }: Extract<Outcome.Outcome, { readonly _tag: "Throttled" }>,
-  at: Circumstances
-): End => {
+const throttled = (job: ClaimedJob, { after, by, scope }: Outcome.Throttled, at: Circumstances): End => {
   if (scope === "job" || (scope === "key" && job.key === undefined)) {
-    return again(after ?? throttlePause, at, { counted: false, remember: "throttled" })
+    return again(after ?? throttlePause, at, { counted: false, remember: Outcome.throttledWords(by) })
   }
   const cools = { scope, after: after === undefined ? undefined : Duration.toMillis(after) }
-  return End.Again({ runAt: job.runAt, counted: false, error: undefined, remember: "throttled", cools })
+  const remember = Outcome.throttledWords(by)
+  return End.Again({ runAt: job.runAt, counted: false, error: undefined, remember, cools })
 }
 
 /** The work is done and its result cannot be kept: a mistake of the handler's, which doing the work again would repeat. */

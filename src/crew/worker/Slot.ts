@@ -1,4 +1,4 @@
-import { Cause, type Clock, Data, Duration, Effect, Exit, Option } from "effect"
+import { Cause, type Clock, Data, Duration, Effect, Exit, Option, type Tracer } from "effect"
 import type { Backoff } from "../../core/Backoff.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits } from "../../core/Job.js"
@@ -13,6 +13,8 @@ import type { Transactions } from "../../queue/Transactions.js"
 import type { Finalizer } from "./Finalizer.js"
 import type { JobMetrics } from "./JobMetrics.js"
 import * as Judge from "./Judge.js"
+import { LoggedJob } from "./LoggedJob.js"
+import * as ProcessSpan from "./ProcessSpan.js"
 import type { Shelf } from "./Shelf.js"
 
 // The life of a job in a pod, as text: take, decode, run, judge, hand over. A slot runs jobs in place, one after another,
@@ -47,6 +49,8 @@ export interface Station<R> {
   readonly transactions: typeof Transactions.Service
   readonly finalizer: typeof Finalizer.Service
   readonly metrics: JobMetrics
+  /** Who hears of runs; nobody, as a rule. */
+  readonly tracer: Tracer.Tracer | undefined
   readonly clock: Clock.Clock
   /** From 0 to 1. */
   readonly chance: () => number
@@ -67,7 +71,9 @@ class EndedOtherwise extends Data.TaggedError("EndedOtherwise")<{ readonly end: 
 
 /** Works until it is retired. */
 export const work = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R> =>
-  Effect.whileLoop({ while: () => !slot.retired, body: () => turn(slot, station), step: () => {} })
+  Effect.whileLoop({ while: () => !slot.retired, body: () => turn(slot, station), step: () => {} }).pipe(
+    Effect.annotateLogs("job", new LoggedJob(slot))
+  )
 
 const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R> => {
   const job = station.shelf.take()
@@ -109,7 +115,8 @@ const runJob = <R>(slot: Slot, station: Station<R>, job: ClaimedJob, entry: Entr
   slot.run = run
   station.metrics.began(job, began)
   station.onBegin(slot)
-  const attempt = Effect.suspend(() => handler.run(payload, new RunningJob(station, job)))
+  const handled = Effect.suspend(() => handler.run(payload, new RunningJob(station, job)))
+  const attempt = station.tracer === undefined ? handled : ProcessSpan.around(station.tracer, job, handled)
   return handler.transactional ? runTransactional(slot, station, run, attempt) : runPlain(slot, station, run, attempt)
 }
 

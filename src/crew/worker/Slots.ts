@@ -1,4 +1,4 @@
-import { Cause, type Context, Duration, Effect, Exit, Fiber, Option, Scope } from "effect"
+import { Cause, type Context, Duration, Effect, Exit, Fiber, identity, Option, Scope } from "effect"
 import type { End } from "../../queue/AttemptEnd.js"
 import type { HeldJob } from "../../queue/Queue.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
@@ -6,6 +6,7 @@ import { Metrics } from "../../telemetry/Metrics.js"
 import { stubbornness } from "../CrewConfig.js"
 import { Deadlines } from "./Deadlines.js"
 import * as Judge from "./Judge.js"
+import { factsOf } from "./LoggedJob.js"
 import { at, conclude, type Run, Slot, type Station, work } from "./Slot.js"
 
 const abandonedSlots = MetricSpec.counter("slots_abandoned_total", "Slots whose handler ignored being stopped.", [
@@ -76,7 +77,9 @@ export const make = <R>(station: Station<R>): Effect.Effect<Slots, never, R | De
         }
         if (stop === undefined && Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)) {
           crashed.add(1)
-          yield* Effect.logError(`a slot of queue "${station.name}" crashed; another takes its place`, exit.cause)
+          yield* Effect.logError(`a slot of queue "${station.name}" crashed; another takes its place`, exit.cause).pipe(
+            run === undefined ? identity : Effect.annotateLogs("job", factsOf(run.job))
+          )
         }
         if (staying().length < wanted) yield* hireOne
       })
@@ -120,11 +123,11 @@ export const make = <R>(station: Station<R>): Effect.Effect<Slots, never, R | De
     const giveUp = (slot: Slot) =>
       Effect.gen(function* () {
         if (slot.run === undefined) return
-        const { id, kind, queue } = slot.run.job
+        const { job } = slot.run
         slot.abandoned = true
         abandoned.add(1)
         yield* Effect.logWarning(`a handler did not stop when told to (${slot.stop}); its slot is given up`).pipe(
-          Effect.annotateLogs({ job: id, kind, queue })
+          Effect.annotateLogs("job", factsOf(job))
         )
         yield* replace(slot, Exit.void)
       })

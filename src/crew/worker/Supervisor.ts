@@ -8,6 +8,7 @@ import { Transactions } from "../../queue/Transactions.js"
 import { Wakeups } from "../../queue/Wakeups.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
+import { Tracing } from "../../telemetry/tracing/Tracing.js"
 import { CrewConfig } from "../CrewConfig.js"
 import type { Pod } from "../Pod.js"
 import * as Claimer from "./Claimer.js"
@@ -88,6 +89,7 @@ export const start = <R>(
       transactions: yield* Transactions,
       finalizer: yield* Finalizer,
       metrics: JobMetrics.make(yield* Tally, name),
+      tracer: yield* Tracing,
       clock: yield* Effect.clock,
       chance: () => chances[turns++ % chances.length] ?? 0.5,
       curve: () => curveOf(queues.known(name)),

@@ -50,7 +50,8 @@ export interface JobPage {
 export interface Why {
   readonly reason: string
   readonly detail: string
-  readonly until?: string | null
+  /** When it ends by itself, where that is known. */
+  readonly until?: string
 }
 
 /** A number that may be a lower bound. */

@@ -2,15 +2,19 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type { HttpServerRequest } from "@effect/platform/HttpServerRequest"
 import { Effect, type Layer, ParseResult, Redacted, Schema } from "effect"
+import type { Audit } from "../../access/Audit.js"
 import { type Token, TokenNotFound, Tokens } from "../../access/Tokens.js"
 import { TokenId } from "../../core/Ids.js"
 import * as Workspace from "../../core/Workspace.js"
+import type { Transactions } from "../../queue/Transactions.js"
 import { Api } from "../Api.js"
 import * as Body from "../Body.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as RequestFault from "../RequestFault.js"
+import * as Audited from "./Audited.js"
+import * as TokenSummary from "./TokenSummary.js"
 import { TokenRequest } from "./TokensContract.js"
 
 const mostBodyBytes = 16 * 1024
@@ -44,35 +48,47 @@ const bodyOf = (request: HttpServerRequest) =>
   })
 
 /** Tokens of workspaces: make, list, revoke. */
-export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "tokens">, never, Tokens> = HttpApiBuilder.group(
-  Api,
-  "tokens",
-  (handlers) =>
-    Effect.map(Tokens, (tokens) =>
-      handlers
-        .handleRaw("create", ({ path, request }) =>
-          Effect.gen(function* () {
-            const workspace = yield* workspaceOf(path.workspace)
-            const { label } = yield* bodyOf(request)
-            const { id, secret } = yield* tokens.create(workspace, label)
-            return { id, token: Redacted.value(secret) }
-          }).pipe(Problem.answered)
-        )
-        .handle("list", ({ path }) =>
-          Effect.gen(function* () {
-            const found = yield* tokens.list(yield* workspaceOf(path.workspace))
-            return { tokens: found.map(viewOf) }
-          }).pipe(Problem.answered)
-        )
-        .handle("revoke", ({ path }) =>
-          Effect.gen(function* () {
-            const workspace = yield* workspaceOf(path.workspace)
-            const id = yield* Effect.mapError(
-              readId(path.id.toLowerCase()),
-              () => new TokenNotFound({ id: path.id.slice(0, 64) })
+export const layer: Layer.Layer<
+  HttpApiGroup.ApiGroup<"nightshift", "tokens">,
+  never,
+  Tokens | Transactions | Audit
+> = HttpApiBuilder.group(Api, "tokens", (handlers) =>
+  Effect.gen(function* () {
+    const tokens = yield* Tokens
+    const audited = yield* Audited.make
+    return handlers
+      .handleRaw("create", ({ path, request }) =>
+        Effect.gen(function* () {
+          const workspace = yield* workspaceOf(path.workspace)
+          const { label } = yield* bodyOf(request)
+          const { id, secret } = yield* tokens.create(workspace, label).pipe(
+            audited(
+              "token.create",
+              ({ id }) => id,
+              (made) => ({ after: TokenSummary.of(made) })
             )
-            return viewOf(yield* tokens.revoke(workspace, id))
-          }).pipe(Problem.answered)
-        )
-    )
+          )
+          return { id, token: Redacted.value(secret) }
+        }).pipe(Problem.answered)
+      )
+      .handle("list", ({ path }) =>
+        Effect.gen(function* () {
+          const found = yield* tokens.list(yield* workspaceOf(path.workspace))
+          return { tokens: found.map(viewOf) }
+        }).pipe(Problem.answered)
+      )
+      .handle("revoke", ({ path }) =>
+        Effect.gen(function* () {
+          const workspace = yield* workspaceOf(path.workspace)
+          const id = yield* Effect.mapError(
+            readId(path.id.toLowerCase()),
+            () => new TokenNotFound({ id: path.id.slice(0, 64) })
+          )
+          const revoked = yield* tokens
+            .revoke(workspace, id)
+            .pipe(audited("token.revoke", id, (token) => ({ before: TokenSummary.of(token) })))
+          return viewOf(revoked)
+        }).pipe(Problem.answered)
+      )
+  })
 )

@@ -9,6 +9,7 @@ import * as WireText from "../WireText.js"
 import { EnqueueRequest } from "./EnqueueRequest.js"
 import * as JobsFilter from "./JobsFilter.js"
 import { JobView } from "./JobView.js"
+import { WhyView } from "./WhyView.js"
 
 export const Outcomes = Schema.Struct({
   jobs: Schema.Array(Schema.Struct({ id: JobId, outcome: Schema.Literal("enqueued", "deduplicated") }))
@@ -73,6 +74,13 @@ export const group = HttpApiGroup.make("jobs")
       .annotateContext(OpenApi.annotations({ description: "A page of jobs, newest first." }))
   )
   .add(HttpApiEndpoint.get("get", "/jobs/:id").setPath(idPath).addSuccess(JobView).addError(problem(404)))
+  .add(
+    HttpApiEndpoint.get("why", "/jobs/:id/why")
+      .setPath(idPath)
+      .addSuccess(WhyView)
+      .addError(problem(404))
+      .annotateContext(OpenApi.annotations({ description: "Why it does not run, or how it stands if it does or has." }))
+  )
   .add(
     HttpApiEndpoint.patch("edit", "/jobs/:id")
       .setPath(idPath)

@@ -4,13 +4,18 @@ import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { Effect, type Layer } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import type { Idempotency } from "../../access/Idempotency.js"
+import type { Pods } from "../../cluster/Pods.js"
 import type { JobId } from "../../core/Ids.js"
 import { limits, type StoredJob } from "../../core/Job.js"
+import type { ClusterConfig } from "../../crew/ClusterConfig.js"
+import { explain } from "../../crew/why/Explain.js"
+import type { RateLimits } from "../../limits/RateLimits.js"
 import { JobDesk, type JobEdit } from "../../queue/desk/JobDesk.js"
 import type { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Transactions } from "../../queue/Transactions.js"
+import type { JobStanding } from "../../queue/why/JobStanding.js"
 import { Api } from "../Api.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
@@ -24,6 +29,7 @@ import * as EnqueueDoor from "./EnqueueDoor.js"
 import * as JobPath from "./JobPath.js"
 import * as JobSummary from "./JobSummary.js"
 import * as JobsContract from "./JobsContract.js"
+import * as WhyView from "./WhyView.js"
 
 /** Counting on would read the whole table for a number that nobody acts on. */
 const countedUpTo = 10_000
@@ -38,11 +44,13 @@ const readEdit = (request: HttpServerRequest.HttpServerRequest) =>
     return yield* new BadRequest({ message: "The body names nothing to change: give payload, priority or runAt." })
   })
 
+type Explaining = JobStanding | Pods | RateLimits | ClusterConfig
+
 /** Jobs: store, find, act on. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "jobs">,
   never,
-  Queue | JobDesk | JobSearch | Kinds | Transactions | Audit | Idempotency | AccessConfig
+  Queue | JobDesk | JobSearch | Kinds | Transactions | Audit | Idempotency | AccessConfig | Explaining
 > = HttpApiBuilder.group(Api, "jobs", (handlers) =>
   Effect.gen(function* () {
     const desk = yield* JobDesk
@@ -50,6 +58,7 @@ export const layer: Layer.Layer<
     const views = yield* Views.make
     const audited = yield* Audited.make
     const enqueue = yield* EnqueueDoor.make
+    const surroundings = yield* Effect.context<Explaining>()
 
     /** An operator's act on one job, written down with how the job was before and after. */
     const act = <E extends Problem.Foreseen>(
@@ -95,6 +104,14 @@ export const layer: Layer.Layer<
       )
       .handle("get", ({ path }) =>
         JobPath.read(path.id).pipe(Effect.flatMap(search.get), Effect.flatMap(views.job), Problem.answered)
+      )
+      .handle("why", ({ path }) =>
+        JobPath.read(path.id).pipe(
+          Effect.flatMap(explain),
+          Effect.map(WhyView.of),
+          Effect.provide(surroundings),
+          Problem.answered
+        )
       )
       .handleRaw("edit", ({ path, request }) =>
         Problem.answered(Effect.flatMap(readEdit(request), (given) => edit(path.id, given)))

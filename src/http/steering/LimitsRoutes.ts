@@ -2,9 +2,12 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { Duration, Effect, type Layer, ParseResult, Schema } from "effect"
+import type { Audit } from "../../access/Audit.js"
 import type { LimitState } from "../../limits/Limit.js"
 import { RateLimits } from "../../limits/RateLimits.js"
+import { Transactions } from "../../queue/Transactions.js"
 import { Api } from "../Api.js"
+import * as Audited from "../access/Audited.js"
 import * as Body from "../Body.js"
 import * as Problem from "../Problem.js"
 import * as RequestFault from "../RequestFault.js"
@@ -13,6 +16,9 @@ import { DrainRequest, type LimitView, TuneRequest } from "./LimitsContract.js"
 const mostBodyBytes = 16 * 1024
 
 const viewOf = ({ dryUntil, ...state }: LimitState): LimitView => ({ ...state, dryUntil: dryUntil ?? null })
+
+/** What the audit keeps of a limit: what operators decide. */
+const summaryOf = ({ capacity, rate, tuned }: LimitState) => ({ capacity, rate, tuned })
 
 const decoded = <A, I>(schema: Schema.Schema<A, I>, body: unknown) =>
   Effect.mapError(Schema.decodeUnknown(schema)(body), (error) =>
@@ -29,22 +35,45 @@ const bodyOrNothing = (request: HttpServerRequest.HttpServerRequest) =>
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "limits">,
   never,
-  RateLimits
+  RateLimits | Transactions | Audit
 > = HttpApiBuilder.group(Api, "limits", (handlers) =>
-  Effect.map(RateLimits, (limits) =>
-    handlers
+  Effect.gen(function* () {
+    const limits = yield* RateLimits
+    const transactions = yield* Transactions
+    const audited = yield* Audited.make
+
+    /** A bucket is emptied for good, whatever becomes of a transaction around it: it is written down before. */
+    const drain = (scope: string, seconds: number) =>
+      transactions.run(
+        Effect.gen(function* () {
+          yield* limits
+            .get(scope)
+            .pipe(
+              audited("limit.drain", scope, ({ tokens }) => ({ before: { tokens }, after: { tokens: 0, seconds } }))
+            )
+          return yield* limits.drain(scope, Duration.seconds(seconds))
+        })
+      )
+
+    return handlers
       .handle("list", () => Problem.answered(Effect.map(limits.all, (states) => ({ limits: states.map(viewOf) }))))
       .handleRaw("tune", ({ path, request }) =>
         Effect.gen(function* () {
           const patch = yield* decoded(TuneRequest, yield* Body.json(request, mostBodyBytes))
-          return viewOf((yield* limits.tune(path.scope, patch)).after)
+          const { after } = yield* limits.tune(path.scope, patch).pipe(
+            audited("limit.tune", path.scope, ({ after, before }) => ({
+              before: summaryOf(before),
+              after: summaryOf(after)
+            }))
+          )
+          return viewOf(after)
         }).pipe(Problem.answered)
       )
       .handleRaw("drain", ({ path, request }) =>
         Effect.gen(function* () {
           const { seconds = 0 } = yield* decoded(DrainRequest, yield* bodyOrNothing(request))
-          return viewOf(yield* limits.drain(path.scope, Duration.seconds(seconds)))
+          return viewOf(yield* drain(path.scope, seconds))
         }).pipe(Problem.answered)
       )
-  )
+  })
 )

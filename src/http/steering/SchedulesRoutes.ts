@@ -2,6 +2,7 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { Clock, Effect, type Layer, ParseResult, Schema } from "effect"
+import type { Audit } from "../../access/Audit.js"
 import { trigger } from "../../crew/duties/Trigger.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
@@ -10,11 +11,13 @@ import type { Transactions } from "../../queue/Transactions.js"
 import { defaults, expressionOf } from "../../schedule/ScheduleDefinition.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import { Api } from "../Api.js"
+import * as Audited from "../access/Audited.js"
 import * as Body from "../Body.js"
 import { pageLimits } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import * as RequestFault from "../RequestFault.js"
+import * as ScheduleSummary from "./ScheduleSummary.js"
 import { CreateRequest, EditRequest, previewLimits } from "./SchedulesContract.js"
 import * as ScheduleView from "./ScheduleView.js"
 
@@ -32,11 +35,12 @@ const bodyOf = <A, I>(schema: Schema.Schema<A, I>, request: HttpServerRequest.Ht
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "schedules">,
   never,
-  Schedules | Queue | Kinds | JobSearch | Transactions
+  Schedules | Queue | Kinds | JobSearch | Transactions | Audit
 > = HttpApiBuilder.group(Api, "schedules", (handlers) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const kinds = yield* Kinds
+    const audited = yield* Audited.make
     const context = yield* Effect.context<Schedules | Queue | Kinds | JobSearch | Transactions>()
 
     /** Whoever mistypes a kind should hear of it now, and not when the first job is dead. */
@@ -58,12 +62,14 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           const { force, maxAttempts, queue, ...given } = yield* bodyOf(CreateRequest, request)
           yield* checkKind(given.kind, force)
-          const made = yield* schedules.create({
-            ...defaults,
-            ...given,
-            queue: queue ?? undefined,
-            maxAttempts: maxAttempts ?? undefined
-          })
+          const made = yield* schedules
+            .create({
+              ...defaults,
+              ...given,
+              queue: queue ?? undefined,
+              maxAttempts: maxAttempts ?? undefined
+            })
+            .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleSummary.of(after) })))
           return ScheduleView.of(made)
         }).pipe(Problem.answered)
       )
@@ -72,12 +78,29 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           const { force, ...edit } = yield* bodyOf(EditRequest, request)
           yield* checkKind(edit.kind, force)
-          return ScheduleView.of((yield* schedules.edit(path.name, edit)).after)
+          const { after } = yield* schedules.edit(path.name, edit).pipe(
+            audited("schedule.edit", path.name, ({ after, before }) => ({
+              before: ScheduleSummary.of(before),
+              after: ScheduleSummary.of(after)
+            }))
+          )
+          return ScheduleView.of(after)
         }).pipe(Problem.answered)
       )
-      .handle("remove", ({ path }) => Problem.answered(Effect.map(schedules.remove(path.name), ScheduleView.of)))
+      .handle("remove", ({ path }) =>
+        schedules.remove(path.name).pipe(
+          audited("schedule.delete", path.name, (before) => ({ before: ScheduleSummary.of(before) })),
+          Effect.map(ScheduleView.of),
+          Problem.answered
+        )
+      )
       .handle("trigger", ({ path }) =>
-        trigger(path.name).pipe(Effect.map(ScheduleView.of), Effect.provide(context), Problem.answered)
+        trigger(path.name).pipe(
+          audited("schedule.trigger", path.name, (after) => ({ after: ScheduleSummary.triggered(after) })),
+          Effect.map(ScheduleView.of),
+          Effect.provide(context),
+          Problem.answered
+        )
       )
       .handle("next", ({ path, urlParams: { count = previewLimits.usual } }) =>
         Effect.gen(function* () {

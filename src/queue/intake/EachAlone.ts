@@ -1,14 +1,17 @@
 import { Effect } from "effect"
 import type { Queue } from "../Queue.js"
 
-/** Enqueues one job after the other, each on its own. */
+/** Enqueues each job on its own, one after the other if nothing else is said. */
 export const eachAlone =
-  (enqueue: typeof Queue.Service.enqueue): typeof Queue.Service.enqueueEach =>
+  (enqueue: typeof Queue.Service.enqueue, concurrency: 1 | "unbounded" = 1): typeof Queue.Service.enqueueEach =>
   (jobs) =>
-    Effect.forEach(jobs, (job) =>
-      Effect.exit(
-        Effect.flatMap(enqueue([job]), ([answer]) =>
-          answer === undefined ? Effect.dieMessage("a job was not answered for") : Effect.succeed(answer)
-        )
-      )
+    Effect.forEach(
+      jobs,
+      (job) =>
+        Effect.exit(
+          Effect.flatMap(enqueue([job]), ([answer]) =>
+            answer === undefined ? Effect.dieMessage("a job was not answered for") : Effect.succeed(answer)
+          )
+        ),
+      { concurrency }
     )

@@ -10,10 +10,17 @@ import { say } from "../parts/Toasts"
 import { useResource } from "../Resource"
 import { go, to } from "../Route"
 import { useMayAct } from "../Session"
-import type { Job as JobView, Why } from "../Views"
+import type { Job as JobView } from "../Views"
+import { WhyCard } from "../WhyCard"
 
 const waiting = new Set(["scheduled", "retrying", "pending"])
 const over = new Set(["done", "dead"])
+
+/** The trace in which the job was sent, and in which its runs are. */
+const traceOf = (meta: unknown): string | undefined => {
+  const text = meta !== null && typeof meta === "object" && "traceparent" in meta ? String(meta.traceparent) : ""
+  return /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(text)?.[1]
+}
 
 const Facts = ({ job }: { readonly job: JobView }) => (
   <dl class="facts">
@@ -55,6 +62,12 @@ const Facts = ({ job }: { readonly job: JobView }) => (
       <>
         <dt>Pod</dt>
         <dd class="mono">{job.pod}</dd>
+      </>
+    )}
+    {traceOf(job.meta) === undefined ? null : (
+      <>
+        <dt>Trace</dt>
+        <dd class="mono">{traceOf(job.meta)}</dd>
       </>
     )}
     {job.dedupe === null ? null : (
@@ -170,14 +183,11 @@ const Acts = ({ job, onChange, onEdit }: { job: JobView; onChange: () => void; o
   )
 }
 
-const reasonWords = (reason: string) => reason.replaceAll("_", " ")
-
 /** One job: what it is, why it stands where it stands, and what can be done about it. */
 export const Job = ({ id }: { readonly id: string }) => {
   const { pulse } = useNews()
   const path = `jobs/${encodeURIComponent(id)}`
   const job = useResource<JobView>(path, { pulse, every: 5_000 })
-  const why = useResource<Why>(`${path}/why`, { pulse })
   const mayAct = useMayAct()
   const [editing, setEditing] = useState(false)
   return (
@@ -190,17 +200,7 @@ export const Job = ({ id }: { readonly id: string }) => {
             {mayAct ? <Acts job={data} onChange={job.reload} onEdit={() => setEditing(true)} /> : null}
           </div>
           <div class="quiet mono">{data.id}</div>
-          {why.data === undefined ? null : (
-            <div class="card body why" role="status">
-              <strong>{reasonWords(why.data.reason)}</strong> {why.data.detail}
-              {why.data.until === undefined || why.data.until === null ? null : (
-                <>
-                  {" "}
-                  (<Age at={why.data.until} />)
-                </>
-              )}
-            </div>
-          )}
+          <WhyCard key={path} path={path} state={data.state} pulse={pulse} />
           {data.lastError === null ? null : <pre class="text failure">{data.lastError}</pre>}
           <div class="grid">
             <section class="card" aria-label="Facts">

@@ -1,0 +1,26 @@
+import { inspect } from "node:util"
+import type { ClaimedJob } from "../../queue/Queue.js"
+
+/** What every log line about a job carries. */
+export const factsOf = ({ attempt, id, kind, queue }: ClaimedJob) => ({ id, kind, queue, attempt })
+
+/**
+ * The job that a slot runs, as the slot's log lines carry it. It is looked up when a line is written: to annotate each job's
+ * fiber anew costs more than most jobs do. So what a handler leaves running after its end speaks in the name of the next job.
+ */
+export class LoggedJob {
+  readonly #slot: { readonly run: { readonly job: ClaimedJob } | undefined }
+
+  constructor(slot: { readonly run: { readonly job: ClaimedJob } | undefined }) {
+    this.#slot = slot
+  }
+
+  toJSON() {
+    return this.#slot.run === undefined ? null : factsOf(this.#slot.run.job)
+  }
+
+  /** For terminals. */
+  [inspect.custom]() {
+    return this.toJSON()
+  }
+}

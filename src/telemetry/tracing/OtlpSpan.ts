@@ -1,0 +1,120 @@
+import { randomBytes } from "node:crypto"
+import { Cause, type Context, type Exit, Option, Predicate, type Tracer } from "effect"
+import * as Outcome from "../../core/Outcome.js"
+
+// A span, and how OTLP writes it as JSON. What a handler logs and the text of its errors stay here: either may hold what a
+// payload held.
+
+const kinds = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as const
+
+/** Longer texts are cut. */
+const mostCharacters = 1_024
+
+type Value =
+  | { readonly stringValue: string }
+  | { readonly boolValue: boolean }
+  | { readonly doubleValue: number }
+  | {
+      readonly intValue: string
+    }
+
+export interface Attribute {
+  readonly key: string
+  readonly value: Value
+}
+
+const valueOf = (value: unknown): Value => {
+  if (typeof value === "boolean") return { boolValue: value }
+  if (typeof value === "bigint" || Number.isSafeInteger(value)) return { intValue: String(value) }
+  if (typeof value === "number") return { doubleValue: value }
+  return { stringValue: String(value).slice(0, mostCharacters) }
+}
+
+export const attributesOf = (entries: Iterable<readonly [string, unknown]>): ReadonlyArray<Attribute> =>
+  Array.from(entries, ([key, value]) => ({ key, value: valueOf(value) }))
+
+/** The name of what went wrong, and none of its words. */
+const errorType = (cause: Cause.Cause<unknown>): string | undefined => {
+  const thrown = Option.orElse(Cause.failureOption(cause), () => Cause.dieOption(cause))
+  if (Option.isNone(thrown)) return "interrupted"
+  const error = thrown.value
+  // A job that was throttled or snoozed has not failed.
+  if (Outcome.isOutcome(error)) return error._tag === "Retry" || error._tag === "Dead" ? error._tag : undefined
+  if (Predicate.hasProperty(error, "_tag") && typeof error._tag === "string") return error._tag
+  return error instanceof Error ? error.name : typeof error
+}
+
+const idOf = (bytes: number) => randomBytes(bytes).toString("hex")
+
+/** Those that a collector knows: our own, and places in the traces of others. */
+const nearest = (span: Option.Option<Tracer.AnySpan>): Option.Option<Tracer.AnySpan> =>
+  Option.flatMap(span, (found) =>
+    found._tag === "ExternalSpan" || found instanceof OtlpSpan ? Option.some(found) : nearest(found.parent)
+  )
+
+/** A span that is told of once it is over, unless the trace it belongs to is not recorded. */
+export class OtlpSpan implements Tracer.Span {
+  readonly _tag = "Span"
+  readonly traceId: string
+  readonly spanId = idOf(8)
+  readonly parent: Option.Option<Tracer.AnySpan>
+  readonly sampled: boolean
+  readonly attributes = new Map<string, unknown>()
+  readonly links: Array<Tracer.SpanLink>
+  status: Tracer.SpanStatus
+
+  constructor(
+    readonly name: string,
+    parent: Option.Option<Tracer.AnySpan>,
+    readonly context: Context.Context<never>,
+    links: ReadonlyArray<Tracer.SpanLink>,
+    startTime: bigint,
+    readonly kind: Tracer.SpanKind,
+    private readonly onEnd: (span: OtlpSpan) => void
+  ) {
+    this.parent = nearest(parent)
+    this.traceId = Option.match(this.parent, { onNone: () => idOf(16), onSome: ({ traceId }) => traceId })
+    this.sampled = Option.match(this.parent, { onNone: () => true, onSome: ({ sampled }) => sampled })
+    this.links = [...links]
+    this.status = { _tag: "Started", startTime }
+  }
+
+  end(endTime: bigint, exit: Exit.Exit<unknown, unknown>): void {
+    this.status = { _tag: "Ended", startTime: this.status.startTime, endTime, exit }
+    const error = exit._tag === "Failure" ? errorType(exit.cause) : undefined
+    if (error !== undefined) this.attributes.set("error.type", error)
+    if (this.sampled) this.onEnd(this)
+  }
+
+  attribute(key: string, value: unknown): void {
+    this.attributes.set(key, value)
+  }
+
+  event(): void {}
+
+  addLinks(links: ReadonlyArray<Tracer.SpanLink>): void {
+    this.links.push(...links)
+  }
+}
+
+/** A span that is over, as OTLP writes it. */
+export const toJson = (span: OtlpSpan) => {
+  const { status } = span
+  const error = span.attributes.get("error.type")
+  return {
+    traceId: span.traceId,
+    spanId: span.spanId,
+    ...Option.match(span.parent, { onNone: () => ({}), onSome: ({ spanId }) => ({ parentSpanId: spanId }) }),
+    name: span.name.slice(0, mostCharacters),
+    kind: kinds[span.kind],
+    startTimeUnixNano: String(status.startTime),
+    endTimeUnixNano: String(status._tag === "Ended" ? status.endTime : status.startTime),
+    attributes: attributesOf(span.attributes),
+    links: span.links.map(({ attributes, span: { spanId, traceId } }) => ({
+      traceId,
+      spanId,
+      attributes: attributesOf(Object.entries(attributes))
+    })),
+    status: error === undefined ? {} : { code: 2, message: String(error) }
+  }
+}

@@ -1,0 +1,254 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Duration } from "effect"
+import type { StoredPod } from "../../src/cluster/Pods.js"
+import type { JobId, PodId } from "../../src/core/Ids.js"
+import type { HistoryEntry, StoredJob } from "../../src/core/Job.js"
+import { type Facts, judge, Reason } from "../../src/crew/why/Why.js"
+import type { Standing } from "../../src/queue/why/JobStanding.js"
+
+const now = 1_000_000
+const later = now + 60_000
+const id = "0198c0de-0000-7000-8000-000000000001" as JobId
+const other = "0198c0de-0000-7000-8000-000000000002" as JobId
+const podId = "0198c0de-0000-7000-8000-00000000000f" as PodId
+
+const job: StoredJob = {
+  id,
+  queue: "mail",
+  kind: "greet",
+  version: 1,
+  payload: {},
+  key: undefined,
+  status: "pending",
+  state: "pending",
+  priority: 0,
+  runAt: now - 1_000,
+  attempt: 0,
+  maxAttempts: 5,
+  crashCount: 0,
+  dedupe: undefined,
+  pod: undefined,
+  createdAt: now - 1_000,
+  updatedAt: now - 1_000,
+  startedAt: undefined,
+  heartbeatAt: undefined,
+  finishedAt: undefined,
+  cancelRequestedAt: undefined,
+  onDead: undefined,
+  result: undefined,
+  progress: undefined,
+  lastError: undefined,
+  history: [],
+  deadReason: undefined,
+  meta: undefined
+}
+
+const standing: Standing = {
+  job,
+  now,
+  paused: false,
+  maxWorkers: 10,
+  cooling: undefined,
+  keyCoolingUntil: undefined,
+  rated: undefined,
+  held: undefined,
+  ahead: { count: 0, exact: true },
+  keyed: false
+}
+
+const pod: Facts["pods"][number] = {
+  id: podId,
+  label: "shop-worker-1",
+  queues: ["mail"],
+  kinds: ["greet"],
+  slots: [{ queue: "mail", wanted: 4, have: 4, busy: 4 }],
+  draining: false
+}
+
+interface Case {
+  readonly job?: Partial<StoredJob>
+  readonly standing?: Partial<Standing>
+  readonly pods?: ReadonlyArray<Partial<StoredPod>>
+  readonly limit?: Facts["limit"]
+}
+
+const factsOf = (of: Case): Facts => ({
+  standing: { ...standing, ...of.standing, job: { ...job, ...of.job } },
+  pods: (of.pods ?? [{}]).map((more) => ({ ...pod, ...more })),
+  limit: of.limit,
+  staleAfter: Duration.seconds(60)
+})
+
+/** The last attempt ended so, and nothing happened since. */
+const ended = (outcome: string): Partial<StoredJob> => {
+  const last: HistoryEntry = { attempt: 1, pod: podId, startedAt: now - 20, endedAt: now - 10, outcome }
+  return { runAt: later, updatedAt: now - 10, history: [last] }
+}
+
+const running: Partial<StoredJob> = { status: "running", pod: podId, heartbeatAt: now - 5_000, attempt: 1 }
+const dead = (deadReason: StoredJob["deadReason"]): Partial<StoredJob> => ({
+  status: "dead",
+  deadReason,
+  crashCount: 5
+})
+const rate = { jobs: 5, per: Duration.minutes(1) }
+const limit = {
+  scope: "github",
+  capacity: 10,
+  rate: 1,
+  declared: { capacity: 10, rate: 1 },
+  tuned: false,
+  tokens: 0.25,
+  lent: 0,
+  dryUntil: undefined
+}
+const busy = { by: other, cause: "busy", until: undefined } as const
+const cooling = { until: later, times: 3 }
+
+type Row = readonly [name: string, of: Case, reason: Reason, says: RegExp, until?: number]
+
+const rows: ReadonlyArray<Row> = [
+  ["in a paused queue", { standing: { paused: true } }, "paused", /"mail" is paused/],
+  ["for later", { job: { runAt: later } }, "not_due", /meant for later/, later],
+  ["snoozed", { job: ended("snoozed") }, "not_due", /called again later/, later],
+  [
+    "that failed",
+    { job: { runAt: later, attempt: 2, lastError: "no", state: "retrying" } },
+    "retrying",
+    /Attempt 2 of 5 failed/,
+    later
+  ],
+  ["put back by a pod of older code", { job: { runAt: later, lastError: "newer" } }, "retrying", /put back/, later],
+  ["throttled alone", { job: ended("throttled") }, "cooling_down", /handler was throttled/, later],
+  [
+    "throttled by a limit",
+    { job: ended("throttled by github"), limit },
+    "rate_limited",
+    /"github" had no token.*0\.2 of 10/,
+    later
+  ],
+  ["throttled by a limit that is gone", { job: ended("throttled by x") }, "rate_limited", /"x" had no token/, later],
+  [
+    "moved to later after it was throttled",
+    { job: { ...ended("throttled by github"), updatedAt: now } },
+    "not_due",
+    /meant for later/,
+    later
+  ],
+  ["in a queue that cools down", { standing: { cooling } }, "cooling_down", /throttled, 3 times in a row/, later],
+  ["whose key cools down", { standing: { keyCoolingUntil: later } }, "cooling_down", /A job of its key/, later],
+  [
+    "in a queue whose rate is used up",
+    { standing: { rated: { rate, opensAt: later } } },
+    "rate_limited",
+    /at most 5 jobs in 1m/,
+    later
+  ],
+  ["that no pod serves", { pods: [{ queues: ["push"] }] }, "no_pod", /No live pod serves queue "mail"/],
+  ["whose pods are stopping", { pods: [{ draining: true }] }, "no_pod", /is stopping/],
+  [
+    "of a kind nobody knows",
+    { pods: [{ kinds: [] }] },
+    "unknown_kind",
+    /no handler|has a handler for the kind "greet"/
+  ],
+  [
+    "of a kind only pods of other queues know",
+    { pods: [{ kinds: [] }, { queues: ["push"] }] },
+    "unknown_kind",
+    /serves other queues/
+  ],
+  [
+    "that was put back because nobody knows its kind",
+    { job: { runAt: later, lastError: "no handler" }, pods: [{ kinds: [] }] },
+    "unknown_kind",
+    /Deploy one/
+  ],
+  ["whose key is busy", { standing: { held: busy } }, "key_busy", new RegExp(`Job ${other} of the same key runs`)],
+  [
+    "behind another of its key",
+    { standing: { held: { by: other, cause: "order", until: later } } },
+    "key_order",
+    /comes first, and waits/,
+    later
+  ],
+  ["next in line", { pods: [{ slots: [] }] }, "waiting_for_slot", /number 1 in line; 0 of 0/],
+  [
+    "next in line where a slot is free",
+    { pods: [{ slots: [{ queue: "mail", wanted: 4, have: 4, busy: 3 }] }] },
+    "waiting_for_slot",
+    /in a moment/
+  ],
+  [
+    "thirteenth in line",
+    { standing: { ahead: { count: 12, exact: true } }, pods: [{}, { draining: true }] },
+    "waiting_for_slot",
+    /number 13 in line; 4 of 4 slots/
+  ],
+  [
+    "far behind, where keys take turns",
+    { standing: { ahead: { count: 1000, exact: false }, keyed: true } },
+    "waiting_for_slot",
+    /behind more than 1000 others in line \(keys take turns/
+  ],
+  ["in a queue without workers", { standing: { maxWorkers: 0 } }, "waiting_for_slot", /worker total of 0/],
+  ["that runs", { job: running }, "running", /^It runs on pod shop-worker-1\.$/],
+  [
+    "that was asked to stop",
+    { job: { ...running, cancelRequestedAt: now } },
+    "running",
+    /asked to stop and has not stopped/
+  ],
+  ["whose pod is gone", { job: running, pods: [] }, "running", /no sign of life.*given to another/, now + 55_000],
+  [
+    "whose pod is gone and that was asked to stop",
+    { job: { ...running, cancelRequestedAt: now }, pods: [] },
+    "running",
+    /ends, as it was asked to/,
+    now + 55_000
+  ],
+  ["that is done", { job: { status: "done" } }, "done", /is done/],
+  ["out of attempts", { job: dead("exhausted") }, "dead", /All its 5 attempts failed/],
+  ["out of its only attempt", { job: { ...dead("exhausted"), maxAttempts: 1 } }, "dead", /Its one attempt failed/],
+  ["rejected", { job: dead("rejected") }, "dead", /never succeed/],
+  ["undecodable", { job: dead("undecodable") }, "dead", /reads its payload/],
+  ["of a kind nobody came to know", { job: dead("unknown_kind") }, "dead", /for a day/],
+  ["that kills pods", { job: dead("poison") }, "dead", /died 5 times/],
+  ["that was cancelled", { job: dead("cancelled") }, "cancelled", /was cancelled/]
+]
+
+describe("why a job does not run", () => {
+  for (const [name, of, reason, says, until] of rows) {
+    it(`one ${name}: ${reason}`, () => {
+      const why = judge(factsOf(of))
+      expect(why).toMatchObject({ reason, until })
+      expect(why.detail).toMatch(says)
+    })
+  }
+
+  it("knows every reason", () => {
+    expect(new Set(rows.map((row) => row[2]))).toEqual(new Set(Reason.literals))
+  })
+
+  it("names the one to begin with where several hold", () => {
+    const all: Partial<Standing> = {
+      paused: true,
+      cooling,
+      keyCoolingUntil: later,
+      rated: { rate, opensAt: later },
+      held: busy
+    }
+    const reasonOf = (less: Partial<Standing>, more: Case = {}) =>
+      judge(factsOf({ ...more, standing: { ...all, ...less } })).reason
+    const later_ = { job: { runAt: later } }
+    expect(reasonOf({}, later_)).toBe("paused")
+    expect(reasonOf({ paused: false }, { ...later_, pods: [] })).toBe("not_due")
+    expect(reasonOf({ paused: false }, { pods: [] })).toBe("no_pod")
+    expect(reasonOf({ paused: false }, { pods: [{ kinds: [] }] })).toBe("unknown_kind")
+    expect(reasonOf({ paused: false })).toBe("cooling_down")
+    expect(reasonOf({ paused: false, cooling: undefined })).toBe("cooling_down")
+    expect(reasonOf({ paused: false, cooling: undefined, keyCoolingUntil: undefined })).toBe("rate_limited")
+    expect(reasonOf({ ...standing })).toBe("waiting_for_slot")
+    expect(reasonOf({ ...standing, held: busy })).toBe("key_busy")
+  })
+})
