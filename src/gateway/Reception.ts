@@ -1,4 +1,5 @@
 import { Cache, Context, Data, Duration, Effect, Exit, Layer, Option, Schema } from "effect"
+import type { JobId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { NewJob } from "../queue/intake/NewJob.js"
 import type { EnqueueError } from "../queue/Job.js"
@@ -17,9 +18,9 @@ import { addresseeOf, type Update, userOf } from "./telegram/TelegramUpdate.js"
 /** What became of an update that its sender need not send again. */
 export type Received = Data.TaggedEnum<{
   /** A durable job. */
-  Stored: {}
+  Stored: { readonly job: JobId | undefined }
   /** It has been a job before. */
-  Duplicate: {}
+  Duplicate: { readonly job: JobId | undefined }
   /** Answered on the spot, perhaps with nothing to say. */
   Answered: { readonly body: string | undefined }
   /** Its user must sign in first, and is told so. */
@@ -79,7 +80,7 @@ interface Stores {
 }
 
 const stored = ([answer]: ReadonlyArray<Enqueued>): Received =>
-  answer?._tag === "Deduplicated" ? Received.Duplicate() : Received.Stored()
+  answer?._tag === "Deduplicated" ? Received.Duplicate({ job: answer.id }) : Received.Stored({ job: answer?.id })
 
 const make = ({
   kindOf,
