@@ -15,7 +15,7 @@ const DeliveryTable = ({ deliveries }: { readonly deliveries: ReadonlyArray<Deli
           <tr>
             <th>First seen</th>
             <th>Delivery</th>
-            <th class="number">Again</th>
+            <th class="number">Redelivered</th>
             <th>Outcome</th>
             <th>Job</th>
           </tr>
@@ -32,7 +32,10 @@ const DeliveryTable = ({ deliveries }: { readonly deliveries: ReadonlyArray<Deli
                   "–"
                 ) : (
                   <>
-                    {redelivered}×, last <Age at={lastSeenAt} />
+                    {redelivered}×
+                    <span class="hide-narrow">
+                      , last <Age at={lastSeenAt} />
+                    </span>
                   </>
                 )}
               </td>
