@@ -155,7 +155,8 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
             colorScheme: "dark",
             viewport: { width: 390, height: 800 }
           })
-          expect(yield* step(() => page.evaluate("document.documentElement.dataset.theme"))).toBe("dark")
+          const theme = step(() => page.evaluate<string>("document.documentElement.dataset.theme"))
+          expect(yield* theme).toBe("dark")
           for (const place of places) {
             yield* visit(page, place)
             expect({ place, sideways: yield* step(() => sidewaysOf(page)) }).toEqual({ place, sideways: 0 })

@@ -58,10 +58,10 @@ const logOf = ({ complete, deliveries }: Logged) => ({
 /** The answer for a name that the file declares; for another that there is none. */
 const declared = <A>(
   found: A | undefined,
-  path: string,
+  url: string,
   log: (found: A) => Effect.Effect<Logged, DatabaseError>
 ): Effect.Effect<Logged, NotFound | DatabaseError> =>
-  found === undefined ? new NotFound({ method: "GET", path }) : log(found)
+  found === undefined ? new NotFound({ method: "GET", path: url.split("?")[0] ?? "" }) : log(found)
 
 /** Bots and sources: what they are, and what was delivered. */
 export const layer: Layer.Layer<
