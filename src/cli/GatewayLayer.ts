@@ -8,6 +8,7 @@ import * as Bots from "../gateway/Bots.js"
 import * as ChatOrders from "../gateway/ChatOrders.js"
 import type { Declarations } from "../gateway/config/Declarations.js"
 import * as Reload from "../gateway/config/Reload.js"
+import { Deliveries } from "../gateway/Deliveries.js"
 import * as DeadLetterHandler from "../gateway/dead/DeadLetterHandler.js"
 import type { DeadLetters } from "../gateway/dead/DeadLetters.js"
 import * as DeadLettersPg from "../gateway/dead/DeadLettersPg.js"
@@ -38,6 +39,7 @@ export const onDatabase = (declared: Declarations, app: App) =>
   Layer.mergeAll(HooksDoor.layer, Reload.layer, Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.make, keep))).pipe(
     Layer.provide([Reception.layer, ChatOrders.layer(declared.bots)]),
     Layer.provideMerge(Bots.layer({ declared, database: true, handlers: app.handlers })),
+    Layer.provideMerge(Deliveries.layer),
     Layer.provideMerge(Layer.mergeAll(outward, AuthSessionsPg.layer, DeadLettersPg.layer))
   )
 
@@ -49,6 +51,6 @@ export const alone = (declared: Declarations) =>
     Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.makeWithoutDatabase, keep))
   ).pipe(
     Layer.provide(Reception.layerWithoutDatabase),
-    Layer.provide(Bots.layer<never>({ declared, database: false, handlers: [] })),
+    Layer.provide([Bots.layer<never>({ declared, database: false, handlers: [] }), Deliveries.layer]),
     Layer.provide(Layer.mergeAll(outward, AuthSessionsMemory.layer, Transactions.layerMemory))
   )

@@ -85,6 +85,9 @@ export const floorOf = (millis: number): string => {
   return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
 }
 
+/** When an id was made, in epoch milliseconds. */
+export const millisOf = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
+
 /** A generator seeded from Effect's Random. */
 export const makeGenerator: Effect.Effect<IdGenerator> = Effect.gen(function* () {
   const word = Random.nextIntBetween(0, 0xffff_ffff)

@@ -13,6 +13,9 @@ export const maxAttempts = ladder.length + 1
 /** Longer than Telegram tries to deliver an update, shorter than the week after which its ids may begin anew. */
 const redeliveryWindow = Duration.hours(48)
 
+/** What the dedupe keys of a bot's jobs begin with; the update's id follows. */
+export const dedupePrefix = (slug: string): string => `telegram:${slug}:`
+
 /** The job that an update of an async bot becomes. Plain: every webhook passes here. */
 export const of = (slug: string, update: Update): NewJob => {
   const chat = addresseeOf(update)
@@ -23,7 +26,7 @@ export const of = (slug: string, update: Update): NewJob => {
     payload: update,
     maxAttempts,
     key: chat === undefined ? undefined : String(chat),
-    dedupe: { key: `telegram:${slug}:${update.update_id}`, scope: "retained", window: redeliveryWindow },
+    dedupe: { key: `${dedupePrefix(slug)}${update.update_id}`, scope: "retained", window: redeliveryWindow },
     onDead: chat === undefined ? undefined : DeadLetterKind.followUp(slug, chat)
   }
 }

@@ -18,7 +18,7 @@ import { keyOf } from "./SignedSources.js"
 import type { Telegram } from "./telegram/Telegram.js"
 
 /** A bot at work. */
-export interface Bot extends Omit<BotDeclaration, "handler"> {
+export interface Bot extends BotDeclaration {
   readonly handle: BotHandler["handle"]
   /** What its secrets are recognised by. */
   readonly known: ReadonlyArray<Buffer>
@@ -36,6 +36,7 @@ export class Bots extends Context.Tag("nightshift/gateway/Bots")<
     readonly bot: (slug: string) => Bot | undefined
     readonly source: (name: string) => Source | undefined
     readonly all: () => ReadonlyArray<Bot>
+    readonly sources: () => ReadonlyArray<Source>
     /** Reads the file again. One that cannot be used changes nothing, and fails with what is wrong with it. */
     readonly reload: Effect.Effect<Declarations, BotsFile.BotsFileInvalid | ConfigError>
   }
@@ -121,6 +122,7 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
         bot: (slug) => registered.bots.get(slug),
         source: (name) => registered.sources.get(name),
         all: () => [...registered.bots.values()],
+        sources: () => [...registered.sources.values()],
         reload: Effect.provide(reload, context)
       }
     })

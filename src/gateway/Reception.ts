@@ -1,4 +1,5 @@
 import { Cache, Context, Data, Duration, Effect, Exit, Layer, Option, Schema } from "effect"
+import type { JobId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { NewJob } from "../queue/intake/NewJob.js"
 import type { EnqueueError } from "../queue/Job.js"
@@ -17,9 +18,9 @@ import { addresseeOf, type Update, userOf } from "./telegram/TelegramUpdate.js"
 /** What became of an update that its sender need not send again. */
 export type Received = Data.TaggedEnum<{
   /** A durable job. */
-  Stored: {}
+  Stored: { readonly job: JobId }
   /** It has been a job before. */
-  Duplicate: {}
+  Duplicate: { readonly job: JobId }
   /** Answered on the spot, perhaps with nothing to say. */
   Answered: { readonly body: string | undefined }
   /** Its user must sign in first, and is told so. */
@@ -84,9 +85,8 @@ interface Stores {
   readonly kindOf: (name: string) => Effect.Effect<RegisteredKind, UnknownKind | DatabaseError>
 }
 
-const duplicate = Received.Duplicate()
-const stored = Received.Stored()
-const receivedOf = (answer: Enqueued): Received => (answer._tag === "Deduplicated" ? duplicate : stored)
+const receivedOf = ({ _tag, id }: Enqueued): Received =>
+  _tag === "Deduplicated" ? Received.Duplicate({ job: id }) : Received.Stored({ job: id })
 
 const isInvalid = (exit: Exit.Exit<Enqueued, EnqueueError>) =>
   Exit.isFailure(exit) && exit.cause._tag === "Fail" && exit.cause.error._tag === "InvalidJob"

@@ -13,6 +13,9 @@ export interface SourceDelivery {
 /** Longer than any sender we know of tries to deliver. */
 const redeliveryWindow = Duration.hours(72)
 
+/** What the dedupe keys of a source's jobs begin with; the delivery's id follows. */
+export const dedupePrefix = (source: string): string => `source:${source}:`
+
 /** The job that a delivery becomes: the body is its payload, and what came beside it stands in its meta. */
 export const of = (source: string, kind: RegisteredKind, { body, event, id }: SourceDelivery): NewJob => ({
   kind: kind.name,
@@ -21,6 +24,6 @@ export const of = (source: string, kind: RegisteredKind, { body, event, id }: So
   maxAttempts: kind.maxAttempts,
   onDead: kind.onDead,
   payload: body,
-  dedupe: { key: `source:${source}:${id}`, scope: "retained", window: redeliveryWindow },
+  dedupe: { key: `${dedupePrefix(source)}${id}`, scope: "retained", window: redeliveryWindow },
   meta: { source, delivery: id, ...(event === undefined ? {} : { event }) }
 })

@@ -3,6 +3,7 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as AuditContract from "./access/AuditContract.js"
 import * as SessionContract from "./access/SessionContract.js"
 import * as TokensContract from "./access/TokensContract.js"
+import * as BotsContract from "./bots/BotsContract.js"
 import { problem } from "./Contract.js"
 import * as BulkContract from "./jobs/BulkContract.js"
 import * as GroupsContract from "./jobs/GroupsContract.js"
@@ -26,6 +27,7 @@ export const Api = HttpApi.make("nightshift")
   .add(PodsContract.group)
   .add(LimitsContract.group)
   .add(MetricsContract.group)
+  .add(BotsContract.group)
   .add(UploadsContract.group)
   .add(TokensContract.group)
   .add(EventsContract.group)

@@ -11,6 +11,8 @@ import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { Lifecycle } from "../core/Lifecycle.js"
 import type { ClusterConfig } from "../crew/ClusterConfig.js"
+import type { Bots } from "../gateway/Bots.js"
+import type { Deliveries } from "../gateway/Deliveries.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/desk/JobDesk.js"
@@ -32,6 +34,7 @@ import { Caller } from "./access/Caller.js"
 import * as SessionRoutes from "./access/SessionRoutes.js"
 import * as Throttle from "./access/Throttle.js"
 import * as TokensRoutes from "./access/TokensRoutes.js"
+import * as BotsRoutes from "./bots/BotsRoutes.js"
 import * as BulkRoutes from "./jobs/BulkRoutes.js"
 import { CountsCache } from "./jobs/CountsCache.js"
 import * as GroupsRoutes from "./jobs/GroupsRoutes.js"
@@ -65,7 +68,8 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
 type Configs = ServerConfig | AccessConfig | ClusterConfig
 type QueuePorts = Queue | Queues | JobDesk | JobSearch | JobOverview | JobStanding | Operations | Kinds | Transactions
 type OtherPorts = Schedules | RateLimits | Pods | Leadership | Measures | Storage | Tokens
-type Needs = Configs | QueuePorts | OtherPorts | Sessions | Audit | Idempotency | Lifecycle
+type Gateway = Bots | Deliveries
+type Needs = Configs | QueuePorts | OtherPorts | Gateway | Sessions | Audit | Idempotency | Lifecycle
 
 /** However long somebody is ready to wait, a request ends. */
 const longestRequest = Duration.seconds(60)
@@ -80,6 +84,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     LimitsRoutes.layer,
     PodsRoutes.layer,
     MetricsRoutes.layer,
+    BotsRoutes.layer,
     UploadsRoutes.layer,
     TokensRoutes.layer,
     EventsRoutes.layer,

@@ -26,8 +26,16 @@ const answersForeign = (answer: unknown) => {
   return isForeignRefusal(record(content).schema)
 }
 
+/** An id that the framework gives to every schema of one sort, where an id must be one schema's own. */
+const isSharedId = (key: string, field: unknown) =>
+  key === "$id" && typeof field === "string" && field.startsWith("/schemas/")
+
 const fieldsOf = (value: Json): Json =>
-  Object.fromEntries(Object.entries(value).map(([key, field]) => [key, tidy(field)]))
+  Object.fromEntries(
+    Object.entries(value)
+      .filter(([key, field]) => !isSharedId(key, field))
+      .map(([key, field]) => [key, tidy(field)])
+  )
 
 const tidy = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(tidy)

@@ -1,9 +1,10 @@
 import { Context, type Duration, type Effect, type Stream } from "effect"
+import type { BadCursor } from "../core/BadCursor.js"
 import type { UploadId } from "../core/Ids.js"
 import type { Workspace } from "../core/Workspace.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Draft, WholeDraft } from "./Draft.js"
-import type { ByteRange, NewUpload, Upload } from "./Upload.js"
+import type { ByteRange, NewUpload, Upload, UploadState } from "./Upload.js"
 import type { DraftLost, InvalidUpload, QuotaExceeded, UploadNotFound, UploadTooLarge } from "./UploadErrors.js"
 
 /** A file with a way to its content. */
@@ -31,6 +32,19 @@ export interface UploadCounts {
   readonly fetched: number
   readonly acked: number
   readonly expired: number
+}
+
+/** Which files are meant: those to which everything that is said here applies. */
+export interface UploadFilter {
+  readonly workspace?: string | undefined
+  readonly state?: UploadState | undefined
+}
+
+export interface UploadPage {
+  /** Newest first. */
+  readonly uploads: ReadonlyArray<Upload>
+  /** Where the next page begins, if there is one. */
+  readonly next: string | undefined
 }
 
 /** A workspace whose files wait for longer than they should. */
@@ -96,6 +110,12 @@ export class Storage extends Context.Tag("nightshift/uploads/Storage")<
      * when there is much. An acknowledged file goes by this retention only, whenever it would have expired.
      */
     readonly sweep: (ackRetention: Duration.DurationInput) => Effect.Effect<Swept, DatabaseError>
+
+    /** Files of all workspaces, for those who run the service: a page of at most `limit`, in bounded time. */
+    readonly browse: (
+      filter: UploadFilter,
+      page: { readonly limit: number; readonly cursor?: string | undefined }
+    ) => Effect.Effect<UploadPage, BadCursor | DatabaseError>
 
     readonly counts: Effect.Effect<UploadCounts, DatabaseError>
 

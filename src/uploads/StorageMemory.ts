@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto"
 import { Clock, Duration, Effect, Either, Layer, Stream } from "effect"
-import { makeGenerator, type UploadId } from "../core/Ids.js"
+import { BadCursor } from "../core/BadCursor.js"
+import { isId, makeGenerator, type UploadId } from "../core/Ids.js"
 import type { Workspace } from "../core/Workspace.js"
 import * as Draft from "./Draft.js"
-import { mostListed, Storage, type StuckWorkspace } from "./Storage.js"
-import { admitAll, type ByteRange, chunkBytes, faultOfNames, type Upload } from "./Upload.js"
+import { mostListed, Storage, type StuckWorkspace, type UploadPage } from "./Storage.js"
+import { admitAll, type ByteRange, chunkBytes, faultOfNames, stateOf, type Upload } from "./Upload.js"
 import { DraftLost, QuotaExceeded, UploadNotFound } from "./UploadErrors.js"
 import { UploadsConfig } from "./UploadsConfig.js"
 
@@ -178,6 +179,17 @@ const make = Effect.gen(function* () {
           total: acked.length + expired.length,
           leftovers: leftovers.length
         }
+      }),
+    browse: ({ state, workspace }, { cursor, limit }) =>
+      step((now): Either.Either<UploadPage, BadCursor> => {
+        if (cursor !== undefined && !isId(cursor)) return Either.left(new BadCursor({ cursor }))
+        const fits = (upload: Upload) =>
+          (workspace === undefined || upload.workspace === workspace) &&
+          (state === undefined || stateOf(upload, now) === state) &&
+          (cursor === undefined || upload.id < cursor)
+        const found = [...uploads.values()].filter(fits).sort((left, right) => (left.id < right.id ? 1 : -1))
+        const page = found.slice(0, limit)
+        return Either.right({ uploads: page, next: found.length > limit ? page.at(-1)?.id : undefined })
       }),
     counts: Effect.map(Clock.currentTimeMillis, (now) => {
       const all = [...uploads.values()]

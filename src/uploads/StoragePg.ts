@@ -1,6 +1,8 @@
 import { Chunk, Clock, Duration, Effect, Layer, Option, Stream } from "effect"
-import { makeGenerator, type UploadId } from "../core/Ids.js"
+import { BadCursor } from "../core/BadCursor.js"
+import { isId, makeGenerator, type UploadId } from "../core/Ids.js"
 import type { Workspace } from "../core/Workspace.js"
+import { within } from "../database/Bounded.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { named } from "../database/StatementTimes.js"
@@ -17,6 +19,9 @@ const sweepBatch = { files: 1_000, bytes: 256 * 1024 * 1024 }
 
 /** When a sweep has worked for this long, the rest is left to the next. */
 const sweepBudget = Duration.toMillis("20 seconds")
+
+/** Whoever looks around must not keep others from their work. */
+const browsePatience = Duration.seconds(5)
 
 /** Many clients at once must leave connections to the queue. */
 const readersAtOnce = 3
@@ -35,6 +40,7 @@ const make = Effect.gen(function* () {
   const statements = named("upload", UploadSql.make(schema))
   const intake = yield* IntakePg.make(database, statements, yield* makeGenerator, config)
   const reading = yield* Effect.makeSemaphore(readersAtOnce)
+  const bounded = within(database, browsePatience)
 
   const readChunk = (id: UploadId, n: number): Effect.Effect<Buffer, UploadNotFound | DatabaseError> =>
     Effect.flatMap(
@@ -100,6 +106,14 @@ const make = Effect.gen(function* () {
       yield* about(statements.ack, workspace, id)
     }),
     sweep,
+    browse: Effect.fn("Storage.browse")(function* ({ state, workspace }, { cursor, limit }) {
+      if (cursor !== undefined && !isId(cursor)) return yield* new BadCursor({ cursor })
+      const now = yield* Clock.currentTimeMillis
+      const parameters = [workspace ?? null, state ?? null, cursor ?? null, now, limit + 1]
+      const rows = yield* bounded(sql.unsafe<UploadRow>(statements.browse, parameters))
+      const uploads = rows.slice(0, limit).map(toUpload)
+      return { uploads, next: rows.length > limit ? uploads.at(-1)?.id : undefined }
+    }),
     counts: Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const [row] = yield* mapErrors(sql.unsafe<UploadCounts>(statements.counts, [now, mostCounted]))

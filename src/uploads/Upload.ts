@@ -19,6 +19,17 @@ export interface Upload {
   readonly ackedAt: number | undefined
 }
 
+/** Where a file is on its way: nobody came for it, it was fetched, its workspace has it, or nobody came in time. */
+export const uploadStates = ["waiting", "fetched", "acked", "expired"] as const
+export type UploadState = (typeof uploadStates)[number]
+
+/** An acknowledged file has arrived, whenever it would have expired. */
+export const stateOf = ({ ackedAt, expiresAt, fetchedAt }: Upload, now: number): UploadState => {
+  if (ackedAt !== undefined) return "acked"
+  if (expiresAt <= now) return "expired"
+  return fetchedAt === undefined ? "waiting" : "fetched"
+}
+
 /** A file to be stored whose content is at hand. */
 export interface NewUpload {
   readonly filename: string

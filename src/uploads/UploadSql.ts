@@ -67,6 +67,18 @@ export const make = (schema: string) => ({
   order by u.created_at, u.file_id
   limit $3`,
 
+  /** Ids rise with time, so the primary key gives the newest first. $1: workspace, $2: state, $3: cursor, each or null. */
+  browse: `
+  select ${facts} from ${schema}.upload u
+  where ($1::text is null or u.workspace_id = $1) and ($3::uuid is null or u.file_id < $3)
+    and ($2::text is null or $2 = case
+      when u.acked_at is not null then 'acked'
+      when u.expires_at <= ${instant("$4")} then 'expired'
+      when u.fetched_at is not null then 'fetched'
+      else 'waiting' end)
+  order by u.file_id desc
+  limit $5`,
+
   get: `select ${facts} from ${schema}.upload u where ${readable("$3")}`,
 
   chunk: hot(`select bytes from ${schema}.upload_chunk where file_id = $1 and n = $2`),

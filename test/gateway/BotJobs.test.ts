@@ -66,6 +66,7 @@ const story = (world: World, declared = true) => {
     bot: (slug) => (declared && slug === "helper" ? bot : undefined),
     source: () => undefined,
     all: () => [bot],
+    sources: () => [],
     reload: Effect.succeed(none)
   })
   const handlers = [...BotJobs.handlers([declaration], []), DeadLetterHandler.handler]

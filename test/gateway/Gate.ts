@@ -6,6 +6,7 @@ import * as AuthSessionsMemory from "../../src/gateway/auth/AuthSessionsMemory.j
 import * as Bots from "../../src/gateway/Bots.js"
 import * as BotsFile from "../../src/gateway/config/BotsFile.js"
 import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
+import { Deliveries } from "../../src/gateway/Deliveries.js"
 import { SafeFetch } from "../../src/gateway/fetch/SafeFetch.js"
 import { Reception } from "../../src/gateway/Reception.js"
 import { Telegram } from "../../src/gateway/telegram/Telegram.js"
@@ -121,6 +122,7 @@ export const layer = <A, E, R>(options: GateOptions, stores: Layer.Layer<Queue |
         Layer.provide([HooksDoor.layer, ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase, UiApp.layerNone]),
         Layer.provide(database ? Reception.layer : Reception.layerWithoutDatabase),
         Layer.provideMerge(Bots.layer({ declared, database, handlers })),
+        Layer.provideMerge(Deliveries.layer),
         Layer.provideMerge(Layer.mergeAll(Telegram.layer, SafeFetch.layer)),
         Layer.provideMerge(Layer.mergeAll(AuthSessionsMemory.layer, stores, Transactions.layerMemory, config)),
         Layer.provide([Readiness.layerWithoutDatabase, EventLoop.layer, serverConfig]),

@@ -14,6 +14,9 @@ import type { Pods } from "../../src/cluster/Pods.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Listener from "../../src/database/Listener.js"
+import { Bots } from "../../src/gateway/Bots.js"
+import { none } from "../../src/gateway/config/Declarations.js"
+import { Deliveries } from "../../src/gateway/Deliveries.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
 import { AccessConfig } from "../../src/http/access/AccessConfig.js"
 import { HooksDoor } from "../../src/http/hooks/HooksDoor.js"
@@ -146,12 +149,26 @@ const kinds = Layer.effectDiscard(
   )
 )
 
-/** Nobody receives webhooks here. */
-const noHooks = Layer.succeed(HooksDoor, { take: (_, response) => void response.writeHead(404).end() })
+/** What the doors know of webhooks. */
+export type Hooks<R> = Layer.Layer<HooksDoor | Bots | Deliveries, never, R>
 
-const doorsOver = <E, R>(
+/** Nobody receives webhooks here. */
+const noHooks: Hooks<never> = Layer.mergeAll(
+  Layer.succeed(HooksDoor, { take: (_, response) => void response.writeHead(404).end() }),
+  Layer.succeed(Bots, {
+    bot: () => undefined,
+    source: () => undefined,
+    all: () => [],
+    sources: () => [],
+    reload: Effect.succeed(none)
+  }),
+  Deliveries.layer
+)
+
+const doorsOver = <E, R, H>(
   apps: Layer.Layer<ApiApp | UploadsApp, E, R | ServerConfig | AccessConfig>,
-  config: Configs
+  config: Configs,
+  hooks: Hooks<H>
 ) => {
   const configured = Layer.merge(
     Layer.succeed(ServerConfig, { ...bothTokens, ...config }),
@@ -171,7 +188,8 @@ const doorsOver = <E, R>(
     })
   ).pipe(
     Layer.provide(Server.layer),
-    Layer.provide([apps, noHooks]),
+    Layer.provide(apps),
+    Layer.provide(hooks),
     Layer.provide(configured),
     Layer.provide([Readiness.layerWithoutDatabase, Metrics.layer, EventLoop.layer, UiApp.layerNone]),
     Layer.provideMerge(Lifecycle.layer)
@@ -197,9 +215,10 @@ export const layerOver = <R, E, I>(queue: Layer.Layer<QueuePorts | R, E, I>, con
 export const layerOverAll = <R, E, I, U>(
   ports: Layer.Layer<Ports | R, E, I>,
   uploads: Uploads<U>,
-  config: Configs = {}
+  config: Configs = {},
+  hooks: Hooks<Ports | Metrics> = noHooks
 ) =>
-  doorsOver(Layer.merge(ApiApp.layer, uploads.door), config).pipe(
+  doorsOver(Layer.merge(ApiApp.layer, uploads.door), config, hooks).pipe(
     Layer.provide(Layer.orDie(ClusterConfig.layer)),
     Layer.provideMerge(uploads.ports),
     Layer.provideMerge(Layer.provideMerge(kinds, ports))
@@ -227,7 +246,8 @@ export const portsPostgres = Layer.mergeAll(
 export const layer = (config: Configs = {}) => layerOver(memory, config)
 
 /** On PostgreSQL. */
-export const layerPostgres = (config: Configs = {}) => layerOverAll(portsPostgres, behind, config)
+export const layerPostgres = (config: Configs = {}, hooks: Hooks<Ports | Metrics> = noHooks) =>
+  layerOverAll(portsPostgres, behind, config, hooks)
 
 /** On PostgreSQL, with an audit of the test's choice. */
 export const layerPostgresWith = (audit: Layer.Layer<Audit, never, Audit>) =>
@@ -242,4 +262,4 @@ export const backends: ReadonlyArray<
 ]
 
 export const layerWithoutDatabase = (config: Configs = {}) =>
-  doorsOver(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase), config)
+  doorsOver(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase), config, noHooks)

@@ -340,6 +340,15 @@ describe("what those who run the service see of files", () => {
         counts: { waiting: 1, fetched: 0, acked: 1, expired: 0 },
         stuck: []
       })
+      expect((yield* admin("GET", "/api/v1/uploads/files?state=acked&workspace=acme")).json).toMatchObject({
+        files: [{ id, workspace: "acme", name: "a.txt", state: "acked", size: 5, ackedAt: expect.any(String) }],
+        next: null
+      })
+      const newest = yield* admin("GET", "/api/v1/uploads/files?limit=1")
+      expect(newest.json).toMatchObject({ files: [{ state: "waiting", size: 3, ackedAt: null }] })
+      for (const query of ["state=lost", "cursor=nowhere", "limit=0", "sate=acked"]) {
+        expect(yield* admin("GET", `/api/v1/uploads/files?${query}`)).toMatchObject({ status: 400 })
+      }
       const { sql } = yield* Database
       yield* sql`update nightshift.upload set created_at = created_at - interval '2 hours'`
       expect((yield* admin("GET", "/api/v1/uploads")).json).toMatchObject({

@@ -214,6 +214,8 @@ describe("secrets", () => {
           "/readyz",
           "/api/v1/jobs",
           "/api/v1/queues",
+          "/api/v1/bots",
+          "/api/v1/bots/helper/deliveries",
           "/api/v1/openapi.json",
           "/hooks/telegram/helper"
         ]) {

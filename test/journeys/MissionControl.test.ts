@@ -1,91 +1,282 @@
 import { expect, layer } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { Browser } from "../support/Browser.js"
-import * as Nightshift from "../support/Nightshift.js"
-import * as TestDatabase from "../support/TestDatabase.js"
-
-const env = { NIGHTSHIFT_ADMIN_TOKEN: "admin-sesame", NIGHTSHIFT_VIEWER_TOKEN: "viewer-sesame" }
-
-/** A service of the test's own, with doors. */
-const service = Effect.gen(function* () {
-  const cwd = yield* Nightshift.folder
-  const running = yield* Nightshift.start(["serve", "--port", "0"], {
-    cwd,
-    env: { ...env, DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
-  })
-  const match = yield* running.said(/doors +(http:\S+)/)
-  return match[1] ?? ""
-})
+import { ControlRoom, tokens } from "./fixtures/ControlRoom.js"
 
 const step = <A>(act: () => Promise<A>) => Effect.promise(act)
 
-const enqueue = (url: string, job: Record<string, unknown>) =>
-  step(async () => {
-    const response = await fetch(`${url}/api/v1/jobs`, {
-      method: "POST",
-      headers: { authorization: "Bearer admin-sesame", "content-type": "application/json" },
-      body: JSON.stringify({ jobs: [{ kind: "noop_echo", payload: {}, ...job }] })
-    })
-    const { jobs } = (await response.json()) as { jobs: ReadonlyArray<{ id: string }> }
-    return jobs[0]?.id ?? ""
-  })
+const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString()
 
-const logIn = (page: Page, url: string, token: string) =>
-  step(async () => {
-    await page.goto(`${url}/`)
-    await page.getByLabel("Token").fill(token)
-    await page.getByRole("button", { name: "Log in" }).click()
-    await page.getByRole("heading", { name: "Overview" }).waitFor()
-  })
+/** The part of a page that has this name. */
+const region = (page: Page, name: string) => page.getByRole("region", { name, exact: true })
+const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name, exact: true })
+const said = (page: Page, text: string) => page.getByRole("status").getByText(text).waitFor()
 
-layer(Browser.layer, { excludeTestServices: true })("Mission Control", (it) => {
-  it.scoped("lets nobody in without a token, and an admin pause a queue so that nothing of it starts", () =>
-    Effect.gen(function* () {
-      const url = yield* service
-      const page = yield* Browser.page()
-      yield* step(async () => {
-        await page.goto(url)
-        await page.getByLabel("Token").fill("wrong")
-        await page.getByRole("button", { name: "Log in" }).click()
-        await page.getByText("That token opens nothing here.").waitFor()
+layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "60 seconds" })(
+  "at Mission Control an operator",
+  (it) => {
+    it.scoped("logs in with a token, not with a wrong one, and out again", () =>
+      Effect.gen(function* () {
+        const { url } = yield* ControlRoom
+        const page = yield* Browser.page()
+        yield* step(async () => {
+          await page.goto(url)
+          await page.getByLabel("Token").fill("wrong")
+          await button(page, "Log in").click()
+          await page.getByText("That token opens nothing here.").waitFor()
+          await page.getByLabel("Token").fill(tokens.admin)
+          await button(page, "Log in").click()
+          await page.getByRole("heading", { name: "Overview" }).waitFor()
+          await page.reload()
+          await page.getByRole("heading", { name: "Overview" }).waitFor()
+          await button(page, "Log out").click()
+          await page.getByLabel("Token").waitFor()
+          await page.reload()
+          await page.getByLabel("Token").waitFor()
+        })
+        const status = yield* step(async () => (await page.request.get(`${url}/api/v1/jobs`)).status())
+        expect(status).toBe(401)
       })
-      yield* logIn(page, url, env.NIGHTSHIFT_ADMIN_TOKEN)
-      yield* step(async () => {
-        await page.getByRole("link", { name: "Queues", exact: true }).click()
-        await page.getByRole("region", { name: "default" }).getByRole("button", { name: "Pause" }).click()
-        await page.getByText("default is paused.").waitFor()
-      })
-      const id = yield* enqueue(url, {})
-      yield* step(async () => {
-        await page.goto(`${url}/ui/#/jobs/${id}`)
-        await page.getByRole("button", { name: "Cancel" }).waitFor()
-        await page.getByRole("status").getByText('Queue "default" is paused').waitFor()
-        await page.getByRole("link", { name: "Queues", exact: true }).click()
-        await page.getByRole("region", { name: "default" }).getByRole("button", { name: "Resume" }).click()
-        await page.goto(`${url}/ui/#/jobs/${id}`)
-        await page.getByRole("button", { name: "Requeue" }).waitFor()
-        await page.getByRole("status").getByText("It is done.").waitFor()
-      })
-    })
-  )
+    )
 
-  it.scoped("shows a viewer everything and no button, and markup as the text it is", () =>
-    Effect.gen(function* () {
-      const url = yield* service
-      const hostile = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
-      const id = yield* enqueue(url, { payload: { message: hostile, fail: hostile }, maxAttempts: 1 })
-      const page = yield* Browser.page({ viewport: { width: 390, height: 800 } })
-      yield* logIn(page, url, env.NIGHTSHIFT_VIEWER_TOKEN)
-      yield* step(async () => {
-        await page.goto(`${url}/ui/#/jobs/${id}`)
-        await page.getByText("dead", { exact: true }).first().waitFor()
+    it.scoped("pauses a queue so that nothing of it starts, and resumes it", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter, url } = yield* ControlRoom
+        const page = yield* enter("queues")
+        yield* step(async () => {
+          await region(page, "default").getByRole("button", { name: "Pause" }).click()
+          await said(page, "default is paused.")
+        })
+        const id = yield* enqueue()
+        yield* step(async () => {
+          await page.goto(`${url}/ui/#/jobs/${id}`)
+          await button(page, "Cancel").waitFor()
+          await said(page, 'Queue "default" is paused')
+          await page.getByRole("link", { name: "Queues", exact: true }).click()
+          await region(page, "default").getByRole("button", { name: "Resume" }).click()
+          await page.goto(`${url}/ui/#/jobs/${id}`)
+          await button(page, "Requeue").waitFor()
+          await said(page, "It is done.")
+        })
       })
-      const shown = yield* step(() => page.locator("main").innerText())
-      expect(shown).toContain("<script>document.title=2</script>")
-      expect(yield* step(() => page.title())).toBe("Mission Control")
-      expect(yield* step(() => page.locator("main img, main script").count())).toBe(0)
-      expect(yield* step(() => page.getByRole("button", { name: /Requeue|Delete|Duplicate/ }).count())).toBe(0)
-    })
-  )
-})
+    )
+
+    it.scoped("requeues a group of dead jobs, knowing beforehand how many they are", () =>
+      Effect.gen(function* () {
+        const { api, enqueue, enter } = yield* ControlRoom
+        const ids = yield* Effect.forEach([1, 2, 3], () => enqueue({ kind: "parcel", queue: "attic" }))
+        yield* Effect.forEach(ids, (id) => api("POST", `jobs/${id}/cancel`))
+        const page = yield* enter("dead")
+        yield* step(async () => {
+          const group = region(page, "Causes of death").getByRole("row").filter({ hasText: "parcel" })
+          await group.getByRole("button", { name: "Requeue all" }).click()
+          const dialog = page.getByRole("dialog")
+          await dialog.getByText("This concerns 3 jobs").waitFor()
+          await dialog.getByLabel("Reason, for the audit").fill("the attic is open again")
+          await dialog.getByRole("button", { name: "Requeue 3" }).click()
+          await said(page, "Requeue: 3 done, 0 skipped.")
+          await group.waitFor({ state: "detached" })
+        })
+        const jobs = yield* Effect.forEach(ids, (id) => api<{ state: string }>("GET", `jobs/${id}`))
+        expect(jobs.map(({ state }) => state)).toEqual(["pending", "pending", "pending"])
+        const audit = yield* api("GET", "audit?act=jobs&limit=1")
+        expect(JSON.stringify(audit)).toContain("the attic is open again")
+      })
+    )
+
+    it.scoped("cancels a running job", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        const id = yield* enqueue({ payload: { sleep_ms: 600_000 } })
+        const page = yield* enter(`jobs/${id}`)
+        yield* step(async () => {
+          await page.locator(".head .state.running").waitFor()
+          await button(page, "Cancel").click()
+          await page.locator(".head .state.dead").waitFor()
+          await region(page, "Timeline").getByText("cancelled").first().waitFor()
+        })
+      })
+    )
+
+    it.scoped("changes the payload of a job that waits, and is told when it is no JSON", () =>
+      Effect.gen(function* () {
+        const { api, enqueue, enter } = yield* ControlRoom
+        const id = yield* enqueue({ payload: { message: "before" }, runAt: inAnHour() })
+        const page = yield* enter(`jobs/${id}`)
+        yield* step(async () => {
+          await button(page, "Edit").click()
+          const dialog = page.getByRole("dialog")
+          await dialog.getByLabel("Payload").fill('{"message": ')
+          await dialog.getByRole("button", { name: "Save" }).click()
+          await dialog.getByRole("alert").getByText("The payload is not JSON").waitFor()
+          await dialog.getByLabel("Payload").fill('{"message": "after"}')
+          await dialog.getByRole("button", { name: "Save" }).click()
+          await said(page, "Saved.")
+          await region(page, "payload").getByText('"after"').waitFor()
+        })
+        expect(yield* api("GET", `jobs/${id}`)).toMatchObject({ payload: { message: "after" } })
+      })
+    )
+
+    it.scoped("makes a schedule and sees it fire", () =>
+      Effect.gen(function* () {
+        const { enter } = yield* ControlRoom
+        const page = yield* enter("schedules")
+        yield* step(async () => {
+          await button(page, "New schedule").click()
+          const form = page.getByRole("form", { name: "New schedule" })
+          await form.getByLabel("Name").fill("every_second")
+          await form.getByLabel("Kind").fill("noop_echo")
+          await form.getByLabel("Expression").fill("* * * * * *")
+          await form.getByRole("button", { name: "Save" }).click()
+          await said(page, "every_second is made.")
+          await region(page, "every_second").getByRole("link", { name: "its job" }).click()
+          await page.getByRole("heading", { name: "noop_echo" }).waitFor()
+          await page.goBack()
+          await region(page, "every_second").getByRole("button", { name: "Delete" }).click()
+          await said(page, "every_second is deleted.")
+        })
+      })
+    )
+
+    it.scoped("finds a job by a field of its payload, at an address that can be passed on", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        for (const order of ["o-6", "o-7"]) yield* enqueue({ payload: { message: { order } }, runAt: inAnHour() })
+        const page = yield* enter("jobs")
+        yield* step(async () => {
+          await page.getByLabel("Payload contains").fill('{"message":{"order":"o-7"}}')
+          await page.keyboard.press("Enter")
+          await page.getByText("o-6").waitFor({ state: "detached" })
+        })
+        const address = page.url()
+        expect(address).toContain("o-7")
+        const other = yield* enter("overview", "viewer")
+        yield* step(async () => {
+          await other.goto(address)
+          await other.getByText("o-7").first().waitFor()
+        })
+        expect(yield* step(() => other.locator("tbody tr").count())).toBe(1)
+      })
+    )
+
+    it.scoped("drags over a chart to look closer, and back", () =>
+      Effect.gen(function* () {
+        const { enter } = yield* ControlRoom
+        const page = yield* enter("overview")
+        yield* step(async () => {
+          const chart = page.getByRole("img", { name: "Throughput" }).locator(".u-over")
+          const box = await chart.boundingBox()
+          if (box === null) throw new Error("The chart is not shown.")
+          const middle = box.y + box.height / 2
+          await page.mouse.move(box.x + box.width * 0.4, middle)
+          await page.mouse.down()
+          await page.mouse.move(box.x + box.width * 0.6, middle, { steps: 4 })
+          await page.mouse.up()
+          await button(page, "Zoom out").click()
+          await button(page, "Zoom out").waitFor({ state: "detached" })
+          await button(page, "30 m").and(page.locator("[aria-pressed=true]")).waitFor()
+        })
+      })
+    )
+
+    it.scoped("goes through dead jobs with the keyboard alone", () =>
+      Effect.gen(function* () {
+        const { api, enqueue, enter } = yield* ControlRoom
+        const ids = yield* Effect.forEach([1, 2, 3], (n) =>
+          enqueue({ kind: "letter", queue: "attic", payload: { n }, runAt: inAnHour() })
+        )
+        const [oldest = "", , newest = ""] = ids
+        const page = yield* enter("overview")
+        const press = async (...keys: ReadonlyArray<string>) => {
+          for (const key of keys) await page.keyboard.press(key)
+        }
+        const confirm = async (text: string) => {
+          await page.getByRole("dialog").getByText(text).waitFor()
+          await press("Enter")
+        }
+        yield* step(async () => {
+          await press("?")
+          await page.getByRole("dialog", { name: "Keys" }).getByText("this help").waitFor()
+          await press("Escape")
+          await press("g", "j")
+          await page.getByRole("heading", { name: "Jobs" }).waitFor()
+          await page.getByLabel("Kind").fill("letter")
+          await press("Enter", "Escape")
+          await page.getByText("3", { exact: true }).and(page.locator(".chip")).waitFor()
+          // The newest stands first: it and the oldest are selected, and cancelled.
+          await press("x", "j", "j", "x")
+          await page.getByText("2 selected").waitFor()
+          await press("c")
+          await confirm("This concerns 2 jobs")
+          await said(page, "Cancel: 2 done, 0 skipped.")
+        })
+        const stateOf = (id: string) => Effect.map(api<{ state: string }>("GET", `jobs/${id}`), ({ state }) => state)
+        expect([yield* stateOf(newest), yield* stateOf(oldest)]).toEqual(["dead", "dead"])
+        yield* step(async () => {
+          await press("g", "d")
+          await page.getByRole("heading", { name: "Dead" }).waitFor()
+          await press("/")
+          await page.locator("[data-search]:focus").waitFor()
+          await press("Escape")
+          await page.locator("tbody tr.cursor").waitFor()
+          await press("j", "k", "r")
+          await confirm("This concerns 1 job")
+          await said(page, "Requeue: 1 done, 0 skipped.")
+        })
+        expect(yield* stateOf(newest)).not.toBe("dead")
+      })
+    )
+
+    it.scoped("sees what came to bots, with its jobs, and files on their way", () =>
+      Effect.gen(function* () {
+        const { deliver, enter, push, upload } = yield* ControlRoom
+        const update = {
+          update_id: 77,
+          message: { message_id: 1, date: 1, chat: { id: 5, type: "private" }, text: "hi" }
+        }
+        for (let time = 0; time < 3; time += 1) expect((yield* deliver("helper", update)).status).toBe(200)
+        expect((yield* deliver("parrot", update)).status).toBe(200)
+        expect((yield* push("d-1")).status).toBe(200)
+        yield* upload("acme", "report.pdf")
+        const page = yield* enter("bots")
+        yield* step(async () => {
+          const helper = region(page, "helper")
+          await helper.getByText("2 duplicate").waitFor()
+          await helper.getByRole("button", { name: "Deliveries" }).click()
+          const row = helper.getByRole("row").filter({ hasText: "77" })
+          await row.getByText("2×").waitFor()
+          await row.getByText("stored").waitFor()
+          await region(page, "parrot").getByRole("button", { name: "Deliveries" }).click()
+          await region(page, "parrot").getByRole("row").filter({ hasText: "answered" }).getByText("none").waitFor()
+          await region(page, "ci").getByRole("button", { name: "Deliveries" }).click()
+          await region(page, "ci").getByRole("row").filter({ hasText: "d-1" }).getByRole("link").click()
+          await page.getByRole("heading", { name: "noop_echo" }).waitFor()
+          await page.keyboard.press("g")
+          await page.keyboard.press("u")
+          await page.getByRole("row").filter({ hasText: "report.pdf" }).getByText("waiting").waitFor()
+          await page.getByLabel("State").selectOption("acked")
+          await page.getByText("No file fits.").waitFor()
+        })
+      })
+    )
+
+    it.scoped("is kept up to date again after the service was started anew", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter, restart } = yield* ControlRoom
+        const page = yield* enter("jobs?kind=postcard")
+        yield* step(() => page.getByText("No job fits.").waitFor())
+        yield* restart
+        yield* step(async () => {
+          await button(page, "Live").waitFor({ timeout: 30_000 })
+          await page.getByLabel("Text in the error").fill("half a wo")
+        })
+        yield* enqueue({ kind: "postcard", queue: "attic" })
+        yield* step(() => page.getByRole("link", { name: "postcard" }).waitFor())
+        // News does not take away what is being typed.
+        expect(yield* step(() => page.getByLabel("Text in the error").inputValue())).toBe("half a wo")
+      })
+    )
+  }
+)

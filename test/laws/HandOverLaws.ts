@@ -1,5 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
+import type { UploadFilter } from "../../src/uploads/Storage.js"
 import { type Law, newWorkspace } from "./Inbox.js"
 
 const nowhere = { _tag: "UploadNotFound" }
@@ -92,6 +93,35 @@ export const handOverLaws = (law: Law): void => {
         Array.from({ length: 20 }, () => storage.ack(workspace, id)),
         { concurrency: "unbounded" }
       )
+    })
+  )
+
+  law("files can be browsed by state and workspace, the newest first, page by page", (inbox) =>
+    Effect.gen(function* () {
+      const { advance, put, storage, workspace } = inbox
+      const looked = (filter: UploadFilter, limit = 10, cursor?: string) =>
+        Effect.map(storage.browse({ workspace, ...filter }, { limit, cursor }), ({ next, uploads }) => ({
+          names: uploads.map(({ filename }) => filename),
+          next
+        }))
+      yield* put("1", { filename: "expired" })
+      yield* advance("23 hours")
+      const fetched = yield* put("1", { filename: "fetched" })
+      const acked = yield* put("1", { filename: "acked" })
+      yield* put("1", { filename: "waiting" })
+      yield* storage.put(newWorkspace(), { filename: "another's", mimetype: "", content: Buffer.from("1") })
+      yield* storage.markFetched(workspace, fetched)
+      yield* storage.markFetched(workspace, acked)
+      yield* storage.ack(workspace, acked)
+      yield* advance("1 hour")
+      for (const state of ["waiting", "fetched", "acked", "expired"] as const) {
+        expect((yield* looked({ state })).names).toEqual([state])
+      }
+      const first = yield* looked({}, 3)
+      expect(first.names).toEqual(["waiting", "acked", "fetched"])
+      expect(yield* looked({}, 3, first.next)).toEqual({ names: ["expired"], next: undefined })
+      expect((yield* looked({ workspace: undefined }, 1)).names).toEqual(["another's"])
+      expect(yield* Effect.flip(storage.browse({}, { limit: 1, cursor: "no id" }))).toMatchObject({ _tag: "BadCursor" })
     })
   )
 }

@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks"
 import { whenStranger } from "./Api"
 import { connect, disconnect } from "./Live"
 import { Audit } from "./pages/Audit"
+import { Bots } from "./pages/Bots"
 import { Database } from "./pages/Database"
 import { Job } from "./pages/Job"
 import { Jobs } from "./pages/Jobs"
@@ -12,6 +13,7 @@ import { Overview } from "./pages/Overview"
 import { Pods } from "./pages/Pods"
 import { Queues } from "./pages/Queues"
 import { Schedules } from "./pages/Schedules"
+import { Uploads } from "./pages/Uploads"
 import { type Route, useRoute } from "./Route"
 import { readSession, type Session, SessionProvider } from "./Session"
 import { Shell } from "./Shell"
@@ -41,23 +43,28 @@ export const App = () => {
 
 const Page = ({ route }: { readonly route: Route }) => {
   const [name = "overview", id] = route.path
+  // Each list of jobs has a key of its own: rows of one must not stand under the heading of another until the answer comes.
   switch (name) {
     case "overview":
       return <Overview />
     case "queues":
       return <Queues />
     case "jobs":
-      return id === undefined ? <Jobs route={route} title="Jobs" /> : <Job id={id} key={id} />
+      return id === undefined ? <Jobs key={name} route={route} title="Jobs" /> : <Job id={id} key={id} />
     case "scheduled":
-      return <Jobs route={route} title="Scheduled" preset={{ state: "scheduled" }} />
+      return <Jobs key={name} route={route} title="Scheduled" preset={{ state: "scheduled" }} />
     case "retries":
-      return <Jobs route={route} title="Retries" preset={{ state: "retrying" }} />
+      return <Jobs key={name} route={route} title="Retries" preset={{ state: "retrying" }} />
     case "dead":
-      return <Jobs route={route} title="Dead" preset={{ state: "dead" }} />
+      return <Jobs key={name} route={route} title="Dead" preset={{ state: "dead" }} />
     case "schedules":
       return <Schedules />
     case "pods":
       return <Pods />
+    case "bots":
+      return <Bots route={route} />
+    case "uploads":
+      return <Uploads route={route} />
     case "limits":
       return <Limits />
     case "audit":

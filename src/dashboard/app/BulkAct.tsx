@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks"
 import * as Api from "./Api"
 import { Dialog } from "./parts/Dialog"
+import { Failure } from "./parts/Failure"
 import { say } from "./parts/Toasts"
 import { countText, type Job, type Total } from "./Views"
 
@@ -81,8 +82,9 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
     return () => clearInterval(timer)
   }, [operationId])
 
-  const start = () =>
-    Api.post<{ operation: string }>("jobs/bulk", {
+  const start = (event: Event) => {
+    event.preventDefault()
+    return Api.post<{ operation: string }>("jobs/bulk", {
       action: act,
       ...target,
       ...(reason === "" ? {} : { reason })
@@ -90,17 +92,16 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
       (answer) => setOperationId(answer.operation),
       (error: Error) => setFailure(error.message)
     )
+  }
 
   return (
     <Dialog title={`${actNames[act]} many jobs`} onClose={props.onClose}>
       <div class="stack">
-        {failure === undefined ? null : (
-          <div class="failure" role="alert">
-            {failure}
-          </div>
-        )}
+        <Failure text={failure} />
         {dry === undefined ? (
-          <p class="quiet">Counting…</p>
+          failure === undefined ? (
+            <p class="quiet">Counting…</p>
+          ) : null
         ) : (
           <>
             <p>
@@ -117,17 +118,16 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
           </>
         )}
         {operation === undefined ? (
-          <>
+          <form class="stack" onSubmit={(event) => void start(event)}>
             <label class="field">
               Reason, for the audit
               <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
             </label>
             <div class="row">
               <button
-                type="button"
+                type="submit"
                 class="primary"
                 disabled={dry === undefined || dry.matched.count === 0 || operationId !== undefined}
-                onClick={() => void start()}
               >
                 {actNames[act]} {dry === undefined ? "" : countText(dry.matched)}
               </button>
@@ -135,7 +135,7 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
                 Not now
               </button>
             </div>
-          </>
+          </form>
         ) : (
           <Progress operation={operation} />
         )}

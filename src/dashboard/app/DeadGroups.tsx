@@ -17,58 +17,70 @@ interface Group {
   readonly filter: Readonly<Record<string, unknown>>
 }
 
+const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group) => void) | undefined }) => {
+  const { groups, onAsk } = props
+  return (
+    <div class="table-wrap">
+      <table>
+        <thead>
+          <tr>
+            <th class="number">Jobs</th>
+            <th>Kind</th>
+            <th>Reason</th>
+            <th>Error</th>
+            <th>Last</th>
+            {onAsk === undefined ? null : <th aria-label="Acts" />}
+          </tr>
+        </thead>
+        <tbody>
+          {groups.map((group) => (
+            <tr key={`${group.kind} ${group.deadReason} ${group.shape}`}>
+              <td class="number">{brief(group.count)}</td>
+              <td>{group.kind}</td>
+              <td>{group.deadReason}</td>
+              <td>
+                <a class="cut mono" href={to(`jobs/${group.sample.id}`)}>
+                  {group.shape === "" ? "no error" : group.shape}
+                </a>
+              </td>
+              <td>
+                <Age at={group.lastAt} />
+              </td>
+              {onAsk === undefined ? null : (
+                <td>
+                  <button type="button" onClick={() => onAsk(group)}>
+                    Requeue all
+                  </button>
+                </td>
+              )}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
 /** Dead jobs by what they died of, each group with a way back to life. */
 export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; readonly pulse: number }) => {
   const mayAct = useMayAct()
-  const groups = useResource<{ groups: ReadonlyArray<Group>; looked: number; sampled: boolean }>("jobs/groups", {
-    pulse
-  })
+  const { data, reload } = useResource<{ groups: ReadonlyArray<Group>; looked: number; sampled: boolean }>(
+    "jobs/groups",
+    { pulse }
+  )
   const [asked, setAsked] = useState<Group>()
-  if (groups.data === undefined || groups.data.groups.length === 0) return null
   return (
-    <section class="card" aria-label="Causes of death">
-      <header>
-        <h2>Causes</h2>
-        {groups.data.sampled ? <span class="quiet small">of the newest {brief(groups.data.looked)}</span> : null}
-      </header>
-      <div class="table-wrap">
-        <table>
-          <thead>
-            <tr>
-              <th class="number">Jobs</th>
-              <th>Kind</th>
-              <th>Reason</th>
-              <th>Error</th>
-              <th>Last</th>
-              <th aria-label="Acts" />
-            </tr>
-          </thead>
-          <tbody>
-            {groups.data.groups.map((group) => (
-              <tr key={`${group.kind} ${group.deadReason} ${group.shape}`}>
-                <td class="number">{brief(group.count)}</td>
-                <td>{group.kind}</td>
-                <td>{group.deadReason}</td>
-                <td>
-                  <a class="cut mono" href={to(`jobs/${group.sample.id}`)}>
-                    {group.shape === "" ? "no error" : group.shape}
-                  </a>
-                </td>
-                <td>
-                  <Age at={group.lastAt} />
-                </td>
-                <td>
-                  {mayAct ? (
-                    <button type="button" onClick={() => setAsked(group)}>
-                      Requeue all
-                    </button>
-                  ) : null}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+    <>
+      {data === undefined || data.groups.length === 0 ? null : (
+        <section class="card" aria-label="Causes of death">
+          <header>
+            <h2>Causes</h2>
+            {data.sampled ? <span class="quiet small">of the newest {brief(data.looked)}</span> : null}
+          </header>
+          <GroupTable groups={data.groups} onAsk={mayAct ? setAsked : undefined} />
+        </section>
+      )}
+      {/* It stays until it has said what it did, also when that was done to the last group of all. */}
       {asked === undefined ? null : (
         <BulkAct
           act="requeue"
@@ -76,11 +88,11 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
           onClose={() => setAsked(undefined)}
           onDone={() => {
             setAsked(undefined)
-            groups.reload()
+            reload()
             onDone()
           }}
         />
       )}
-    </section>
+    </>
   )
 }

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
 import { Dialog } from "./parts/Dialog"
+import { SaveForm } from "./parts/SaveForm"
 import { say } from "./parts/Toasts"
 import type { Job } from "./Views"
 
@@ -9,29 +10,21 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
   const [payload, setPayload] = useState(() => JSON.stringify(job.payload, null, 2))
   const [priority, setPriority] = useState(String(job.priority))
   const [runAt, setRunAt] = useState(job.runAt)
-  const [failure, setFailure] = useState<string>()
 
-  const save = async (event: Event) => {
-    event.preventDefault()
-    try {
-      const changed = JSON.parse(payload) as unknown
-      await Api.patch(`jobs/${job.id}`, {
-        ...(JSON.stringify(changed) === JSON.stringify(job.payload) ? {} : { payload: changed }),
-        ...(Number(priority) === job.priority ? {} : { priority: Number(priority) }),
-        ...(runAt === job.runAt ? {} : { runAt })
-      })
-      say("Saved.")
-      onSaved()
-    } catch (error) {
-      setFailure(
-        error instanceof SyntaxError ? `The payload is not JSON: ${error.message}` : String((error as Error).message)
-      )
-    }
+  const save = async () => {
+    const changed = JSON.parse(payload) as unknown
+    await Api.patch(`jobs/${job.id}`, {
+      ...(JSON.stringify(changed) === JSON.stringify(job.payload) ? {} : { payload: changed }),
+      ...(Number(priority) === job.priority ? {} : { priority: Number(priority) }),
+      ...(runAt === job.runAt ? {} : { runAt })
+    })
+    say("Saved.")
+    onSaved()
   }
 
   return (
     <Dialog title={`Edit ${job.kind}`} onClose={onClose}>
-      <form class="stack" onSubmit={save}>
+      <SaveForm label={`Edit ${job.kind}`} save={save} onCancel={onClose}>
         <label class="field">
           Payload
           <textarea spellcheck={false} value={payload} onInput={(event) => setPayload(event.currentTarget.value)} />
@@ -44,20 +37,7 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
           Due
           <input value={runAt} onInput={(event) => setRunAt(event.currentTarget.value)} />
         </label>
-        {failure === undefined ? null : (
-          <div class="failure" role="alert">
-            {failure}
-          </div>
-        )}
-        <div class="row">
-          <button type="submit" class="primary">
-            Save
-          </button>
-          <button type="button" onClick={onClose}>
-            Not now
-          </button>
-        </div>
-      </form>
+      </SaveForm>
     </Dialog>
   )
 }

@@ -4,13 +4,17 @@ import { go, to } from "./Route"
 
 // Keys work wherever nobody types. A page that has rows hears `row:` events and knows what they mean to it.
 
-const destinations: Readonly<Record<string, string>> = {
-  o: "overview",
-  j: "jobs",
-  q: "queues",
-  s: "schedules",
-  p: "pods",
-  d: "dead"
+const destinations: Readonly<Record<string, readonly [path: string, name: string]>> = {
+  o: ["overview", "overview"],
+  j: ["jobs", "jobs"],
+  q: ["queues", "queues"],
+  s: ["schedules", "schedules"],
+  p: ["pods", "pods"],
+  d: ["dead", "dead jobs"],
+  b: ["bots", "bots"],
+  u: ["uploads", "uploads"],
+  l: ["limits", "limits"],
+  a: ["audit", "audit"]
 }
 
 const acts: Readonly<Record<string, string>> = {
@@ -37,12 +41,17 @@ export const useKeys = () => {
   useEffect(() => {
     let going = false
     const listen = (event: KeyboardEvent) => {
+      // Out of a filter and back to the rows; the browser would empty it.
+      if (event.key === "Escape" && event.target instanceof HTMLInputElement && event.target.type === "search") {
+        event.preventDefault()
+        return event.target.blur()
+      }
       if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return
       if (document.querySelector("dialog[open]") !== null) return
       const { key } = event
       const destination = going ? destinations[key] : undefined
       going = key === "g"
-      if (destination !== undefined) return go(to(destination))
+      if (destination !== undefined) return go(to(destination[0]))
       if (key === "?") return setShown(true)
       if (key === "/") {
         event.preventDefault()
@@ -59,19 +68,14 @@ export const useKeys = () => {
   return { shown, hide: () => setShown(false) }
 }
 
-const lines = [
+const lines: ReadonlyArray<readonly [keys: string, meaning: string]> = [
   ["/", "search"],
   ["j  k", "next and previous row"],
   ["x", "select the row"],
   ["Enter", "open the row"],
   ["r", "requeue what is selected, or the row"],
   ["c", "cancel what is selected, or the row"],
-  ["g o", "overview"],
-  ["g j", "jobs"],
-  ["g q", "queues"],
-  ["g s", "schedules"],
-  ["g p", "pods"],
-  ["g d", "dead jobs"],
+  ...Object.entries(destinations).map(([key, [, name]]) => [`g ${key}`, name] as const),
   ["?", "this help"]
 ]
 

@@ -1,8 +1,9 @@
 import { useEffect, useState } from "preact/hooks"
-import { address } from "./Api"
+import { address, get } from "./Api"
 
-// One stream of news for the whole page. The browser reconnects by itself; every connection begins with a snapshot, so
-// whatever was missed meanwhile does not matter.
+// One stream of news for the whole page. The browser reconnects by itself after a broken connection, but gives up for good
+// when somebody answers with an error, as a proxy does while the service starts anew: then it is asked again from here. Every
+// connection begins with a snapshot, so whatever was missed meanwhile does not matter.
 
 export type Link = "live" | "paused" | "away"
 
@@ -23,7 +24,9 @@ export interface News {
 let news: News = { link: "away", pulse: 0, queues: undefined, warnings: [] }
 const listeners = new Set<() => void>()
 let source: EventSource | undefined
-let paused = false
+let again: number | undefined
+/** How long to wait before asking again, in milliseconds. */
+const patience = 3_000
 
 const tell = (change: Partial<News>) => {
   news = { ...news, ...change }
@@ -61,23 +64,40 @@ const merged = (known: ReadonlyArray<QueueNews>, fresh: ReadonlyArray<QueueNews>
   return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
+/** Asks who we are first: whose login is over is to be told so, instead of knocking for ever. */
+const retry = (broken: EventSource): void => {
+  const unless = (next: () => void) => () => source === broken && next()
+  again = window.setTimeout(
+    () =>
+      get("session").then(
+        unless(connect),
+        unless(() => retry(broken))
+      ),
+    patience
+  )
+}
+
 export const connect = (): void => {
-  source?.close()
-  source = new EventSource(address("events"), { withCredentials: true })
+  disconnect()
+  const opened = new EventSource(address("events"), { withCredentials: true })
+  source = opened
   source.onopen = () => tell({ link: "live" })
-  source.onerror = () => tell({ link: "away" })
+  source.onerror = () => {
+    tell({ link: "away" })
+    if (opened.readyState === EventSource.CLOSED) retry(opened)
+  }
   for (const kind of ["snapshot", "queues", "pods", "jobs", "warnings"])
     source.addEventListener(kind, (event) => hear(event as MessageEvent<string>))
 }
 
 export const disconnect = (): void => {
+  clearTimeout(again)
   source?.close()
   source = undefined
 }
 
 export const pause = (still: boolean): void => {
-  paused = still
-  if (paused) {
+  if (still) {
     disconnect()
     tell({ link: "paused" })
   } else connect()

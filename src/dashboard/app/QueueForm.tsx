@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
+import { SaveForm } from "./parts/SaveForm"
 import { say } from "./parts/Toasts"
 import type { Queue } from "./Views"
 
@@ -56,19 +57,13 @@ const labels: ReadonlyArray<readonly [field: string, label: string, hint: string
 export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => void }) => {
   const [fields, setFields] = useState<Fields>(() => fieldsOf(queue))
   const [backoffEnabled, setBackoffEnabled] = useState(queue.backoff.enabled)
-  const [failure, setFailure] = useState<string>()
-  const save = (event: Event) => {
-    event.preventDefault()
-    Api.patch(`queues/${encodeURIComponent(queue.name)}`, bodyOf(fields, backoffEnabled)).then(
-      () => {
-        say(`${queue.name} is set.`)
-        onSaved()
-      },
-      (error: Error) => setFailure(error.message)
-    )
+  const save = async () => {
+    await Api.patch(`queues/${encodeURIComponent(queue.name)}`, bodyOf(fields, backoffEnabled))
+    say(`${queue.name} is set.`)
+    onSaved()
   }
   return (
-    <form class="stack" onSubmit={save} aria-label={`Settings of ${queue.name}`}>
+    <SaveForm label={`Settings of ${queue.name}`} save={save}>
       <div class="fields">
         {labels.map(([field, label, hint]) => (
           <label class="field" key={field}>
@@ -104,16 +99,6 @@ export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => voi
           Retries follow the queue's backoff
         </label>
       </div>
-      {failure === undefined ? null : (
-        <div class="failure" role="alert">
-          {failure}
-        </div>
-      )}
-      <div class="row">
-        <button type="submit" class="primary">
-          Save
-        </button>
-      </div>
-    </form>
+    </SaveForm>
   )
 }

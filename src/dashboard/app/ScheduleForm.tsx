@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
+import { SaveForm } from "./parts/SaveForm"
 import { say } from "./parts/Toasts"
 import type { Schedule } from "./Views"
 
@@ -18,33 +19,21 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
     missed: schedule === undefined ? "one" : missedText(schedule.missed),
     payload: JSON.stringify(schedule?.payload ?? {}, null, 2)
   })
-  const [failure, setFailure] = useState<string>()
   const set = (field: keyof typeof fields) => (event: { currentTarget: { value: string } }) =>
     setFields({ ...fields, [field]: event.currentTarget.value })
 
-  const save = async (event: Event) => {
-    event.preventDefault()
-    try {
-      const { cron, kind, name, overlap, timezone } = fields
-      const body = {
-        kind,
-        cron,
-        timezone,
-        overlap,
-        missed: missedOf(fields.missed),
-        payload: JSON.parse(fields.payload) as unknown
-      }
-      if (schedule === undefined) await Api.post("schedules", { name, ...body })
-      else await Api.patch(`schedules/${encodeURIComponent(schedule.name)}`, body)
-      say(schedule === undefined ? `${name} is made.` : `${name} is changed.`)
-      onSaved()
-    } catch (error) {
-      setFailure(error instanceof SyntaxError ? `The payload is not JSON: ${error.message}` : (error as Error).message)
-    }
+  const save = async () => {
+    const { cron, kind, name, overlap, timezone } = fields
+    const payload = JSON.parse(fields.payload) as unknown
+    const body = { kind, cron, timezone, overlap, missed: missedOf(fields.missed), payload }
+    if (schedule === undefined) await Api.post("schedules", { name, ...body })
+    else await Api.patch(`schedules/${encodeURIComponent(schedule.name)}`, body)
+    say(schedule === undefined ? `${name} is made.` : `${name} is changed.`)
+    onSaved()
   }
 
   return (
-    <form class="stack" onSubmit={save} aria-label={schedule === undefined ? "New schedule" : `Edit ${schedule.name}`}>
+    <SaveForm label={schedule === undefined ? "New schedule" : `Edit ${schedule.name}`} save={save}>
       <div class="fields">
         {schedule === undefined ? (
           <label class="field">
@@ -80,16 +69,6 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
         Payload
         <textarea name="payload" spellcheck={false} value={fields.payload} onInput={set("payload")} />
       </label>
-      {failure === undefined ? null : (
-        <div class="failure" role="alert">
-          {failure}
-        </div>
-      )}
-      <div class="row">
-        <button type="submit" class="primary">
-          Save
-        </button>
-      </div>
-    </form>
+    </SaveForm>
   )
 }

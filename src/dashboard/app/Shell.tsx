@@ -28,6 +28,13 @@ const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readonly [pat
     ]
   ],
   [
+    "Doors",
+    [
+      ["bots", "Bots"],
+      ["uploads", "Uploads"]
+    ]
+  ],
+  [
     "House",
     [
       ["limits", "Limits"],

@@ -194,6 +194,67 @@ export interface DatabaseHealth {
 }
 
 export const bytesText = (bytes: number): string => {
+  if (bytes < 1024) return `${bytes} B`
   const [size, unit] = bytes >= 2 ** 30 ? [2 ** 30, "GiB"] : bytes >= 2 ** 20 ? [2 ** 20, "MiB"] : [1024, "KiB"]
   return `${(bytes / (size as number)).toFixed(1)} ${unit}`
+}
+
+/** What is said of everybody who sends webhooks. */
+interface Hook {
+  readonly path: string
+  readonly counts: Readonly<Record<string, number>>
+  readonly lastSeenAt: string | null
+}
+
+export interface Bot extends Hook {
+  readonly slug: string
+  readonly handler: string
+  readonly target: string | null
+  readonly mode: "sync" | "async"
+  readonly requireAuth: boolean
+  readonly chatOrder: string
+  readonly onError: "apologize" | "redeliver"
+  readonly queue: string | null
+}
+
+export interface Source extends Hook {
+  readonly name: string
+  readonly style: string
+  readonly kind: string
+}
+
+export interface Delivery {
+  readonly id: string
+  readonly firstSeenAt: string
+  readonly lastSeenAt: string
+  readonly redelivered: number
+  readonly outcome: string
+  readonly job: { readonly id: string; readonly state: State | null } | null
+}
+
+export const uploadStates = ["waiting", "fetched", "acked", "expired"] as const
+export type UploadState = (typeof uploadStates)[number]
+
+export interface UploadsOverview {
+  readonly counts: Readonly<Record<UploadState, number>>
+  readonly stuck: ReadonlyArray<{
+    readonly workspace: string
+    readonly files: number
+    readonly bytes: number
+    readonly waitingSeconds: number
+  }>
+}
+
+export interface UploadedFile {
+  readonly id: string
+  readonly workspace: string
+  readonly name: string
+  readonly mimeType: string
+  readonly size: number
+  readonly sha256: string
+  readonly state: UploadState
+  readonly createdAt: string
+  readonly expiresAt: string
+  readonly fetchedAt: string | null
+  readonly ackedAt: string | null
 }

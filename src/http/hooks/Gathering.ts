@@ -1,21 +1,13 @@
-import type { ServerResponse } from "node:http"
-
-/** A delivery that was let in, and where it is to be answered. */
-export interface Arrived<A> {
-  readonly item: A
-  readonly response: ServerResponse
-}
-
 /**
  * Holds what arrives in one turn of the event loop, and lets it go on together: a fiber and a way to the database for all
  * that came with one look at the sockets cost hardly more than for one. Nobody waits for anybody who is not there yet.
  */
 export class Gathering<Target, A> {
-  private waiting = new Map<Target, Array<Arrived<A>>>()
+  private waiting = new Map<Target, Array<A>>()
 
-  constructor(private readonly release: (target: Target, arrived: ReadonlyArray<Arrived<A>>) => void) {}
+  constructor(private readonly release: (target: Target, arrived: ReadonlyArray<A>) => void) {}
 
-  add(target: Target, arrived: Arrived<A>): void {
+  add(target: Target, arrived: A): void {
     if (this.waiting.size === 0) setImmediate(this.letGo)
     const others = this.waiting.get(target)
     if (others === undefined) this.waiting.set(target, [arrived])

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Runtime, Schedule } from "effect"
 import { type Bot, Bots, type Source } from "../../gateway/Bots.js"
 import { isAmongShort } from "../../gateway/ConstantTime.js"
+import { Deliveries, type DeliveryBook } from "../../gateway/Deliveries.js"
 import { type Received, Reception, type ReceptionError, type Tell } from "../../gateway/Reception.js"
 import * as SignedSources from "../../gateway/SignedSources.js"
 import type { SourceDelivery } from "../../gateway/SourceJob.js"
@@ -9,7 +10,7 @@ import { isUpdate, type Update } from "../../gateway/telegram/TelegramUpdate.js"
 import type { Series } from "../../telemetry/MetricFamily.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
-import { type Arrived, Gathering } from "./Gathering.js"
+import { Gathering } from "./Gathering.js"
 import { HookAnswers } from "./HookAnswers.js"
 import { BodyReader, mostBytes, parse, refusedType } from "./HookBody.js"
 import * as HookRefusals from "./HookRefusals.js"
@@ -43,9 +44,26 @@ export class HooksDoor extends Context.Tag("nightshift/http/HooksDoor")<
     readonly take: (request: IncomingMessage, response: ServerResponse) => void
   }
 >() {
-  static readonly layer: Layer.Layer<HooksDoor, never, Bots | Reception | Metrics> = Layer.suspend(() =>
+  static readonly layer: Layer.Layer<HooksDoor, never, Bots | Reception | Deliveries | Metrics> = Layer.suspend(() =>
     Layer.scoped(HooksDoor, make)
   )
+}
+
+/** Whom a request is for: the name it is counted under, and the book that remembers it. */
+interface Hook {
+  readonly name: string
+  readonly book: DeliveryBook | undefined
+}
+
+const nobody: Hook = { name: "", book: undefined }
+
+/** A delivery that was let in, and where it is to be answered. */
+interface Arrived<A> {
+  readonly item: A
+  /** By which its sender would know it again. */
+  readonly id: string
+  readonly hook: Hook
+  readonly response: ServerResponse
 }
 
 /** What is done with deliveries that arrived together. */
@@ -62,6 +80,7 @@ const hasBody = ({ headers }: IncomingMessage) =>
 const make = Effect.gen(function* () {
   const bots = yield* Bots
   const reception = yield* Reception
+  const deliveries = yield* Deliveries
   const metrics = yield* Metrics
   const clock = yield* Effect.clock
   const now = () => clock.unsafeCurrentTimeMillis()
@@ -83,27 +102,23 @@ const make = Effect.gen(function* () {
     )
   )
 
-  const count = (bot: string, outcome: string) => {
-    const key = `${bot} ${outcome}`
-    const known = counted.get(key) ?? metrics.series(requests, { bot, outcome })
+  const count = ({ book, name }: Hook, outcome: string) => {
+    const key = `${name} ${outcome}`
+    const known = counted.get(key) ?? metrics.series(requests, { bot: name, outcome })
     counted.set(key, known)
     known.add(1)
+    book?.count(outcome, now())
   }
 
   /** Says no before the body was read, and does not read it any more. */
-  const turnAway = (
-    name: string,
-    request: IncomingMessage,
-    response: ServerResponse,
-    refused: HookRefusals.Refused
-  ) => {
-    count(name, refused.outcome)
+  const turnAway = (hook: Hook, request: IncomingMessage, response: ServerResponse, refused: HookRefusals.Refused) => {
+    count(hook, refused.outcome)
     if (hasBody(request)) answers.refuseUnread(request, response, refused)
     else answers.refuse(response, refused)
   }
 
-  const refuse = (name: string, response: ServerResponse, refused: HookRefusals.Refused) => {
-    count(name, refused.outcome)
+  const refuse = (hook: Hook, response: ServerResponse, refused: HookRefusals.Refused) => {
+    count(hook, refused.outcome)
     answers.refuse(response, refused)
   }
 
@@ -113,22 +128,26 @@ const make = Effect.gen(function* () {
     fork(Effect.annotateLogs(Effect.logError("a webhook could not be taken in", cause), { bot: name }))
   }
 
-  const answer = (name: string, response: ServerResponse, exit: Exit.Exit<Received, ReceptionError>) => {
+  const answer = ({ hook, id, response }: Arrived<unknown>, exit: Exit.Exit<Received, ReceptionError>) => {
     if (Exit.isSuccess(exit)) {
-      count(name, outcomes[exit.value._tag])
+      const outcome = outcomes[exit.value._tag]
+      count(hook, outcome)
       answers.accept(response, "body" in exit.value ? exit.value.body : undefined)
+      hook.book?.note(id, outcome, "job" in exit.value ? exit.value.job : undefined, now())
     } else {
-      complain(name, exit.cause)
-      refuse(name, response, HookRefusals.reception(exit))
+      complain(hook.name, exit.cause)
+      const refused = HookRefusals.reception(exit)
+      refuse(hook, response, refused)
+      hook.book?.note(id, refused.outcome, undefined, now())
     }
   }
 
   /** Runs what is to be done with deliveries, and answers each when it is done. */
-  const settle = <A>(name: string, waiting: ReadonlyArray<Arrived<A>>, work: Work<A>) => {
+  const settle = <A>(waiting: ReadonlyArray<Arrived<A>>, work: Work<A>) => {
     const open = new Set(waiting.keys())
     const tell: Tell = (place, exit) => {
       const arrived = waiting[place]
-      if (arrived !== undefined && open.delete(place)) answer(name, arrived.response, exit)
+      if (arrived !== undefined && open.delete(place)) answer(arrived, exit)
     }
     const items = waiting.map(({ item }) => item)
     const fiber = fork(Effect.suspend(() => work(items, tell)))
@@ -140,65 +159,67 @@ const make = Effect.gen(function* () {
     })
   }
 
-  const updates = new Gathering<Bot, Update>((bot, waiting) =>
-    settle(bot.slug, waiting, (items, tell) => reception.receive(bot, items, tell))
+  const arrivedUpdates = new Gathering<Bot, Arrived<Update>>((bot, waiting) =>
+    settle(waiting, (items, tell) => reception.receive(bot, items, tell))
   )
-  const deliveries = new Gathering<Source, SourceDelivery>((source, waiting) =>
-    settle(source.name, waiting, (items, tell) => reception.deliver(source, items, tell))
+  const arrivedDeliveries = new Gathering<Source, Arrived<SourceDelivery>>((source, waiting) =>
+    settle(waiting, (items, tell) => reception.deliver(source, items, tell))
   )
 
   /** Reads the body of a request that may be read, and hands it on whole. */
-  const read = (name: string, request: IncomingMessage, response: ServerResponse, whole: (body: Buffer) => void) => {
+  const read = (hook: Hook, request: IncomingMessage, response: ServerResponse, whole: (body: Buffer) => void) => {
     const odd = refusedType(request)
-    if (odd !== undefined) return turnAway(name, request, response, HookRefusals.type(odd))
+    if (odd !== undefined) return turnAway(hook, request, response, HookRefusals.type(odd))
     if (Number(request.headers["content-length"] ?? 0) > mostBytes) {
-      return turnAway(name, request, response, HookRefusals.body.TooLarge)
+      return turnAway(hook, request, response, HookRefusals.body.TooLarge)
     }
     if (request.headers.expect !== undefined) response.writeContinue()
     reader.read(request, (body) => {
-      if (typeof body === "string") turnAway(name, request, response, HookRefusals.body[body])
+      if (typeof body === "string") turnAway(hook, request, response, HookRefusals.body[body])
       else whole(body)
     })
   }
 
   const takeUpdate = (bot: Bot, request: IncomingMessage, response: ServerResponse) => {
-    if (request.method !== "POST") return turnAway(bot.slug, request, response, HookRefusals.method)
+    const hook = { name: bot.slug, book: deliveries.book(`telegram/${bot.slug}`) }
+    if (request.method !== "POST") return turnAway(hook, request, response, HookRefusals.method)
     const secret = request.headers["x-telegram-bot-api-secret-token"]
     if (!isAmongShort(typeof secret === "string" ? secret : "", bot.known)) {
       const message = "The header X-Telegram-Bot-Api-Secret-Token does not hold the bot's secret."
-      return turnAway(bot.slug, request, response, HookRefusals.unauthorized(message))
+      return turnAway(hook, request, response, HookRefusals.unauthorized(message))
     }
-    read(bot.slug, request, response, (body) => {
+    read(hook, request, response, (body) => {
       const parsed = parse(body)
       if ("fault" in parsed) {
-        return refuse(bot.slug, response, HookRefusals.invalid(`The body is not JSON: ${parsed.fault}.`))
+        return refuse(hook, response, HookRefusals.invalid(`The body is not JSON: ${parsed.fault}.`))
       }
       if (!isUpdate(parsed.value)) {
         const message = "The body must be an update: an object with a whole number as its update_id."
-        return refuse(bot.slug, response, HookRefusals.invalid(message))
+        return refuse(hook, response, HookRefusals.invalid(message))
       }
-      updates.add(bot, { item: parsed.value, response })
+      arrivedUpdates.add(bot, { item: parsed.value, id: String(parsed.value.update_id), hook, response })
     })
   }
 
   const takeDelivery = (source: Source, request: IncomingMessage, response: ServerResponse) => {
     const { keys, name, style } = source
     const { headers } = request
-    if (request.method !== "POST") return turnAway(name, request, response, HookRefusals.method)
+    const hook = { name, book: deliveries.book(name) }
+    if (request.method !== "POST") return turnAway(hook, request, response, HookRefusals.method)
     if (!SignedSources.isSigned(style, headers)) {
-      return turnAway(name, request, response, HookRefusals.unauthorized("The delivery is not signed."))
+      return turnAway(hook, request, response, HookRefusals.unauthorized("The delivery is not signed."))
     }
-    read(name, request, response, (body) => {
+    read(hook, request, response, (body) => {
       const verdict = SignedSources.verify(style, keys, headers, body, now())
-      if (verdict._tag === "Refused") return refuse(name, response, HookRefusals.unauthorized(verdict.reason))
+      if (verdict._tag === "Refused") return refuse(hook, response, HookRefusals.unauthorized(verdict.reason))
       const parsed = parse(body)
       if ("fault" in parsed)
-        return refuse(name, response, HookRefusals.invalid(`The body is not JSON: ${parsed.fault}.`))
+        return refuse(hook, response, HookRefusals.invalid(`The body is not JSON: ${parsed.fault}.`))
       const { event, id } = SignedSources.deliveryOf(style, headers, parsed.value)
       if (id === undefined || id.length > 256) {
-        return refuse(name, response, HookRefusals.invalid("The delivery has no id by which it could be known again."))
+        return refuse(hook, response, HookRefusals.invalid("The delivery has no id by which it could be known again."))
       }
-      deliveries.add(source, { item: { id, event, body: parsed.value }, response })
+      arrivedDeliveries.add(source, { item: { id, event, body: parsed.value }, id, hook, response })
     })
   }
 
@@ -209,7 +230,7 @@ const make = Effect.gen(function* () {
       if (bot !== undefined) return takeUpdate(bot, request, response)
       const source = bots.source(path.slice(prefix.length))
       if (source !== undefined) return takeDelivery(source, request, response)
-      turnAway("", request, response, HookRefusals.nobody(path))
+      turnAway(nobody, request, response, HookRefusals.nobody(path))
     }
   })
 })

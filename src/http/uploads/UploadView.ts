@@ -1,5 +1,6 @@
-import type { Upload } from "../../uploads/Upload.js"
+import { stateOf, type Upload } from "../../uploads/Upload.js"
 import * as Instant from "../Instant.js"
+import type { FileView } from "./UploadsContract.js"
 
 /** A file as whoever brings it is told of it. */
 export const ofNew = ({ filename, id, mimetype, sha256, size, workspace }: Upload) => ({
@@ -17,4 +18,19 @@ export const of = (upload: Upload) => ({
   createdAt: Instant.format(upload.createdAt),
   expiresAt: Instant.format(upload.expiresAt),
   fetchedAt: upload.fetchedAt === undefined ? null : Instant.format(upload.fetchedAt)
+})
+
+/** A file as those who run the service see it. */
+export const forOperators = (upload: Upload, now: number): FileView => ({
+  id: upload.id,
+  workspace: upload.workspace,
+  name: upload.filename,
+  mimeType: upload.mimetype,
+  size: upload.size,
+  sha256: upload.sha256,
+  state: stateOf(upload, now),
+  createdAt: Instant.format(upload.createdAt),
+  expiresAt: Instant.format(upload.expiresAt),
+  fetchedAt: upload.fetchedAt === undefined ? null : Instant.format(upload.fetchedAt),
+  ackedAt: upload.ackedAt === undefined ? null : Instant.format(upload.ackedAt)
 })

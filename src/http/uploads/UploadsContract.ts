@@ -2,6 +2,10 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
+import { UploadId } from "../../core/Ids.js"
+import { uploadStates } from "../../uploads/Upload.js"
+import { Moment, pageQuery, problem } from "../Contract.js"
+import * as WireText from "../WireText.js"
 
 const UploadsView = Schema.Struct({
   counts: Schema.Struct({
@@ -20,9 +24,42 @@ const UploadsView = Schema.Struct({
   ).annotations({ description: "Workspaces whose files have waited for an hour or longer, the longest first." })
 }).annotations({ identifier: "Uploads" })
 
-/** Files: how many there are, and who does not fetch theirs. */
-export const group = HttpApiGroup.make("uploads").add(
-  HttpApiEndpoint.get("overview", "/uploads")
-    .addSuccess(UploadsView)
-    .annotateContext(OpenApi.annotations({ description: "How many files there are, and who does not fetch theirs." }))
+const UploadState = Schema.Literal(...uploadStates).annotations(
+  WireText.said(`must be one of ${uploadStates.join(", ")}`)
 )
+
+const FileView = Schema.Struct({
+  id: UploadId,
+  workspace: Schema.String,
+  name: Schema.String,
+  mimeType: Schema.String,
+  size: Schema.Int,
+  sha256: Schema.String,
+  state: Schema.Literal(...uploadStates),
+  createdAt: Moment,
+  expiresAt: Moment,
+  fetchedAt: Schema.NullOr(Moment),
+  ackedAt: Schema.NullOr(Moment)
+}).annotations({ identifier: "UploadedFile" })
+export type FileView = typeof FileView.Type
+
+/** Files: how many there are, which, and who does not fetch theirs. */
+export const group = HttpApiGroup.make("uploads")
+  .add(
+    HttpApiEndpoint.get("overview", "/uploads")
+      .addSuccess(UploadsView)
+      .annotateContext(OpenApi.annotations({ description: "How many files there are, and who does not fetch theirs." }))
+  )
+  .add(
+    HttpApiEndpoint.get("files", "/uploads/files")
+      .setUrlParams(
+        Schema.Struct({
+          state: WireText.optional(UploadState),
+          workspace: WireText.optional(WireText.Text),
+          ...pageQuery
+        }).annotations(WireText.strict)
+      )
+      .addSuccess(Schema.Struct({ files: Schema.Array(FileView), next: Schema.NullOr(Schema.String) }))
+      .addError(problem(400))
+      .annotateContext(OpenApi.annotations({ description: "Files of all workspaces, newest first." }))
+  )

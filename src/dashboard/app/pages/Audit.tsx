@@ -1,6 +1,8 @@
 import * as Api from "../Api"
+import { DraftInput } from "../parts/DraftInput"
 import { Json } from "../parts/Json"
 import { Empty, Shown } from "../parts/Notice"
+import { Pager } from "../parts/Pager"
 import { Age } from "../parts/Time"
 import { useResource } from "../Resource"
 import { type Route, refine } from "../Route"
@@ -33,15 +35,14 @@ export const Audit = ({ route }: { readonly route: Route }) => {
       </div>
       <search class="row">
         {fields.map(([field, label]) => (
-          <input
+          <DraftInput
             key={field}
             type="search"
-            aria-label={label}
-            placeholder={label}
-            class="wide"
-            data-search={field === "who" || undefined}
+            label={label}
+            width="wide"
+            main={field === "who"}
             value={route.query.get(field) ?? ""}
-            onChange={(event) => refine(route, { [field]: event.currentTarget.value, cursor: undefined })}
+            onGive={(text) => refine(route, { [field]: text, cursor: undefined })}
           />
         ))}
       </search>
@@ -86,13 +87,7 @@ export const Audit = ({ route }: { readonly route: Route }) => {
                 </table>
               </div>
             )}
-            {data.next === null ? null : (
-              <div class="pager row">
-                <button type="button" onClick={() => refine(route, { cursor: data.next ?? undefined })}>
-                  Older
-                </button>
-              </div>
-            )}
+            <Pager next={data.next} route={route} />
           </div>
         )}
       </Shown>

@@ -1,11 +1,14 @@
-import { useEffect, useMemo, useState } from "preact/hooks"
+import { useEffect, useMemo, useRef, useState } from "preact/hooks"
 import * as Api from "../Api"
 import { type Act, actNames, BulkAct, type Target } from "../BulkAct"
 import { DeadGroups } from "../DeadGroups"
 import { JobTable } from "../JobTable"
 import { onRowKey } from "../Keys"
 import { useNews } from "../Live"
+import { DraftInput } from "../parts/DraftInput"
 import { Shown } from "../parts/Notice"
+import { Pager } from "../parts/Pager"
+import { say } from "../parts/Toasts"
 import { useResource } from "../Resource"
 import { go, type Route, refine, to } from "../Route"
 import { useMayAct } from "../Session"
@@ -24,15 +27,14 @@ const filterOf = (route: Route, preset: Readonly<Record<string, string>>): Reado
 
 const Filters = ({ preset, route }: { preset: Readonly<Record<string, string>>; route: Route }) => {
   const input = (field: string, label: string, width: string, search = false) => (
-    <input
+    <DraftInput
       key={field}
-      aria-label={label}
-      placeholder={label}
-      class={width}
-      value={route.query.get(field) ?? ""}
       type="search"
-      data-search={search || undefined}
-      onChange={(event) => refine(route, { [field]: event.currentTarget.value, cursor: undefined })}
+      label={label}
+      width={width}
+      main={search}
+      value={route.query.get(field) ?? ""}
+      onGive={(text) => refine(route, { [field]: text, cursor: undefined })}
     />
   )
   return (
@@ -78,31 +80,45 @@ export const Jobs = (props: { route: Route; title: string; preset?: Readonly<Rec
     setCursor(0)
   }, [key])
 
-  const toggle = (id: string) =>
-    setChosen((before) =>
-      before.has(id) ? new Set([...before].filter((other) => other !== id)) : new Set([...before, id])
-    )
   const ids = useMemo(() => [...chosen], [chosen])
+  // Keys may come faster than the page is drawn: each acts on what the one before has left.
+  const now = useRef({ jobs, ids, cursor })
+  now.current = { jobs, ids, cursor }
+  const move = (place: number) => {
+    now.current.cursor = Math.max(0, Math.min(place, now.current.jobs.length - 1))
+    setCursor(now.current.cursor)
+  }
+  const toggle = (id: string) => {
+    const before = now.current.ids
+    now.current.ids = before.includes(id) ? before.filter((other) => other !== id) : [...before, id]
+    setChosen(new Set(now.current.ids))
+  }
   const filterToAct = () => ({
     ...filter,
     ...(filter.payload === undefined ? {} : { payload: JSON.parse(filter.payload) as unknown })
   })
-  const ask = (act: Act) => setAsked({ act, target: ids.length > 0 ? { ids } : { filter: filterToAct() } })
+  const ask = (act: Act) => {
+    try {
+      setAsked({ act, target: ids.length > 0 ? { ids } : { filter: filterToAct() } })
+    } catch (error) {
+      say(`What the payload must contain is not JSON: ${(error as Error).message}`)
+    }
+  }
 
   useEffect(
     () =>
       onRowKey((act) => {
-        const row = jobs[cursor]
-        if (act === "next") setCursor(Math.min(cursor + 1, jobs.length - 1))
-        if (act === "previous") setCursor(Math.max(cursor - 1, 0))
+        const row = now.current.jobs[now.current.cursor]
+        if (act === "next") move(now.current.cursor + 1)
+        if (act === "previous") move(now.current.cursor - 1)
         if (row === undefined) return
         if (act === "select") toggle(row.id)
         if (act === "open") go(to(`jobs/${row.id}`))
         if ((act === "requeue" || act === "cancel") && mayAct) {
-          setAsked({ act, target: { ids: ids.length > 0 ? ids : [row.id] } })
+          setAsked({ act, target: { ids: now.current.ids.length > 0 ? now.current.ids : [row.id] } })
         }
       }),
-    [jobs, cursor, ids, mayAct]
+    [mayAct]
   )
 
   return (
@@ -133,20 +149,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: Readonly<Rec
               onToggle={mayAct ? toggle : undefined}
               empty="No job fits. Loosen the filter, or enqueue one with nightshift enqueue."
             />
-            {data.next === null && route.query.get("cursor") === null ? null : (
-              <div class="pager row">
-                {route.query.get("cursor") === null ? null : (
-                  <button type="button" onClick={() => refine(route, { cursor: undefined })}>
-                    Newest
-                  </button>
-                )}
-                {data.next === null ? null : (
-                  <button type="button" onClick={() => refine(route, { cursor: data.next ?? undefined })}>
-                    Older
-                  </button>
-                )}
-              </div>
-            )}
+            <Pager next={data.next} route={route} />
           </div>
         )}
       </Shown>

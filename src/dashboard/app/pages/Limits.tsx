@@ -1,4 +1,5 @@
 import * as Api from "../Api"
+import { DraftInput } from "../parts/DraftInput"
 import { Empty, Shown } from "../parts/Notice"
 import { Age } from "../parts/Time"
 import { say } from "../parts/Toasts"
@@ -19,16 +20,12 @@ const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) =
     )
   const number = (field: "capacity" | "rate") =>
     mayAct ? (
-      <input
+      <DraftInput
         type="number"
-        min={0}
-        step="any"
-        class="short"
-        aria-label={`${field} of ${limit.scope}`}
-        value={limit[field]}
-        onChange={(event) =>
-          void act(Api.patch(path, { [field]: Number(event.currentTarget.value) }), `${limit.scope} is tuned.`)
-        }
+        label={`${field} of ${limit.scope}`}
+        width="short"
+        value={String(limit[field])}
+        onGive={(text) => void act(Api.patch(path, { [field]: Number(text) }), `${limit.scope} is tuned.`)}
       />
     ) : (
       limit[field]

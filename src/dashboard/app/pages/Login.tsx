@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks"
 import { Refused } from "../Api"
+import { Failure } from "../parts/Failure"
 import { Mark } from "../parts/Mark"
 import { logIn, type Session } from "../Session"
 
@@ -37,11 +38,7 @@ export const Login = ({ onEnter }: { readonly onEnter: (session: Session) => voi
               onInput={(event) => setToken(event.currentTarget.value)}
             />
           </label>
-          {refusal === undefined ? null : (
-            <div class="failure" role="alert">
-              {refusal}
-            </div>
-          )}
+          <Failure text={refusal} />
           <button type="submit" class="primary" disabled={busy}>
             Log in
           </button>

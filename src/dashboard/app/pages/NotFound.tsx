@@ -2,7 +2,12 @@ import { Empty } from "../parts/Notice"
 import { to } from "../Route"
 
 export const NotFound = () => (
-  <Empty>
-    There is no such page. <a href={to("overview")}>Go to the overview.</a>
-  </Empty>
+  <>
+    <div class="head">
+      <h1>No such page</h1>
+    </div>
+    <Empty>
+      There is nothing at this address. <a href={to("overview")}>Go to the overview.</a>
+    </Empty>
+  </>
 )

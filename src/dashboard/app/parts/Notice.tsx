@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact"
 import type { Resource } from "../Resource"
+import { Failure } from "./Failure"
 
 /** Nothing is there, and that is said together with what to do about it. */
 export const Empty = ({ children }: { readonly children: ComponentChildren }) => <div class="empty">{children}</div>
@@ -8,11 +9,7 @@ export const Empty = ({ children }: { readonly children: ComponentChildren }) =>
 export function Shown<A>({ of, children }: { of: Resource<A>; children: (data: A) => ComponentChildren }) {
   return (
     <>
-      {of.refused === undefined ? null : (
-        <div class="failure" role="alert">
-          {of.refused.message}
-        </div>
-      )}
+      <Failure text={of.refused?.message} />
       {of.data === undefined ? of.refused === undefined ? <Empty>Loading…</Empty> : null : children(of.data)}
     </>
   )

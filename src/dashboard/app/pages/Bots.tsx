@@ -1,0 +1,197 @@
+import { Empty, Shown } from "../parts/Notice"
+import { StateBadge } from "../parts/StateBadge"
+import { Age } from "../parts/Time"
+import { useResource } from "../Resource"
+import { type Route, refine, to } from "../Route"
+import { type Bot, brief, type Delivery, type Source } from "../Views"
+
+const DeliveryTable = ({ deliveries }: { readonly deliveries: ReadonlyArray<Delivery> }) =>
+  deliveries.length === 0 ? (
+    <Empty>Nothing was delivered yet. Deliveries appear here as they arrive.</Empty>
+  ) : (
+    <div class="table-wrap">
+      <table>
+        <thead>
+          <tr>
+            <th>First seen</th>
+            <th>Delivery</th>
+            <th class="number">Redelivered</th>
+            <th>Outcome</th>
+            <th>Job</th>
+          </tr>
+        </thead>
+        <tbody>
+          {deliveries.map(({ firstSeenAt, id, job, lastSeenAt, outcome, redelivered }) => (
+            <tr key={id}>
+              <td>
+                <Age at={firstSeenAt} />
+              </td>
+              <td class="mono cut">{id}</td>
+              <td class="number">
+                {redelivered === 0 ? (
+                  "–"
+                ) : (
+                  <>
+                    {redelivered}×
+                    <span class="hide-narrow">
+                      , last <Age at={lastSeenAt} />
+                    </span>
+                  </>
+                )}
+              </td>
+              <td>{outcome}</td>
+              <td>
+                {job === null ? (
+                  <span class="quiet">none</span>
+                ) : (
+                  <a href={to(`jobs/${job.id}`)}>{job.state === null ? "job" : <StateBadge state={job.state} />}</a>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+
+const Deliveries = ({ path }: { readonly path: string }) => {
+  const log = useResource<{ deliveries: ReadonlyArray<Delivery>; complete: boolean }>(`${path}/deliveries`, {
+    every: 3_000
+  })
+  return (
+    <Shown of={log}>
+      {({ complete, deliveries }) => (
+        <>
+          {complete ? null : (
+            <div class="warning" role="status">
+              Looking for jobs took too long, so these are only the deliveries that this pod remembers.
+            </div>
+          )}
+          <DeliveryTable deliveries={deliveries} />
+        </>
+      )}
+    </Shown>
+  )
+}
+
+const outcomesOf = (counts: Bot["counts"]) => Object.entries(counts).sort(([, left], [, right]) => right - left)
+
+/** One that sends webhooks: what is said of it, what came, and what became of it. */
+const HookCard = (props: {
+  readonly route: Route
+  readonly name: string
+  readonly hook: Pick<Bot, "path" | "counts" | "lastSeenAt">
+  /** Where its deliveries are read. */
+  readonly address: string
+  readonly jobs: string | undefined
+  readonly chips: ReadonlyArray<string>
+  readonly words: string
+}) => {
+  const { address, chips, hook, jobs, name, route, words } = props
+  const isOpen = route.query.get("open") === address
+  const counts = outcomesOf(hook.counts)
+  return (
+    <section class="card" aria-label={name}>
+      <header>
+        <h2>{name}</h2>
+        {chips.map((chip) => (
+          <span class="chip" key={chip}>
+            {chip}
+          </span>
+        ))}
+        <div class="side">
+          {jobs === undefined ? null : (
+            <a class="button" href={jobs}>
+              Jobs
+            </a>
+          )}
+          <button
+            type="button"
+            aria-expanded={isOpen}
+            onClick={() => refine(route, { open: isOpen ? undefined : address })}
+          >
+            Deliveries
+          </button>
+        </div>
+      </header>
+      <div class="body stack">
+        <div class="row figures">
+          <code>{hook.path}</code>
+          <span class="quiet">{words}</span>
+          <span>
+            last <Age at={hook.lastSeenAt} />
+          </span>
+          {counts.map(([outcome, count]) => (
+            <span key={outcome}>
+              <strong>{brief(count)}</strong> {outcome.replaceAll("_", " ")}
+            </span>
+          ))}
+        </div>
+        {isOpen ? <Deliveries path={address} /> : null}
+      </div>
+    </section>
+  )
+}
+
+const botWords = ({ chatOrder, handler, onError, target, mode }: Bot) => {
+  const who = target === null ? `answered by ${handler}` : `answered by ${target}`
+  return mode === "async"
+    ? `${who}, as jobs; order within a chat: ${chatOrder}`
+    : `${who} on the spot; a failure is ${onError === "redeliver" ? "delivered again" : "apologized for"}`
+}
+
+/** Who sends webhooks here, and what was delivered. */
+export const Bots = ({ route }: { readonly route: Route }) => {
+  const hooks = useResource<{ since: string; bots: ReadonlyArray<Bot>; sources: ReadonlyArray<Source> }>("bots", {
+    every: 3_000
+  })
+  return (
+    <>
+      <div class="head">
+        <h1>Bots</h1>
+        {hooks.data === undefined ? null : (
+          <span class="quiet small">
+            counted by the pod that answered, since <Age at={hooks.data.since} />
+          </span>
+        )}
+      </div>
+      <Shown of={hooks}>
+        {({ bots, sources }) =>
+          bots.length + sources.length === 0 ? (
+            <Empty>
+              No bot and no webhook source is declared. Write them into <code>bots.yaml</code>, put their secrets into
+              the environment, and start the service again.
+            </Empty>
+          ) : (
+            <>
+              {bots.map((bot) => (
+                <HookCard
+                  key={`bot ${bot.slug}`}
+                  route={route}
+                  name={bot.slug}
+                  hook={bot}
+                  address={`bots/${encodeURIComponent(bot.slug)}`}
+                  jobs={bot.queue === null ? undefined : to("jobs", { queue: bot.queue })}
+                  chips={["Telegram", bot.mode, ...(bot.requireAuth ? ["users sign in"] : [])]}
+                  words={botWords(bot)}
+                />
+              ))}
+              {sources.map((source) => (
+                <HookCard
+                  key={`source ${source.name}`}
+                  route={route}
+                  name={source.name}
+                  hook={source}
+                  address={`sources/${encodeURIComponent(source.name)}`}
+                  jobs={to("jobs", { kind: source.kind })}
+                  chips={["source", `signed as ${source.style}`]}
+                  words={`deliveries become ${source.kind} jobs`}
+                />
+              ))}
+            </>
+          )
+        }
+      </Shown>
+    </>
+  )
+}

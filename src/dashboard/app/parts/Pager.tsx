@@ -1,0 +1,21 @@
+import { type Route, refine } from "../Route"
+
+/** The way to older rows, and back to the newest. The place stands in the address. */
+export const Pager = ({ next, route }: { readonly next: string | null; readonly route: Route }) => {
+  const isFirst = route.query.get("cursor") === null
+  if (next === null && isFirst) return null
+  return (
+    <div class="pager row">
+      {isFirst ? null : (
+        <button type="button" onClick={() => refine(route, { cursor: undefined })}>
+          Newest
+        </button>
+      )}
+      {next === null ? null : (
+        <button type="button" onClick={() => refine(route, { cursor: next })}>
+          Older
+        </button>
+      )}
+    </div>
+  )
+}

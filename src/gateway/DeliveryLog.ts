@@ -1,0 +1,103 @@
+import { Clock, Context, Duration, Effect, Layer } from "effect"
+import { type JobId, millisOf } from "../core/Ids.js"
+import type { State, StoredJob } from "../core/Job.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import { type JobFilter, JobSearch } from "../queue/search/JobSearch.js"
+import * as BotJob from "./BotJob.js"
+import type { Bot, Source } from "./Bots.js"
+import { kindOf, queueOf } from "./config/Declarations.js"
+import { Deliveries, type Delivery } from "./Deliveries.js"
+import * as SourceJob from "./SourceJob.js"
+
+// Two memories make one list. The process knows what came to its own door, redeliveries and answers on the spot included;
+// the jobs know what came to any door, and stay.
+
+/** How many jobs are looked at, and how far back: senders give up before that. */
+const mostJobs = 50
+const lookBack = Duration.hours(72)
+
+/** A delivery with the job that it became, as far as there is one. */
+export interface LoggedDelivery extends Omit<Delivery, "job"> {
+  readonly job: { readonly id: JobId; readonly state: State | undefined } | undefined
+}
+
+export interface Logged {
+  /** The newest first. */
+  readonly deliveries: ReadonlyArray<LoggedDelivery>
+  /** False when looking for jobs took too long, so that only what this process remembers is here. */
+  readonly complete: boolean
+}
+
+/** What was delivered lately. */
+export class DeliveryLog extends Context.Tag("nightshift/gateway/DeliveryLog")<
+  DeliveryLog,
+  {
+    readonly ofBot: (bot: Bot) => Effect.Effect<Logged, DatabaseError>
+    readonly ofSource: (source: Source) => Effect.Effect<Logged, DatabaseError>
+  }
+>() {
+  static readonly layer: Layer.Layer<DeliveryLog, never, Deliveries | JobSearch> = Layer.suspend(() =>
+    Layer.effect(DeliveryLog, make)
+  )
+}
+
+const ofJob = (job: StoredJob, id: string): LoggedDelivery => ({
+  id,
+  firstSeenAt: millisOf(job.id),
+  lastSeenAt: millisOf(job.id),
+  redelivered: 0,
+  outcome: "stored",
+  job: { id: job.id, state: job.state }
+})
+
+const ofMemory = ({ job, ...delivery }: Delivery): LoggedDelivery => ({
+  ...delivery,
+  job: job === undefined ? undefined : { id: job, state: undefined }
+})
+
+const merge = (
+  remembered: ReadonlyArray<Delivery>,
+  jobs: ReadonlyArray<StoredJob>,
+  prefix: string
+): ReadonlyArray<LoggedDelivery> => {
+  const byId = new Map(remembered.map((delivery) => [delivery.id, ofMemory(delivery)]))
+  for (const job of jobs) {
+    const key = job.dedupe?.key
+    // A source's kind may have jobs from elsewhere, too.
+    if (key === undefined || !key.startsWith(prefix)) continue
+    const id = key.slice(prefix.length)
+    const stored = ofJob(job, id)
+    const known = byId.get(id)
+    byId.set(id, known === undefined ? stored : { ...known, firstSeenAt: stored.firstSeenAt, job: stored.job })
+  }
+  return [...byId.values()].sort((left, right) => right.lastSeenAt - left.lastSeenAt)
+}
+
+const make = Effect.gen(function* () {
+  const deliveries = yield* Deliveries
+  const search = yield* JobSearch
+
+  const log = (hook: string, prefix: string, filter: JobFilter): Effect.Effect<Logged, DatabaseError> =>
+    Effect.gen(function* () {
+      const since = (yield* Clock.currentTimeMillis) - Duration.toMillis(lookBack)
+      const remembered = deliveries.book(hook).recent
+      return yield* search.list({ ...filter, since }, { limit: mostJobs }).pipe(
+        Effect.map(({ jobs }) => ({ deliveries: merge(remembered, jobs, prefix), complete: true })),
+        Effect.catchTag("SearchTooSlow", () =>
+          Effect.succeed({ deliveries: merge(remembered, [], prefix), complete: false })
+        ),
+        Effect.catchTag("BadCursor", Effect.die)
+      )
+    })
+
+  return DeliveryLog.of({
+    ofBot: ({ async: isAsync, slug }) =>
+      isAsync
+        ? log(`telegram/${slug}`, BotJob.dedupePrefix(slug), { queue: queueOf(slug), kind: kindOf(slug) })
+        : Effect.sync(() => ({
+            deliveries: merge(deliveries.book(`telegram/${slug}`).recent, [], ""),
+            complete: true
+          })),
+    ofSource: ({ kind, name }) => log(name, SourceJob.dedupePrefix(name), { kind })
+  })
+})

@@ -1,0 +1,191 @@
+import { createHmac } from "node:crypto"
+import { describe, expect, it } from "@effect/vitest"
+import { ConfigProvider, Effect, Layer } from "effect"
+import { JobId } from "../../src/core/Ids.js"
+import * as AuthSessionsMemory from "../../src/gateway/auth/AuthSessionsMemory.js"
+import * as BotJob from "../../src/gateway/BotJob.js"
+import * as Bots from "../../src/gateway/Bots.js"
+import * as BotsFile from "../../src/gateway/config/BotsFile.js"
+import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
+import { Deliveries, DeliveryBook, mostRemembered } from "../../src/gateway/Deliveries.js"
+import { SafeFetch } from "../../src/gateway/fetch/SafeFetch.js"
+import { Reception } from "../../src/gateway/Reception.js"
+import { Telegram } from "../../src/gateway/telegram/Telegram.js"
+import { HooksDoor } from "../../src/http/hooks/HooksDoor.js"
+import { Queue } from "../../src/queue/Queue.js"
+import type { Metrics } from "../../src/telemetry/Metrics.js"
+import { message } from "../gateway/Updates.js"
+import { Doors, type Hooks, layerPostgres, type Ports } from "./Doors.js"
+
+const yaml = `
+bots:
+  echo: { handler: echo, requireAuth: false }
+  jobs: { handler: echo, requireAuth: false, async: true }
+  asks: { handler: http, requireAuth: false, http: { url: "https://example.org/private-path?key=hidden-key" } }
+sources:
+  ci: { style: github, kind: plain }
+`
+
+const hidden = /hidden/
+const env = {
+  ...Object.fromEntries(
+    ["ECHO", "JOBS", "ASKS"].flatMap((name) => [
+      [`BOT_${name}_TOKEN`, `42:hidden-token-${name}`],
+      [`BOT_${name}_SECRET`, "hidden-secret"]
+    ])
+  ),
+  SOURCE_CI_SECRET: "hidden-signature"
+}
+
+/** The webhooks' door with the bots of the text above. */
+const hooks: Hooks<Ports | Metrics> = Layer.unwrapEffect(
+  Effect.map(
+    BotsFile.declarationsIn("bots.yaml", yaml, { database: true, kinds: new Set(["plain"]), authSecret: false }),
+    (declared) =>
+      HooksDoor.layer.pipe(
+        Layer.provide(Reception.layer),
+        Layer.provideMerge(Bots.layer<never>({ declared, database: true, handlers: [] })),
+        Layer.provideMerge(Deliveries.layer),
+        Layer.provide(Layer.mergeAll(Telegram.layer, SafeFetch.layer, AuthSessionsMemory.layer)),
+        Layer.provide(GatewayConfig.layer)
+      )
+  )
+).pipe(Layer.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(env))))), Layer.orDie)
+
+const secret = { "x-telegram-bot-api-secret-token": "hidden-secret" }
+
+const push = (id: string) => {
+  const body = JSON.stringify({ ref: "main" })
+  const signature = createHmac("sha256", "hidden-signature").update(body).digest("hex")
+  return {
+    body,
+    headers: {
+      "content-type": "application/json",
+      "x-hub-signature-256": `sha256=${signature}`,
+      "x-github-delivery": id
+    }
+  }
+}
+
+describe("bots and sources", () => {
+  it.scopedLive("are listed with what came to this process, and without their secrets", () =>
+    Effect.gen(function* () {
+      const { ask, viewer } = yield* Doors
+      yield* ask("POST", "/hooks/telegram/echo", { json: message(1, "hello"), headers: secret })
+      yield* ask("POST", "/hooks/telegram/echo", { json: message(2, "hello") })
+      const answer = yield* viewer("GET", "/api/v1/bots")
+      expect(answer).toMatchObject({
+        status: 200,
+        json: {
+          since: expect.any(String),
+          bots: [
+            {
+              slug: "echo",
+              path: "/hooks/telegram/echo",
+              handler: "echo",
+              mode: "sync",
+              queue: null,
+              counts: { answered: 1, unauthorized: 1 },
+              lastSeenAt: expect.any(String)
+            },
+            { slug: "jobs", mode: "async", queue: "bot-jobs", kind: "telegram.jobs", counts: {}, lastSeenAt: null },
+            { slug: "asks", handler: "http", target: "example.org" }
+          ],
+          sources: [{ name: "ci", path: "/hooks/ci", style: "github", kind: "plain" }]
+        }
+      })
+      expect(answer.text).not.toMatch(hidden)
+      expect(answer.text).not.toContain("private-path")
+    }).pipe(Effect.provide(layerPostgres({}, hooks)))
+  )
+
+  it.scopedLive("tell first deliveries from those that came again, with what became of them and their job", () =>
+    Effect.gen(function* () {
+      const { admin, ask, viewer } = yield* Doors
+      for (const id of [7, 8, 7, 7]) {
+        expect(
+          yield* ask("POST", "/hooks/telegram/jobs", { json: message(id, "later"), headers: secret })
+        ).toMatchObject({ status: 200 })
+      }
+      yield* ask("POST", "/hooks/telegram/echo", { json: message(1, "now"), headers: secret })
+      for (const id of ["d-1", "d-1", '<script>alert("d-2")</script>']) yield* ask("POST", "/hooks/ci", push(id))
+      // From elsewhere, of the same kind: no delivery.
+      yield* admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "plain", payload: 1 }] } })
+
+      const ofBot = yield* viewer("GET", "/api/v1/bots/jobs/deliveries")
+      const job = { id: expect.any(String), state: "pending" }
+      expect(ofBot).toMatchObject({
+        status: 200,
+        json: {
+          complete: true,
+          deliveries: [
+            { id: "7", redelivered: 2, outcome: "stored", job },
+            { id: "8", redelivered: 0, outcome: "stored", job }
+          ]
+        }
+      })
+      expect((yield* viewer("GET", "/api/v1/bots/echo/deliveries")).json).toMatchObject({
+        deliveries: [{ id: "1", redelivered: 0, outcome: "answered", job: null }]
+      })
+      expect((yield* viewer("GET", "/api/v1/sources/ci/deliveries")).json).toMatchObject({
+        deliveries: [
+          { id: '<script>alert("d-2")</script>', redelivered: 0, job },
+          { id: "d-1", redelivered: 1, job }
+        ]
+      })
+      for (const path of ["bots/nobody", "bots/ci", "sources/jobs"]) {
+        expect(yield* admin("GET", `/api/v1/${path}/deliveries`)).toMatchObject({ status: 404 })
+      }
+    }).pipe(Effect.provide(layerPostgres({}, hooks)))
+  )
+
+  it.scopedLive("show by its job what was delivered to another process", () =>
+    Effect.gen(function* () {
+      const { viewer } = yield* Doors
+      const queue = yield* Queue
+      yield* queue.enqueue([BotJob.of("jobs", { update_id: 7 })])
+      expect((yield* viewer("GET", "/api/v1/bots/jobs/deliveries")).json).toMatchObject({
+        deliveries: [{ id: "7", redelivered: 0, outcome: "stored", job: { state: "pending" } }]
+      })
+    }).pipe(Effect.provide(layerPostgres({}, hooks)))
+  )
+})
+
+describe("what a process remembers of deliveries", () => {
+  const job = JobId.make("0198c0de-1234-7000-8000-000000000001")
+
+  it("ends with the newest hundred", () => {
+    const book = new DeliveryBook()
+    for (let id = 0; id < mostRemembered + 5; id += 1) book.note(String(id), "answered", undefined, id)
+    expect(book.recent.map(({ id }) => id)).toEqual(Array.from({ length: mostRemembered }, (_, n) => String(n + 5)))
+  })
+
+  it("dates a delivery that came before by its job's id", () => {
+    const book = new DeliveryBook()
+    book.note("7", "duplicate", job, 5_000_000_000_000)
+    expect(book.recent).toEqual([
+      {
+        id: "7",
+        firstSeenAt: 0x0198c0de1234,
+        lastSeenAt: 5_000_000_000_000,
+        redelivered: 1,
+        outcome: "stored",
+        job
+      }
+    ])
+  })
+
+  it("counts no delivery as its own repetition when a duplicate is noted first", () => {
+    const book = new DeliveryBook()
+    book.note("7", "duplicate", job, 1)
+    book.note("7", "stored", job, 2)
+    expect(book.recent).toMatchObject([{ redelivered: 1, outcome: "stored" }])
+  })
+
+  it("counts one again that could not be stored the first time", () => {
+    const book = new DeliveryBook()
+    book.note("7", "unavailable", undefined, 1)
+    book.note("7", "stored", job, 2)
+    expect(book.recent).toMatchObject([{ redelivered: 1, outcome: "stored", firstSeenAt: 1, job }])
+  })
+})

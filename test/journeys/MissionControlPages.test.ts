@@ -1,0 +1,237 @@
+import { expect, layer } from "@effect/vitest"
+import axe from "axe-core"
+import { Effect, Layer } from "effect"
+import pg from "pg"
+import type { Page } from "playwright-core"
+import { Browser } from "../support/Browser.js"
+import { ControlRoom } from "./fixtures/ControlRoom.js"
+
+// Every page once in light, in dark, on a phone and for a viewer, over a house in which every name is hostile.
+
+const step = <A>(act: () => Promise<A>) => Effect.promise(act)
+
+/** Would rename the page if it ever were anything but text. */
+const hostile = (name: string) => `<img src=x onerror="document.title=1"><script>document.title=2</script>${name}`
+
+/** What no door lets in stands in the tables all the same: that is where pages must not trust it. */
+const plant = (database: string) =>
+  step(async () => {
+    const client = new pg.Client({ connectionString: database })
+    await client.connect()
+    const now = new Date()
+    await client.query(
+      `insert into nightshift.job (id, run_at, created_at, updated_at, finished_at, max_attempts, attempt, status, queue,
+         kind, payload, last_error, dead_reason, dedupe_key, dedupe_scope)
+       values ('0198c0de-0000-7000-8000-00000000dead', $1, $1, $1, $1, 1, 1, 'dead', $2, $3, $4, $5, 'exhausted', $6, 'retained')`,
+      [now, hostile("queue"), hostile("kind"), { field: hostile("payload") }, hostile("error"), hostile("key")]
+    )
+    await client.query("update nightshift.upload set filename = $1, mimetype = $2", [hostile("file"), hostile("type")])
+    await client.query("update nightshift.upload set created_at = created_at - interval '2 hours'")
+    await client.end()
+  })
+
+const furnish = Effect.gen(function* () {
+  const { api, database, deliver, enqueue, push, upload } = yield* ControlRoom
+  yield* enqueue({ payload: { message: "done" } })
+  yield* enqueue({ runAt: new Date(Date.now() + 3_600_000).toISOString() })
+  yield* enqueue({ payload: { fail: "not today" } })
+  yield* enqueue({ payload: { fail: hostile("fail") }, maxAttempts: 1 })
+  yield* enqueue({ payload: { sleep_ms: 600_000 } })
+  yield* enqueue({ kind: "parcel", queue: "attic" })
+  yield* api("POST", "schedules", { name: "nightly", kind: "noop_echo", payload: {}, cron: "0 3 * * *" })
+  yield* api("PATCH", "queues/default", { retainDead: 86_400 })
+  yield* deliver("helper", { update_id: 1, message: { message_id: 1, date: 1, chat: { id: 5 }, text: "hi" } })
+  yield* push(hostile("delivery").replaceAll('"', "'"))
+  yield* upload("acme", "report.pdf")
+  yield* plant(database)
+})
+
+const places = [
+  "overview",
+  "queues",
+  "jobs",
+  "jobs/0198c0de-0000-7000-8000-00000000dead",
+  "scheduled",
+  "retries",
+  "dead",
+  "schedules",
+  "pods",
+  "bots?open=sources%2Fci",
+  "uploads",
+  "limits",
+  "audit",
+  "database",
+  "nowhere"
+]
+
+/** Goes to a place without loading the page again, and waits until it shows what it has to show. */
+const visit = (page: Page, place: string) =>
+  step(async () => {
+    await page.evaluate(`location.hash = ${JSON.stringify(`#/${place}`)}`)
+    await page.locator("main h1").waitFor()
+    await page.getByText("Loading…").first().waitFor({ state: "detached" })
+  })
+
+interface Finding {
+  readonly id: string
+  readonly impact?: string | null
+  readonly nodes: ReadonlyArray<{ readonly html: string; readonly failureSummary?: string }>
+}
+
+/** What axe finds that keeps people out. Its text is evaluated by the debugger, which the page's policy does not bind. */
+const findings = (page: Page, rules?: ReadonlyArray<string>) =>
+  step(async () => {
+    if ((await page.evaluate("typeof axe")) === "undefined") await page.evaluate(axe.source)
+    const options = {
+      resultTypes: ["violations"],
+      preload: false,
+      runOnly: rules ?? ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    }
+    const { violations } = await page.evaluate<{ violations: ReadonlyArray<Finding> }>(
+      `axe.run(document, ${JSON.stringify(options)})`
+    )
+    return violations
+      .filter(({ impact }) => impact === "serious" || impact === "critical")
+      .map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html} ${node.failureSummary}`).join("; ")}`)
+  })
+
+/** How far the page could be scrolled sideways. */
+const sidewaysOf = (page: Page) =>
+  page.evaluate<number>("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+/** A walk through all pages takes seconds, and on a machine that has other things to do many more. */
+const walkTimeout = 180_000
+
+const furnished = Layer.provideMerge(Layer.effectDiscard(furnish), ControlRoom.layer)
+
+/** What the pages weigh on the wire, without what they ask the API. */
+const weightOf = (page: Page) =>
+  page.evaluate<number>(`performance.getEntries()
+    .filter((entry) => "encodedBodySize" in entry && !entry.name.includes("/api/"))
+    .reduce((sum, entry) => sum + entry.encodedBodySize, 0)`)
+
+layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeout: "60 seconds" })(
+  "every page of Mission Control",
+  (it) => {
+    it.scoped(
+      "is light, can be used by everybody, and shows text from outside as text",
+      () =>
+        Effect.gen(function* () {
+          const { enter } = yield* ControlRoom
+          const page = yield* enter("overview")
+          const weight = yield* step(() => weightOf(page))
+          expect(weight).toBeGreaterThan(10_000)
+          expect(weight).toBeLessThan(120_000)
+          const shown: Record<string, string> = {}
+          for (const place of places) {
+            yield* visit(page, place)
+            expect({ place, findings: yield* findings(page) }).toEqual({ place, findings: [] })
+            shown[place] = yield* step(() => page.locator("main").innerText())
+            expect(yield* step(() => page.locator("main img, main script").count())).toBe(0)
+          }
+          expect(yield* step(() => page.title())).toBe("Mission Control")
+          for (const [place, names] of Object.entries({
+            overview: ["queue"],
+            queues: ["queue"],
+            jobs: ["queue", "kind", "error"],
+            dead: ["queue", "kind", "error"],
+            uploads: ["file", "type"]
+          })) {
+            for (const name of names) expect(shown[place]).toContain(hostile(name))
+          }
+          expect(shown[places[3] ?? ""]).toContain(hostile("error"))
+          expect(shown[places[3] ?? ""]).toContain(JSON.stringify(hostile("payload")))
+          expect(shown[places[9] ?? ""]).toContain(hostile("delivery").replaceAll('"', "'"))
+        }),
+      walkTimeout
+    )
+
+    it.scoped(
+      "can be read in the dark and on a phone, without scrolling sideways",
+      () =>
+        Effect.gen(function* () {
+          const { enter } = yield* ControlRoom
+          const page = yield* enter("overview", "admin", {
+            colorScheme: "dark",
+            viewport: { width: 390, height: 800 }
+          })
+          const theme = step(() => page.evaluate<string>("document.documentElement.dataset.theme"))
+          expect(yield* theme).toBe("dark")
+          for (const place of places) {
+            yield* visit(page, place)
+            expect({ place, sideways: yield* step(() => sidewaysOf(page)) }).toEqual({ place, sideways: 0 })
+            expect({ place, findings: yield* findings(page, ["color-contrast"]) }).toEqual({ place, findings: [] })
+          }
+          yield* step(async () => {
+            await page.getByRole("button", { name: "Menu" }).click()
+            await page.getByRole("link", { name: "Pods" }).click()
+            await page.getByRole("heading", { name: "Pods" }).waitFor()
+          })
+        }),
+      walkTimeout
+    )
+
+    it.scoped("opens dialogs and forms that everybody can use", () =>
+      Effect.gen(function* () {
+        const { enter } = yield* ControlRoom
+        const page = yield* enter("dead")
+        const looked: Array<string> = []
+        yield* step(async () => {
+          await page.getByRole("button", { name: "Requeue", exact: true }).click()
+          await page.getByRole("dialog").getByText("This concerns").waitFor()
+        })
+        looked.push(...(yield* findings(page)))
+        yield* step(async () => {
+          await page.keyboard.press("Escape")
+          await page.getByRole("dialog").waitFor({ state: "detached" })
+          await page.keyboard.press("?")
+          await page.getByRole("dialog", { name: "Keys" }).waitFor()
+        })
+        looked.push(...(yield* findings(page)))
+        yield* step(() => page.keyboard.press("Escape"))
+        yield* visit(page, "schedules")
+        yield* step(() => page.getByRole("button", { name: "New schedule" }).click())
+        looked.push(...(yield* findings(page)))
+        yield* visit(page, "queues")
+        yield* step(() =>
+          page.getByRole("region", { name: "default" }).getByRole("button", { name: "Settings" }).click()
+        )
+        looked.push(...(yield* findings(page)))
+        yield* step(() => page.getByRole("button", { name: "Log out" }).click())
+        yield* step(() => page.getByLabel("Token").waitFor())
+        looked.push(...(yield* findings(page)))
+        expect(looked).toEqual([])
+      })
+    )
+
+    it.scoped("shows a viewer no way to change anything, and the server refuses it as well", () =>
+      Effect.gen(function* () {
+        const { enter, url } = yield* ControlRoom
+        const page = yield* enter("overview", "viewer")
+        const harmless = /^(5 m|30 m|3 h|24 h|7 d|Charts|Next runs|Deliveries|Older|Newest|Copy.*|☰ Menu|[[{}\]].*)$/
+        for (const place of places) {
+          yield* visit(page, place)
+          const names = yield* step(() => page.locator("main button:visible").allInnerTexts())
+          expect({ place, buttons: names.filter((name) => !harmless.test(name)) }).toEqual({ place, buttons: [] })
+          const inputs = yield* step(() => page.locator("main input:not([type=search])").count())
+          expect({ place, inputs }).toEqual({ place, inputs: 0 })
+        }
+        const refused = yield* step(() =>
+          page.evaluate(async (address) => {
+            const acts = [
+              ["POST", "jobs/0198c0de-0000-7000-8000-00000000dead/requeue"],
+              ["PATCH", "queues/default"],
+              ["DELETE", "schedules/nightly"]
+            ]
+            const statuses = []
+            for (const [method = "", path] of acts) {
+              statuses.push((await fetch(`${address}/api/v1/${path}`, { method })).status)
+            }
+            return statuses
+          }, url)
+        )
+        expect(refused).toEqual([403, 403, 403])
+      })
+    )
+  }
+)
