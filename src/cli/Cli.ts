@@ -7,6 +7,7 @@ import * as Package from "../database/Package.js"
 import * as BotsCommand from "./bots/BotsCommand.js"
 import * as ConfigCommand from "./ConfigCommand.js"
 import * as DoctorCommand from "./DoctorCommand.js"
+import * as DemoCommand from "./demo/DemoCommand.js"
 import * as Examples from "./Examples.js"
 import * as EnqueueCommand from "./jobs/EnqueueCommand.js"
 import * as JobsCommand from "./jobs/JobsCommand.js"
@@ -17,10 +18,12 @@ import * as SchedulesCommand from "./schedules/SchedulesCommand.js"
 import { withPlainPipes } from "./Terminal.js"
 import * as UploadsCommand from "./uploads/UploadsCommand.js"
 
-const root = Command.make("nightshift").pipe(
+/** Every command there is. */
+export const root = Command.make("nightshift").pipe(
   Command.withDescription("A durable job queue, webhook gateway and upload inbox on PostgreSQL."),
   Command.withSubcommands([
     ServeCommand.command,
+    DemoCommand.command,
     EnqueueCommand.command,
     JobsCommand.command,
     QueuesCommand.command,
