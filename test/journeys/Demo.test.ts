@@ -85,7 +85,9 @@ layer(Browser.layer, { excludeTestServices: true })("nightshift demo", (it) => {
       }
 
       yield* demo.signal("SIGINT")
-      expect(yield* demo.finished).toMatchObject({ code: 0, signal: null, stderr: "" })
+      const finished = yield* demo.finished
+      expect(finished).toMatchObject({ code: 0, signal: null })
+      expect(finished.stderr).not.toMatch(/^nightshift:|"logLevel":"(ERROR|FATAL)"/m)
       yield* gone(family)
       expect(readdirSync(cwd)).toEqual([])
     })

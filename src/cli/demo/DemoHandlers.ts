@@ -46,7 +46,7 @@ const syncStock = Handler.make(Kinds.SyncStock, ({ sku }) =>
   Effect.gen(function* () {
     yield* Kinds.shopApi.acquire
     yield* takes(50, 250)
-    if (yield* oneOf(60)) return yield* Kinds.shopApi.refused("4 seconds")
+    if (yield* oneOf(80)) return yield* Kinds.shopApi.refused("4 seconds")
     return { sku, onHand: yield* Random.nextIntBetween(0, 200) }
   })
 )

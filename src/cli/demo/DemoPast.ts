@@ -72,8 +72,8 @@ const insert = (schema: string) => `
 const insertHealth = (schema: string) => `
   insert into ${schema}.database_sample (minute, size_bytes, job_bytes, job_live_tuples, job_dead_tuples,
     oldest_transaction_seconds, connections)
-  select to_timestamp($1::float8 / 1000) - n * interval '1 minute', 48000000 - n * 9000, 21000000 - n * 8000,
-    60000 - n * 40, 1500 + (n * 7919 % 97) * 45, 0.2, 14
+  select to_timestamp($1::float8 / 1000) - n * interval '1 minute', 12500000 - n * 1000, 1400000 - n * 100,
+    2000 + n % 90, 300 + (n * 7919 % 97) * 3 + (sin(n / 7.0) * 200)::int, 0.2, 14
   from generate_series(1, 1440) n on conflict (minute) do nothing`
 
 const pastJobs = (now: number): Effect.Effect<ReadonlyArray<PastJob>> =>

@@ -47,7 +47,7 @@ export const profiles: ReadonlyArray<DemoProfile> = [
   {
     kind: "sync_stock",
     queue: "stock",
-    perMinute: 200,
+    perMinute: 150,
     usual: 150,
     worst: 900,
     retried: 0.2,

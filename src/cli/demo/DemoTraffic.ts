@@ -96,7 +96,7 @@ const flows = [
   { name: "reminders", first: 40, perSecond: 0.1, act: reminder },
   { name: "videos", first: 6, perSecond: 0.25, act: video },
   { name: "charges", first: 40, perSecond: 1.5, act: charge },
-  { name: "stock", first: 25, perSecond: 3.5, act: stock },
+  { name: "stock", first: 25, perSecond: 2.5, act: stock },
   { name: "prices", first: 5, perSecond: 1.5, act: price },
   { name: "order events", first: 20, perSecond: 2, act: orderEvent },
   { name: "notifications", first: 1, perSecond: 0.07, act: burst },

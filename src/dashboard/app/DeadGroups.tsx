@@ -49,7 +49,7 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
                 <td class="number">{brief(group.count)}</td>
                 <td>{group.kind}</td>
                 <td>{group.deadReason}</td>
-                <td>
+                <td class="rest">
                   <a class="cut mono" href={to(`jobs/${group.sample.id}`)}>
                     {group.shape === "" ? "no error" : group.shape}
                   </a>

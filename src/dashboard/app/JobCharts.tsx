@@ -8,14 +8,30 @@ import { useResource } from "./Resource"
 import { brief, type Series } from "./Views"
 
 const columns = (series: Series) => {
-  const perSecond = (count: number) => count / series.bucketSeconds
+  // The last bucket is not over: spread over its whole length, every chart would end in a fall.
+  const open = Math.max(10, (Date.now() - Date.parse(series.points.at(-1)?.at ?? series.until)) / 1000)
+  const last = series.points.length - 1
+  const perSecond = (count: number, index: number) =>
+    count / (index === last ? Math.min(open, series.bucketSeconds) : series.bucketSeconds)
   return {
     times: series.points.map(({ at }) => Date.parse(at) / 1000),
     throughput: [
-      { label: "done/s", colour: "--done", values: series.points.map(({ completed }) => perSecond(completed)) },
-      { label: "enqueued/s", colour: "--pending", values: series.points.map(({ enqueued }) => perSecond(enqueued)) },
-      { label: "retried/s", colour: "--retrying", values: series.points.map(({ retried }) => perSecond(retried)) },
-      { label: "dead/s", colour: "--dead", values: series.points.map(({ dead }) => perSecond(dead)) }
+      {
+        label: "done/s",
+        colour: "--done",
+        values: series.points.map(({ completed }, index) => perSecond(completed, index))
+      },
+      {
+        label: "enqueued/s",
+        colour: "--pending",
+        values: series.points.map(({ enqueued }, index) => perSecond(enqueued, index))
+      },
+      {
+        label: "retried/s",
+        colour: "--retrying",
+        values: series.points.map(({ retried }, index) => perSecond(retried, index))
+      },
+      { label: "dead/s", colour: "--dead", values: series.points.map(({ dead }, index) => perSecond(dead, index)) }
     ],
     latency: [
       { label: "p50", colour: "--done", values: series.points.map(({ total }) => total.p50) },

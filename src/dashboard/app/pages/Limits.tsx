@@ -6,6 +6,9 @@ import { useResource } from "../Resource"
 import { useMayAct } from "../Session"
 import type { Limit } from "../Views"
 
+/** Five thousand an hour are 1.3888… a second. */
+const shown = (value: number) => Math.round(value * 1_000) / 1_000
+
 const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) => {
   const mayAct = useMayAct()
   const path = `limits/${encodeURIComponent(limit.scope)}`
@@ -25,13 +28,13 @@ const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) =
         step="any"
         class="short"
         aria-label={`${field} of ${limit.scope}`}
-        value={limit[field]}
+        value={shown(limit[field])}
         onChange={(event) =>
           void act(Api.patch(path, { [field]: Number(event.currentTarget.value) }), `${limit.scope} is tuned.`)
         }
       />
     ) : (
-      limit[field]
+      shown(limit[field])
     )
   return (
     <tr>
