@@ -3,7 +3,7 @@ import * as HelpDoc from "@effect/cli/HelpDoc"
 type Example = readonly [line: string, what: string]
 
 const first: ReadonlyArray<Example> = [
-  ["nightshift demo", "a look at all of it, with traffic of its own and a database that is thrown away"],
+  ["nightshift demo", "a look at all of it, at work"],
   ["nightshift serve --embedded", "the whole service on a PostgreSQL of its own"],
   ["nightshift serve --port 9000", "on the database of DATABASE_URL"],
   [`nightshift enqueue greet --payload '{"name":"Ada"}'`, "a job, as soon as a slot is free"],
@@ -59,11 +59,16 @@ const choose = (words: ReadonlyArray<string>): ReadonlyArray<Example> => {
   return found.length > 0 ? found : choose(words.slice(0, -1))
 }
 
-/** Command lines to copy, at the end of the help that somebody asked for. */
-export const footer = (argv: ReadonlyArray<string>): HelpDoc.HelpDoc => {
+/** The words before the first option: those that lead to a command, and perhaps arguments. */
+export const wordsOf = (argv: ReadonlyArray<string>): ReadonlyArray<string> => {
   const given = argv.slice(2)
   const firstOption = given.findIndex((word) => word.startsWith("-"))
-  const chosen = choose(firstOption === -1 ? given : given.slice(0, firstOption))
+  return firstOption === -1 ? given : given.slice(0, firstOption)
+}
+
+/** Command lines to copy, at the end of the help that somebody asked for. */
+export const footer = (argv: ReadonlyArray<string>): HelpDoc.HelpDoc => {
+  const chosen = choose(wordsOf(argv))
   const width = Math.max(...chosen.map(([line]) => line.length))
   const lines = chosen.map(([line, what]) => HelpDoc.p(`${line.padEnd(width)}   ${what}`))
   return HelpDoc.blocks([HelpDoc.h1("EXAMPLES"), ...lines])

@@ -60,36 +60,39 @@ const read = (origin: string, token: string, path: string) =>
   })
 
 layer(Browser.layer, { excludeTestServices: true })("nightshift demo", (it) => {
-  it.scoped("logs in by its link, has something alive in every area, and leaves nothing behind", () =>
-    Effect.gen(function* () {
-      const cwd = yield* Nightshift.folder
-      const demo = yield* Nightshift.start(["demo", "--port", "0"], { cwd })
-      const [link] = yield* demo.said(/http:\S+token=\S+/)
-      const { hash, origin } = new URL(link)
-      const token = new URLSearchParams(hash.split("?")[1]).get("token") ?? ""
-      const family = yield* below(demo.pid)
-      expect(family.length).toBeGreaterThan(2)
+  it.scoped(
+    "logs in by its link, has something alive in every area, and leaves nothing behind",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* Nightshift.folder
+        const demo = yield* Nightshift.start(["demo", "--port", "0"], { cwd })
+        const [link] = yield* demo.said(/http:\S+token=\S+/)
+        const { hash, origin } = new URL(link)
+        const token = new URLSearchParams(hash.split("?")[1]).get("token") ?? ""
+        const family = yield* below(demo.pid)
+        expect(family.length).toBeGreaterThan(2)
 
-      const page = yield* Browser.page()
-      yield* Effect.promise(async () => {
-        await page.goto(link)
-        await page.getByRole("heading", { name: "Overview" }).waitFor()
-      })
-      expect(page.url()).toBe(`${origin}/ui/#/overview`)
+        const page = yield* Browser.page()
+        yield* Effect.promise(async () => {
+          await page.goto(link)
+          await page.getByRole("heading", { name: "Overview" }).waitFor()
+        })
+        expect(page.url()).toBe(`${origin}/ui/#/overview`)
 
-      for (const [path, isAlive] of Object.entries(areas)) {
-        yield* Effect.repeat(read(origin, token, path), {
-          until: (answer) => (isAlive as (answer: unknown) => boolean)(answer),
-          schedule: Schedule.spaced("200 millis")
-        }).pipe(Effect.timeoutFail({ duration: "30 seconds", onTimeout: () => new Error(`${path} is not alive`) }))
-      }
+        for (const [path, isAlive] of Object.entries(areas)) {
+          yield* Effect.repeat(read(origin, token, path), {
+            until: (answer) => (isAlive as (answer: unknown) => boolean)(answer),
+            schedule: Schedule.spaced("200 millis")
+          }).pipe(Effect.timeoutFail({ duration: "30 seconds", onTimeout: () => new Error(`${path} is not alive`) }))
+        }
 
-      yield* demo.signal("SIGINT")
-      const finished = yield* demo.finished
-      expect(finished).toMatchObject({ code: 0, signal: null })
-      expect(finished.stderr).not.toMatch(/^nightshift:|"logLevel":"(ERROR|FATAL)"/m)
-      yield* gone(family)
-      expect(readdirSync(cwd)).toEqual([])
-    })
+        yield* demo.signal("SIGINT")
+        const finished = yield* demo.finished
+        expect(finished).toMatchObject({ code: 0, signal: null })
+        expect(finished.stderr).not.toMatch(/^nightshift:|"logLevel":"(ERROR|FATAL)"/m)
+        yield* gone(family)
+        expect(readdirSync(cwd)).toEqual([])
+      }),
+    120_000
   )
 })
