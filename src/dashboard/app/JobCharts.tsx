@@ -7,36 +7,39 @@ import { span } from "./parts/Time"
 import { useResource } from "./Resource"
 import { brief, type Series } from "./Views"
 
+/** A bucket that has only just begun says nothing yet, and one that is to come even less. */
+const tooYoung = 15
+
 const columns = (series: Series) => {
+  const ageOf = (at: string) => (Date.now() - Date.parse(at)) / 1000
+  const points = series.points.filter(({ at }) => ageOf(at) >= tooYoung)
   // The last bucket is not over: spread over its whole length, every chart would end in a fall.
-  const open = Math.max(10, (Date.now() - Date.parse(series.points.at(-1)?.at ?? series.until)) / 1000)
-  const last = series.points.length - 1
-  const perSecond = (count: number, index: number) =>
-    count / (index === last ? Math.min(open, series.bucketSeconds) : series.bucketSeconds)
+  const lasted = points.map(({ at }) => Math.min(series.bucketSeconds, ageOf(at)))
+  const perSecond = (count: number, index: number) => count / (lasted[index] ?? series.bucketSeconds)
   return {
-    times: series.points.map(({ at }) => Date.parse(at) / 1000),
+    times: points.map(({ at }) => Date.parse(at) / 1000),
     throughput: [
       {
         label: "done/s",
         colour: "--done",
-        values: series.points.map(({ completed }, index) => perSecond(completed, index))
+        values: points.map(({ completed }, index) => perSecond(completed, index))
       },
       {
         label: "enqueued/s",
         colour: "--pending",
-        values: series.points.map(({ enqueued }, index) => perSecond(enqueued, index))
+        values: points.map(({ enqueued }, index) => perSecond(enqueued, index))
       },
       {
         label: "retried/s",
         colour: "--retrying",
-        values: series.points.map(({ retried }, index) => perSecond(retried, index))
+        values: points.map(({ retried }, index) => perSecond(retried, index))
       },
-      { label: "dead/s", colour: "--dead", values: series.points.map(({ dead }, index) => perSecond(dead, index)) }
+      { label: "dead/s", colour: "--dead", values: points.map(({ dead }, index) => perSecond(dead, index)) }
     ],
     latency: [
-      { label: "p50", colour: "--done", values: series.points.map(({ total }) => total.p50) },
-      { label: "p95", colour: "--retrying", values: series.points.map(({ total }) => total.p95) },
-      { label: "p99", colour: "--dead", values: series.points.map(({ total }) => total.p99) }
+      { label: "p50", colour: "--done", values: points.map(({ total }) => total.p50) },
+      { label: "p95", colour: "--retrying", values: points.map(({ total }) => total.p95) },
+      { label: "p99", colour: "--dead", values: points.map(({ total }) => total.p99) }
     ]
   }
 }
