@@ -1,4 +1,5 @@
-import { Console, Effect } from "effect"
+import { type Effect, identity } from "effect"
+import { withPrinted } from "./Terminal.js"
 
 // The command line's own script for bash loses its way below the first subcommand: it has come to `nightshift__jobs` and looks
 // for `nightshift,jobs,list`, and it writes a name's dash as it writes a step down.
@@ -13,14 +14,7 @@ export const mended = (script: string): string =>
     .replace(named, (_, way: string, last: string) => `${way},${last.replaceAll("__", "-")})`)
 
 /** Mends what is printed where somebody asks for that script. */
-export const mending =
-  (argv: ReadonlyArray<string>) =>
-  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    argv.some((word) => word === "--completions" || word.startsWith("--completions="))
-      ? Effect.flatMap(Console.consoleWith(Effect.succeed), (inner) =>
-          Effect.withConsole(effect, {
-            ...inner,
-            log: (...args) => inner.log(...args.map((arg) => (typeof arg === "string" ? mended(arg) : arg)))
-          })
-        )
-      : effect
+export const mending = (
+  argv: ReadonlyArray<string>
+): (<A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>) =>
+  argv.some((word) => word === "--completions" || word.startsWith("--completions=")) ? withPrinted(mended) : identity

@@ -3,6 +3,7 @@ import * as HelpDoc from "@effect/cli/HelpDoc"
 type Example = readonly [line: string, what: string]
 
 const first: ReadonlyArray<Example> = [
+  ["nightshift demo", "a look at all of it, at work"],
   ["nightshift serve --embedded", "the whole service on a PostgreSQL of its own"],
   ["nightshift serve --port 9000", "on the database of DATABASE_URL"],
   [`nightshift enqueue greet --payload '{"name":"Ada"}'`, "a job, as soon as a slot is free"],
@@ -14,6 +15,7 @@ const first: ReadonlyArray<Example> = [
 ]
 
 const more: ReadonlyArray<Example> = [
+  ["nightshift demo --port 0 --rate 3", "on a free port, with three times as much going on"],
   ["nightshift doctor --url http://127.0.0.1:8787", "whether a running process is alive and ready"],
   ["nightshift doctor --json", "for programs"],
   ["nightshift enqueue report --delay 5m --priority 10", "later, and after others"],
@@ -21,6 +23,7 @@ const more: ReadonlyArray<Example> = [
   ["cat order.json | nightshift enqueue import --payload -", "with a payload from another program"],
   ["nightshift uploads tokens create --workspace acme", "a token, shown this once"],
   ["nightshift uploads tokens list --workspace acme", "which there are"],
+  ["nightshift uploads tokens revoke <id> --workspace acme", "lets nobody in any more"],
   ["UPLOADS_TOKEN=… nightshift uploads pull --workspace acme --into inbox", "fetches files as they come"],
   ["nightshift uploads pull --workspace acme --into inbox --once --json", "what waits now, for programs"],
   ["nightshift jobs list --queue mail --limit 1000 --json", "for programs"],
@@ -58,11 +61,16 @@ const choose = (words: ReadonlyArray<string>): ReadonlyArray<Example> => {
   return found.length > 0 ? found : choose(words.slice(0, -1))
 }
 
-/** Command lines to copy, at the end of the help that somebody asked for. */
-export const footer = (argv: ReadonlyArray<string>): HelpDoc.HelpDoc => {
+/** The words before the first option: those that lead to a command, and perhaps arguments. */
+export const wordsOf = (argv: ReadonlyArray<string>): ReadonlyArray<string> => {
   const given = argv.slice(2)
   const firstOption = given.findIndex((word) => word.startsWith("-"))
-  const chosen = choose(firstOption === -1 ? given : given.slice(0, firstOption))
+  return firstOption === -1 ? given : given.slice(0, firstOption)
+}
+
+/** Command lines to copy, at the end of the help that somebody asked for. */
+export const footer = (argv: ReadonlyArray<string>): HelpDoc.HelpDoc => {
+  const chosen = choose(wordsOf(argv))
   const width = Math.max(...chosen.map(([line]) => line.length))
   const lines = chosen.map(([line, what]) => HelpDoc.p(`${line.padEnd(width)}   ${what}`))
   return HelpDoc.blocks([HelpDoc.h1("EXAMPLES"), ...lines])

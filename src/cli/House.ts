@@ -51,7 +51,8 @@ const pages = Layer.effect(UiApp, Assets.app)
 
 const doors = Server.layer.pipe(Layer.provide(pages), Layer.provideMerge(Gauges.layer), Layer.provide(EventLoop.layer))
 
-const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => migrations.migrate))
+/** The schema of this release. */
+export const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => migrations.migrate))
 
 /** An embedded server that ends by itself takes the process with it: starting anew is how it recovers. */
 const watchServer = Layer.scopedDiscard(
@@ -72,8 +73,18 @@ const serverOf = (choice: ChosenDatabase) =>
         Layer.provide(EmbeddedPostgres.layerDurable(choice.directory))
       )
 
-/** Everything, on PostgreSQL. The schema is current before anyone uses it. */
-export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarations, queues: ReadonlyArray<string>) =>
+/** A server that is gone with the process, and what was in it too. */
+export const throwaway = Layer.mergeAll(DatabaseUrl.layerEmbedded, configAsGiven, watchServer).pipe(
+  Layer.provide(EmbeddedPostgres.layerThrowaway)
+)
+
+/** Everything, on a PostgreSQL that stands already. The schema is current before anyone uses it. */
+export const onServer = <E, R>(
+  server: Layer.Layer<DatabaseUrl | ServerConfig, E, R>,
+  app: App,
+  declared: Declarations,
+  queues: ReadonlyArray<string>
+) =>
   Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues }).pipe(
     Layer.provide([
       CrewConfig.layer,
@@ -88,7 +99,7 @@ export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarati
     Layer.provide(Layer.mergeAll(ClusterConfig.layer, AccessConfig.layer, DoorsConfig.layer)),
     Layer.provide([Readiness.layer, Gauges.layerDatabase, JobGauges.layer, Measuring.sampling]),
     Layer.provide(GatewayLayer.onDatabase(declared, app)),
-    Layer.provide(
+    Layer.provideMerge(
       Layer.mergeAll(
         SchedulesPg.layer,
         ClusterPg.layer,
@@ -106,9 +117,13 @@ export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarati
     Layer.provide(migrated),
     Layer.provide(Migrations.layer),
     Layer.provide(Database.layer),
-    Layer.provideMerge(serverOf(choice)),
+    Layer.provideMerge(server),
     Layer.provide(DatabaseConfig.layer)
   )
+
+/** Everything, on the PostgreSQL that was chosen. */
+export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarations, queues: ReadonlyArray<string>) =>
+  onServer(serverOf(choice), app, declared, queues)
 
 /** What works without a database. */
 export const alone = (declared: Declarations) =>

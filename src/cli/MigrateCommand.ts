@@ -18,21 +18,33 @@ const layer = Migrations.layer.pipe(
   Layer.provide(DatabaseConfig.layer)
 )
 
-const preview = Effect.gen(function* () {
-  const { applied, pending } = yield* Effect.flatMap(Migrations, (migrations) => migrations.state)
-  if (pending.length === 0)
-    return yield* Console.log(`Nothing to apply: the schema is current (${applied.length} applied).`)
-  yield* Console.log(`${pending.length} to apply:`)
-  for (const { name, sql } of pending) yield* Console.log(`\n-- ${name}\n${sql.trimEnd()}`)
-})
+const preview = (json: boolean) =>
+  Effect.gen(function* () {
+    const { applied, pending } = yield* Effect.flatMap(Migrations, (migrations) => migrations.state)
+    if (json) {
+      const shown = pending.map(({ name, sql }) => ({ name, sql }))
+      return yield* Console.log(JSON.stringify({ applied: applied.length, pending: shown }, null, 2))
+    }
+    if (pending.length === 0)
+      return yield* Console.log(`Nothing to apply: the schema is current (${applied.length} applied).`)
+    yield* Console.log(`${pending.length} to apply:`)
+    for (const { name, sql } of pending) yield* Console.log(`\n-- ${name}\n${sql.trimEnd()}`)
+  })
 
-const apply = Effect.gen(function* () {
-  const applied = yield* Effect.flatMap(Migrations, (migrations) => migrations.migrate)
-  if (applied.length === 0) return yield* Console.log("Nothing to apply: the schema is current.")
-  yield* Console.log(`Applied ${applied.map(({ name }) => name).join(", ")}.`)
-})
+const apply = (json: boolean) =>
+  Effect.gen(function* () {
+    const applied = (yield* Effect.flatMap(Migrations, (migrations) => migrations.migrate)).map(({ name }) => name)
+    if (json) return yield* Console.log(JSON.stringify({ applied }, null, 2))
+    if (applied.length === 0) return yield* Console.log("Nothing to apply: the schema is current.")
+    yield* Console.log(`Applied ${applied.join(", ")}.`)
+  })
 
 /** `nightshift migrate` */
-export const command = Command.make("migrate", { ...CommonOptions.database, dryRun }, (options) =>
-  Effect.provide(options.dryRun ? preview : apply, layer).pipe(Running.configured(CommonOptions.databaseFlags(options)))
+export const command = Command.make(
+  "migrate",
+  { ...CommonOptions.database, dryRun, json: CommonOptions.json },
+  ({ dryRun, json, ...options }) =>
+    Effect.provide(dryRun ? preview(json) : apply(json), layer).pipe(
+      Running.configured(CommonOptions.databaseFlags(options))
+    )
 ).pipe(Command.withDescription("Bring the database to the schema of this release. `serve` does the same at its start."))

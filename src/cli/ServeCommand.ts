@@ -48,10 +48,14 @@ const whereDataIs = DatabaseChoice.$match({
 })
 
 /** A token that the process made is shown, because nobody else knows it; one that was set is not. */
-const tokenLine = (choice: DatabaseChoice, made: Option.Option<Redacted.Redacted>) =>
+const tokenLines = (url: string, choice: DatabaseChoice, made: Option.Option<Redacted.Redacted>) =>
   choice._tag === "Embedded" && Option.isSome(made)
-    ? `\n  token    ${Redacted.value(made.value)}  (kept in ${choice.directory}/admin-token)`
-    : ""
+    ? `\n  pages    ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (kept in ${choice.directory}/admin-token)`
+    : `\n  pages    ${url}/ui/`
+
+/** Opens the pages and logs in. What stands behind the # is never sent anywhere. */
+export const pagesLink = (url: string, token: Redacted.Redacted): string =>
+  `${url}/ui/#/overview?token=${encodeURIComponent(Redacted.value(token))}`
 
 const hooksLine = (url: string, { bots, sources }: Declarations) => {
   const paths = [
@@ -64,15 +68,14 @@ const hooksLine = (url: string, { bots, sources }: Declarations) => {
 const greeting = (
   url: string,
   choice: DatabaseChoice,
-  token: string,
+  pages: string,
   declared: Declarations,
   served: ReadonlyArray<string>
 ) => `
 Nightshift ${Package.version.text} is up
 
-  doors    ${url}
-  pages    ${url}/ui/
-  api      ${url}/api/v1/jobs  (contract: ${url}/api/v1/openapi.json)${token}${hooksLine(url, declared)}
+  doors    ${url}${pages}
+  api      ${url}/api/v1/jobs  (contract: ${url}/api/v1/openapi.json)${hooksLine(url, declared)}
   health   ${url}/healthz  ${url}/readyz
   metrics  ${url}/metrics
   data     ${whereDataIs(choice)}${served.length === 0 ? "" : `\n  queues   ${served.join(", ")}`}
@@ -115,8 +118,8 @@ const serve = (module: Option.Option<string>) =>
     yield* Effect.gen(function* () {
       const { url } = yield* Server.Server
       const { adminToken } = yield* ServerConfig
-      const token = Option.isSome(configured.adminToken) ? "" : tokenLine(choice, adminToken)
-      yield* Console.log(greeting(url, choice, token, declared, served))
+      const made = Option.isSome(configured.adminToken) ? Option.none() : adminToken
+      yield* Console.log(greeting(url, choice, tokenLines(url, choice, made), declared, served))
       yield* lifecycle.collapsed
     }).pipe(
       Effect.onExit(() => Effect.zipRight(lifecycle.drain, Effect.logInfo("shutting down"))),

@@ -14,6 +14,17 @@ export const withPlainPipes = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.
     })
   })
 
+/** Whatever text is printed goes through this first. */
+export const withPrinted =
+  (change: (text: string) => string) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.gen(function* () {
+      const inner = yield* Console.consoleWith(Effect.succeed)
+      const log = (...args: ReadonlyArray<unknown>) =>
+        inner.log(...args.map((arg) => (typeof arg === "string" ? change(arg) : arg)))
+      return yield* Effect.withConsole(effect, { ...inner, log })
+    })
+
 /** Stored text is anybody's: what would move the cursor, recolour the screen or break a line is shown as an escape. */
 export const printable = (text: string): string =>
   text.replace(/\p{Cc}|\p{Cf}|\p{Zl}|\p{Zp}/gu, (character) => {

@@ -70,7 +70,7 @@ describe("the command line", () => {
       const help = yield* Nightshift.run(["--help"], { cwd })
       expect(help.code).toBe(0)
       for (const command of ["serve", "enqueue", "jobs", "bots", "migrate", "config"])
-        expect(help.stdout).toContain(`- ${command} `)
+        expect(help.stdout).toContain(`\n  ${command} `)
       expect(help.stdout).not.toContain("\u001b[")
       expect(yield* Nightshift.run(["sevre"], { cwd })).toMatchObject({ code: 2 })
       expect(yield* Nightshift.run(["serve", "--prot", "1"], { cwd })).toMatchObject({ code: 2 })

@@ -1,11 +1,11 @@
-import { execFileSync } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Redacted, Schedule } from "effect"
+import { Effect, Redacted } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
+import { below, gone } from "../support/ProcessFamily.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const get = (url: string, headers: Record<string, string> = {}) =>
@@ -28,31 +28,6 @@ const serve = (
     const match = yield* running.said(/doors +(http:\S+)/)
     return { ...running, url: match[1] ?? "" }
   })
-
-/** Every process below this one, by asking the system and not the program. */
-const below = (pid: number) =>
-  Effect.sync(() => {
-    const rows = execFileSync("ps", ["-eo", "pid=,ppid="], { encoding: "utf8" }).trim().split("\n")
-    const parents = new Map(rows.map((row) => row.trim().split(/ +/).map(Number) as [number, number]))
-    const isBelow = (candidate: number | undefined): boolean =>
-      candidate !== undefined && (parents.get(candidate) === pid || isBelow(parents.get(candidate)))
-    return [...parents.keys()].filter((candidate) => isBelow(candidate))
-  })
-
-const isAlive = (pid: number) => {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
-
-/** Waits until none of them lives; fails with those that stay. */
-const gone = (pids: ReadonlyArray<number>) =>
-  Effect.sync(() => pids.filter(isAlive)).pipe(
-    Effect.filterOrFail((alive) => alive.length === 0),
-    Effect.retry(Schedule.spaced("50 millis").pipe(Schedule.upTo("20 seconds")))
-  )
 
 describe("the service on an embedded PostgreSQL", () => {
   it.scopedLive("answers, stops clean on SIGTERM with no server left, and finds its data at the next start", () =>

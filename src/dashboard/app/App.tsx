@@ -15,7 +15,7 @@ import { Queues } from "./pages/Queues"
 import { Schedules } from "./pages/Schedules"
 import { Uploads } from "./pages/Uploads"
 import { type Route, useRoute } from "./Route"
-import { readSession, type Session, SessionProvider } from "./Session"
+import { enter, type Session, SessionProvider } from "./Session"
 import { Shell } from "./Shell"
 
 /** Asks who is there, and shows them the page they came for. */
@@ -24,7 +24,7 @@ export const App = () => {
   const [session, setSession] = useState<Session | "asking" | "stranger">("asking")
   useEffect(() => {
     whenStranger(() => setSession("stranger"))
-    readSession().then(setSession, () => setSession("stranger"))
+    enter().then(setSession, () => setSession("stranger"))
   }, [])
   useEffect(() => {
     if (typeof session === "object") connect()

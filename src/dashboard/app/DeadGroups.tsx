@@ -38,7 +38,7 @@ const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group
               <td class="number">{brief(group.count)}</td>
               <td>{group.kind}</td>
               <td>{group.deadReason}</td>
-              <td>
+              <td class="rest">
                 <a class="cut mono" href={to(`jobs/${group.sample.id}`)}>
                   {group.shape === "" ? "no error" : group.shape}
                 </a>

@@ -7,20 +7,39 @@ import { span } from "./parts/Time"
 import { useResource } from "./Resource"
 import { brief, type Series } from "./Views"
 
+/** A bucket that has only just begun says nothing yet, and one that is to come even less. */
+const tooYoung = 15
+
 const columns = (series: Series) => {
-  const perSecond = (count: number) => count / series.bucketSeconds
+  const ageOf = (at: string) => (Date.now() - Date.parse(at)) / 1000
+  const points = series.points.filter(({ at }) => ageOf(at) >= tooYoung)
+  // The last bucket is not over: spread over its whole length, every chart would end in a fall.
+  const lasted = points.map(({ at }) => Math.min(series.bucketSeconds, ageOf(at)))
+  const perSecond = (count: number, index: number) => count / (lasted[index] ?? series.bucketSeconds)
   return {
-    times: series.points.map(({ at }) => Date.parse(at) / 1000),
+    times: points.map(({ at }) => Date.parse(at) / 1000),
     throughput: [
-      { label: "done/s", colour: "--done", values: series.points.map(({ completed }) => perSecond(completed)) },
-      { label: "enqueued/s", colour: "--pending", values: series.points.map(({ enqueued }) => perSecond(enqueued)) },
-      { label: "retried/s", colour: "--retrying", values: series.points.map(({ retried }) => perSecond(retried)) },
-      { label: "dead/s", colour: "--dead", values: series.points.map(({ dead }) => perSecond(dead)) }
+      {
+        label: "done/s",
+        colour: "--done",
+        values: points.map(({ completed }, index) => perSecond(completed, index))
+      },
+      {
+        label: "enqueued/s",
+        colour: "--pending",
+        values: points.map(({ enqueued }, index) => perSecond(enqueued, index))
+      },
+      {
+        label: "retried/s",
+        colour: "--retrying",
+        values: points.map(({ retried }, index) => perSecond(retried, index))
+      },
+      { label: "dead/s", colour: "--dead", values: points.map(({ dead }, index) => perSecond(dead, index)) }
     ],
     latency: [
-      { label: "p50", colour: "--done", values: series.points.map(({ total }) => total.p50) },
-      { label: "p95", colour: "--retrying", values: series.points.map(({ total }) => total.p95) },
-      { label: "p99", colour: "--dead", values: series.points.map(({ total }) => total.p99) }
+      { label: "p50", colour: "--done", values: points.map(({ total }) => total.p50) },
+      { label: "p95", colour: "--retrying", values: points.map(({ total }) => total.p95) },
+      { label: "p99", colour: "--dead", values: points.map(({ total }) => total.p99) }
     ]
   }
 }

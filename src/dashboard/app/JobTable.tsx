@@ -56,7 +56,7 @@ export const JobTable = (props: {
               <td>
                 <Age at={lastOf(job)} />
               </td>
-              <td class="hide-narrow">
+              <td class="hide-narrow rest">
                 <div class="cut mono">{job.lastError ?? JSON.stringify(job.payload)}</div>
               </td>
             </tr>

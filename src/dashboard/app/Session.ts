@@ -1,6 +1,7 @@
 import { createContext } from "preact"
 import { useContext } from "preact/hooks"
 import * as Api from "./Api"
+import { read, to } from "./Route"
 
 /** Who looks: an admin may act, a viewer may only look. */
 export interface Session {
@@ -10,6 +11,23 @@ export interface Session {
 
 export const readSession = (): Promise<Session> => Api.get<Session>("session")
 export const logIn = (token: string): Promise<Session> => Api.post<Session>("session", { token })
+
+/** The token of a link that a start of the service printed. It does not stay in the address, nor in the history. */
+const takeToken = (): string | undefined => {
+  const { path, query } = read(location.hash)
+  const token = query.get("token")
+  if (token === null) return undefined
+  query.delete("token")
+  history.replaceState(null, "", to(path.map(encodeURIComponent).join("/"), Object.fromEntries(query)))
+  return token
+}
+
+/** Who is there, or comes in by such a link. */
+export const enter = (): Promise<Session> => {
+  const token = takeToken()
+  return token === undefined ? readSession() : logIn(token)
+}
+
 export const logOut = (): Promise<unknown> => Api.remove("session")
 
 const Context = createContext<Session>({ role: "viewer", until: null })

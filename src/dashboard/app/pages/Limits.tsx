@@ -7,6 +7,9 @@ import { useResource } from "../Resource"
 import { useMayAct } from "../Session"
 import type { Limit } from "../Views"
 
+/** Five thousand an hour are 1.3888… a second. */
+const shown = (value: number) => Math.round(value * 1_000) / 1_000
+
 const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) => {
   const mayAct = useMayAct()
   const path = `limits/${encodeURIComponent(limit.scope)}`
@@ -24,11 +27,11 @@ const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) =
         type="number"
         label={`${field} of ${limit.scope}`}
         width="short"
-        value={String(limit[field])}
+        value={String(shown(limit[field]))}
         onGive={(text) => void act(Api.patch(path, { [field]: Number(text) }), `${limit.scope} is tuned.`)}
       />
     ) : (
-      limit[field]
+      shown(limit[field])
     )
   return (
     <tr>

@@ -21,7 +21,7 @@ const PodCard = ({ measure, pod }: { pod: Pod; measure: Measure | undefined }) =
     <div class="body stack">
       <div class="row figures">
         <span>
-          up since <Age at={pod.startedAt} />
+          started <Age at={pod.startedAt} />
         </span>
         <span>seen {span(pod.heartbeatAgeSeconds)} ago</span>
         {measure === undefined ? null : (

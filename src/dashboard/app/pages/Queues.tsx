@@ -75,7 +75,11 @@ const QueueCard = ({ onChange, queue }: { queue: Queue; onChange: () => void }) 
             <progress max={Math.max(1, queue.maxWorkers)} value={queue.counts.running} />
           </span>
           {(["pending", "scheduled", "retrying", "done", "dead"] as const).map((state) => (
-            <a class={`state ${state}`} key={state} href={to("jobs", { queue: queue.name, state })}>
+            <a
+              class={queue.counts[state] === 0 ? "state none" : `state ${state}`}
+              key={state}
+              href={to("jobs", { queue: queue.name, state })}
+            >
               {brief(queue.counts[state])} {state}
             </a>
           ))}

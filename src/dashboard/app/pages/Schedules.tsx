@@ -105,8 +105,7 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
             last <Age at={schedule.lastFireAt} />
             {schedule.lastJobId === null ? null : (
               <>
-                {" "}
-                <a href={to(`jobs/${schedule.lastJobId}`)}>its job</a>
+                , <a href={to(`jobs/${schedule.lastJobId}`)}>as this job</a>
               </>
             )}
           </span>

@@ -1,0 +1,55 @@
+import { stripVTControlCharacters } from "node:util"
+
+// The library's help lists commands with all their options in one line each, hundreds of characters wide, and leaves out of
+// the usage how a command is reached. Here its text is made fit for a terminal.
+
+const isHelp = (lines: ReadonlyArray<string>) => lines[0] === "nightshift" && lines.includes("USAGE")
+
+/** Where a command is: the usage begins with the last of the words that lead to it. */
+const usageOf = (line: string, words: ReadonlyArray<string>) => {
+  const [, name = "", rest = ""] = /^\$ (\S+)(.*)$/.exec(line) ?? []
+  const path = words.slice(0, words.indexOf(name) + 1)
+  return ["$ nightshift", ...path].join(" ") + rest
+}
+
+interface Entry {
+  readonly name: string
+  readonly about: string
+}
+
+const entryOf = (line: string): Entry => {
+  const [usage = "", about = ""] = line.slice("  - ".length).split(/ {2,}/)
+  const words = usage.split(" ")
+  const end = words.findIndex((word) => !/^[a-z][a-z-]*$/.test(word))
+  const name = (end === -1 ? words : words.slice(0, end)).filter((word, index, all) => word !== all[index - 1])
+  return { name: name.join(" "), about }
+}
+
+/** One line for each that can be typed: a group is there by what is in it. */
+const listed = (entries: ReadonlyArray<Entry>): ReadonlyArray<string> => {
+  const shown = entries.filter(({ name }) => !entries.some((other) => other.name.startsWith(`${name} `)))
+  const width = Math.max(...shown.map(({ name }) => name.length))
+  return shown.map(({ about, name }) => `  ${name.padEnd(width)}   ${about}`)
+}
+
+const headings = ["USAGE", "DESCRIPTION", "ARGUMENTS", "OPTIONS", "COMMANDS", "EXAMPLES"]
+
+/** The same help, as wide as its longest sentence. What is no help stays as it is. */
+export const tidy = (text: string, words: ReadonlyArray<string>): string => {
+  const plain = text.split("\n").map((line) => stripVTControlCharacters(line))
+  if (!isHelp(plain)) return text
+  const section = (name: string) => {
+    const start = plain.indexOf(name)
+    if (start === -1) return []
+    const end = plain.findIndex((line, index) => index > start && headings.includes(line))
+    return plain.slice(start + 1, end === -1 ? plain.length : end)
+  }
+  const commands = section("COMMANDS").filter((line) => line.startsWith("  - "))
+  const examples = section("EXAMPLES").filter((line) => line.trim() !== "")
+  const kept = text.split("\n").slice(0, plain.indexOf(commands.length > 0 ? "COMMANDS" : "EXAMPLES"))
+  return [
+    ...kept.map((line, index) => (plain[index]?.startsWith("$ ") === true ? usageOf(plain[index], words) : line)),
+    ...(commands.length === 0 ? [] : ["COMMANDS", "", ...listed(commands.map(entryOf)), ""]),
+    ...["EXAMPLES", "", ...examples.map((line) => `  ${line}`), ""]
+  ].join("\n")
+}

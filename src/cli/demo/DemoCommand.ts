@@ -1,0 +1,155 @@
+import { randomBytes } from "node:crypto"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import { Console, Effect, Layer, Option, Random, Redacted } from "effect"
+import { Lifecycle } from "../../core/Lifecycle.js"
+import { Database } from "../../database/Database.js"
+import { DatabaseConfig } from "../../database/DatabaseConfig.js"
+import { DatabaseUrl } from "../../database/DatabaseUrl.js"
+import { Migrations } from "../../database/Migrations.js"
+import * as Package from "../../database/Package.js"
+import { queuesOf } from "../../gateway/config/Declarations.js"
+import { GatewayConfig } from "../../gateway/config/GatewayConfig.js"
+import * as Server from "../../http/Server.js"
+import { ServerConfig } from "../../http/ServerConfig.js"
+import * as MeasuresPg from "../../measures/MeasuresPg.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+import { TelegramEmulator } from "../../testing/telegram/TelegramEmulator.js"
+import * as StoragePg from "../../uploads/StoragePg.js"
+import { UploadsConfig } from "../../uploads/UploadsConfig.js"
+import type { App } from "../App.js"
+import * as Environment from "../Environment.js"
+import * as House from "../House.js"
+import { Misused } from "../Misused.js"
+import * as Running from "../Running.js"
+import { pagesLink } from "../ServeCommand.js"
+import * as DemoBots from "./DemoBots.js"
+import * as DemoDoors from "./DemoDoors.js"
+import * as DemoFiles from "./DemoFiles.js"
+import { handlers } from "./DemoHandlers.js"
+import * as DemoHistory from "./DemoHistory.js"
+import * as DemoKinds from "./DemoKinds.js"
+import * as DemoOperator from "./DemoOperator.js"
+import * as DemoPast from "./DemoPast.js"
+import * as DemoPod from "./DemoPod.js"
+import * as DemoTraffic from "./DemoTraffic.js"
+
+const port = Options.integer("port").pipe(
+  Options.withDescription("The port to listen on (default 8787); 0 takes a free one."),
+  Options.optional
+)
+const rate = Options.float("rate").pipe(
+  Options.withDescription("How much goes on: 1 is some fifteen jobs a second, 0.1 to 10 are possible."),
+  Options.withDefault(1)
+)
+const seed = Options.integer("seed").pipe(
+  Options.withDescription("Which orders, cards and messages come in: the same again for the same number."),
+  Options.withDefault(1)
+)
+
+const app: App = { handlers, queues: [], routes: {}, schedules: DemoKinds.schedules, limits: DemoKinds.limits }
+
+const greeting = (url: string, token: Redacted.Redacted, database: Redacted.Redacted) => `
+Nightshift ${Package.version.text}: a small web shop at work, made up from end to end
+
+  open      ${pagesLink(url, token)}
+            logs you in as an admin: pause, retry, edit, break whatever you like
+
+  goes on   receipts (quick), videos (slow, with progress), card payments (failing in every way), stock (throttled
+            by a limit), prices (a queue that cools down), order events (one at a time per order), notifications
+            (a rate-limited queue), schedules, two bots with an emulated Telegram, files that come and are fetched,
+            two pods; besides a paused queue (imports), one that nobody serves (ledger) and a workspace that does
+            not fetch its files (initech)
+  api       curl -H 'Authorization: Bearer ${Redacted.value(token)}' ${url}/api/v1/queues
+  commands  DATABASE_URL=${Redacted.value(database)} nightshift jobs list --state dead
+  metrics   ${url}/metrics
+  data      an embedded PostgreSQL of its own, thrown away at the end; nothing of yours is touched
+
+Stop it with Ctrl-C.
+`
+
+/** What was before we came. */
+const past = Effect.zipRight(DemoPast.write, DemoHistory.write).pipe(
+  Effect.provide(
+    Layer.mergeAll(MeasuresPg.layer, Layer.provide(StoragePg.layer, UploadsConfig.layerDefault)).pipe(
+      Layer.provide(House.migrated),
+      Layer.provide(Migrations.layer),
+      Layer.provideMerge(Database.layer),
+      Layer.provide(DatabaseConfig.layer)
+    )
+  )
+)
+
+/** Everything that happens from now on, until the Scope closes. */
+const liven = (pace: DemoTraffic.Pace, doors: DemoDoors.DemoDoors) =>
+  Effect.gen(function* () {
+    yield* DemoOperator.setUp(doors)
+    yield* DemoTraffic.start(pace)
+    yield* DemoBots.start(doors.url, pace)
+    yield* DemoFiles.start(doors, pace)
+    yield* DemoPod.start
+  })
+
+const standing = Layer.merge(Layer.effect(DatabaseUrl, DatabaseUrl), Layer.effect(ServerConfig, ServerConfig))
+
+const served = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
+  Effect.gen(function* () {
+    const { url } = yield* Server.Server
+    const lifecycle = yield* Lifecycle
+    yield* Console.log(greeting(url, token, yield* DatabaseUrl))
+    yield* liven(pace, DemoDoors.make(url, token))
+    yield* lifecycle.collapsed
+  })
+
+const run = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
+  Effect.gen(function* () {
+    yield* Effect.withRandom(past, Random.make(pace.seed))
+    const lifecycle = yield* Lifecycle
+    const config = yield* GatewayConfig
+    const telegram = yield* TelegramEmulator
+    const queues = [...DemoKinds.queues, ...queuesOf(DemoBots.declared)]
+    yield* served(pace, token).pipe(
+      Effect.onExit(() => lifecycle.drain),
+      Effect.scoped,
+      Effect.provide(House.onServer(standing, app, DemoBots.declared, queues)),
+      Effect.provideService(GatewayConfig, { ...config, telegramApi: new URL(telegram.url) })
+    )
+  }).pipe(
+    Effect.provide(House.throwaway),
+    Effect.provide(
+      Layer.mergeAll(
+        TelegramEmulator.layer({ ...DemoBots.delivery, seed: pace.seed }),
+        ServerConfig.layer,
+        GatewayConfig.layer,
+        Lifecycle.layer,
+        Metrics.layer
+      )
+    )
+  )
+
+/** What the demo needs to be so, whatever is set around it. */
+const flagsOf = (token: Redacted.Redacted, port: Option.Option<number>): Environment.Texts => ({
+  HOST: "127.0.0.1",
+  PORT: Option.getOrUndefined(Option.map(port, String)),
+  NIGHTSHIFT_ADMIN_TOKEN: Redacted.value(token),
+  NIGHTSHIFT_WORKER_PREFIX: "demo",
+  NIGHTSHIFT_WORKER_ID: "1",
+  ALLOWED_USERS: "",
+  UPLOADS_JOB_KIND: DemoKinds.ScanFile.name,
+  QUEUE_DONE_RETENTION: "2h",
+  // Nobody waits for a video that will be thrown away.
+  SHUTDOWN_GRACE: "1s",
+  // Jobs die here by the dozen, on purpose.
+  LOG_LEVEL: Environment.make({}).lookUp("LOG_LEVEL") === undefined ? "error" : undefined
+})
+
+const isRate = (rate: number) => rate >= 0.1 && rate <= 10
+
+/** `nightshift demo` */
+export const command = Command.make("demo", { port, rate, seed }, ({ port, ...pace }) =>
+  Effect.gen(function* () {
+    if (!isRate(pace.rate)) return yield* new Misused({ message: `--rate must be from 0.1 to 10, not ${pace.rate}.` })
+    const token = Redacted.make(randomBytes(24).toString("base64url"))
+    yield* run(pace, token).pipe(Running.configured(flagsOf(token, port)))
+  })
+).pipe(Command.withDescription("Show a service with traffic of its own, on a database that is thrown away."))

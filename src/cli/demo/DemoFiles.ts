@@ -1,0 +1,57 @@
+import { Effect, Predicate, Random, type Scope } from "effect"
+import type { Asked, DemoDoors, DoorClosed } from "./DemoDoors.js"
+import { keep, type Pace, pick } from "./DemoTraffic.js"
+
+// Files that arrive for two workspaces and are fetched by them. A third one's puller has not been seen for hours: see
+// DemoPast.
+
+const names = ["invoice.pdf", "photo.jpg", "scan.tiff", "orders.csv", "notes.txt", "setup.exe"] as const
+
+const tokenFor = (doors: DemoDoors, workspace: string) =>
+  Effect.map(
+    doors.ask("POST", `/api/v1/workspaces/${workspace}/tokens`, {
+      body: { label: "the demo's puller" },
+      reason: `${workspace} fetches its files`
+    }),
+    (answer) => (Predicate.hasProperty(answer, "token") ? String(answer.token) : "")
+  )
+
+const bring = (doors: DemoDoors, workspace: string, token: string) =>
+  Effect.gen(function* () {
+    const name = yield* pick(names)
+    const size = yield* Random.nextIntBetween(200, 60_000)
+    const form = new FormData()
+    form.append("files", new Blob([new Uint8Array(size).fill(size % 251)]), name)
+    yield* doors.ask("POST", `/uploads/${workspace}`, { form, token })
+  })
+
+const idsIn = (listing: unknown): ReadonlyArray<string> => {
+  const files: unknown = Predicate.hasProperty(listing, "files") ? listing.files : []
+  return Array.isArray(files)
+    ? files.flatMap((file: unknown) => (Predicate.hasProperty(file, "id") ? String(file.id) : []))
+    : []
+}
+
+/** Fetches what waits, and acknowledges most of it: some clients are slow to. */
+const fetchAll = (doors: DemoDoors, workspace: string, token: string): Effect.Effect<void, DoorClosed> =>
+  Effect.gen(function* () {
+    const asked: Asked = { token }
+    for (const id of idsIn(yield* doors.ask("GET", `/uploads/${workspace}`, asked))) {
+      yield* doors.ask("GET", `/uploads/${workspace}/${id}/content`, asked)
+      const hesitates = (yield* Random.nextIntBetween(0, 4)) === 0
+      if (!hesitates) yield* doors.ask("POST", `/uploads/${workspace}/${id}/ack`, asked)
+    }
+  })
+
+/** Files that come and go until the Scope closes. */
+export const start = (doors: DemoDoors, pace: Pace): Effect.Effect<void, DoorClosed, Scope.Scope> =>
+  Effect.gen(function* () {
+    for (const workspace of ["acme", "globex"]) {
+      const token = yield* tokenFor(doors, workspace)
+      const arrivals = { name: `files of ${workspace}`, first: 5, perSecond: 0.2, act: bring(doors, workspace, token) }
+      // However much arrives, a puller looks at its own pace.
+      const puller = { name: `${workspace}'s puller`, first: 1, perSecond: 0.1, act: fetchAll(doors, workspace, token) }
+      yield* keep(arrivals, pace)
+      yield* keep(puller, { ...pace, rate: 1 })
+    }
+  })

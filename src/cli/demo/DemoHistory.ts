@@ -1,0 +1,103 @@
+import { Clock, Effect, Random } from "effect"
+import { makeGenerator, type PodId } from "../../core/Ids.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
+import { type PodSample, PodSamples } from "../../measures/PodSamples.js"
+import { type BucketCount, type Grain, grains, minuteOf, RunningCounts, startOf } from "../../telemetry/BucketCount.js"
+import { Histogram } from "../../telemetry/Histogram.js"
+import { type DemoProfile, isIncident, profiles, tideOf } from "./DemoProfile.js"
+
+// The counts of a week that never was, so that no chart begins empty. They are written through the port that pods write
+// theirs to, in the name of a pod that is gone.
+
+const minute = 60_000
+const hour = 60 * minute
+
+/** How far back buckets of each width go: charts of longer ranges read wider ones. */
+const reach: Readonly<Record<Grain, number>> = { 1: 4 * hour, 10: 30 * hour, 60: 7 * 24 * hour }
+
+/** How far back it is known what the pod used. */
+const sampled = 2 * hour
+
+interface Minute {
+  readonly count: number
+  /** Whether this was when the payments were down. */
+  readonly trouble: boolean
+  /** From 0 to 1: how good a minute it was. */
+  readonly chance: number
+}
+
+/** What happened to one kind in one minute, added to every bucket that holds it. */
+const addMinute = (buckets: ReadonlyArray<RunningCounts>, profile: DemoProfile, { chance, count, trouble }: Minute) => {
+  const factor = trouble && profile.dead > 0 ? 10 : 1
+  const retried = Math.round(count * profile.retried * factor)
+  const dead = Math.round(count * profile.dead * factor + ((count * 0.37) % 1) * profile.dead * 20)
+  const slow = Math.max(1, Math.round(count * 0.05))
+  for (const bucket of buckets) {
+    bucket.enqueued += count
+    bucket.started += count + retried
+    bucket.retried += retried
+    bucket.dead += dead
+    bucket.completed += Math.max(0, count - dead)
+    for (const histogram of [bucket.processing, bucket.total]) {
+      const wait = histogram === bucket.total ? 15 * factor : 0
+      histogram.record(profile.usual * (0.6 + chance * 0.4) + wait, Math.round(count * 0.6))
+      histogram.record(profile.usual * (1.2 + chance * 0.6) + wait, Math.round(count * 0.35))
+      histogram.record(profile.worst * (trouble ? 1.5 : 0.4 + chance * 0.6) + wait, slow)
+    }
+  }
+}
+
+/** The buckets of one kind, oldest first. The open minute is history as far as it has come. */
+const bucketsOf = (profile: DemoProfile, now: number, chances: () => number): ReadonlyArray<BucketCount> => {
+  const written: Array<BucketCount> = []
+  const open = grains.map((grain) => ({ grain, counts: new RunningCounts() }))
+  for (let at = startOf(60, now - reach[60]); at < now; at += minute) {
+    const share = Math.min(1, (now - at) / minute)
+    const chance = chances()
+    const count = Math.round(profile.perMinute * tideOf(at, chance) * share)
+    const kept = open.filter(({ grain }) => at >= startOf(grain, now - reach[grain]))
+    const counts = kept.map((bucket) => bucket.counts)
+    addMinute(counts, profile, { count, chance, trouble: isIncident(now - at) })
+    for (const { counts, grain } of kept) {
+      const next = at + minute
+      if (next < now && startOf(grain, next) === startOf(grain, at)) continue
+      written.push({ grain, start: startOf(grain, at), queue: profile.queue, kind: profile.kind, ...counts.sketch() })
+      counts.clear()
+    }
+  }
+  return written
+}
+
+/** What the pod used meanwhile, and how long its statements took. */
+const samplesOf = (pod: PodId, now: number): ReadonlyArray<PodSample> =>
+  Array.from({ length: sampled / minute }, (_, index) => {
+    const statements = new Histogram()
+    statements.record(0.6 + (index % 7) / 20, 900)
+    statements.record(4 + (index % 11) / 3, 60)
+    return {
+      minute: minuteOf(now) - (index + 1) * minute,
+      pod,
+      cpu: 0.1 + Math.sin(index / 9) / 30,
+      rssBytes: 140e6 + (index % 13) * 1e6,
+      eventLoop: { p99: 0.004, max: 0.02 + (index % 5) / 200 },
+      pool: { busy: index % 3, idle: 8, waiting: 0 },
+      statements: statements.sketch()
+    }
+  })
+
+/** Writes it down. Chance comes from Effect's Random: the same seed, the same week. */
+export const write: Effect.Effect<void, DatabaseError, MinuteBuckets | PodSamples> = Effect.gen(function* () {
+  const buckets = yield* MinuteBuckets
+  const samples = yield* PodSamples
+  const ids = yield* makeGenerator
+  const now = yield* Clock.currentTimeMillis
+  const pod = ids.pod(now - reach[60])
+  const drawn = yield* Effect.replicateEffect(Random.next, 997)
+  for (const [number, profile] of profiles.entries()) {
+    let turn = number * 131
+    const chances = () => drawn[turn++ % drawn.length] ?? 0.5
+    yield* buckets.record(pod, 1, bucketsOf(profile, now, chances))
+  }
+  yield* Effect.forEach(samplesOf(pod, now), samples.record, { concurrency: 8, discard: true })
+})

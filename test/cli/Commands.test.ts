@@ -1,0 +1,137 @@
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "@effect/vitest"
+import { Console, Effect, Redacted } from "effect"
+import * as Cli from "../../src/cli/Cli.js"
+import { TelegramEmulator } from "../../src/testing/index.js"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+/** They run until they are told to stop, and speak with people. */
+const services = ["serve", "demo"]
+
+/** What a command line prints, in this process: a hundred processes would take minutes. */
+const printed = (...args: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const lines: Array<string> = []
+    const inner = yield* Console.consoleWith(Effect.succeed)
+    const keep = (...words: ReadonlyArray<unknown>) => Effect.sync(() => void lines.push(words.join(" ")))
+    yield* Effect.withConsole(Cli.run(["node", "nightshift", ...args]), { ...inner, log: keep })
+    return lines.join("\n")
+  })
+
+/** Every command as the words that lead to it, as the help lists them. */
+const commands = Effect.map(printed("--help"), (help) =>
+  [...help.replace(/^[\s\S]*\nCOMMANDS\n|\nEXAMPLES\n[\s\S]*$/g, "").matchAll(/^ {2}(\S+(?: \S+)*) {3,}\S/gm)].map(
+    ([, path = ""]) => path
+  )
+)
+
+/** `jobs` of `jobs list`, and every other word or two that lead to several commands. */
+const groupsOf = (paths: ReadonlyArray<string>) =>
+  new Set(
+    paths.flatMap((path) =>
+      path
+        .split(" ")
+        .slice(0, -1)
+        .map((_, index, words) => words.slice(0, index + 1).join(" "))
+    )
+  )
+
+describe("every command", () => {
+  it.effect("says in its help how it is called and what it is for, with examples, and takes --json", () =>
+    Effect.gen(function* () {
+      const paths = yield* commands
+      expect(paths.length).toBeGreaterThan(20)
+      for (const path of [...paths, ...groupsOf(paths)]) {
+        const help = yield* printed(...path.split(" "), "--help")
+        expect(help).toContain(`\n$ nightshift ${path}`)
+        expect(help, path).toMatch(/\nDESCRIPTION\n\n\S.{10,}\n/)
+        expect(help.split("\nEXAMPLES\n")[1], path).toContain(`nightshift ${path}`)
+        if (paths.includes(path) && !services.includes(path)) expect(help, path).toContain("\n--json\n")
+      }
+    })
+  )
+
+  it.effect("is listed in lines that fit a terminal", () =>
+    Effect.gen(function* () {
+      for (const help of [yield* printed("--help"), yield* printed("jobs", "--help"), yield* printed()]) {
+        expect(help.split("\n").filter((line) => line.length > 120)).toEqual([])
+      }
+    })
+  )
+
+  it.scopedLive(
+    "prints JSON that a program can read, in front of one service",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* Nightshift.folder
+        const telegram = yield* TelegramEmulator
+        const bots = join(cwd, "bots.yaml")
+        writeFileSync(bots, "bots: { helper: { handler: echo, requireAuth: false } }")
+        const env = {
+          DATABASE_URL: Redacted.value(yield* TestDatabase.migrated),
+          NIGHTSHIFT_ADMIN_TOKEN: "sesame",
+          NIGHTSHIFT_BOTS: bots,
+          BOT_HELPER_TOKEN: "1:helper",
+          BOT_HELPER_SECRET: "a-secret-of-the-helper",
+          TELEGRAM_API_URL: telegram.url,
+          LOG_LEVEL: "error"
+        }
+        yield* telegram.addBot(env.BOT_HELPER_TOKEN)
+        const service = yield* Nightshift.start(["serve", "--port", "0"], { cwd, env })
+        const url = (yield* service.said(/doors +(http:\S+)/))[1] ?? ""
+        Object.assign(process.env, env)
+        yield* Effect.promise(() =>
+          fetch(`${url}/api/v1/schedules`, {
+            method: "POST",
+            headers: { authorization: "Bearer sesame", "content-type": "application/json" },
+            body: JSON.stringify({ name: "nightly", kind: "noop_echo", payload: {}, cron: "@daily" })
+          })
+        )
+
+        const walked: Array<string> = []
+        const json = (path: string, ...args: ReadonlyArray<string>) =>
+          Effect.gen(function* () {
+            walked.push(path)
+            const text = yield* printed(...path.split(" "), ...args, "--json")
+            return JSON.parse(text)
+          })
+
+        const later = yield* json("enqueue", "noop_echo", "--delay", "1h")
+        expect(yield* json("jobs list")).toMatchObject({ jobs: [{ id: later.id }] })
+        expect(yield* json("jobs show", later.id)).toMatchObject({ id: later.id, state: "scheduled" })
+        expect(yield* json("jobs cancel", later.id)).toMatchObject([{ job: { state: "dead" } }])
+        expect(yield* json("jobs requeue", "--state", "dead")).toMatchObject({ status: "done", done: 1 })
+        yield* json("jobs delete", "--state", "dead", "--dry-run")
+        expect(yield* json("queues pause", "default")).toMatchObject({ paused: true })
+        expect(yield* json("queues resume", "default")).toMatchObject({ paused: false })
+        expect(yield* json("queues scale", "default", "7")).toMatchObject({ maxWorkers: 7 })
+        expect(yield* json("queues list")).toMatchObject({ queues: [{ name: "default" }] })
+        expect(yield* json("schedules list")).toMatchObject({ schedules: [{ name: "nightly" }] })
+        yield* json("schedules next", "nightly")
+        for (const act of ["trigger", "disable", "enable"]) {
+          expect(yield* json(`schedules ${act}`, "nightly")).toMatchObject([{ name: "nightly", error: null }])
+        }
+        const { id, token } = yield* json("uploads tokens create", "--workspace", "acme")
+        const form = new FormData()
+        form.append("files", new Blob(["hello"]), "hello.txt")
+        const headers = { authorization: `Bearer ${token}` }
+        yield* Effect.promise(() => fetch(`${url}/uploads/acme`, { method: "POST", headers, body: form }))
+        process.env.UPLOADS_TOKEN = token
+        const inbox = ["--into", join(cwd, "inbox"), "--url", url, "--once"]
+        expect(yield* json("uploads pull", "--workspace", "acme", ...inbox)).toMatchObject({ name: "hello.txt" })
+        expect(yield* json("uploads tokens list", "--workspace", "acme")).toMatchObject({ tokens: [{ id }] })
+        yield* json("uploads tokens revoke", id, "--workspace", "acme")
+        yield* json("bots set-webhook", "helper", "--url", "https://bots.example.org")
+        expect(yield* json("bots info")).toMatchObject([{ bot: "helper", error: null }])
+        expect(yield* json("migrate")).toEqual({ applied: [] })
+        expect(yield* json("migrate", "--dry-run")).toMatchObject({ pending: [] })
+        expect(yield* json("doctor")).toMatchObject({ ok: true })
+        expect(yield* json("config")).toContainEqual(expect.objectContaining({ key: "PORT" }))
+
+        expect(new Set(walked)).toEqual(new Set((yield* commands).filter((path) => !services.includes(path))))
+      }).pipe(Effect.provide(TelegramEmulator.layer())),
+    120_000
+  )
+})
