@@ -21,7 +21,7 @@ export const line = (operation: Operation): string => {
 }
 
 /** On a terminal each line takes the place of the one before; elsewhere nobody watches. */
-const write = (text: string): Effect.Effect<void> =>
+export const write = (text: string): Effect.Effect<void> =>
   Effect.sync(() => {
     if (process.stderr.isTTY === true) process.stderr.write(`\r\u001b[K${text}`)
   })

@@ -58,8 +58,10 @@ const search = (from: number, count: number, wanted: Wanted, onRun: (report: Rep
       yield* onRun(report)
       yield* ProgressBar.draw("simulate", kept + 1, count)
       if (report.violations.length === 0) continue
+      yield* ProgressBar.write(`seed ${report.seed} breaks a promise; looking for the smallest plan that does`)
+      const broken = yield* shrink(options, report)
       yield* ProgressBar.clear
-      return { kept, broken: yield* shrink(options, report) }
+      return { kept, broken }
     }
     yield* ProgressBar.clear
     return { kept: count, broken: undefined }
