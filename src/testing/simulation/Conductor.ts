@@ -1,4 +1,4 @@
-import { Effect, type Exit, Option, Random, Runtime, RuntimeFlags } from "effect"
+import { Effect, Exit, Fiber, FiberId, Option, Predicate, Random, Runtime, RuntimeFlags } from "effect"
 import { Actor } from "./Actor.js"
 import { Dice, digest } from "./Seed.js"
 import { SteppingClock } from "./SteppingClock.js"
@@ -61,6 +61,20 @@ export class Conductor {
     actor.kill()
     this.clock.forget(actor.name)
   }
+
+  /**
+   * Nobody gets a turn any more. Effect keeps hold of every fiber that was started by itself until it ends, and those of
+   * killed processes never do: they are told that they have, or each run would leave its whole world behind.
+   */
+  readonly end: Effect.Effect<void> = Effect.map(Fiber.roots, (fibers) => {
+    const own = new Set<unknown>(this.actors)
+    for (const actor of this.actors) actor.kill()
+    for (const fiber of fibers) {
+      if (!Predicate.hasProperty(fiber, "currentScheduler") || !own.has(fiber.currentScheduler)) continue
+      if (!Predicate.hasProperty(fiber, "setExitValue") || typeof fiber.setExitValue !== "function") continue
+      fiber.setExitValue(Exit.interrupt(FiberId.none))
+    }
+  })
 
   /** Gives turns until the fiber is over, or enough was seen; why it cannot come to an end where it does not. */
   untilOver<A, E>(

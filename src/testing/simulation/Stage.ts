@@ -124,7 +124,8 @@ export const play = <R>(piece: Piece<R>, runtime: Runtime.Runtime<R>): Effect.Ef
 
     const fiber = conductor.start(client, runtime, scene)
     const isEnough = () => witness.violations.some(({ invariant }) => invariant === piece.stopAt)
-    return Effect.map(conductor.untilOver(fiber, isEnough), (outcome): Played => {
+    const over = Effect.ensuring(conductor.untilOver(fiber, isEnough), conductor.end)
+    return Effect.map(over, (outcome): Played => {
       if (Option.isSome(outcome)) witness.conclude()
       return {
         violations: [...Option.toArray(Option.flatMap(outcome, unfinished)), ...witness.violations],
