@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Duration, Effect, Exit, Schema } from "effect"
+import { Duration, Effect, Exit, Fiber, Schema } from "effect"
 import * as Handler from "../../src/handlers/Handler.js"
 import type { RateLimits } from "../../src/limits/RateLimits.js"
 import * as Job from "../../src/queue/Job.js"
@@ -66,12 +66,16 @@ describe("a simulation", () => {
     "does the same again for the same seed, and something else for another",
     () =>
       Effect.gen(function* () {
+        const alive = Effect.map(Fiber.roots, (fibers) => fibers.length)
+        const before = yield* alive
         const first = yield* Simulation.run({ seed: 7 })
         const other = yield* Simulation.run({ seed: 8 })
         const again = yield* Simulation.run({ seed: 7 })
         expect(again.fingerprint).toBe(first.fingerprint)
         expect(again.trace).toEqual(first.trace)
         expect(other.fingerprint).not.toBe(first.fingerprint)
+        // Pods that were killed are not kept by anybody, either.
+        expect(yield* alive).toBe(before)
       }),
     patient
   )
