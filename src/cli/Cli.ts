@@ -17,6 +17,7 @@ import * as MigrateCommand from "./MigrateCommand.js"
 import * as QueuesCommand from "./queues/QueuesCommand.js"
 import * as ServeCommand from "./ServeCommand.js"
 import * as SchedulesCommand from "./schedules/SchedulesCommand.js"
+import * as SimulateCommand from "./simulate/SimulateCommand.js"
 import { withPlainPipes, withPrinted } from "./Terminal.js"
 import * as UploadsCommand from "./uploads/UploadsCommand.js"
 
@@ -33,7 +34,8 @@ const root = Command.make("nightshift").pipe(
     BotsCommand.command,
     MigrateCommand.command,
     DoctorCommand.command,
-    ConfigCommand.command
+    ConfigCommand.command,
+    SimulateCommand.command
   ])
 )
 

@@ -11,7 +11,8 @@ const first: ReadonlyArray<Example> = [
   ["nightshift schedules list", "what comes again and again, and when next"],
   ["nightshift migrate --dry-run", "what a start would change in the database"],
   ["nightshift doctor", "what is wrong, and what to do about it"],
-  ["nightshift config", "every setting and its value"]
+  ["nightshift config", "every setting and its value"],
+  ["nightshift simulate", "a cluster with everything going wrong, in memory, a hundred times"]
 ]
 
 const more: ReadonlyArray<Example> = [
@@ -46,6 +47,9 @@ const more: ReadonlyArray<Example> = [
   ["nightshift schedules enable nightly_report", "again, from its next time on"],
   ["nightshift bots set-webhook helper --url https://bots.example.org", "let Telegram deliver there"],
   ["nightshift bots info", "what Telegram knows of the bots"],
+  ["nightshift simulate --runs 10000", "for as long as that takes"],
+  ["nightshift simulate --seed 42 --trace", "one of them, step by step"],
+  ["nightshift simulate --seed 42 --json", "for programs"],
   ["nightshift jobs requeue --kind receipt --text ECONNREFUSED", "all that died of one cause"]
 ]
 

@@ -6,19 +6,31 @@ const width = 30
 const handled = ({ done, failed, skipped }: Operation) =>
   Object.values(skipped).reduce((sum, count) => sum + count, done + failed)
 
+const bar = (label: string, count: number, total: number, share: number): string => {
+  const full = Math.round(share * width)
+  return `${label} [${"#".repeat(full)}${".".repeat(width - full)}] ${count}/${total}`
+}
+
 /** How far an operation has come, in one line. */
 export const line = (operation: Operation): string => {
   const count = handled(operation)
   const total = operation.total
   if (total === undefined || !total.exact || total.count === 0) return `${operation.action}: ${count} jobs`
   const share = operation.status === "running" ? Math.min(1, count / total.count) : 1
-  const full = Math.round(share * width)
-  return `${operation.action} [${"#".repeat(full)}${".".repeat(width - full)}] ${count}/${total.count}`
+  return bar(operation.action, count, total.count, share)
 }
 
 /** On a terminal each line takes the place of the one before; elsewhere nobody watches. */
-export const show = (operation: Operation): Effect.Effect<void> =>
+export const write = (text: string): Effect.Effect<void> =>
   Effect.sync(() => {
-    if (process.stderr.isTTY !== true) return
-    process.stderr.write(`\r\u001b[K${line(operation)}${operation.status === "running" ? "" : "\n"}`)
+    if (process.stderr.isTTY === true) process.stderr.write(`\r\u001b[K${text}`)
   })
+
+export const show = (operation: Operation): Effect.Effect<void> =>
+  write(`${line(operation)}${operation.status === "running" ? "" : "\n"}`)
+
+/** So many of so many. */
+export const draw = (label: string, count: number, total: number): Effect.Effect<void> =>
+  write(bar(label, count, total, count / total))
+
+export const clear: Effect.Effect<void> = write("")

@@ -1,5 +1,6 @@
 import { Context, Effect, Layer } from "effect"
 import { type IdGenerator, type JobId, makeGenerator } from "../core/Ids.js"
+import * as Undo from "../core/Undo.js"
 import { Tally } from "../telemetry/Tally.js"
 import { followUp, type JobRow } from "./JobRowMemory.js"
 import { Wakeups } from "./Wakeups.js"
@@ -29,8 +30,13 @@ export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
     readonly changes: () => number
     /** Calls back after every step that changed something; the answer ends that. */
     readonly onChange: (listener: () => void) => () => void
+    /** Calls back with every row that is written, as it was and as it is. */
+    readonly onRow: (listener: RowListener) => void
   }
 >() {}
+
+/** Hears of a row as it was, nothing for a new one, and as it is, nothing for one that is gone. */
+export type RowListener = (before: JobRow | undefined, after: JobRow | undefined) => void
 
 const claimOrder = (left: JobRow, right: JobRow): number => {
   if (left.priority !== right.priority) return left.priority - right.priority
@@ -110,14 +116,47 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
     const tally = yield* Tally
     const { forget, put: store, ...reads } = makeRows()
     const listeners = new Set<() => void>()
+    const rowListeners: Array<RowListener> = []
+    let written: Array<readonly [before: JobRow | undefined, after: JobRow | undefined]> = []
     const woken = new Set<string>()
     let changes = 0
     let told = 0
 
-    const put = (row: JobRow) => {
-      store(row)
+    const wrote = (before: JobRow | undefined, after: JobRow | undefined) => {
       changes += 1
+      written.push([before, after])
+      for (const listener of rowListeners) listener(before, after)
+    }
+
+    const put = (row: JobRow) => {
+      const before = reads.get(row.id)
+      store(row)
       if (row.status === "pending") woken.add(row.queue)
+      wrote(before, row)
+    }
+
+    const remove = (row: JobRow) => {
+      forget(row)
+      wrote(row, undefined)
+    }
+
+    /** A row that somebody has written since stays: PostgreSQL would have made them wait. */
+    const takeBack = (before: JobRow | undefined, after: JobRow | undefined) => {
+      if (after !== undefined && reads.get(after.id) !== after) return
+      if (before !== undefined) put(before)
+      else if (after !== undefined) remove(after)
+    }
+
+    /** Does the act, and remembers for the surrounding transaction how it is taken back. */
+    const done = <A>(act: (now: number) => A, now: number): Effect.Effect<A> => {
+      written = []
+      const answer = act(now)
+      const rows = written
+      if (rows.length === 0) return Effect.succeed(answer)
+      const undo = () => {
+        for (const [before, after] of rows.toReversed()) takeBack(before, after)
+      }
+      return Effect.as(Undo.remember(undo), answer)
     }
 
     const announce = Effect.suspend(() => {
@@ -134,7 +173,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       tally,
       put,
       step: (act) =>
-        Effect.clockWith((clock) => Effect.sync(() => act(clock.unsafeCurrentTimeMillis()))).pipe(
+        Effect.clockWith((clock) => Effect.suspend(() => done(act, clock.unsafeCurrentTimeMillis()))).pipe(
           Effect.zipLeft(announce),
           Effect.uninterruptible
         ),
@@ -146,15 +185,13 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
         tally.of(next.queue, next.kind).enqueued(1, now)
       },
       stir: (queue) => void woken.add(queue),
-      remove: (row) => {
-        forget(row)
-        changes += 1
-      },
+      remove,
       changes: () => changes,
       onChange: (listener) => {
         listeners.add(listener)
         return () => void listeners.delete(listener)
-      }
+      },
+      onRow: (listener) => void rowListeners.push(listener)
     }
   })
 )

@@ -35,7 +35,7 @@ export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
 
   /** For tests in memory: others see acts as they are done, and those whose table remembers how are taken back. */
   static readonly layerMemory: Layer.Layer<Transactions> = Layer.succeed(Transactions, {
-    run: Undo.transaction,
-    runHandler: Undo.transaction
+    run: (effect) => Undo.transaction(effect),
+    runHandler: (effect) => Undo.transaction(effect)
   })
 }

@@ -1,5 +1,5 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Option, type Scope } from "effect"
 import { Histogram } from "./Histogram.js"
 
 /** How late callbacks were, in seconds. */
@@ -45,6 +45,21 @@ export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
       return { watch, longestDelaySeconds: Effect.map(yield* watch, ({ max }) => max) }
     })
   )
+
+  /** The one that was provided, or else one of its own: where time is virtual, nothing real may be late. */
+  static readonly own: Effect.Effect<typeof EventLoop.Service, never, Scope.Scope> = Effect.flatMap(
+    Effect.serviceOption(EventLoop),
+    Option.match({
+      onSome: Effect.succeed,
+      onNone: () => Effect.map(Layer.build(Layer.fresh(EventLoop.layer)), Context.get(EventLoop))
+    })
+  )
+
+  /** Never late. */
+  static readonly still: typeof EventLoop.Service = {
+    longestDelaySeconds: Effect.succeed(0),
+    watch: Effect.succeed(Effect.succeed({ p99: 0, max: 0 }))
+  }
 }
 
 /** How often the monitor looks, in milliseconds. It reports this much when nothing is late. */

@@ -20,6 +20,23 @@ const printed = (...args: ReadonlyArray<string>) =>
     return lines.join("\n")
   })
 
+/** Variables of this process, which other tests share, until the Scope closes. */
+const environment = (set: Record<string, string>) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const before = Object.keys(set).map((name) => [name, process.env[name]] as const)
+      Object.assign(process.env, set)
+      return before
+    }),
+    (before) =>
+      Effect.sync(() => {
+        for (const [name, value] of before) {
+          if (value === undefined) delete process.env[name]
+          else process.env[name] = value
+        }
+      })
+  )
+
 /** Every command as the words that lead to it, as the help lists them. */
 const commands = Effect.map(printed("--help"), (help) =>
   [...help.replace(/^[\s\S]*\nCOMMANDS\n|\nEXAMPLES\n[\s\S]*$/g, "").matchAll(/^ {2}(\S+(?: \S+)*) {3,}\S/gm)].map(
@@ -81,7 +98,7 @@ describe("every command", () => {
         yield* telegram.addBot(env.BOT_HELPER_TOKEN)
         const service = yield* Nightshift.start(["serve", "--port", "0"], { cwd, env })
         const url = (yield* service.said(/doors +(http:\S+)/))[1] ?? ""
-        Object.assign(process.env, env)
+        yield* environment(env)
         yield* Effect.promise(() =>
           fetch(`${url}/api/v1/schedules`, {
             method: "POST",
@@ -101,6 +118,7 @@ describe("every command", () => {
         const later = yield* json("enqueue", "noop_echo", "--delay", "1h")
         expect(yield* json("jobs list")).toMatchObject({ jobs: [{ id: later.id }] })
         expect(yield* json("jobs show", later.id)).toMatchObject({ id: later.id, state: "scheduled" })
+        expect(yield* json("jobs why", later.id)).toMatchObject({ until: expect.any(String) })
         expect(yield* json("jobs cancel", later.id)).toMatchObject([{ job: { state: "dead" } }])
         expect(yield* json("jobs requeue", "--state", "dead")).toMatchObject({ status: "done", done: 1 })
         yield* json("jobs delete", "--state", "dead", "--dry-run")
@@ -118,7 +136,7 @@ describe("every command", () => {
         form.append("files", new Blob(["hello"]), "hello.txt")
         const headers = { authorization: `Bearer ${token}` }
         yield* Effect.promise(() => fetch(`${url}/uploads/acme`, { method: "POST", headers, body: form }))
-        process.env.UPLOADS_TOKEN = token
+        yield* environment({ UPLOADS_TOKEN: token })
         const inbox = ["--into", join(cwd, "inbox"), "--url", url, "--once"]
         expect(yield* json("uploads pull", "--workspace", "acme", ...inbox)).toMatchObject({ name: "hello.txt" })
         expect(yield* json("uploads tokens list", "--workspace", "acme")).toMatchObject({ tokens: [{ id }] })
@@ -128,6 +146,7 @@ describe("every command", () => {
         expect(yield* json("migrate")).toEqual({ applied: [] })
         expect(yield* json("migrate", "--dry-run")).toMatchObject({ pending: [] })
         expect(yield* json("doctor")).toMatchObject({ ok: true })
+        yield* json("simulate", "--runs", "1")
         expect(yield* json("config")).toContainEqual(expect.objectContaining({ key: "PORT" }))
 
         expect(new Set(walked)).toEqual(new Set((yield* commands).filter((path) => !services.includes(path))))

@@ -278,7 +278,9 @@ describe("the help of a command", () => {
       const enqueue = yield* helpOf("enqueue")
       expect(enqueue).toContain("nightshift enqueue import --payload -")
       expect(enqueue).not.toContain("nightshift serve")
-      expect(yield* helpOf("jobs", "show")).toMatch(/^EXAMPLES\n\nnightshift jobs show <id> [^\n]+\n\n[^\n]+\n\n?$/)
+      expect(yield* helpOf("jobs", "show")).toMatch(
+        /^EXAMPLES\n\n {2}nightshift jobs show <id> [^\n]+\n[^\n]+--json[^\n]+\n+$/
+      )
     })
   )
 })

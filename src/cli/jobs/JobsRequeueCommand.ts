@@ -3,7 +3,7 @@ import * as JobActs from "./JobActs.js"
 /** `nightshift jobs requeue` */
 export const command = JobActs.command("requeue", {
   action: "requeue",
-  about: "Run dead or done jobs again, from their first attempt. A filter alone means dead ones.",
+  about: "Run finished jobs again, from the first attempt. A filter alone means dead ones.",
   act: (desk, id) => desk.requeue(id),
   said: ({ id }) => `requeued ${id}`
 })

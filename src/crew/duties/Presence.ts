@@ -61,7 +61,7 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
     const { lease, podHeartbeat } = yield* ClusterConfig
     const { heartbeat } = yield* CrewConfig
     const facts = { ...(yield* Pod), ...serves }
-    const eventLoop = Context.get(yield* Layer.build(Layer.fresh(EventLoop.layer)), EventLoop)
+    const delays = yield* (yield* EventLoop.own).watch
     const late = (yield* Metrics).series(lateBeats, {})
     const longestGap = Duration.toMillis(podHeartbeat) + Duration.toMillis(heartbeat)
     let orders: Orders = { shares: new Map(), companions: new Map() }
@@ -85,7 +85,7 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
     /** A process whose event loop stood still could not beat, whatever it was about to do just then. */
     const noticeLateness = Effect.gen(function* () {
       const kinds = new Set([...supervisors.values()].flatMap((supervisor) => supervisor.kindsSince()))
-      const lateBy = Duration.seconds(yield* eventLoop.longestDelaySeconds)
+      const lateBy = Duration.seconds((yield* delays).max)
       if (Duration.lessThan(lateBy, podHeartbeat)) return
       late.add(1)
       const meanwhile = kinds.size === 0 ? "no job ran" : `jobs that ran: ${[...kinds].sort().join(", ")}`

@@ -1,0 +1,111 @@
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import { Console, Effect, Option, Random } from "effect"
+import type { Report } from "../../testing/simulation/Simulation.js"
+import * as CommonOptions from "../CommonOptions.js"
+import { Misused, SomeFailed } from "../Misused.js"
+import * as ProgressBar from "../ProgressBar.js"
+
+const seed = Options.integer("seed").pipe(
+  Options.withDescription("The first seed; the same one gives the same run (default: drawn)."),
+  Options.optional
+)
+const runs = Options.integer("runs").pipe(
+  Options.withDescription("How many seeds, one after the other (default 100; 1 with --seed)."),
+  Options.optional
+)
+const pods = Options.integer("pods").pipe(Options.withDescription("How many pods."), Options.withDefault(3))
+const jobs = Options.integer("jobs").pipe(Options.withDescription("How many jobs."), Options.withDefault(12))
+const trace = Options.boolean("trace").pipe(Options.withDescription("Print all that happens, step by step."))
+
+interface Wanted {
+  readonly pods: number
+  readonly jobs: number
+}
+
+const within = (name: string, value: number, most: number) =>
+  value >= 1 && value <= most
+    ? Effect.void
+    : new Misused({ message: `--${name} must be a number from 1 to ${most}, not ${value}.` })
+
+/** Loaded when it is asked for: no other command should wait for it. */
+const simulation = Effect.promise(async () => ({
+  ...(await import("../../testing/simulation/Simulation.js")),
+  Story: await import("../../testing/simulation/Story.js")
+}))
+
+const replay = (seed: number, { jobs, pods }: Wanted) =>
+  `nightshift simulate --seed ${seed} --pods ${pods} --jobs ${jobs} --trace`
+
+const jsonOf = (report: Report, wanted: Wanted, withTrace: boolean) => ({
+  seed: report.seed,
+  ok: report.violations.length === 0,
+  fingerprint: report.fingerprint,
+  violations: report.violations,
+  ...(report.violations.length === 0
+    ? {}
+    : { plan: report.plan.steps, faults: report.faults, replay: replay(report.seed, wanted) }),
+  ...(withTrace ? { trace: report.trace } : {})
+})
+
+/** Runs seeds until one breaks a promise; that one, made as small as can be, and how many kept all of them before. */
+const search = (from: number, count: number, wanted: Wanted, onRun: (report: Report) => Effect.Effect<void>) =>
+  Effect.gen(function* () {
+    const { run, shrink } = yield* simulation
+    for (let kept = 0; kept < count; kept += 1) {
+      const options = { ...wanted, seed: from + kept }
+      const report = yield* run(options)
+      yield* onRun(report)
+      yield* ProgressBar.draw("simulate", kept + 1, count)
+      if (report.violations.length === 0) continue
+      yield* ProgressBar.write(`seed ${report.seed} breaks a promise; looking for the smallest plan that does`)
+      const broken = yield* shrink(options, report)
+      yield* ProgressBar.clear
+      return { kept, broken }
+    }
+    yield* ProgressBar.clear
+    return { kept: count, broken: undefined }
+  })
+
+/** `nightshift simulate` */
+export const command = Command.make(
+  "simulate",
+  { seed, runs, pods, jobs, json: CommonOptions.json, trace },
+  (options) =>
+    Effect.gen(function* () {
+      const count = Option.getOrElse(options.runs, () => (Option.isSome(options.seed) ? 1 : 100))
+      yield* within("runs", count, 10_000_000)
+      yield* within("pods", options.pods, 20)
+      yield* within("jobs", options.jobs, 1_000)
+      const from = yield* Option.match(options.seed, {
+        onSome: Effect.succeed,
+        onNone: () => Random.nextIntBetween(1, 1_000_000_000)
+      })
+      const wanted = { pods: options.pods, jobs: options.jobs }
+      const { Story } = yield* simulation
+      const told = (report: Report) =>
+        options.trace && !options.json ? Console.log(Story.ofTrace(report)) : Effect.void
+      let last: Report | undefined
+      const { broken, kept } = yield* search(from, count, wanted, (report) => {
+        last = report
+        return told(report)
+      })
+      const seeds = kept === 1 && broken === undefined ? `seed ${from}` : `seeds ${from} to ${from + kept - 1}`
+      if (options.json) {
+        const shown = broken ?? (count === 1 ? last : undefined)
+        const rest = shown === undefined ? {} : { report: jsonOf(shown, wanted, options.trace) }
+        yield* Console.log(JSON.stringify({ ok: broken === undefined, from, kept, ...rest }, null, 2))
+      } else if (broken === undefined) {
+        yield* Console.log(
+          `${seeds}: every promise was kept${count === 1 && last !== undefined ? ` (trace ${last.fingerprint})` : ""}`
+        )
+      } else {
+        yield* Console.log(`${Story.ofViolations(broken)}\n\nreplay it: ${replay(broken.seed, wanted)}`)
+      }
+      if (broken !== undefined) return yield* new SomeFailed({ reasons: [`seed ${broken.seed} breaks a promise.`] })
+    })
+).pipe(
+  Command.withDescription(
+    "Runs a cluster in memory with faults drawn from a seed, and checks every promise."
+  )
+)

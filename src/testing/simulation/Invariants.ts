@@ -1,0 +1,27 @@
+import type { Invariant } from "./Invariant.js"
+import * as Claim from "./invariants/ClaimInvariants.js"
+import * as Cluster from "./invariants/ClusterInvariants.js"
+import * as Lease from "./invariants/LeaseInvariants.js"
+import * as Life from "./invariants/LifeInvariants.js"
+
+/** What holds for every queue, whatever its handlers do and whatever goes wrong. */
+export const always: ReadonlyArray<Invariant> = [
+  Life.kept,
+  Life.ran,
+  Lease.finishedStays,
+  Lease.oneLease,
+  Lease.runsWhatItClaimed,
+  Life.attemptsBounded,
+  Life.historyKept,
+  Claim.notEarly,
+  Life.oncePerKey,
+  Claim.keyLimit,
+  Claim.rateLimit,
+  Claim.pauseHolds,
+  Claim.cancelHolds,
+  Cluster.oncePerTick,
+  Claim.keyOrder,
+  Life.drains,
+  Cluster.counted,
+  Cluster.cleanExit
+]

@@ -1,0 +1,127 @@
+import { everybody, type Fault, type FaultRates } from "./Faults.js"
+import { Dice, digest } from "./Seed.js"
+
+// What is done to the cluster, and when. All of it is drawn from the seed, and written down, so that it can be shown, run
+// again, and made smaller.
+
+/** Instants are milliseconds since the beginning. */
+export type Step = { readonly at: number } & (
+  | { readonly _tag: "Enqueue" /** Which of the jobs that there are to be, from 1. */; readonly nth: number }
+  | { readonly _tag: "Cancel" | "Requeue" | "RunNow"; readonly nth: number }
+  | { readonly _tag: "Kill" | "Stop"; readonly pod: string }
+  | { readonly _tag: "Freeze"; readonly pod: string; readonly millis: number }
+  | { readonly _tag: "CutOff" /** One pod, or everybody. */; readonly pod: string; readonly millis: number }
+  | { readonly _tag: "PauseQueue"; readonly queue: string; readonly millis: number }
+)
+
+export interface Plan {
+  readonly pods: number
+  readonly steps: ReadonlyArray<Step>
+  /** How likely faults are, or which there are. */
+  readonly faults: FaultRates | ReadonlyArray<Fault>
+}
+
+/** What can go wrong; absent, all of it. */
+export interface Mischief {
+  /** Calls that fail, get lost or take long, and notifications that do not arrive. [true] */
+  readonly database?: boolean | undefined
+  /** Pods that are killed, stopped or stand still. [true] */
+  readonly pods?: boolean | undefined
+  /** Operators who cancel, requeue, pause and resume. [true] */
+  readonly operators?: boolean | undefined
+}
+
+export interface PlanOptions {
+  readonly seed: number
+  readonly pods: number
+  readonly jobs: number
+  readonly queues: ReadonlyArray<string>
+  readonly mischief: Mischief
+}
+
+/** For so long things go wrong; after that nothing does. */
+export const troubled = 20_000
+
+const podName = (number: number) => `pod-${number}`
+export const podNames = (pods: number): ReadonlyArray<string> =>
+  Array.from({ length: pods }, (_, index) => podName(index + 1))
+
+const drawRates = (dice: Dice): FaultRates => {
+  const share = dice.pick(0, 0.01, 0.03, 0.08)
+  return { refused: share, lost: share, slow: share / 4, unheard: dice.pick(0, 0.1, 0.5, 1) }
+}
+
+const drawMischief = (dice: Dice, { jobs, mischief, pods, queues }: PlanOptions, at: number): Step | undefined => {
+  const pod = podName(dice.whole(1, pods))
+  const nth = dice.whole(1, Math.max(1, jobs))
+  const queue = dice.pick(queues[0] ?? "default", ...queues)
+  // Long enough to be taken for dead, or just for a moment.
+  const millis = dice.pick(dice.whole(300, 4_000), dice.whole(11_000, 18_000))
+  const podStep = dice.pick<Step>(
+    { at, _tag: "Kill", pod },
+    { at, _tag: "Stop", pod },
+    { at, _tag: "Freeze", pod, millis }
+  )
+  const cut: Step = { at, _tag: "CutOff", pod: dice.isLucky(0.3) ? everybody : pod, millis: millis }
+  const operator = dice.pick<Step>(
+    { at, _tag: "Cancel", nth },
+    { at, _tag: "Requeue", nth },
+    { at, _tag: "RunNow", nth },
+    { at, _tag: "PauseQueue", queue, millis: dice.whole(500, 12_000) }
+  )
+  const possible = [
+    ...(mischief.pods === false ? [] : [podStep, podStep]),
+    ...(mischief.database === false ? [] : [cut]),
+    ...(mischief.operators === false ? [] : [operator, operator])
+  ]
+  return possible[dice.whole(0, possible.length - 1)]
+}
+
+const byTime = (a: Step, b: Step) => a.at - b.at
+
+/** What the seed says. */
+export const draw = (options: PlanOptions): Plan => {
+  const dice = new Dice(digest("plan", options.seed))
+  const rates = drawRates(dice)
+  // Some come together, as in a burst, and some one by one.
+  const span = dice.pick(10, 5_000, 15_000)
+  const arrivals = Array.from(
+    { length: options.jobs },
+    (_, index): Step => ({ at: dice.whole(0, span), _tag: "Enqueue", nth: index + 1 })
+  )
+  const count = dice.whole(0, 14)
+  // Harm is done while there is something to harm.
+  const last = Math.min(troubled - 2_000, span + 6_000)
+  const mischief = Array.from({ length: count }, () => drawMischief(dice, options, dice.whole(100, last)))
+  return {
+    pods: options.pods,
+    steps: [...arrivals, ...mischief.filter((step) => step !== undefined)].sort(byTime),
+    faults: options.mischief.database === false ? [] : rates
+  }
+}
+
+const forSeconds = (millis: number) => `for ${(millis / 1000).toFixed(1)} s`
+
+/** A step in words. */
+export const described = (step: Step): string => {
+  switch (step._tag) {
+    case "Enqueue":
+      return `enqueue no. ${step.nth}`
+    case "Cancel":
+      return `cancel no. ${step.nth}`
+    case "Requeue":
+      return `requeue no. ${step.nth}`
+    case "RunNow":
+      return `run no. ${step.nth} now`
+    case "Kill":
+      return `kill ${step.pod}`
+    case "Stop":
+      return `stop ${step.pod}`
+    case "Freeze":
+      return `freeze ${step.pod} ${forSeconds(step.millis)}`
+    case "CutOff":
+      return `cut ${step.pod} off from the database ${forSeconds(step.millis)}`
+    case "PauseQueue":
+      return `pause queue "${step.queue}" ${forSeconds(step.millis)}`
+  }
+}

@@ -1,0 +1,56 @@
+import { Effect } from "effect"
+import type { Plan } from "./Plan.js"
+import type { Report } from "./Report.js"
+
+// A plan with forty steps that breaks a promise says little; the three of them that matter say it all. Steps and faults are
+// taken away, many at first, and stay away where the same promise is broken without them.
+
+/** How many runs a search may cost. */
+const mostRuns = 120
+
+/** The plan as it was played: the faults that struck, by name. */
+const asPlayed = ({ faults, plan }: Report): Plan => ({ ...plan, faults })
+
+/** The smallest list found that still fails, by taking away halves, quarters and so on down to single ones. */
+const smallest = <A, R>(
+  all: ReadonlyArray<A>,
+  stillFails: (fewer: ReadonlyArray<A>) => Effect.Effect<boolean, never, R>
+): Effect.Effect<ReadonlyArray<A>, never, R> =>
+  Effect.gen(function* () {
+    let kept = all
+    for (let size = Math.max(1, kept.length); size >= 1; size = Math.floor(size / 2)) {
+      for (let from = 0; from < kept.length; ) {
+        const fewer = [...kept.slice(0, from), ...kept.slice(from + size)]
+        if (yield* stillFails(fewer)) kept = fewer
+        else from += size
+      }
+    }
+    return kept
+  })
+
+/** A report of a smaller plan that breaks the same promise; the same report where none was found, or none was broken. */
+export const shrink = <R>(
+  report: Report,
+  run: (plan: Plan, stopAt: string | undefined) => Effect.Effect<Report, never, R>
+): Effect.Effect<Report, never, R> =>
+  Effect.gen(function* () {
+    const broken = report.violations[0]?.invariant
+    let best = report
+    let runs = 0
+
+    const tried = (plan: Plan) =>
+      Effect.gen(function* () {
+        if (broken === undefined || runs >= mostRuns) return false
+        runs += 1
+        const next = yield* run(plan, broken)
+        const fails = next.violations.some(({ invariant }) => invariant === broken)
+        if (fails) best = next
+        return fails
+      })
+
+    if (!(yield* tried(asPlayed(report)))) return report
+    yield* smallest(best.plan.steps, (steps) => tried({ ...asPlayed(best), steps }))
+    yield* smallest(best.faults, (faults) => tried({ ...best.plan, faults }))
+    for (let pods = 1; pods < best.plan.pods; pods += 1) if (yield* tried({ ...asPlayed(best), pods })) break
+    return yield* run(asPlayed(best), undefined)
+  })

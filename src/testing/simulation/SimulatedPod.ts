@@ -1,0 +1,149 @@
+import { Context, Deferred, Effect, Exit, Layer, Logger, type LogLevel, type Runtime, Scope } from "effect"
+import type { PodId } from "../../core/Ids.js"
+import * as Crew from "../../crew/Crew.js"
+import * as MetricsFlush from "../../crew/duties/MetricsFlush.js"
+import type { Handler } from "../../handlers/Handler.js"
+import type * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+import type { Actor } from "./Actor.js"
+import type { Conductor } from "./Conductor.js"
+import type { Faults } from "./Faults.js"
+import * as PodSettings from "./PodSettings.js"
+import { drawn } from "./Seed.js"
+import * as Tables from "./Tables.js"
+import { Wire } from "./Wire.js"
+import type { Witness } from "./Witness.js"
+
+/** What all pods of a simulation share. */
+export interface Site<R> {
+  readonly seed: number
+  readonly conductor: Conductor
+  readonly faults: Faults
+  readonly witness: Witness
+  readonly tables: Context.Context<Tables.Shared>
+  readonly buckets: RateLimitsMemory.Table
+  /** What handlers need besides. */
+  readonly runtime: Runtime.Runtime<R>
+  readonly crew: Omit<Crew.CrewOptions<R>, "handlers">
+  readonly handlersFor: (pod: SimulatedPod<R>, actor: Actor) => ReadonlyArray<Handler<R>>
+  readonly logLevel: LogLevel.LogLevel
+}
+
+interface Boot {
+  readonly actor: Actor
+  readonly wire: Wire
+  readonly stop: Deferred.Deferred<void>
+  readonly down: Deferred.Deferred<void>
+  id: PodId | undefined
+}
+
+/** A process that serves queues, again and again: whoever ends is started anew, under another name. */
+export class SimulatedPod<R> {
+  private boot: Boot | undefined
+  private boots = 0
+  private retired = false
+  /** Boots that ended in good order; those that did while things went wrong could not say so to everybody. */
+  readonly stopped: Array<{ readonly actor: Actor; readonly id: PodId | undefined; readonly heard: boolean }> = []
+
+  constructor(
+    readonly name: string,
+    private readonly site: Site<R>
+  ) {}
+
+  /** Keeps it up until it is retired. */
+  get kept(): Effect.Effect<void> {
+    return Effect.whileLoop({
+      while: () => !this.retired,
+      body: () => Effect.zipRight(this.once, this.retired ? Effect.void : Effect.sleep(this.untilRestart)),
+      step: () => {}
+    })
+  }
+
+  /** As by kill -9. */
+  kill(why: string): void {
+    const { boot, site } = this
+    if (boot === undefined || boot.actor.isGone) return
+    site.witness.trace.note(boot.actor.name, why)
+    site.witness.facts.killed.add(boot.actor.name)
+    site.conductor.kill(boot.actor)
+    boot.wire.break()
+    Deferred.unsafeDone(boot.down, Effect.void)
+  }
+
+  /** As by SIGTERM. */
+  stop(): void {
+    if (this.boot === undefined) return
+    this.site.witness.trace.note(this.boot.actor.name, "is told to stop")
+    Deferred.unsafeDone(this.boot.stop, Effect.void)
+  }
+
+  /** As by SIGSTOP and SIGCONT. */
+  freeze(): void {
+    if (this.boot === undefined || this.boot.actor.isPaused) return
+    this.site.witness.trace.note(this.boot.actor.name, "stands still")
+    this.boot.actor.pause()
+  }
+
+  thaw(): void {
+    if (this.boot === undefined || !this.boot.actor.isPaused) return
+    this.site.witness.trace.note(this.boot.actor.name, "goes on")
+    this.boot.actor.resume()
+  }
+
+  /** Stops it for good; completes when it has. */
+  readonly retire: Effect.Effect<void> = Effect.suspend(() => {
+    this.retired = true
+    this.stop()
+    return this.boot === undefined ? Effect.void : Deferred.await(this.boot.down)
+  })
+
+  private get untilRestart(): number {
+    return 200 + Math.floor(drawn(this.site.seed, `restart ${this.name} ${this.boots}`) * 5_000)
+  }
+
+  /** One life, from its start to its end. */
+  private readonly once: Effect.Effect<void> = Effect.gen(this, function* () {
+    const { conductor, faults, seed, witness } = this.site
+    this.boots += 1
+    const actor = conductor.actor(`${this.name}.${this.boots}`)
+    const boot: Boot = {
+      actor,
+      wire: new Wire({ actor, conductor, faults, witness }),
+      stop: yield* Deferred.make<void>(),
+      down: yield* Deferred.make<void>(),
+      id: undefined
+    }
+    this.boot = boot
+    witness.trace.note(actor.name, "starts")
+    const skew = Math.round((drawn(seed, `skew ${this.name}`) * 2 - 1) * PodSettings.mostSkew)
+    conductor.start(actor, this.site.runtime, this.life(boot), skew)
+    yield* Deferred.await(boot.down)
+    this.boot = undefined
+  })
+
+  private life(boot: Boot): Effect.Effect<void, never, R> {
+    const { logLevel, witness } = this.site
+    return Effect.gen(this, function* () {
+      const scope = yield* Scope.make()
+      const metrics = yield* Layer.buildWithScope(Metrics.layer, scope)
+      const built = yield* Effect.exit(Layer.buildWithScope(this.layer(boot, metrics), scope))
+      if (Exit.isSuccess(built)) {
+        boot.id = Context.get(built.value, Crew.Crew).pod
+        yield* Deferred.await(boot.stop)
+      } else witness.trace.note(boot.actor.name, "cannot start")
+      yield* Scope.close(scope, Exit.void)
+      witness.trace.note(boot.actor.name, "has stopped")
+      this.stopped.push({ actor: boot.actor, id: boot.id, heard: this.site.faults.areOver })
+      Deferred.unsafeDone(boot.down, Effect.void)
+    }).pipe(Logger.withMinimumLogLevel(logLevel))
+  }
+
+  private layer({ actor, wire }: Boot, metrics: Context.Context<Metrics>) {
+    const { buckets, crew, handlersFor, tables } = this.site
+    const surroundings = Context.mergeAll(Tables.over(wire, tables, buckets), PodSettings.context, metrics)
+    return Crew.layer({ ...crew, handlers: handlersFor(this, actor) }).pipe(
+      Layer.provide(MetricsFlush.layer),
+      Layer.provide(Layer.succeedContext(surroundings))
+    ) as Layer.Layer<Crew.Crew, unknown, R>
+  }
+}

@@ -1,0 +1,130 @@
+import { Clock, Duration, Effect } from "effect"
+
+// Time that jumps from one sleeper to the next. Nothing wakes by itself: whoever drives it says when.
+
+interface Sleeper {
+  readonly at: number
+  readonly number: number
+  readonly owner: string
+  /** Emptied when it is no longer wanted: to take it out of the middle of a heap costs more than to pass over it. */
+  wake: (() => void) | undefined
+}
+
+const isBefore = (a: Sleeper, b: Sleeper) => a.at < b.at || (a.at === b.at && a.number < b.number)
+
+/** Sleepers by the instant at which they wake, then by when they lay down: a binary heap. */
+const makeHeap = () => {
+  const heap: Array<Sleeper> = []
+
+  const swap = (a: number, b: number) => {
+    const [first, second] = [heap[a], heap[b]]
+    if (first === undefined || second === undefined) return
+    heap[a] = second
+    heap[b] = first
+  }
+
+  const goesBefore = (a: number, b: number): boolean => {
+    const [first, second] = [heap[a], heap[b]]
+    return first !== undefined && second !== undefined && isBefore(first, second)
+  }
+
+  return {
+    all: heap as ReadonlyArray<Sleeper>,
+    first: () => heap[0],
+    push: (sleeper: Sleeper) => {
+      let place = heap.push(sleeper) - 1
+      while (place > 0) {
+        const above = (place - 1) >> 1
+        if (!goesBefore(place, above)) break
+        swap(place, above)
+        place = above
+      }
+    },
+    pop: (): Sleeper | undefined => {
+      swap(0, heap.length - 1)
+      const popped = heap.pop()
+      let place = 0
+      for (;;) {
+        const left = 2 * place + 1
+        const least = goesBefore(left + 1, left) ? left + 1 : left
+        if (!goesBefore(least, place)) return popped
+        swap(place, least)
+        place = least
+      }
+    }
+  }
+}
+
+/** The one time of a simulation. */
+export class SteppingClock {
+  private readonly heap = makeHeap()
+  private numbered = 0
+
+  /** Epoch milliseconds. */
+  constructor(private millis: number) {}
+
+  get now(): number {
+    return this.millis
+  }
+
+  /** Wakes somebody after so many milliseconds; the answer is how to call that off. */
+  after(owner: string, delay: number, wake: () => void): () => void {
+    this.numbered += 1
+    const at = this.millis + Math.max(0, Math.ceil(delay))
+    const sleeper: Sleeper = { at, number: this.numbered, owner, wake }
+    this.heap.push(sleeper)
+    return () => {
+      sleeper.wake = undefined
+    }
+  }
+
+  /** Goes on to the next instant at which somebody wakes, and wakes everybody whose instant it is. False when all have. */
+  step(): boolean {
+    const next = this.nextWanted()
+    if (next === undefined) return false
+    this.millis = next.at
+    for (let due = this.nextWanted(); due !== undefined && due.at <= this.millis; due = this.nextWanted()) {
+      this.heap.pop()
+      due.wake?.()
+    }
+    return true
+  }
+
+  /** How many of somebody's sleep. */
+  sleepers(owner: string): number {
+    return this.heap.all.filter((sleeper) => sleeper.owner === owner && sleeper.wake !== undefined).length
+  }
+
+  /** Nobody of these wakes any more. */
+  forget(owner: string): void {
+    for (const sleeper of this.heap.all) if (sleeper.owner === owner) sleeper.wake = undefined
+  }
+
+  /** Time as one process sees it: the same for everybody but for how far its clock is off. */
+  clockOf(owner: string, skewMillis: number): Clock.Clock {
+    const now = () => this.millis + skewMillis
+    const nanos = () => BigInt(now()) * 1_000_000n
+    return {
+      [Clock.ClockTypeId]: Clock.ClockTypeId,
+      unsafeCurrentTimeMillis: now,
+      unsafeCurrentTimeNanos: nanos,
+      currentTimeMillis: Effect.sync(now),
+      currentTimeNanos: Effect.sync(nanos),
+      sleep: (duration) =>
+        Effect.async<void>((resume) => {
+          const millis = Duration.toMillis(duration)
+          if (!Number.isFinite(millis)) return
+          const forget = this.after(owner, millis, () => resume(Effect.void))
+          return Effect.sync(forget)
+        })
+    }
+  }
+
+  private nextWanted(): Sleeper | undefined {
+    for (;;) {
+      const first = this.heap.first()
+      if (first === undefined || first.wake !== undefined) return first
+      this.heap.pop()
+    }
+  }
+}

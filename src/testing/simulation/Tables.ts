@@ -1,0 +1,105 @@
+import { Context, Layer } from "effect"
+import * as ClusterMemory from "../../cluster/ClusterMemory.js"
+import { Leadership } from "../../cluster/Leadership.js"
+import { Pods } from "../../cluster/Pods.js"
+import { Shares } from "../../cluster/Shares.js"
+import * as MetricsFlush from "../../crew/duties/MetricsFlush.js"
+import { MetricsConfig } from "../../crew/MetricsConfig.js"
+import { Signals } from "../../database/Signals.js"
+import { RateLimits } from "../../limits/RateLimits.js"
+import * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
+import { DatabaseHealth } from "../../measures/DatabaseHealth.js"
+import type { Measures } from "../../measures/Measures.js"
+import * as MeasuresMemory from "../../measures/MeasuresMemory.js"
+import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
+import { PodSamples } from "../../measures/PodSamples.js"
+import { JobDesk } from "../../queue/desk/JobDesk.js"
+import { Operations } from "../../queue/desk/Operations.js"
+import type { JobsMemory } from "../../queue/JobsMemory.js"
+import { Kinds } from "../../queue/Kinds.js"
+import { Queue } from "../../queue/Queue.js"
+import * as QueueMemory from "../../queue/QueueMemory.js"
+import { JobSearch } from "../../queue/search/JobSearch.js"
+import { Queues } from "../../queue/settings/QueueSettings.js"
+import { Routes } from "../../queue/settings/Routes.js"
+import { Transactions } from "../../queue/Transactions.js"
+import * as Wakeups from "../../queue/Wakeups.js"
+import { Schedules } from "../../schedule/Schedules.js"
+import * as SchedulesMemory from "../../schedule/SchedulesMemory.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+import { Storage } from "../../uploads/Storage.js"
+import * as StorageMemory from "../../uploads/StorageMemory.js"
+import { UploadsConfig } from "../../uploads/UploadsConfig.js"
+import * as PodSettings from "./PodSettings.js"
+import type { Wire } from "./Wire.js"
+
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | Operations | Kinds | Routes | Wakeups.Wakeups
+type ClusterPorts = Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
+
+/** Everything that the processes of a cluster share. */
+export type Shared = QueuePorts | ClusterPorts
+
+/** What one process sees of it. */
+export type Ports = Shared | Transactions | RateLimits
+
+/** The tables of one database, which many processes can be given. */
+export const layer: Layer.Layer<Shared | JobsMemory> = Layer.mergeAll(SchedulesMemory.layer, ClusterMemory.layer).pipe(
+  Layer.provideMerge(QueueMemory.layer),
+  Layer.provideMerge(Wakeups.layer),
+  Layer.provide(Layer.provide(MetricsFlush.layer, Layer.succeed(MetricsConfig, PodSettings.metrics))),
+  Layer.provideMerge(MeasuresMemory.layer),
+  Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
+  Layer.provide(Metrics.layer)
+)
+
+const overHints = (
+  wire: Wire,
+  tables: Context.Context<Shared>
+): Context.Context<Signals | Wakeups.Wakeups | Schedules> => {
+  const signals = Context.get(tables, Signals)
+  const wakeups = Context.get(tables, Wakeups.Wakeups)
+  const schedules = Context.get(tables, Schedules)
+  return Context.empty().pipe(
+    Context.add(Signals, {
+      ...wire.to(Signals, signals, ["hear", "connected"]),
+      hear: (topic, listener) => signals.hear(topic, wire.hears(`signal ${topic}`, listener))
+    }),
+    Context.add(Wakeups.Wakeups, {
+      ...wakeups,
+      onWake: (queue, listener) => wakeups.onWake(queue, wire.hears(`work in ${queue}`, listener))
+    }),
+    Context.add(Schedules, {
+      ...wire.to(Schedules, schedules, ["onChange"]),
+      onChange: (listener) => schedules.onChange(wire.hears("change of a schedule", listener))
+    })
+  )
+}
+
+/** The tables at the far end of a process's wire. Buckets of limits are shared; what a process took ahead is its own. */
+export const over = (
+  wire: Wire,
+  tables: Context.Context<Shared>,
+  buckets: RateLimitsMemory.Table
+): Context.Context<Ports> => {
+  const far = <I extends Shared, S extends object>(tag: Context.Tag<I, S>, local: ReadonlyArray<keyof S> = []) =>
+    Context.make(tag, wire.to(tag, Context.get(tables, tag), local))
+  return Context.mergeAll(
+    far(Queue),
+    far(Queues, ["known"]),
+    far(JobDesk),
+    far(JobSearch, ["await"]),
+    far(Operations),
+    far(Kinds),
+    far(Routes),
+    far(Pods),
+    far(Shares),
+    far(Leadership),
+    far(MinuteBuckets),
+    far(PodSamples),
+    far(DatabaseHealth),
+    far(Storage),
+    overHints(wire, tables),
+    Context.make(Transactions, wire.transactions),
+    Context.make(RateLimits, wire.to(RateLimits, RateLimitsMemory.make(buckets, wire.who)))
+  )
+}

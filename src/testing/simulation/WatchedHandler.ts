@@ -1,0 +1,44 @@
+import { Cause, Effect, Exit, Option } from "effect"
+import * as Outcome from "../../core/Outcome.js"
+import type { Handler } from "../../handlers/Handler.js"
+import type { Actor } from "./Actor.js"
+import type { Witness } from "./Witness.js"
+
+const said = (value: unknown): string =>
+  Outcome.isOutcome(value) && value._tag !== "Done" ? `said ${value._tag}` : "returned"
+
+/** How a handler ended, in a word or two. */
+const howEnded = (exit: Exit.Exit<unknown, unknown>): string => {
+  if (Exit.isSuccess(exit)) return said(exit.value)
+  const thrown = Option.orElse(Cause.failureOption(exit.cause), () => Cause.dieOption(exit.cause))
+  if (Option.isSome(thrown)) return Outcome.isOutcome(thrown.value) ? said(thrown.value) : "failed"
+  return Cause.isInterrupted(exit.cause) ? "was interrupted" : "failed"
+}
+
+/**
+ * The handler, seen by a witness. Somebody else's may wait for promises: while one runs, the event loop is given the time to
+ * settle them.
+ */
+export const of = <R>(
+  handler: Handler<R>,
+  { actor, mayWait, witness }: { readonly actor: Actor; readonly mayWait: boolean; readonly witness: Witness }
+): Handler<R> => {
+  const watched =
+    (run: Handler<R>["run"]): Handler<R>["run"] =>
+    (payload, job) =>
+      Effect.suspend(() => {
+        const ended = witness.began(actor.name, job.id)
+        if (mayWait) actor.waiting += 1
+        return Effect.onExit(run(payload, job), (exit) =>
+          Effect.sync(() => {
+            if (mayWait) actor.waiting -= 1
+            ended(howEnded(exit))
+          })
+        )
+      })
+  return {
+    ...handler,
+    run: watched(handler.run),
+    ...(handler.open === undefined ? {} : { open: Effect.map(handler.open, watched) })
+  }
+}

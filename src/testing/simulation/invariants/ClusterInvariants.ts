@@ -1,0 +1,60 @@
+import { type JobCounts, noCounts } from "../../../telemetry/BucketCount.js"
+import type { Finding, Invariant } from "../Invariant.js"
+
+const tickOf = (meta: string | undefined): string | undefined => {
+  if (meta === undefined) return undefined
+  const { schedule, tick }: { readonly schedule?: string; readonly tick?: string } = JSON.parse(meta)
+  return schedule === undefined || tick === undefined ? undefined : `${schedule} at ${tick}`
+}
+
+/** 10 */
+export const oncePerTick: Invariant = {
+  name: "schedule",
+  promise: "there is one job per schedule and tick",
+  onChange: ({ after, before }, facts) => {
+    const tick = before === undefined ? tickOf(after?.meta) : undefined
+    if (tick === undefined || after === undefined) return undefined
+    const twin = [...facts.rows.values()].find(({ id, meta }) => id !== after.id && tickOf(meta) === tick)
+    return twin === undefined
+      ? undefined
+      : `${facts.nameOf(after.id)} was stored for ${tick}, and so was ${facts.nameOf(twin.id)}`
+  }
+}
+
+const names = Object.keys(noCounts) as ReadonlyArray<keyof JobCounts>
+const counters: ReadonlyArray<keyof JobCounts> = ["started", "completed", "retried", "dead"]
+
+/**
+ * 13. What a pod could not write before it was gone is lost: it was killed, or had to stop while the database was away. A
+ * commit whose answer is lost is not counted by whoever made it.
+ */
+export const counted: Invariant = {
+  name: "counters",
+  promise: "counters equal what happened, but for what a killed pod had not written yet",
+  atEnd: (facts) => {
+    const wrong = facts.counted.everybody.flatMap((who): ReadonlyArray<Finding> => {
+      const { seen, written } = facts.counted.of(who)
+      return counters.flatMap((name): ReadonlyArray<Finding> => {
+        // A run whose transaction could not even begin counts as started, and no handler saw it.
+        const over = name !== "started" && written[name] > seen[name]
+        const slack = name === "completed" ? facts.lostCommits : 0
+        const under = !facts.killed.has(who) && !facts.unwritten.has(who) && written[name] + slack < seen[name]
+        return over || under ? [{ found: `${who} wrote ${name}=${written[name]} where ${seen[name]} were seen` }] : []
+      })
+    })
+    const { ending } = facts
+    if (ending === undefined) return wrong
+    const { shared, total } = facts.counted
+    const unlike = names.filter((name) => ending.charted[name] !== total[name] + shared[name])
+    const told = (name: keyof JobCounts) =>
+      `charts show ${name}=${ending.charted[name]} where ${total[name]} were written by pods and ${shared[name]} seen beside them`
+    return [...wrong, ...unlike.map((name) => ({ found: told(name) }))]
+  }
+}
+
+/** 15 */
+export const cleanExit: Invariant = {
+  name: "shutdown",
+  promise: "a pod that was stopped leaves nothing running and nothing behind",
+  atEnd: ({ ending }) => (ending?.leftovers ?? []).map((found) => ({ found }))
+}

@@ -1,0 +1,87 @@
+import { Duration } from "effect"
+import type { HeldJob } from "../../../queue/Queue.js"
+import { type Act, type Change, endOf } from "../Facts.js"
+import type { Invariant } from "../Invariant.js"
+
+const named = (lease: string | undefined, name: (lease: string) => string) =>
+  lease === undefined ? "none" : name(lease)
+
+/** The lease in whose name an act speaks about a job. */
+const leaseSaid = ({ act, before }: Change): string | undefined => {
+  if (act === undefined || before === undefined) return undefined
+  switch (act.call) {
+    case "Queue.finalize":
+      return endOf(act, before)?.lease
+    case "Queue.heartbeat":
+      return (act.args[0] as ReadonlyArray<HeldJob>).find(
+        ({ id, lease }) => id === before.id && lease === before.run?.lease
+      )?.lease
+    case "Queue.progress":
+      return (act.args[0] as HeldJob).lease
+    default:
+      return undefined
+  }
+}
+
+const fenced = new Set(["Queue.finalize", "Queue.heartbeat", "Queue.progress"])
+
+const quietFor = ({ args, local }: Act, heartbeatAt: number): boolean =>
+  heartbeatAt < local - Duration.toMillis(args[0] as Duration.Duration)
+
+/** 4 */
+export const oneLease: Invariant = {
+  name: "one lease",
+  promise: "a job has at most one live lease, and a stale attempt changes nothing",
+  onChange: (change, { leases, trace }) => {
+    const { act, after, before } = change
+    if (act === undefined) return undefined
+    const name = (lease: string) => trace.nameOfLease(lease)
+    const row = after ?? before
+    const job = row === undefined ? "a job" : trace.nameOf(row.id)
+    if (act.call === "Queue.claim") {
+      if (before?.status !== "pending") return `${act.who} claimed ${job}, which was ${before?.status ?? "not there"}`
+      const taken = after?.run === undefined ? undefined : leases.get(after.run.lease)
+      return taken === undefined || taken === act
+        ? undefined
+        : `${act.who} claimed ${job} under ${named(after?.run?.lease, name)}, which was given out before`
+    }
+    if (fenced.has(act.call) && before !== undefined) {
+      const said = leaseSaid(change)
+      if (said !== undefined && said === before.run?.lease) return undefined
+      return `${act.call} of ${act.who} in the name of ${named(said, name)} changed ${job}, which was under ${named(before.run?.lease, name)}`
+    }
+    if (act.call === "Queue.recoverStuck" && before !== undefined) {
+      if (before.run !== undefined && quietFor(act, before.run.heartbeatAt)) return undefined
+      return `${act.who} took back ${job}, which was ${before.status} and not quiet for long enough`
+    }
+    return undefined
+  }
+}
+
+/** 4, seen from the handlers. */
+export const runsWhatItClaimed: Invariant = {
+  name: "claimed before run",
+  promise: "a pod runs a job once for each time it claimed it",
+  onRun: ({ job, who }, facts) => {
+    const { begun, claimed } = facts.handsOn(who, job)
+    return begun < claimed
+      ? undefined
+      : `${who} began ${facts.nameOf(job)} for the ${begun + 1}. time and had claimed it ${claimed} times`
+  }
+}
+
+const operators = new Set(["JobDesk.requeue", "JobDesk.remove", "Operations.step"])
+const forgetful = new Set(["Queue.purge", "Queue.purgeDone"])
+
+/** 3 */
+export const finishedStays: Invariant = {
+  name: "finished stays",
+  promise: "a finished state changes only by an operator's act",
+  onChange: ({ act, after, before }, facts) => {
+    if (before === undefined || before.finishedAt === undefined || act === undefined) return undefined
+    if (operators.has(act.call) || (after === undefined && forgetful.has(act.call))) return undefined
+    if (after !== undefined && after.status === before.status && after.finishedAt === before.finishedAt)
+      return undefined
+    return `${act.call} of ${act.who} made ${facts.nameOf(before.id)} ${after?.status ?? "vanish"}, which was ${before.status}`
+  }
+}

@@ -1,0 +1,34 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Nightshift from "../support/Nightshift.js"
+
+describe("nightshift simulate", () => {
+  it.scopedLive("plays a seed step by step, and the same again in another process", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const simulate = (...args: ReadonlyArray<string>) => Nightshift.run(["simulate", ...args], { cwd })
+      const told = yield* simulate("--seed", "3", "--trace")
+      expect(told).toMatchObject({ code: 0, stderr: "" })
+      expect(told.stdout).toMatch(/pod-1\.1 +starts/)
+      const [, fingerprint] = /^seed 3: every promise was kept \(trace ([0-9a-f]{8})\)$/m.exec(told.stdout) ?? []
+      const { code, stdout } = yield* simulate("--seed", "3", "--json")
+      expect(code).toBe(0)
+      expect(JSON.parse(stdout)).toMatchObject({
+        ok: true,
+        from: 3,
+        kept: 1,
+        report: { seed: 3, ok: true, fingerprint, violations: [] }
+      })
+    })
+  )
+
+  it.scopedLive("refuses what cannot be meant", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      expect(yield* Nightshift.run(["simulate", "--pods", "0"], { cwd })).toMatchObject({
+        code: 2,
+        stderr: "nightshift: --pods must be a number from 1 to 20, not 0.\n"
+      })
+    })
+  )
+})

@@ -1,0 +1,233 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Duration, Effect, Exit, Fiber, Schema } from "effect"
+import * as Handler from "../../src/handlers/Handler.js"
+import type { RateLimits } from "../../src/limits/RateLimits.js"
+import * as Job from "../../src/queue/Job.js"
+import type { Queue } from "../../src/queue/Queue.js"
+import { Transactions } from "../../src/queue/Transactions.js"
+import { Simulation, type SimulationOptions, TestShift } from "../../src/testing/index.js"
+import { SteppingClock } from "../../src/testing/simulation/SteppingClock.js"
+import { mistakes } from "./Tampered.js"
+
+const Receipt = Job.make("receipt", {
+  payload: Schema.Struct({ order: Schema.Int }),
+  queue: "mail",
+  timeout: "20 seconds"
+})
+
+const receipts = Array.from({ length: 8 }, (_, index) =>
+  Receipt.job({ order: index + 1 }, { key: `customer ${index % 3}` })
+)
+
+/** One run takes a tenth of a second or several, by how busy the machine is. */
+const patient = { timeout: 600_000 }
+
+/** What a simulation in which everything may go wrong tells of, sooner or later. */
+const mischiefs = [
+  ["is killed", "crashes", "stands still", "goes on", "is told to stop", "cannot start"],
+  [
+    "is refused",
+    "is slow",
+    "nobody hears it",
+    "does not hear: work in",
+    "cut everybody off",
+    "fails, and with it its transaction"
+  ],
+  ["its handler failed", "its handler said Throttled", "its handler was interrupted", "said Snooze", "said Dead"],
+  [
+    "dead (exhausted)",
+    "dead (cancelled)",
+    "dead (rejected)",
+    "(rolled back)",
+    "pause queue",
+    "is stored: obituary",
+    "is stored: tick"
+  ]
+].flat()
+
+describe("a simulation", () => {
+  it.live(
+    "keeps every promise of the queue, whatever goes wrong",
+    () =>
+      Effect.gen(function* () {
+        const told = new Set<string>()
+        for (let seed = 1; seed <= 32; seed += 1) {
+          const report = yield* Simulation.run({ seed, jobs: 16, pods: 2 + (seed % 2) })
+          expect(report.violations, Simulation.tell(report)).toEqual([])
+          for (const { what } of report.trace) told.add(what)
+        }
+        const all = [...told].join("\n")
+        for (const mischief of mischiefs) expect(all).toContain(mischief)
+      }),
+    patient
+  )
+
+  it.live(
+    "does the same again for the same seed, and something else for another",
+    () =>
+      Effect.gen(function* () {
+        const alive = Effect.map(Fiber.roots, (fibers) => fibers.length)
+        const before = yield* alive
+        const first = yield* Simulation.run({ seed: 7 })
+        const other = yield* Simulation.run({ seed: 8 })
+        const again = yield* Simulation.run({ seed: 7 })
+        expect(again.fingerprint).toBe(first.fingerprint)
+        expect(again.trace).toEqual(first.trace)
+        expect(other.fingerprint).not.toBe(first.fingerprint)
+        // Pods that were killed are not kept by anybody, either.
+        expect(yield* alive).toBe(before)
+      }),
+    patient
+  )
+
+  it.live(
+    "leaves everything alone where nothing is to go wrong",
+    () =>
+      Effect.gen(function* () {
+        const faults = { database: false, pods: false, operators: false }
+        const handlers = [Handler.make(Receipt, ({ order }) => Effect.as(Effect.sleep("1 second"), order))]
+        const report = yield* Simulation.run({ seed: 1, handlers, jobs: receipts, faults })
+        expect(report.violations).toEqual([])
+        expect(report.faults).toEqual([])
+        expect(report.jobs.map(({ attempt, result, status }) => [status, attempt, result]).sort()).toEqual(
+          [1, 2, 3, 4, 5, 6, 7, 8].map((order) => ["done", 1, order])
+        )
+      }),
+    patient
+  )
+})
+
+describe("a mistake in the database", () => {
+  for (const [mistake, { breaks, seed: from = 1, tamper }] of Object.entries(mistakes)) {
+    it.live(
+      `is found: ${mistake}`,
+      () =>
+        Effect.gen(function* () {
+          for (let seed = from; seed < from + 20; seed += 1) {
+            const report = yield* Simulation.run({
+              seed,
+              jobs: 20,
+              pods: 2,
+              stopAt: breaks,
+              patience: "1 minute",
+              tamper
+            })
+            if (report.violations.some(({ invariant }) => invariant === breaks)) return
+          }
+          expect.fail(`twenty seeds did not show that "${breaks}" is broken`)
+        }),
+      patient
+    )
+  }
+
+  it.live(
+    "is told by the few steps that matter",
+    () =>
+      Effect.gen(function* () {
+        const options: SimulationOptions<never> = {
+          seed: 1,
+          jobs: 8,
+          pods: 2,
+          tamper: mistakes["a pause is answered and forgotten"]?.tamper ?? ((tables) => tables)
+        }
+        const report = yield* Simulation.run(options)
+        const small = yield* Simulation.shrink(options, report)
+        expect(small.plan.steps.length).toBeLessThan(report.plan.steps.length / 2)
+        expect(small.plan.steps.map(({ _tag }) => _tag)).toContain("PauseQueue")
+        expect(small.faults.length).toBeLessThanOrEqual(report.faults.length)
+        expect(Simulation.tell(small)).toMatch(/^seed 1 breaks a promise: nothing is claimed .*\n {2}pause: /)
+        // What was found can be played again as it is.
+        const again = yield* Simulation.run({ ...options, plan: small.plan })
+        expect(again.fingerprint).toBe(small.fingerprint)
+      }),
+    patient
+  )
+})
+
+describe("handlers of one's own in a simulation", () => {
+  /** Whether some seed of a few breaks what the shop promises: one mail per order. */
+  const firstBroken = (mailer: (sent: Map<number, number>) => ReadonlyArray<Handler.Handler<Queue | RateLimits>>) =>
+    Effect.gen(function* () {
+      for (let seed = 1; seed <= 8; seed += 1) {
+        const sent = new Map<number, number>()
+        const report = yield* Simulation.run({
+          seed,
+          handlers: mailer(sent),
+          jobs: receipts,
+          pods: 2,
+          invariants: [
+            {
+              name: "one mail",
+              promise: "nobody gets two mails for one order",
+              atEnd: () =>
+                [...sent].flatMap(([order, count]) => (count > 1 ? [{ found: `order ${order}: ${count}` }] : []))
+            }
+          ]
+        })
+        const other = report.violations.filter(({ invariant }) => invariant !== "one mail")
+        expect(other, Simulation.tell(report)).toEqual([])
+        if (report.violations.length > 0) return seed
+      }
+      return undefined
+    })
+
+  it.live(
+    "are seen to do twice what they do not guard",
+    () =>
+      Effect.gen(function* () {
+        const careless = (sent: Map<number, number>) => [
+          Handler.make(Receipt, ({ order }) =>
+            Effect.zipRight(
+              Effect.sync(() => sent.set(order, (sent.get(order) ?? 0) + 1)),
+              Effect.sleep("3 seconds")
+            )
+          )
+        ]
+        const careful = (sent: Map<number, number>) => [
+          Handler.promise(Receipt, async ({ order }) => {
+            await Promise.resolve()
+            sent.set(order, 1)
+          })
+        ]
+        expect(yield* firstBroken(careless)).toBeDefined()
+        expect(yield* firstBroken(careful)).toBeUndefined()
+      }),
+    patient
+  )
+})
+
+describe("a transaction in memory", () => {
+  it.effect("that fails has enqueued nothing, and one that stands has", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const { run } = yield* Transactions
+      const failed = yield* Effect.exit(run(Effect.zipRight(Receipt.enqueue({ order: 1 }), Effect.fail("no"))))
+      expect(Exit.isFailure(failed)).toBe(true)
+      expect(yield* shift.jobs).toEqual([])
+      const id = yield* run(Receipt.enqueue({ order: 2 }))
+      expect((yield* shift.jobs).map((job) => job.id)).toEqual([id])
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Receipt, () => Effect.void)] })))
+  )
+})
+
+describe("a stepping clock", () => {
+  it("wakes by instant, then in the order of lying down, and nobody who was forgotten", () => {
+    const clock = new SteppingClock(1_000)
+    const woken: Array<string> = []
+    const sleep = (name: string, delay: number, owner = "a") =>
+      clock.after(owner, delay, () => woken.push(`${name} ${clock.now}`))
+    for (const [index, delay] of [30, 10, 20, 10, 40].entries()) sleep(`${index}`, delay)
+    sleep("called off", 5)()
+    sleep("forgotten", 10, "b")
+    clock.forget("b")
+    expect([clock.sleepers("a"), clock.sleepers("b")]).toEqual([5, 0])
+    while (clock.step());
+    expect(woken).toEqual(["1 1010", "3 1010", "2 1020", "0 1030", "4 1040"])
+  })
+
+  it("is off by as much in a process as it was told", () => {
+    const clock = new SteppingClock(0)
+    expect(clock.clockOf("a", 250).unsafeCurrentTimeMillis()).toBe(250)
+    expect(Duration.toMillis(Duration.millis(clock.now))).toBe(0)
+  })
+})

@@ -1,0 +1,191 @@
+import { Clock, Context, Effect, Option } from "effect"
+import { Pods } from "../../src/cluster/Pods.js"
+import type { JobId, Lease } from "../../src/core/Ids.js"
+import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
+import type { AttemptEnd } from "../../src/queue/AttemptEnd.js"
+import { JobDesk } from "../../src/queue/desk/JobDesk.js"
+import { JobsMemory } from "../../src/queue/JobsMemory.js"
+import { type ClaimedJob, Enqueued, Queue } from "../../src/queue/Queue.js"
+import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueSettings.js"
+import { Schedules } from "../../src/schedule/Schedules.js"
+import type { SimulationOptions } from "../../src/testing/index.js"
+
+// Databases with a mistake in them. Each breaks one promise, and a simulation that does not find it finds nothing.
+
+type Tamper = NonNullable<SimulationOptions<never>["tamper"]>
+type Tables = Parameters<Tamper>[0]
+type QueueService = typeof Queue.Service
+
+const queueWith =
+  (change: (queue: QueueService, tables: Tables) => Partial<QueueService>): Tamper =>
+  (tables) => {
+    const queue = Context.get(tables, Queue)
+    return Context.add(tables, Queue, { ...queue, ...change(queue, tables) })
+  }
+
+const settingsWith =
+  (change: (patch: QueueSettingsPatch) => QueueSettingsPatch): Tamper =>
+  (tables) => {
+    const queues = Context.get(tables, Queues)
+    return Context.add(tables, Queues, { ...queues, change: (name, patch) => queues.change(name, change(patch)) })
+  }
+
+const withEnd = (end: AttemptEnd, change: Partial<AttemptEnd>): AttemptEnd => ({
+  id: end.id,
+  lease: end.lease,
+  end: end.end,
+  queue: end.queue,
+  key: end.key,
+  written: (became, now) => end.written?.(became, now),
+  ...change
+})
+
+/** A clock that is ahead. */
+const early = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(Effect.clock, (clock) => {
+    const ahead = () => clock.unsafeCurrentTimeMillis() + 3_000
+    return Effect.withClock(effect, {
+      ...clock,
+      [Clock.ClockTypeId]: Clock.ClockTypeId,
+      unsafeCurrentTimeMillis: ahead,
+      currentTimeMillis: Effect.sync(ahead)
+    })
+  })
+
+/** By what they do wrong: the promise that should be seen to break, and a seed from which on it soon is. */
+export const mistakes: Readonly<
+  Record<string, { readonly breaks: string; readonly tamper: Tamper; readonly seed?: number }>
+> = {
+  "an end is written whoever holds the lease": {
+    seed: 11,
+    breaks: "one lease",
+    tamper: queueWith((queue, tables) => {
+      const leases = new Map<JobId, Lease>()
+      Context.get(tables, JobsMemory).watch((_, after) => {
+        if (after?.run !== undefined) leases.set(after.id, after.run.lease)
+      })
+      return {
+        finalize: (ends) =>
+          Effect.suspend(() =>
+            queue.finalize(ends.map((end) => withEnd(end, { lease: leases.get(end.id) ?? end.lease })))
+          )
+      }
+    })
+  },
+  "a claim hands out what another pod was just given": {
+    breaks: "claimed before run",
+    tamper: queueWith((queue) => {
+      let last: ReadonlyArray<ClaimedJob> = []
+      return {
+        claim: (request) =>
+          Effect.map(queue.claim(request), (jobs) => {
+            const again = jobs.length === 0 ? last : []
+            last = jobs
+            return [...jobs, ...again.filter((job) => job.queue === request.queue)].slice(0, request.limit)
+          })
+      }
+    })
+  },
+  "an enqueue is answered and not always stored": {
+    breaks: "kept",
+    tamper: queueWith((queue) => ({
+      enqueue: (jobs) => {
+        const id = jobs[0]?.id
+        return id !== undefined && jobs[0]?.priority !== 0
+          ? Effect.succeed([Enqueued.Enqueued({ id })])
+          : queue.enqueue(jobs)
+      }
+    }))
+  },
+  "an enqueue forgets its dedupe key": {
+    breaks: "dedupe",
+    tamper: queueWith((queue) => ({
+      enqueue: (jobs) => queue.enqueue(jobs.map((job) => ({ ...job, dedupe: undefined })))
+    }))
+  },
+  "a pause is answered and forgotten": {
+    seed: 7,
+    breaks: "pause",
+    tamper: settingsWith((patch) => ({ ...patch, paused: undefined }))
+  },
+  "keys are not limited": { breaks: "key limit", tamper: settingsWith((patch) => ({ ...patch, perKey: undefined })) },
+  "keys have no order": {
+    breaks: "key order",
+    tamper: settingsWith((patch) =>
+      patch.perKey == null ? patch : { ...patch, perKey: { ...patch.perKey, order: "none" } }
+    )
+  },
+  "a rate is not kept": { breaks: "rate limit", tamper: settingsWith((patch) => ({ ...patch, rate: undefined })) },
+  "a claim takes what is not due yet": {
+    breaks: "not early",
+    tamper: queueWith((queue) => ({ claim: (request) => early(queue.claim(request)) }))
+  },
+  "failed attempts are given back": {
+    seed: 3,
+    breaks: "attempts",
+    tamper: queueWith((queue) => ({
+      finalize: (ends) =>
+        queue.finalize(
+          ends.map((end) => (end.end._tag === "Again" ? withEnd(end, { end: { ...end.end, counted: false } }) : end))
+        )
+    }))
+  },
+  "the history is not written": {
+    breaks: "history",
+    tamper: queueWith((queue) => ({
+      finalize: (ends) =>
+        queue.finalize(
+          ends.map((end) =>
+            end.end._tag === "Again" ? withEnd(end, { end: { ...end.end, remember: undefined } }) : end
+          )
+        )
+    }))
+  },
+  "jobs of pods that died are left where they are": {
+    breaks: "drains",
+    tamper: queueWith(() => ({ recoverStuck: () => Effect.succeed({ rescued: 0, poisoned: 0, cancelled: 0 }) }))
+  },
+  "a cancel is answered and forgotten": {
+    breaks: "cancel",
+    tamper: (tables) => {
+      const search = Context.get(tables, JobSearch)
+      return Context.add(tables, JobDesk, { ...Context.get(tables, JobDesk), cancel: (id) => search.get(id) })
+    }
+  },
+  "a schedule that fired stays where it was": {
+    breaks: "schedule",
+    tamper: (tables) => {
+      const queue = Context.get(tables, Queue)
+      return tables.pipe(
+        Context.add(Schedules, {
+          ...Context.get(tables, Schedules),
+          advance: (read) => Effect.succeed(Option.some({ ...read, nextFireAt: read.nextFireAt ?? 0 }))
+        }),
+        Context.add(Queue, {
+          ...queue,
+          enqueue: (jobs) => queue.enqueue(jobs.map((job) => ({ ...job, dedupe: undefined })))
+        })
+      )
+    }
+  },
+  "counts are written twice": {
+    breaks: "counters",
+    tamper: (tables) => {
+      const buckets = Context.get(tables, MinuteBuckets)
+      return Context.add(tables, MinuteBuckets, {
+        ...buckets,
+        record: (pod, revision, counts) =>
+          buckets.record(
+            pod,
+            revision,
+            counts.map((count) => ({ ...count, started: 2 * count.started }))
+          )
+      })
+    }
+  },
+  "a pod that stops stays listed": {
+    breaks: "shutdown",
+    tamper: (tables) => Context.add(tables, Pods, { ...Context.get(tables, Pods), leave: () => Effect.void })
+  }
+}
