@@ -12,7 +12,7 @@ const first: ReadonlyArray<Example> = [
   ["nightshift migrate --dry-run", "what a start would change in the database"],
   ["nightshift doctor", "what is wrong, and what to do about it"],
   ["nightshift config", "every setting and its value"],
-  ["nightshift simulate", "a cluster with everything going wrong, in memory, a hundred times"]
+  ["nightshift simulate", "a hundred clusters where everything goes wrong"]
 ]
 
 const more: ReadonlyArray<Example> = [
@@ -30,7 +30,7 @@ const more: ReadonlyArray<Example> = [
   ["nightshift jobs list --queue mail --limit 1000 --json", "for programs"],
   ["nightshift jobs show <id>", "one job, whole"],
   ["nightshift jobs show <id> --json", "as the HTTP API shows it"],
-  ["nightshift jobs why <id>", "what keeps a job from running, and what to do about it"],
+  ["nightshift jobs why <id>", "what keeps a job from running"],
   ["nightshift jobs why <id> --json", "for programs"],
   ["nightshift jobs cancel <id> <id>", "what waits ends, what runs is asked to stop"],
   ["nightshift jobs cancel --queue mail --state scheduled --dry-run", "what would be cancelled"],
@@ -39,7 +39,7 @@ const more: ReadonlyArray<Example> = [
   ["nightshift queues pause mail", "nothing of it begins any more"],
   ["nightshift queues resume mail", "and on it goes"],
   ["nightshift queues scale mail 40", "forty at a time, over all pods"],
-  ["nightshift jobs requeue <id> <id>", "dead or done jobs again, from their first attempt"],
+  ["nightshift jobs requeue <id> <id>", "finished jobs again, from the first attempt"],
   ["nightshift schedules list --json", "as the HTTP API shows them"],
   ["nightshift schedules next nightly_report", "its next ten runs, in its zone and in UTC"],
   ["nightshift schedules trigger nightly_report", "a job of it now"],

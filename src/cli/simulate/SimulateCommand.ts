@@ -106,6 +106,6 @@ export const command = Command.make(
     })
 ).pipe(
   Command.withDescription(
-    "Runs a cluster in memory with faults drawn from a seed, and checks every promise."
+    "Run a cluster in memory with faults drawn from a seed, and check every promise."
   )
 )
