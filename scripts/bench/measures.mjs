@@ -105,7 +105,7 @@ const drain = async (instance, { aged = 0, jobs, keys = 0, limit }) => {
 }
 
 const latencies = (nanoseconds) => {
-  const milliseconds = nanoseconds.slice(Math.ceil(nanoseconds.length / 10)).map((each) => Number(each) / 1e6)
+  const milliseconds = nanoseconds.map((each) => Number(each) / 1e6)
   return {
     samples: milliseconds.length,
     value: quantile(milliseconds, 0.5),
@@ -118,7 +118,7 @@ const latencies = (nanoseconds) => {
 const pause = () => sleep(15 + Math.random() * 15)
 
 /** Enqueues single jobs into an idle system that also works, and takes the time until the handler starts. */
-const latency = async (instance, { samples }) => {
+const latency = async (instance, { samples, warming }) => {
   const taken = []
   let started = () => {}
   const onJob = ({ at }) => {
@@ -127,19 +127,19 @@ const latency = async (instance, { samples }) => {
   }
   await instance.work({ onJob, keyed: false, queues: 1 })
   await sleep(500)
-  for (let n = 0; n < samples; n++) {
+  for (let n = 0; n < warming + samples; n++) {
     const start = new Promise((done) => {
       started = done
     })
     await instance.enqueue(payloadOf(n, process.hrtime.bigint()))
     await start
-    await pause()
+    if (n >= warming) await pause()
   }
-  return latencies(taken)
+  return latencies(taken.slice(warming))
 }
 
 /** The worker's half of the latency between two processes: the payload says when it was enqueued. */
-const listen = async (instance, { samples }, { say }) => {
+const listen = async (instance, { samples, warming }, { say }) => {
   const taken = []
   let complete
   const all = new Promise((done) => {
@@ -147,20 +147,20 @@ const listen = async (instance, { samples }, { say }) => {
   })
   const onJob = ({ at }) => {
     taken.push(process.hrtime.bigint() - BigInt(at))
-    if (taken.length === samples) complete()
+    if (taken.length === warming + samples) complete()
   }
   await instance.work({ onJob, keyed: false, queues: 1 })
   await sleep(500)
   await say({ ready: true })
   await all
-  return latencies(taken)
+  return latencies(taken.slice(warming))
 }
 
 /** The other half. */
-const produce = async (instance, { samples }) => {
-  for (let n = 0; n < samples; n++) {
+const produce = async (instance, { samples, warming }) => {
+  for (let n = 0; n < warming + samples; n++) {
     await instance.enqueue(payloadOf(n, process.hrtime.bigint()))
-    await pause()
+    if (n >= warming - 1) await pause()
   }
   return {}
 }

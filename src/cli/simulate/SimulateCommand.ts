@@ -104,8 +104,4 @@ export const command = Command.make(
       }
       if (broken !== undefined) return yield* new SomeFailed({ reasons: [`seed ${broken.seed} breaks a promise.`] })
     })
-).pipe(
-  Command.withDescription(
-    "Run a cluster in memory with faults drawn from a seed, and check every promise."
-  )
-)
+).pipe(Command.withDescription("Run a cluster in memory with faults drawn from a seed, and check every promise."))
