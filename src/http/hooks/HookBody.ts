@@ -59,9 +59,8 @@ export class BodyReader {
     const finish = (result: Buffer | NoBody) => {
       if (!this.readings.delete(reading)) return
       this.held -= gathered.bytes
-      request.off("data", take).off("end", end).off("close", gone)
-      // Without a listener it would flow on.
-      if (typeof result === "string") request.pause()
+      // What has ended says nothing more. What has not must not be heard any more, and without a listener it would flow on.
+      if (typeof result === "string") request.off("data", take).pause()
       done(result)
     }
     const take = (chunk: Buffer) => {
@@ -111,8 +110,8 @@ const isTooDeep = (json: Buffer): boolean => {
 
 /** A body as JSON, or why it is none. */
 export const parse = (body: Buffer): { readonly value: unknown } | { readonly fault: string } => {
-  // What is short cannot be deep.
-  if (body.length > mostDepth && isTooDeep(body)) return { fault: `it nests deeper than ${mostDepth} levels` }
+  // What opens more than it can close is no JSON.
+  if (body.length > 2 * mostDepth && isTooDeep(body)) return { fault: `it nests deeper than ${mostDepth} levels` }
   if (!isUtf8(body)) return { fault: "it is not UTF-8" }
   try {
     return { value: JSON.parse(body.toString()) }

@@ -10,8 +10,8 @@ import type { JobSql } from "../JobSql.js"
 import type { Enqueued, EnqueueError, Queue } from "../Queue.js"
 import * as StorePg from "../StorePg.js"
 import { eachAlone } from "./EachAlone.js"
-import { type AdmittedJob, admitAll, type NewJob } from "./NewJob.js"
-import { hasExtras, type StampedJobs } from "./StampedJob.js"
+import { type AdmittedJob, admit, admitAll, type NewJob } from "./NewJob.js"
+import { hasExtras, type StampedJob, type StampedJobs } from "./StampedJob.js"
 
 // Three ways into the table. Inside a caller's transaction: straight in, on its connection. Jobs with ids of their own, and
 // several with dedupe keys: a transaction of their own, because a conflict may have to undo the rest. Everything else goes
@@ -103,10 +103,9 @@ export const make = (
     })
 
     // The door made these objects for us alone, so they are completed and not copied.
-    const stamp = (jobs: ReadonlyArray<AdmittedJob>, now: number): StampedJobs =>
-      jobs.map((job) =>
-        Object.assign(job, { id: job.id ?? ids.job(now), runAt: job.runAt ?? now, ownId: job.id !== undefined })
-      )
+    const stampOne = (job: AdmittedJob, now: number): StampedJob =>
+      Object.assign(job, { id: job.id ?? ids.job(now), runAt: job.runAt ?? now, ownId: job.id !== undefined })
+    const stamp = (jobs: ReadonlyArray<AdmittedJob>, now: number): StampedJobs => jobs.map((job) => stampOne(job, now))
 
     /** What a caller's transaction holds has not happened before its commit, nor when that never comes. */
     const insideCallers = (request: StampedJobs, now: number, afterCommit: Option.Option<Array<() => void>>) =>
@@ -149,9 +148,9 @@ export const make = (
 
     /** Hands one job to the batcher; returns how to withdraw it. */
     const hand = (job: NewJob, now: number, answer: (exit: Exit.Exit<Enqueued, EnqueueError>) => void) => {
-      const admitted = admitAll([job])
+      const admitted = admit(job, 0)
       if (Either.isRight(admitted)) {
-        return batcher.hand(stamp(admitted.right, now), (exit) => answer(Exit.flatMap(exit, theOne)))
+        return batcher.hand([stampOne(admitted.right, now)], (exit) => answer(Exit.flatMap(exit, theOne)))
       }
       answer(Exit.fail(admitted.left))
       return () => {}
