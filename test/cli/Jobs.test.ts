@@ -248,7 +248,7 @@ describe("nightshift --completions", () => {
       )
       // More than fits into a pipe at a time.
       expect(fish?.stdout.length).toBeGreaterThan(65_536)
-      expect(fish?.stdout.split("\n").at(-2)).toMatch(/^complete -c nightshift -n "\S+ config" -l json -d '[^']+'$/)
+      expect(fish?.stdout.split("\n").at(-2)).toMatch(/^complete -c nightshift -n "\S+ simulate" -l \S+ -d '[^']+'$/)
       expect(zsh?.stdout).toMatch(/^#compdef nightshift\n/)
       const complete = (...words: ReadonlyArray<string>) => {
         const script = `${bash?.stdout}

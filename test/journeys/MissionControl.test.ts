@@ -131,7 +131,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await form.getByLabel("Expression").fill("* * * * * *")
           await form.getByRole("button", { name: "Save" }).click()
           await said(page, "every_second is made.")
-          await region(page, "every_second").getByRole("link", { name: "its job" }).click()
+          await region(page, "every_second").getByRole("link", { name: "as this job" }).click()
           await page.getByRole("heading", { name: "noop_echo" }).waitFor()
           await page.goBack()
           await region(page, "every_second").getByRole("button", { name: "Delete" }).click()
