@@ -54,6 +54,7 @@ const openDatabase = async (serverUrl, database) => {
     // Holds back what vacuum and index scans may forget, from before the jobs run until the database goes.
     pin: () => inside.query("begin isolation level repeatable read; select txid_current()"),
     longestStatement: async (like) => {
+      await admin.query("create extension if not exists pg_stat_statements")
       const { rows } = await admin.query(
         `select max(max_exec_time) as longest from pg_stat_statements join pg_database on pg_database.oid = dbid
          where datname = $1 and query ilike $2`,

@@ -138,8 +138,8 @@ const open = async (url) => {
       return () => working
     },
     unfinished: async () => {
-      const query = `select exists (select from job where status = 'running')
-        or exists (select from job where queue = 'noop' and priority = 0 and status = 'pending' and run_at <= $1) as some`
+      const query = `select exists (
+        select from job where queue = 'noop' and priority = 0 and finished_at is null and run_at <= $1) as some`
       return (await second.query(query, [new Date()])).rows[0].some
     },
     kept: async () => (await second.query("select count(*)::int as n from job where status = 'done'")).rows[0].n,
