@@ -41,7 +41,7 @@ const measurePurge = async (bench, { jobs }) => {
   await bench.child("load", { jobs: total })
   await bench.settle()
   const rated = await bench.drain({ jobs: total, aged })
-  return { ...rated, longest: await bench.longestStatement("delete from%") }
+  return { ...rated, longest: await bench.longestStatement("%delete from nightshift.job%") }
 }
 
 const measureKeys = async (bench, { jobs }) => {

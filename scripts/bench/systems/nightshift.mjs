@@ -120,8 +120,8 @@ const open = async (url) => {
     unfinished: async () => {
       // By the claim index: what runs is due and not over, too. Asking by status reads the whole table, while it is timed.
       const query = `select exists (select from nightshift.job where queue = 'default' and priority = 0
-        and finished_at is null and run_at <= clock_timestamp()) as some`
-      return (await pool.query(query)).rows[0].some
+        and finished_at is null and run_at <= $1) as some`
+      return (await pool.query(query, [new Date()])).rows[0].some
     },
     receive: () => receive(url),
     received: async () =>
