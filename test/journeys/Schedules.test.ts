@@ -4,6 +4,7 @@ import { Effect, Redacted, Schedule } from "effect"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Nightshift from "../support/Nightshift.js"
+import { scale } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const app = fileURLToPath(new URL("fixtures/schedule-app.mjs", import.meta.url))
@@ -39,6 +40,8 @@ const leaderPid = Effect.gen(function* () {
   return rows[0]?.pid
 })
 
+const seconds = scale("SCHEDULE_SECONDS", 8)
+
 describe("a schedule that fires every second, on two pods", () => {
   it.scopedLive(
     "has one job per second, though the leader is killed with -9 and another must take over",
@@ -46,16 +49,16 @@ describe("a schedule that fires every second, on two pods", () => {
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
         const pods = yield* Effect.all([pod(cwd), pod(cwd)], { concurrency: "unbounded" })
-        yield* until((all) => all.length >= 2)
+        const [before, after] = [Math.floor(seconds / 4), Math.ceil((3 * seconds) / 4)]
+        yield* until((all) => all.length >= before)
         const pid = yield* leaderPid
         const leader = pods.find((running) => running.pid === pid)
         expect(leader).toBeDefined()
         yield* leader?.signal("SIGKILL") ?? Effect.void
         yield* leader?.finished ?? Effect.void
-        const before = yield* ticks
-        const last = before.at(-1) ?? 0
+        const last = (yield* ticks).at(-1) ?? 0
         // The time in which nobody led, and a little more.
-        const all = yield* until((now) => (now.at(-1) ?? 0) >= last + 6)
+        const all = yield* until((now) => (now.at(-1) ?? 0) >= last + after)
         const [first = 0] = all
         expect(all).toEqual(Array.from({ length: all.length }, (_, second) => first + second))
         expect(yield* leaderPid).not.toBe(pid)
