@@ -49,10 +49,11 @@ export const make = (
       (result) => (result as { readonly rowCount: number | null }).rowCount ?? 0
     )
 
-  const fenced = <E>(purged: Effect.Effect<number, DatabaseError>, fence: Effect.Effect<void, E> | undefined) =>
-    fence === undefined
-      ? purged
-      : (transaction(Effect.zipRight(fence, purged)) as Effect.Effect<number, E | DatabaseError>)
+  const fenced = <A, E>(
+    act: Effect.Effect<A, DatabaseError>,
+    fence: Effect.Effect<void, E> | undefined
+  ): Effect.Effect<A, E | DatabaseError> =>
+    fence === undefined ? act : (transaction(Effect.zipRight(fence, act)) as Effect.Effect<A, E | DatabaseError>)
 
   const purgeClass = <E>(
     group: RetentionClass,
@@ -74,22 +75,24 @@ export const make = (
     })
 
   /** Forgets whose turn it was among keys that have nothing under way. */
-  const purgeTurns = Effect.gen(function* () {
-    const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(turnsAreKeptFor)
-    let last: TurnsSeen = { seen: batch, queue: "", key: "" }
-    while (last.seen === batch) {
-      const place = [last.queue ?? "", last.key ?? ""]
-      const rows = yield* mapErrors(sql.unsafe<TurnsSeen>(turns, [...place, until, batch])).pipe(retrying)
-      last = rows[0] ?? { seen: 0, queue: null, key: null }
-    }
-  })
+  const purgeTurns = <E>(fence: Effect.Effect<void, E> | undefined) =>
+    Effect.gen(function* () {
+      const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(turnsAreKeptFor)
+      let last: TurnsSeen = { seen: batch, queue: "", key: "" }
+      while (last.seen === batch) {
+        const place = [last.queue ?? "", last.key ?? ""]
+        const look = mapErrors(sql.unsafe<TurnsSeen>(turns, [...place, until, batch]))
+        const rows: ReadonlyArray<TurnsSeen> = yield* retrying(fenced(look, fence))
+        last = rows[0] ?? { seen: 0, queue: null, key: null }
+      }
+    })
 
   return (usual, fence) =>
     Effect.gen(function* () {
       const all = classesOf(yield* queues.all, usual)
       const purged = { done: 0, dead: 0 }
       for (const group of all) purged[group.status] += yield* purgeClass(group, all, fence)
-      yield* purgeTurns
+      yield* purgeTurns(fence)
       return purged
     })
 }
