@@ -1,0 +1,102 @@
+import { expect } from "@effect/vitest"
+import { Effect, Option } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
+import { Outcome } from "../../src/schedule/Schedules.js"
+import { hour, type Law } from "./SchedulePlan.js"
+
+export const firingLaws = (law: Law) => {
+  law("a schedule is due from its instant on, the longest due first", (plan) =>
+    Effect.gen(function* () {
+      yield* plan.schedules.create(plan.hourly({ name: plan.name("late"), cron: "30 * * * *" }))
+      yield* plan.schedules.create(plan.hourly({ name: plan.name("early"), cron: "10 * * * *" }))
+      const now = yield* plan.now
+      expect(yield* plan.schedules.nextInstant).toEqual(Option.some(now + 600_000))
+      expect(yield* plan.dueNames).toEqual([])
+      yield* plan.advance("10 minutes")
+      expect(yield* plan.dueNames).toEqual([plan.name("early")])
+      yield* plan.advance("20 minutes")
+      expect(yield* plan.dueNames).toEqual([plan.name("early"), plan.name("late")])
+      expect(yield* plan.schedules.due(1)).toHaveLength(1)
+      expect(yield* plan.schedules.nextInstant).toEqual(Option.some(now + 600_000))
+    })
+  )
+
+  law("of all who have read the same, one moves it on", (plan) =>
+    Effect.gen(function* () {
+      const read = yield* plan.schedules.create(plan.hourly())
+      const next = (yield* plan.now) + 2 * hour
+      const tries = yield* Effect.all(
+        Array.from({ length: 5 }, () => plan.schedules.advance(read, next)),
+        { concurrency: "unbounded" }
+      )
+      const [winner, ...others] = tries.flatMap((moved) => (Option.isSome(moved) ? [moved.value] : []))
+      expect(others).toEqual([])
+      expect(winner).toMatchObject({ nextFireAt: next })
+      expect(yield* plan.schedules.get(plan.name())).toEqual(winner)
+    })
+  )
+
+  law("nobody moves on what was changed, switched off, removed or made anew since it was read", (plan) =>
+    Effect.gen(function* () {
+      const read = yield* plan.schedules.create(plan.hourly())
+      const moves = Effect.map(plan.schedules.advance(read, (yield* plan.now) + 2 * hour), Option.isSome)
+      yield* plan.advance("1 second")
+      yield* plan.schedules.edit(plan.name(), { payload: 7 })
+      expect(yield* moves).toBe(false)
+      const { after } = yield* plan.schedules.edit(plan.name(), { enabled: false })
+      expect(Option.isSome(yield* plan.schedules.advance(after, 0))).toBe(false)
+      yield* plan.schedules.remove(plan.name())
+      expect(yield* moves).toBe(false)
+      yield* plan.schedules.create(plan.hourly())
+      expect(yield* moves).toBe(false)
+    })
+  )
+
+  law("what came of a tick is written down", (plan) =>
+    Effect.gen(function* () {
+      yield* plan.schedules.create(plan.hourly())
+      const job = (yield* makeGenerator).job(1)
+      yield* plan.schedules.note(plan.name(), Outcome.Fired({ at: 7_000, job }))
+      yield* plan.schedules.note(plan.name(), Outcome.Skipped({ at: 8_000 }))
+      expect(yield* plan.schedules.get(plan.name())).toMatchObject({
+        lastFireAt: 7_000,
+        lastJobId: job,
+        lastSkipAt: 8_000
+      })
+    })
+  )
+
+  law("a broken schedule is switched off with the reason, unless it was changed since it was read", (plan) =>
+    Effect.gen(function* () {
+      const read = yield* plan.schedules.create(plan.hourly())
+      yield* plan.schedules.edit(plan.name(), { cron: "5 * * * *" })
+      expect(yield* plan.schedules.disableBroken(read, "why")).toBe(false)
+      expect(yield* plan.schedules.disableBroken(yield* plan.schedules.get(plan.name()), "why")).toBe(true)
+      expect(yield* plan.schedules.get(plan.name())).toMatchObject({ enabled: false, lastError: "why" })
+      yield* plan.schedules.edit(plan.name(), { enabled: true })
+      expect(yield* plan.schedules.get(plan.name())).toMatchObject({ enabled: true, lastError: undefined })
+    })
+  )
+
+  law("a transaction that fails leaves every schedule as it was", (plan) =>
+    Effect.gen(function* () {
+      const read = yield* plan.schedules.create(plan.hourly())
+      const job = (yield* makeGenerator).job(1)
+      const all = Effect.gen(function* () {
+        yield* plan.schedules.advance(read, (yield* plan.now) + 5 * hour)
+        yield* plan.schedules.note(plan.name(), Outcome.Fired({ at: 1_000, job }))
+        yield* plan.schedules.create(plan.hourly({ name: plan.name("other") }))
+        yield* plan.schedules.edit(plan.name("other"), { payload: 1 })
+        yield* plan.schedules.remove(plan.name("other"))
+        return yield* Effect.fail("on purpose")
+      })
+      expect(yield* Effect.flip(plan.transactions.run(all))).toBe("on purpose")
+      expect(yield* plan.schedules.list({ limit: 10 })).toEqual([yield* plan.schedules.get(plan.name())])
+      expect(yield* plan.schedules.get(plan.name())).toMatchObject({
+        nextFireAt: read.nextFireAt,
+        lastFireAt: undefined
+      })
+      expect(Option.isSome(yield* plan.schedules.advance(read, (yield* plan.now) + 2 * hour))).toBe(true)
+    })
+  )
+}
