@@ -12,14 +12,23 @@ export interface Prefetch {
   readonly wanted: (shelf: Shelf) => number
   /** A slot took a job. */
   readonly taken: () => void
+  /** Every slot has ended what it took, and found the shelf empty. */
+  readonly starved: (now: number) => void
   /** A claim has come back. */
   readonly claimed: (now: number) => void
 }
 
 export const make = (slots: number): Prefetch => {
   let taken = 0
-  let since = Number.NEGATIVE_INFINITY
+  let since: number | undefined
   let ahead = 0
+
+  /** Up at once, because a burst is short; down by halves, because a pause is shorter still. */
+  const measure = (elapsed: number) => {
+    ahead = Math.min(mostAhead, Math.max(Math.floor((taken / elapsed) * aheadMillis), Math.floor(ahead / 2)))
+    taken = 0
+  }
+
   return {
     wanted: (shelf) => {
       const short = Math.min(slots, shelf.idleSlots) + ahead - shelf.size
@@ -29,14 +38,14 @@ export const make = (slots: number): Prefetch => {
     taken: () => {
       taken += 1
     },
+    // From here to the next claim they wait, which says nothing about how fast they are.
+    starved: (now) => {
+      if (taken > 0 && since !== undefined) measure(Math.max(1, now - since))
+      since = undefined
+    },
     claimed: (now) => {
-      const elapsed = now - since
-      if (elapsed <= 0) return
-      const rate = taken / elapsed
-      // Up at once, because a burst is short; down by halves, because a pause is shorter still.
-      ahead = Math.min(mostAhead, Math.max(Math.floor(rate * aheadMillis), Math.floor(ahead / 2)))
-      taken = 0
-      since = now
+      if (since !== undefined && now > since) measure(now - since)
+      if (since === undefined || now > since) since = now
     }
   }
 }

@@ -68,6 +68,7 @@ export const start = <R>(
     const deadlines = yield* Deadlines
     const queues = yield* Queues
     const chances = yield* drawChances
+    const clock = yield* Effect.clock
     const shelf = new Shelf()
     let wanted = 0
     let resting = false
@@ -75,6 +76,7 @@ export const start = <R>(
     const prefetch: Prefetch.Prefetch = {
       wanted: () => (resting || wanted === 0 ? 0 : ahead.wanted(shelf)),
       taken: () => ahead.taken(),
+      starved: (now) => ahead.starved(now),
       claimed: (now) => ahead.claimed(now)
     }
     const claimer = yield* Claimer.start({ queue: name, shelf, prefetch, onShort })
@@ -90,14 +92,17 @@ export const start = <R>(
       finalizer: yield* Finalizer,
       metrics: JobMetrics.make(yield* Tally, name),
       tracer: yield* Tracing,
-      clock: yield* Effect.clock,
+      clock,
       chance: () => chances[turns++ % chances.length] ?? 0.5,
       curve: () => curveOf(queues.known(name)),
       onBegin: (slot) => {
         if (slot.run !== undefined) begun.add(slot.run.job.kind)
         deadlines.began(slot)
       },
-      onIdle: claimer.look,
+      onIdle: () => {
+        if (shelf.idleSlots >= wanted) prefetch.starved(clock.unsafeCurrentTimeMillis())
+        claimer.look()
+      },
       onFreed: claimer.wake,
       onTaken: () => {
         prefetch.taken()

@@ -1,0 +1,57 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Prefetch from "../../src/crew/worker/Prefetch.js"
+import { Shelf } from "../../src/crew/worker/Shelf.js"
+
+/** A shelf that so many slots have found empty. */
+const shelfWith = (idle: number) => {
+  const shelf = new Shelf()
+  for (let slot = 0; slot < idle; slot += 1) Effect.runFork(shelf.somethingToDo(() => {}))
+  return shelf
+}
+
+const take = (prefetch: Prefetch.Prefetch, jobs: number) => {
+  for (let job = 0; job < jobs; job += 1) prefetch.taken()
+}
+
+describe("how much is claimed ahead", () => {
+  it("is nothing at first: one job for each slot that waits", () => {
+    expect(Prefetch.make(8).wanted(shelfWith(8))).toBe(8)
+    expect(Prefetch.make(8).wanted(shelfWith(0))).toBe(0)
+  })
+
+  it("is a tenth of a second's work as soon as the slots are through, however long the next claim takes", () => {
+    const prefetch = Prefetch.make(8)
+    prefetch.claimed(1_000)
+    take(prefetch, 8)
+    prefetch.starved(1_002)
+    expect(prefetch.wanted(shelfWith(8))).toBe(8 + 400)
+    prefetch.claimed(1_502)
+    expect(prefetch.wanted(shelfWith(8))).toBe(8 + 400)
+  })
+
+  it("is nothing where slots work for long", () => {
+    const prefetch = Prefetch.make(8)
+    prefetch.claimed(1_000)
+    take(prefetch, 8)
+    prefetch.claimed(61_000)
+    expect(prefetch.wanted(shelfWith(3))).toBe(3)
+  })
+
+  it("has a bound", () => {
+    const prefetch = Prefetch.make(8)
+    prefetch.claimed(1_000)
+    take(prefetch, 5_000)
+    prefetch.starved(1_000)
+    expect(prefetch.wanted(shelfWith(8))).toBe(2_000)
+  })
+
+  it("goes down by halves while nothing comes", () => {
+    const prefetch = Prefetch.make(8)
+    prefetch.claimed(1_000)
+    take(prefetch, 8)
+    prefetch.starved(1_002)
+    for (const now of [2_000, 4_000, 6_000]) prefetch.claimed(now)
+    expect(prefetch.wanted(shelfWith(8))).toBe(8 + 100)
+  })
+})
