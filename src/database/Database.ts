@@ -7,6 +7,7 @@ import { type DatabaseRejected, type DatabaseUnreachable, reach } from "./Databa
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { address, DatabaseUrl } from "./DatabaseUrl.js"
+import * as DirectStatements from "./DirectStatements.js"
 import { PreparingClient } from "./HotStatements.js"
 import { type StatementListener, timing } from "./StatementTimes.js"
 import * as Transaction from "./Transaction.js"
@@ -25,6 +26,9 @@ export class Database extends Context.Tag("nightshift/database/Database")<
   {
     /** The client that every statement goes through; inside a transaction it speaks on that transaction's connection. */
     readonly sql: PgClient.PgClient
+
+    /** The short way, for the few statements that every job needs. */
+    readonly direct: DirectStatements.DirectStatements
 
     /** The schema that holds our tables: an identifier that needs no quoting. */
     readonly schema: string
@@ -70,6 +74,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
           const serverVersion = yield* reach(sql, { address: address(url), patience: config.bootPatience })
           return Database.of({
             sql,
+            direct: DirectStatements.make(pool),
             schema: config.schema,
             transaction: Transaction.run(sql),
             ping: mapErrors(Effect.asVoid(sql`select 1`)),

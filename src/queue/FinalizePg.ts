@@ -73,15 +73,14 @@ export const make = (
   tally: typeof Tally.Service,
   told: Told
 ): ((ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>) => {
-  const { sql } = database
+  const { direct, sql } = database
 
   const finish = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
     Effect.gen(function* () {
       const ids = ArrayText.ofPlain(ends.map(({ id }) => id))
       const held = ArrayText.ofPlain(ends.map(({ lease }) => lease))
       const over = ArrayText.ofPlain(leases.takeOver())
-      const result = yield* mapErrors(sql.unsafe(statements.finish, [ids, held, now, over]).raw)
-      const all = (result as { readonly rowCount: number | null }).rowCount === ends.length
+      const all = (yield* direct.count(statements.finish, [ids, held, now, over])) === ends.length
       const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
       const movedOn = new Set(rows.map(({ id }) => id))
       for (const end of ends) if (!movedOn.has(end.id)) end.written?.("done", now)

@@ -93,7 +93,7 @@ export const make = (schema: string) => ({
   /** Jobs that differ in nothing but id, payload and start, whose ids are new and that hold no dedupe key. */
   insertUniform: hot(`
   insert into ${schema}.job (${insertColumns})
-  select i.id, $2, $3, $4::int, i.payload, $6::smallint, ${instant("i.run_at")}, $8::smallint,
+  select i.id, $2, $3, $4::int, i.payload, $6::smallint, ${instant("coalesce(i.run_at, $9)")}, $8::smallint,
     ${instant("$9")}, ${instant("$9")}
   from rows from (unnest($1::uuid[]), jsonb_array_elements($5::jsonb), unnest($7::float8[])) as i(id, payload, run_at)
   -- The hint to other pods leaves with the commit, instead of in a statement of its own that competes with the claim.

@@ -23,7 +23,6 @@ import * as DepthCap from "./intake/DepthCap.js"
 import { eachAlone } from "./intake/EachAlone.js"
 import * as EnqueuePg from "./intake/EnqueuePg.js"
 import * as SendSpan from "./intake/SendSpan.js"
-import type { StampedJobs } from "./intake/StampedJob.js"
 import * as JobSql from "./JobSql.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
@@ -79,7 +78,7 @@ const make = Effect.gen(function* () {
 
   const pass = DepthCap.make(database, known)
 
-  const onStored = (jobs: StampedJobs, inTransaction: boolean) => {
+  const onStored: EnqueuePg.OnStored = (jobs, inTransaction) => {
     const queues = new Set<string>()
     for (const job of jobs) {
       queues.add(job.queue)
@@ -87,7 +86,7 @@ const make = Effect.gen(function* () {
     }
     return notifier.stored(queues, inTransaction)
   }
-  const count = (jobs: StampedJobs, now: number) => {
+  const count: EnqueuePg.Count = (jobs, now) => {
     for (const { kind, queue } of jobs) tally.of(queue, kind).enqueued(1, now)
   }
   const { enqueue, enqueueEach } = yield* EnqueuePg.make(

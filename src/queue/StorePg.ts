@@ -48,18 +48,16 @@ export const make = (
   statements: JobSql,
   hint: (queue: string, now: number) => string | null
 ) => {
-  const { sql } = database
+  const { direct, sql } = database
 
   // In a caller's transaction the hint comes with the rest of what the caller is told to send, and only if it commits.
   const insertPlain = (jobs: StampedJobs, now: number, wait: string | null) =>
-    mapErrors(
-      isUniform(jobs)
-        ? sql.unsafe(
-            statements.insertUniform,
-            uniformParameters(jobs, now, wait === null ? null : hint(jobs[0]?.queue ?? "", now))
-          )
-        : sql.unsafe(statements.insertPlain, plainParameters(jobs, now))
-    )
+    isUniform(jobs)
+      ? direct.count(
+          statements.insertUniform,
+          uniformParameters(jobs, now, wait === null ? null : hint(jobs[0]?.queue ?? "", now))
+        )
+      : direct.count(statements.insertPlain, plainParameters(jobs, now))
 
   const insertFull = (jobs: StampedJobs, now: number, wait: string | null) =>
     Effect.map(

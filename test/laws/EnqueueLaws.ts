@@ -97,6 +97,33 @@ export const enqueueLaws = (law: Law): void => {
     })
   )
 
+  law("stores many alike that differ in their start, and hands them out in its order", (line) =>
+    Effect.gen(function* () {
+      const now = yield* line.now
+      const jobs = Array.from({ length: 120 }, (_, n) => line.job({ payload: n, runAt: now - (n % 3) * 1_000 }))
+      const answers = yield* line.queue.enqueue(jobs)
+      const stored = new Map((yield* line.all()).map(({ id, runAt }) => [id, runAt]))
+      expect(answers.map(({ id }) => stored.get(id))).toEqual(jobs.map(({ runAt }) => runAt))
+      const claimed = (yield* line.claim(200)).map(({ payload }) => Number(payload))
+      expect(claimed).toEqual(claimed.toSorted((a, b) => (b % 3) - (a % 3) || a - b))
+      expect(claimed).toHaveLength(120)
+    })
+  )
+
+  law("refuses a bad one among a hundred alike by its place, and stores none", (line) =>
+    Effect.gen(function* () {
+      for (const [what, bad, field] of refusals) {
+        const jobs = Array.from({ length: 100 }, (_, n) => line.job(n === 61 ? bad : { payload: n }))
+        const refusal = yield* Effect.flip(line.queue.enqueue(jobs))
+        expect(refusal, what).toMatchObject({ _tag: "InvalidJob", index: 61, field })
+      }
+      const dated = { payload: { toJSON: () => undefined } }
+      const jobs = Array.from({ length: 100 }, (_, n) => line.job(n === 7 ? dated : { payload: n }))
+      expect(yield* Effect.flip(line.queue.enqueue(jobs))).toMatchObject({ index: 7, field: "payload" })
+      expect(yield* line.all()).toEqual([])
+    })
+  )
+
   law("stores or refuses each on its own where many are handed in together, and answers in their order", (line) =>
     Effect.gen(function* () {
       const dedupe = { key: `${line.name}-once`, scope: "active" } as const

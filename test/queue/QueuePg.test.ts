@@ -56,6 +56,29 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
+  it.scoped("stores many alike once, though their connection breaks on the way", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const { schema } = yield* Database
+      const other = yield* TestDatabase.connection
+      const breaker = yield* TestDatabase.connection
+      yield* Effect.promise(() => other.query(`begin; lock table ${schema}.job in exclusive mode`))
+      const storing = yield* Effect.fork(queue.enqueue(Array.from({ length: 200 }, () => job("broken"))))
+      const breakIt = () =>
+        breaker.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+           where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into%'`
+        )
+      yield* Effect.repeat(Effect.promise(breakIt), { until: ({ rowCount }) => (rowCount ?? 0) > 0 })
+      yield* Effect.promise(() => other.query("commit"))
+      const answers = yield* Fiber.join(storing)
+      const { sql } = yield* Database
+      const stored = yield* sql<{ id: string }>`select id from nightshift.job where queue = 'broken' order by id`
+      expect(stored.map(({ id }) => id)).toEqual(answers.map(({ id }) => id))
+      expect(answers).toHaveLength(200)
+    })
+  )
+
   it.scoped("stores a thousand single enqueues of many fibers, each once", () =>
     Effect.gen(function* () {
       const queue = yield* Queue

@@ -47,7 +47,7 @@ const firstsOf = (rows: ReadonlyArray<FrontRow>): ReadonlyMap<number, Start> =>
 
 /** Claims by key: round-robin, and of each key no more than may run. */
 export const make = (database: typeof Database.Service, statements: ClaimSql, ids: IdGenerator, leases: LeaseBook) => {
-  const { sql } = database
+  const { direct, sql } = database
 
   const stretch = (queue: string, from: ReadonlyArray<Start>, most: number, now: number) =>
     from.length === 0
@@ -107,18 +107,16 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
       if (tries.keys.length === 0 && tries.keyless.length === 0) return []
       const { limit, pod, queue } = request
       const lease = ids.lease(now)
-      const rows = (yield* mapErrors(
-        sql.unsafe(rated ? statements.keysRated : statements.keys, [
-          queue,
-          now,
-          limit,
-          lease,
-          pod,
-          ArrayText.ofTexts(tries.keys),
-          ring.last,
-          ArrayText.ofPlain(tries.keyless.slice(0, limit))
-        ]).values
-      )) as unknown as Array<ClaimedRow>
+      const rows = (yield* direct.rows(rated ? statements.keysRated : statements.keys, [
+        queue,
+        now,
+        limit,
+        lease,
+        pod,
+        ArrayText.ofTexts(tries.keys),
+        ring.last,
+        ArrayText.ofPlain(tries.keyless.slice(0, limit))
+      ])) as unknown as Array<ClaimedRow>
       rows.sort((a, b) => (a[12] ?? 0) - (b[12] ?? 0))
       leases.took(
         lease,

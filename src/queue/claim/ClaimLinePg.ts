@@ -45,7 +45,7 @@ export const lookFromFront = (
 
 /** Claims in the order of the line: priority, then start, then id. */
 export const make = (database: typeof Database.Service, statements: ClaimSql, ids: IdGenerator, leases: LeaseBook) => {
-  const { sql } = database
+  const { direct, sql } = database
 
   /** Priorities that others have begun to use since; only the gaps are searched, where no dead entries lie. */
   const lookBetween = (queue: string, cursor: ClaimCursor, now: number) => {
@@ -65,16 +65,15 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
     Effect.gen(function* () {
       if (cursor.from.length === 0) return []
       const lease = ids.lease(now)
-      const rows = (yield* mapErrors(
-        sql.unsafe(rated ? statements.lineRated : statements.line, [
-          queue,
-          now,
-          limit,
-          lease,
-          pod,
-          ...startsOf(cursor.from)
-        ]).values
-      )) as unknown as Array<ClaimedRow>
+      const statement = rated ? statements.lineRated : statements.line
+      const rows = (yield* direct.rows(statement, [
+        queue,
+        now,
+        limit,
+        lease,
+        pod,
+        ...startsOf(cursor.from)
+      ])) as unknown as Array<ClaimedRow>
       rows.sort(rowOrder)
       leases.took(
         lease,

@@ -7,8 +7,9 @@ import { DatabaseConflict, type DatabaseError, DatabaseUnavailable } from "../..
 import { AfterCommit } from "../../database/Transaction.js"
 import { QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
-import type { Enqueued, EnqueueError, Queue } from "../Queue.js"
+import { Enqueued, type EnqueueError, type Queue } from "../Queue.js"
 import * as StorePg from "../StorePg.js"
+import * as Bulk from "./Bulk.js"
 import { eachAlone } from "./EachAlone.js"
 import { type AdmittedJob, admit, admitAll, type NewJob } from "./NewJob.js"
 import { hasExtras, type StampedJob, type StampedJobs } from "./StampedJob.js"
@@ -33,6 +34,15 @@ const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable &&
 const theOne = ([first]: ReadonlyArray<Enqueued>): Exit.Exit<Enqueued> =>
   first === undefined ? Exit.die(new Error("a job was not answered for")) : Exit.succeed(first)
 
+/** Hears what was handed in. Of jobs that are alike, the first in the line is enough. */
+export type OnStored = (
+  jobs: ReadonlyArray<Pick<StampedJob, "queue" | "priority" | "runAt" | "id" | "key">>,
+  inTransaction: boolean
+) => Effect.Effect<void, DatabaseError>
+
+/** Hears what was new. */
+export type Count = (jobs: ReadonlyArray<Pick<NewJob, "queue" | "kind">>, now: number) => void
+
 type Enqueuing = Pick<typeof Queue.Service, "enqueue" | "enqueueEach">
 
 /**
@@ -45,9 +55,9 @@ export const make = (
   statements: JobSql,
   ids: IdGenerator,
   hint: (queue: string, now: number) => string | null,
-  pass: (jobs: StampedJobs) => Effect.Effect<void, QueueFull | DatabaseError>,
-  onStored: (jobs: StampedJobs, inTransaction: boolean) => Effect.Effect<void, DatabaseError>,
-  count: (jobs: StampedJobs, now: number) => void
+  pass: (jobs: ReadonlyArray<Pick<NewJob, "queue">>) => Effect.Effect<void, QueueFull | DatabaseError>,
+  onStored: OnStored,
+  count: Count
 ): Effect.Effect<Enqueuing, never, Scope.Scope> =>
   Effect.gen(function* () {
     const store = StorePg.make(database, statements, hint)
@@ -131,14 +141,32 @@ export const make = (
       )
     }
 
+    /** Alike, and nothing can stand in their way: straight in, in one statement. */
+    const inBulk = (bulk: Bulk.Bulk, jobs: ReadonlyArray<NewJob>, now: number) => {
+      const once = Effect.suspend(() =>
+        database.direct.count(statements.insertUniform, Bulk.parameters(bulk, now, hint(bulk.first.queue, now)))
+      )
+      const again = Effect.suspend(() => store(Bulk.withIds(bulk, jobs), now, patience.alone))
+      return pass(jobs).pipe(
+        Effect.zipRight(Effect.catchIf(once, isPassing, () => again)),
+        Effect.zipRight(onStored([Bulk.front(bulk)], false)),
+        Effect.map(() => {
+          count(jobs, now)
+          return bulk.ids.map((id) => Enqueued.Enqueued({ id }))
+        })
+      )
+    }
+
     // The way of every single enqueue: plain calls up to the batcher, because thousands of fibers stand here at once.
     const enqueue: Enqueuing["enqueue"] = (jobs) =>
       Effect.withFiberRuntime((fiber) => {
+        const outer = Context.getOption(fiber.currentContext, SqlClient.TransactionConnection)
+        const now = clock.unsafeCurrentTimeMillis()
+        const bulk = Option.isNone(outer) ? Bulk.of(jobs, ids, now) : undefined
+        if (bulk !== undefined) return inBulk(bulk, jobs, now)
         const admitted = admitAll(jobs)
         if (Either.isLeft(admitted)) return Effect.fail(admitted.left)
-        const now = clock.unsafeCurrentTimeMillis()
         const request = stamp(admitted.right, now)
-        const outer = Context.getOption(fiber.currentContext, SqlClient.TransactionConnection)
         if (Option.isSome(outer)) {
           return insideCallers(request, now, Context.getOption(fiber.currentContext, AfterCommit))
         }

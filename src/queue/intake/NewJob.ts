@@ -71,7 +71,7 @@ const at = (field: string, reason: string | undefined): Fault | undefined =>
   reason === undefined ? undefined : [field, reason]
 
 /** The first field that keeps the job out. No list is built: a bulk enqueue asks this a thousand times. */
-const faultOfFields = (job: NewJob): Fault | undefined =>
+export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("id", job.id === undefined || isId(job.id) ? undefined : "must be a lower-case UUID") ??
   at("kind", faultOfText(job.kind, limits.nameCharacters)) ??
   at("queue", isPlainName(job.queue) ? undefined : plainNameRule) ??
