@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks"
 import { BulkAct } from "./BulkAct"
+import * as JobFilter from "./JobFilter"
 import { Age } from "./parts/Time"
 import { useResource } from "./Resource"
 import { to } from "./Route"
@@ -15,6 +16,17 @@ interface Group {
   readonly lastAt: string
   readonly sample: { readonly id: string; readonly error: string | null }
   readonly filter: Readonly<Record<string, unknown>>
+}
+
+/** How many, and where exactly these are listed. An address cannot say that there was no error. */
+const Count = ({ of: { count, filter, shape } }: { readonly of: Group }) => {
+  const { state: _, ...told } = JobFilter.ofJson(filter)
+  if (shape === "") return <>{brief(count)}</>
+  return (
+    <a href={JobFilter.address("dead", told)} title="Show these jobs">
+      {brief(count)} <span class="visually-hidden">jobs</span>
+    </a>
+  )
 }
 
 const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group) => void) | undefined }) => {
@@ -35,7 +47,9 @@ const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group
         <tbody>
           {groups.map((group) => (
             <tr key={`${group.kind} ${group.deadReason} ${group.shape}`}>
-              <td class="number">{brief(group.count)}</td>
+              <td class="number">
+                <Count of={group} />
+              </td>
               <td>{group.kind}</td>
               <td>{group.deadReason}</td>
               <td class="rest">
