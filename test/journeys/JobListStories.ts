@@ -36,12 +36,13 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
   it.scoped("gives filters a name that everybody finds, and takes it back", () =>
     Effect.gen(function* () {
       const { api, enqueue, enter } = yield* ControlRoom
-      for (const n of [1, 2]) yield* enqueue({ kind: "flyer", queue: "attic", payload: { n }, runAt: inAnHour() })
+      for (const n of [1, 2])
+        yield* enqueue({ kind: "flyer", queue: "attic", payload: { n, list: [n] }, runAt: inAnHour() })
       const hostile = `<img src=x onerror="document.title=1">&amp;`
       const page = yield* enter("scheduled")
       yield* step(async () => {
         await give(page, "Kind", "flyer")
-        await give(page, "Payload contains", '{"n":2}')
+        await give(page, "Payload contains", '{ "n": 2, "list": [] }')
         await counted(page, "1")
         await button(page, "Save view").click()
         await nameIt(page, "Save view", hostile)
@@ -70,7 +71,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
 
       yield* step(async () => {
         // A name that stands is given to other filters.
-        await chip(page, 'payload has {"n":2}').click()
+        await chip(page, 'payload has {"list":[],"n":2}').click()
         await counted(page, "2")
         await button(page, "Save view").click()
         await page.getByRole("dialog").getByRole("textbox").fill("second flyers")

@@ -38,7 +38,7 @@ const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group
           <tr>
             <th class="number">Jobs</th>
             <th>Kind</th>
-            <th>Reason</th>
+            <th class="hide-narrow">Reason</th>
             <th>Error</th>
             <th>Last</th>
             {onAsk === undefined ? null : <th aria-label="Acts" />}
@@ -51,7 +51,7 @@ const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group
                 <Count of={group} />
               </td>
               <td>{group.kind}</td>
-              <td>{group.deadReason}</td>
+              <td class="hide-narrow">{group.deadReason}</td>
               <td class="rest">
                 <a class="cut mono" href={to(`jobs/${group.sample.id}`)}>
                   {group.shape === "" ? "no error" : group.shape}

@@ -44,9 +44,31 @@ export const without = (filter: JobFilter, preset: JobFilter): JobFilter =>
 
 export const isEmpty = (filter: JobFilter): boolean => Object.keys(filter).length === 0
 
+const sorted = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(sorted)
+  if (typeof value !== "object" || value === null) return value
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  return Object.fromEntries(entries.map(([name, field]) => [name, sorted(field)]))
+}
+
+/** The same however it was typed, and in whatever order the database gives it back. */
+const canonical = (field: Field, text: string): string => {
+  try {
+    if (field === "payload") return JSON.stringify(sorted(JSON.parse(text)))
+    return field === "since" || field === "until" ? new Date(text).toISOString() : text
+  } catch {
+    return text
+  }
+}
+
 /** The one address of a page with this filter, however it came about. */
 export const address = (page: string, filter: JobFilter): string =>
-  to(page, Object.fromEntries(fields.map((field) => [field, [...(filter[field] ?? [])].sort()])))
+  to(
+    page,
+    Object.fromEntries(
+      fields.map((field) => [field, (filter[field] ?? []).map((text) => canonical(field, text)).sort()])
+    )
+  )
 
 /** A span that ends now, as its beginning. In whole minutes, so that a list is not another one at every moment. */
 const anchored = ({ within, ...filter }: JobFilter): JobFilter => {
