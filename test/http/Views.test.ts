@@ -19,6 +19,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("/api/v1/view
         [{ name: " \t " }, "name"],
         [{ name: "x".repeat(61) }, "name"],
         [{ name: "two\nlines" }, "name"],
+        [{ name: "\u202eturned" }, "name"],
         [{ name: "nul\u0000" }, "name"],
         [{ name: "half \ud800" }, "name"],
         [{ page: "overview" }, "page"],
@@ -36,6 +37,11 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("/api/v1/view
         const refused = yield* admin("POST", path, { json: { ...deadMail, ...change } })
         expect({ change, ...refused }).toMatchObject({ change, status: 400, json: { error: { field } } })
       }
+      const messageOf = (name: unknown) =>
+        Effect.map(admin("POST", path, { json: { ...deadMail, name } }), ({ text }) => JSON.parse(text).error.message)
+      expect(yield* messageOf(" ")).toBe("name must not be empty.")
+      expect(yield* messageOf("x".repeat(61))).toBe("name must be at most 60 characters long.")
+      expect(yield* messageOf(7)).toBe("name must be text.")
       expect((yield* admin("GET", path)).json).toEqual({ views: [] })
       expect((yield* admin("GET", "/api/v1/audit?act=view")).json).toMatchObject({ entries: [] })
 

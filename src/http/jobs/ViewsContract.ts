@@ -4,17 +4,25 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
 import { limits, pages } from "../../access/SavedViews.js"
 import { ViewId } from "../../core/Ids.js"
+import { faultOfText } from "../../core/Storable.js"
 import { idPath, Moment, problem } from "../Contract.js"
 import * as WireText from "../WireText.js"
 import * as JobsFilter from "./JobsFilter.js"
 
-/** A name stands in one line, and the blanks around it are nobody's wish. */
-const Name = Schema.compose(Schema.Trim, WireText.Text)
-  .pipe(
-    Schema.filter((name) => (name === "" ? "must not be empty" : undefined)),
-    Schema.maxLength(limits.nameCharacters, WireText.said(`must be at most ${limits.nameCharacters} characters long`)),
-    Schema.filter((name) => (/\p{Cc}/u.test(name) ? "must stand in one line" : undefined))
-  )
+/** What would break the line, or turn round the names beside it. */
+const disorderly = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u
+
+const faultOfName = (name: string): string | undefined =>
+  faultOfText(name, limits.nameCharacters) ??
+  (disorderly.test(name) ? "must stand in one line, without control characters" : undefined)
+
+/** The blanks around a name are nobody's wish. */
+const Name = Schema.transform(Schema.String.annotations({ message: () => "must be text" }), Schema.String, {
+  strict: true,
+  decode: (name) => name.trim(),
+  encode: (name) => name
+})
+  .pipe(Schema.filter(faultOfName))
   .annotations({
     jsonSchema: { type: "string", minLength: 1, maxLength: limits.nameCharacters, description: "No two have the same." }
   })
