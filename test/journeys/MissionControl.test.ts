@@ -165,7 +165,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const other = yield* enter("overview", "viewer")
         yield* step(async () => {
           await other.goto(address)
-          await other.getByText("o-7").first().waitFor()
+          await other.getByRole("row").filter({ hasText: "o-7" }).waitFor()
         })
         expect(yield* step(() => other.locator("tbody tr").count())).toBe(1)
       })
