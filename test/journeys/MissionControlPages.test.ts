@@ -126,6 +126,8 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
           const weight = yield* step(() => weightOf(page))
           expect(weight).toBeGreaterThan(10_000)
           expect(weight).toBeLessThan(120_000)
+          // The overview shows queues as of the last look that the service took.
+          yield* step(() => page.getByText(hostile("queue")).first().waitFor())
           const shown: Record<string, string> = {}
           for (const place of places) {
             yield* visit(page, place)
