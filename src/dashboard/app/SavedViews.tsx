@@ -79,15 +79,7 @@ const ViewActs = (props: {
   return (
     <>
       {open === undefined ? (
-        <button
-          type="button"
-          class="link"
-          disabled={JobFilter.isEmpty(filter)}
-          title={
-            JobFilter.isEmpty(filter) ? "Set a filter first: a view is a name for it" : "Give these filters a name"
-          }
-          onClick={() => setAsked("save")}
-        >
+        <button type="button" class="link" title="Give these filters a name" onClick={() => setAsked("save")}>
           Save view
         </button>
       ) : (
@@ -128,7 +120,8 @@ export const SavedViews = (props: { readonly page: string; readonly filter: JobF
     view,
     address: JobFilter.address(view.page, JobFilter.ofJson(view.filter))
   }))
-  if (known.length === 0 && !mayAct) return null
+  const isSomething = !JobFilter.isEmpty(filter)
+  if (known.length === 0 && !(mayAct && isSomething)) return null
   return (
     <div class="row views">
       {known.length === 0 ? null : (
@@ -146,7 +139,7 @@ export const SavedViews = (props: { readonly page: string; readonly filter: JobF
           ))}
         </nav>
       )}
-      {mayAct ? (
+      {mayAct && isSomething ? (
         <ViewActs
           page={page}
           filter={filter}
