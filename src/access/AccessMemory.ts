@@ -3,12 +3,15 @@ import type { Audit } from "./Audit.js"
 import * as AuditMemory from "./AuditMemory.js"
 import type { Idempotency } from "./Idempotency.js"
 import * as IdempotencyMemory from "./IdempotencyMemory.js"
+import type { SavedViews } from "./SavedViews.js"
+import * as SavedViewsMemory from "./SavedViewsMemory.js"
 import type { Sessions } from "./Sessions.js"
 import * as SessionsMemory from "./SessionsMemory.js"
 
 /** Everything the doors remember, in memory, for tests. */
-export const layer: Layer.Layer<Audit | Sessions | Idempotency> = Layer.mergeAll(
+export const layer: Layer.Layer<Audit | Sessions | Idempotency | SavedViews> = Layer.mergeAll(
   AuditMemory.layer,
   SessionsMemory.layer,
-  IdempotencyMemory.layer
+  IdempotencyMemory.layer,
+  SavedViewsMemory.layer
 )

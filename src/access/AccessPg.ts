@@ -4,12 +4,15 @@ import type { Audit } from "./Audit.js"
 import * as AuditPg from "./AuditPg.js"
 import type { Idempotency } from "./Idempotency.js"
 import * as IdempotencyPg from "./IdempotencyPg.js"
+import type { SavedViews } from "./SavedViews.js"
+import * as SavedViewsPg from "./SavedViewsPg.js"
 import type { Sessions } from "./Sessions.js"
 import * as SessionsPg from "./SessionsPg.js"
 
 /** Everything the doors remember, over PostgreSQL. */
-export const layer: Layer.Layer<Audit | Sessions | Idempotency, never, Database> = Layer.mergeAll(
+export const layer: Layer.Layer<Audit | Sessions | Idempotency | SavedViews, never, Database> = Layer.mergeAll(
   AuditPg.layer,
   SessionsPg.layer,
-  IdempotencyPg.layer
+  IdempotencyPg.layer,
+  SavedViewsPg.layer
 )

@@ -48,7 +48,7 @@ export const run = (argv: ReadonlyArray<string>) =>
     summary: Span.text("jobs that are not lost"),
     footer: Examples.footer(argv)
   })(argv).pipe(
-    Completions.mending(argv),
+    Completions.mending(root, argv),
     withPrinted((text) => Help.tidy(text, Examples.wordsOf(argv))),
     withPlainPipes,
     Effect.provide(Layer.merge(NodeContext.layer, CliConfig.layer({ showBuiltIns: false })))

@@ -20,6 +20,10 @@ export type UploadId = typeof UploadId.Type
 export const TokenId = Schema.UUID.pipe(Schema.brand("TokenId"))
 export type TokenId = typeof TokenId.Type
 
+/** Filters of jobs that somebody gave a name. */
+export const ViewId = Schema.UUID.pipe(Schema.brand("ViewId"))
+export type ViewId = typeof ViewId.Type
+
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** Whether a text is an id in the form in which we write them. */
@@ -32,6 +36,7 @@ export interface IdGenerator {
   readonly pod: (millis: number) => PodId
   readonly upload: (millis: number) => UploadId
   readonly token: (millis: number) => TokenId
+  readonly view: (millis: number) => ViewId
   /** For what has no sort of id of its own. */
   readonly plain: (millis: number) => string
 }
@@ -100,6 +105,7 @@ export const makeGenerator: Effect.Effect<IdGenerator> = Effect.gen(function* ()
     pod: (millis) => next(millis) as PodId,
     upload: (millis) => next(millis) as UploadId,
     token: (millis) => next(millis) as TokenId,
+    view: (millis) => next(millis) as ViewId,
     plain: next
   }
 })

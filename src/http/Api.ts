@@ -8,6 +8,7 @@ import { problem } from "./Contract.js"
 import * as BulkContract from "./jobs/BulkContract.js"
 import * as GroupsContract from "./jobs/GroupsContract.js"
 import * as JobsContract from "./jobs/JobsContract.js"
+import * as ViewsContract from "./jobs/ViewsContract.js"
 import * as EventsContract from "./live/EventsContract.js"
 import * as OpenApiTidy from "./OpenApiTidy.js"
 import * as LimitsContract from "./steering/LimitsContract.js"
@@ -22,6 +23,7 @@ export const Api = HttpApi.make("nightshift")
   .add(JobsContract.group)
   .add(BulkContract.group)
   .add(GroupsContract.group)
+  .add(ViewsContract.group)
   .add(QueuesContract.group)
   .add(SchedulesContract.group)
   .add(PodsContract.group)

@@ -5,6 +5,7 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Duration, Effect, Layer } from "effect"
 import type { Audit } from "../access/Audit.js"
 import type { Idempotency } from "../access/Idempotency.js"
+import type { SavedViews } from "../access/SavedViews.js"
 import { Sessions } from "../access/Sessions.js"
 import type { Tokens } from "../access/Tokens.js"
 import type { Leadership } from "../cluster/Leadership.js"
@@ -39,6 +40,7 @@ import * as BulkRoutes from "./jobs/BulkRoutes.js"
 import { CountsCache } from "./jobs/CountsCache.js"
 import * as GroupsRoutes from "./jobs/GroupsRoutes.js"
 import * as JobsRoutes from "./jobs/JobsRoutes.js"
+import * as ViewsRoutes from "./jobs/ViewsRoutes.js"
 import * as EventsRoutes from "./live/EventsRoutes.js"
 import { Live } from "./live/Live.js"
 import * as Problem from "./Problem.js"
@@ -69,7 +71,8 @@ type Configs = ServerConfig | AccessConfig | ClusterConfig
 type QueuePorts = Queue | Queues | JobDesk | JobSearch | JobOverview | JobStanding | Operations | Kinds | Transactions
 type OtherPorts = Schedules | RateLimits | Pods | Leadership | Measures | Storage | Tokens
 type Gateway = Bots | Deliveries
-type Needs = Configs | QueuePorts | OtherPorts | Gateway | Sessions | Audit | Idempotency | Lifecycle
+type Memory = Sessions | Audit | Idempotency | SavedViews
+type Needs = Configs | QueuePorts | OtherPorts | Gateway | Memory | Lifecycle
 
 /** However long somebody is ready to wait, a request ends. */
 const longestRequest = Duration.seconds(60)
@@ -79,6 +82,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     JobsRoutes.layer,
     BulkRoutes.layer,
     GroupsRoutes.layer,
+    ViewsRoutes.layer,
     QueuesRoutes.layer,
     SchedulesRoutes.layer,
     LimitsRoutes.layer,

@@ -3,6 +3,7 @@ import { RouteNotFound } from "@effect/platform/HttpServerError"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Cause, Effect, Match, Schema } from "effect"
 import type { IdempotencyKeyBusy, IdempotencyKeyReused } from "../access/Idempotency.js"
+import type { TooManyViews, ViewExists, ViewNotFound } from "../access/SavedViews.js"
 import type { TokenNotFound } from "../access/Tokens.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { PreviousRunActive } from "../crew/duties/ScheduledJobs.js"
@@ -83,6 +84,9 @@ export type Foreseen =
   | TooManyPoints
   | TooMuchToMerge
   | TokenNotFound
+  | ViewNotFound
+  | ViewExists
+  | TooManyViews
   | InvalidUpload
   | UploadTooLarge
   | RequestTooLarge
@@ -153,6 +157,9 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   PreviousRunActive: plain(409),
   JobIdTaken: (error) => ({ status: 409, message: error.message, field: `jobs[${error.index}].id` }),
   TokenNotFound: plain(404),
+  ViewNotFound: plain(404),
+  ViewExists: plain(409, { field: "name" }),
+  TooManyViews: plain(409),
   UploadNotFound: plain(404),
   InvalidUpload: (error) => ({ status: 400, message: error.message, field: `files[${error.index}].${error.field}` }),
   RequestTimedOut: plain(408),

@@ -261,6 +261,13 @@ describe("nightshift --completions", () => {
       expect(complete("uploads", "tokens", "revoke", "--work")).toEqual(["--workspace"])
       expect(complete("bots", "set-webhook", "--ur")).toEqual(["--url"])
       expect(complete("jobs", "why", "--dry")).toEqual([""])
+      expect(complete("jobs", "list", "--state", "de")).toEqual(["dead"])
+      // Neither shell is everywhere; of what made theirs go wrong nothing is left.
+      expect(zsh?.stdout).toMatch(/^ +'\*--queue\[[^\]]+\]:value: ' \\\n/m)
+      expect(zsh?.stdout).toMatch(/^ +'--app\[[^\]]+\]:file:_files' \\\n +'\*:value: ' \\\n +&& ret=0$/m)
+      expect(zsh?.stdout).toMatch(/^ +'--dry-run\[[^\]]+\]' \\$/m)
+      expect(fish?.stdout).toMatch(/^complete -c nightshift -f\n/)
+      expect(fish?.stdout).toMatch(/ -l directory -r -F -d /)
     })
   )
 })

@@ -4,6 +4,7 @@ import * as AccessMemory from "../../src/access/AccessMemory.js"
 import * as AccessPg from "../../src/access/AccessPg.js"
 import type { Audit } from "../../src/access/Audit.js"
 import type { Idempotency } from "../../src/access/Idempotency.js"
+import type { SavedViews } from "../../src/access/SavedViews.js"
 import type { Sessions } from "../../src/access/Sessions.js"
 import type { Tokens } from "../../src/access/Tokens.js"
 import * as TokensMemory from "../../src/access/TokensMemory.js"
@@ -127,7 +128,7 @@ export type Configs = Partial<Config & Access>
 type JobActs = Queue | Queues | JobDesk | Operations | Kinds | Routes | Transactions
 type JobPorts = JobActs | JobSearch | JobOverview | JobStanding
 type QueuePorts = JobPorts | Schedules | RateLimits
-export type Ports = QueuePorts | Pods | Leadership | Measures | Sessions | Audit | Idempotency
+export type Ports = QueuePorts | Pods | Leadership | Measures | Sessions | Audit | Idempotency | SavedViews
 
 const usualAccess: Access = { sessionLasting: Duration.hours(12), apiRate: 0, listeners: 10, mask: [] }
 

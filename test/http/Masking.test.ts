@@ -15,7 +15,8 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
       yield* admin("PATCH", `/api/v1/jobs/${id}`, { json: { payload: { ...payload, password: "hunter3" } } })
       const filter = { payload: { password: "hunter3" } }
       yield* admin("POST", "/api/v1/jobs/bulk", { json: { action: "cancel", filter } })
-      const places = ["/api/v1/jobs", `/api/v1/jobs/${id}`, "/api/v1/audit", "/api/v1/operations"]
+      yield* admin("POST", "/api/v1/views", { json: { name: "theirs", page: "jobs", filter } })
+      const places = ["jobs", `jobs/${id}`, "audit", "operations", "views"].map((place) => `/api/v1/${place}`)
       for (const place of places) {
         const seen = yield* viewer("GET", place)
         expect(seen.status).toBe(200)

@@ -3,6 +3,7 @@ import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { Browser } from "../support/Browser.js"
 import { ControlRoom, tokens } from "./fixtures/ControlRoom.js"
+import { jobListStories } from "./JobListStories.js"
 
 const step = <A>(act: () => Promise<A>) => Effect.promise(act)
 
@@ -12,6 +13,15 @@ const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString()
 const region = (page: Page, name: string) => page.getByRole("region", { name, exact: true })
 const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name, exact: true })
 const said = (page: Page, text: string) => page.getByRole("status").getByText(text).waitFor()
+
+/** Lets charts say on the console what they write on their canvas. */
+const tellText = `{
+  const write = CanvasRenderingContext2D.prototype.fillText
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    console.debug(text)
+    return write.call(this, text, ...place)
+  }
+}`
 
 layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "60 seconds" })(
   "at Mission Control an operator",
@@ -155,11 +165,13 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const other = yield* enter("overview", "viewer")
         yield* step(async () => {
           await other.goto(address)
-          await other.getByText("o-7").first().waitFor()
+          await other.getByRole("row").filter({ hasText: "o-7" }).waitFor()
         })
         expect(yield* step(() => other.locator("tbody tr").count())).toBe(1)
       })
     )
+
+    jobListStories(it)
 
     it.scoped("drags over a chart to look closer, and back", () =>
       Effect.gen(function* () {
@@ -178,6 +190,20 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await button(page, "Zoom out").waitFor({ state: "detached" })
           await button(page, "30 m").and(page.locator("[aria-pressed=true]")).waitFor()
         })
+        // What is written on the axes: hours of 24, and days where there are several.
+        const written: Array<string> = []
+        const range = async (name: string, expected: RegExp) => {
+          const seen = page.waitForEvent("console", (message) => expected.test(message.text()))
+          await button(page, name).click()
+          await seen
+        }
+        yield* step(async () => {
+          page.on("console", (message) => written.push(message.text()))
+          await page.evaluate(tellText)
+          await range("24 h", /^\d\d:00$/)
+          await range("7 d", /^[A-Z][a-z]+ \d+$/)
+        })
+        expect(written.filter((text) => /\d *[ap]m/i.test(text))).toEqual([])
       })
     )
 

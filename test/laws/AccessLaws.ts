@@ -3,10 +3,12 @@ import type { Layer } from "effect"
 import { Duration, Effect, Fiber, Option, Redacted } from "effect"
 import { Audit } from "../../src/access/Audit.js"
 import { Idempotency } from "../../src/access/Idempotency.js"
+import type { SavedViews } from "../../src/access/SavedViews.js"
 import { Sessions } from "../../src/access/Sessions.js"
 import type { Advance } from "./Line.js"
+import { savedViewsLaws } from "./SavedViewsLaws.js"
 
-type Ports = Audit | Sessions | Idempotency
+type Ports = Audit | Sessions | Idempotency | SavedViews
 type Law = (title: string, story: Effect.Effect<void, unknown, Ports>) => void
 
 let opened = 0
@@ -258,7 +260,7 @@ const idempotencyLaws = (law: Law, advance: Advance) => {
   )
 }
 
-const chapters = { audit: auditLaws, sessions: sessionLaws, idempotency: idempotencyLaws }
+const chapters = { audit: auditLaws, sessions: sessionLaws, idempotency: idempotencyLaws, views: savedViewsLaws }
 
 /** What the doors' memory promises, whatever is behind it. All laws share the layer and what others left in it. */
 export const accessLaws = (

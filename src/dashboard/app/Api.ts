@@ -55,10 +55,12 @@ export const post = <A>(path: string, body: unknown = {}): Promise<A> => send("P
 export const patch = <A>(path: string, body: unknown): Promise<A> => send("PATCH", path, body)
 export const remove = <A>(path: string): Promise<A> => send("DELETE", path)
 
-/** A query string of what is there. */
-export const query = (values: Readonly<Record<string, string | number | undefined | null>>): string => {
+/** A query string of what is there; what has several values is repeated. */
+export const query = (
+  values: Readonly<Record<string, string | number | ReadonlyArray<string> | undefined | null>>
+): string => {
   const kept = Object.entries(values).flatMap(([name, value]) =>
-    value === undefined || value === null || value === "" ? [] : [[name, String(value)]]
+    [value ?? []].flat().flatMap((one) => (one === "" ? [] : [[name, String(one)]]))
   )
   return kept.length === 0 ? "" : `?${new URLSearchParams(kept)}`
 }

@@ -52,11 +52,11 @@ const Page = ({ route }: { readonly route: Route }) => {
     case "jobs":
       return id === undefined ? <Jobs key={name} route={route} title="Jobs" /> : <Job id={id} key={id} />
     case "scheduled":
-      return <Jobs key={name} route={route} title="Scheduled" preset={{ state: "scheduled" }} />
+      return <Jobs key={name} route={route} title="Scheduled" preset={{ state: ["scheduled"] }} />
     case "retries":
-      return <Jobs key={name} route={route} title="Retries" preset={{ state: "retrying" }} />
+      return <Jobs key={name} route={route} title="Retries" preset={{ state: ["retrying"] }} />
     case "dead":
-      return <Jobs key={name} route={route} title="Dead" preset={{ state: "dead" }} />
+      return <Jobs key={name} route={route} title="Dead" preset={{ state: ["dead"] }} />
     case "schedules":
       return <Schedules />
     case "pods":

@@ -1,20 +1,12 @@
 import { useEffect, useState } from "preact/hooks"
 import * as Api from "./Api"
+import { type Act, actNames } from "./JobActs"
 import { Dialog } from "./parts/Dialog"
 import { Failure } from "./parts/Failure"
 import { say } from "./parts/Toasts"
 import { countText, type Job, type Total } from "./Views"
 
 // Nothing is done to many jobs before it was said to how many and to which. A bulk act runs on the server; this only looks on.
-
-export type Act = "cancel" | "requeue" | "run-now" | "delete"
-
-export const actNames: Readonly<Record<Act, string>> = {
-  cancel: "Cancel",
-  requeue: "Requeue",
-  "run-now": "Run now",
-  delete: "Delete"
-}
 
 export interface Target {
   readonly ids?: ReadonlyArray<string>

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks"
 import { BulkAct } from "./BulkAct"
+import * as JobFilter from "./JobFilter"
 import { Age } from "./parts/Time"
 import { useResource } from "./Resource"
 import { to } from "./Route"
@@ -17,6 +18,17 @@ interface Group {
   readonly filter: Readonly<Record<string, unknown>>
 }
 
+/** How many, and where exactly these are listed. An address cannot say that there was no error. */
+const Count = ({ of: { count, filter, shape } }: { readonly of: Group }) => {
+  const { state: _, ...told } = JobFilter.ofJson(filter)
+  if (shape === "") return <>{brief(count)}</>
+  return (
+    <a href={JobFilter.address("dead", told)} title="Show these jobs">
+      {brief(count)} <span class="visually-hidden">jobs</span>
+    </a>
+  )
+}
+
 const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group) => void) | undefined }) => {
   const { groups, onAsk } = props
   return (
@@ -26,7 +38,7 @@ const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group
           <tr>
             <th class="number">Jobs</th>
             <th>Kind</th>
-            <th>Reason</th>
+            <th class="hide-narrow">Reason</th>
             <th>Error</th>
             <th>Last</th>
             {onAsk === undefined ? null : <th aria-label="Acts" />}
@@ -35,9 +47,11 @@ const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group
         <tbody>
           {groups.map((group) => (
             <tr key={`${group.kind} ${group.deadReason} ${group.shape}`}>
-              <td class="number">{brief(group.count)}</td>
+              <td class="number">
+                <Count of={group} />
+              </td>
               <td>{group.kind}</td>
-              <td>{group.deadReason}</td>
+              <td class="hide-narrow">{group.deadReason}</td>
               <td class="rest">
                 <a class="cut mono" href={to(`jobs/${group.sample.id}`)}>
                   {group.shape === "" ? "no error" : group.shape}

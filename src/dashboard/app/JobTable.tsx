@@ -25,7 +25,7 @@ export const JobTable = (props: {
             <th>State</th>
             <th>Kind</th>
             <th>Queue</th>
-            <th class="number">Attempt</th>
+            <th class="number hide-narrow">Attempt</th>
             <th>When</th>
             <th class="hide-narrow">Error or payload</th>
           </tr>
@@ -50,7 +50,7 @@ export const JobTable = (props: {
                 <a href={to(`jobs/${job.id}`)}>{job.kind}</a>
               </td>
               <td>{job.queue}</td>
-              <td class="number">
+              <td class="number hide-narrow">
                 {job.attempt}/{job.maxAttempts}
               </td>
               <td>

@@ -20,10 +20,13 @@ export const read = (hash: string): Route => {
   }
 }
 
-/** The address of a place; what is undefined or empty is left out. */
-export const to = (path: string, query: Readonly<Record<string, string | undefined>> = {}): string => {
-  const kept = Object.entries(query).filter(
-    (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== ""
+/** A filter with one value or several; what is undefined or empty is left out. */
+export type Query = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
+
+/** The address of a place. A filter with several values stands there once for each. */
+export const to = (path: string, query: Query = {}): string => {
+  const kept = Object.entries(query).flatMap(([name, value]) =>
+    [value ?? []].flat().flatMap((one) => (one === "" ? [] : [[name, one]]))
   )
   return kept.length === 0 ? `#/${path}` : `#/${path}?${new URLSearchParams(kept)}`
 }
@@ -33,8 +36,9 @@ export const go = (address: string): void => {
 }
 
 /** The same place with other filters; typing does not fill the history. */
-export const refine = (route: Route, change: Readonly<Record<string, string | undefined>>): void => {
-  const query = { ...Object.fromEntries(route.query), ...change }
+export const refine = (route: Route, change: Query): void => {
+  const standing = [...new Set(route.query.keys())].map((name) => [name, route.query.getAll(name)])
+  const query = { ...Object.fromEntries(standing), ...change }
   history.replaceState(null, "", to(route.path.map(encodeURIComponent).join("/"), query))
   dispatchEvent(new HashChangeEvent("hashchange"))
 }

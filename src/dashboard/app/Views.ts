@@ -3,6 +3,8 @@
 export const states = ["scheduled", "retrying", "pending", "running", "done", "dead"] as const
 export type State = (typeof states)[number]
 
+export const deadReasons = ["exhausted", "rejected", "cancelled", "undecodable", "unknown_kind", "poison"] as const
+
 export interface Attempt {
   readonly attempt: number
   readonly pod: string
@@ -45,6 +47,14 @@ export interface JobPage {
   readonly jobs: ReadonlyArray<Job>
   readonly next: string | null
   readonly total: Total
+}
+
+/** A filter of jobs that somebody gave a name. */
+export interface SavedView {
+  readonly id: string
+  readonly name: string
+  readonly page: string
+  readonly filter: Readonly<Record<string, unknown>>
 }
 
 export interface Why {

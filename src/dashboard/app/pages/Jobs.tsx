@@ -1,105 +1,102 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks"
-import * as Api from "../Api"
-import { type Act, actNames, BulkAct, type Target } from "../BulkAct"
+import { BulkAct, type Target } from "../BulkAct"
 import { DeadGroups } from "../DeadGroups"
+import { type Act, actNames, acts, isFor, notFor } from "../JobActs"
+import * as JobFilter from "../JobFilter"
+import { JobFilters } from "../JobFilters"
 import { JobTable } from "../JobTable"
 import { onRowKey } from "../Keys"
 import { useNews } from "../Live"
-import { DraftInput } from "../parts/DraftInput"
 import { Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
 import { say } from "../parts/Toasts"
 import { useResource } from "../Resource"
-import { go, type Route, refine, to } from "../Route"
+import { go, type Route, to } from "../Route"
+import { SavedViews } from "../SavedViews"
 import { useMayAct } from "../Session"
-import { countText, type JobPage, states } from "../Views"
+import { countText, type JobPage, type State } from "../Views"
 
-const fields = ["queue", "kind", "state", "deadReason", "text", "payload", "since", "until", "dedupe"] as const
+const nothing: JobFilter.JobFilter = {}
 
-/** What the address says to look for, with what the page itself stands for. */
-const filterOf = (route: Route, preset: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
-  const given = fields.flatMap((field) => {
-    const value = route.query.get(field)
-    return value === null || value === "" ? [] : [[field, value] as const]
-  })
-  return { ...Object.fromEntries(given), ...preset }
-}
-
-const Filters = ({ preset, route }: { preset: Readonly<Record<string, string>>; route: Route }) => {
-  const input = (field: string, label: string, width: string, search = false) => (
-    <DraftInput
-      key={field}
-      type="search"
-      label={label}
-      width={width}
-      main={search}
-      value={route.query.get(field) ?? ""}
-      onGive={(text) => refine(route, { [field]: text, cursor: undefined })}
-    />
-  )
+/** What can be done to the jobs that are selected, or else to all that match. */
+const Acts = (props: {
+  readonly filter: JobFilter.JobFilter
+  readonly preset: JobFilter.JobFilter
+  readonly chosen: ReadonlyMap<string, State>
+  readonly onAsk: (act: Act) => void
+}) => {
+  const { chosen, filter, preset } = props
+  const isAll = chosen.size === 0
+  // All that match would be all there are: the server refuses that, and so it is not offered.
+  const isEverything = isAll && JobFilter.isEmpty(filter)
+  const hint = isEverything
+    ? "Select jobs or set a filter to act"
+    : isAll
+      ? "All that match:"
+      : `${chosen.size} selected`
+  /** Of those selected the others are skipped; a filter that names another state is refused whole. */
+  const fits = (act: Act) =>
+    isAll
+      ? (filter.state ?? []).every((state) => isFor(act, state))
+      : [...chosen.values()].some((state) => isFor(act, state))
   return (
-    <search class="row">
-      {input("text", "Text in the error", "wide", true)}
-      {input("queue", "Queue", "")}
-      {input("kind", "Kind", "")}
-      {preset.state === undefined ? (
-        <select
-          aria-label="State"
-          value={route.query.get("state") ?? ""}
-          onChange={(event) => refine(route, { state: event.currentTarget.value, cursor: undefined })}
-        >
-          <option value="">Any state</option>
-          {states.map((state) => (
-            <option key={state}>{state}</option>
-          ))}
-        </select>
-      ) : null}
-      {input("payload", 'Payload contains, as {"a":1}', "wide")}
-    </search>
+    <div class="side">
+      <span class="quiet small">{hint}</span>
+      {acts
+        .filter((act) => (preset.state ?? []).every((state) => isFor(act, state)))
+        .map((act) => (
+          <button
+            type="button"
+            key={act}
+            class={act === "delete" ? "danger" : ""}
+            disabled={isEverything || !fits(act)}
+            title={isEverything ? hint : fits(act) ? undefined : notFor(act)}
+            onClick={() => props.onAsk(act)}
+          >
+            {actNames[act]}
+          </button>
+        ))}
+    </div>
   )
 }
-
-const acts: ReadonlyArray<Act> = ["requeue", "cancel", "run-now", "delete"]
 
 /** Jobs that fit a filter, and what can be done to them, one or all. */
-export const Jobs = (props: { route: Route; title: string; preset?: Readonly<Record<string, string>> }) => {
-  const { preset = {}, route, title } = props
+export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.JobFilter }) => {
+  const { preset = nothing, route, title } = props
   const mayAct = useMayAct()
   const { pulse } = useNews()
-  const filter = filterOf(route, preset)
-  const page = useResource<JobPage>(`jobs${Api.query({ ...filter, limit: 50, cursor: route.query.get("cursor") })}`, {
-    pulse
-  })
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const filter = JobFilter.read(route, preset)
+  const page = useResource<JobPage>(
+    `jobs${JobFilter.query(filter, { limit: 50, cursor: route.query.get("cursor") })}`,
+    { pulse }
+  )
+  const [chosen, setChosen] = useState<ReadonlyMap<string, State>>(new Map())
   const [cursor, setCursor] = useState(0)
   const [asked, setAsked] = useState<{ act: Act; target: Target }>()
   const jobs = page.data?.jobs ?? []
   const key = JSON.stringify(filter)
   useEffect(() => {
-    setChosen(new Set())
+    setChosen(new Map())
     setCursor(0)
   }, [key])
 
-  const ids = useMemo(() => [...chosen], [chosen])
   // Keys may come faster than the page is drawn: each acts on what the one before has left.
-  const now = useRef({ jobs, ids, cursor })
-  now.current = { jobs, ids, cursor }
+  const now = useRef({ jobs, chosen, cursor })
+  now.current = { jobs, chosen, cursor }
   const move = (place: number) => {
     now.current.cursor = Math.max(0, Math.min(place, now.current.jobs.length - 1))
     setCursor(now.current.cursor)
   }
   const toggle = (id: string) => {
-    const before = now.current.ids
-    now.current.ids = before.includes(id) ? before.filter((other) => other !== id) : [...before, id]
-    setChosen(new Set(now.current.ids))
+    const state = now.current.jobs.find((job) => job.id === id)?.state
+    const next = new Map(now.current.chosen)
+    if (!next.delete(id) && state !== undefined) next.set(id, state)
+    now.current.chosen = next
+    setChosen(next)
   }
-  const filterToAct = () => ({
-    ...filter,
-    ...(filter.payload === undefined ? {} : { payload: JSON.parse(filter.payload) as unknown })
-  })
   const ask = (act: Act) => {
     try {
-      setAsked({ act, target: ids.length > 0 ? { ids } : { filter: filterToAct() } })
+      setAsked({ act, target: chosen.size > 0 ? { ids: [...chosen.keys()] } : { filter: JobFilter.target(filter) } })
     } catch (error) {
       say(`What the payload must contain is not JSON: ${(error as Error).message}`)
     }
@@ -108,43 +105,39 @@ export const Jobs = (props: { route: Route; title: string; preset?: Readonly<Rec
   useEffect(
     () =>
       onRowKey((act) => {
-        const row = now.current.jobs[now.current.cursor]
-        if (act === "next") move(now.current.cursor + 1)
-        if (act === "previous") move(now.current.cursor - 1)
+        const { chosen, cursor, jobs } = now.current
+        const row = jobs[cursor]
+        if (act === "next") move(cursor + 1)
+        if (act === "previous") move(cursor - 1)
         if (row === undefined) return
         if (act === "select") toggle(row.id)
         if (act === "open") go(to(`jobs/${row.id}`))
         if ((act === "requeue" || act === "cancel") && mayAct) {
-          setAsked({ act, target: { ids: now.current.ids.length > 0 ? now.current.ids : [row.id] } })
+          const meant = chosen.size > 0 ? chosen : new Map([[row.id, row.state]])
+          if (![...meant.values()].some((state) => isFor(act, state))) return say(notFor(act))
+          setAsked({ act, target: { ids: [...meant.keys()] } })
         }
       }),
     [mayAct]
   )
 
+  const selected = useMemo(() => new Set(chosen.keys()), [chosen])
   return (
     <>
       <div class="head">
         <h1>{title}</h1>
         {page.data === undefined ? null : <span class="chip">{countText(page.data.total)}</span>}
-        {mayAct ? (
-          <div class="side">
-            <span class="quiet small">{ids.length > 0 ? `${ids.length} selected` : "All that match:"}</span>
-            {acts.map((act) => (
-              <button type="button" key={act} class={act === "delete" ? "danger" : ""} onClick={() => ask(act)}>
-                {actNames[act]}
-              </button>
-            ))}
-          </div>
-        ) : null}
+        {mayAct ? <Acts filter={filter} preset={preset} chosen={chosen} onAsk={ask} /> : null}
       </div>
-      {preset.state === "dead" ? <DeadGroups pulse={pulse} onDone={page.reload} /> : null}
-      <Filters route={route} preset={preset} />
+      <SavedViews page={route.path[0] ?? "jobs"} filter={JobFilter.without(filter, preset)} />
+      {preset.state?.includes("dead") ? <DeadGroups pulse={pulse} onDone={page.reload} /> : null}
+      <JobFilters route={route} filter={filter} preset={preset} kinds={[...new Set(jobs.map(({ kind }) => kind))]} />
       <Shown of={page}>
         {(data) => (
           <div class="card">
             <JobTable
               jobs={data.jobs}
-              chosen={chosen}
+              chosen={selected}
               cursor={cursor}
               onToggle={mayAct ? toggle : undefined}
               empty="No job fits. Loosen the filter, or enqueue one with nightshift enqueue."
@@ -160,7 +153,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: Readonly<Rec
           onClose={() => setAsked(undefined)}
           onDone={() => {
             setAsked(undefined)
-            setChosen(new Set())
+            setChosen(new Map())
             page.reload()
           }}
         />

@@ -1,5 +1,6 @@
 import { useEffect, useRef } from "preact/hooks"
 import uPlot from "uplot"
+import { clockText, dayText } from "./Time"
 
 export interface Line {
   readonly label: string
@@ -9,6 +10,18 @@ export interface Line {
 }
 
 const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+
+/** The instant at a tick: its hour; beyond a day also which one, where it begins. */
+const tickTexts = (plot: uPlot, ticks: ReadonlyArray<number>, _: number, __: number, step: number) => {
+  const { max = 0, min = 0 } = plot.scales.x ?? {}
+  const manyDays = (max ?? 0) - (min ?? 0) > 86_400
+  return ticks.map((tick, place) => {
+    if (step >= 86_400) return dayText(tick)
+    const before = ticks[place - 1]
+    const isNewDay = before === undefined || dayText(before) !== dayText(tick)
+    return manyDays && isNewDay ? `${clockText(tick)}\n${dayText(tick)}` : clockText(tick, step < 60)
+  })
+}
 
 /** Lines over time. Dragging over a stretch asks for it; a double click asks for all again. */
 export const Chart = (props: {
@@ -42,9 +55,15 @@ export const Chart = (props: {
           cursor: { drag: { x: true, y: false, setScale: false } },
           legend: { live: true },
           scales: { y: { range: (_, _min, max) => [0, max === null || max === 0 ? 1 : max * 1.1] } },
-          axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => props.format(tick)) }],
+          axes: [
+            { ...axis, values: tickTexts },
+            { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => props.format(tick)) }
+          ],
           series: [
-            {},
+            {
+              label: "Time",
+              value: (_: uPlot, at: number | null) => (at === null ? "–" : `${dayText(at)} ${clockText(at, true)}`)
+            },
             ...props.lines.map((line) => ({
               label: line.label,
               stroke: colour(line.colour),

@@ -35,6 +35,26 @@ export const span = (seconds: number): string => {
   return rest === 0 || next === undefined ? `${whole} ${name}` : `${whole} ${name} ${rest} ${next[1]}`
 }
 
+// The hours of a day are counted to 24, whatever the language of the browser would say.
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })
+const exactClock = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23"
+})
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" })
+const longDay = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" })
+
+/** The hour of an instant in epoch seconds, with its seconds where they tell it from its neighbours. */
+export const clockText = (seconds: number, exact = false): string => (exact ? exactClock : clock).format(seconds * 1000)
+
+/** The day of an instant in epoch seconds. */
+export const dayText = (seconds: number): string => day.format(seconds * 1000)
+
+/** An instant whole, in the time of whoever looks. */
+export const instantText = (at: Date): string => `${longDay.format(at)}, ${exactClock.format(at)}`
+
 /** An instant as its distance from now, whole on hover. */
 export const Age = ({ at }: { readonly at: string | null | undefined }) => {
   const now = useTick()
@@ -42,7 +62,7 @@ export const Age = ({ at }: { readonly at: string | null | undefined }) => {
   const seconds = (now - Date.parse(at)) / 1000
   const text = Math.abs(seconds) < 1 ? "now" : seconds >= 0 ? `${span(seconds)} ago` : `in ${span(-seconds)}`
   return (
-    <time dateTime={at} title={new Date(at).toLocaleString()}>
+    <time dateTime={at} title={instantText(new Date(at))}>
       {text}
     </time>
   )

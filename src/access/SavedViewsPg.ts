@@ -1,0 +1,80 @@
+import { Clock, Effect, Layer } from "effect"
+import { makeGenerator, type ViewId } from "../core/Ids.js"
+import { Database } from "../database/Database.js"
+import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import {
+  limits,
+  type NewView,
+  type Page,
+  type SavedView,
+  SavedViews,
+  TooManyViews,
+  ViewExists,
+  ViewNotFound
+} from "./SavedViews.js"
+
+interface ViewRow {
+  readonly id: ViewId
+  readonly name: string
+  readonly page: Page
+  readonly filter: NewView["filter"]
+  readonly created_at: number
+}
+
+const toView = ({ created_at, ...row }: ViewRow): SavedView => ({ ...row, createdAt: created_at })
+
+/** A name that was free a moment ago. */
+const takenMeanwhile = (name: string) => (error: DatabaseError) =>
+  error._tag === "DatabaseConflict" && error.constraint === "saved_view_name_once" ? new ViewExists({ name }) : error
+
+const make = Effect.gen(function* () {
+  const { schema, sql, transaction } = yield* Database
+  const ids = yield* makeGenerator
+  const table = sql(`${schema}.saved_view`)
+  const columns = sql.literal(
+    "id, name, page, filter, floor(extract(epoch from created_at) * 1000)::float8 as created_at"
+  )
+
+  return SavedViews.of({
+    list: mapErrors(sql<ViewRow>`select ${columns} from ${table} order by id`).pipe(
+      Effect.map((rows) => rows.map(toView)),
+      Effect.withSpan("SavedViews.list")
+    ),
+    create: Effect.fn("SavedViews.create")(function* ({ filter, name, page }) {
+      const now = yield* Clock.currentTimeMillis
+      // Two who save at once may both still find room: the bound keeps the page readable, and one more does not hurt it.
+      const [row] = yield* mapErrors(sql<ViewRow>`
+        insert into ${table} (id, name, page, filter, created_at)
+        select ${ids.view(now)}::uuid, ${name}::text, ${page}::text, ${JSON.stringify(filter)}::jsonb,
+          to_timestamp(${now}::float8 / 1000)
+        where (select count(*) from ${table}) < ${limits.views}
+        on conflict on constraint saved_view_name_once do nothing
+        returning ${columns}`)
+      if (row !== undefined) return toView(row)
+      const namesakes = yield* mapErrors(sql`select 1 from ${table} where name = ${name}`)
+      return yield* namesakes.length > 0 ? new ViewExists({ name }) : new TooManyViews({ most: limits.views })
+    }),
+    change: Effect.fn("SavedViews.change")((id, patch) =>
+      transaction(
+        Effect.gen(function* () {
+          const [standing] = yield* mapErrors(
+            sql<ViewRow>`select ${columns} from ${table} where id = ${id} for no key update`
+          )
+          if (standing === undefined) return yield* new ViewNotFound({ id })
+          const before = toView(standing)
+          const after: SavedView = { ...before, ...patch }
+          yield* mapErrors(sql`
+            update ${table} set name = ${after.name}, page = ${after.page}, filter = ${JSON.stringify(after.filter)}::jsonb
+            where id = ${id}`).pipe(Effect.mapError(takenMeanwhile(after.name)))
+          return { before, after }
+        })
+      )
+    ),
+    remove: Effect.fn("SavedViews.remove")(function* (id) {
+      const [row] = yield* mapErrors(sql<ViewRow>`delete from ${table} where id = ${id} returning ${columns}`)
+      return row === undefined ? yield* new ViewNotFound({ id }) : toView(row)
+    })
+  })
+})
+
+export const layer: Layer.Layer<SavedViews, never, Database> = Layer.effect(SavedViews, make)

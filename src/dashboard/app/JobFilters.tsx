@@ -1,0 +1,193 @@
+import { useState } from "preact/hooks"
+import * as JobFilter from "./JobFilter"
+import { useNews } from "./Live"
+import { AddInput } from "./parts/AddInput"
+import { DraftInput } from "./parts/DraftInput"
+import { InstantInput } from "./parts/InstantInput"
+import { StateBadge } from "./parts/StateBadge"
+import { span } from "./parts/Time"
+import { type Query, type Route, refine } from "./Route"
+import { deadReasons, type State, states } from "./Views"
+
+interface Given {
+  readonly filter: JobFilter.JobFilter
+  readonly preset: JobFilter.JobFilter
+  readonly change: (query: Query) => void
+}
+
+/** Words of which any may be chosen. */
+const Choices = <A extends string>(props: {
+  readonly label: string
+  readonly all: ReadonlyArray<A>
+  readonly chosen: ReadonlyArray<string>
+  readonly onChange: (chosen: ReadonlyArray<string>) => void
+  readonly show: (word: A) => preact.ComponentChildren
+}) => (
+  <fieldset class="row tight" aria-label={props.label}>
+    {props.all.map((word) => {
+      const isChosen = props.chosen.includes(word)
+      const next = isChosen ? props.chosen.filter((other) => other !== word) : [...props.chosen, word]
+      return (
+        <button type="button" key={word} aria-pressed={isChosen} onClick={() => props.onChange(next)}>
+          {props.show(word)}
+        </button>
+      )
+    })}
+  </fieldset>
+)
+
+const spans = [900, 3_600, 86_400, 604_800, 2_592_000]
+
+const Within = ({ change, filter: { within } }: Given) => {
+  const chosen = within?.[0] ?? ""
+  const offered = [...new Set([...spans.map(String), ...(chosen === "" ? [] : [chosen])])]
+  return (
+    <label class="field">
+      Enqueued
+      <select
+        value={chosen}
+        onChange={(event) => change({ within: event.currentTarget.value, since: undefined, until: undefined })}
+      >
+        <option value="">at any time</option>
+        {offered.map((seconds) => (
+          <option key={seconds} value={seconds}>
+            in the last {span(Number(seconds))}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
+/** What is asked for less often. */
+const More = (given: Given) => {
+  const { change, filter, preset } = given
+  const instant = (field: "since" | "until", label: string) => (
+    <InstantInput
+      label={label}
+      value={filter[field]?.[0] ?? ""}
+      onGive={(at) => change({ [field]: at, within: undefined })}
+    />
+  )
+  return (
+    <div class="row more-filters">
+      <Within {...given} />
+      {instant("since", "or from")}
+      {instant("until", "until before")}
+      <div class="field">
+        Dedupe key
+        <DraftInput
+          type="search"
+          label="Whole dedupe key"
+          value={filter.dedupe?.[0] ?? ""}
+          onGive={(dedupe) => change({ dedupe })}
+        />
+      </div>
+      {preset.state === undefined || preset.state.includes("dead") ? (
+        <div class="field">
+          Dead because
+          <Choices
+            label="Dead because"
+            all={deadReasons}
+            chosen={filter.deadReason ?? []}
+            onChange={(deadReason) => change({ deadReason })}
+            show={(reason) => reason.replace("_", " ")}
+          />
+        </div>
+      ) : null}
+    </div>
+  )
+}
+
+/** What is asked for, each with a way to ask for it no longer. */
+const Chips = ({ change, filter, preset }: Given) => {
+  const asked = JobFilter.without(filter, preset)
+  if (JobFilter.isEmpty(asked)) return null
+  const remove = (field: JobFilter.Field, value: string) =>
+    change({ [field]: (filter[field] ?? []).filter((other) => other !== value) })
+  return (
+    <fieldset class="row tight" aria-label="Active filters">
+      {JobFilter.parts(asked).map(([field, value]) => (
+        <button
+          type="button"
+          class="chip"
+          key={`${field} ${value}`}
+          title="Remove this filter"
+          onClick={() => remove(field, value)}
+        >
+          <span class="visually-hidden">Remove </span>
+          <span class="cut">{JobFilter.words(field, value)}</span>
+          <span aria-hidden="true">×</span>
+        </button>
+      ))}
+      <button
+        type="button"
+        class="link small"
+        onClick={() => change(Object.fromEntries(Object.keys(asked).map((field) => [field, undefined])))}
+      >
+        Clear all
+      </button>
+    </fieldset>
+  )
+}
+
+/** Says which jobs are looked for, and changes it. */
+export const JobFilters = (props: {
+  readonly filter: JobFilter.JobFilter
+  readonly preset: JobFilter.JobFilter
+  readonly route: Route
+  /** Kinds that somebody may mean. */
+  readonly kinds: ReadonlyArray<string>
+}) => {
+  const { filter, kinds, preset, route } = props
+  const { queues = [] } = useNews()
+  const [open, setOpen] = useState(false)
+  const change = (query: Query) => refine(route, { ...query, cursor: undefined })
+  const given: Given = { filter, preset, change }
+  const text = (field: "text" | "payload", label: string, main: boolean) => (
+    <DraftInput
+      type="search"
+      label={label}
+      width="wide"
+      main={main}
+      value={filter[field]?.[0] ?? ""}
+      onGive={(text) => change({ [field]: text })}
+    />
+  )
+  const add = (field: "queue" | "kind", label: string, suggestions: ReadonlyArray<string>) => (
+    <AddInput
+      id={`known-${field}`}
+      label={label}
+      suggestions={suggestions}
+      onGive={(text) => change({ [field]: [...(filter[field] ?? []), text] })}
+    />
+  )
+  return (
+    <search class="stack tight">
+      <div class="row">
+        {text("text", "Text in the error", true)}
+        {add(
+          "queue",
+          "Queue",
+          queues.map(({ name }) => name)
+        )}
+        {add("kind", "Kind", kinds)}
+        {text("payload", 'Payload contains, as {"a":1}', false)}
+        <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
+          More filters
+        </button>
+      </div>
+      {preset.state === undefined ? (
+        <Choices<State>
+          label="State"
+          all={states}
+          chosen={filter.state ?? []}
+          onChange={(state) => change({ state })}
+          show={(state) => <StateBadge state={state} />}
+        />
+      ) : null}
+      {open ? <More {...given} /> : null}
+      <Chips {...given} />
+    </search>
+  )
+}

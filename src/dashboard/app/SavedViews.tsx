@@ -1,0 +1,153 @@
+import { useState } from "preact/hooks"
+import * as Api from "./Api"
+import * as JobFilter from "./JobFilter"
+import { Dialog } from "./parts/Dialog"
+import { SaveForm } from "./parts/SaveForm"
+import { say } from "./parts/Toasts"
+import { useResource } from "./Resource"
+import { useMayAct } from "./Session"
+import type { SavedView } from "./Views"
+
+// A saved view is a name for an address. Everybody finds it here, and whoever may act gives, changes and takes names.
+
+type Views = ReadonlyArray<SavedView>
+
+/** What the last page knew: the next one begins with it, so that nothing jumps. */
+let known: Views = []
+
+const NameForm = (props: {
+  readonly title: string
+  readonly name: string
+  /** What is to be known of such a name. */
+  readonly hint: (name: string) => string
+  readonly save: (name: string) => Promise<void>
+  readonly onClose: () => void
+}) => {
+  const [name, setName] = useState(props.name)
+  return (
+    <Dialog title={props.title} onClose={props.onClose}>
+      <SaveForm label={props.title} save={() => props.save(name.trim())} onCancel={props.onClose}>
+        <label class="field">
+          Name
+          <input value={name} maxLength={60} required onInput={(event) => setName(event.currentTarget.value)} />
+        </label>
+        <span class="quiet small">{props.hint(name.trim())}</span>
+      </SaveForm>
+    </Dialog>
+  )
+}
+
+/** What whoever may act does with the names: save the filter that stands, or look after the view that is open. */
+const ViewActs = (props: {
+  readonly page: string
+  readonly filter: JobFilter.JobFilter
+  readonly views: Views
+  readonly open: SavedView | undefined
+  readonly onChange: () => void
+}) => {
+  const { filter, open, page, views } = props
+  const [asked, setAsked] = useState<"save" | "rename">()
+  const done = (text: string) => {
+    say(text)
+    setAsked(undefined)
+    props.onChange()
+  }
+  const namesake = (name: string) => views.find((view) => view.name === name)
+  const save = async (name: string) => {
+    const standing = namesake(name)
+    const looked = { page, filter: JobFilter.kept(filter) }
+    await (standing === undefined ? Api.post("views", { name, ...looked }) : Api.patch(`views/${standing.id}`, looked))
+    done(`${name} is saved.`)
+  }
+  const rename = async (name: string) => {
+    await Api.patch(`views/${open?.id}`, { name })
+    done(`It is called ${name} now.`)
+  }
+  const remove = async ({ filter, id, name, page }: SavedView) => {
+    const again = () => Api.post("views", { name, page, filter }).then(props.onChange)
+    try {
+      await Api.remove(`views/${id}`)
+      props.onChange()
+      say(`View ${name} is deleted.`, {
+        name: "Undo",
+        run: () => void again().catch((error: Error) => say(error.message))
+      })
+    } catch (error) {
+      say((error as Error).message)
+    }
+  }
+  return (
+    <>
+      {open === undefined ? (
+        <button type="button" class="link" title="Give these filters a name" onClick={() => setAsked("save")}>
+          Save view
+        </button>
+      ) : (
+        <>
+          <button type="button" class="link" onClick={() => setAsked("rename")}>
+            Rename view
+          </button>
+          <button type="button" class="link" onClick={() => void remove(open)}>
+            Delete view
+          </button>
+        </>
+      )}
+      {asked === undefined ? null : (
+        <NameForm
+          title={asked === "save" ? "Save view" : "Rename view"}
+          name={asked === "save" ? "" : (open?.name ?? "")}
+          hint={(name) =>
+            asked === "save" && namesake(name) !== undefined
+              ? "There is a view of this name. It will look for this instead."
+              : "Everybody who logs in finds it at the top of the lists of jobs."
+          }
+          save={asked === "save" ? save : rename}
+          onClose={() => setAsked(undefined)}
+        />
+      )}
+    </>
+  )
+}
+
+/** The views by their names, and what can be done with them. */
+export const SavedViews = (props: { readonly page: string; readonly filter: JobFilter.JobFilter }) => {
+  const { filter, page } = props
+  const mayAct = useMayAct()
+  const { data, reload } = useResource<{ views: Views }>("views", { every: 60_000 })
+  known = data?.views ?? known
+  const here = JobFilter.address(page, filter)
+  const addressed = known.map((view) => ({
+    view,
+    address: JobFilter.address(view.page, JobFilter.ofJson(view.filter))
+  }))
+  const isSomething = !JobFilter.isEmpty(filter)
+  if (known.length === 0 && !(mayAct && isSomething)) return null
+  return (
+    <div class="row views">
+      {known.length === 0 ? null : (
+        <nav class="row tight" aria-label="Saved views">
+          {addressed.map(({ address, view }) => (
+            <a
+              key={view.id}
+              class="button view"
+              href={address}
+              title={view.name}
+              aria-current={address === here ? "page" : undefined}
+            >
+              {view.name}
+            </a>
+          ))}
+        </nav>
+      )}
+      {mayAct && isSomething ? (
+        <ViewActs
+          page={page}
+          filter={filter}
+          views={known}
+          open={addressed.find(({ address }) => address === here)?.view}
+          onChange={reload}
+        />
+      ) : null}
+    </div>
+  )
+}

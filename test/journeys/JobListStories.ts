@@ -1,0 +1,195 @@
+import { expect, type Vitest } from "@effect/vitest"
+import { Effect } from "effect"
+import type { Page } from "playwright-core"
+import type { Browser } from "../support/Browser.js"
+import { ControlRoom } from "./fixtures/ControlRoom.js"
+
+// What people do on the lists of jobs. The stories are told in the control room of whoever tells them.
+
+const step = <A>(act: () => Promise<A>) => Effect.promise(act)
+const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString()
+
+const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true })
+const said = (page: Page, text: string) => page.getByRole("status").getByText(text).waitFor()
+const heading = (page: Page, name: string) => page.getByRole("heading", { name, exact: true }).waitFor()
+/** The number beside the heading. */
+const counted = (page: Page, count: string) => page.locator(".head .chip").getByText(count, { exact: true }).waitFor()
+const view = (page: Page, name: string) =>
+  page.getByRole("navigation", { name: "Saved views" }).getByRole("link", { name, exact: true })
+const chip = (page: Page, words: string) => button(page, `Remove ${words}`)
+
+/** Fills in a field and leaves it, as Enter does. */
+const give = async (page: Page, label: string, text: string) => {
+  await page.getByLabel(label).fill(text)
+  await page.keyboard.press("Enter")
+}
+
+const nameIt = async (page: Page, title: string, name: string) => {
+  const dialog = page.getByRole("dialog", { name: title })
+  await dialog.getByRole("textbox").fill(name)
+  await dialog.getByRole("button", { name: "Save" }).click()
+}
+
+const actsOn = (page: Page) => page.locator(".head .side button")
+
+export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, true>): void => {
+  it.scoped("gives filters a name that everybody finds, and takes it back", () =>
+    Effect.gen(function* () {
+      const { api, enqueue, enter } = yield* ControlRoom
+      for (const n of [1, 2])
+        yield* enqueue({ kind: "flyer", queue: "attic", payload: { n, list: [n] }, runAt: inAnHour() })
+      const hostile = `<img src=x onerror="document.title=1">&amp;`
+      const page = yield* enter("scheduled")
+      yield* step(async () => {
+        await give(page, "Kind", "flyer")
+        await give(page, "Payload contains", '{ "n": 2, "list": [] }')
+        await counted(page, "1")
+        await button(page, "Save view").click()
+        await nameIt(page, "Save view", hostile)
+        await said(page, "is saved.")
+        await page.reload()
+        await view(page, hostile).and(page.locator("[aria-current=page]")).waitFor()
+        await page.getByRole("link", { name: "Dead", exact: true }).click()
+        await heading(page, "Dead")
+        await view(page, hostile).click()
+        await heading(page, "Scheduled")
+        await counted(page, "1")
+        await button(page, "Rename view").click()
+        await nameIt(page, "Rename view", "second flyers")
+        await view(page, "second flyers").waitFor()
+      })
+      expect(yield* step(() => page.title())).toBe("Mission Control")
+
+      const guest = yield* enter("jobs", "viewer")
+      yield* step(async () => {
+        await view(guest, "second flyers").click()
+        await heading(guest, "Scheduled")
+        await counted(guest, "1")
+      })
+      const offered = yield* step(() => guest.getByRole("button", { name: /view$/ }).count())
+      expect(offered).toBe(0)
+
+      yield* step(async () => {
+        // A name that stands is given to other filters.
+        await chip(page, 'payload has {"list":[],"n":2}').click()
+        await counted(page, "2")
+        await button(page, "Save view").click()
+        await page.getByRole("dialog").getByRole("textbox").fill("second flyers")
+        await page.getByRole("dialog").getByText("It will look for this instead.").waitFor()
+        await page.keyboard.press("Enter")
+        await button(page, "Delete view").click()
+        await said(page, "View second flyers is deleted.")
+        await view(page, "second flyers").waitFor({ state: "detached" })
+        await button(page, "Undo").click()
+        await view(page, "second flyers").waitFor()
+      })
+      const { views } = yield* api<{ views: ReadonlyArray<{ id: string }> }>("GET", "views")
+      expect(views).toMatchObject([{ name: "second flyers", page: "scheduled", filter: { kind: "flyer" } }])
+      yield* Effect.forEach(views, ({ id }) => api("DELETE", `views/${id}`))
+    })
+  )
+
+  it.scoped("sets every filter on the page, and takes each away again", () =>
+    Effect.gen(function* () {
+      const { api, enqueue, enter } = yield* ControlRoom
+      const dedupe = { key: "leaflet-1", scope: "retained" }
+      const first = yield* enqueue({ kind: "leaf, let", queue: "attic", dedupe })
+      yield* api("POST", `jobs/${first}/cancel`)
+      yield* enqueue({ kind: "leaf, let", queue: "cellar", runAt: inAnHour() })
+      const page = yield* enter("jobs")
+      yield* step(async () => {
+        await give(page, "Kind", "leaf, let")
+        await counted(page, "2")
+        await give(page, "Queue", "attic")
+        await counted(page, "1")
+        await give(page, "Queue", "cellar")
+        await counted(page, "2")
+        await button(page, "dead").click()
+        await counted(page, "1")
+        await button(page, "scheduled").click()
+        await counted(page, "2")
+        await button(page, "More filters").click()
+        await button(page, "cancelled").click()
+        await counted(page, "1")
+        await give(page, "Whole dedupe key", "leaflet-1")
+        await page.getByLabel("Enqueued").selectOption("in the last 1 h")
+      })
+      const query = () => new URLSearchParams(page.url().split("?")[1])
+      yield* step(() => page.waitForURL(/within=3600/))
+      expect(Object.fromEntries([...new Set(query().keys())].map((name) => [name, query().getAll(name)]))).toEqual({
+        kind: ["leaf, let"],
+        queue: ["attic", "cellar"],
+        state: ["dead", "scheduled"],
+        deadReason: ["cancelled"],
+        dedupe: ["leaflet-1"],
+        within: ["3600"]
+      })
+      yield* step(async () => {
+        await counted(page, "1")
+        await page.getByLabel("until before").fill("2020-01-31T17:30")
+        await counted(page, "0")
+        await page.waitForURL(/until=20\d\d-\d\d-\d\dT\d\d%3A\d\d%3A00.000Z/)
+      })
+      // A span and two instants would contradict each other.
+      expect(query().has("within")).toBe(false)
+      yield* step(async () => {
+        await page
+          .getByRole("button", { name: /^Remove enqueued before 31 Jan 2020, 17:30|Jan 31, 2020, 17:30/ })
+          .click()
+        await counted(page, "1")
+        for (const words of ["dedupe key leaflet-1", "dead because cancelled", "queue cellar"]) {
+          await chip(page, words).click()
+          await chip(page, words).waitFor({ state: "detached" })
+        }
+        await counted(page, "1")
+        await button(page, "Clear all").click()
+        await page.getByRole("group", { name: "Active filters" }).waitFor({ state: "detached" })
+      })
+      expect(page.url()).not.toContain("?")
+    })
+  )
+
+  it.scoped("is offered what can be done to the jobs of a list, and no more", () =>
+    Effect.gen(function* () {
+      const { api, enqueue, enter } = yield* ControlRoom
+      const id = yield* enqueue({ kind: "brochure", queue: "attic", runAt: inAnHour() })
+      yield* enqueue({ kind: "brochure", queue: "attic" })
+      yield* api("POST", `jobs/${id}/cancel`)
+      const page = yield* enter("dead?kind=brochure")
+      yield* step(async () => {
+        await counted(page, "1")
+        await page.keyboard.press("c")
+        await said(page, "Cancel is for jobs that are scheduled or retrying or pending or running.")
+      })
+      expect(yield* step(() => actsOn(page).allInnerTexts())).toEqual(["Requeue", "Delete"])
+      yield* step(async () => {
+        await page.getByRole("link", { name: "Scheduled", exact: true }).click()
+        await heading(page, "Scheduled")
+      })
+      expect(yield* step(() => actsOn(page).allInnerTexts())).toEqual(["Cancel", "Run now", "Delete"])
+      yield* step(async () => {
+        await page.getByRole("link", { name: "All jobs", exact: true }).click()
+        await page.getByText("Select jobs or set a filter to act").waitFor()
+      })
+      const usable = () => page.locator(".head .side button:enabled").allInnerTexts()
+      expect(yield* step(usable)).toEqual([])
+      yield* step(async () => {
+        await give(page, "Kind", "brochure")
+        await page.getByText("All that match:").waitFor()
+        await counted(page, "2")
+      })
+      expect(yield* step(usable)).toEqual(["Requeue", "Cancel", "Run now", "Delete"])
+      yield* step(async () => {
+        await page.getByLabel(`Select job ${id}`).check()
+        await page.getByText("1 selected").waitFor()
+      })
+      expect(yield* step(usable)).toEqual(["Requeue", "Delete"])
+      yield* step(async () => {
+        await page.getByLabel(`Select job ${id}`).uncheck()
+        await button(page, "running").click()
+        await counted(page, "0")
+      })
+      expect(yield* step(usable)).toEqual(["Cancel"])
+    })
+  )
+}
