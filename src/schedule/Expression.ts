@@ -11,6 +11,8 @@ import * as TimeZone from "./TimeZone.js"
 
 /** A cron expression in its zone. Instants are epoch milliseconds, on whole seconds. */
 export interface Expression {
+  /** What the clocks of the zone must show. */
+  readonly fields: CronText.CronFields
   /** The first time it fires after an instant. */
   readonly next: (after: number) => number
   /** The next times it fires after an instant. */
@@ -106,7 +108,7 @@ const compile = (
     return ticks.reverse()
   }
 
-  return Either.right({ next, preview, last })
+  return Either.right({ fields, next, preview, last })
 }
 
 const read = (cron: string, timezone: string): Either.Either<Expression, CronText.InvalidExpression> =>
