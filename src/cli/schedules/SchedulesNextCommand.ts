@@ -1,25 +1,24 @@
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import { Clock, Console, DateTime, Effect } from "effect"
+import { Clock, Console, Effect } from "effect"
 import * as Instant from "../../http/Instant.js"
 import { previewLimits } from "../../http/steering/SchedulesContract.js"
 import { expressionOf } from "../../schedule/ScheduleDefinition.js"
 import { Schedules } from "../../schedule/Schedules.js"
+import * as Words from "../../schedule/Words.js"
 import * as Age from "../Age.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { Misused } from "../Misused.js"
 import * as QueueLayer from "../QueueLayer.js"
 import * as Running from "../Running.js"
 import * as Table from "../Table.js"
+import * as LocalTime from "./LocalTime.js"
 import * as ScheduleActs from "./ScheduleActs.js"
 
 const count = Options.integer("count").pipe(
   Options.withDescription(`How many, up to ${previewLimits.most} (default ${previewLimits.usual}).`),
   Options.withDefault<number>(previewLimits.usual)
 )
-
-const local = (millis: number, timeZone: string) =>
-  DateTime.formatIsoOffset(DateTime.unsafeMakeZoned(millis, { timeZone })).replace(".000", "")
 
 /** `nightshift schedules next` */
 export const command = Command.make("next", { ...ScheduleActs.oneOptions, count }, (given) =>
@@ -33,10 +32,12 @@ export const command = Command.make("next", { ...ScheduleActs.oneOptions, count 
       const expression = yield* expressionOf({ name, cron, timezone })
       const now = yield* Clock.currentTimeMillis
       const next = expression.preview(now, given.count)
+      const words = Words.ofExpression(expression, timezone)
       if (given.json) {
-        return yield* Console.log(JSON.stringify({ name, timezone, next: next.map(Instant.format) }, null, 2))
+        return yield* Console.log(JSON.stringify({ name, timezone, words, next: next.map(Instant.format) }, null, 2))
       }
-      const rows = next.map((at) => [local(at, timezone), Instant.format(at), Age.describe(at, now)])
+      const rows = next.map((at) => [LocalTime.format(at, timezone), Instant.format(at), Age.describe(at, now)])
+      yield* Console.log(`${words}\n`)
       yield* Console.log(Table.render([`IN ${timezone.toUpperCase()}`, "IN UTC", "WHEN"], rows))
       if (!enabled) yield* Console.log("\nIt is disabled and will not fire.")
     }).pipe(Effect.provide(QueueLayer.layerForCommand))

@@ -1,12 +1,10 @@
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
-import { problem } from "../Contract.js"
+import { about, Moment, problem } from "../Contract.js"
 import { Instant } from "../Instant.js"
 import * as WireText from "../WireText.js"
 
-const Moment = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
 const Amount = Schema.NullOr(Schema.Number)
 
 const mostBucketSeconds = 30 * 86_400
@@ -111,8 +109,6 @@ export const DatabaseView = Schema.Struct({
   statements: Latency.annotations({ description: "How long the statements of all pods took in the range." }),
   points: Schema.Array(Schema.Struct(facts))
 }).annotations({ identifier: "DatabaseHealth" })
-
-const about = (description: string) => OpenApi.annotations({ description })
 
 /** What happened, minute by minute. */
 export const group = HttpApiGroup.make("metrics")
