@@ -13,6 +13,9 @@ export const group = HttpApiGroup.make("queues")
         queues: Schema.Array(QueueView),
         countedAt: Moment.annotations({
           description: "When the jobs were counted, which is not done at every request."
+        }),
+        measuredAt: Schema.NullOr(Moment).annotations({
+          description: "The same of `throughput`; null where the database had no time for it."
         })
       })
     )

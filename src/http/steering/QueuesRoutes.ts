@@ -12,24 +12,50 @@ import { CountsCache } from "../jobs/CountsCache.js"
 import * as Problem from "../Problem.js"
 import { QueuePatchRequest, toPatch } from "./QueuePatchRequest.js"
 import * as QueueView from "./QueueView.js"
+import { type Throughput, ThroughputCache } from "./ThroughputCache.js"
 
 const mostBodyBytes = 64 * 1024
+
+const sum = (counts: ReadonlyArray<number> = []) => counts.reduce((all, count) => all + count, 0)
+
+/** What became of jobs lately, queue by queue. */
+const sumsOf = (measures: Throughput | undefined) => {
+  if (measures === undefined) return () => undefined
+  const seconds = (measures.at - measures.from) / 1000
+  const counts = new Map(measures.queues.map((of) => [of.queue, of]))
+  return (queue: string): QueueView.Throughput => ({
+    seconds,
+    completed: sum(counts.get(queue)?.completed),
+    dead: sum(counts.get(queue)?.dead)
+  })
+}
 
 /** Queues: what waits in them and for how long, and what operators want of them. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "queues">,
   never,
-  CountsCache | Queues | Transactions | Audit
+  CountsCache | ThroughputCache | Queues | Transactions | Audit
 > = HttpApiBuilder.group(Api, "queues", (handlers) =>
   Effect.gen(function* () {
     const counts = yield* CountsCache
+    const throughput = yield* ThroughputCache
     const queues = yield* Queues
     const audited = yield* Audited.make
 
-    const list = Effect.zipWith(counts.read, queues.all, (counted, settings) => ({
-      queues: QueueView.ofAll(counted.queues, settings),
-      countedAt: Instant.format(counted.at)
-    }))
+    // Worth having, not worth failing for.
+    const measured = Effect.catchAll(throughput.read, (error) =>
+      Effect.as(Effect.logDebug("the throughput of queues could not be read", error), undefined)
+    )
+
+    const list = Effect.gen(function* () {
+      const counted = yield* counts.read
+      const measures = yield* measured
+      return {
+        queues: QueueView.ofAll(counted.queues, yield* queues.all, sumsOf(measures)),
+        countedAt: Instant.format(counted.at),
+        measuredAt: measures === undefined ? null : Instant.format(measures.at)
+      }
+    })
 
     return handlers
       .handle("list", () => Problem.answered(list))
@@ -43,7 +69,7 @@ export const layer: Layer.Layer<
             }))
           )
           const counted = (yield* counts.read).queues.find(({ queue }) => queue === path.name)
-          return QueueView.of(path.name, counted, after)
+          return QueueView.of(path.name, counted, after, sumsOf(yield* measured)(path.name))
         }).pipe(Problem.answered)
       )
   })
