@@ -35,6 +35,16 @@ export const span = (seconds: number): string => {
   return rest === 0 || next === undefined ? `${whole} ${name}` : `${whole} ${name} ${rest} ${next[1]}`
 }
 
+/** An instant as the clocks of a zone show it; as ours do where this browser does not know the zone. */
+export const inZone = (at: string, timeZone: string): string => {
+  const style = { dateStyle: "medium", timeStyle: "medium" } as const
+  try {
+    return new Date(at).toLocaleString(undefined, { ...style, timeZone })
+  } catch {
+    return new Date(at).toLocaleString(undefined, style)
+  }
+}
+
 /** An instant as its distance from now, whole on hover. */
 export const Age = ({ at }: { readonly at: string | null | undefined }) => {
   const now = useTick()
