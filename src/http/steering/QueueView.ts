@@ -145,11 +145,11 @@ export const settingsOf = (settings: QueueSettings) => {
 export const ofAll = (
   counts: ReadonlyArray<QueueCounts>,
   settings: ReadonlyArray<QueueSettings>,
-  throughput: (queue: string) => Throughput | undefined = () => undefined
+  throughput?: (queue: string) => Throughput
 ): ReadonlyArray<QueueView> => {
   const counted = new Map(counts.map((of) => [of.queue, of]))
   const set = new Map(settings.map((of) => [of.name, of]))
   return [...new Set([...counted.keys(), ...set.keys()])]
     .sort()
-    .map((name) => of(name, counted.get(name), set.get(name), throughput(name)))
+    .map((name) => of(name, counted.get(name), set.get(name), throughput?.(name)))
 }

@@ -12,23 +12,9 @@ import { CountsCache } from "../jobs/CountsCache.js"
 import * as Problem from "../Problem.js"
 import { QueuePatchRequest, toPatch } from "./QueuePatchRequest.js"
 import * as QueueView from "./QueueView.js"
-import { type Throughput, ThroughputCache } from "./ThroughputCache.js"
+import { ThroughputCache } from "./ThroughputCache.js"
 
 const mostBodyBytes = 64 * 1024
-
-const sum = (counts: ReadonlyArray<number> = []) => counts.reduce((all, count) => all + count, 0)
-
-/** What became of jobs lately, queue by queue. */
-const sumsOf = (measures: Throughput | undefined) => {
-  if (measures === undefined) return () => undefined
-  const seconds = (measures.at - measures.from) / 1000
-  const counts = new Map(measures.queues.map((of) => [of.queue, of]))
-  return (queue: string): QueueView.Throughput => ({
-    seconds,
-    completed: sum(counts.get(queue)?.completed),
-    dead: sum(counts.get(queue)?.dead)
-  })
-}
 
 /** Queues: what waits in them and for how long, and what operators want of them. */
 export const layer: Layer.Layer<
@@ -42,18 +28,13 @@ export const layer: Layer.Layer<
     const queues = yield* Queues
     const audited = yield* Audited.make
 
-    // Worth having, not worth failing for.
-    const measured = Effect.catchAll(throughput.read, (error) =>
-      Effect.as(Effect.logDebug("the throughput of queues could not be read", error), undefined)
-    )
-
     const list = Effect.gen(function* () {
       const counted = yield* counts.read
-      const measures = yield* measured
+      const lately = yield* throughput.sums
       return {
-        queues: QueueView.ofAll(counted.queues, yield* queues.all, sumsOf(measures)),
+        queues: QueueView.ofAll(counted.queues, yield* queues.all, lately?.of),
         countedAt: Instant.format(counted.at),
-        measuredAt: measures === undefined ? null : Instant.format(measures.at)
+        measuredAt: lately === undefined ? null : Instant.format(lately.at)
       }
     })
 
@@ -69,7 +50,7 @@ export const layer: Layer.Layer<
             }))
           )
           const counted = (yield* counts.read).queues.find(({ queue }) => queue === path.name)
-          return QueueView.of(path.name, counted, after, sumsOf(yield* measured)(path.name))
+          return QueueView.of(path.name, counted, after, (yield* throughput.sums)?.of(path.name))
         }).pipe(Problem.answered)
       )
   })

@@ -3,6 +3,7 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Grid from "../../measures/Grid.js"
 import { MinuteBuckets, type QueueThroughput, type TooMuchToMerge } from "../../measures/MinuteBuckets.js"
 import * as Shared from "../Shared.js"
+import type * as QueueView from "./QueueView.js"
 
 /** What became of jobs in the last hour, queue by queue. Instants are epoch milliseconds. */
 export interface Throughput extends Grid.Range {
@@ -10,6 +11,23 @@ export interface Throughput extends Grid.Range {
   readonly queues: ReadonlyArray<QueueThroughput>
   /** When it was looked. */
   readonly at: number
+}
+
+/** The same in one number per queue. */
+export interface Sums {
+  readonly of: (queue: string) => QueueView.Throughput
+  readonly at: number
+}
+
+const sum = (counts: ReadonlyArray<number> = []) => counts.reduce((all, count) => all + count, 0)
+
+const sumsOf = ({ at, from, queues }: Throughput): Sums => {
+  const seconds = (at - from) / 1000
+  const counts = new Map(queues.map((of) => [of.queue, of]))
+  return {
+    of: (queue) => ({ seconds, completed: sum(counts.get(queue)?.completed), dead: sum(counts.get(queue)?.dead) }),
+    at
+  }
 }
 
 const lasting = Duration.hours(1)
@@ -20,7 +38,11 @@ const widths = { usual: Duration.minutes(2), coarse: Duration.minutes(10) }
 /** The queues' last hour for everybody who asks, gathered once for all queues and all who ask. */
 export class ThroughputCache extends Context.Tag("nightshift/http/ThroughputCache")<
   ThroughputCache,
-  { readonly read: Effect.Effect<Throughput, TooMuchToMerge | DatabaseError> }
+  {
+    readonly read: Effect.Effect<Throughput, TooMuchToMerge | DatabaseError>
+    /** Nothing where it could not be read: worth having beside other things, not worth failing for. */
+    readonly sums: Effect.Effect<Sums | undefined>
+  }
 >() {
   static readonly layer: Layer.Layer<ThroughputCache, never, MinuteBuckets> = Layer.effect(
     ThroughputCache,
@@ -42,7 +64,11 @@ export class ThroughputCache extends Context.Tag("nightshift/http/ThroughputCach
         Effect.catchTag("TooManyPoints", Effect.die)
       )
       const taken = yield* Shared.make(look, "5 seconds")
-      return { read: Effect.map(taken, ({ at, value }) => ({ ...value, at })) }
+      const read = Effect.map(taken, ({ at, value }) => ({ ...value, at }))
+      const sums = Effect.catchAll(Effect.map(read, sumsOf), (error) =>
+        Effect.as(Effect.logDebug("the throughput of queues could not be read", error), undefined)
+      )
+      return { read, sums }
     })
   )
 }
