@@ -177,7 +177,6 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const { enqueue, enter } = yield* ControlRoom
         yield* enqueue({ payload: { message: "done" } })
         yield* enqueue({ payload: { fail: "on purpose" }, maxAttempts: 1 })
-        yield* enqueue({ kind: "parcel", queue: "cellar" })
         const page = yield* enter("queues")
         const card = region(page, "default")
         // Drawn in the place it had before there was anything to draw.
@@ -195,7 +194,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         for (const shape of ["done", "dead"]) {
           expect(yield* step(() => line.locator(`path.${shape}`).getAttribute("d"))).toMatch(/^M\d/)
         }
-        const idle = region(page, "cellar").getByRole("img", {
+        const idle = region(page, "bot-helper").getByRole("img", {
           name: "Nothing was done and nothing died in the last hour"
         })
         yield* step(() => idle.waitFor())
