@@ -138,10 +138,13 @@ describe("nightshift schedules", () => {
         "2026-01-01T02:30:00+01:00 to 2026-01-03T02:30:00+01:00  long ago  missed  -  -",
         ""
       ])
+      const { sql } = yield* Database
+      yield* sql`update nightshift.schedule set timezone = 'Mars/Olympus' where name = 'nightly'`
+      expect((yield* run("history", "nightly")).stdout).toContain("2026-07-04T12:00:00Z")
       const json = yield* run("history", "nightly", "--json")
       expect(JSON.parse(json.stdout)).toMatchObject({
         name: "nightly",
-        timezone: "Europe/Paris",
+        timezone: "Mars/Olympus",
         runs: [
           { outcome: "triggered", jobId: job, jobState: null },
           { outcome: "caughtUp", at: "2026-01-04T01:30:00.000Z" },

@@ -14,6 +14,12 @@ import * as Story from "./SchedulerStories.js"
 
 const { create, elected, everywhere, get, history, jobs, nothing, onPostgres, passAt, ticks } = Story
 
+/** A queue that takes nothing. */
+const queueAway = Effect.map(Queue, (queue) => {
+  const away = new DatabaseUnavailable({ detail: "cut on purpose", nothingWritten: true })
+  return Queue.of({ ...queue, enqueue: () => away })
+})
+
 everywhere("a schedule that is due", (story) => {
   story("becomes a job that knows its schedule and tick, routed as its kind is registered", () =>
     Effect.gen(function* () {
@@ -90,9 +96,7 @@ everywhere("a schedule that is due", (story) => {
     Effect.gen(function* () {
       const term = yield* elected
       yield* create()
-      const queue = yield* Queue
-      const away = new DatabaseUnavailable({ detail: "cut on purpose", nothingWritten: true })
-      const failing = Queue.of({ ...queue, enqueue: () => away })
+      const failing = yield* queueAway
       const report = yield* Effect.provideService(passAt("2030-01-01T03:00:00Z", term), Queue, failing)
       expect(report).toEqual({ ...nothing, failed: 1 })
       expect(yield* get()).toMatchObject({
@@ -307,9 +311,7 @@ everywhere("the history of a schedule", (story) => {
     Effect.gen(function* () {
       const term = yield* elected
       yield* create()
-      const queue = yield* Queue
-      const away = new DatabaseUnavailable({ detail: "cut on purpose", nothingWritten: true })
-      const failing = Queue.of({ ...queue, enqueue: () => away })
+      const failing = yield* queueAway
       const failed = yield* Effect.provideService(passAt("2030-01-05T03:00:00Z", term), Queue, failing)
       expect(failed).toMatchObject({ fired: 0, failed: 1 })
       yield* Effect.flip(passAt("2030-01-05T03:00:00Z", Story.nobodysTerm))
