@@ -1,8 +1,9 @@
 import { Either } from "effect"
-import type * as CronText from "./CronText.js"
+import * as CronText from "./CronText.js"
 import * as DayWords from "./DayWords.js"
 import { listed, type Values, valuesOf, within } from "./Enumeration.js"
-import * as Expression from "./Expression.js"
+import * as Remembering from "./Remembering.js"
+import * as TimeZone from "./TimeZone.js"
 
 // Words are made from what an expression matches and not from how it is written: `*/15` and `0,15,30,45` are the same to a
 // reader. Times of day that follow each other at one distance are said as that distance; a few are listed; what is left is
@@ -131,9 +132,11 @@ const inZone = (fields: CronText.CronFields, timezone: string): string => {
   return `${times}${isEndlessly || clock.hours.isEvery ? "" : " every day"}, ${timezone}`
 }
 
-/** An expression in English. Whatever can fire has words. */
-export const ofExpression = ({ fields }: Expression.Expression, timezone: string): string => inZone(fields, timezone)
+const read = (cron: string, timezone: string): Either.Either<string, CronText.InvalidExpression> =>
+  Either.flatMap(CronText.parse(cron), (fields) => Either.map(TimeZone.parse(timezone), () => inZone(fields, timezone)))
 
-/** The same of one that is yet to be read. */
-export const of = (cron: string, timezone: string): Either.Either<string, CronText.InvalidExpression> =>
-  Either.map(Expression.parse(cron, timezone), (expression) => ofExpression(expression, timezone))
+/**
+ * An expression in English, or what is wrong with it. Whatever can fire has words. A page of schedules is asked for every few
+ * seconds, and to read a thousand takes half of one: they are remembered.
+ */
+export const of = Remembering.make(5_000, read)

@@ -5,4 +5,4 @@ export const format = (millis: number, timeZone: string): string =>
   Option.match(DateTime.makeZoned(millis, { timeZone }), {
     onNone: () => DateTime.formatIso(DateTime.unsafeMake(millis)),
     onSome: DateTime.formatIsoOffset
-  }).replace(".000", "")
+  }).replace(/\.\d{3}/, "")

@@ -3,9 +3,9 @@ import * as Options from "@effect/cli/Options"
 import { Clock, Console, Effect } from "effect"
 import * as Instant from "../../http/Instant.js"
 import { previewLimits } from "../../http/steering/SchedulesContract.js"
+import * as ScheduleView from "../../http/steering/ScheduleView.js"
 import { expressionOf } from "../../schedule/ScheduleDefinition.js"
 import { Schedules } from "../../schedule/Schedules.js"
-import * as Words from "../../schedule/Words.js"
 import * as Age from "../Age.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { Misused } from "../Misused.js"
@@ -28,11 +28,12 @@ export const command = Command.make("next", { ...ScheduleActs.oneOptions, count 
     }
     yield* Effect.gen(function* () {
       const schedules = yield* Schedules
-      const { cron, enabled, name, timezone } = yield* schedules.get(given.name)
-      const expression = yield* expressionOf({ name, cron, timezone })
+      const schedule = yield* schedules.get(given.name)
+      const { enabled, name, timezone } = schedule
+      const expression = yield* expressionOf(schedule)
       const now = yield* Clock.currentTimeMillis
       const next = expression.preview(now, given.count)
-      const words = Words.ofExpression(expression, timezone)
+      const { words } = ScheduleView.of(schedule)
       if (given.json) {
         return yield* Console.log(JSON.stringify({ name, timezone, words, next: next.map(Instant.format) }, null, 2))
       }

@@ -115,7 +115,7 @@ export const group = HttpApiGroup.make("schedules")
         Schema.Struct({
           name: Schema.String,
           timezone: Schema.String,
-          words: Schema.String.annotations({ description: "The expression in English." }),
+          words: ScheduleView.fields.words,
           next: Schema.Array(Schema.String)
         }).annotations({ identifier: "NextRuns" })
       )

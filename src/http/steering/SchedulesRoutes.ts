@@ -10,7 +10,6 @@ import type { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import { defaults, expressionOf } from "../../schedule/ScheduleDefinition.js"
 import { Schedules } from "../../schedule/Schedules.js"
-import * as Words from "../../schedule/Words.js"
 import { Api } from "../Api.js"
 import * as Audited from "../access/Audited.js"
 import { Caller } from "../access/Caller.js"
@@ -101,8 +100,8 @@ export const layer: Layer.Layer<
           const schedule = yield* schedules.get(path.name)
           const expression = yield* expressionOf(schedule)
           const next = expression.preview(yield* Clock.currentTimeMillis, count)
-          const { name, timezone } = schedule
-          return { name, timezone, words: Words.ofExpression(expression, timezone), next: next.map(Instant.format) }
+          const { name, timezone, words } = ScheduleView.of(schedule)
+          return { name, timezone, words, next: next.map(Instant.format) }
         }).pipe(Problem.answered)
       )
       .handle("history", ({ path }) => HistoryView.read(path.name).pipe(Effect.provide(context), Problem.answered))
