@@ -42,6 +42,8 @@ const more: ReadonlyArray<Example> = [
   ["nightshift jobs requeue <id> <id>", "finished jobs again, from the first attempt"],
   ["nightshift schedules list --json", "as the HTTP API shows them"],
   ["nightshift schedules next nightly_report", "its next ten runs, in its zone and in UTC"],
+  ["nightshift schedules history nightly_report", "what came of its last ticks, and how its jobs stand"],
+  ["nightshift schedules history nightly_report --json", "for programs"],
   ["nightshift schedules trigger nightly_report", "a job of it now"],
   ["nightshift schedules disable nightly_report", "no more of it, whatever code declares"],
   ["nightshift schedules enable nightly_report", "again, from its next time on"],

@@ -18,6 +18,7 @@ import { type MigrationError, Migrations } from "../database/Migrations.js"
 import * as Package from "../database/Package.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
+import type { MinuteBuckets } from "../measures/MinuteBuckets.js"
 import type { JobDesk } from "../queue/desk/JobDesk.js"
 import type { Operations } from "../queue/desk/Operations.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -62,6 +63,7 @@ export type QueueServices =
   | Kinds
   | Transactions
   | Schedules
+  | MinuteBuckets
   | Pods
   | RateLimits
   | Tokens
@@ -77,7 +79,7 @@ const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(
 ).pipe(
   Layer.provideMerge(QueuePg.layer),
   Layer.provide(Listener.layerDeaf),
-  Layer.provide(Measuring.counting),
+  Layer.provideMerge(Measuring.counting),
   Layer.provide(Tracing.layer(Package.version.text)),
   Layer.provide(Metrics.layer)
 )

@@ -52,6 +52,7 @@ import * as MetricsRoutes from "./steering/MetricsRoutes.js"
 import * as PodsRoutes from "./steering/PodsRoutes.js"
 import * as QueuesRoutes from "./steering/QueuesRoutes.js"
 import * as SchedulesRoutes from "./steering/SchedulesRoutes.js"
+import { ThroughputCache } from "./steering/ThroughputCache.js"
 import * as UploadsRoutes from "./uploads/UploadsRoutes.js"
 
 /** Everything under `/api`, to be served by the Server. It asks who comes before it looks at what they want. */
@@ -96,7 +97,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     SessionRoutes.layer
   ]),
   Layer.provide(Live.layer),
-  Layer.provide(Layer.merge(CountsCache.layer, Surroundings.layer))
+  Layer.provide(Layer.mergeAll(CountsCache.layer, ThroughputCache.layer, Surroundings.layer))
 )
 
 const openApi = HttpApiBuilder.middlewareOpenApi({ path: "/api/v1/openapi.json" })

@@ -1,4 +1,5 @@
 import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
+import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
 import * as Problem from "./Problem.js"
 import * as WireText from "./WireText.js"
@@ -11,6 +12,12 @@ export const pageLimits = { usual: 50, most: 1000 } as const
 
 /** An answer that says no. */
 export const problem = (status: number) => Problem.Body.annotations(HttpApiSchema.annotations({ status }))
+
+/** Answers that say no, each in its own way. */
+export const problems = (...statuses: ReadonlyArray<number>) => Schema.Union(...statuses.map(problem))
+
+/** What a route is for. */
+export const about = (description: string) => OpenApi.annotations({ description })
 
 /** What every list takes: how many at most, and where the page before ended. */
 export const pageQuery = {

@@ -28,6 +28,18 @@ export interface KindTotals extends JobCounts {
   readonly kind: string
 }
 
+export interface ThroughputRequest extends Range {
+  /** How much time one number stands for: whole minutes. */
+  readonly width: Duration.Duration
+}
+
+/** How many jobs of a queue were done and died in each bucket of a range, in order. */
+export interface QueueThroughput {
+  readonly queue: string
+  readonly completed: ReadonlyArray<number>
+  readonly dead: ReadonlyArray<number>
+}
+
 /** How many rows a chart may be merged from. */
 export const mostMerged = 200_000
 
@@ -59,6 +71,11 @@ export class MinuteBuckets extends Context.Tag("nightshift/measures/MinuteBucket
     readonly series: (
       request: SeriesRequest
     ) => Effect.Effect<ReadonlyArray<SeriesPoint>, TooManyPoints | TooMuchToMerge | DatabaseError>
+
+    /** The same of all queues at once, by name, as far as jobs of them were done or died; no latencies. */
+    readonly throughput: (
+      request: ThroughputRequest
+    ) => Effect.Effect<ReadonlyArray<QueueThroughput>, TooManyPoints | TooMuchToMerge | DatabaseError>
 
     /**
      * What happened in a range by queue and kind, those with the most deaths first, then the busiest. A range of more than

@@ -4,6 +4,7 @@ import { type BucketCount, type Grain, type JobCounts, noCounts } from "../telem
 import { Histogram } from "../telemetry/Histogram.js"
 import * as Grid from "./Grid.js"
 import { type KindTotals, MinuteBuckets, mostTotals, type SeriesPoint, type SeriesRequest } from "./MinuteBuckets.js"
+import * as Throughput from "./Throughput.js"
 
 interface Row {
   readonly pod: PodId
@@ -62,6 +63,15 @@ export const layer: Layer.Layer<MinuteBuckets> = Layer.sync(MinuteBuckets, () =>
         }
         return Grid.fill(grid, found, () => []).map((counts, index) => pointOf(grid.from + index * grid.width, counts))
       }),
+    throughput: ({ width, ...range }) =>
+      Effect.map(Grid.of(range, width), (grid) =>
+        Throughput.of(
+          grid,
+          within(grid)
+            .filter(({ completed, dead }) => completed + dead > 0)
+            .map((count) => ({ ...count, at: Math.floor(count.start / grid.width) * grid.width }))
+        )
+      ),
     totals: (range) =>
       Effect.sync(() => {
         const totals = new Map<string, KindTotals>()

@@ -17,6 +17,7 @@ import {
 } from "./MinuteBuckets.js"
 import * as OldRows from "./OldRows.js"
 import * as SketchBytes from "./SketchBytes.js"
+import * as Throughput from "./Throughput.js"
 
 /** The longest that a chart may keep the database busy. */
 const readLimit = Duration.seconds(10)
@@ -53,6 +54,10 @@ const statementsOf = (schema: string) => ({
   series: `
   select ${bucketStart("start", "$6")} as at, ${sums}, ${SketchBytes.merged("processing")}, ${SketchBytes.merged("total")}
   from ${schema}.job_bucket where ${wanted} group by 1`,
+
+  throughput: `
+  select queue, ${bucketStart("start", "$6")} as at, sum(completed)::float8 as completed, sum(dead)::float8 as dead
+  from ${schema}.job_bucket where ${wanted} and (completed > 0 or dead > 0) group by 1, 2 order by 1`,
 
   totals: `
   select queue, kind, ${sums} from ${schema}.job_bucket where minutes = $3 and ${during("start")}
@@ -100,12 +105,18 @@ const make = Effect.gen(function* () {
   const statements = named("bucket", statementsOf(schema))
   const reading = Bounded.within(database, readLimit)
 
-  const readSeries = (grid: Grid.Grid, queue: string | null, kind: string | null) =>
+  /** Rows by bucket, unless there are too many to merge. */
+  const readMerged = <Row extends object>(
+    statement: string,
+    grid: Grid.Grid,
+    queue: string | null,
+    kind: string | null
+  ) =>
     Effect.gen(function* () {
       const wanted = [grid.from, grid.to, grid.grain, queue, kind]
       const [size] = yield* sql.unsafe<{ readonly rows: number }>(statements.size, wanted)
       if ((size?.rows ?? 0) > mostMerged) return yield* new TooMuchToMerge()
-      return yield* sql.unsafe<SeriesRow>(statements.series, [...wanted, grid.width])
+      return yield* sql.unsafe<Row>(statement, [...wanted, grid.width])
     })
 
   return MinuteBuckets.of({
@@ -122,8 +133,16 @@ const make = Effect.gen(function* () {
     series: ({ kind, queue, width, ...range }) =>
       Effect.gen(function* () {
         const grid = yield* Grid.of(range, width)
-        const rows = yield* reading(readSeries(grid, queue ?? null, kind ?? null))
+        const rows = yield* reading(readMerged<SeriesRow>(statements.series, grid, queue ?? null, kind ?? null))
         return Grid.fill(grid, new Map(rows.map((row) => [row.at, pointOf(row)])), emptyPoint)
+      }),
+    throughput: ({ width, ...range }) =>
+      Effect.gen(function* () {
+        const grid = yield* Grid.of(range, width)
+        return Throughput.of(
+          grid,
+          yield* reading(readMerged<Throughput.Count>(statements.throughput, grid, null, null))
+        )
       }),
     totals: (range) => {
       const { from, grain, to } = Grid.outline(range)

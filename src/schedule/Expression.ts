@@ -1,6 +1,7 @@
 import { Either } from "effect"
 import * as Calendar from "./Calendar.js"
 import * as CronText from "./CronText.js"
+import * as Remembering from "./Remembering.js"
 import * as TimeZone from "./TimeZone.js"
 
 // When an expression fires is a set of instants, the same whoever asks and from where. A local time that the clocks jump
@@ -114,19 +115,5 @@ const read = (cron: string, timezone: string): Either.Either<Expression, CronTex
     Either.flatMap(TimeZone.parse(timezone), (zone) => compile(fields, zone))
   )
 
-/** A scheduler reads the same few again and again. */
-const known = new Map<string, Expression>()
-const mostKnown = 500
-
 /** Reads an expression and its zone, or says what is wrong with them. What is read fires again and again, for ever. */
-export const parse = (cron: string, timezone: string): Either.Either<Expression, CronText.InvalidExpression> => {
-  const key = `${timezone} ${cron}`
-  const found = known.get(key)
-  if (found !== undefined) return Either.right(found)
-  const expression = read(cron, timezone)
-  if (Either.isRight(expression)) {
-    if (known.size >= mostKnown) known.clear()
-    known.set(key, expression.right)
-  }
-  return expression
-}
+export const parse = Remembering.make(500, read)

@@ -18,19 +18,32 @@ export const Missed = Schema.Union(
 )
 export type Missed = typeof Missed.Type
 
+/** What is asked of a schedule that is due: it was to fire at `due`, and now it is `now`. Epoch milliseconds. */
+export interface Span {
+  readonly due: number
+  readonly now: number
+  /** How late a tick may be fired and still be in time. */
+  readonly onTime: number
+}
+
 /**
- * The ticks that a schedule still has to fire: it was to fire at `due`, and now it is `now`. A tick that is not older than
- * `onTime` counts as fired in time even where missed runs are not made up for.
+ * The ticks that a schedule still has to fire. A tick that is not older than `onTime` counts as fired in time even where
+ * missed runs are not made up for.
  */
-export const owed = (
-  missed: Missed,
-  expression: Expression,
-  span: { readonly due: number; readonly now: number; readonly onTime: number }
-): ReadonlyArray<number> => {
-  const { due, now, onTime } = span
+export const owed = (missed: Missed, expression: Expression, { due, now, onTime }: Span): ReadonlyArray<number> => {
   // As a rule one is due, and it is that one: also when a zone's rules have changed since it was written down.
   if (expression.next(due) > now) return missed === "none" && now - due > onTime ? [] : [due]
   if (typeof missed === "object") return expression.last(due, now, missed.all)
   const ticks = expression.last(due, now, 1)
   return missed === "one" ? ticks : ticks.filter((tick) => now - tick <= onTime)
+}
+
+/** The first and the last tick before those that are owed: what is given up. */
+export const givenUp = (
+  expression: Expression,
+  { due, now }: Span,
+  owed: ReadonlyArray<number>
+): { readonly since: number; readonly at: number } | undefined => {
+  const [first = now + 1] = owed
+  return first <= due ? undefined : { since: due, at: expression.last(due, first - 1, 1)[0] ?? due }
 }

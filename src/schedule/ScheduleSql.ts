@@ -2,9 +2,9 @@ import { Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { lastOf, mostRemembered, type Outcome } from "./Outcome.js"
 import type { Missed, Overlap } from "./Policies.js"
 import type { ScheduleField } from "./ScheduleDefinition.js"
-import type { Outcome } from "./Schedules.js"
 import type { ScheduleRow, StoredSchedule } from "./StoredSchedule.js"
 
 interface Row {
@@ -59,6 +59,9 @@ const toRow = (row: Row): ScheduleRow => ({
   removedAt: row.removed_at ?? undefined,
   revision: row.revision
 })
+
+/** The newest, which stand first. */
+const lastKept = `$[0 to ${mostRemembered - 1}]`
 
 /** The statements about schedules. Instants travel as epoch milliseconds. */
 export const make = ({ schema, sql }: typeof Database.Service) => {
@@ -151,15 +154,32 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
         where name = (select name from ${table} where ${stillSo(read)} for update skip locked)
         returning ${columns}`),
 
-    note: (name: string, outcome: Outcome): Effect.Effect<void, DatabaseError> =>
-      Effect.asVoid(
+    /** In one statement, so that of two who write at once neither forgets the other. */
+    note: (name: string, outcomes: ReadonlyArray<Outcome>): Effect.Effect<void, DatabaseError> => {
+      const { fire, skip } = lastOf(outcomes)
+      const newest = JSON.stringify(outcomes.slice(-mostRemembered).toReversed())
+      return Effect.asVoid(
         mapErrors(
-          outcome._tag === "Fired"
-            ? sql`update ${table} set last_fire_at = ${instant(outcome.at)}, last_job_id = ${outcome.job}::uuid,
-                last_error = null where name = ${name}`
-            : sql`update ${table} set last_skip_at = ${instant(outcome.at)} where name = ${name}`
+          sql`update ${table} set ${sql.csv([
+            sql`history = jsonb_path_query_array(${newest}::jsonb || history, ${lastKept}::jsonpath)`,
+            ...(fire === undefined
+              ? []
+              : [sql`last_fire_at = ${instant(fire.at)}, last_job_id = ${fire.job}::uuid, last_error = null`]),
+            ...(skip === undefined ? [] : [sql`last_skip_at = ${instant(skip.at)}`])
+          ])} where name = ${name}`
         )
+      )
+    },
+
+    history: (name: string) =>
+      Effect.map(
+        mapErrors(sql<{ history: ReadonlyArray<Outcome> }>`
+          select history from ${table} where name = ${name} and removed_at is null`),
+        (found) => Option.map(Option.fromNullable(found[0]), ({ history }) => history)
       ),
+
+    forget: (name: string): Effect.Effect<void, DatabaseError> =>
+      Effect.asVoid(mapErrors(sql`update ${table} set history = '[]' where name = ${name}`)),
 
     disableBroken: (read: StoredSchedule, reason: string, now: number) =>
       Effect.map(

@@ -1,6 +1,7 @@
 import { Effect, Either, Layer, Option } from "effect"
 import * as Undo from "../core/Undo.js"
 import { Signals } from "../database/Signals.js"
+import { lastOf, type Outcome, remembered } from "./Outcome.js"
 import { ScheduleExists, ScheduleNotFound } from "./ScheduleErrors.js"
 import { Schedules, topic } from "./Schedules.js"
 import * as Stored from "./StoredSchedule.js"
@@ -18,6 +19,7 @@ const dueOrder = (a: Row, b: Row) => (a.nextFireAt ?? 0) - (b.nextFireAt ?? 0) |
 const make = Effect.gen(function* () {
   const signals = yield* Signals
   const rows = new Map<string, Row>()
+  const histories = new Map<string, ReadonlyArray<Outcome>>()
 
   const live = () => [...rows.values()].filter(({ removedAt }) => removedAt === undefined)
   const running = () => live().filter(({ enabled }) => enabled)
@@ -47,6 +49,13 @@ const make = Effect.gen(function* () {
       return Undo.remember(() => void (before === undefined || rows.has(name) || rows.set(name, before)))
     })
 
+  const tell = (name: string, history: ReadonlyArray<Outcome>): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const before = histories.get(name) ?? []
+      histories.set(name, history)
+      return Undo.remember(() => void (histories.get(name) === history && histories.set(name, before)))
+    })
+
   const told = (name: string) => Effect.orDie(signals.tell(topic, name))
 
   /** The row as it was read, if it still is. */
@@ -71,7 +80,8 @@ const make = Effect.gen(function* () {
       Effect.gen(function* () {
         const row = yield* yield* step((now) => Stored.created(definition, "operator", now))
         if (Either.isRight(find(row.name))) return yield* new ScheduleExists({ name: row.name })
-        yield* Effect.zipRight(put({ ...row, fingerprint: rows.get(row.name)?.fingerprint }), told(row.name))
+        yield* put({ ...row, fingerprint: rows.get(row.name)?.fingerprint })
+        yield* Effect.zipRight(tell(row.name, []), told(row.name))
         return row
       }),
     edit: (name, edit) =>
@@ -114,16 +124,19 @@ const make = Effect.gen(function* () {
         yield* put(next)
         return Option.some(next)
       }),
-    note: (name, outcome) =>
+    note: (name, outcomes) =>
       Effect.suspend(() => {
         const row = rows.get(name)
         if (row === undefined) return Effect.void
-        return put(
-          outcome._tag === "Fired"
-            ? { ...row, lastFireAt: outcome.at, lastJobId: outcome.job, lastError: undefined }
-            : { ...row, lastSkipAt: outcome.at }
-        )
+        const { fire, skip } = lastOf(outcomes)
+        const noted = {
+          ...row,
+          ...(fire === undefined ? {} : { lastFireAt: fire.at, lastJobId: fire.job, lastError: undefined }),
+          ...(skip === undefined ? {} : { lastSkipAt: skip.at })
+        }
+        return Effect.zipRight(put(noted), tell(name, remembered(histories.get(name) ?? [], outcomes)))
       }),
+    history: (name) => Effect.suspend(() => Either.map(find(name), () => histories.get(name) ?? [])),
     disableBroken: (read, reason) =>
       Effect.gen(function* () {
         const row = unchanged(read)

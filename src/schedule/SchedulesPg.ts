@@ -81,6 +81,7 @@ const make = Effect.gen(function* () {
               return yield* new ScheduleExists({ name: row.name })
             }
             yield* statements.replace({ ...row, fingerprint: standing.value.fingerprint })
+            yield* statements.forget(row.name)
           }
           yield* told(row.name)
           return row
@@ -115,7 +116,14 @@ const make = Effect.gen(function* () {
     nextInstant: statements.nextInstant,
     advance: (read, nextFireAt) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => statements.advance(read, nextFireAt, now)),
-    note: statements.note,
+    note: (name, outcomes) => (outcomes.length === 0 ? Effect.void : statements.note(name, outcomes)),
+    history: (name) =>
+      unlessOdd(
+        name,
+        Effect.flatMap(statements.history(name), (history) =>
+          Option.match(history, { onNone: () => new ScheduleNotFound({ name }), onSome: Effect.succeed })
+        )
+      ),
     disableBroken: (read, reason) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => statements.disableBroken(read, reason, now)),
     onChange: (listener) => signals.hear(topic, () => listener())

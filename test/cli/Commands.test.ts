@@ -131,6 +131,7 @@ describe("every command", () => {
         for (const act of ["trigger", "disable", "enable"]) {
           expect(yield* json(`schedules ${act}`, "nightly")).toMatchObject([{ name: "nightly", error: null }])
         }
+        expect(yield* json("schedules history", "nightly")).toMatchObject({ runs: [{ outcome: "triggered" }] })
         const { id, token } = yield* json("uploads tokens create", "--workspace", "acme")
         const form = new FormData()
         form.append("files", new Blob(["hello"]), "hello.txt")

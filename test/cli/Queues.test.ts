@@ -22,14 +22,24 @@ describe("nightshift queues", () => {
   it.scopedLive("lists, pauses, resumes and scales, for people and for programs", () =>
     Effect.gen(function* () {
       const queues = yield* workplace
-      expect((yield* queues("list")).stdout).toMatch(/^QUEUE +STATE +WORKERS[\s\S]*\nmail +open +10 /)
+      expect((yield* queues("list")).stdout).toMatch(
+        /^QUEUE +STATE +WORKERS.* DONE LAST HOUR\n.*\nmail +open +10 .* +- +0\n$/
+      )
       expect(yield* queues("pause", "mail")).toMatchObject({ code: 0, stdout: expect.stringMatching(/^paused mail/) })
       expect((yield* queues("list")).stdout).toMatch(/\nmail +paused /)
       const scaled = yield* queues("scale", "mail", "40", "--json")
       expect(JSON.parse(scaled.stdout)).toMatchObject({ name: "mail", maxWorkers: 40, paused: true })
       expect((yield* queues("resume", "mail")).stdout).toBe("resumed mail\n")
       const listed = JSON.parse((yield* queues("list", "--json")).stdout)
-      expect(listed.queues).toEqual([expect.objectContaining({ name: "mail", maxWorkers: 40, paused: false })])
+      expect(listed.queues).toEqual([
+        expect.objectContaining({
+          name: "mail",
+          maxWorkers: 40,
+          paused: false,
+          utilisation: 0,
+          throughput: { seconds: expect.any(Number), completed: 0, dead: 0 }
+        })
+      ])
     })
   )
 

@@ -1,9 +1,11 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Listener from "../../src/database/Listener.js"
 import { Signals } from "../../src/database/Signals.js"
+import { Outcome } from "../../src/schedule/Outcome.js"
 import { defaults, type ScheduleDefinition } from "../../src/schedule/ScheduleDefinition.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
@@ -45,15 +47,17 @@ describe("nightshift schedules", () => {
         values ('odd', 'k', '{}', 'nonsense', false, 'no such day', '2026-01-01', '2026-01-01')`
       const table = yield* run("list")
       const [heading, , first, second] = table.stdout.split("\n")
-      expect(heading).toMatch(/^NAME +STATE +CRON +TIMEZONE +KIND +LAST +NEXT$/)
-      expect(first).toMatch(/^nightly +on +30 2 \* \* \* +Europe\/Paris +report\\u\{1b\}\[31m +- +in \d+[hms]$/)
-      expect(second).toMatch(/^odd +broken +nonsense +UTC +k +- +-$/)
+      expect(heading).toMatch(/^NAME +STATE +CRON +TIMEZONE +KIND +LAST +NEXT +IN WORDS$/)
+      expect(first).toMatch(
+        /^nightly +on +30 2 \* \* \* +Europe\/Paris +report\\u\{1b\}\[31m +- +in \d+[hms] +at 02:30 every day, Europe\/Paris$/
+      )
+      expect(second).toMatch(/^odd +broken +nonsense +UTC +k +- +- +-$/)
       expect(table.stdout).toContain("\nodd cannot fire: no such day\n")
       const json = yield* run("list", "--json")
       expect(JSON.parse(json.stdout)).toMatchObject({
         schedules: [
-          { name: "nightly", cron: "30 2 * * *" },
-          { name: "odd", lastError: "no such day" }
+          { name: "nightly", cron: "30 2 * * *", words: "at 02:30 every day, Europe/Paris" },
+          { name: "odd", words: null, lastError: "no such day" }
         ]
       })
     }).pipe(Effect.provide(house))
@@ -64,13 +68,14 @@ describe("nightshift schedules", () => {
       const { run } = yield* workplace
       yield* Effect.flatMap(Schedules, (schedules) => schedules.create({ ...nightly, enabled: false }))
       const table = yield* run("next", "nightly")
-      const [heading, , ...rows] = table.stdout.split("\n")
+      const [words, , heading, , ...rows] = table.stdout.split("\n")
+      expect(words).toBe("at 02:30 every day, Europe/Paris")
       expect(heading).toMatch(/^IN EUROPE\/PARIS +IN UTC +WHEN$/)
       expect(rows[0]).toMatch(/^\d{4}-\d\d-\d\dT0[23]:30:00\+0[12]:00 +\d{4}-\d\d-\d\dT\d\d:30:00\.000Z +in \d+[hms]$/)
       expect(rows.slice(0, 10).every((row) => row.includes("T0"))).toBe(true)
       expect(table.stdout).toMatch(/disabled and will not fire\.\n$/)
       const json = yield* run("next", "nightly", "--count", "2", "--json")
-      expect(JSON.parse(json.stdout)).toMatchObject({ name: "nightly", timezone: "Europe/Paris" })
+      expect(JSON.parse(json.stdout)).toMatchObject({ name: "nightly", timezone: "Europe/Paris", words })
       expect(JSON.parse(json.stdout).next).toHaveLength(2)
       const missing = yield* run("next", "nobody")
       expect(missing).toMatchObject({ code: 1, stderr: 'nightshift: There is no schedule "nobody".\n' })
@@ -106,8 +111,46 @@ describe("nightshift schedules", () => {
         { act: "schedule.edit", target: "nightly", reason: "a holiday", enabled: false },
         { act: "schedule.edit", target: "weekly", reason: "a holiday", enabled: false }
       ])
+      expect((yield* run("history", "nightly")).stdout).toMatch(
+        /^IN EUROPE\/PARIS +WHEN +WHAT +JOB +STATE\n[- ]+\n\S+T\S+ +\S+( ago)? +triggered by cli:\S+ +[0-9a-f-]{36} +pending\n$/
+      )
       const enabled = yield* run("enable", "weekly")
       expect(enabled.stdout).toMatch(/^enabled weekly, next at \d{4}-\d\d-\d\dT\d\d:00:00\.000Z\n$/)
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scopedLive("tells what came of the last ticks of one, for people and for programs", () =>
+    Effect.gen(function* () {
+      const { run } = yield* workplace
+      const schedules = yield* Schedules
+      yield* schedules.create(nightly)
+      expect(yield* run("history", "nightly")).toMatchObject({ stdout: "nightly has not come to a tick yet.\n" })
+      const job = (yield* makeGenerator).job(1)
+      yield* schedules.note("nightly", [
+        Outcome.Missed({ since: Date.parse("2026-01-01T01:30Z"), at: Date.parse("2026-01-03T01:30Z") }),
+        Outcome.CaughtUp({ at: Date.parse("2026-01-04T01:30Z"), job }),
+        Outcome.Triggered({ at: Date.parse("2026-07-04T12:00Z"), job, by: "cli:\u001b[31m" })
+      ])
+      const [, , ...rows] = (yield* run("history", "nightly")).stdout.split("\n")
+      expect(rows.map((row) => row.replaceAll(/ {2,}/g, "  ").replace(/\d+d ago/, "long ago"))).toEqual([
+        `2026-07-04T14:00:00+02:00  long ago  triggered by cli:\\u{1b}[31m  ${job}  gone`,
+        `2026-01-04T02:30:00+01:00  long ago  caught up  ${job}  gone`,
+        "2026-01-01T02:30:00+01:00 to 2026-01-03T02:30:00+01:00  long ago  missed  -  -",
+        ""
+      ])
+      const { sql } = yield* Database
+      yield* sql`update nightshift.schedule set timezone = 'Mars/Olympus' where name = 'nightly'`
+      expect((yield* run("history", "nightly")).stdout).toContain("2026-07-04T12:00:00Z")
+      const json = yield* run("history", "nightly", "--json")
+      expect(JSON.parse(json.stdout)).toMatchObject({
+        name: "nightly",
+        timezone: "Mars/Olympus",
+        runs: [
+          { outcome: "triggered", jobId: job, jobState: null },
+          { outcome: "caughtUp", at: "2026-01-04T01:30:00.000Z" },
+          { outcome: "missed", since: "2026-01-01T01:30:00.000Z" }
+        ]
+      })
     }).pipe(Effect.provide(house))
   )
 

@@ -12,7 +12,13 @@ import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 import * as Story from "./SchedulerStories.js"
 
-const { create, elected, everywhere, get, jobs, nothing, onPostgres, passAt, ticks } = Story
+const { create, elected, everywhere, get, history, jobs, nothing, onPostgres, passAt, ticks } = Story
+
+/** A queue that takes nothing. */
+const queueAway = Effect.map(Queue, (queue) => {
+  const away = new DatabaseUnavailable({ detail: "cut on purpose", nothingWritten: true })
+  return Queue.of({ ...queue, enqueue: () => away })
+})
 
 everywhere("a schedule that is due", (story) => {
   story("becomes a job that knows its schedule and tick, routed as its kind is registered", () =>
@@ -90,9 +96,7 @@ everywhere("a schedule that is due", (story) => {
     Effect.gen(function* () {
       const term = yield* elected
       yield* create()
-      const queue = yield* Queue
-      const away = new DatabaseUnavailable({ detail: "cut on purpose", nothingWritten: true })
-      const failing = Queue.of({ ...queue, enqueue: () => away })
+      const failing = yield* queueAway
       const report = yield* Effect.provideService(passAt("2030-01-01T03:00:00Z", term), Queue, failing)
       expect(report).toEqual({ ...nothing, failed: 1 })
       expect(yield* get()).toMatchObject({
@@ -234,6 +238,95 @@ everywhere("a schedule whose runs must not overlap", (story) => {
       const [job] = yield* jobs
       if (job !== undefined) yield* Effect.flatMap(JobDesk, (desk) => desk.remove(job.id))
       expect(yield* passAt("2030-01-02T03:00:00Z", term)).toEqual({ ...nothing, fired: 1 })
+    })
+  )
+})
+
+everywhere("the history of a schedule", (story) => {
+  story("says what came of its ticks: fired, caught up, passed over, given up, and wanted by somebody", () =>
+    Effect.gen(function* () {
+      const term = yield* elected
+      yield* create({ overlap: "skip" })
+      const done = Effect.flatMap(jobs, (all) =>
+        Effect.forEach(all, ({ id, status }) =>
+          Effect.flatMap(JobDesk, (desk) => (status === "pending" ? desk.cancel(id) : Effect.void))
+        )
+      )
+      yield* passAt("2030-01-01T03:00:00.500Z", term)
+      yield* passAt("2030-01-02T03:00:00Z", term)
+      yield* done
+      yield* passAt("2030-01-06T04:00:00Z", term)
+      yield* done
+      yield* trigger("nightly", "api:admin")
+      const [first, caughtUp, wanted] = yield* jobs
+      expect(yield* history).toEqual([
+        { _tag: "Triggered", at: Date.parse("2030-01-06T04:00Z"), job: wanted?.id, by: "api:admin" },
+        { _tag: "CaughtUp", at: Date.parse("2030-01-06T03:00Z"), job: caughtUp?.id },
+        { _tag: "Missed", since: Date.parse("2030-01-03T03:00Z"), at: Date.parse("2030-01-05T03:00Z") },
+        { _tag: "Skipped", since: Date.parse("2030-01-02T03:00Z"), at: Date.parse("2030-01-02T03:00Z") },
+        { _tag: "Fired", at: Date.parse("2030-01-01T03:00Z"), job: first?.id }
+      ])
+    })
+  )
+
+  story("tells of ticks that were given up even where nothing is made up for", () =>
+    Effect.gen(function* () {
+      const term = yield* elected
+      yield* create({ missed: "none" })
+      yield* passAt("2030-01-01T12:00:00Z", term)
+      yield* passAt("2030-01-02T03:00:20Z", term)
+      yield* passAt("2030-01-04T12:00:00Z", term)
+      expect(yield* history).toMatchObject([
+        { _tag: "Missed", since: Date.parse("2030-01-03T03:00Z"), at: Date.parse("2030-01-04T03:00Z") },
+        { _tag: "Fired", at: Date.parse("2030-01-02T03:00Z") },
+        { _tag: "Missed", since: Date.parse("2030-01-01T03:00Z"), at: Date.parse("2030-01-01T03:00Z") }
+      ])
+    })
+  )
+
+  story("tells of many at once in one line, and of each job in its own", () =>
+    Effect.gen(function* () {
+      const term = yield* elected
+      yield* create({ missed: { all: 3 } })
+      yield* passAt("2030-01-08T09:00:00Z", term)
+      expect(yield* history).toMatchObject([
+        { _tag: "CaughtUp", at: Date.parse("2030-01-08T03:00Z") },
+        { _tag: "CaughtUp", at: Date.parse("2030-01-07T03:00Z") },
+        { _tag: "CaughtUp", at: Date.parse("2030-01-06T03:00Z") },
+        { _tag: "Missed", since: Date.parse("2030-01-01T03:00Z"), at: Date.parse("2030-01-05T03:00Z") }
+      ])
+      yield* Effect.flatMap(Schedules, (schedules) =>
+        schedules.edit("nightly", { overlap: "skip", missed: { all: 9 } })
+      )
+      yield* passAt("2030-01-12T09:00:00Z", term)
+      expect((yield* history)[0]).toEqual({
+        _tag: "Skipped",
+        since: Date.parse("2030-01-09T03:00Z"),
+        at: Date.parse("2030-01-12T03:00Z")
+      })
+    })
+  )
+
+  story("has nothing of a fire that did not come to pass", () =>
+    Effect.gen(function* () {
+      const term = yield* elected
+      yield* create()
+      const failing = yield* queueAway
+      const failed = yield* Effect.provideService(passAt("2030-01-05T03:00:00Z", term), Queue, failing)
+      expect(failed).toMatchObject({ fired: 0, failed: 1 })
+      yield* Effect.flip(passAt("2030-01-05T03:00:00Z", Story.nobodysTerm))
+      expect(yield* history).toEqual([])
+    })
+  )
+
+  story("says of a job that a program asked for that code did, and keeps what cannot be stored out", () =>
+    Effect.gen(function* () {
+      yield* create()
+      yield* trigger("nightly")
+      yield* trigger("nightly", `n\u0000${"x".repeat(500)}`)
+      const [odd, plain] = yield* history
+      expect(plain).toMatchObject({ by: "code" })
+      expect(odd).toMatchObject({ by: `n\ufffd${"x".repeat(98)}` })
     })
   )
 })

@@ -11,8 +11,9 @@ import { JobsMemory } from "../../src/queue/JobsMemory.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import { Outcome } from "../../src/schedule/Outcome.js"
 import { defaults } from "../../src/schedule/ScheduleDefinition.js"
-import { Outcome, Schedules } from "../../src/schedule/Schedules.js"
+import { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 
@@ -118,7 +119,7 @@ describe("the leader's scheduler", () => {
     Effect.gen(function* () {
       yield* create("0 12 * * *")
       const job = (yield* makeGenerator).job(yield* Clock.currentTimeMillis)
-      yield* Effect.flatMap(Schedules, (schedules) => schedules.note("often", Outcome.Fired({ at: 7_000, job })))
+      yield* Effect.flatMap(Schedules, (schedules) => schedules.note("often", [Outcome.Fired({ at: 7_000, job })]))
       yield* start
       const text = yield* Effect.flatMap(Metrics, ({ render }) => render)
       expect(text).toContain('nightshift_schedule_last_fire_timestamp_seconds{schedule="often"} 7\n')

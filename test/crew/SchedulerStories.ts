@@ -100,6 +100,8 @@ export const create = (more: Partial<ScheduleDefinition> = {}) =>
 
 export const get = (name = "nightly") => Effect.flatMap(Schedules, (schedules) => schedules.get(name))
 
+export const history = Effect.flatMap(Schedules, (schedules) => schedules.history("nightly"))
+
 /** Wins an election and answers the term; the lease outlasts every story that calls for this. */
 export const elected = Effect.gen(function* () {
   const leadership = yield* Leadership

@@ -1,10 +1,13 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Clock, Effect } from "effect"
+import { Clock, Context, Duration, Effect, Layer, TestClock } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import * as Instant from "../../src/http/Instant.js"
+import { ThroughputCache } from "../../src/http/steering/ThroughputCache.js"
 import { DatabaseHealth } from "../../src/measures/DatabaseHealth.js"
-import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
+import { MinuteBuckets, TooMuchToMerge } from "../../src/measures/MinuteBuckets.js"
+import * as MinuteBucketsMemory from "../../src/measures/MinuteBucketsMemory.js"
 import { PodSamples } from "../../src/measures/PodSamples.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { minuteOf, noCounts } from "../../src/telemetry/BucketCount.js"
 import { Histogram } from "../../src/telemetry/Histogram.js"
 import type { KindTally } from "../../src/telemetry/KindTally.js"
@@ -109,6 +112,86 @@ describe.each(backends)("on %s, GET /api/v1/metrics/series", (_, layer) => {
   )
 })
 
+describe.each(backends)("on %s, GET /api/v1/metrics/queues", (_, layer) => {
+  it.scopedLive("shows what became of the jobs of every queue in the last hour, which the queues carry summed up", () =>
+    Effect.gen(function* () {
+      const { thisMinute } = yield* aPod
+      yield* record((of) => {
+        of("greet").completed(thisMinute - 90 * minute)
+        of("other").completed(thisMinute - 30 * minute)
+        of("other").died(2, "rejected", thisMinute - 30 * minute)
+        of("greet").completed(thisMinute)
+      })
+      yield* Effect.flatMap(Queues, (queues) => queues.declare(["mail", "idle"]))
+      const seen = JSON.parse(JSON.stringify(yield* get("queues")))
+      expect(seen).toMatchObject({ bucketSeconds: 120, measuredAt: expect.stringMatching(/Z$/) })
+      const points = (Date.parse(seen.until) - Date.parse(seen.since)) / 120_000
+      expect([30, 31]).toContain(points)
+      expect(seen.queues).toEqual([{ queue: "mail", completed: expect.any(Array), dead: expect.any(Array) }])
+      const [{ completed, dead }] = seen.queues
+      expect([completed.length, dead.length]).toEqual([points, points])
+      expect(completed.filter((count: number) => count > 0)).toEqual([1, 1])
+      expect([completed.at(-1), Math.max(...dead)]).toEqual([1, 2])
+      const { admin } = yield* Doors
+      const { json } = yield* admin("GET", "/api/v1/queues")
+      const of = (completed: number, dead: number) => ({ seconds: expect.any(Number), completed, dead })
+      expect(json).toMatchObject({
+        measuredAt: seen.measuredAt,
+        queues: [
+          { name: "idle", throughput: of(0, 0), utilisation: 0 },
+          { name: "mail", throughput: of(2, 2) }
+        ]
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("the throughput of queues", () => {
+  /** Buckets of which some widths are too much to merge, and how often they were asked. */
+  const crowded = (tooMuch: (minutes: number) => boolean) => {
+    const asked: Array<number> = []
+    const buckets = Layer.map(MinuteBucketsMemory.layer, (context) => {
+      const real = Context.get(context, MinuteBuckets)
+      return Context.make(MinuteBuckets, {
+        ...real,
+        throughput: (request) =>
+          Effect.suspend(() => {
+            asked.push(Duration.toMinutes(request.width))
+            return tooMuch(Duration.toMinutes(request.width)) ? new TooMuchToMerge() : real.throughput(request)
+          })
+      })
+    })
+    return { asked, layer: Layer.provide(ThroughputCache.layer, buckets) }
+  }
+
+  it.effect("is gathered once for all who ask, and again when it is old", () => {
+    const { asked, layer } = crowded(() => false)
+    return Effect.gen(function* () {
+      yield* TestClock.setTime(Date.UTC(2030, 0, 1))
+      const { read } = yield* ThroughputCache
+      const all = yield* Effect.all([read, read, read], { concurrency: "unbounded" })
+      expect(new Set(all.map(({ at }) => at)).size).toBe(1)
+      yield* TestClock.adjust("4 seconds")
+      yield* read
+      expect(asked).toEqual([2])
+      yield* TestClock.adjust("1 second")
+      expect((yield* read).at).toBe(Date.UTC(2030, 0, 1) + 5_000)
+      expect(asked).toEqual([2, 2])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("has fewer points where so many would be too much, and none where all are", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(Date.UTC(2030, 0, 1))
+      const coarse = crowded((minutes) => minutes < 10)
+      const read = Effect.flatMap(ThroughputCache, (cache) => cache.read)
+      expect(Duration.toMinutes((yield* Effect.provide(read, coarse.layer)).width)).toBe(10)
+      const refused = yield* Effect.flip(Effect.provide(read, crowded(() => true).layer))
+      expect(refused).toMatchObject({ _tag: "TooMuchToMerge" })
+    })
+  )
+})
+
 describe("a question about metrics", () => {
   it.scopedLive.each([
     ["bucket", "bucket=0", /from 60 to/],
@@ -131,7 +214,7 @@ describe("a question about metrics", () => {
   it.scopedLive("asks who comes first", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
-      for (const path of ["series", "pods", "database"]) {
+      for (const path of ["series", "queues", "pods", "database"]) {
         expect(yield* ask("GET", `/api/v1/metrics/${path}`)).toMatchObject({ status: 401 })
       }
     }).pipe(Effect.provide(memory()))

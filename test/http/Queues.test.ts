@@ -17,6 +17,8 @@ const fresh = {
   counts: { scheduled: 0, retrying: 0, pending: 0, running: 0, done: 0, dead: 0 },
   approximate: [],
   oldestDueAgeSeconds: null,
+  utilisation: 0,
+  throughput: { seconds: expect.any(Number), completed: 0, dead: 0 },
   paused: false,
   maxWorkers: 10,
   retainDone: null,
@@ -34,7 +36,7 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
       yield* declared
       const { admin } = yield* Doors
       const { json } = yield* admin("GET", "/api/v1/queues")
-      expect(json).toEqual({ queues: [fresh], countedAt: expect.any(String) })
+      expect(json).toEqual({ queues: [fresh], countedAt: expect.any(String), measuredAt: expect.any(String) })
     }).pipe(Effect.provide(layer()))
   )
 
@@ -89,7 +91,11 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
         expect(answer, JSON.stringify(json)).toMatchObject({ status: 400, json: { error: { field } } })
       }
       const { admin } = yield* Doors
-      expect((yield* admin("GET", "/api/v1/queues")).json).toEqual({ queues: [fresh], countedAt: expect.any(String) })
+      expect((yield* admin("GET", "/api/v1/queues")).json).toEqual({
+        queues: [fresh],
+        countedAt: expect.any(String),
+        measuredAt: expect.any(String)
+      })
     }).pipe(Effect.provide(layer()))
   )
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { Outcome } from "../../src/schedule/Outcome.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import { backends, Doors, viewerToken } from "./Doors.js"
 
@@ -20,6 +21,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
       expect(made.json).toEqual({
         ...nightly,
         timezone: "UTC",
+        words: "at 02:30 every day, UTC",
         overlap: "allow",
         missed: "one",
         enabled: true,
@@ -112,12 +114,51 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
       const { ask } = yield* Doors
       yield* create({ enabled: false })
       const next = yield* ask("GET", `${path}/nightly/next`, { token: viewerToken })
-      expect(next).toMatchObject({ status: 200, json: { name: "nightly", timezone: "UTC" } })
+      expect(next).toMatchObject({
+        status: 200,
+        json: { name: "nightly", timezone: "UTC", words: "at 02:30 every day, UTC" }
+      })
       const runs: ReadonlyArray<string> = Object(next.json).next
       expect(runs).toHaveLength(10)
       expect(runs.every((run) => run.endsWith("T02:30:00.000Z"))).toBe(true)
       const three = yield* ask("GET", `${path}/nightly/next?count=3`, { token: viewerToken })
       expect(Object(three.json).next).toEqual(runs.slice(0, 3))
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("tells what came of its last ticks, by whom, and how the jobs stand, also when they are gone", () =>
+    Effect.gen(function* () {
+      const { admin, ask } = yield* Doors
+      yield* create({ overlap: "allow" })
+      const history = Effect.map(ask("GET", `${path}/nightly/history`, { token: viewerToken }), ({ json }) => json)
+      expect(yield* history).toEqual({ name: "nightly", timezone: "UTC", runs: [] })
+      const trigger = Effect.map(admin("POST", `${path}/nightly/trigger`), ({ json }) => Object(json).lastJobId)
+      const [deleted, cancelled, waiting] = [yield* trigger, yield* trigger, yield* trigger]
+      yield* admin("POST", `/api/v1/jobs/${cancelled}/cancel`)
+      yield* admin("DELETE", `/api/v1/jobs/${deleted}`)
+      const schedules = yield* Schedules
+      yield* schedules.note("nightly", [
+        Outcome.Missed({ since: 0, at: 3_600_000 }),
+        Outcome.CaughtUp({ at: 7_200_000, job: waiting }),
+        Outcome.Skipped({ since: 9_000_000, at: 9_000_000 }),
+        Outcome.Fired({ at: 10_800_000, job: waiting })
+      ])
+      const none = { jobId: null, jobState: null, by: null }
+      const job = { jobId: waiting, jobState: "pending", by: null }
+      const byHand = { outcome: "triggered", at: instant, since: instant, by: "api:admin" }
+      expect(yield* history).toEqual({
+        name: "nightly",
+        timezone: "UTC",
+        runs: [
+          { outcome: "fired", at: "1970-01-01T03:00:00.000Z", since: "1970-01-01T03:00:00.000Z", ...job },
+          { outcome: "skipped", at: "1970-01-01T02:30:00.000Z", since: "1970-01-01T02:30:00.000Z", ...none },
+          { outcome: "caughtUp", at: "1970-01-01T02:00:00.000Z", since: "1970-01-01T02:00:00.000Z", ...job },
+          { outcome: "missed", at: "1970-01-01T01:00:00.000Z", since: "1970-01-01T00:00:00.000Z", ...none },
+          { ...byHand, jobId: waiting, jobState: "pending" },
+          { ...byHand, jobId: cancelled, jobState: "dead" },
+          { ...byHand, jobId: deleted, jobState: null }
+        ]
+      })
     }).pipe(Effect.provide(layer()))
   )
 
@@ -170,7 +211,8 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
           ["PATCH", "", { enabled: true }],
           ["DELETE", "", undefined],
           ["POST", "/trigger", undefined],
-          ["GET", "/next", undefined]
+          ["GET", "/next", undefined],
+          ["GET", "/history", undefined]
         ] as const) {
           const missing = yield* admin(method, `${path}/${name}${end}`, json === undefined ? {} : { json })
           expect([method, name, missing.status]).toEqual([method, name, 404])

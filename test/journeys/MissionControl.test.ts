@@ -141,6 +141,17 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await form.getByLabel("Expression").fill("* * * * * *")
           await form.getByRole("button", { name: "Save" }).click()
           await said(page, "every_second is made.")
+          const card = region(page, "every_second")
+          await card.getByText("every second", { exact: true }).waitFor()
+          await card.getByRole("button", { name: "History" }).click()
+          const runs = region(page, "History of every_second").getByRole("listitem")
+          const fired = runs.filter({ hasText: /ago\s*fired/ }).filter({ hasText: "done" })
+          await fired.first().waitFor()
+          await card.getByRole("button", { name: "Trigger" }).click()
+          await runs.filter({ hasText: "triggered by ui:admin" }).filter({ hasText: "done" }).waitFor()
+          await fired.last().getByRole("link", { name: "done" }).click()
+          await page.getByRole("heading", { name: "noop_echo" }).waitFor()
+          await page.goBack()
           await region(page, "every_second").getByRole("link", { name: "as this job" }).click()
           await page.getByRole("heading", { name: "noop_echo" }).waitFor()
           await page.goBack()
@@ -172,6 +183,35 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
     )
 
     jobListStories(it)
+
+    it.scoped("sees at a glance what became of a queue's jobs in the last hour", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        yield* enqueue({ payload: { message: "done" } })
+        yield* enqueue({ payload: { fail: "on purpose" }, maxAttempts: 1 })
+        const page = yield* enter("queues")
+        const card = region(page, "default")
+        // Drawn in the place it had before there was anything to draw.
+        const line = card.locator("svg.spark")
+        const place = step(async () => {
+          const [inner, outer] = [await line.boundingBox(), await card.boundingBox()]
+          return { left: inner?.x, below: (inner?.y ?? 0) - (outer?.y ?? 0), high: outer?.height }
+        })
+        const before = yield* place
+        yield* step(async () => {
+          await card.getByRole("img", { name: /In the last hour [1-9]\d* done, [1-9]\d* dead/ }).waitFor()
+          await card.getByText(/^\d+(\.\d)?\/min$/).waitFor()
+        })
+        expect(yield* place).toEqual(before)
+        for (const shape of ["done", "dead"]) {
+          expect(yield* step(() => line.locator(`path.${shape}`).getAttribute("d"))).toMatch(/^M\d/)
+        }
+        const idle = region(page, "bot-helper").getByRole("img", {
+          name: "Nothing was done and nothing died in the last hour"
+        })
+        yield* step(() => idle.waitFor())
+      })
+    )
 
     it.scoped("drags over a chart to look closer, and back", () =>
       Effect.gen(function* () {

@@ -39,6 +39,7 @@ const furnish = Effect.gen(function* () {
   yield* enqueue({ payload: { sleep_ms: 600_000 } })
   yield* enqueue({ kind: "parcel", queue: "attic" })
   yield* api("POST", "schedules", { name: "nightly", kind: "noop_echo", payload: {}, cron: "0 3 * * *" })
+  yield* api("POST", "schedules/nightly/trigger")
   yield* api("PATCH", "queues/default", { retainDead: 86_400 })
   yield* deliver("helper", { update_id: 1, message: { message_id: 1, date: 1, chat: { id: 5 }, text: "hi" } })
   yield* api("POST", "views", { name: hostile("v").slice(0, 60), page: "dead", filter: { kind: hostile("kind") } })
@@ -202,7 +203,15 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
         looked.push(...(yield* findings(page)))
         yield* step(() => page.keyboard.press("Escape"))
         yield* visit(page, "schedules")
-        yield* step(() => page.getByRole("button", { name: "New schedule" }).click())
+        yield* step(async () => {
+          await page.getByRole("button", { name: "New schedule" }).click()
+          const nightly = page.getByRole("region", { name: "nightly", exact: true })
+          await nightly.getByText("at 03:00 every day, UTC").waitFor()
+          await nightly.getByRole("button", { name: "Next runs" }).click()
+          await nightly.getByRole("button", { name: "History" }).click()
+          await nightly.getByText("triggered by api:admin").waitFor()
+          await nightly.getByRole("region", { name: "Next runs of nightly" }).getByRole("listitem").last().waitFor()
+        })
         looked.push(...(yield* findings(page)))
         yield* visit(page, "queues")
         yield* step(() =>
@@ -220,7 +229,8 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
       Effect.gen(function* () {
         const { enter, url } = yield* ControlRoom
         const page = yield* enter("overview", "viewer")
-        const harmless = /^(5 m|30 m|3 h|24 h|7 d|Charts|Next runs|Deliveries|Older|Newest|Copy.*|☰ Menu|[[{}\]].*)$/
+        const harmless =
+          /^(5 m|30 m|3 h|24 h|7 d|Charts|Next runs|History|Deliveries|Older|Newest|Copy.*|☰ Menu|[[{}\]].*)$/
         for (const place of places) {
           yield* visit(page, place)
           // Whoever looks may choose what to look at.

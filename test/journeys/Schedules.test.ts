@@ -40,6 +40,17 @@ const leaderPid = Effect.gen(function* () {
   return rows[0]?.pid
 })
 
+/** How many ticks the schedule tells of, how many of those are jobs of that tick, and how many jobs there are, at one moment. */
+const told = Effect.gen(function* () {
+  const { sql } = yield* Database
+  return yield* sql<{ told: number; true: number; jobs: number }>`
+    select jsonb_array_length(history) as told, (select count(*)::int from nightshift.job) as jobs,
+      (select count(distinct j.id)::int from jsonb_array_elements(history) h join nightshift.job j
+        on j.id = (h->>'job')::uuid
+        and extract(epoch from (j.meta->>'tick')::timestamptz) * 1000 = (h->>'at')::numeric) as true
+    from nightshift.schedule`
+})
+
 const seconds = scale("SCHEDULE_SECONDS", 8)
 
 describe("a schedule that fires every second, on two pods", () => {
@@ -62,6 +73,9 @@ describe("a schedule that fires every second, on two pods", () => {
         const [first = 0] = all
         expect(all).toEqual(Array.from({ length: all.length }, (_, second) => first + second))
         expect(yield* leaderPid).not.toBe(pid)
+        const [history] = yield* told
+        const remembered = Math.min(history?.jobs ?? 0, 20)
+        expect(history).toMatchObject({ told: remembered, true: remembered })
         const { sql } = yield* Database
         yield* Effect.repeat(
           sql`select 1 from nightshift.job where status <> 'done' and created_at < to_timestamp(${last})`,

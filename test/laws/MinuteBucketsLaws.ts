@@ -229,6 +229,35 @@ const laws = (law: Law) => {
     })
   )
 
+  law("what became of the jobs of all queues is read at once, every bucket of each that had any", (book) =>
+    Effect.gen(function* () {
+      const odd = `it's "odd" \\ {1,2} ü 🦉`
+      const [ours, theirs] = [yield* book.teller, yield* book.teller]
+      ours.of("greet", "mail").completed(book.start)
+      ours.of("other", "mail").completed(book.start + minute)
+      theirs.of("greet", "mail").completed(book.start + minute)
+      theirs.of("greet", "mail").died(3, "rejected", book.start + 4 * minute)
+      theirs.of("greet", odd).died(2, "rejected", book.start + 2 * minute)
+      ours.of("greet", "idle").enqueued(5, book.start)
+      ours.of("greet", "later").completed(book.start + 6 * minute)
+      yield* ours.flush
+      yield* theirs.flush
+      const range = { from: book.start, to: book.start + 6 * minute }
+      const read = (minutes: number) => book.buckets.throughput({ ...range, width: Duration.minutes(minutes) })
+      expect(yield* read(1)).toEqual([
+        { queue: odd, completed: [0, 0, 0, 0, 0, 0], dead: [0, 0, 2, 0, 0, 0] },
+        { queue: "mail", completed: [1, 2, 0, 0, 0, 0], dead: [0, 0, 0, 0, 3, 0] }
+      ])
+      expect(yield* read(2)).toEqual([
+        { queue: odd, completed: [0, 0, 0], dead: [0, 2, 0] },
+        { queue: "mail", completed: [3, 0, 0], dead: [0, 0, 3] }
+      ])
+      const month = { from: book.start, to: book.start + Duration.toMillis("30 days") }
+      const refused = yield* Effect.flip(book.buckets.throughput({ ...month, width: Duration.minutes(1) }))
+      expect(refused).toMatchObject({ _tag: "TooManyPoints" })
+    })
+  )
+
   law("totals name kinds by their deaths, then by their work", (book) =>
     Effect.gen(function* () {
       const { flush, of } = yield* book.teller

@@ -3,6 +3,7 @@ import { Effect, type Layer } from "effect"
 import type { Advance } from "./Line.js"
 import { codeLaws } from "./ScheduleCodeLaws.js"
 import { firingLaws } from "./ScheduleFiringLaws.js"
+import { historyLaws } from "./ScheduleHistoryLaws.js"
 import { operatorLaws } from "./ScheduleOperatorLaws.js"
 import { type Law, open, type Ports } from "./SchedulePlan.js"
 
@@ -17,4 +18,5 @@ export const schedulesLaws = (
     operatorLaws(law)
     codeLaws(law)
     firingLaws(law)
+    historyLaws(law)
   })

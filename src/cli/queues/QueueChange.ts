@@ -1,6 +1,7 @@
 import { Console, Effect, type Option } from "effect"
 import * as Audited from "../../http/access/Audited.js"
 import * as QueueView from "../../http/steering/QueueView.js"
+import { ThroughputCache } from "../../http/steering/ThroughputCache.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import { type QueueSettingsPatch, Queues } from "../../queue/settings/QueueSettings.js"
 import * as CommonOptions from "../CommonOptions.js"
@@ -40,5 +41,10 @@ export const perform = (given: Given, patch: QueueSettingsPatch, said: string) =
     if (!given.json) return yield* Console.log(said)
     const counts = yield* Effect.flatMap(JobSearch, (search) => search.counts)
     const counted = counts.find(({ queue }) => queue === given.queue)
-    yield* Console.log(JSON.stringify(QueueView.of(given.queue, counted, after), null, 2))
-  }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
+    const lately = yield* Effect.flatMap(ThroughputCache, (cache) => cache.sums)
+    yield* Console.log(JSON.stringify(QueueView.of(given.queue, counted, after, lately?.of(given.queue)), null, 2))
+  }).pipe(
+    Effect.provide(ThroughputCache.layer),
+    Effect.provide(QueueLayer.layerForCommand),
+    Running.configured(CommonOptions.databaseFlags(given))
+  )

@@ -1,6 +1,7 @@
 import * as Command from "@effect/cli/Command"
 import { Console, Effect } from "effect"
 import * as QueueView from "../../http/steering/QueueView.js"
+import { ThroughputCache } from "../../http/steering/ThroughputCache.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import { Queues } from "../../queue/settings/QueueSettings.js"
 import * as CommonOptions from "../CommonOptions.js"
@@ -25,7 +26,8 @@ const rowOf = (queue: QueueView.QueueView) => [
   String(queue.counts.retrying),
   String(queue.counts.done),
   String(queue.counts.dead),
-  queue.oldestDueAgeSeconds === null ? "-" : `${Math.round(queue.oldestDueAgeSeconds)}s`
+  queue.oldestDueAgeSeconds === null ? "-" : `${Math.round(queue.oldestDueAgeSeconds)}s`,
+  queue.throughput === null ? "-" : String(queue.throughput.completed)
 ]
 
 const heading = [
@@ -38,7 +40,8 @@ const heading = [
   "RETRYING",
   "DONE",
   "DEAD",
-  "OLDEST DUE"
+  "OLDEST DUE",
+  "DONE LAST HOUR"
 ]
 
 /** `nightshift queues list` */
@@ -46,9 +49,14 @@ export const command = Command.make("list", { ...CommonOptions.database, json: C
   Effect.gen(function* () {
     const counts = yield* Effect.flatMap(JobSearch, (search) => search.counts)
     const settings = yield* Effect.flatMap(Queues, (queues) => queues.all)
-    const queues = QueueView.ofAll(counts, settings)
+    const lately = yield* Effect.flatMap(ThroughputCache, (cache) => cache.sums)
+    const queues = QueueView.ofAll(counts, settings, lately?.of)
     if (given.json) return yield* Console.log(JSON.stringify({ queues }, null, 2))
     if (queues.length === 0) return yield* Console.log("There are no queues yet: nightshift serve declares them.")
     yield* Console.log(Table.render(heading, queues.map(rowOf)))
-  }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
+  }).pipe(
+    Effect.provide(ThroughputCache.layer),
+    Effect.provide(QueueLayer.layerForCommand),
+    Running.configured(CommonOptions.databaseFlags(given))
+  )
 ).pipe(Command.withDescription("List queues: what waits in them and how they are set."))

@@ -1,4 +1,5 @@
 import * as Command from "@effect/cli/Command"
+import * as SchedulesHistoryCommand from "./SchedulesHistoryCommand.js"
 import * as SchedulesListCommand from "./SchedulesListCommand.js"
 import * as SchedulesNextCommand from "./SchedulesNextCommand.js"
 import * as SchedulesSwitchCommand from "./SchedulesSwitchCommand.js"
@@ -10,6 +11,7 @@ export const command = Command.make("schedules").pipe(
   Command.withSubcommands([
     SchedulesListCommand.command,
     SchedulesNextCommand.command,
+    SchedulesHistoryCommand.command,
     SchedulesTriggerCommand.command,
     SchedulesSwitchCommand.enable,
     SchedulesSwitchCommand.disable

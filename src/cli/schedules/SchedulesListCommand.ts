@@ -1,9 +1,10 @@
 import * as Command from "@effect/cli/Command"
-import { Chunk, Clock, Console, Effect, Option, Stream } from "effect"
+import { Chunk, Clock, Console, Effect, Either, Option, Stream } from "effect"
 import { pageLimits } from "../../http/Contract.js"
 import * as ScheduleView from "../../http/steering/ScheduleView.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
+import * as Words from "../../schedule/Words.js"
 import * as Age from "../Age.js"
 import * as CommonOptions from "../CommonOptions.js"
 import * as QueueLayer from "../QueueLayer.js"
@@ -39,7 +40,8 @@ const rowOf = (now: number) => (schedule: StoredSchedule) => {
     printable(schedule.timezone),
     printable(schedule.kind),
     when(schedule.lastFireAt),
-    schedule.enabled ? when(schedule.nextFireAt) : "-"
+    schedule.enabled ? when(schedule.nextFireAt) : "-",
+    Either.getOrElse(Words.of(schedule.cron, schedule.timezone), () => "-")
   ]
 }
 
@@ -52,7 +54,7 @@ export const command = Command.make("list", { ...CommonOptions.database, json: C
     }
     if (schedules.length === 0) return yield* Console.log("There are no schedules.")
     const now = yield* Clock.currentTimeMillis
-    const heading = ["NAME", "STATE", "CRON", "TIMEZONE", "KIND", "LAST", "NEXT"]
+    const heading = ["NAME", "STATE", "CRON", "TIMEZONE", "KIND", "LAST", "NEXT", "IN WORDS"]
     yield* Console.log(Table.render(heading, schedules.map(rowOf(now))))
     const broken = schedules.filter((schedule) => stateOf(schedule) === "broken")
     for (const { lastError = "", name } of broken) yield* Console.log(`\n${name} cannot fire: ${printable(lastError)}`)

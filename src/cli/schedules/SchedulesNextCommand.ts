@@ -1,8 +1,9 @@
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import { Clock, Console, DateTime, Effect } from "effect"
+import { Clock, Console, Effect } from "effect"
 import * as Instant from "../../http/Instant.js"
 import { previewLimits } from "../../http/steering/SchedulesContract.js"
+import * as ScheduleView from "../../http/steering/ScheduleView.js"
 import { expressionOf } from "../../schedule/ScheduleDefinition.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import * as Age from "../Age.js"
@@ -11,15 +12,13 @@ import { Misused } from "../Misused.js"
 import * as QueueLayer from "../QueueLayer.js"
 import * as Running from "../Running.js"
 import * as Table from "../Table.js"
+import * as LocalTime from "./LocalTime.js"
 import * as ScheduleActs from "./ScheduleActs.js"
 
 const count = Options.integer("count").pipe(
   Options.withDescription(`How many, up to ${previewLimits.most} (default ${previewLimits.usual}).`),
   Options.withDefault<number>(previewLimits.usual)
 )
-
-const local = (millis: number, timeZone: string) =>
-  DateTime.formatIsoOffset(DateTime.unsafeMakeZoned(millis, { timeZone })).replace(".000", "")
 
 /** `nightshift schedules next` */
 export const command = Command.make("next", { ...ScheduleActs.oneOptions, count }, (given) =>
@@ -29,14 +28,17 @@ export const command = Command.make("next", { ...ScheduleActs.oneOptions, count 
     }
     yield* Effect.gen(function* () {
       const schedules = yield* Schedules
-      const { cron, enabled, name, timezone } = yield* schedules.get(given.name)
-      const expression = yield* expressionOf({ name, cron, timezone })
+      const schedule = yield* schedules.get(given.name)
+      const { enabled, name, timezone } = schedule
+      const expression = yield* expressionOf(schedule)
       const now = yield* Clock.currentTimeMillis
       const next = expression.preview(now, given.count)
+      const { words } = ScheduleView.of(schedule)
       if (given.json) {
-        return yield* Console.log(JSON.stringify({ name, timezone, next: next.map(Instant.format) }, null, 2))
+        return yield* Console.log(JSON.stringify({ name, timezone, words, next: next.map(Instant.format) }, null, 2))
       }
-      const rows = next.map((at) => [local(at, timezone), Instant.format(at), Age.describe(at, now)])
+      const rows = next.map((at) => [LocalTime.format(at, timezone), Instant.format(at), Age.describe(at, now)])
+      yield* Console.log(`${words}\n`)
       yield* Console.log(Table.render([`IN ${timezone.toUpperCase()}`, "IN UTC", "WHEN"], rows))
       if (!enabled) yield* Console.log("\nIt is disabled and will not fire.")
     }).pipe(Effect.provide(QueueLayer.layerForCommand))

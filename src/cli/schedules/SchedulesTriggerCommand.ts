@@ -1,12 +1,14 @@
 import * as Command from "@effect/cli/Command"
+import { Effect } from "effect"
 import { trigger } from "../../crew/duties/Trigger.js"
+import { Caller } from "../../http/access/Caller.js"
 import * as ScheduleActs from "./ScheduleActs.js"
 
 /** `nightshift schedules trigger` */
 export const command = Command.make("trigger", ScheduleActs.options, (given) =>
   ScheduleActs.perform(given, {
     name: "trigger",
-    act: trigger,
+    act: (name) => Effect.flatMap(Caller, ({ who }) => trigger(name, who)),
     said: ({ lastJobId, name }) => `triggered ${name}: ${lastJobId}`
   })
 ).pipe(Command.withDescription("Store a job of each schedule now, whatever its next time is."))

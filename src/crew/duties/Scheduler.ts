@@ -7,9 +7,10 @@ import type { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
 import { Transactions } from "../../queue/Transactions.js"
+import { Outcome } from "../../schedule/Outcome.js"
 import * as Policies from "../../schedule/Policies.js"
 import { expressionOf } from "../../schedule/ScheduleDefinition.js"
-import { Outcome, Schedules } from "../../schedule/Schedules.js"
+import { Schedules } from "../../schedule/Schedules.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -80,8 +81,15 @@ export type Needs = Schedules | Queue | Kinds | JobSearch | Transactions | Leade
 /** The one key of a schedule's tick, whoever fires it. */
 export const dedupeKey = (name: string, tick: number): string => `schedule:${name}:${ScheduledJobs.iso(tick)}`
 
+/** What is owed at a turn, and what was given up before it. */
+interface Turn {
+  readonly ticks: ReadonlyArray<number>
+  readonly missed: ReadonlyArray<Outcome>
+  readonly isLate: (tick: number) => boolean
+}
+
 /** Stores the jobs of these ticks as far as the job before allows, and writes down what came of them. */
-const settle = (schedule: StoredSchedule, ticks: ReadonlyArray<number>) =>
+const settle = (schedule: StoredSchedule, { isLate, missed, ticks }: Turn) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const metrics = yield* Metrics
@@ -99,9 +107,14 @@ const settle = (schedule: StoredSchedule, ticks: ReadonlyArray<number>) =>
             meta: { schedule: name, tick: ScheduledJobs.iso(tick) }
           }))
         )
-    const [at, job, passed] = [firing.at(-1), jobs.at(-1), skipped.at(-1)]
-    if (at !== undefined && job !== undefined) yield* schedules.note(name, Outcome.Fired({ at, job }))
-    if (passed !== undefined) yield* schedules.note(name, Outcome.Skipped({ at: passed }))
+    const fired = jobs.flatMap((job, index) => {
+      const at = firing[index]
+      if (at === undefined) return []
+      return [isLate(at) ? Outcome.CaughtUp({ at, job }) : Outcome.Fired({ at, job })]
+    })
+    const [at, since, passed] = [firing.at(-1), skipped[0], skipped.at(-1)]
+    const kept = since === undefined || passed === undefined ? [] : [Outcome.Skipped({ since, at: passed })]
+    yield* schedules.note(name, [...missed, ...fired, ...kept])
     const count = Effect.sync(() => {
       if (at !== undefined) metrics.series(lastFire, { schedule: name }).set(at / 1_000)
       if (skipped.length > 0) metrics.series(skips, { schedule: name }).add(skipped.length)
@@ -123,12 +136,14 @@ const fire = (read: StoredSchedule, term: Term) =>
     if (read.nextFireAt === undefined) return { seeded: 1, count: Effect.void }
     const span = { due: read.nextFireAt, now, onTime: Duration.toMillis(onTime) }
     const ticks = Policies.owed(read.missed, expression, span)
-    const gaveUp = ticks[0] !== read.nextFireAt
-    if (gaveUp) {
-      const since = ScheduledJobs.iso(read.nextFireAt)
+    const gaveUp = Policies.givenUp(expression, span, ticks)
+    if (gaveUp !== undefined) {
+      const since = ScheduledJobs.iso(gaveUp.since)
       yield* Effect.logInfo(`schedule "${read.name}" missed its time since ${since}; ${ticks.length} made up for`)
     }
-    return { missed: gaveUp ? 1 : 0, ...(yield* settle(moved.value, ticks)) }
+    const missed = gaveUp === undefined ? [] : [Outcome.Missed(gaveUp)]
+    const isLate = (tick: number) => now - tick > span.onTime
+    return { missed: missed.length, ...(yield* settle(moved.value, { ticks, missed, isLate })) }
   })
 
 /** Switches off a schedule that cannot fire, however often it is tried. */

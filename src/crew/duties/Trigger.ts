@@ -1,19 +1,25 @@
 import { Clock, Effect } from "effect"
 import type { InvalidJob } from "../../core/InvalidJob.js"
+import { storableText } from "../../core/StorableText.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { JobIdTaken, QueueFull } from "../../queue/JobErrors.js"
 import type { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
 import { Transactions } from "../../queue/Transactions.js"
+import { Outcome } from "../../schedule/Outcome.js"
 import type { ScheduleNotFound } from "../../schedule/ScheduleErrors.js"
-import { Outcome, Schedules } from "../../schedule/Schedules.js"
+import { Schedules } from "../../schedule/Schedules.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
 import * as ScheduledJobs from "./ScheduledJobs.js"
 
-/** Stores a job of the schedule now, whatever its next time is and whether it is enabled. Returns the schedule with the job. */
+/**
+ * Stores a job of the schedule now, whatever its next time is and whether it is enabled; its history says by whom. Returns
+ * the schedule with the job.
+ */
 export const trigger = (
-  name: string
+  name: string,
+  by = "code"
 ): Effect.Effect<
   StoredSchedule,
   ScheduleNotFound | ScheduledJobs.PreviousRunActive | InvalidJob | JobIdTaken | QueueFull | DatabaseError,
@@ -30,7 +36,8 @@ export const trigger = (
         const now = yield* Clock.currentTimeMillis
         const meta = { schedule: name, triggeredAt: ScheduledJobs.iso(now) }
         const [job] = yield* ScheduledJobs.store(schedule, [{ meta }])
-        if (job !== undefined) yield* schedules.note(name, Outcome.Fired({ at: now, job }))
+        if (job !== undefined)
+          yield* schedules.note(name, [Outcome.Triggered({ at: now, job, by: storableText(by, 100) })])
         return yield* schedules.get(name)
       })
     )

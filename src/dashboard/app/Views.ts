@@ -71,6 +71,8 @@ export interface Queue {
   readonly name: string
   readonly counts: Readonly<Record<State, number>>
   readonly oldestDueAgeSeconds: number | null
+  readonly utilisation: number | null
+  readonly throughput: { readonly seconds: number; readonly completed: number; readonly dead: number } | null
   readonly paused: boolean
   readonly maxWorkers: number
   readonly retainDone: number | null
@@ -84,6 +86,17 @@ export interface Queue {
   readonly throttledUntil: string | null
   readonly throttleAttempts: number
   readonly declared: boolean
+}
+
+export interface QueueSeries {
+  readonly since: string
+  readonly until: string
+  readonly bucketSeconds: number
+  readonly queues: ReadonlyArray<{
+    readonly queue: string
+    readonly completed: ReadonlyArray<number>
+    readonly dead: ReadonlyArray<number>
+  }>
 }
 
 export interface Latency {
@@ -124,6 +137,7 @@ export interface Schedule {
   readonly payload: unknown
   readonly cron: string
   readonly timezone: string
+  readonly words: string | null
   readonly overlap: "allow" | "skip"
   readonly missed: unknown
   readonly enabled: boolean
@@ -135,6 +149,20 @@ export interface Schedule {
   readonly lastJobId: string | null
   readonly origin: "code" | "operator"
   readonly edited: ReadonlyArray<string>
+}
+
+export interface ScheduleRun {
+  readonly outcome: "fired" | "caughtUp" | "triggered" | "skipped" | "missed"
+  readonly at: string
+  readonly since: string
+  readonly jobId: string | null
+  readonly jobState: State | null
+  readonly by: string | null
+}
+
+export interface ScheduleHistory {
+  readonly timezone: string
+  readonly runs: ReadonlyArray<ScheduleRun>
 }
 
 export interface Pod {

@@ -1,8 +1,7 @@
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
-import { problem } from "../Contract.js"
+import { about, problems } from "../Contract.js"
 import { Instant } from "../Instant.js"
 import * as WireText from "../WireText.js"
 
@@ -50,28 +49,21 @@ export const group = HttpApiGroup.make("limits")
   .add(
     HttpApiEndpoint.get("list", "/limits")
       .addSuccess(Schema.Struct({ limits: Schema.Array(LimitView) }))
-      .annotateContext(OpenApi.annotations({ description: "Every scope with what is in its bucket." }))
+      .annotateContext(about("Every scope with what is in its bucket."))
   )
   .add(
     HttpApiEndpoint.patch("tune", "/limits/:scope")
       .setPath(path)
       .setPayload(TuneRequest)
       .addSuccess(LimitView)
-      .addError(problem(400))
-      .addError(problem(404))
-      .addError(problem(415))
-      .annotateContext(
-        OpenApi.annotations({
-          description: "Change what holds, against the code's word. `null` gives the code its word back."
-        })
-      )
+      .addError(problems(400, 404, 415))
+      .annotateContext(about("Change what holds, against the code's word. `null` gives the code its word back."))
   )
   .add(
     HttpApiEndpoint.post("drain", "/limits/:scope/drain")
       .setPath(path)
       .setPayload(DrainRequest)
       .addSuccess(LimitView)
-      .addError(problem(400))
-      .addError(problem(404))
-      .annotateContext(OpenApi.annotations({ description: "Empty the bucket, and keep it empty for so long." }))
+      .addError(problems(400, 404))
+      .annotateContext(about("Empty the bucket, and keep it empty for so long."))
   )

@@ -1,7 +1,7 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import { Duration, Effect, type Layer, ParseResult, Schema } from "effect"
+import { Duration, Effect, type Layer } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import type { LimitState } from "../../limits/Limit.js"
 import { RateLimits } from "../../limits/RateLimits.js"
@@ -10,7 +10,6 @@ import { Api } from "../Api.js"
 import * as Audited from "../access/Audited.js"
 import * as Body from "../Body.js"
 import * as Problem from "../Problem.js"
-import * as RequestFault from "../RequestFault.js"
 import { DrainRequest, type LimitView, TuneRequest } from "./LimitsContract.js"
 
 const mostBodyBytes = 16 * 1024
@@ -20,16 +19,9 @@ const viewOf = ({ dryUntil, ...state }: LimitState): LimitView => ({ ...state, d
 /** What the audit keeps of a limit: what operators decide. */
 const summaryOf = ({ capacity, rate, tuned }: LimitState) => ({ capacity, rate, tuned })
 
-const decoded = <A, I>(schema: Schema.Schema<A, I>, body: unknown) =>
-  Effect.mapError(Schema.decodeUnknown(schema)(body), (error) =>
-    RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
-  )
-
 /** Nothing at all is a request, too. */
-const bodyOrNothing = (request: HttpServerRequest.HttpServerRequest) =>
-  request.headers["content-type"] === undefined && (request.headers["content-length"] ?? "0") === "0"
-    ? Effect.succeed({})
-    : Body.json(request, mostBodyBytes)
+const isEmpty = ({ headers }: HttpServerRequest.HttpServerRequest) =>
+  headers["content-type"] === undefined && (headers["content-length"] ?? "0") === "0"
 
 /** Limits: see what is in the buckets, tune them, drain one. */
 export const layer: Layer.Layer<
@@ -59,7 +51,7 @@ export const layer: Layer.Layer<
       .handle("list", () => Problem.answered(Effect.map(limits.all, (states) => ({ limits: states.map(viewOf) }))))
       .handleRaw("tune", ({ path, request }) =>
         Effect.gen(function* () {
-          const patch = yield* decoded(TuneRequest, yield* Body.json(request, mostBodyBytes))
+          const patch = yield* Body.decoded(request, TuneRequest, mostBodyBytes)
           const { after } = yield* limits.tune(path.scope, patch).pipe(
             audited("limit.tune", path.scope, ({ after, before }) => ({
               before: summaryOf(before),
@@ -71,7 +63,7 @@ export const layer: Layer.Layer<
       )
       .handleRaw("drain", ({ path, request }) =>
         Effect.gen(function* () {
-          const { seconds = 0 } = yield* decoded(DrainRequest, yield* bodyOrNothing(request))
+          const { seconds = 0 } = isEmpty(request) ? {} : yield* Body.decoded(request, DrainRequest, mostBodyBytes)
           return viewOf(yield* drain(path.scope, seconds))
         }).pipe(Problem.answered)
       )

@@ -1,12 +1,10 @@
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
-import { problem } from "../Contract.js"
+import { about, Moment, problem } from "../Contract.js"
 import { Instant } from "../Instant.js"
 import * as WireText from "../WireText.js"
 
-const Moment = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
 const Amount = Schema.NullOr(Schema.Number)
 
 const mostBucketSeconds = 30 * 86_400
@@ -66,6 +64,18 @@ export const SeriesView = Schema.Struct({
   )
 }).annotations({ identifier: "MetricSeries" })
 
+export const QueuesView = Schema.Struct({
+  ...covered,
+  measuredAt: Moment.annotations({ description: "When it was looked, which is not done at every request." }),
+  queues: Schema.Array(
+    Schema.Struct({
+      queue: Schema.String,
+      completed: Schema.Array(Schema.Int),
+      dead: Schema.Array(Schema.Int)
+    })
+  ).annotations({ description: "Those of which jobs were done or died, a number per bucket." })
+}).annotations({ identifier: "QueueSeries" })
+
 export const PodsView = Schema.Struct({
   ...covered,
   pods: Schema.Array(
@@ -112,8 +122,6 @@ export const DatabaseView = Schema.Struct({
   points: Schema.Array(Schema.Struct(facts))
 }).annotations({ identifier: "DatabaseHealth" })
 
-const about = (description: string) => OpenApi.annotations({ description })
-
 /** What happened, minute by minute. */
 export const group = HttpApiGroup.make("metrics")
   .add(
@@ -122,6 +130,11 @@ export const group = HttpApiGroup.make("metrics")
       .addSuccess(SeriesView)
       .addError(problem(400))
       .annotateContext(about("What happened to jobs, bucket by bucket, empty ones included."))
+  )
+  .add(
+    HttpApiEndpoint.get("queues", "/metrics/queues")
+      .addSuccess(QueuesView)
+      .annotateContext(about("What became of the jobs of every queue in the last hour, bucket by bucket."))
   )
   .add(
     HttpApiEndpoint.get("pods", "/metrics/pods")

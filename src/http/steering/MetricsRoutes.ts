@@ -11,6 +11,7 @@ import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
 import type { RangeQuery } from "./MetricsContract.js"
+import { ThroughputCache } from "./ThroughputCache.js"
 
 const usualRange = Duration.toMillis("1 hour")
 
@@ -79,10 +80,11 @@ const blockerOf = ({ application, name, seconds, state, transactions, user, what
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "metrics">,
   never,
-  MinuteBuckets | PodSamples | DatabaseHealth
+  MinuteBuckets | ThroughputCache | PodSamples | DatabaseHealth
 > = HttpApiBuilder.group(Api, "metrics", (handlers) =>
   Effect.gen(function* () {
     const buckets = yield* MinuteBuckets
+    const throughput = yield* ThroughputCache
     const pods = yield* PodSamples
     const health = yield* DatabaseHealth
     const look = yield* Effect.cachedWithTTL(health.look, lookEvery)
@@ -93,6 +95,13 @@ export const layer: Layer.Layer<
           const points = yield* buckets.series({ ...range, kind, queue })
           return { ...covered(range), points: points.map(pointOf) }
         }).pipe(Problem.answered)
+      )
+      .handle("queues", () =>
+        Effect.map(throughput.read, ({ at, queues, ...range }) => ({
+          ...covered(range),
+          measuredAt: Instant.format(at),
+          queues
+        })).pipe(Problem.answered)
       )
       .handle("pods", ({ urlParams }) =>
         Effect.gen(function* () {

@@ -13,6 +13,13 @@ const Counts = Schema.Struct({
   dead: Schema.Int
 })
 
+const Throughput = Schema.Struct({
+  seconds: Schema.Number.annotations({ description: "How long was looked at: the last hour, about." }),
+  completed: Schema.Int,
+  dead: Schema.Int
+}).annotations({ identifier: "Throughput" })
+export type Throughput = typeof Throughput.Type
+
 const Seconds = Schema.Number.annotations({ description: "Seconds." })
 
 /** A queue as programs outside see it: what waits in it, and what operators want of it. */
@@ -23,6 +30,13 @@ export const QueueView = Schema.Struct({
     description: "States whose count is not exact: at least so many, and of done ones about so many."
   }),
   oldestDueAgeSeconds: Schema.NullOr(Schema.Number),
+  utilisation: Schema.NullOr(Schema.Number).annotations({
+    description:
+      "Running jobs over workers: 1 is all of them, and it is more while workers are taken away. Null without."
+  }),
+  throughput: Schema.NullOr(Throughput).annotations({
+    description: "What became of jobs lately; null where that was not looked at, as in events."
+  }),
   paused: Schema.Boolean,
   maxWorkers: Schema.Int,
   retainDone: Schema.NullOr(Seconds).annotations({ description: "Seconds; null where QUEUE_DONE_RETENTION holds." }),
@@ -68,7 +82,12 @@ const undeclared = {
 } satisfies Omit<QueueSettings, "name" | "revision">
 
 /** What is shown of a queue, of which there are jobs, settings, or both. */
-export const of = (name: string, counted: QueueCounts | undefined, settings: QueueSettings | undefined): QueueView => {
+export const of = (
+  name: string,
+  counted: QueueCounts | undefined,
+  settings: QueueSettings | undefined,
+  throughput?: Throughput
+): QueueView => {
   const {
     backoff,
     depthCap,
@@ -86,6 +105,8 @@ export const of = (name: string, counted: QueueCounts | undefined, settings: Que
     counts: counted?.counts ?? noCounts,
     approximate: counted?.approximate ?? [],
     oldestDueAgeSeconds: counted?.oldestDueAge === undefined ? null : counted.oldestDueAge / 1000,
+    utilisation: maxWorkers === 0 ? null : (counted?.counts.running ?? 0) / maxWorkers,
+    throughput: throughput ?? null,
     paused,
     maxWorkers,
     retainDone: seconds(retainDone),
@@ -113,6 +134,8 @@ export const settingsOf = (settings: QueueSettings) => {
     counts: __,
     declared: ___,
     oldestDueAgeSeconds: ____,
+    throughput: _____,
+    utilisation: ______,
     ...wanted
   } = of(settings.name, undefined, settings)
   return wanted
@@ -121,11 +144,12 @@ export const settingsOf = (settings: QueueSettings) => {
 /** Every queue that has jobs or settings, by name. */
 export const ofAll = (
   counts: ReadonlyArray<QueueCounts>,
-  settings: ReadonlyArray<QueueSettings>
+  settings: ReadonlyArray<QueueSettings>,
+  throughput?: (queue: string) => Throughput
 ): ReadonlyArray<QueueView> => {
   const counted = new Map(counts.map((of) => [of.queue, of]))
   const set = new Map(settings.map((of) => [of.name, of]))
   return [...new Set([...counted.keys(), ...set.keys()])]
     .sort()
-    .map((name) => of(name, counted.get(name), set.get(name)))
+    .map((name) => of(name, counted.get(name), set.get(name), throughput?.(name)))
 }

@@ -1,8 +1,7 @@
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
-import { Moment, problem } from "../Contract.js"
+import { about, Moment, problems } from "../Contract.js"
 import { QueuePatchRequest } from "./QueuePatchRequest.js"
 import { QueueView } from "./QueueView.js"
 
@@ -14,6 +13,9 @@ export const group = HttpApiGroup.make("queues")
         queues: Schema.Array(QueueView),
         countedAt: Moment.annotations({
           description: "When the jobs were counted, which is not done at every request."
+        }),
+        measuredAt: Schema.NullOr(Moment).annotations({
+          description: "The same of `throughput`; null where the database had no time for it."
         })
       })
     )
@@ -23,13 +25,8 @@ export const group = HttpApiGroup.make("queues")
       .setPath(Schema.Struct({ name: Schema.String }))
       .setPayload(QueuePatchRequest)
       .addSuccess(QueueView)
-      .addError(problem(400))
-      .addError(problem(404))
-      .addError(problem(413))
-      .addError(problem(415))
+      .addError(problems(400, 404, 413, 415))
       .annotateContext(
-        OpenApi.annotations({
-          description: "Changes what is named, all or nothing. After a pause is answered, nothing is claimed any more."
-        })
+        about("Changes what is named, all or nothing. After a pause is answered, nothing is claimed any more.")
       )
   )

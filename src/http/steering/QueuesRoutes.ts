@@ -12,6 +12,7 @@ import { CountsCache } from "../jobs/CountsCache.js"
 import * as Problem from "../Problem.js"
 import { QueuePatchRequest, toPatch } from "./QueuePatchRequest.js"
 import * as QueueView from "./QueueView.js"
+import { ThroughputCache } from "./ThroughputCache.js"
 
 const mostBodyBytes = 64 * 1024
 
@@ -19,17 +20,23 @@ const mostBodyBytes = 64 * 1024
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "queues">,
   never,
-  CountsCache | Queues | Transactions | Audit
+  CountsCache | ThroughputCache | Queues | Transactions | Audit
 > = HttpApiBuilder.group(Api, "queues", (handlers) =>
   Effect.gen(function* () {
     const counts = yield* CountsCache
+    const throughput = yield* ThroughputCache
     const queues = yield* Queues
     const audited = yield* Audited.make
 
-    const list = Effect.zipWith(counts.read, queues.all, (counted, settings) => ({
-      queues: QueueView.ofAll(counted.queues, settings),
-      countedAt: Instant.format(counted.at)
-    }))
+    const list = Effect.gen(function* () {
+      const counted = yield* counts.read
+      const lately = yield* throughput.sums
+      return {
+        queues: QueueView.ofAll(counted.queues, yield* queues.all, lately?.of),
+        countedAt: Instant.format(counted.at),
+        measuredAt: lately === undefined ? null : Instant.format(lately.at)
+      }
+    })
 
     return handlers
       .handle("list", () => Problem.answered(list))
@@ -43,7 +50,7 @@ export const layer: Layer.Layer<
             }))
           )
           const counted = (yield* counts.read).queues.find(({ queue }) => queue === path.name)
-          return QueueView.of(path.name, counted, after)
+          return QueueView.of(path.name, counted, after, (yield* throughput.sums)?.of(path.name))
         }).pipe(Problem.answered)
       )
   })

@@ -1,9 +1,9 @@
-import { Schema } from "effect"
+import { Either, Schema } from "effect"
 import { Missed, mostMissed, Overlap } from "../../schedule/Policies.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
+import * as Words from "../../schedule/Words.js"
+import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
-
-const Moment = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
 
 /** Missed runs on the wire. */
 export const MissedWire = Missed.annotations({
@@ -17,6 +17,9 @@ export const ScheduleView = Schema.Struct({
   payload: Schema.Unknown,
   cron: Schema.String,
   timezone: Schema.String,
+  words: Schema.NullOr(Schema.String).annotations({
+    description: "The expression in English, as in `at 09:30 on weekdays, Europe/Berlin`; null where it cannot be read."
+  }),
   overlap: Overlap,
   missed: MissedWire,
   enabled: Schema.Boolean,
@@ -47,6 +50,7 @@ export const of = (schedule: StoredSchedule): ScheduleView => ({
   payload: schedule.payload,
   cron: schedule.cron,
   timezone: schedule.timezone,
+  words: Either.getOrElse(Words.of(schedule.cron, schedule.timezone), () => null),
   overlap: schedule.overlap,
   missed: schedule.missed,
   enabled: schedule.enabled,

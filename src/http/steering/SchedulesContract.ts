@@ -1,10 +1,10 @@
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
 import { Overlap } from "../../schedule/Policies.js"
-import { pageQuery, problem } from "../Contract.js"
+import { about, pageQuery, problem, problems } from "../Contract.js"
 import * as WireText from "../WireText.js"
+import { HistoryView } from "./HistoryView.js"
 import { MissedWire, ScheduleView } from "./ScheduleView.js"
 
 /** How many coming runs are shown. */
@@ -68,7 +68,6 @@ const NextQuery = Schema.Struct({
 }).annotations(WireText.strict)
 
 const path = Schema.Struct({ name: Schema.String })
-const about = (description: string) => OpenApi.annotations({ description })
 
 export const group = HttpApiGroup.make("schedules")
   .add(
@@ -82,11 +81,7 @@ export const group = HttpApiGroup.make("schedules")
     HttpApiEndpoint.post("create", "/schedules")
       .setPayload(CreateRequest)
       .addSuccess(ScheduleView, { status: 201 })
-      .addError(problem(400))
-      .addError(problem(409))
-      .addError(problem(413))
-      .addError(problem(415))
-      .addError(problem(422))
+      .addError(problems(400, 409, 413, 415, 422))
       .annotateContext(about("Make a schedule. It fires first at its next time."))
   )
   .add(HttpApiEndpoint.get("get", "/schedules/:name").setPath(path).addSuccess(ScheduleView).addError(problem(404)))
@@ -95,11 +90,7 @@ export const group = HttpApiGroup.make("schedules")
       .setPath(path)
       .setPayload(EditRequest)
       .addSuccess(ScheduleView)
-      .addError(problem(400))
-      .addError(problem(404))
-      .addError(problem(413))
-      .addError(problem(415))
-      .addError(problem(422))
+      .addError(problems(400, 404, 413, 415, 422))
       .annotateContext(about("Change, enable or disable it. Code that declares it leaves alone what is changed here."))
   )
   .add(
@@ -113,8 +104,7 @@ export const group = HttpApiGroup.make("schedules")
     HttpApiEndpoint.post("trigger", "/schedules/:name/trigger")
       .setPath(path)
       .addSuccess(ScheduleView)
-      .addError(problem(404))
-      .addError(problem(409))
+      .addError(problems(404, 409))
       .annotateContext(about("A job of it now, whatever its next time is; `lastJobId` says which."))
   )
   .add(
@@ -122,11 +112,20 @@ export const group = HttpApiGroup.make("schedules")
       .setPath(path)
       .setUrlParams(NextQuery)
       .addSuccess(
-        Schema.Struct({ name: Schema.String, timezone: Schema.String, next: Schema.Array(Schema.String) }).annotations({
-          identifier: "NextRuns"
-        })
+        Schema.Struct({
+          name: Schema.String,
+          timezone: Schema.String,
+          words: ScheduleView.fields.words,
+          next: Schema.Array(Schema.String)
+        }).annotations({ identifier: "NextRuns" })
       )
-      .addError(problem(400))
-      .addError(problem(404))
+      .addError(problems(400, 404))
       .annotateContext(about("When it would fire next, enabled or not."))
+  )
+  .add(
+    HttpApiEndpoint.get("history", "/schedules/:name/history")
+      .setPath(path)
+      .addSuccess(HistoryView)
+      .addError(problem(404))
+      .annotateContext(about("What came of its last ticks, and how their jobs stand now."))
   )

@@ -1,47 +1,40 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import { Clock, Effect, type Layer, ParseResult, Schema } from "effect"
+import { Clock, Effect, type Layer } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { trigger } from "../../crew/duties/Trigger.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
+import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import { defaults, expressionOf } from "../../schedule/ScheduleDefinition.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import { Api } from "../Api.js"
 import * as Audited from "../access/Audited.js"
+import { Caller } from "../access/Caller.js"
 import * as Body from "../Body.js"
 import { pageLimits } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
-import * as RequestFault from "../RequestFault.js"
+import * as HistoryView from "./HistoryView.js"
 import * as ScheduleSummary from "./ScheduleSummary.js"
 import { CreateRequest, EditRequest, previewLimits } from "./SchedulesContract.js"
 import * as ScheduleView from "./ScheduleView.js"
 
 const mostBodyBytes = 256 * 1024
 
-const bodyOf = <A, I>(schema: Schema.Schema<A, I>, request: HttpServerRequest.HttpServerRequest) =>
-  Effect.gen(function* () {
-    const body = yield* Body.json(request, mostBodyBytes)
-    return yield* Effect.mapError(Schema.decodeUnknown(schema)(body), (error) =>
-      RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
-    )
-  })
-
 /** Schedules: see them, make and change them, fire one now. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "schedules">,
   never,
-  Schedules | Queue | Kinds | JobSearch | Transactions | Audit
+  Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions | Audit
 > = HttpApiBuilder.group(Api, "schedules", (handlers) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const kinds = yield* Kinds
     const audited = yield* Audited.make
-    const context = yield* Effect.context<Schedules | Queue | Kinds | JobSearch | Transactions>()
+    const context = yield* Effect.context<Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions>()
 
     /** Whoever mistypes a kind should hear of it now, and not when the first job is dead. */
     const checkKind = (kind: string | undefined, force = false) =>
@@ -60,7 +53,7 @@ export const layer: Layer.Layer<
       )
       .handleRaw("create", ({ request }) =>
         Effect.gen(function* () {
-          const { force, maxAttempts, queue, ...given } = yield* bodyOf(CreateRequest, request)
+          const { force, maxAttempts, queue, ...given } = yield* Body.decoded(request, CreateRequest, mostBodyBytes)
           yield* checkKind(given.kind, force)
           const made = yield* schedules
             .create({
@@ -76,7 +69,7 @@ export const layer: Layer.Layer<
       .handle("get", ({ path }) => Problem.answered(Effect.map(schedules.get(path.name), ScheduleView.of)))
       .handleRaw("edit", ({ path, request }) =>
         Effect.gen(function* () {
-          const { force, ...edit } = yield* bodyOf(EditRequest, request)
+          const { force, ...edit } = yield* Body.decoded(request, EditRequest, mostBodyBytes)
           yield* checkKind(edit.kind, force)
           const { after } = yield* schedules.edit(path.name, edit).pipe(
             audited("schedule.edit", path.name, ({ after, before }) => ({
@@ -95,7 +88,7 @@ export const layer: Layer.Layer<
         )
       )
       .handle("trigger", ({ path }) =>
-        trigger(path.name).pipe(
+        Effect.flatMap(Caller, ({ who }) => trigger(path.name, who)).pipe(
           audited("schedule.trigger", path.name, (after) => ({ after: ScheduleSummary.triggered(after) })),
           Effect.map(ScheduleView.of),
           Effect.provide(context),
@@ -107,8 +100,10 @@ export const layer: Layer.Layer<
           const schedule = yield* schedules.get(path.name)
           const expression = yield* expressionOf(schedule)
           const next = expression.preview(yield* Clock.currentTimeMillis, count)
-          return { name: schedule.name, timezone: schedule.timezone, next: next.map(Instant.format) }
+          const { name, timezone, words } = ScheduleView.of(schedule)
+          return { name, timezone, words, next: next.map(Instant.format) }
         }).pipe(Problem.answered)
       )
+      .handle("history", ({ path }) => HistoryView.read(path.name).pipe(Effect.provide(context), Problem.answered))
   })
 )

@@ -2,20 +2,49 @@ import { useState } from "preact/hooks"
 import * as Api from "../Api"
 import { JobCharts } from "../JobCharts"
 import { useNews } from "../Live"
+import { Card, Fold } from "../parts/Card"
 import { Empty, Shown } from "../parts/Notice"
 import { RangeButtons, useRange } from "../parts/Range"
+import { rateText, Sparkline } from "../parts/Sparkline"
 import { Age, span } from "../parts/Time"
 import { say } from "../parts/Toasts"
 import { QueueForm } from "../QueueForm"
 import { useResource } from "../Resource"
 import { to } from "../Route"
 import { useMayAct } from "../Session"
-import { brief, type Queue } from "../Views"
+import { brief, type Queue, type QueueSeries } from "../Views"
 
-const QueueCard = ({ onChange, queue }: { queue: Queue; onChange: () => void }) => {
+/** How many of the workers have a job. */
+const Utilisation = ({ queue }: { readonly queue: Queue }) => {
+  const { counts, maxWorkers, utilisation } = queue
+  const share = utilisation === null ? "–" : `${Math.round(utilisation * 100)} %`
+  return (
+    <span class="use">
+      <span>
+        <strong>{brief(counts.running)}</strong> of {maxWorkers} running
+      </span>
+      <span class="bar" role="img" aria-label={`${counts.running} of ${maxWorkers} in use, ${share}`}>
+        <progress max={Math.max(1, maxWorkers)} value={counts.running} />
+      </span>
+      <span class="share">{share}</span>
+    </span>
+  )
+}
+
+interface QueueCardProps {
+  readonly queue: Queue
+  readonly series: QueueSeries | undefined
+  readonly onChange: () => void
+}
+
+const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
   const mayAct = useMayAct()
   const [editing, setEditing] = useState(false)
   const [looking, setLooking] = useState(false)
+  const saved = () => {
+    setEditing(false)
+    onChange()
+  }
   const change = (body: unknown, said: string) =>
     Api.patch(`queues/${encodeURIComponent(queue.name)}`, body).then(
       () => {
@@ -25,19 +54,22 @@ const QueueCard = ({ onChange, queue }: { queue: Queue; onChange: () => void }) 
       (error: Error) => say(error.message)
     )
   return (
-    <section class="card" aria-label={queue.name}>
-      <header>
-        <h2>
-          <a href={to("jobs", { queue: queue.name })}>{queue.name}</a>
-        </h2>
-        {queue.paused ? <span class="chip">paused</span> : null}
-        {queue.declared ? null : <span class="chip">no pod declared it</span>}
-        {queue.throttledUntil === null ? null : (
-          <span class="chip">
-            cooling down, ends <Age at={queue.throttledUntil} />
-          </span>
-        )}
-        <div class="side">
+    <Card
+      name={queue.name}
+      title={<a href={to("jobs", { queue: queue.name })}>{queue.name}</a>}
+      chips={
+        <>
+          {queue.paused ? <span class="chip">paused</span> : null}
+          {queue.declared ? null : <span class="chip">no pod declared it</span>}
+          {queue.throttledUntil === null ? null : (
+            <span class="chip">
+              cooling down, ends <Age at={queue.throttledUntil} />
+            </span>
+          )}
+        </>
+      }
+      acts={
+        <>
           <button type="button" aria-pressed={looking} onClick={() => setLooking(!looking)}>
             Charts
           </button>
@@ -59,46 +91,38 @@ const QueueCard = ({ onChange, queue }: { queue: Queue; onChange: () => void }) 
               >
                 {queue.paused ? "Resume" : "Pause"}
               </button>
-              <button type="button" aria-expanded={editing} onClick={() => setEditing(!editing)}>
+              <Fold open={editing} turn={setEditing}>
                 Settings
-              </button>
+              </Fold>
             </>
           ) : null}
-        </div>
-      </header>
-      <div class="body stack">
-        <div class="row figures">
-          <span>
-            <strong>{brief(queue.counts.running)}</strong> of {queue.maxWorkers} running
+        </>
+      }
+    >
+      <div class="row figures">
+        <span class="use">
+          <Sparkline queue={queue.name} series={series} />
+          <span class="rate" title="Done per minute in the last hour">
+            {queue.throughput === null ? "–" : rateText(queue.throughput)}
           </span>
-          <span class="bar" role="img" aria-label={`${queue.counts.running} of ${queue.maxWorkers} in use`}>
-            <progress max={Math.max(1, queue.maxWorkers)} value={queue.counts.running} />
-          </span>
-          {(["pending", "scheduled", "retrying", "done", "dead"] as const).map((state) => (
-            <a
-              class={queue.counts[state] === 0 ? "state none" : `state ${state}`}
-              key={state}
-              href={to("jobs", { queue: queue.name, state })}
-            >
-              {brief(queue.counts[state])} {state}
-            </a>
-          ))}
-          <span class="quiet">
-            oldest due {queue.oldestDueAgeSeconds === null ? "–" : span(queue.oldestDueAgeSeconds)}
-          </span>
-        </div>
-        {looking ? <QueueCharts queue={queue.name} /> : null}
-        {editing ? (
-          <QueueForm
-            queue={queue}
-            onSaved={() => {
-              setEditing(false)
-              onChange()
-            }}
-          />
-        ) : null}
+        </span>
+        <Utilisation queue={queue} />
+        {(["pending", "scheduled", "retrying", "done", "dead"] as const).map((state) => (
+          <a
+            class={queue.counts[state] === 0 ? "state none" : `state ${state}`}
+            key={state}
+            href={to("jobs", { queue: queue.name, state })}
+          >
+            {brief(queue.counts[state])} {state}
+          </a>
+        ))}
+        <span class="quiet">
+          oldest due {queue.oldestDueAgeSeconds === null ? "–" : span(queue.oldestDueAgeSeconds)}
+        </span>
       </div>
-    </section>
+      {looking ? <QueueCharts queue={queue.name} /> : null}
+      {editing ? <QueueForm queue={queue} onSaved={saved} /> : null}
+    </Card>
   )
 }
 
@@ -112,21 +136,34 @@ const QueueCharts = ({ queue }: { readonly queue: string }) => {
   )
 }
 
+interface QueueList {
+  readonly queues: ReadonlyArray<Queue>
+  readonly countedAt: string
+  readonly measuredAt: string | null
+}
+
 /** Every queue: what waits in it, how it is set, and the levers. */
 export const Queues = () => {
   const { pulse } = useNews()
-  const queues = useResource<{ queues: ReadonlyArray<Queue> }>("queues", { pulse, every: 10_000 })
+  const queues = useResource<QueueList>("queues", { pulse, every: 10_000 })
+  // One request for all of them, and not at every pulse: an hour does not change its shape in a second.
+  const series = useResource<QueueSeries>("metrics/queues", { every: 5_000 })
   return (
     <>
       <div class="head">
         <h1>Queues</h1>
+        <span class="quiet small">
+          counted <Age at={queues.data?.countedAt} />, measured <Age at={queues.data?.measuredAt} />
+        </span>
       </div>
       <Shown of={queues}>
         {(data) =>
           data.queues.length === 0 ? (
             <Empty>No queue yet. A pod declares those it serves when it starts.</Empty>
           ) : (
-            data.queues.map((queue) => <QueueCard key={queue.name} queue={queue} onChange={queues.reload} />)
+            data.queues.map((queue) => (
+              <QueueCard key={queue.name} queue={queue} series={series.data} onChange={queues.reload} />
+            ))
           )
         }
       </Shown>

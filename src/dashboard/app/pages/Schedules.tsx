@@ -1,44 +1,29 @@
 import { useState } from "preact/hooks"
 import * as Api from "../Api"
 import { useNews } from "../Live"
+import { Card, Fold } from "../parts/Card"
 import { Empty, Shown } from "../parts/Notice"
 import { Age } from "../parts/Time"
 import { say } from "../parts/Toasts"
 import { useResource } from "../Resource"
 import { to } from "../Route"
 import { ScheduleForm } from "../ScheduleForm"
+import { History, NextRuns } from "../ScheduleRuns"
 import { useMayAct } from "../Session"
 import type { Schedule } from "../Views"
 
 const missedWords = (missed: unknown) =>
   typeof missed === "string" ? missed : `all, up to ${(missed as { readonly all?: number }).all ?? "?"}`
 
-const NextRuns = ({ name }: { readonly name: string }) => {
-  const runs = useResource<{ next: ReadonlyArray<string>; timezone: string }>(
-    `schedules/${encodeURIComponent(name)}/next`
-  )
-  return (
-    <Shown of={runs}>
-      {({ next, timezone }) => (
-        <ol class="small">
-          {next.map((at) => (
-            <li key={at}>
-              {new Date(at).toLocaleString(undefined, { timeZone: timezone, dateStyle: "full", timeStyle: "medium" })}{" "}
-              <span class="quiet">
-                (<Age at={at} />)
-              </span>
-            </li>
-          ))}
-        </ol>
-      )}
-    </Shown>
-  )
-}
-
 const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: () => void }) => {
   const mayAct = useMayAct()
-  const [open, setOpen] = useState(false)
+  const [coming, setComing] = useState(false)
+  const [past, setPast] = useState(false)
   const [editing, setEditing] = useState(false)
+  const saved = () => {
+    setEditing(false)
+    onChange()
+  }
   const path = `schedules/${encodeURIComponent(schedule.name)}`
   const done = (said: string) => () => {
     say(said)
@@ -54,16 +39,23 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
     }, refused)
   }
   return (
-    <section class="card" aria-label={schedule.name}>
-      <header>
-        <h2>{schedule.name}</h2>
-        {schedule.enabled ? null : <span class="chip">disabled</span>}
-        <span class="chip">{schedule.origin === "code" ? "declared in code" : "made by hand"}</span>
-        {schedule.edited.length === 0 ? null : <span class="chip">changed: {schedule.edited.join(", ")}</span>}
-        <div class="side">
-          <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
+    <Card
+      name={schedule.name}
+      chips={
+        <>
+          {schedule.enabled ? null : <span class="chip">disabled</span>}
+          <span class="chip">{schedule.origin === "code" ? "declared in code" : "made by hand"}</span>
+          {schedule.edited.length === 0 ? null : <span class="chip">changed: {schedule.edited.join(", ")}</span>}
+        </>
+      }
+      acts={
+        <>
+          <Fold open={coming} turn={setComing}>
             Next runs
-          </button>
+          </Fold>
+          <Fold open={past} turn={setPast}>
+            History
+          </Fold>
           {mayAct ? (
             <>
               <button
@@ -83,50 +75,47 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
               >
                 {schedule.enabled ? "Disable" : "Enable"}
               </button>
-              <button type="button" aria-expanded={editing} onClick={() => setEditing(!editing)}>
+              <Fold open={editing} turn={setEditing}>
                 Edit
-              </button>
+              </Fold>
               <button type="button" class="danger" onClick={remove}>
                 Delete
               </button>
             </>
           ) : null}
-        </div>
-      </header>
-      <div class="body stack">
-        <div class="row figures">
-          <span>
-            <code>{schedule.cron}</code> in {schedule.timezone}
-          </span>
-          <span>
-            next <Age at={schedule.nextFireAt} />
-          </span>
-          <span>
-            last <Age at={schedule.lastFireAt} />
-            {schedule.lastJobId === null ? null : (
-              <>
-                , <a href={to(`jobs/${schedule.lastJobId}`)}>as this job</a>
-              </>
-            )}
-          </span>
-          <span class="quiet">
-            a <a href={to("jobs", { kind: schedule.kind })}>{schedule.kind}</a>; overlap {schedule.overlap}; missed
-            runs: {missedWords(schedule.missed)}
-          </span>
-        </div>
-        {schedule.lastError === null ? null : <div class="failure">{schedule.lastError}</div>}
-        {open ? <NextRuns name={schedule.name} /> : null}
-        {editing ? (
-          <ScheduleForm
-            schedule={schedule}
-            onSaved={() => {
-              setEditing(false)
-              onChange()
-            }}
-          />
-        ) : null}
+        </>
+      }
+    >
+      <div class="row figures">
+        <span>
+          {schedule.words === null ? `In ${schedule.timezone}` : <strong>{schedule.words}</strong>}{" "}
+          <code class="quiet">{schedule.cron}</code>
+        </span>
+        <span>
+          next <Age at={schedule.nextFireAt} />
+        </span>
+        <span>
+          last <Age at={schedule.lastFireAt} />
+          {schedule.lastJobId === null ? null : (
+            <>
+              , <a href={to(`jobs/${schedule.lastJobId}`)}>as this job</a>
+            </>
+          )}
+        </span>
+        <span class="quiet">
+          a <a href={to("jobs", { kind: schedule.kind })}>{schedule.kind}</a>; overlap {schedule.overlap}; missed runs:{" "}
+          {missedWords(schedule.missed)}
+        </span>
       </div>
-    </section>
+      {schedule.lastError === null ? null : <div class="failure">{schedule.lastError}</div>}
+      {coming || past ? (
+        <div class="grid">
+          {past ? <History name={schedule.name} /> : null}
+          {coming ? <NextRuns name={schedule.name} after={schedule.nextFireAt} /> : null}
+        </div>
+      ) : null}
+      {editing ? <ScheduleForm schedule={schedule} onSaved={saved} /> : null}
+    </Card>
   )
 }
 

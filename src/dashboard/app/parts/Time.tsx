@@ -55,6 +55,16 @@ export const dayText = (seconds: number): string => day.format(seconds * 1000)
 /** An instant whole, in the time of whoever looks. */
 export const instantText = (at: Date): string => `${longDay.format(at)}, ${exactClock.format(at)}`
 
+/** An instant as the clocks of a zone show it; as ours do where this browser does not know the zone. */
+export const inZone = (at: string, timeZone: string): string => {
+  const style = { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" } as const
+  try {
+    return new Date(at).toLocaleString(undefined, { ...style, timeZone })
+  } catch {
+    return new Date(at).toLocaleString(undefined, style)
+  }
+}
+
 /** An instant as its distance from now, whole on hover. */
 export const Age = ({ at }: { readonly at: string | null | undefined }) => {
   const now = useTick()

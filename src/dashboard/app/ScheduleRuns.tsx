@@ -1,0 +1,89 @@
+import { useNews } from "./Live"
+import { Empty, Shown } from "./parts/Notice"
+import { StateBadge } from "./parts/StateBadge"
+import { Age, inZone } from "./parts/Time"
+import { useResource } from "./Resource"
+import { to } from "./Route"
+import type { ScheduleHistory, ScheduleRun } from "./Views"
+
+const pathOf = (name: string, what: string) => `schedules/${encodeURIComponent(name)}/${what}`
+
+/** When a schedule fires next; read anew when that has changed. */
+export const NextRuns = ({ after, name }: { readonly name: string; readonly after: string | null }) => {
+  const pulse = after === null ? 0 : Date.parse(after)
+  const runs = useResource<{ next: ReadonlyArray<string>; timezone: string }>(pathOf(name, "next"), { pulse })
+  return (
+    <section aria-label={`Next runs of ${name}`}>
+      <h3>Next runs</h3>
+      <Shown of={runs}>
+        {({ next, timezone }) => (
+          <ol class="runs">
+            {next.map((at) => (
+              <li key={at}>
+                <span>{inZone(at, timezone)}</span>
+                <span class="quiet">
+                  <Age at={at} />
+                </span>
+              </li>
+            ))}
+          </ol>
+        )}
+      </Shown>
+    </section>
+  )
+}
+
+const words: Readonly<Record<ScheduleRun["outcome"], string>> = {
+  fired: "fired",
+  caughtUp: "caught up",
+  triggered: "triggered",
+  skipped: "skipped: the job before was not over",
+  missed: "missed"
+}
+
+const Run = ({ run, timezone }: { readonly run: ScheduleRun; readonly timezone: string }) => (
+  <li class={run.outcome === "missed" || run.outcome === "skipped" ? "lost" : undefined}>
+    <span>
+      {run.since === run.at ? null : `${inZone(run.since, timezone)} to `}
+      {inZone(run.at, timezone)}
+    </span>
+    <span class="quiet">
+      <Age at={run.at} />
+    </span>
+    <span>
+      {words[run.outcome]}
+      {run.by === null ? null : ` by ${run.by}`}
+    </span>
+    {run.jobId === null ? null : run.jobState === null ? (
+      <span class="quiet">its job is gone</span>
+    ) : (
+      <a href={to(`jobs/${run.jobId}`)}>
+        <StateBadge state={run.jobState} />
+      </a>
+    )}
+  </li>
+)
+
+/** What a schedule did at its last ticks. */
+export const History = ({ name }: { readonly name: string }) => {
+  const { pulse } = useNews()
+  const history = useResource<ScheduleHistory>(pathOf(name, "history"), { pulse })
+  return (
+    <section aria-label={`History of ${name}`}>
+      <h3>History</h3>
+      <Shown of={history}>
+        {({ runs, timezone }) =>
+          runs.length === 0 ? (
+            <Empty>It has not come to a tick yet.</Empty>
+          ) : (
+            <ol class="runs">
+              {runs.map((run) => (
+                <Run key={`${run.outcome} ${run.at} ${run.jobId}`} run={run} timezone={timezone} />
+              ))}
+            </ol>
+          )
+        }
+      </Shown>
+    </section>
+  )
+}

@@ -1,0 +1,61 @@
+import { brief, type QueueSeries } from "../Views"
+
+// Bars of our own, in two paths: a page may show a hundred of these. They have their place before there is anything to draw.
+
+const height = 26
+const pitch = 4
+const bar = 3
+
+/** As wide as thirty-one buckets, which is what an hour touches. */
+const width = 31 * pitch
+
+const sum = (counts: ReadonlyArray<number>) => counts.reduce((all, count) => all + count, 0)
+
+/** However few there are among many, they are seen. */
+const tall = (count: number, most: number, least: number) =>
+  count === 0 ? 0 : Math.max(least, (count / most) * (height - 2))
+
+const rectangle = (index: number, bottom: number, size: number) =>
+  size === 0 ? "" : `M${index * pitch} ${(bottom - size).toFixed(1)}h${bar}v${size.toFixed(1)}h-${bar}z`
+
+const clock = (at: number) => new Date(at).toLocaleTimeString(undefined, { timeStyle: "short" })
+
+const words = (series: QueueSeries, completed: ReadonlyArray<number>, dead: ReadonlyArray<number>): string => {
+  const [done, died] = [sum(completed), sum(dead)]
+  if (done + died === 0) return "Nothing was done and nothing died in the last hour"
+  const all = completed.map((count, index) => count + (dead[index] ?? 0))
+  const most = Math.max(...all)
+  const at = Date.parse(series.since) + all.indexOf(most) * series.bucketSeconds * 1000
+  return `In the last hour ${done.toLocaleString()} done, ${died.toLocaleString()} dead; most of them at ${clock(at)}, ${most.toLocaleString()} in ${series.bucketSeconds / 60} minutes`
+}
+
+/** What became of a queue's jobs in the last hour. */
+export const Sparkline = ({ queue, series }: { queue: string; series: QueueSeries | undefined }) => {
+  const found = series?.queues.find((of) => of.queue === queue)
+  const completed = found?.completed ?? []
+  const dead = found?.dead ?? []
+  const most = Math.max(1, ...completed.map((count, index) => count + (dead[index] ?? 0)))
+  const doneTall = (index: number) => Math.min(tall(completed[index] ?? 0, most, 1), height - 4)
+  // The newest stand at the right end, however many there are.
+  const shift = width - pitch * Math.max(1, completed.length) + (pitch - bar)
+  const label = series === undefined ? "The last hour is being read" : words(series, completed, dead)
+  return (
+    <svg class="spark" role="img" aria-label={label} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
+      <title>{label}</title>
+      <path class="floor" d={`M0 ${height - 0.5}h${width}`} />
+      <g transform={`translate(${shift} 0)`}>
+        <path class="done" d={completed.map((_, index) => rectangle(index, height - 1, doneTall(index))).join("")} />
+        <path
+          class="dead"
+          d={dead.map((count, index) => rectangle(index, height - 1 - doneTall(index), tall(count, most, 2))).join("")}
+        />
+      </g>
+    </svg>
+  )
+}
+
+/** The same as one number for the eye. */
+export const rateText = ({ completed, seconds }: { readonly completed: number; readonly seconds: number }): string => {
+  const perMinute = seconds <= 0 ? 0 : (completed / seconds) * 60
+  return `${perMinute > 0 && perMinute < 10 ? perMinute.toFixed(1) : brief(Math.round(perMinute))}/min`
+}

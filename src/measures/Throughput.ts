@@ -1,0 +1,31 @@
+import * as Grid from "./Grid.js"
+import type { QueueThroughput } from "./MinuteBuckets.js"
+
+/** What became of jobs of a queue in the bucket that begins at an instant. */
+export interface Count {
+  readonly queue: string
+  readonly at: number
+  readonly completed: number
+  readonly dead: number
+}
+
+/** Counts as one line of numbers per queue, by name; those of the same bucket are added up. */
+export const of = (grid: Grid.Grid, counts: Iterable<Count>): ReadonlyArray<QueueThroughput> => {
+  const queues = new Map<string, Map<number, Count>>()
+  for (const count of counts) {
+    const buckets = queues.get(count.queue) ?? new Map<number, Count>()
+    const known = buckets.get(count.at)
+    buckets.set(count.at, {
+      ...count,
+      completed: count.completed + (known?.completed ?? 0),
+      dead: count.dead + (known?.dead ?? 0)
+    })
+    queues.set(count.queue, buckets)
+  }
+  return [...queues]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([queue, buckets]) => {
+      const points = Grid.fill(grid, buckets, (at) => ({ queue, at, completed: 0, dead: 0 }))
+      return { queue, completed: points.map(({ completed }) => completed), dead: points.map(({ dead }) => dead) }
+    })
+}
