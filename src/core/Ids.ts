@@ -41,8 +41,9 @@ export interface IdGenerator {
   readonly plain: (millis: number) => string
 }
 
-const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"))
-const byteText = (word: number, shift: number) => hex[(word >>> shift) & 0xff] ?? ""
+const hex = Array.from({ length: 4096 }, (_, bits) => bits.toString(16).padStart(3, "0"))
+/** Twelve bits of a word, as text. */
+const text = (word: number, shift: number) => hex[(word >>> shift) & 0xfff] ?? ""
 
 /** Small and fast (sfc32), and the same again for the same seed: a replayed test makes the same ids. */
 const randomWords = (seed: readonly [number, number, number]) => {
@@ -58,10 +59,14 @@ const randomWords = (seed: readonly [number, number, number]) => {
   }
 }
 
+const variants = ["8", "9", "a", "b"]
+
 /** UUID version 7: 48 bits of time, 12 of sequence within the millisecond, 62 of chance. */
 const uuidV7 = (random: () => number) => {
   let last = 0
   let sequence = 0
+  let head = ""
+  let headOf = -1
   return (millis: number): string => {
     // A clock that stands still or a burst within one millisecond still gives rising ids; past 4095 time is borrowed.
     if (millis > last) {
@@ -71,16 +76,16 @@ const uuidV7 = (random: () => number) => {
       last += 1
       sequence = 0
     }
-    const high = Math.floor(last / 0x1_0000)
-    const low = last % 0x1_0000
+    if (headOf !== last) {
+      headOf = last
+      const time = Math.floor(last).toString(16).padStart(12, "0")
+      head = `${time.slice(0, 8)}-${time.slice(8)}-7`
+    }
     const x = random()
     const y = random()
-    return (
-      `${byteText(high, 24)}${byteText(high, 16)}${byteText(high, 8)}${byteText(high, 0)}-` +
-      `${byteText(low, 8)}${byteText(low, 0)}-${hex[0x70 | (sequence >>> 8)]}${hex[sequence & 0xff]}-` +
-      `${hex[0x80 | ((x >>> 24) & 0x3f)]}${byteText(x, 16)}-` +
-      `${byteText(x, 8)}${byteText(x, 0)}${byteText(y, 24)}${byteText(y, 16)}${byteText(y, 8)}${byteText(y, 0)}`
-    )
+    // In parts of a few characters: each longer piece would be an object of its own, and a bulk makes thousands.
+    const middle = `${text(sequence, 0)}-${variants[x >>> 30]}${text(x, 18)}-`
+    return head + middle + (text(x, 6) + text(y, 20) + text(y, 8) + text((y << 4) | (x & 0xf), 0))
   }
 }
 

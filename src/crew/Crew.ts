@@ -11,6 +11,7 @@ import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
 import { RateLimits } from "../limits/RateLimits.js"
 import type { Measures } from "../measures/Measures.js"
 import type { Operations } from "../queue/desk/Operations.js"
+import type { FreeHands } from "../queue/FreeHands.js"
 import { isQueueName } from "../queue/intake/NewJob.js"
 import { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
@@ -86,7 +87,7 @@ export interface CrewOptions<R> {
   readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
 }
 
-type QueuePorts = Queue | Queues | JobSearch | Operations | Kinds | Routes | Transactions | Wakeups
+type QueuePorts = Queue | Queues | JobSearch | Operations | Kinds | Routes | Transactions | Wakeups | FreeHands
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
 type Configs =
   | CrewConfig

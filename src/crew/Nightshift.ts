@@ -26,6 +26,7 @@ import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import type { Measures } from "../measures/Measures.js"
 import type { JobDesk } from "../queue/desk/JobDesk.js"
 import type { Operations } from "../queue/desk/Operations.js"
+import type { FreeHands } from "../queue/FreeHands.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
@@ -67,6 +68,7 @@ type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Sc
 export type Services =
   | Ports
   | Wakeups
+  | FreeHands
   | Database
   | SqlClient
   | PgClient

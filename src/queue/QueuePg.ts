@@ -19,10 +19,12 @@ import * as JobDeskPg from "./desk/JobDeskPg.js"
 import type { Operations } from "./desk/Operations.js"
 import * as OperationsPg from "./desk/OperationsPg.js"
 import * as FinalizePg from "./FinalizePg.js"
+import { FreeHands } from "./FreeHands.js"
 import * as DepthCap from "./intake/DepthCap.js"
 import { eachAlone } from "./intake/EachAlone.js"
 import * as EnqueuePg from "./intake/EnqueuePg.js"
 import * as SendSpan from "./intake/SendSpan.js"
+import * as TakenAtDoor from "./intake/TakenAtDoor.js"
 import * as JobSql from "./JobSql.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
@@ -66,6 +68,7 @@ const make = Effect.gen(function* () {
   const notifier = yield* Notifier
   const known = yield* KnownQueues
   const wakeups = yield* Wakeups.Wakeups
+  const freeHands = yield* FreeHands
   const routes = yield* Routes.Routes
   const ids = yield* makeGenerator
   const tally = yield* Tally
@@ -96,7 +99,8 @@ const make = Effect.gen(function* () {
     notifier.hint,
     pass,
     onStored,
-    count
+    count,
+    (again) => TakenAtDoor.make(database, claims.statements, ids, leases, freeHands, (ends) => finalize(ends), again)
   )
 
   // Whoever traces wants a span for each job, and pays for it.
@@ -248,7 +252,8 @@ export const layer: Layer.Layer<
   | Routes.Routes
   | Transactions
   | Signals
-  | Wakeups.Wakeups,
+  | Wakeups.Wakeups
+  | FreeHands,
   never,
   Database | Listener
 > = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer, OperationsPg.layer).pipe(
@@ -265,5 +270,5 @@ export const layer: Layer.Layer<
     )
   ),
   Layer.provide(Layer.mergeAll(Notifier.layer, KnownQueues.layer, Look.layer)),
-  Layer.provideMerge(Wakeups.layer)
+  Layer.provideMerge(Layer.merge(Wakeups.layer, FreeHands.layer))
 )

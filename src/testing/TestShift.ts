@@ -39,6 +39,7 @@ import type { Measures } from "../measures/Measures.js"
 import * as MeasuresMemory from "../measures/MeasuresMemory.js"
 import type { JobDesk } from "../queue/desk/JobDesk.js"
 import type { Operations } from "../queue/desk/Operations.js"
+import { FreeHands } from "../queue/FreeHands.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobsMemory } from "../queue/JobsMemory.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -126,6 +127,7 @@ type Ports =
   | RateLimits
   | Transactions
   | Wakeups.Wakeups
+  | FreeHands
   | Signals
   | Pods
   | Shares
@@ -160,7 +162,7 @@ const ports: Layer.Layer<Ports | JobsMemory> = Layer.mergeAll(
   RateLimitsMemory.layer
 ).pipe(
   Layer.provideMerge(QueueMemory.layer),
-  Layer.provideMerge(Wakeups.layer),
+  Layer.provideMerge(Layer.merge(Wakeups.layer, FreeHands.layer)),
   Layer.provideMerge(Transactions.layerMemory),
   Layer.provide(counting),
   Layer.provideMerge(MeasuresMemory.layer),

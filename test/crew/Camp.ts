@@ -19,6 +19,7 @@ import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import type { JobDesk } from "../../src/queue/desk/JobDesk.js"
 import type { Operations } from "../../src/queue/desk/Operations.js"
+import { FreeHands } from "../../src/queue/FreeHands.js"
 import type { Kinds } from "../../src/queue/Kinds.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
@@ -47,6 +48,7 @@ export type Ports =
   | Kinds
   | Transactions
   | Wakeups.Wakeups
+  | FreeHands
   | Signals
   | Pods
   | Shares
@@ -63,7 +65,7 @@ export const layer: Layer.Layer<Ports> = Layer.mergeAll(
   RateLimitsMemory.layer
 ).pipe(
   Layer.provideMerge(QueueMemory.layer),
-  Layer.provideMerge(Wakeups.layer),
+  Layer.provideMerge(Layer.merge(Wakeups.layer, FreeHands.layer)),
   Layer.provideMerge(Transactions.layerMemory),
   Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   Layer.provideMerge(StepClock.layer)

@@ -1,9 +1,9 @@
-import { type AddressInfo, connect, createServer, type Server } from "node:net"
 import { describe, expect, it, layer } from "@effect/vitest"
-import { Effect, Fiber, Layer, Redacted } from "effect"
+import { Effect, Fiber, Layer } from "effect"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import * as LosingProxy from "../support/LosingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const rows = (database: typeof Database.Service) =>
@@ -18,30 +18,6 @@ const setup = Effect.gen(function* () {
   yield* database.sql`truncate kept`
   return database
 })
-
-/** A way to the server that passes a COMMIT on and then goes down, before the answer can come back. */
-const losingCommits = (target: Redacted.Redacted) =>
-  Effect.gen(function* () {
-    const url = new URL(Redacted.value(target))
-    const { hostname, port } = url
-    const proxy = yield* Effect.acquireRelease(
-      Effect.async<Server>((resume) => {
-        const listening = createServer((client) => {
-          const server = connect(Number(port), hostname)
-          for (const end of [client, server]) end.on("error", () => {})
-          server.pipe(client)
-          client.on("data", (bytes) => {
-            if (!bytes.includes("COMMIT")) return server.write(bytes)
-            server.unpipe(client)
-            return server.end(bytes, () => client.destroy())
-          })
-        }).listen(0, "127.0.0.1", () => resume(Effect.succeed(listening)))
-      }),
-      (listening) => Effect.sync(() => listening.close())
-    )
-    url.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`
-    return Redacted.make(url.href)
-  })
 
 layer(TestDatabase.layerEmpty, { excludeTestServices: true })("Transaction", (it) => {
   it.scoped("keeps all of it", () =>
@@ -128,7 +104,7 @@ layer(TestDatabase.layerEmpty, { excludeTestServices: true })("Transaction", (it
   it.scoped("says that the outcome is unknown when the answer to a COMMIT is lost, and here it stands", () =>
     Effect.gen(function* () {
       const direct = yield* setup
-      const url = yield* losingCommits(yield* DatabaseUrl)
+      const url = yield* LosingProxy.open(yield* DatabaseUrl, "COMMIT")
       const throughProxy = Database.layer.pipe(
         Layer.provide(DatabaseUrl.layerOf(url)),
         Layer.provide(DatabaseConfig.layer)

@@ -14,6 +14,8 @@ export interface Claimer {
   readonly wake: () => void
   /** The shelf may have room. */
   readonly look: () => void
+  /** Whether nothing is known to be due that was not claimed. */
+  readonly isCaughtUp: () => boolean
   /** Claims no more; one that is under way is waited for. */
   readonly stop: Effect.Effect<void>
 }
@@ -38,6 +40,7 @@ export const start = (options: {
     const clock = yield* Effect.clock
     const failures = (yield* Metrics).series(claimErrors, { queue: name })
     let woken = true
+    let isClaiming = false
     let onDemand: (() => void) | undefined
 
     const demand = Effect.async<void>((resume) => {
@@ -54,7 +57,14 @@ export const start = (options: {
       const limit = prefetch.wanted(shelf)
       if (limit <= 0) return
       woken = false
-      const jobs = yield* queue.claim({ queue: name, pod: pod.id, limit })
+      isClaiming = true
+      const claiming = queue.claim({ queue: name, pod: pod.id, limit })
+      const jobs = yield* Effect.ensuring(
+        claiming,
+        Effect.sync(() => {
+          isClaiming = false
+        })
+      )
       prefetch.claimed(clock.unsafeCurrentTimeMillis())
       shelf.put(jobs)
       // More may be there when the claim came back full, or when it held a suspect, which comes alone.
@@ -76,6 +86,7 @@ export const start = (options: {
     const look = () => onDemand?.()
     return {
       look,
+      isCaughtUp: () => !woken && !isClaiming,
       wake: () => {
         woken = true
         look()

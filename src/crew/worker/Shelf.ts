@@ -9,15 +9,26 @@ export class Shelf {
   private jobs: Array<ClaimedJob> = []
   private next = 0
   private readonly idle = new Set<() => void>()
+  private promised = 0
 
   /** Jobs that nobody has begun. */
   get size(): number {
     return this.jobs.length - this.next
   }
 
-  /** Slots that wait for one. */
+  /** Slots that wait for one, and have not been promised any. */
   get idleSlots(): number {
-    return this.idle.size
+    return Math.max(0, this.idle.size - this.promised)
+  }
+
+  /** Jobs are on their way here that nobody has to claim. */
+  promise(jobs: number): void {
+    this.promised += jobs
+  }
+
+  /** They have come, or will not. */
+  settle(jobs: number): void {
+    this.promised -= jobs
   }
 
   get waiting(): ReadonlyArray<ClaimedJob> {

@@ -2,6 +2,7 @@ import { Effect, type Scope } from "effect"
 import type { QueueSlots } from "../../cluster/Pods.js"
 import * as Backoff from "../../core/Backoff.js"
 import type { Registry } from "../../handlers/Registry.js"
+import type { FreeHands } from "../../queue/FreeHands.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../queue/Queue.js"
 import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
 import { Transactions } from "../../queue/Transactions.js"
@@ -13,6 +14,7 @@ import { CrewConfig } from "../CrewConfig.js"
 import type { Pod } from "../Pod.js"
 import * as Claimer from "./Claimer.js"
 import { Deadlines } from "./Deadlines.js"
+import * as Doorstep from "./Doorstep.js"
 import { Finalizer } from "./Finalizer.js"
 import * as JobMetrics from "./JobMetrics.js"
 import * as Judge from "./Judge.js"
@@ -61,7 +63,18 @@ export const start = <R>(
 ): Effect.Effect<
   Supervisor,
   never,
-  R | Queue | Queues | Transactions | Wakeups | Metrics | CrewConfig | Deadlines | Finalizer | Pod | Scope.Scope
+  | R
+  | Queue
+  | Queues
+  | Transactions
+  | Wakeups
+  | FreeHands
+  | Metrics
+  | CrewConfig
+  | Deadlines
+  | Finalizer
+  | Pod
+  | Scope.Scope
 > =>
   Effect.gen(function* () {
     const config = yield* CrewConfig
@@ -147,6 +160,12 @@ export const start = <R>(
         Effect.zipRight(slots.retire(config.grace))
       )
     )
+
+    /** One whose code is elsewhere would only lie here: others find it sooner in the line. */
+    const mayTake = (kind: string, version: number) =>
+      !resting && wanted > 0 && (registry.get(kind)?.handler.kind.version ?? 0) >= version
+    // After the slots, so that it closes before they retire: what is on its way then is given back by whoever sent it.
+    yield* Doorstep.open({ queue: name, shelf, claimer, mayTake })
 
     const stopUnstarted = (job: ClaimedJob, reason: Judge.StopReason) => {
       const end = Judge.ofStop(job, undefined, reason, at(station))

@@ -17,6 +17,7 @@ import type { LeaseBook } from "./LeaseBook.js"
 const lookAgain = Duration.seconds(1)
 
 export interface Claims {
+  readonly statements: ClaimSql.ClaimSql
   readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
   /** A job of this queue was stored or put back here. */
   readonly saw: (queue: string, job: Start & { readonly key?: string | null }) => void
@@ -89,6 +90,7 @@ export const make = (
     })
 
   return {
+    statements,
     claim,
     saw: (queue, job) => {
       cursorOf(queue).saw(job)

@@ -22,13 +22,15 @@ export const lockOf = (schema: string, queue: string): string =>
 /** Jobs of a key that have begun and wait are remembered up to so many; what comes after is found by its start. */
 const mostBegun = 64
 
-// A claim that a crash of the server undoes leaves its jobs pending, and its lease fences nobody: nothing is lost by not
-// waiting for the disk, and every job begins sooner. The setting ends with the statement's transaction, as does the lock.
 // A row lock alone would not do against a change of settings: those who share one may follow each other for ever, past
-// whoever waits to have it alone. The lock manager lets nobody past.
+// whoever waits to have it alone. The lock manager lets nobody past. The lock ends with the statement's transaction.
+const lock = (schema: string) => `pg_advisory_xact_lock_shared(${lockOf(schema, "$1")})`
+
+// A claim that a crash of the server undoes leaves its jobs pending, and its lease fences nobody: nothing is lost by not
+// waiting for the disk, and every job begins sooner. The setting, too, ends with the transaction.
 const entered = (schema: string) => `
   with entered as materialized (
-    select set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock_shared(${lockOf(schema, "$1")})
+    select set_config('synchronous_commit', 'off', true), ${lock(schema)}
   )`
 
 /** What the bucket holds at this instant. A clock that went back fills nothing. */
@@ -211,6 +213,25 @@ const take = (schema: string, { keyed, rated }: Form) => `, leased as (
   returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
     ${millis("j.created_at")}, ${millis("j.run_at")}${keyed ? ", place.number::int" : ""}`
 
+/** Stores jobs of one kind as taken already, where the queue lets jobs begin, and as pending where it does not. */
+const born = (schema: string) => `
+  with entered as materialized (select ${lock(schema)})${gate(schema, { keyed: false, rated: false })}, way as materialized (
+    -- A queue without a row is one that nobody has changed.
+    select coalesce((select open from gate), true) as is_open from entered
+  ), leased as (
+    insert into ${schema}.lease (id, pod_id, claimed_at, jobs)
+    select $4, $5, ${instant("$2")}, $3::uuid[] from way where is_open
+  )
+  insert into ${schema}.job (id, queue, kind, version, payload, priority, run_at, max_attempts, created_at, updated_at,
+    status, lease, pod_id, attempt, started_at, heartbeat_at)
+  select i.id, $1, $6, $7::int, i.payload, $9::smallint, ${instant("i.run_at")}, $11::smallint, ${instant("$2")}, ${instant("$2")},
+    case when is_open then 'running' else 'pending' end, case when is_open then $4::uuid end,
+    case when is_open then $5::uuid end, case when is_open then 1 else 0 end,
+    case when is_open then ${instant("$2")} end, case when is_open then ${instant("$2")} end
+  from rows from (unnest($3::uuid[]), jsonb_array_elements($8::jsonb), unnest($10::float8[])) as i(id, payload, run_at)
+  cross join way
+  returning lease is not null`
+
 const claimOf = (schema: string, form: Form): string =>
   hot(
     entered(schema) +
@@ -228,6 +249,9 @@ export const make = (schema: string) => ({
   lineRated: claimOf(schema, { keyed: false, rated: true }),
   keys: claimOf(schema, { keyed: true, rated: false }),
   keysRated: claimOf(schema, { keyed: true, rated: true }),
+
+  /** Parameters: queue, now, ids, lease, pod; then what the jobs share, and their payloads and starts. */
+  born: hot(born(schema)),
 
   /** The first due jobs in the order of the line, for those who look at keys. */
   front: hot(`

@@ -13,6 +13,7 @@ import * as Bulk from "./Bulk.js"
 import { eachAlone } from "./EachAlone.js"
 import { type AdmittedJob, admit, admitAll, type NewJob } from "./NewJob.js"
 import { hasExtras, type StampedJob, type StampedJobs } from "./StampedJob.js"
+import type { Fate } from "./TakenAtDoor.js"
 
 // Three ways into the table. Inside a caller's transaction: straight in, on its connection. Jobs with ids of their own, and
 // several with dedupe keys: a transaction of their own, because a conflict may have to undo the rest. Everything else goes
@@ -31,6 +32,11 @@ const isolates = (error: StoreError) =>
 /** A lost connection, a deadlock: worth one more try at once. Waiting for a key in vain is not. */
 const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable && error.sqlState !== "55P03"
 
+const allNew = (jobs: StampedJobs): StorePg.Stored => ({
+  answers: jobs.map(({ id }) => Enqueued.Enqueued({ id })),
+  standing: new Set()
+})
+
 const theOne = ([first]: ReadonlyArray<Enqueued>): Exit.Exit<Enqueued> =>
   first === undefined ? Exit.die(new Error("a job was not answered for")) : Exit.succeed(first)
 
@@ -43,12 +49,14 @@ export type OnStored = (
 /** Hears what was new. */
 export type Count = (jobs: ReadonlyArray<Pick<NewJob, "queue" | "kind">>, now: number) => void
 
+type AtDoor = (jobs: StampedJobs, now: number) => Effect.Effect<Fate, StorePg.StoreError>
+
 type Enqueuing = Pick<typeof Queue.Service, "enqueue" | "enqueueEach">
 
 /**
  * Enqueue over PostgreSQL. `onStored` is told what was handed in, after its commit where that is ours, and `count` what of
  * it was new, after the commit whoever's it is; `hint` says on which channel the statement itself tells other pods of the
- * queue's work, if it is to; `pass` refuses what finds no room.
+ * queue's work, if it is to; `pass` refuses what finds no room; `takenAtDoor` stores for those who are free here.
  */
 export const make = (
   database: typeof Database.Service,
@@ -57,7 +65,8 @@ export const make = (
   hint: (queue: string, now: number) => string | null,
   pass: (jobs: ReadonlyArray<Pick<NewJob, "queue">>) => Effect.Effect<void, QueueFull | DatabaseError>,
   onStored: OnStored,
-  count: Count
+  count: Count,
+  takenAtDoor: (again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StorePg.StoreError>) => AtDoor
 ): Effect.Effect<Enqueuing, never, Scope.Scope> =>
   Effect.gen(function* () {
     const store = StorePg.make(database, statements, hint)
@@ -76,21 +85,26 @@ export const make = (
         return { answers, standing: new Set(others.map(({ id }) => id)) }
       }
 
+    const mayStand = (jobs: StampedJobs) => jobs.map((job) => ({ ...job, ownId: true }))
+
     /** A batch whose reply was lost is repeated once; its jobs may stand by then, which is as good. */
     const storeTwice = (jobs: StampedJobs, now: number, wait: string) =>
-      Effect.zipRight(pass(jobs), store(jobs, now, wait)).pipe(
-        Effect.catchIf(isPassing, () =>
-          Effect.map(
-            store(
-              jobs.map((job) => ({ ...job, ownId: true })),
-              now,
-              wait
-            ),
-            ours(jobs)
-          )
-        ),
+      store(jobs, now, wait).pipe(
+        Effect.catchIf(isPassing, () => Effect.map(store(mayStand(jobs), now, wait), ours(jobs))),
         Effect.tap(() => onStored(jobs, false)),
         Effect.map(counted(jobs, now))
+      )
+
+    const atDoor = takenAtDoor((jobs, now) => store(mayStand(jobs), now, patience.alone))
+
+    /** For a free hand in this process where there is one, and for whoever comes where there is none. */
+    const storeOrHand = (jobs: StampedJobs, now: number, wait: string) =>
+      Effect.zipRight(pass(jobs), atDoor(jobs, now)).pipe(
+        Effect.flatMap((fate) => {
+          if (fate === "not stored") return storeTwice(jobs, now, wait)
+          const stored = counted(jobs, now)(allNew(jobs))
+          return fate === "taken" ? Effect.succeed(stored) : Effect.as(onStored(jobs, false), stored)
+        })
       )
 
     const batcher = yield* Batcher.make<StampedJobs, ReadonlyArray<Enqueued>, StoreError, never>({
@@ -99,10 +113,10 @@ export const make = (
       lanes: 2,
       capacity: 20_000,
       isolate: isolates,
-      alone: (request) => Effect.flatMap(Clock.currentTimeMillis, (now) => storeTwice(request, now, patience.alone)),
+      alone: (request) => Effect.flatMap(Clock.currentTimeMillis, (now) => storeOrHand(request, now, patience.alone)),
       flush: (requests) =>
         Effect.gen(function* () {
-          const answers = yield* storeTwice(requests.flat(), yield* Clock.currentTimeMillis, patience.batch)
+          const answers = yield* storeOrHand(requests.flat(), yield* Clock.currentTimeMillis, patience.batch)
           let place = 0
           return requests.map((request) => {
             const own = answers.slice(place, place + request.length)

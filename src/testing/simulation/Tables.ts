@@ -15,6 +15,7 @@ import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import { PodSamples } from "../../measures/PodSamples.js"
 import { JobDesk } from "../../queue/desk/JobDesk.js"
 import { Operations } from "../../queue/desk/Operations.js"
+import { FreeHands } from "../../queue/FreeHands.js"
 import type { JobsMemory } from "../../queue/JobsMemory.js"
 import { Kinds } from "../../queue/Kinds.js"
 import { Queue } from "../../queue/Queue.js"
@@ -33,7 +34,7 @@ import { UploadsConfig } from "../../uploads/UploadsConfig.js"
 import * as PodSettings from "./PodSettings.js"
 import type { Wire } from "./Wire.js"
 
-type QueuePorts = Queue | Queues | JobDesk | JobSearch | Operations | Kinds | Routes | Wakeups.Wakeups
+type QueuePorts = Queue | Queues | JobDesk | JobSearch | Operations | Kinds | Routes | Wakeups.Wakeups | FreeHands
 type ClusterPorts = Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
 
 /** Everything that the processes of a cluster share. */
@@ -45,7 +46,7 @@ export type Ports = Shared | Transactions | RateLimits
 /** The tables of one database, which many processes can be given. */
 export const layer: Layer.Layer<Shared | JobsMemory> = Layer.mergeAll(SchedulesMemory.layer, ClusterMemory.layer).pipe(
   Layer.provideMerge(QueueMemory.layer),
-  Layer.provideMerge(Wakeups.layer),
+  Layer.provideMerge(Layer.merge(Wakeups.layer, FreeHands.layer)),
   Layer.provide(Layer.provide(MetricsFlush.layer, Layer.succeed(MetricsConfig, PodSettings.metrics))),
   Layer.provideMerge(MeasuresMemory.layer),
   Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
@@ -85,6 +86,7 @@ export const over = (
     Context.make(tag, wire.to(tag, Context.get(tables, tag), local))
   return Context.mergeAll(
     far(Queue),
+    Context.pick(FreeHands)(tables),
     far(Queues, ["known"]),
     far(JobDesk),
     far(JobSearch, ["await"]),
