@@ -17,7 +17,7 @@ export const serveOf = ({ visited }) => {
     const drained = new Promise((done) => {
       service = bench.start("drain", { jobs: total, doors: true }, done)
     })
-    const visitors = visited ? bench.start("browse", visitorsAt(jobs)) : undefined
+    const visitors = visited ? bench.start("browse", { outside: true, ...visitorsAt(jobs) }) : undefined
     const door = await service.ready
     visitors?.send({ door })
     await visitors?.ready
