@@ -29,7 +29,8 @@ lines.on("close", () => process.exit(1))
 const run = async () => {
   const { open, prepare } = await loadSystem(system)
   if (params.prepare) await prepare(url)
-  const instance = await open(url)
+  // Visitors know the system only by its doors.
+  const instance = params.outside ? undefined : await open(url)
   const parent = { say, hear: (listener) => listeners.add(listener) }
   return measures[measure](instance, params, parent)
 }

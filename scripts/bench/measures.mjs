@@ -1,14 +1,16 @@
 // How each figure is taken, inside the measured process. The systems only enqueue and work; the clock is held here.
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises"
 import { keyOf, payloadOf, payloadsFrom } from "./payload.mjs"
-import { openSender, updateOf } from "./sender.mjs"
 import { median, quantile } from "./statistics.mjs"
+import { browse, keepDoors, openDoors } from "./tabs.mjs"
+import { knock, receive } from "./webhooks.mjs"
 
 const batchSize = 1000
 const megabytes = () => process.memoryUsage.rss() / 1024 / 1024
 
 /** Enqueues in batches of 1000, one after the other. Making the payloads is not counted. */
-const load = async (instance, { inHours = 0, jobs, keys = 0 }) => {
+const load = async (instance, { inHours = 0, jobs, keys = 0, stock = 0 }) => {
+  if (stock > 0) await instance.stock(stock)
   let seconds = 0
   for (let first = 0; first < jobs; first += batchSize) {
     const payloads = payloadsFrom(first, Math.min(batchSize, jobs - first))
@@ -50,21 +52,22 @@ const age = async (instance, { jobs }) => {
   return {}
 }
 
-const verify = async (instance, jobs, started, aged) => {
+const verify = async (instance, { aged, jobs, keptBefore, started }) => {
   if (started !== jobs) throw new Error(`${started} handlers started for ${jobs} jobs`)
   const kept = await instance.kept()
   if (aged > 0) {
     if (kept >= jobs + aged) throw new Error("nothing was purged meanwhile")
     return
   }
-  if (kept !== undefined && kept !== jobs) throw new Error(`${kept} jobs are stored as finished, not ${jobs}`)
+  const expected = jobs + keptBefore
+  if (kept !== undefined && kept !== expected) throw new Error(`${kept} jobs are stored as finished, not ${expected}`)
 }
 
 /**
  * Works off what was loaded. From the start of the first handler, so that no system's boot counts, to the moment the
  * store holds no due job that is not finalized. One that reaches the limit is rated by the handlers it started.
  */
-const drain = async (instance, { aged = 0, jobs, keys = 0, limit }) => {
+const drain = async (instance, { aged = 0, doors = false, jobs, keys = 0, limit }, parent) => {
   let started = 0
   let overlaps = 0
   let begun
@@ -90,15 +93,18 @@ const drain = async (instance, { aged = 0, jobs, keys = 0, limit }) => {
     rss = Math.max(rss, megabytes())
   }, 50)
 
+  const keptBefore = doors ? await instance.kept() : 0
   const opened = performance.now()
   const inTime = sleep(limit * 1000, "late")
-  await instance.work({ onJob: keys > 0 ? countKeyed : count, keyed: keys > 0, queues: 1 })
+  if (doors) await openDoors(instance, count, parent)
+  else await instance.work({ onJob: keys > 0 ? countKeyed : count, keyed: keys > 0, queues: 1 })
   const late = (await Promise.race([everyStart, inTime])) === "late"
   while (!late && (await instance.unfinished())) await sleep(1)
   const ended = performance.now()
   clearInterval(sampling)
+  if (doors) await keepDoors(parent)
 
-  if (!late) await verify(instance, jobs, started, aged)
+  if (!late) await verify(instance, { aged, jobs, keptBefore, started })
   if (started === 0) throw new Error(`no handler started within ${limit} s`)
   const seconds = (ended - begun) / 1000
   return { jobs: started, seconds, value: started / seconds, rss, overlaps, late, boot: (begun - opened) / 1000 }
@@ -172,30 +178,6 @@ const idle = async (instance, { queues }, { say }) => {
   return new Promise(() => {})
 }
 
-/** Takes webhooks until killed. */
-const receive = async (instance, _, { say }) => {
-  await say({ ready: await instance.receive() })
-  return new Promise(() => {})
-}
-
-/** Delivers webhooks over kept connections, each with the next as soon as the last is acknowledged. */
-const knock = async (instance, { connections, headers, jobs, path, port }) => {
-  const warming = Math.ceil(jobs / 10)
-  const senders = await Promise.all(Array.from({ length: connections }, () => openSender({ headers, path, port })))
-  let next = 0
-  const deliver = async (sender, count) => {
-    while (next < count) await sender.deliver(updateOf(++next))
-  }
-  await Promise.all(senders.map((sender) => deliver(sender, warming)))
-  const begun = performance.now()
-  await Promise.all(senders.map((sender) => deliver(sender, warming + jobs)))
-  const seconds = (performance.now() - begun) / 1000
-  for (const sender of senders) sender.close()
-  const stored = await instance.received()
-  if (stored !== warming + jobs) throw new Error(`${stored} webhooks are stored, not ${warming + jobs}`)
-  return { jobs, seconds, value: jobs / seconds }
-}
-
 /** Works at full speed for a time, and watches its own memory. */
 const flow = async (instance, { seconds }, { say }) => {
   let done = 0
@@ -249,6 +231,7 @@ export const measures = {
   idle,
   receive,
   knock,
+  browse,
   flow,
   feed
 }

@@ -1,5 +1,5 @@
 // The run as two plain tables and as JSON.
-import { figure, judge, ratio } from "./bars.mjs"
+import { barsFrom, figure, judge, ratio, worst } from "./bars.mjs"
 import { titleOf } from "./rows.mjs"
 
 const compact = (value) => {
@@ -10,6 +10,7 @@ const compact = (value) => {
 
 const withUnit = (value, unit) => {
   if (value === undefined) return "-"
+  if (unit === "") return String(value)
   if (unit === "x") return `${value.toFixed(2)}x`
   return unit === "/s" ? `${compact(value)}/s` : `${compact(value)} ${unit}`
 }
@@ -34,6 +35,19 @@ const cellOf = (results, { id, unit }, system) => {
   const late = samples.some((sample) => sample.late) ? " (stopped)" : ""
   const broken = samples.some((sample) => sample.overlaps > 0) ? " (overlaps)" : ""
   return cells[unit](results, id, system) + late + broken
+}
+
+/** Which page had to wait the longest, and what the pages were refused. */
+const pageLines = (results) => {
+  const samples = (results.tabs?.nightshift ?? []).filter(({ error }) => error === undefined)
+  if (samples.length === 0) return []
+  const { requests, slowest, slowestPage, tabs } = worst(results, "tabs", "slowest")
+  const refusals = samples.flatMap(({ refusals }) => refusals)
+  return [
+    "",
+    `Slowest page with ${tabs} tabs open: ${slowestPage}, ${withUnit(slowest, "ms")}; ${requests} page requests.`,
+    ...refusals.map(({ ms, path, refused }) => `Refused after ${withUnit(ms, "ms")}: ${path}: ${refused}`)
+  ]
 }
 
 const tableOf = (lines) => {
@@ -61,8 +75,9 @@ export const printTables = ({ jobs, results, rows, systems }) => {
     ...tableOf([head, ...body]),
     "",
     ...tableOf([["Nightshift against its bars", "measured", "floor", "goal", ""], ...bars]),
-    ...(jobs < 30_000
-      ? ["", "The bars are meant for --jobs 30000: below that, this only shows that everything runs."]
+    ...pageLines(results),
+    ...(jobs < barsFrom
+      ? ["", `The bars are meant for --jobs ${barsFrom}: below that, this only shows that everything runs.`]
       : [])
   ].join("\n")
 }

@@ -1,4 +1,6 @@
 // What is measured, on whom, and in which steps. Counts are multiples of --jobs: at 30000 they are those of the bars.
+import { share, times } from "./scale.mjs"
+import { serveOf } from "./serving.mjs"
 
 const everyone = [
   "nightshift",
@@ -12,9 +14,6 @@ const everyone = [
 const inPostgres = everyone.filter((id) => id !== "bullmq-redis")
 const withHandlers = (ids) => ids.filter((id) => id !== "sql-limit")
 const fastest = ["nightshift", "graphile-batched", "sql-limit"]
-
-const times = (factor) => (jobs) => Math.max(1, Math.round(jobs * factor))
-const share = (jobs) => Math.min(1, jobs / 30_000)
 
 const drainOf = (factor, { pinned = false, settled = true } = {}) => {
   return async (bench, { jobs }) => {
@@ -158,6 +157,21 @@ export const rows = [
     systems: ["nightshift"],
     tracked: true,
     measure: measurePurge
+  },
+  {
+    id: "tabs",
+    title: "drain of 150,000 in serve, beside {n} jobs and 50 open tabs",
+    factor: 100 / 3,
+    unit: "rate",
+    systems: ["nightshift"],
+    measure: serveOf({ visited: true })
+  },
+  {
+    id: "no-tabs",
+    title: "the same, nobody looking",
+    unit: "rate",
+    systems: ["nightshift"],
+    measure: serveOf({ visited: false })
   },
   {
     id: "keys",

@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs"
 import { cpus, totalmem } from "node:os"
 import { dirname, resolve } from "node:path"
 import pg from "pg"
+import { barsFrom } from "./bars.mjs"
 import { readOptions } from "./options.mjs"
 import { installPeers, peerVersions } from "./peers.mjs"
 import { startPostgres } from "./postgres.mjs"
@@ -54,13 +55,15 @@ const startStores = async (systems) => {
 // Everybody is first, second and last equally often.
 const rotated = (list, by) => list.map((_, index) => list[(index + by) % list.length])
 
-const summary = ({ error, late, overlaps, p95, seconds, value }) => {
+const summary = ({ error, late, overlaps, p95, refused, requests, seconds, slowest, slowestPage, value }) => {
   if (error !== undefined) return `failed: ${error.split("\n")[0]}`
   const more = [
     p95 === undefined ? undefined : `p95 ${p95.toFixed(2)}`,
     seconds === undefined ? undefined : `${seconds.toFixed(2)} s`,
     late ? "stopped at the limit" : undefined,
-    overlaps > 0 ? `${overlaps} overlaps` : undefined
+    overlaps > 0 ? `${overlaps} overlaps` : undefined,
+    slowest === undefined ? undefined : `slowest page ${slowest.toFixed(0)} ms: ${slowestPage}`,
+    refused > 0 ? `${refused} of ${requests} page requests refused` : undefined
   ].filter((each) => each !== undefined)
   return `${value.toFixed(2)}${more.length > 0 ? ` (${more.join(", ")})` : ""}`
 }
@@ -94,17 +97,19 @@ const measureAll = async ({ options, rows, stores, systems }) => {
 }
 
 // Some bars compare two rows of one system.
-const baselines = { future: "drain", "drain-pinned": "drain-unpinned" }
+const baselines = { future: "drain", "drain-pinned": "drain-unpinned", tabs: "no-tabs" }
 
-const withBaselines = (ids) => {
-  const wanted = new Set(ids.flatMap((id) => [id, ...(id in baselines ? [baselines[id]] : [])]))
+// In a run that is too small for the bars there is nothing to compare.
+const withBaselines = (ids, jobs) => {
+  const brought = jobs < barsFrom ? [] : ids.flatMap((id) => baselines[id] ?? [])
+  const wanted = new Set([...ids, ...brought])
   return allRows.filter(({ id }) => wanted.has(id))
 }
 
 const main = async () => {
   const options = readOptions(process.argv.slice(2))
   if (options === undefined) return
-  const rows = withBaselines(options.rows)
+  const rows = withBaselines(options.rows, options.jobs)
   const systems = await availableOf(options.systems)
   if (systems.length === 0) throw new Error("None of the chosen systems is available")
   const peers = systems.some(({ peer }) => peer)

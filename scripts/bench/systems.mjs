@@ -16,6 +16,9 @@
 //     unfinished()                     whether a due job is not yet finalized in the store
 //     kept()                           finished jobs still stored, or undefined where completing deletes
 //     age(count)                       puts finished jobs into the store that are past their retention
+//     stock(count)                     puts jobs of every state into the store, in queues that nobody serves
+//     serve({ onJob })                 works behind the doors of its service, on a queue that stands still until
+//                                      resume(); gives the port of the doors and a token that opens them
 //     receive()                        opens a door for webhooks; gives its port, path and the headers a sender needs
 //     received()                       how many webhooks are stored
 //     close()

@@ -88,8 +88,10 @@ export const measureOnce = async ({ id, limit, row, scale, stores, system }) => 
   const database = `bench_${process.pid}_${++made}`
   const store = system.store === "redis" ? redisStore(stores.redis) : await openDatabase(stores.postgres, database)
   const children = []
-  const start = (measure, params, onProgress) => {
-    const seconds = patienceFor(scale.jobs) + (measure === "drain" ? limit : 0)
+  const start = (measure, given, onProgress) => {
+    const isDrain = measure === "drain"
+    const params = isDrain ? { ...given, limit } : given
+    const seconds = patienceFor(scale.jobs) + (isDrain ? limit : 0)
     const child = startChild({ system: id, url: store.url, measure, params, seconds, onProgress })
     children.push(child)
     return child
@@ -98,7 +100,7 @@ export const measureOnce = async ({ id, limit, row, scale, stores, system }) => 
   try {
     if (row.tracked) await store.trackStatements()
     const { longestStatement, pin, settle, statements } = store
-    const drain = (params) => child("drain", { ...params, limit })
+    const drain = (params) => child("drain", params)
     return await row.measure({ start, child, drain, settle, pin, statements, longestStatement }, scale)
   } finally {
     await Promise.allSettled(children.map(({ end }) => end()))

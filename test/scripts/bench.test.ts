@@ -1,10 +1,13 @@
 import { execFile } from "node:child_process"
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
+
+const requestsOf = (source: string) =>
+  Array.from(source.matchAll(/useResource<[^(]*?>\(\s*["`]([a-z][a-z/]*)/g), ([, path]) => path)
 
 describe("the benchmark", () => {
   it.scopedLive(
@@ -12,7 +15,16 @@ describe("the benchmark", () => {
     () =>
       Effect.gen(function* () {
         const file = join(yield* Nightshift.folder, "results.json")
-        const args = ["--only", "nightshift,sql-limit", "--rows", "enqueue,drain", "--jobs", "200", "--rounds", "1"]
+        const args = [
+          "--only",
+          "nightshift,sql-limit",
+          "--rows",
+          "enqueue,drain,tabs",
+          "--jobs",
+          "200",
+          "--rounds",
+          "1"
+        ]
         const { stdout } = yield* Effect.promise(() =>
           promisify(execFile)(process.execPath, [
             join(Nightshift.root, "scripts/bench/run.mjs"),
@@ -23,8 +35,19 @@ describe("the benchmark", () => {
         )
         expect(stdout).not.toContain("failed")
         expect(stdout).toMatch(/round 1 +drain +nightshift +[\d.]+/)
-        expect(JSON.parse(readFileSync(file, "utf8"))).toBeTypeOf("object")
+        expect(stdout).toMatch(/round 1 +tabs +nightshift +[\d.]+ .*slowest page/)
+        const { results } = JSON.parse(readFileSync(file, "utf8"))
+        expect(results.tabs.nightshift).toMatchObject([{ refusals: [], tabs: 5 }])
       }),
     180_000
   )
+
+  it("asks for whatever the pages ask for", () => {
+    const app = join(Nightshift.root, "src/dashboard/app")
+    const pages = readdirSync(app, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".tsx"))
+    const asked = pages.flatMap((file) => requestsOf(readFileSync(join(app, file), "utf8")))
+    const walk = readFileSync(join(Nightshift.root, "scripts/bench/pages.mjs"), "utf8")
+    expect(asked.length).toBeGreaterThan(10)
+    expect(asked.filter((path) => !new RegExp(`["\`]${path}["\`?$]`).test(walk))).toEqual([])
+  })
 })

@@ -2,18 +2,15 @@
 import { existsSync, mkdtempSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { fileURLToPath } from "node:url"
 import pg from "pg"
+import * as stock from "./nightshift-stock.mjs"
 
 const face = new URL("../../../dist/index.js", import.meta.url)
 
 const queueNames = (queues) => Array.from({ length: queues }, (_, index) => (index === 0 ? "default" : `line-${index}`))
 
-const kindOf = async () => {
-  const { Schema } = await import("effect")
-  const { Job } = await import(face)
-  const payload = Schema.Struct({ n: Schema.Number, at: Schema.String, text: Schema.String })
-  return Job.make("noop", { payload, queue: "default" })
-}
+const app = new URL("./nightshift-app.mjs", import.meta.url)
 
 /** Runs a layer until its `close`; gives a function that runs effects on it. */
 const start = async (layer) => {
@@ -29,18 +26,21 @@ const start = async (layer) => {
 
 const door = new URL("../../../dist/main.js", import.meta.url)
 
-/** The service itself, in this process: its doors with an async bot, whose jobs are left to others. */
-const receive = async (url) => {
+const adminToken = "bench"
+
+/** The service itself, in this process: its doors, with an async bot whose jobs are left to others. Gives its port. */
+const serve = async (url, args = []) => {
   process.chdir(mkdtempSync(join(tmpdir(), "nightshift-bench-")))
   writeFileSync("bots.yaml", "bots: { bench: { handler: echo, async: true, requireAuth: false } }")
   Object.assign(process.env, {
     DATABASE_URL: url,
+    NIGHTSHIFT_ADMIN_TOKEN: adminToken,
     NIGHTSHIFT_QUEUES: "default",
     BOT_BENCH_TOKEN: "1:bench",
     BOT_BENCH_SECRET: "bench",
     LOG_LEVEL: "error"
   })
-  process.argv = [process.argv[0], "nightshift", "serve", "--port", "0"]
+  process.argv = [process.argv[0], "nightshift", "serve", "--port", "0", ...args]
   const port = new Promise((resolve) => {
     const write = process.stdout.write.bind(process.stdout)
     process.stdout.write = (text, ...rest) => {
@@ -50,17 +50,13 @@ const receive = async (url) => {
     }
   })
   await import(door)
-  return {
-    port: await port,
-    path: "/hooks/telegram/bench",
-    headers: { "x-telegram-bot-api-secret-token": "bench" }
-  }
+  return port
 }
 
 const open = async (url) => {
   const { DateTime, Effect, Redacted } = await import("effect")
-  const { Handler, Nightshift, Queues } = await import(face)
-  const kind = await kindOf()
+  const { Nightshift, Queues } = await import(face)
+  const { handlers, kind, whenJob } = await import(app)
   const databaseUrl = Redacted.make(url)
   const pool = new pg.Pool({ connectionString: url, max: 1 })
   // A program that works and enqueues does both on one layer; one that only enqueues has a client, started beforehand.
@@ -96,13 +92,8 @@ const open = async (url) => {
     },
     work: async ({ keyed, onJob, queues }) => {
       await client.run(widen(queueNames(queues), keyed))
-      const handler = Handler.make(kind, (payload) =>
-        Effect.suspend(() => {
-          const busy = onJob(payload)
-          return busy === undefined ? Effect.void : Effect.promise(() => busy)
-        })
-      )
-      const started = await start(Nightshift.layer({ handlers: [handler], queues: queueNames(queues), databaseUrl }))
+      whenJob(onJob)
+      const started = await start(Nightshift.layer({ handlers, queues: queueNames(queues), databaseUrl }))
       pod = started
       return async () => {
         pod = undefined
@@ -117,13 +108,29 @@ const open = async (url) => {
          from (select now() - interval '30 days' - n * interval '1 second' as old from generate_series(1, $1) as n) as past`,
         [count]
       ),
+    stock: async (count) => {
+      await pool.query(stock.jobs, [count])
+      await pool.query(stock.minutes, [count])
+      await pool.query(stock.schedule)
+    },
     unfinished: async () => {
       // By the claim index: what runs is due and not over, too. Asking by status reads the whole table, while it is timed.
       const query = `select exists (select from nightshift.job where queue = 'default' and priority = 0
         and finished_at is null and run_at <= $1) as some`
       return (await pool.query(query, [new Date()])).rows[0].some
     },
-    receive: () => receive(url),
+    serve: async ({ onJob }) => {
+      await client.run(widen(queueNames(1), false))
+      await client.run(Effect.flatMap(Queues, (settings) => settings.change("default", { paused: true })))
+      whenJob(onJob)
+      return { port: await serve(url, ["--app", fileURLToPath(app)]), token: adminToken }
+    },
+    resume: () => client.run(Effect.flatMap(Queues, (settings) => settings.change("default", { paused: false }))),
+    receive: async () => ({
+      port: await serve(url),
+      path: "/hooks/telegram/bench",
+      headers: { "x-telegram-bot-api-secret-token": "bench" }
+    }),
     received: async () =>
       Number((await pool.query("select count(*) from nightshift.job where kind = 'telegram.bench'")).rows[0].count),
     kept: async () =>

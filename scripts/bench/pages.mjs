@@ -1,0 +1,62 @@
+// What the pages of Mission Control ask the API for, as src/dashboard/app/pages asks it.
+
+const ago = (seconds) => new Date(Date.now() - seconds * 1000).toISOString()
+
+const query = (values) => `?${new URLSearchParams(values)}`
+
+const rangeOf = (seconds) => query({ since: ago(seconds), until: ago(-10) })
+
+const jobs = (filter = {}) => `jobs${query({ ...filter, limit: 50 })}`
+
+/** Every request by what it shows. `get` reads one of the API: some pages follow from what others show. */
+export const requestsOf = async (get) => {
+  const dead = await get(jobs({ state: "dead" }))
+  const waiting = await get(jobs({ state: "scheduled" }))
+  const { groups } = await get("jobs/groups")
+  const [group] = groups
+  const [buried] = dead.jobs
+  const [scheduled] = waiting.jobs
+  if (group === undefined || buried === undefined || scheduled === undefined)
+    throw new Error("The pages show no dead job, or none of tomorrow: what they would ask for next is not known")
+  const next = await get(jobs())
+  return {
+    "who is logged in": "session",
+    "overview and queues": "queues",
+    "overview, 30 minutes": `metrics/series${rangeOf(1_800)}`,
+    "overview, 7 days": `metrics/series${rangeOf(604_800)}`,
+    "queues, sparklines": "metrics/queues",
+    "queue, 24 hours": `metrics/series${rangeOf(86_400)}&queue=queue-3`,
+    jobs: jobs(),
+    "jobs, second page": jobs(next.next === null ? {} : { cursor: next.next }),
+    "jobs, running": jobs({ state: "running" }),
+    "jobs, retrying": jobs({ state: "retrying" }),
+    "jobs, of tomorrow": jobs({ state: "scheduled" }),
+    "jobs, done in one queue": jobs({ queue: "queue-2", state: "done" }),
+    "jobs, of one kind": jobs({ kind: "kind-3" }),
+    "jobs, of a kind that is not there": jobs({ kind: "nobody" }),
+    "jobs, of the last hour": jobs({ since: ago(3_600) }),
+    "jobs, by payload": jobs({ payload: '{"customer":77}' }),
+    "jobs, by dedupe key": jobs({ dedupe: "once-4" }),
+    "jobs, by error text": jobs({ text: "answer from map" }),
+    "jobs, by error text that is not there": jobs({ text: "nobody says this" }),
+    "dead, groups": "jobs/groups",
+    "dead, list": jobs({ state: "dead" }),
+    "dead, one group": jobs(group.filter),
+    "saved views": "views",
+    job: `jobs/${buried.id}`,
+    "job, why it waits": `jobs/${scheduled.id}/why`,
+    schedules: "schedules?limit=1000",
+    "schedule, next runs": "schedules/nightly/next",
+    "schedule, history": "schedules/nightly/history",
+    limits: "limits",
+    pods: "pods",
+    "pods, measures": `metrics/pods${query({ since: ago(120) })}`,
+    database: `metrics/database${rangeOf(1_800)}`,
+    audit: "audit",
+    "audit, of jobs": "audit?act=job",
+    uploads: "uploads",
+    "uploads, files": "uploads/files",
+    bots: "bots",
+    "bots, deliveries": "bots/bench/deliveries"
+  }
+}

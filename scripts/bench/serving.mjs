@@ -1,0 +1,31 @@
+// A hot queue behind the doors of a service whose store is full of other jobs, with Mission Control open or not.
+import { share, times } from "./scale.mjs"
+
+// A small run would be over before ten requests are made: there it is only to be seen that each is answered.
+const visitorsAt = (jobs) => ({
+  tabs: Math.max(5, Math.round(50 * share(jobs))),
+  perSecond: 10 / Math.max(0.2, share(jobs))
+})
+
+/** The doors stay open after the drain until every visitor has been answered. */
+export const serveOf = ({ visited }) => {
+  return async (bench, { jobs }) => {
+    const total = times(5)(jobs)
+    await bench.child("load", { prepare: true, jobs: total, stock: times(100 / 3)(jobs) })
+    await bench.settle()
+    let service
+    const drained = new Promise((done) => {
+      service = bench.start("drain", { jobs: total, doors: true }, done)
+    })
+    const visitors = visited ? bench.start("browse", { outside: true, ...visitorsAt(jobs) }) : undefined
+    const door = await service.ready
+    visitors?.send({ door })
+    await visitors?.ready
+    service.send({ begin: true })
+    await Promise.race([drained, service.result])
+    visitors?.send({ enough: true })
+    const seen = await visitors?.result
+    service.send({ close: true })
+    return { ...(await service.result), ...seen }
+  }
+}

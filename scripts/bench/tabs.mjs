@@ -1,0 +1,132 @@
+// Mission Control as its visitors leave it open beside the work: tabs that follow the news, and requests of its pages.
+import http from "node:http"
+import { setTimeout as sleep } from "node:timers/promises"
+import { requestsOf } from "./pages.mjs"
+
+/** Longer than the API lets a request take: who has no answer by then will get none. */
+const patience = 65_000
+
+/** Waits until the parent says the word; gives what it says with it. */
+const told = ({ hear }, word) => new Promise((done) => hear((message) => word in message && done(message[word])))
+
+/** Opens the doors of a pod whose queue stands still, and sets the queue going when told to. */
+export const openDoors = async (instance, onJob, parent) => {
+  const begin = told(parent, "begin")
+  await parent.say({ ready: await instance.serve({ onJob }) })
+  await begin
+  await instance.resume()
+}
+
+/** Says that the work is done, and keeps the doors open for whoever still looks. */
+export const keepDoors = async (parent) => {
+  const close = told(parent, "close")
+  await parent.say({ progress: "drained" })
+  await close
+}
+
+const send = ({ agent, body, headers, method = "GET", path, port }) =>
+  new Promise((done, fail) => {
+    const options = { agent, headers, host: "127.0.0.1", method, path: `/api/v1/${path}`, port, timeout: patience }
+    const request = http.request(options, done)
+    request.on("error", fail)
+    request.on("timeout", () => request.destroy(new Error(`no answer in ${patience / 1000} s`)))
+    request.end(body)
+  })
+
+const textOf = async (response) => {
+  const chunks = []
+  for await (const chunk of response) chunks.push(chunk)
+  return Buffer.concat(chunks).toString()
+}
+
+/** Logs in as a browser does; what follows is known by the cookie. */
+const logIn = async ({ port, token }) => {
+  const body = JSON.stringify({ token })
+  const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) }
+  const response = await send({ port, path: "session", method: "POST", headers, body })
+  const text = await textOf(response)
+  if (response.statusCode !== 200) throw new Error(`The login was answered with ${response.statusCode}: ${text}`)
+  const cookie = response.headers["set-cookie"].map((each) => each.split(";")[0]).join("; ")
+  return { port, headers: { cookie } }
+}
+
+/** A tab: follows what happens, and reads it, until closed. */
+const openTab = async (visitor) => {
+  const response = await send({ ...visitor, agent: false, path: "events" })
+  const tab = { isOpen: response.statusCode === 200, received: 0, close: () => response.destroy() }
+  const first = new Promise((done) => {
+    response.once("data", done)
+    response.once("close", done)
+  })
+  response.on("data", (chunk) => {
+    tab.received += chunk.length
+  })
+  response.on("error", () => {})
+  response.on("close", () => {
+    tab.isOpen = false
+  })
+  await first
+  return tab
+}
+
+const ask = async (visitor, agent, [shown, path]) => {
+  const begun = performance.now()
+  const end = (answer) => ({ shown, path, ms: performance.now() - begun, ...answer })
+  try {
+    const response = await send({ ...visitor, agent, path })
+    const text = await textOf(response)
+    return end(response.statusCode === 200 ? {} : { refused: `${response.statusCode} ${text.slice(0, 200)}` })
+  } catch (error) {
+    return end({ refused: error.message })
+  }
+}
+
+const slowestOfEach = (answers) => {
+  const slowest = {}
+  for (const { ms, shown } of answers) slowest[shown] = Math.max(slowest[shown] ?? 0, ms)
+  return slowest
+}
+
+/**
+ * Keeps tabs open and walks the pages, so many requests a second whether or not the last ones are answered, until told
+ * that it is enough and every request was made at least once.
+ */
+export const browse = async (_, { perSecond, tabs }, parent) => {
+  const door = told(parent, "door")
+  let isEnough = false
+  told(parent, "enough").then(() => {
+    isEnough = true
+  })
+  const visitor = await logIn(await door)
+  const agent = new http.Agent({ keepAlive: true })
+  const requests = Object.entries(
+    await requestsOf(async (path) => JSON.parse(await textOf(await send({ ...visitor, agent, path }))))
+  )
+  const opened = await Promise.all(Array.from({ length: tabs }, () => openTab(visitor)))
+  await parent.say({ ready: true })
+
+  const asked = []
+  const begun = performance.now()
+  while (!isEnough || asked.length < requests.length) {
+    asked.push(ask(visitor, agent, requests[asked.length % requests.length]))
+    await sleep(begun + (asked.length * 1000) / perSecond - performance.now())
+  }
+  const answers = await Promise.all(asked)
+  const closed = opened.filter(({ isOpen }) => !isOpen).length
+  const received = opened.reduce((sum, tab) => sum + tab.received, 0)
+  for (const tab of opened) tab.close()
+  if (closed > 0) throw new Error(`${closed} of ${tabs} tabs were closed by the service`)
+
+  const [slowest] = answers.toSorted((a, b) => b.ms - a.ms)
+  const refusals = answers.filter(({ refused }) => refused !== undefined)
+  return {
+    tabs,
+    received,
+    requests: answers.length,
+    slowest: slowest.ms,
+    slowestPage: slowest.shown,
+    slowestOfEach: slowestOfEach(answers),
+    refused: refusals.length,
+    refusals: refusals.slice(0, 20)
+  }
+}

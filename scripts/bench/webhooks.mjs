@@ -1,0 +1,26 @@
+// Webhooks: who takes them in, and who delivers them against the clock.
+import { openSender, updateOf } from "./sender.mjs"
+
+/** Takes webhooks until killed. */
+export const receive = async (instance, _, { say }) => {
+  await say({ ready: await instance.receive() })
+  return new Promise(() => {})
+}
+
+/** Delivers webhooks over kept connections, each with the next as soon as the last is acknowledged. */
+export const knock = async (instance, { connections, headers, jobs, path, port }) => {
+  const warming = Math.ceil(jobs / 10)
+  const senders = await Promise.all(Array.from({ length: connections }, () => openSender({ headers, path, port })))
+  let next = 0
+  const deliver = async (sender, count) => {
+    while (next < count) await sender.deliver(updateOf(++next))
+  }
+  await Promise.all(senders.map((sender) => deliver(sender, warming)))
+  const begun = performance.now()
+  await Promise.all(senders.map((sender) => deliver(sender, warming + jobs)))
+  const seconds = (performance.now() - begun) / 1000
+  for (const sender of senders) sender.close()
+  const stored = await instance.received()
+  if (stored !== warming + jobs) throw new Error(`${stored} webhooks are stored, not ${warming + jobs}`)
+  return { jobs, seconds, value: jobs / seconds }
+}
