@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Layer, Queue as Mailbox, Stream } from "effect"
+import { Clock, Context, Effect, Layer, Queue as Mailbox } from "effect"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { Listener } from "../database/Listener.js"
@@ -58,14 +58,20 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         Effect.forkScoped
       )
 
-      // The payload is what another process said; one that is no queue of ours wakes nobody.
-      const heard = yield* listener.hear(channel(schema))
-      yield* Stream.fromQueue(heard).pipe(
-        Stream.runForEach((message) => {
-          const queue = message._tag === "Notified" ? message.payload : undefined
-          for (const listener of listeners) listener(queue)
-          return queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)
-        }),
+      // The payload is what another process said; one that is no queue of ours wakes nobody. A process that only stores jobs
+      // does not listen at all: it would be woken by each of its own.
+      yield* wakeups.awaited.pipe(
+        Effect.zipRight(listener.hear(channel(schema))),
+        Effect.flatMap(
+          Effect.fnUntraced(function* (heard) {
+            for (;;) {
+              const message = yield* Mailbox.take(heard)
+              const queue = message._tag === "Notified" ? message.payload : undefined
+              for (const listener of listeners) listener(queue)
+              yield* queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)
+            }
+          })
+        ),
         Effect.forkScoped
       )
 
