@@ -1,4 +1,4 @@
-import { Clock, Effect } from "effect"
+import { Clock, Duration, Effect } from "effect"
 import type { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
 import { QueueFull } from "../JobErrors.js"
@@ -8,7 +8,7 @@ import type { KnownQueues } from "../settings/KnownQueues.js"
 // is good for as many jobs as it left room for, and for a moment: what other processes store meanwhile comes on top.
 
 const countIsGoodFor = 1_000
-const settingsAreGoodFor = "5 seconds"
+const settingsAreGoodFor = Duration.seconds(5)
 
 interface Room {
   readonly countedAt: number
@@ -49,13 +49,17 @@ export const make = (
       room.left -= count
     })
 
-  return (jobs) =>
-    Effect.gen(function* () {
-      const counts = new Map<string, number>()
-      for (const { queue } of jobs) counts.set(queue, (counts.get(queue) ?? 0) + 1)
-      for (const [queue, count] of counts) {
-        const cap = (yield* known.get(queue, settingsAreGoodFor))?.depthCap
-        if (cap !== undefined) yield* pass(queue, cap, count)
-      }
-    })
+  const passOne = (queue: string, count: number) =>
+    Effect.flatMap(known.get(queue, settingsAreGoodFor), (row) =>
+      row?.depthCap === undefined ? Effect.void : pass(queue, row.depthCap, count)
+    )
+
+  return (jobs) => {
+    const counts = new Map<string, number>()
+    for (const { queue } of jobs) counts.set(queue, (counts.get(queue) ?? 0) + 1)
+    const [first] = counts
+    return counts.size === 1 && first !== undefined
+      ? passOne(...first)
+      : Effect.forEach(counts, ([queue, count]) => passOne(queue, count), { discard: true })
+  }
 }
