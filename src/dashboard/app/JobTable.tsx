@@ -49,7 +49,9 @@ export const JobTable = (props: {
               <td class="name">
                 <a href={to(`jobs/${job.id}`)}>{job.kind}</a>
               </td>
-              <td class="queue">{job.queue}</td>
+              <td class="queue" title={job.queue}>
+                {job.queue}
+              </td>
               <td class="number attempt">
                 {job.attempt}/{job.maxAttempts}
               </td>

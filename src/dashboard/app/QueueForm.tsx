@@ -49,8 +49,8 @@ const labels: Readonly<Record<"room" | "retries" | "limits", ReadonlyArray<Label
   room: [
     ["maxWorkers", "Workers in the whole cluster", ""],
     ["depthCap", "Refuse beyond waiting jobs", "never"],
-    ["retainDone", "Keep done jobs, seconds", "as usual"],
-    ["retainDead", "Keep dead jobs, seconds", "for good"]
+    ["retainDone", "Keep done, seconds", "as usual"],
+    ["retainDead", "Keep dead, seconds", "for good"]
   ],
   retries: [
     ["backoffBase", "Backoff base, seconds", ""],

@@ -74,7 +74,7 @@ export const History = ({ name }: { readonly name: string }) => {
       <Shown of={history}>
         {({ runs, timezone }) =>
           runs.length === 0 ? (
-            <p class="quiet small">It has not run yet.</p>
+            <div class="quiet small">It has not run yet.</div>
           ) : (
             <ol class="runs">
               {runs.map((run) => (

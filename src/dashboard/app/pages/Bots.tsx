@@ -41,7 +41,7 @@ const DeliveryTable = ({ deliveries }: { readonly deliveries: ReadonlyArray<Deli
                 {job === null ? (
                   <span class="quiet">none</span>
                 ) : (
-                  <a href={to(`jobs/${job.id}`)}>{job.state === null ? "job" : <StateBadge state={job.state} />}</a>
+                  <a href={to(`jobs/${job.id}`)}>{job.state === null ? "see job" : <StateBadge state={job.state} />}</a>
                 )}
               </td>
             </tr>

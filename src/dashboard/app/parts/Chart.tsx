@@ -11,10 +11,14 @@ export interface Line {
 
 const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
+const hasManyDays = (plot: uPlot) => {
+  const { max, min } = plot.scales.x ?? {}
+  return (max ?? 0) - (min ?? 0) > 86_400
+}
+
 /** The instant at a tick: its hour; beyond a day also which one, where it begins. */
 const tickTexts = (plot: uPlot, ticks: ReadonlyArray<number>, _: number, __: number, step: number) => {
-  const { max = 0, min = 0 } = plot.scales.x ?? {}
-  const manyDays = (max ?? 0) - (min ?? 0) > 86_400
+  const manyDays = hasManyDays(plot)
   return ticks.map((tick, place) => {
     if (step >= 86_400) return dayText(tick)
     const before = ticks[place - 1]
@@ -67,7 +71,8 @@ export const Chart = (props: {
               label: "at",
               value: (plot: uPlot, pointed: number | null, _: number, place: number | null) => {
                 const at = place === null ? lastOf(plot.data[0]) : pointed
-                return at === null ? "–" : `${dayText(at)} ${clockText(at)}`
+                if (at === null) return "–"
+                return hasManyDays(plot) ? `${dayText(at)} ${clockText(at)}` : clockText(at)
               }
             },
             ...props.lines.map((line) => ({
