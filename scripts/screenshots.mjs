@@ -1,10 +1,11 @@
 // Pictures of Mission Control, taken of the demo. `npm run pictures` renews the few that the README shows, in docs/pictures;
-// `npm run pictures -- --all FOLDER` takes every page there is, light and dark, wide and narrow, into a folder elsewhere.
+// `npm run pictures -- --all FOLDER` takes every page there is, light and dark, wide and narrow, into a folder elsewhere; with
+// `--only` and a pattern, as `schedules|dark-narrow`, those whose names it fits.
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { dirname, join, resolve } from "node:path"
+import { basename, dirname, join, resolve } from "node:path"
 import { setTimeout as rest } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
@@ -12,7 +13,9 @@ import { chromium } from "playwright-core"
 import { findChromium } from "./chromium.mjs"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-const { values: options } = parseArgs({ options: { all: { type: "string" }, into: { type: "string" } } })
+const { values: options } = parseArgs({
+  options: { all: { type: "string" }, into: { type: "string" }, only: { type: "string" } }
+})
 
 const wide = { width: 1440, height: 900 }
 const narrow = { width: 390, height: 844 }
@@ -71,18 +74,26 @@ const stretch = async (page) => {
   await page.setViewportSize({ width, height: Math.min(height, 4_000) })
 }
 
-const take = async (page, hash, file, whole = true) => {
+const wanted = (file) => options.only === undefined || new RegExp(options.only).test(basename(file))
+
+const take = async (page, hash, file, { open, whole = true } = {}) => {
+  if (!wanted(file)) return
   await page.evaluate((to) => {
     location.hash = to
   }, hash)
   await page.getByRole("heading", { level: 1 }).waitFor()
   await page.waitForTimeout(settling)
+  if (open !== undefined) {
+    await open(page)
+    await page.waitForTimeout(settling)
+  }
   const usual = page.viewportSize()
+  const tooWide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
   if (whole) await stretch(page)
   mkdirSync(dirname(file), { recursive: true })
   await page.screenshot({ path: file })
   await page.setViewportSize(usual)
-  console.log(file)
+  console.log(tooWide > 0 ? `${file}  the page is ${tooWide} px wider than its window` : file)
 }
 
 /** A job that failed thrice has most to show. */
@@ -94,16 +105,65 @@ const wornOut = async ({ origin, token }) => {
   return `#/jobs/${jobs[0].id}`
 }
 
+/** What is seen only after a press, each as the page it is on and the way to it. */
+const opened = {
+  "overview-menu": ["#/overview", (page) => page.getByRole("button", { name: "Menu" }).click(), "narrow"],
+  "jobs-filters": ["#/jobs?kind=charge_card&state=dead", (page) => press(page, "More filters")],
+  "jobs-save-view": ["#/jobs?kind=charge_card&state=dead", (page) => press(page, "Save view")],
+  "jobs-none": ["#/jobs?kind=nobody_knows", () => {}],
+  "queues-settings": ["#/queues", (page) => press(page, "Settings")],
+  "queues-charts": ["#/queues", (page) => press(page, "Charts")],
+  "schedules-runs": ["#/schedules", (page) => press(page, "Next runs").then(() => press(page, "History"))],
+  "schedules-edit": ["#/schedules", (page) => press(page, "Edit")],
+  "schedules-new": ["#/schedules", (page) => press(page, "New schedule")],
+  "dead-requeue": ["#/dead", (page) => press(page, "Requeue all")],
+  "bots-deliveries": ["#/bots", (page) => press(page, "Deliveries")],
+  "audit-changes": ["#/audit", (page) => press(page, "Changes")],
+  "job-edit": [
+    "#/scheduled?kind=send_reminder",
+    (page) =>
+      page
+        .locator("tbody a")
+        .first()
+        .click()
+        .then(() => press(page, "Edit"))
+  ],
+  keys: ["#/overview", (page) => page.keyboard.press("?")]
+}
+
+const press = (page, name) => page.getByRole("button", { name, exact: true }).first().click()
+
+/** Something for the audit to tell of. */
+const actOnce = async ({ origin, token }) => {
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" }
+  const { queues } = await (await fetch(`${origin}/api/v1/queues`, { headers })).json()
+  const change = (body) =>
+    fetch(`${origin}/api/v1/queues/${queues[0].name}`, { method: "PATCH", headers, body: JSON.stringify(body) })
+  await change({ paused: true })
+  await change({ paused: false })
+}
+
 const takeAll = async (browser, demo, folder) => {
   const job = await wornOut(demo)
+  await actOnce(demo)
   for (const colours of ["light", "dark"]) {
     for (const [size, viewport] of Object.entries({ wide, narrow })) {
+      const fileOf = (name) => join(folder, `${name}-${colours}-${size}.png`)
       const page = await visit(browser, demo.link, colours, viewport)
       const places = await page.locator("nav a.place").evaluateAll((links) => links.map((link) => link.hash))
-      for (const hash of [...places, job]) {
-        const name = hash === job ? "job" : hash.replace(/\W+/g, "")
-        await take(page, hash, join(folder, `${name}-${colours}-${size}.png`))
+      for (const hash of [...places, job, "#/nowhere"]) {
+        await take(page, hash, fileOf(hash === job ? "job" : hash.replace(/\W+/g, "")))
       }
+      for (const [name, [hash, open, only = size]] of Object.entries(opened)) {
+        if (only !== size || !wanted(fileOf(name))) continue
+        await take(page, hash, fileOf(name), { open })
+        // What was opened on one picture is not to stand on the next.
+        await page.reload()
+        await page.getByRole("heading", { level: 1 }).waitFor()
+      }
+      await page.context().clearCookies()
+      await page.reload()
+      await take(page, "#/overview", fileOf("login"))
       await page.context().close()
     }
   }
@@ -113,11 +173,11 @@ const takeAll = async (browser, demo, folder) => {
 const takeFew = async (browser, demo, folder) => {
   const job = await wornOut(demo)
   const light = await visit(browser, demo.link, "light", { width: 1200, height: 760 })
-  await take(light, "#/overview", join(folder, "overview-light.png"), false)
-  await take(light, job, join(folder, "job.png"), false)
-  await take(light, "#/dead", join(folder, "dead.png"), false)
+  await take(light, "#/overview", join(folder, "overview-light.png"), { whole: false })
+  await take(light, job, join(folder, "job.png"), { whole: false })
+  await take(light, "#/dead", join(folder, "dead.png"), { whole: false })
   const dark = await visit(browser, demo.link, "dark", { width: 1200, height: 760 })
-  await take(dark, "#/overview", join(folder, "overview-dark.png"), false)
+  await take(dark, "#/overview", join(folder, "overview-dark.png"), { whole: false })
 }
 
 const demo = await startDemo()

@@ -126,6 +126,38 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("reads an expression that no schedule has yet, and says what is wrong with it", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      const read = (query: Record<string, string>) =>
+        ask("GET", `/api/v1/expressions?${new URLSearchParams(query)}`, { token: viewerToken })
+      const noon = yield* read({ cron: "0 12 * * *", timezone: "Asia/Tokyo", count: "2" })
+      expect(noon).toMatchObject({
+        status: 200,
+        json: {
+          timezone: "Asia/Tokyo",
+          words: "at 12:00 every day, Asia/Tokyo",
+          next: [expect.stringMatching(/T03:00:00\.000Z$/), expect.stringMatching(/T03:00:00\.000Z$/)],
+          wrong: null
+        }
+      })
+      expect(Object((yield* read({ cron: "@daily" })).json)).toMatchObject({ timezone: "UTC", wrong: null })
+      for (const [query, wrong] of [
+        [{ cron: "0 25 * * *" }, /^cron is wrong: its hour/],
+        [{ cron: "" }, /^cron /],
+        [{ timezone: "UTC" }, /^cron /],
+        [{ cron: "0 0 30 2 *" }, /^cron .* would never fire$/],
+        [{ cron: "@daily", timezone: "Mars/Base" }, /^timezone /]
+      ] as const) {
+        expect(yield* read(query)).toMatchObject({
+          status: 200,
+          json: { words: null, next: [], wrong: expect.stringMatching(wrong) }
+        })
+      }
+      expect(yield* read({ cron: "@daily", count: "101" })).toMatchObject({ status: 400 })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("tells what came of its last ticks, by whom, and how the jobs stand, also when they are gone", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors

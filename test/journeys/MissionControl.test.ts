@@ -138,7 +138,10 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           const form = page.getByRole("form", { name: "New schedule" })
           await form.getByLabel("Name").fill("every_second")
           await form.getByLabel("Kind").fill("noop_echo")
+          await form.getByLabel("Expression").fill("* 25 * * *")
+          await form.getByText("The expression is wrong: its hour").waitFor()
           await form.getByLabel("Expression").fill("* * * * * *")
+          await form.getByText("every second", { exact: true }).waitFor()
           await form.getByRole("button", { name: "Save" }).click()
           await said(page, "every_second is made.")
           const card = region(page, "every_second")
@@ -152,7 +155,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await fired.last().getByRole("link", { name: "done" }).click()
           await page.getByRole("heading", { name: "noop_echo" }).waitFor()
           await page.goBack()
-          await region(page, "every_second").getByRole("link", { name: "as this job" }).click()
+          await region(page, "every_second").getByRole("link", { name: "its job" }).click()
           await page.getByRole("heading", { name: "noop_echo" }).waitFor()
           await page.goBack()
           await region(page, "every_second").getByRole("button", { name: "Delete" }).click()
@@ -218,6 +221,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const { enter } = yield* ControlRoom
         const page = yield* enter("overview")
         yield* step(async () => {
+          // The line for warnings is there whether there are any or not, so that none can push the chart away.
+          await page.locator(".notice").waitFor()
           const chart = page.getByRole("img", { name: "Throughput" }).locator(".u-over")
           const box = await chart.boundingBox()
           if (box === null) throw new Error("The chart is not shown.")

@@ -218,6 +218,9 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
           page.getByRole("region", { name: "default" }).getByRole("button", { name: "Settings" }).click()
         )
         looked.push(...(yield* findings(page)))
+        yield* visit(page, "audit")
+        yield* step(() => page.getByRole("button", { name: "Changes" }).first().click())
+        looked.push(...(yield* findings(page)))
         yield* step(() => page.getByRole("button", { name: "Log out" }).click())
         yield* step(() => page.getByLabel("Token").waitFor())
         looked.push(...(yield* findings(page)))
@@ -230,7 +233,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
         const { enter, url } = yield* ControlRoom
         const page = yield* enter("overview", "viewer")
         const harmless =
-          /^(5 m|30 m|3 h|24 h|7 d|Charts|Next runs|History|Deliveries|Older|Newest|Copy.*|☰ Menu|[[{}\]].*)$/
+          /^(5 m|30 m|3 h|24 h|7 d|Charts|Next runs|History|Deliveries|Changes|and \d+ more|Older|Newest|Copy.*|☰ Menu|[[{}\]].*)$/
         for (const place of places) {
           yield* visit(page, place)
           // Whoever looks may choose what to look at.

@@ -33,7 +33,7 @@ const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group
   const { groups, onAsk } = props
   return (
     <div class="table-wrap">
-      <table>
+      <table class="stacked groups">
         <thead>
           <tr>
             <th class="number">Jobs</th>
@@ -47,21 +47,21 @@ const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group
         <tbody>
           {groups.map((group) => (
             <tr key={`${group.kind} ${group.deadReason} ${group.shape}`}>
-              <td class="number">
+              <td class="number pick">
                 <Count of={group} />
               </td>
-              <td>{group.kind}</td>
+              <td class="name">{group.kind}</td>
               <td class="hide-narrow">{group.deadReason}</td>
               <td class="rest">
                 <a class="cut mono" href={to(`jobs/${group.sample.id}`)}>
                   {group.shape === "" ? "no error" : group.shape}
                 </a>
               </td>
-              <td>
+              <td class="when">
                 <Age at={group.lastAt} />
               </td>
               {onAsk === undefined ? null : (
-                <td>
+                <td class="act">
                   <button type="button" onClick={() => onAsk(group)}>
                     Requeue all
                   </button>

@@ -34,7 +34,7 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
           <input type="number" value={priority} onInput={(event) => setPriority(event.currentTarget.value)} />
         </label>
         <label class="field">
-          Due
+          Due, in UTC
           <input value={runAt} onInput={(event) => setRunAt(event.currentTarget.value)} />
         </label>
       </SaveForm>

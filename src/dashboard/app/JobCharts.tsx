@@ -3,7 +3,7 @@ import * as Api from "./Api"
 import { Chart } from "./parts/Chart"
 import { Shown } from "./parts/Notice"
 import type { Range } from "./parts/Range"
-import { span } from "./parts/Time"
+import { measured } from "./parts/Time"
 import { useResource } from "./Resource"
 import { brief, type Series } from "./Views"
 
@@ -20,21 +20,21 @@ const columns = (series: Series) => {
     times: points.map(({ at }) => Date.parse(at) / 1000),
     throughput: [
       {
-        label: "done/s",
+        label: "done",
         colour: "--done",
         values: points.map(({ completed }, index) => perSecond(completed, index))
       },
       {
-        label: "enqueued/s",
+        label: "enqueued",
         colour: "--pending",
         values: points.map(({ enqueued }, index) => perSecond(enqueued, index))
       },
       {
-        label: "retried/s",
+        label: "retried",
         colour: "--retrying",
         values: points.map(({ retried }, index) => perSecond(retried, index))
       },
-      { label: "dead/s", colour: "--dead", values: points.map(({ dead }, index) => perSecond(dead, index)) }
+      { label: "dead", colour: "--dead", values: points.map(({ dead }, index) => perSecond(dead, index)) }
     ],
     latency: [
       { label: "p50", colour: "--done", values: points.map(({ total }) => total.p50) },
@@ -76,7 +76,13 @@ export const JobCharts = ({ queue, range }: { readonly queue?: string; readonly 
                 <span class="quiet small">wait and run together</span>
               </header>
               <div class="body">
-                <Chart label="Latency" times={drawn.times} lines={drawn.latency} format={span} onZoom={range.zoom} />
+                <Chart
+                  label="Latency"
+                  times={drawn.times}
+                  lines={drawn.latency}
+                  format={measured}
+                  onZoom={range.zoom}
+                />
               </div>
             </section>
           </div>

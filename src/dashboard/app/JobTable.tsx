@@ -18,23 +18,23 @@ export const JobTable = (props: {
   if (jobs.length === 0) return <Empty>{props.empty}</Empty>
   return (
     <div class="table-wrap">
-      <table>
+      <table class="stacked jobs">
         <thead>
           <tr>
             {onToggle === undefined ? null : <th aria-label="Selected" />}
             <th>State</th>
             <th>Kind</th>
             <th>Queue</th>
-            <th class="number hide-narrow">Attempt</th>
+            <th class="number">Attempt</th>
             <th>When</th>
-            <th class="hide-narrow">Error or payload</th>
+            <th>Error or payload</th>
           </tr>
         </thead>
         <tbody>
           {jobs.map((job, place) => (
             <tr key={job.id} class={place === cursor ? "cursor" : ""} aria-selected={chosen.has(job.id)}>
               {onToggle === undefined ? null : (
-                <td>
+                <td class="pick">
                   <input
                     type="checkbox"
                     aria-label={`Select job ${job.id}`}
@@ -43,20 +43,22 @@ export const JobTable = (props: {
                   />
                 </td>
               )}
-              <td>
+              <td class="what">
                 <StateBadge state={job.state} />
               </td>
-              <td>
+              <td class="name">
                 <a href={to(`jobs/${job.id}`)}>{job.kind}</a>
               </td>
-              <td>{job.queue}</td>
-              <td class="number hide-narrow">
+              <td class="queue" title={job.queue}>
+                {job.queue}
+              </td>
+              <td class="number attempt">
                 {job.attempt}/{job.maxAttempts}
               </td>
-              <td>
+              <td class="when">
                 <Age at={lastOf(job)} />
               </td>
-              <td class="hide-narrow rest">
+              <td class="rest">
                 <div class="cut mono">{job.lastError ?? JSON.stringify(job.payload)}</div>
               </td>
             </tr>

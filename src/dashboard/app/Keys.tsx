@@ -1,3 +1,4 @@
+import { Fragment } from "preact"
 import { useEffect, useState } from "preact/hooks"
 import { Dialog } from "./parts/Dialog"
 import { go, to } from "./Route"
@@ -14,7 +15,8 @@ const destinations: Readonly<Record<string, readonly [path: string, name: string
   b: ["bots", "bots"],
   u: ["uploads", "uploads"],
   l: ["limits", "limits"],
-  a: ["audit", "audit"]
+  a: ["audit", "audit"],
+  h: ["database", "database health"]
 }
 
 const acts: Readonly<Record<string, string>> = {
@@ -70,7 +72,7 @@ export const useKeys = () => {
 
 const lines: ReadonlyArray<readonly [keys: string, meaning: string]> = [
   ["/", "search"],
-  ["j  k", "next and previous row"],
+  ["j k", "next and previous row"],
   ["x", "select the row"],
   ["Enter", "open the row"],
   ["r", "requeue what is selected, or the row"],
@@ -81,17 +83,17 @@ const lines: ReadonlyArray<readonly [keys: string, meaning: string]> = [
 
 export const KeyHelp = ({ onClose }: { readonly onClose: () => void }) => (
   <Dialog title="Keys" onClose={onClose}>
-    <table>
-      <tbody>
-        {lines.map(([keys, meaning]) => (
-          <tr key={keys}>
-            <td>
-              <code>{keys}</code>
-            </td>
-            <td>{meaning}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <dl class="facts keys">
+      {lines.map(([keys, meaning]) => (
+        <Fragment key={keys}>
+          <dt>
+            {keys.split(" ").map((key) => (
+              <kbd key={key}>{key}</kbd>
+            ))}
+          </dt>
+          <dd>{meaning}</dd>
+        </Fragment>
+      ))}
+    </dl>
   </Dialog>
 )

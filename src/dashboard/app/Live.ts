@@ -18,10 +18,11 @@ export interface News {
   /** Rises whenever something changed: what depends on the queues reads anew. */
   readonly pulse: number
   readonly queues: ReadonlyArray<QueueNews> | undefined
-  readonly warnings: ReadonlyArray<string>
+  /** What somebody should look at; unknown until the first news. */
+  readonly warnings: ReadonlyArray<string> | undefined
 }
 
-let news: News = { link: "away", pulse: 0, queues: undefined, warnings: [] }
+let news: News = { link: "away", pulse: 0, queues: undefined, warnings: undefined }
 const listeners = new Set<() => void>()
 let source: EventSource | undefined
 let again: number | undefined

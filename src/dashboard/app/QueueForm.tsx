@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
 import { SaveForm } from "./parts/SaveForm"
+import { span } from "./parts/Time"
 import { say } from "./parts/Toasts"
 import type { Queue } from "./Views"
 
@@ -41,17 +42,32 @@ const bodyOf = (fields: Fields, backoffEnabled: boolean) => {
   }
 }
 
-const labels: ReadonlyArray<readonly [field: string, label: string, hint: string]> = [
-  ["maxWorkers", "Workers in the whole cluster", ""],
-  ["retainDone", "Keep done jobs, seconds", "as usual"],
-  ["retainDead", "Keep dead jobs, seconds", "for good"],
-  ["backoffBase", "Backoff base, seconds", ""],
-  ["backoffMax", "Backoff cap, seconds", ""],
-  ["rateJobs", "Rate limit, jobs", "none"],
-  ["ratePer", "… in so many seconds", "1"],
-  ["keyConcurrency", "At a time per key", "no limit"],
-  ["depthCap", "Refuse beyond waiting jobs", "never"]
-]
+type Label = readonly [field: string, label: string, hint: string]
+
+/** In the order in which they are looked for; what belongs together is on one line. */
+const labels: Readonly<Record<"room" | "retries" | "limits", ReadonlyArray<Label>>> = {
+  room: [
+    ["maxWorkers", "Workers in the whole cluster", ""],
+    ["depthCap", "Refuse beyond waiting jobs", "never"],
+    ["retainDone", "Keep done, seconds", "as usual"],
+    ["retainDead", "Keep dead, seconds", "for good"]
+  ],
+  retries: [
+    ["backoffBase", "Backoff base, seconds", ""],
+    ["backoffMax", "Backoff cap, seconds", ""]
+  ],
+  limits: [
+    ["rateJobs", "Rate limit, jobs", "none"],
+    ["ratePer", "… in so many seconds", "1"],
+    ["keyConcurrency", "At a time per key", "no limit"]
+  ]
+}
+
+/** Two and a half million seconds are a month; nobody sees that. */
+const inWords = (label: string, text: string | undefined) => {
+  const seconds = number(text)
+  return label.endsWith("seconds") && seconds !== null && seconds >= 60 ? ` (${span(seconds)})` : ""
+}
 
 /** A queue's settings, changed in place. */
 export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => void }) => {
@@ -62,23 +78,37 @@ export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => voi
     say(`${queue.name} is set.`)
     onSaved()
   }
+  const numberField = ([field, label, hint]: Label) => (
+    <label class="field" key={field}>
+      {label}
+      {inWords(label, fields[field])}
+      <input
+        type="number"
+        min={0}
+        step="any"
+        name={field}
+        placeholder={hint}
+        value={fields[field] ?? ""}
+        onInput={(event) => setFields({ ...fields, [field]: event.currentTarget.value })}
+      />
+    </label>
+  )
   return (
     <SaveForm label={`Settings of ${queue.name}`} save={save}>
+      <div class="fields">{labels.room.map(numberField)}</div>
       <div class="fields">
-        {labels.map(([field, label, hint]) => (
-          <label class="field" key={field}>
-            {label}
-            <input
-              type="number"
-              min={0}
-              step="any"
-              name={field}
-              placeholder={hint}
-              value={fields[field] ?? ""}
-              onInput={(event) => setFields({ ...fields, [field]: event.currentTarget.value })}
-            />
-          </label>
-        ))}
+        {labels.retries.map(numberField)}
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={backoffEnabled}
+            onChange={(event) => setBackoffEnabled(event.currentTarget.checked)}
+          />
+          Retries follow the queue's backoff
+        </label>
+      </div>
+      <div class="fields">
+        {labels.limits.map(numberField)}
         <label class="field">
           Order within a key
           <select
@@ -89,14 +119,6 @@ export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => voi
             <option>serial</option>
             <option>strict</option>
           </select>
-        </label>
-        <label class="row">
-          <input
-            type="checkbox"
-            checked={backoffEnabled}
-            onChange={(event) => setBackoffEnabled(event.currentTarget.checked)}
-          />
-          Retries follow the queue's backoff
         </label>
       </div>
     </SaveForm>

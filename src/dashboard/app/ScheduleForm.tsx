@@ -1,12 +1,47 @@
-import { useState } from "preact/hooks"
+import { useEffect, useState } from "preact/hooks"
 import * as Api from "./Api"
 import { SaveForm } from "./parts/SaveForm"
+import { inZone } from "./parts/Time"
 import { say } from "./parts/Toasts"
+import { useResource } from "./Resource"
 import type { Schedule } from "./Views"
 
 const missedOf = (text: string): unknown => (text === "one" || text === "none" ? text : { all: Number(text) })
 const missedText = (missed: unknown) =>
   typeof missed === "string" ? missed : String((missed as { readonly all?: number }).all ?? "one")
+
+interface Read {
+  readonly timezone: string
+  readonly words: string | null
+  readonly next: ReadonlyArray<string>
+  readonly wrong: string | null
+}
+
+/** The server names the fields as programs do; here they have labels. */
+const asLabelled = (wrong: string) => wrong.replace(/^cron/, "The expression").replace(/^timezone/, "The time zone")
+
+/** What was typed, in words and as the next runs, a moment after the last key. Its two lines are there from the start. */
+const Reading = ({ cron, timezone }: { readonly cron: string; readonly timezone: string }) => {
+  const [asked, setAsked] = useState({ cron, timezone })
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked({ cron, timezone }), 250)
+    return () => clearTimeout(timer)
+  }, [cron, timezone])
+  const { data, refused } = useResource<Read>(`expressions${Api.query({ ...asked, count: 3 })}`)
+  return (
+    <div class="reading" role="status">
+      {refused === undefined ? null : refused.message}
+      {data === undefined || refused !== undefined ? null : data.wrong === null ? (
+        <>
+          <strong>{data.words}</strong>
+          <span class="quiet small">{data.next.map((at) => inZone(at, data.timezone)).join(" · ")}</span>
+        </>
+      ) : (
+        <span class="wrong">{asLabelled(data.wrong)}</span>
+      )}
+    </div>
+  )
+}
 
 /** Makes a schedule, or changes one. */
 export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undefined; onSaved: () => void }) => {
@@ -61,10 +96,11 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
           </select>
         </label>
         <label class="field">
-          Missed runs: one, none, or how many at most
+          Missed runs: one, none, 7
           <input name="missed" required pattern="one|none|[0-9]+" value={fields.missed} onInput={set("missed")} />
         </label>
       </div>
+      <Reading cron={fields.cron} timezone={fields.timezone} />
       <label class="field">
         Payload
         <textarea name="payload" spellcheck={false} value={fields.payload} onInput={set("payload")} />

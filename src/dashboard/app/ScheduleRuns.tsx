@@ -1,5 +1,5 @@
 import { useNews } from "./Live"
-import { Empty, Shown } from "./parts/Notice"
+import { Shown } from "./parts/Notice"
 import { StateBadge } from "./parts/StateBadge"
 import { Age, inZone } from "./parts/Time"
 import { useResource } from "./Resource"
@@ -14,7 +14,7 @@ export const NextRuns = ({ after, name }: { readonly name: string; readonly afte
   const runs = useResource<{ next: ReadonlyArray<string>; timezone: string }>(pathOf(name, "next"), { pulse })
   return (
     <section aria-label={`Next runs of ${name}`}>
-      <h3>Next runs</h3>
+      <h3>{after === null ? "Next runs, if it were enabled" : "Next runs"}</h3>
       <Shown of={runs}>
         {({ next, timezone }) => (
           <ol class="runs">
@@ -74,7 +74,7 @@ export const History = ({ name }: { readonly name: string }) => {
       <Shown of={history}>
         {({ runs, timezone }) =>
           runs.length === 0 ? (
-            <Empty>It has not come to a tick yet.</Empty>
+            <div class="quiet small">It has not run yet.</div>
           ) : (
             <ol class="runs">
               {runs.map((run) => (

@@ -28,14 +28,14 @@ const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readonly [pat
     ]
   ],
   [
-    "Doors",
+    "Incoming",
     [
       ["bots", "Bots"],
       ["uploads", "Uploads"]
     ]
   ],
   [
-    "House",
+    "System",
     [
       ["limits", "Limits"],
       ["audit", "Audit"],
@@ -69,7 +69,7 @@ const ThemeButton = () => {
   }
   return (
     <button type="button" onClick={turn} title="Light, dark, or as the system says">
-      {{ auto: "Auto", dark: "Dark", light: "Light" }[theme]}
+      {{ auto: "Theme: auto", dark: "Theme: dark", light: "Theme: light" }[theme]}
     </button>
   )
 }

@@ -47,7 +47,7 @@ export const WhyCard = ({ path, state, pulse }: { path: string; state: string; p
       {until === undefined ? null : (
         <span class="quiet">
           {" "}
-          ends <Age at={until} />
+          {data.reason === "not_due" ? "begins" : "ends"} <Age at={until} />
         </span>
       )}
       <p>

@@ -43,6 +43,10 @@ export type ScheduleView = typeof ScheduleView.Type
 
 const moment = (millis: number | undefined) => (millis === undefined ? null : Instant.format(millis))
 
+/** An expression as a person would say it; null where it cannot be. */
+export const wordsOf = (cron: string, timezone: string): string | null =>
+  Either.getOrElse(Words.of(cron, timezone), () => null)
+
 /** What is shown of a stored schedule. */
 export const of = (schedule: StoredSchedule): ScheduleView => ({
   name: schedule.name,
@@ -50,7 +54,7 @@ export const of = (schedule: StoredSchedule): ScheduleView => ({
   payload: schedule.payload,
   cron: schedule.cron,
   timezone: schedule.timezone,
-  words: Either.getOrElse(Words.of(schedule.cron, schedule.timezone), () => null),
+  words: wordsOf(schedule.cron, schedule.timezone),
   overlap: schedule.overlap,
   missed: schedule.missed,
   enabled: schedule.enabled,

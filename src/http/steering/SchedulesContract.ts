@@ -58,13 +58,19 @@ export const EditRequest = Schema.Struct({
 
 const ListQuery = Schema.Struct(pageQuery).annotations(WireText.strict)
 
-const NextQuery = Schema.Struct({
-  count: WireText.optional(
-    Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, previewLimits.most)).annotations({
-      ...WireText.said(`must be a whole number from 1 to ${previewLimits.most}`),
-      jsonSchema: { type: "integer", minimum: 1, maximum: previewLimits.most }
-    })
-  )
+const count = WireText.optional(
+  Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, previewLimits.most)).annotations({
+    ...WireText.said(`must be a whole number from 1 to ${previewLimits.most}`),
+    jsonSchema: { type: "integer", minimum: 1, maximum: previewLimits.most }
+  })
+)
+
+const NextQuery = Schema.Struct({ count }).annotations(WireText.strict)
+
+const ExpressionQuery = Schema.Struct({
+  cron: WireText.optional(cron),
+  timezone: optionalFields.timezone,
+  count
 }).annotations(WireText.strict)
 
 const path = Schema.Struct({ name: Schema.String })
@@ -128,4 +134,18 @@ export const group = HttpApiGroup.make("schedules")
       .addSuccess(HistoryView)
       .addError(problem(404))
       .annotateContext(about("What came of its last ticks, and how their jobs stand now."))
+  )
+  .add(
+    HttpApiEndpoint.get("read", "/expressions")
+      .setUrlParams(ExpressionQuery)
+      .addSuccess(
+        Schema.Struct({
+          timezone: Schema.String,
+          words: ScheduleView.fields.words,
+          next: Schema.Array(Schema.String),
+          wrong: Schema.NullOr(Schema.String).annotations({ description: "Why no schedule can have it." })
+        }).annotations({ identifier: "ReadExpression" })
+      )
+      .addError(problem(400))
+      .annotateContext(about("What an expression means, before any schedule has it."))
   )

@@ -1,6 +1,6 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import { Clock, Effect, type Layer } from "effect"
+import { Clock, Effect, Either, type Layer } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { trigger } from "../../crew/duties/Trigger.js"
 import { Kinds } from "../../queue/Kinds.js"
@@ -40,70 +40,86 @@ export const layer: Layer.Layer<
     const checkKind = (kind: string | undefined, force = false) =>
       kind === undefined || force ? Effect.void : Effect.asVoid(kinds.find(kind))
 
-    return handlers
-      .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual } }) =>
-        Effect.gen(function* () {
-          const found = yield* schedules.list({ limit: limit + 1, after: cursor })
-          const page = found.slice(0, limit)
-          return {
-            schedules: page.map(ScheduleView.of),
-            next: found.length > limit ? (page.at(-1)?.name ?? null) : null
-          }
-        }).pipe(Problem.answered)
-      )
-      .handleRaw("create", ({ request }) =>
-        Effect.gen(function* () {
-          const { force, maxAttempts, queue, ...given } = yield* Body.decoded(request, CreateRequest, mostBodyBytes)
-          yield* checkKind(given.kind, force)
-          const made = yield* schedules
-            .create({
-              ...defaults,
-              ...given,
-              queue: queue ?? undefined,
-              maxAttempts: maxAttempts ?? undefined
-            })
-            .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleSummary.of(after) })))
-          return ScheduleView.of(made)
-        }).pipe(Problem.answered)
-      )
-      .handle("get", ({ path }) => Problem.answered(Effect.map(schedules.get(path.name), ScheduleView.of)))
-      .handleRaw("edit", ({ path, request }) =>
-        Effect.gen(function* () {
-          const { force, ...edit } = yield* Body.decoded(request, EditRequest, mostBodyBytes)
-          yield* checkKind(edit.kind, force)
-          const { after } = yield* schedules.edit(path.name, edit).pipe(
-            audited("schedule.edit", path.name, ({ after, before }) => ({
-              before: ScheduleSummary.of(before),
-              after: ScheduleSummary.of(after)
-            }))
+    return (
+      handlers
+        .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual } }) =>
+          Effect.gen(function* () {
+            const found = yield* schedules.list({ limit: limit + 1, after: cursor })
+            const page = found.slice(0, limit)
+            return {
+              schedules: page.map(ScheduleView.of),
+              next: found.length > limit ? (page.at(-1)?.name ?? null) : null
+            }
+          }).pipe(Problem.answered)
+        )
+        .handleRaw("create", ({ request }) =>
+          Effect.gen(function* () {
+            const { force, maxAttempts, queue, ...given } = yield* Body.decoded(request, CreateRequest, mostBodyBytes)
+            yield* checkKind(given.kind, force)
+            const made = yield* schedules
+              .create({
+                ...defaults,
+                ...given,
+                queue: queue ?? undefined,
+                maxAttempts: maxAttempts ?? undefined
+              })
+              .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleSummary.of(after) })))
+            return ScheduleView.of(made)
+          }).pipe(Problem.answered)
+        )
+        .handle("get", ({ path }) => Problem.answered(Effect.map(schedules.get(path.name), ScheduleView.of)))
+        .handleRaw("edit", ({ path, request }) =>
+          Effect.gen(function* () {
+            const { force, ...edit } = yield* Body.decoded(request, EditRequest, mostBodyBytes)
+            yield* checkKind(edit.kind, force)
+            const { after } = yield* schedules.edit(path.name, edit).pipe(
+              audited("schedule.edit", path.name, ({ after, before }) => ({
+                before: ScheduleSummary.of(before),
+                after: ScheduleSummary.of(after)
+              }))
+            )
+            return ScheduleView.of(after)
+          }).pipe(Problem.answered)
+        )
+        .handle("remove", ({ path }) =>
+          schedules.remove(path.name).pipe(
+            audited("schedule.delete", path.name, (before) => ({ before: ScheduleSummary.of(before) })),
+            Effect.map(ScheduleView.of),
+            Problem.answered
           )
-          return ScheduleView.of(after)
-        }).pipe(Problem.answered)
-      )
-      .handle("remove", ({ path }) =>
-        schedules.remove(path.name).pipe(
-          audited("schedule.delete", path.name, (before) => ({ before: ScheduleSummary.of(before) })),
-          Effect.map(ScheduleView.of),
-          Problem.answered
         )
-      )
-      .handle("trigger", ({ path }) =>
-        Effect.flatMap(Caller, ({ who }) => trigger(path.name, who)).pipe(
-          audited("schedule.trigger", path.name, (after) => ({ after: ScheduleSummary.triggered(after) })),
-          Effect.map(ScheduleView.of),
-          Effect.provide(context),
-          Problem.answered
+        .handle("trigger", ({ path }) =>
+          Effect.flatMap(Caller, ({ who }) => trigger(path.name, who)).pipe(
+            audited("schedule.trigger", path.name, (after) => ({ after: ScheduleSummary.triggered(after) })),
+            Effect.map(ScheduleView.of),
+            Effect.provide(context),
+            Problem.answered
+          )
         )
-      )
-      .handle("next", ({ path, urlParams: { count = previewLimits.usual } }) =>
-        Effect.gen(function* () {
-          const schedule = yield* schedules.get(path.name)
-          const expression = yield* expressionOf(schedule)
-          const next = expression.preview(yield* Clock.currentTimeMillis, count)
-          const { name, timezone, words } = ScheduleView.of(schedule)
-          return { name, timezone, words, next: next.map(Instant.format) }
-        }).pipe(Problem.answered)
-      )
-      .handle("history", ({ path }) => HistoryView.read(path.name).pipe(Effect.provide(context), Problem.answered))
+        .handle("next", ({ path, urlParams: { count = previewLimits.usual } }) =>
+          Effect.gen(function* () {
+            const schedule = yield* schedules.get(path.name)
+            const expression = yield* expressionOf(schedule)
+            const next = expression.preview(yield* Clock.currentTimeMillis, count)
+            const { name, timezone, words } = ScheduleView.of(schedule)
+            return { name, timezone, words, next: next.map(Instant.format) }
+          }).pipe(Problem.answered)
+        )
+        // What is being typed is wrong most of the time: that is an answer, and nothing that failed.
+        .handle("read", ({ urlParams: { count = previewLimits.usual, cron = "", timezone = defaults.timezone } }) =>
+          Effect.map(Clock.currentTimeMillis, (now) =>
+            Either.match(expressionOf({ name: "", cron, timezone }), {
+              onLeft: ({ field, reason }) => ({ timezone, words: null, next: [], wrong: `${field} ${reason}` }),
+              onRight: (expression) => ({
+                timezone,
+                words: ScheduleView.wordsOf(cron, timezone),
+                next: expression.preview(now, count).map(Instant.format),
+                wrong: null
+              })
+            })
+          )
+        )
+        .handle("history", ({ path }) => HistoryView.read(path.name).pipe(Effect.provide(context), Problem.answered))
+    )
   })
 )

@@ -1,4 +1,6 @@
+import { useState } from "preact/hooks"
 import * as Api from "../Api"
+import { Fold } from "../parts/Card"
 import { DraftInput } from "../parts/DraftInput"
 import { Json } from "../parts/Json"
 import { Empty, Shown } from "../parts/Notice"
@@ -23,6 +25,43 @@ const fields = [
   ["act", "Act, as job or job.cancel"],
   ["target", "Id or name of what was changed"]
 ] as const
+
+/** One act; what it changed has the whole width below it. */
+const Row = ({ entry }: { readonly entry: Entry }) => {
+  const [open, setOpen] = useState(false)
+  return (
+    <>
+      <tr>
+        <td class="when">
+          <Age at={entry.at} />
+        </td>
+        <td class="queue">{entry.who}</td>
+        <td class="name">{entry.act}</td>
+        <td class="mono cut what">{entry.target}</td>
+        <td class="last">{entry.reason}</td>
+        <td class="act">
+          <Fold open={open} turn={setOpen}>
+            Changes
+          </Fold>
+        </td>
+      </tr>
+      {open ? (
+        <tr class="more">
+          <td colSpan={6}>
+            <div class="grid">
+              {(["before", "after"] as const).map((when) => (
+                <section key={when} aria-label={when}>
+                  <h3>{when === "before" ? "Before" : "After"}</h3>
+                  <Json label={when} value={entry[when]} />
+                </section>
+              ))}
+            </div>
+          </td>
+        </tr>
+      ) : null}
+    </>
+  )
+}
 
 /** Who changed what, when and why. */
 export const Audit = ({ route }: { readonly route: Route }) => {
@@ -53,7 +92,7 @@ export const Audit = ({ route }: { readonly route: Route }) => {
               <Empty>Nobody has changed anything that fits.</Empty>
             ) : (
               <div class="table-wrap">
-                <table>
+                <table class="stacked audit">
                   <thead>
                     <tr>
                       <th>When</th>
@@ -61,27 +100,12 @@ export const Audit = ({ route }: { readonly route: Route }) => {
                       <th>Act</th>
                       <th>What</th>
                       <th>Reason</th>
-                      <th>Before and after</th>
+                      <th aria-label="Before and after" />
                     </tr>
                   </thead>
                   <tbody>
                     {data.entries.map((entry) => (
-                      <tr key={entry.id}>
-                        <td>
-                          <Age at={entry.at} />
-                        </td>
-                        <td>{entry.who}</td>
-                        <td>{entry.act}</td>
-                        <td class="mono cut">{entry.target}</td>
-                        <td>{entry.reason}</td>
-                        <td>
-                          <details>
-                            <summary>show</summary>
-                            <Json label="before" value={entry.before} />
-                            <Json label="after" value={entry.after} />
-                          </details>
-                        </td>
-                      </tr>
+                      <Row key={entry.id} entry={entry} />
                     ))}
                   </tbody>
                 </table>

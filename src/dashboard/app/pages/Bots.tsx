@@ -10,12 +10,12 @@ const DeliveryTable = ({ deliveries }: { readonly deliveries: ReadonlyArray<Deli
     <Empty>Nothing was delivered yet. Deliveries appear here as they arrive.</Empty>
   ) : (
     <div class="table-wrap">
-      <table>
+      <table class="stacked deliveries">
         <thead>
           <tr>
             <th>First seen</th>
             <th>Delivery</th>
-            <th class="number">Redelivered</th>
+            <th>Redelivered</th>
             <th>Outcome</th>
             <th>Job</th>
           </tr>
@@ -23,28 +23,25 @@ const DeliveryTable = ({ deliveries }: { readonly deliveries: ReadonlyArray<Deli
         <tbody>
           {deliveries.map(({ firstSeenAt, id, job, lastSeenAt, outcome, redelivered }) => (
             <tr key={id}>
-              <td>
+              <td class="when">
                 <Age at={firstSeenAt} />
               </td>
-              <td class="mono cut">{id}</td>
-              <td class="number">
+              <td class="mono cut name">{id}</td>
+              <td class="again">
                 {redelivered === 0 ? (
                   "–"
                 ) : (
                   <>
-                    {redelivered}×
-                    <span class="hide-narrow">
-                      , last <Age at={lastSeenAt} />
-                    </span>
+                    {redelivered}×, last <Age at={lastSeenAt} />
                   </>
                 )}
               </td>
-              <td>{outcome}</td>
-              <td>
+              <td class="queue">{outcome}</td>
+              <td class="what">
                 {job === null ? (
                   <span class="quiet">none</span>
                 ) : (
-                  <a href={to(`jobs/${job.id}`)}>{job.state === null ? "job" : <StateBadge state={job.state} />}</a>
+                  <a href={to(`jobs/${job.id}`)}>{job.state === null ? "see job" : <StateBadge state={job.state} />}</a>
                 )}
               </td>
             </tr>
@@ -151,7 +148,7 @@ export const Bots = ({ route }: { readonly route: Route }) => {
         <h1>Bots</h1>
         {hooks.data === undefined ? null : (
           <span class="quiet small">
-            counted by the pod that answered, since <Age at={hooks.data.since} />
+            counts of the pod that answered, which began <Age at={hooks.data.since} />
           </span>
         )}
       </div>

@@ -39,7 +39,7 @@ export const Database = () => {
             )}
             <div class="tiles">
               <Tile label="database" value={bytesText(now.sizeBytes)} />
-              <Tile label="jobs and their indexes" value={bytesText(now.jobBytes)} />
+              <Tile label="job table" value={bytesText(now.jobBytes)} />
               <Tile label="live rows" value={brief(now.jobLiveTuples)} />
               <Tile label="dead rows" value={brief(now.jobDeadTuples)} />
               <Tile label="oldest transaction" value={span(now.oldestTransactionSeconds)} />

@@ -5,7 +5,7 @@ import { useNews } from "../Live"
 import { Json } from "../parts/Json"
 import { Shown } from "../parts/Notice"
 import { StateBadge } from "../parts/StateBadge"
-import { Age, span } from "../parts/Time"
+import { Age, Moment, span } from "../parts/Time"
 import { say } from "../parts/Toasts"
 import { useResource } from "../Resource"
 import { go, to } from "../Route"
@@ -36,17 +36,17 @@ const Facts = ({ job }: { readonly job: JobView }) => (
     <dd>{job.priority}</dd>
     <dt>Created</dt>
     <dd>
-      <Age at={job.createdAt} />
+      <Moment at={job.createdAt} />
     </dd>
     <dt>{waiting.has(job.state) ? "Due" : "Was due"}</dt>
     <dd>
-      <Age at={job.runAt} />
+      <Moment at={job.runAt} />
     </dd>
     {job.startedAt === null ? null : (
       <>
         <dt>Started</dt>
         <dd>
-          <Age at={job.startedAt} />
+          <Moment at={job.startedAt} />
         </dd>
       </>
     )}
@@ -54,7 +54,7 @@ const Facts = ({ job }: { readonly job: JobView }) => (
       <>
         <dt>Finished</dt>
         <dd>
-          <Age at={job.finishedAt} />
+          <Moment at={job.finishedAt} />
         </dd>
       </>
     )}
@@ -199,9 +199,9 @@ export const Job = ({ id }: { readonly id: string }) => {
             <StateBadge state={data.state} />
             {mayAct ? <Acts job={data} onChange={job.reload} onEdit={() => setEditing(true)} /> : null}
           </div>
-          <div class="quiet mono">{data.id}</div>
+          <div class="quiet mono id">{data.id}</div>
           <WhyCard key={path} path={path} state={data.state} pulse={pulse} />
-          {data.lastError === null ? null : <pre class="text failure">{data.lastError}</pre>}
+          {data.lastError === null ? null : <pre class="failure">{data.lastError}</pre>}
           <div class="grid">
             <section class="card" aria-label="Facts">
               <header>

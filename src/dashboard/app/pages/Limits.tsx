@@ -35,19 +35,29 @@ const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) =
     )
   return (
     <tr>
-      <td>
+      <td class="name">
         {limit.scope} {limit.tuned ? <span class="chip">tuned</span> : null}
       </td>
-      <td class="number">{Math.floor(limit.tokens * 10) / 10}</td>
-      <td class="number">{number("capacity")}</td>
-      <td class="number">{number("rate")}</td>
-      <td>
+      <td class="number" data-label="Tokens">
+        {Math.floor(limit.tokens * 10) / 10}
+      </td>
+      <td class="number" data-label="Capacity">
+        {number("capacity")}
+      </td>
+      <td class="number" data-label="Per second">
+        {number("rate")}
+      </td>
+      <td data-label="Dry, ends">
         <Age at={limit.dryUntil} />
       </td>
-      <td>
+      <td class="act">
         {mayAct ? (
           <div class="row">
-            <button type="button" onClick={() => void act(Api.post(`${path}/drain`), `${limit.scope} is drained.`)}>
+            <button
+              type="button"
+              title="Take all tokens away: who needs one waits until there are new ones"
+              onClick={() => void act(Api.post(`${path}/drain`), `${limit.scope} is drained.`)}
+            >
               Drain
             </button>
             {limit.tuned ? (
@@ -81,14 +91,14 @@ export const Limits = () => {
             {data.limits.length === 0 ? (
               <Empty>No rate limit is declared. Declare one in code with RateLimit.make.</Empty>
             ) : (
-              <table>
+              <table class="stacked limits">
                 <thead>
                   <tr>
                     <th>Scope</th>
                     <th class="number">Tokens</th>
                     <th class="number">Capacity</th>
                     <th class="number">Per second</th>
-                    <th>Dry until</th>
+                    <th>Dry, ends</th>
                     <th aria-label="Acts" />
                   </tr>
                 </thead>

@@ -1,3 +1,4 @@
+import { useState } from "preact/hooks"
 import { JobCharts } from "../JobCharts"
 import { useNews } from "../Live"
 import { Shown } from "../parts/Notice"
@@ -73,6 +74,32 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
   </section>
 )
 
+/**
+ * What somebody should look at. The line is there also when there is nothing to say: what appears while somebody drags over
+ * a chart must not push the chart away.
+ */
+const Warnings = ({ all }: { readonly all: ReadonlyArray<string> | undefined }) => {
+  const [open, setOpen] = useState(false)
+  const [first, ...others] = all ?? []
+  if (first === undefined)
+    return (
+      <div class="notice" role="status">
+        {all === undefined ? "Looking for warnings…" : <span class="state done">No warnings</span>}
+      </div>
+    )
+  return (
+    <div class="notice warning" role="status">
+      <div>{first}</div>
+      {open ? others.map((warning) => <div key={warning}>{warning}</div>) : null}
+      {others.length === 0 ? null : (
+        <button type="button" class="link" aria-expanded={open} onClick={() => setOpen(!open)}>
+          {open ? "Only the first" : `and ${others.length} more`}
+        </button>
+      )}
+    </div>
+  )
+}
+
 /** Whether all is well, at a glance. */
 export const Overview = () => {
   const { pulse, warnings } = useNews()
@@ -86,11 +113,7 @@ export const Overview = () => {
           <RangeButtons range={range} />
         </div>
       </div>
-      {warnings.map((warning) => (
-        <div class="warning" role="status" key={warning}>
-          {warning}
-        </div>
-      ))}
+      <Warnings all={warnings} />
       <Shown of={queues}>{(data) => <Tiles queues={data.queues} />}</Shown>
       <JobCharts range={range} />
       {queues.data === undefined ? null : <QueueList queues={queues.data.queues} />}

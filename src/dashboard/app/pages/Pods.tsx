@@ -15,7 +15,7 @@ const PodCard = ({ measure, pod }: { pod: Pod; measure: Measure | undefined }) =
       {pod.leader ? <span class="chip">leader</span> : null}
       {pod.draining ? <span class="chip">draining</span> : null}
       <span class="quiet small">
-        {pod.version} on {pod.host.name}, process {pod.host.pid}, node {pod.host.node}
+        version {pod.version} on {pod.host.name}, process {pod.host.pid}, node {pod.host.node}
       </span>
     </header>
     <div class="body stack">
@@ -91,7 +91,11 @@ export const Pods = () => {
             {data.pods.length === 0 ? (
               <Empty>No pod is running. Start one with nightshift serve.</Empty>
             ) : (
-              data.pods.map((pod) => <PodCard key={pod.id} pod={pod} measure={lastOf(pod.id)} />)
+              <div class="grid pods">
+                {data.pods.map((pod) => (
+                  <PodCard key={pod.id} pod={pod} measure={lastOf(pod.id)} />
+                ))}
+              </div>
             )}
           </>
         )}

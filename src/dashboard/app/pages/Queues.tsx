@@ -70,9 +70,9 @@ const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
       }
       acts={
         <>
-          <button type="button" aria-pressed={looking} onClick={() => setLooking(!looking)}>
+          <Fold open={looking} turn={setLooking}>
             Charts
-          </button>
+          </Fold>
           {mayAct && queue.declared ? (
             <>
               {queue.throttledUntil === null ? null : (

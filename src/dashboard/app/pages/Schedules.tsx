@@ -12,8 +12,11 @@ import { History, NextRuns } from "../ScheduleRuns"
 import { useMayAct } from "../Session"
 import type { Schedule } from "../Views"
 
-const missedWords = (missed: unknown) =>
-  typeof missed === "string" ? missed : `all, up to ${(missed as { readonly all?: number }).all ?? "?"}`
+const missedWords = (missed: unknown) => {
+  if (missed === "none") return "catches up no missed run"
+  if (missed === "one") return "catches up one missed run"
+  return `catches up to ${(missed as { readonly all?: number }).all ?? "?"} missed runs`
+}
 
 const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: () => void }) => {
   const mayAct = useMayAct()
@@ -86,32 +89,34 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
         </>
       }
     >
-      <div class="row figures">
+      <div class="when-and-what">
         <span>
           {schedule.words === null ? `In ${schedule.timezone}` : <strong>{schedule.words}</strong>}{" "}
           <code class="quiet">{schedule.cron}</code>
         </span>
         <span>
-          next <Age at={schedule.nextFireAt} />
+          <span class="quiet">next</span> <Age at={schedule.nextFireAt} />
         </span>
         <span>
-          last <Age at={schedule.lastFireAt} />
+          <span class="quiet">last</span> <Age at={schedule.lastFireAt} />
           {schedule.lastJobId === null ? null : (
             <>
-              , <a href={to(`jobs/${schedule.lastJobId}`)}>as this job</a>
+              , <a href={to(`jobs/${schedule.lastJobId}`)}>its job</a>
             </>
           )}
         </span>
         <span class="quiet">
-          a <a href={to("jobs", { kind: schedule.kind })}>{schedule.kind}</a>; overlap {schedule.overlap}; missed runs:{" "}
+          enqueues <a href={to("jobs", { kind: schedule.kind })}>{schedule.kind}</a>
+          {schedule.overlap === "skip" ? ", one at a time" : null}
+          <br />
           {missedWords(schedule.missed)}
         </span>
       </div>
       {schedule.lastError === null ? null : <div class="failure">{schedule.lastError}</div>}
       {coming || past ? (
         <div class="grid">
-          {past ? <History name={schedule.name} /> : null}
           {coming ? <NextRuns name={schedule.name} after={schedule.nextFireAt} /> : null}
+          {past ? <History name={schedule.name} /> : null}
         </div>
       ) : null}
       {editing ? <ScheduleForm schedule={schedule} onSaved={saved} /> : null}

@@ -67,13 +67,23 @@ const Stuck = ({ stuck }: Pick<UploadsOverview, "stuck">) =>
 
 /** What happened to the file last, or will. */
 const Last = ({ file }: { readonly file: UploadedFile }) => {
-  if (file.state === "acked") return <Age at={file.ackedAt} />
-  if (file.state === "expired") return <Age at={file.expiresAt} />
+  if (file.state === "acked")
+    return (
+      <>
+        acked <Age at={file.ackedAt} />
+      </>
+    )
+  if (file.state === "expired")
+    return (
+      <>
+        expired <Age at={file.expiresAt} />
+      </>
+    )
   return (
     <>
       {file.state === "fetched" ? (
         <>
-          <Age at={file.fetchedAt} />,{" "}
+          fetched <Age at={file.fetchedAt} />,{" "}
         </>
       ) : null}
       expires <Age at={file.expiresAt} />
@@ -83,7 +93,7 @@ const Last = ({ file }: { readonly file: UploadedFile }) => {
 
 const FileTable = ({ files }: { readonly files: ReadonlyArray<UploadedFile> }) => (
   <div class="table-wrap">
-    <table>
+    <table class="stacked files">
       <thead>
         <tr>
           <th>State</th>
@@ -98,23 +108,23 @@ const FileTable = ({ files }: { readonly files: ReadonlyArray<UploadedFile> }) =
       <tbody>
         {files.map((file) => (
           <tr key={file.id}>
-            <td>
+            <td class="what">
               <Badge state={file.state} />
             </td>
-            <td>{file.workspace}</td>
-            <td>
+            <td class="queue">{file.workspace}</td>
+            <td class="name">
               <div class="cut" title={`sha256 ${file.sha256}`}>
                 {file.name}
               </div>
             </td>
-            <td class="number">{bytesText(file.size)}</td>
+            <td class="number size">{bytesText(file.size)}</td>
             <td class="hide-narrow">
               <div class="cut mono">{file.mimeType}</div>
             </td>
-            <td>
+            <td class="when">
               <Age at={file.createdAt} />
             </td>
-            <td>
+            <td class="last">
               <Last file={file} />
             </td>
           </tr>

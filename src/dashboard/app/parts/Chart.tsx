@@ -11,10 +11,14 @@ export interface Line {
 
 const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
+const hasManyDays = (plot: uPlot) => {
+  const { max, min } = plot.scales.x ?? {}
+  return (max ?? 0) - (min ?? 0) > 86_400
+}
+
 /** The instant at a tick: its hour; beyond a day also which one, where it begins. */
 const tickTexts = (plot: uPlot, ticks: ReadonlyArray<number>, _: number, __: number, step: number) => {
-  const { max = 0, min = 0 } = plot.scales.x ?? {}
-  const manyDays = (max ?? 0) - (min ?? 0) > 86_400
+  const manyDays = hasManyDays(plot)
   return ticks.map((tick, place) => {
     if (step >= 86_400) return dayText(tick)
     const before = ticks[place - 1]
@@ -23,7 +27,9 @@ const tickTexts = (plot: uPlot, ticks: ReadonlyArray<number>, _: number, __: num
   })
 }
 
-/** Lines over time. Dragging over a stretch asks for it; a double click asks for all again. */
+const lastOf = (values: ArrayLike<number | null | undefined>) => values[values.length - 1] ?? null
+
+/** Lines over time. Below them is what they say where the pointer is, or else at their end. Dragging over a stretch asks for it; a double click asks for all again. */
 export const Chart = (props: {
   readonly label: string
   /** Epoch seconds. */
@@ -52,17 +58,22 @@ export const Chart = (props: {
         {
           width: Math.max(200, at.clientWidth),
           height: 200,
+          padding: [10, 22, 0, 0],
           cursor: { drag: { x: true, y: false, setScale: false } },
           legend: { live: true },
           scales: { y: { range: (_, _min, max) => [0, max === null || max === 0 ? 1 : max * 1.1] } },
           axes: [
-            { ...axis, values: tickTexts },
-            { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => props.format(tick)) }
+            { ...axis, size: 42, values: tickTexts },
+            { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => props.format(tick)) }
           ],
           series: [
             {
-              label: "Time",
-              value: (_: uPlot, at: number | null) => (at === null ? "–" : `${dayText(at)} ${clockText(at, true)}`)
+              label: "at",
+              value: (plot: uPlot, pointed: number | null, _: number, place: number | null) => {
+                const at = place === null ? lastOf(plot.data[0]) : pointed
+                if (at === null) return "–"
+                return hasManyDays(plot) ? `${dayText(at)} ${clockText(at)}` : clockText(at)
+              }
             },
             ...props.lines.map((line) => ({
               label: line.label,
@@ -70,7 +81,10 @@ export const Chart = (props: {
               width: 1.5,
               spanGaps: false,
               points: { show: false },
-              value: (_: uPlot, value: number | null) => (value === null ? "–" : props.format(value))
+              value: (plot: uPlot, pointed: number | null, line: number, place: number | null) => {
+                const value = place === null ? lastOf(plot.data[line] ?? []) : pointed
+                return value === null ? "–" : props.format(value)
+              }
             }))
           ],
           hooks: {

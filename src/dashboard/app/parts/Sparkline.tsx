@@ -1,4 +1,5 @@
 import { brief, type QueueSeries } from "../Views"
+import { clockText } from "./Time"
 
 // Bars of our own, in two paths: a page may show a hundred of these. They have their place before there is anything to draw.
 
@@ -18,15 +19,13 @@ const tall = (count: number, most: number, least: number) =>
 const rectangle = (index: number, bottom: number, size: number) =>
   size === 0 ? "" : `M${index * pitch} ${(bottom - size).toFixed(1)}h${bar}v${size.toFixed(1)}h-${bar}z`
 
-const clock = (at: number) => new Date(at).toLocaleTimeString(undefined, { timeStyle: "short" })
-
 const words = (series: QueueSeries, completed: ReadonlyArray<number>, dead: ReadonlyArray<number>): string => {
   const [done, died] = [sum(completed), sum(dead)]
   if (done + died === 0) return "Nothing was done and nothing died in the last hour"
   const all = completed.map((count, index) => count + (dead[index] ?? 0))
   const most = Math.max(...all)
-  const at = Date.parse(series.since) + all.indexOf(most) * series.bucketSeconds * 1000
-  return `In the last hour ${done.toLocaleString()} done, ${died.toLocaleString()} dead; most of them at ${clock(at)}, ${most.toLocaleString()} in ${series.bucketSeconds / 60} minutes`
+  const at = Date.parse(series.since) / 1000 + all.indexOf(most) * series.bucketSeconds
+  return `In the last hour ${done.toLocaleString()} done, ${died.toLocaleString()} dead; most of them at ${clockText(at)}, ${most.toLocaleString()} in ${series.bucketSeconds / 60} minutes`
 }
 
 /** What became of a queue's jobs in the last hour. */

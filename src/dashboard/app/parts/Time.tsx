@@ -35,6 +35,10 @@ export const span = (seconds: number): string => {
   return rest === 0 || next === undefined ? `${whole} ${name}` : `${whole} ${name} ${rest} ${next[1]}`
 }
 
+/** Seconds as they were measured: a tenth matters where they are compared. */
+export const measured = (seconds: number): string =>
+  seconds >= 1 && seconds < 60 ? `${Math.round(seconds * 10) / 10} s` : span(seconds)
+
 // The hours of a day are counted to 24, whatever the language of the browser would say.
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })
 const exactClock = new Intl.DateTimeFormat(undefined, {
@@ -77,3 +81,10 @@ export const Age = ({ at }: { readonly at: string | null | undefined }) => {
     </time>
   )
 }
+
+/** An instant whole, beside its distance from now: for whoever compares it with other clocks. */
+export const Moment = ({ at }: { readonly at: string }) => (
+  <>
+    <Age at={at} /> <span class="quiet small">{instantText(new Date(at))}</span>
+  </>
+)
