@@ -46,6 +46,8 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
 
       const batcher = yield* Batcher.make<AttemptEnd, void, DatabaseError, never>({
         maxWeight: 500,
+        // Whoever runs jobs is busy when the first is written: the second is on its way by then.
+        lanes: 2,
         capacity: 10_000,
         isolate: () => true,
         flush: (ends) =>
