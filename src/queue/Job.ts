@@ -61,40 +61,37 @@ export const make = <A, I>(
   const encode = Schema.encodeEither(kind.payload)
 
   // Plain calls and no Effect per job: a bulk enqueue passes here a thousand times.
-  const prepare = (
-    payload: A,
+  const prepareAll = (
+    payloads: ReadonlyArray<A>,
     enqueue: EnqueueOptions,
-    now: number,
-    index: number
-  ): Either.Either<NewJob, InvalidJob> => {
-    const encoded = encode(payload)
-    if (Either.isLeft(encoded)) {
-      const reason = `does not fit the kind: ${encoded.left.message}`
-      return Either.left(new InvalidJob({ index, field: "payload", reason }))
-    }
-    return Either.map(startOf(enqueue, now), (runAt) => ({
-      kind: kind.name,
-      version: kind.version,
-      queue: enqueue.queue ?? kind.queue,
-      routed: kind.routed && enqueue.queue === undefined,
-      payload: encoded.right,
-      maxAttempts: enqueue.maxAttempts ?? kind.maxAttempts,
-      id: enqueue.id,
-      priority: enqueue.priority ?? kind.priority,
-      runAt,
-      key: enqueue.key,
-      dedupe: dedupeOf(enqueue.dedupe),
-      onDead: typeof options.onDead === "function" ? options.onDead(payload) : options.onDead,
-      meta: enqueue.meta
-    }))
-  }
-
-  const prepareAll = (payloads: ReadonlyArray<A>, enqueue: EnqueueOptions, now: number) => {
+    now: number
+  ): Either.Either<ReadonlyArray<NewJob>, InvalidJob> => {
+    const start = startOf(enqueue, now)
+    if (Either.isLeft(start)) return Either.left(start.left)
+    const dedupe = dedupeOf(enqueue.dedupe)
     const jobs: Array<NewJob> = []
-    for (const [index, payload] of payloads.entries()) {
-      const job = prepare(payload, enqueue, now, index)
-      if (Either.isLeft(job)) return Either.left(job.left)
-      jobs.push(job.right)
+    for (let index = 0; index < payloads.length; index += 1) {
+      const payload = payloads[index] as A
+      const encoded = encode(payload)
+      if (Either.isLeft(encoded)) {
+        const reason = `does not fit the kind: ${encoded.left.message}`
+        return Either.left(new InvalidJob({ index, field: "payload", reason }))
+      }
+      jobs.push({
+        kind: kind.name,
+        version: kind.version,
+        queue: enqueue.queue ?? kind.queue,
+        routed: kind.routed && enqueue.queue === undefined,
+        payload: encoded.right,
+        maxAttempts: enqueue.maxAttempts ?? kind.maxAttempts,
+        id: enqueue.id,
+        priority: enqueue.priority ?? kind.priority,
+        runAt: start.right,
+        key: enqueue.key,
+        dedupe,
+        onDead: typeof options.onDead === "function" ? options.onDead(payload) : options.onDead,
+        meta: enqueue.meta
+      })
     }
     return Either.right(jobs)
   }
@@ -110,7 +107,12 @@ export const make = <A, I>(
   return {
     ...kind,
     onDead: options.onDead,
-    job: (payload, enqueue = {}) => Effect.flatMap(Clock.currentTimeMillis, (now) => prepare(payload, enqueue, now, 0)),
+    job: (payload, enqueue = {}) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        Effect.flatMap(prepareAll([payload], enqueue, now), ([job]) =>
+          job === undefined ? Effect.dieMessage("a job was not made") : Effect.succeed(job)
+        )
+      ),
     enqueue: (payload, enqueue) =>
       Effect.flatMap(enqueueAll([payload], enqueue), ([answer]) =>
         answer === undefined ? Effect.dieMessage("the queue gave no answer") : Effect.succeed(answer.id)

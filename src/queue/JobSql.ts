@@ -95,7 +95,10 @@ export const make = (schema: string) => ({
   insert into ${schema}.job (${insertColumns})
   select i.id, $2, $3, $4::int, i.payload, $6::smallint, ${instant("coalesce(i.run_at, $9)")}, $8::smallint,
     ${instant("$9")}, ${instant("$9")}
-  from rows from (unnest($1::uuid[]), jsonb_array_elements($5::jsonb), unnest($7::float8[])) as i(id, payload, run_at)
+  -- In the list and not in FROM, where all of them would be kept before the first is stored. A start that is missing is now.
+  from (
+    select unnest($1::uuid[]) as id, jsonb_array_elements($5::jsonb) as payload, unnest($7::float8[]) as run_at
+  ) i
   -- The hint to other pods leaves with the commit, instead of in a statement of its own that competes with the claim.
   cross join (select case when $10::text is not null then pg_notify($10, $2)::text end) as told`),
 

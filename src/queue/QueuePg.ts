@@ -90,7 +90,13 @@ const make = Effect.gen(function* () {
     return notifier.stored(queues, inTransaction)
   }
   const count: EnqueuePg.Count = (jobs, now) => {
-    for (const { kind, queue } of jobs) tally.of(queue, kind).enqueued(1, now)
+    let from = 0
+    for (let to = 1; to <= jobs.length; to += 1) {
+      const [first, next] = [jobs[from], jobs[to]]
+      if (first === undefined || (first.kind === next?.kind && first.queue === next.queue)) continue
+      tally.of(first.queue, first.kind).enqueued(to - from, now)
+      from = to
+    }
   }
   const { enqueue, enqueueEach } = yield* EnqueuePg.make(
     database,
