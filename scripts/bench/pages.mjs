@@ -8,6 +8,17 @@ const rangeOf = (seconds) => query({ since: ago(seconds), until: ago(-10) })
 
 const jobs = (filter = {}) => `jobs${query({ ...filter, limit: 50 })}`
 
+/** What no index answers: a person asks for it now and then, and no open tab by itself. */
+export const searches = new Set([
+  "jobs, of one kind",
+  "jobs, of a kind that is not there",
+  "jobs, by payload",
+  "jobs, by dedupe key",
+  "jobs, by error text",
+  "jobs, by error text that is not there",
+  "dead, one group"
+])
+
 /** Every request by what it shows. `get` reads one of the API: some pages follow from what others show. */
 export const requestsOf = async (get) => {
   const dead = await get(jobs({ state: "dead" }))

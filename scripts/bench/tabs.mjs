@@ -1,7 +1,10 @@
 // Mission Control as its visitors leave it open beside the work: tabs that follow the news, and requests of its pages.
 import http from "node:http"
 import { setTimeout as sleep } from "node:timers/promises"
-import { requestsOf } from "./pages.mjs"
+import { requestsOf, searches } from "./pages.mjs"
+
+/** How often somebody searches, among all who look. */
+const searchEvery = 3_000
 
 /** Longer than the API lets a request take: who has no answer by then will get none. */
 const patience = 65_000
@@ -88,8 +91,8 @@ const slowestOfEach = (answers) => {
 }
 
 /**
- * Keeps tabs open and walks the pages, so many requests a second whether or not the last ones are answered, until told
- * that it is enough and every request was made at least once.
+ * Keeps tabs open and walks the pages, so many requests a second whether or not the last ones are answered, with a search now
+ * and then, until told that it is enough and every request was made at least once.
  */
 export const browse = async (_, { perSecond, tabs }, parent) => {
   const door = told(parent, "door")
@@ -105,12 +108,17 @@ export const browse = async (_, { perSecond, tabs }, parent) => {
   const opened = await Promise.all(Array.from({ length: tabs }, () => openTab(visitor)))
   await parent.say({ ready: true })
 
+  const pages = requests.filter(([shown]) => !searches.has(shown))
+  const sought = requests.filter(([shown]) => searches.has(shown))
   const asked = []
   const begun = performance.now()
-  while (!isEnough || asked.length < requests.length) {
-    asked.push(ask(visitor, agent, requests[asked.length % requests.length]))
-    await sleep(begun + (asked.length * 1000) / perSecond - performance.now())
+  const walk = async (list, every) => {
+    for (let count = 0; !isEnough || count < list.length; ) {
+      asked.push(ask(visitor, agent, list[count++ % list.length]))
+      await sleep(begun + count * every - performance.now())
+    }
   }
+  await Promise.all([walk(pages, 1000 / perSecond), walk(sought, searchEvery / (perSecond / 10) ** 2)])
   const answers = await Promise.all(asked)
   const closed = opened.filter(({ isOpen }) => !isOpen).length
   const received = opened.reduce((sum, tab) => sum + tab.received, 0)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Deferred, Effect, Fiber, Layer } from "effect"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
 import { Look } from "../../src/queue/claim/Look.js"
@@ -76,5 +76,27 @@ describe("a look that takes too long", () => {
         JobSearchPg.layer.pipe(Layer.provide(Look.layerWithin("100 millis")), Layer.provideMerge(TestDatabase.layer))
       )
     )
+  )
+
+  it.scopedLive("that reads through all jobs waits for the one before, and keeps nobody else waiting", () =>
+    Effect.gen(function* () {
+      const look = yield* Look
+      const { sql } = yield* Database
+      const order: Array<string> = []
+      const asleep = yield* Deferred.make<void>()
+      const ended = (what: string) => Effect.sync(() => void order.push(what))
+      const first = Effect.zipRight(Deferred.succeed(asleep, undefined), sql`select pg_sleep(0.3)`)
+      const scanning = yield* Effect.fork(Effect.zipRight(look(first, { scans: true }), ended("first scan")))
+      yield* Deferred.await(asleep)
+      const second = look(sql`select 1`, { scans: true })
+      yield* Effect.all(
+        [Effect.zipRight(second, ended("second scan")), Effect.zipRight(look(sql`select 1`), ended("look"))],
+        {
+          concurrency: "unbounded"
+        }
+      )
+      yield* Fiber.join(scanning)
+      expect(order).toEqual(["look", "first scan", "second scan"])
+    }).pipe(Effect.provide(Layer.provideMerge(Look.layer, TestDatabase.layer)))
   )
 })

@@ -94,11 +94,14 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           yield* views.mayAskFor(filter.payload)
           const page = yield* search.list(filter, { limit, cursor })
+          const isAll = cursor === undefined && page.next === undefined
           // A page that was found in time is worth having although counting the rest would take too long.
           const seen = page.jobs.length + (page.next === undefined ? 0 : 1)
-          const total = yield* search
-            .total(filter, countedUpTo)
-            .pipe(Effect.catchTag("SearchTooSlow", () => Effect.succeed({ count: seen, exact: false })))
+          const total = isAll
+            ? { count: page.jobs.length, exact: true }
+            : yield* search
+                .total(filter, countedUpTo)
+                .pipe(Effect.catchTag("SearchTooSlow", () => Effect.succeed({ count: seen, exact: false })))
           return { jobs: yield* Effect.forEach(page.jobs, views.job), next: page.next ?? null, total }
         }).pipe(Problem.answered)
       )

@@ -1,14 +1,20 @@
 import type { SqlError } from "@effect/sql/SqlError"
-import { Context, Duration, Effect, Layer } from "effect"
+import { Clock, Context, Duration, Effect, Layer } from "effect"
 import { within } from "../../database/Bounded.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
 import { SearchTooSlow } from "../search/JobSearch.js"
+import * as ScanBudget from "./ScanBudget.js"
 
 // Whoever looks may ask for anything, and must not keep the crew from its work by it: the server ends what takes too long,
-// and only a few connections look at one time.
+// and only a few connections look at one time. Looks that read through jobs because no index knows what is asked for come one
+// after another and share a budget of time: somebody's search is answered at once, and however many search for however long,
+// they take a fifth of one connection.
 
 const atOnce = 3
+
+/** What may be spent on scans in one go, and how much of it comes back in a millisecond. */
+const budget = { most: 3_000, refill: 0.2 }
 
 /** PostgreSQL ended a statement for its length. */
 const isTooLong = (error: DatabaseError) => error instanceof DatabaseUnavailable && error.sqlState === "57014"
@@ -16,7 +22,11 @@ const isTooLong = (error: DatabaseError) => error instanceof DatabaseUnavailable
 /** A look at what the database holds, however much that is. */
 export class Look extends Context.Tag("nightshift/queue/Look")<
   Look,
-  <A>(effect: Effect.Effect<A, SqlError | DatabaseError>) => Effect.Effect<A, SearchTooSlow | DatabaseError>
+  <A>(
+    effect: Effect.Effect<A, SqlError | DatabaseError>,
+    /** Whether it may have to read through all jobs. */
+    options?: { readonly scans: boolean }
+  ) => Effect.Effect<A, SearchTooSlow | DatabaseError>
 >() {
   /** Every statement of a look may take so long. */
   static readonly layerWithin = (limit: Duration.DurationInput): Layer.Layer<Look, never, Database> =>
@@ -25,11 +35,28 @@ export class Look extends Context.Tag("nightshift/queue/Look")<
       Effect.gen(function* () {
         const bounded = within(yield* Database, limit)
         const places = yield* Effect.makeSemaphore(atOnce)
+        const turn = yield* Effect.makeSemaphore(1)
         const tooSlow = new SearchTooSlow({ seconds: Duration.toSeconds(limit) })
-        return (effect) =>
+        const plainly = <A>(effect: Effect.Effect<A, SqlError | DatabaseError>) =>
           places
             .withPermits(1)(bounded(effect))
             .pipe(Effect.catchIf(isTooLong, () => tooSlow))
+
+        const spare = ScanBudget.make(budget)
+        const scan = <A>(effect: Effect.Effect<A, SqlError | DatabaseError>) =>
+          Effect.flatMap(Clock.currentTimeMillis, (begun) =>
+            Effect.ensuring(
+              plainly(effect),
+              Effect.map(Clock.currentTimeMillis, (ended) => spare.spend(ended - begun, ended))
+            )
+          )
+        const untilAffordable = Effect.flatMap(Clock.currentTimeMillis, (now) => {
+          const millis = spare.wait(now)
+          return millis > 0 ? Effect.sleep(millis) : Effect.void
+        })
+        const inTurn = <A>(effect: Effect.Effect<A, SqlError | DatabaseError>) =>
+          turn.withPermits(1)(Effect.zipRight(untilAffordable, scan(effect)))
+        return (effect, options) => (options?.scans === true ? inTurn(effect) : plainly(effect))
       })
     )
 

@@ -8,10 +8,15 @@ import { storedColumns } from "../JobSql.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import * as CountsPg from "./CountsPg.js"
 import { conditions } from "./JobConditions.js"
+import type { JobFilter } from "./JobFilter.js"
 import { BadCursor, JobSearch } from "./JobSearch.js"
 
 /** How often a waiting caller looks: a job's end is not announced, and whoever waits for one waits longer than this. */
 const awaitEvery = "200 millis"
+
+/** Whether no index knows what is asked for. */
+const scans = ({ dedupe, kind, payload, shape, text }: JobFilter) =>
+  [dedupe, kind, payload, shape, text].some((field) => field !== undefined)
 
 const make = Effect.gen(function* () {
   const database = yield* Database
@@ -36,7 +41,8 @@ const make = Effect.gen(function* () {
       const after = cursor === undefined ? [] : [sql`j.id < ${cursor}`]
       const rows = yield* look(
         sql<StoredJobRow>`select ${columns} from ${table} j
-          where ${sql.and([...conditions(database, filter, now), ...after])} order by j.id desc limit ${limit + 1}`
+          where ${sql.and([...conditions(database, filter, now), ...after])} order by j.id desc limit ${limit + 1}`,
+        { scans: scans(filter) }
       )
       const page = rows.slice(0, limit)
       return {
@@ -50,7 +56,8 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const rows = yield* look(
         sql<{ count: number }>`select count(*)::int as count from
-          (select 1 from ${table} j where ${sql.and(conditions(database, filter, now))} limit ${cap + 1}) counted`
+          (select 1 from ${table} j where ${sql.and(conditions(database, filter, now))} limit ${cap + 1}) counted`,
+        { scans: scans(filter) }
       )
       const count = rows[0]?.count ?? 0
       return { count: Math.min(count, cap), exact: count <= cap }

@@ -1,0 +1,41 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as ScanBudget from "../../src/queue/claim/ScanBudget.js"
+
+describe("the time for searches", () => {
+  const make = () => ScanBudget.make({ most: 3_000, refill: 0.2 })
+
+  it("is there at once for somebody who searches now and then", () => {
+    const budget = make()
+    expect(budget.wait(0)).toBe(0)
+    budget.spend(2_000, 2_000)
+    expect(budget.wait(2_000)).toBe(0)
+  })
+
+  it("is a fifth of all time for whoever goes on and on", () => {
+    const budget = make()
+    let now = 0
+    let searched = 0
+    while (now < 600_000) {
+      now += budget.wait(now) + 1_000
+      searched += 1_000
+      budget.spend(1_000, now)
+    }
+    expect(searched / now).toBeLessThan(0.23)
+    expect(searched / now).toBeGreaterThan(0.18)
+  })
+
+  it("is waited for longer after a search that took more than there was, and comes back only so far", () => {
+    const budget = make()
+    budget.spend(5_000, 5_000)
+    expect(budget.wait(5_000)).toBe(10_005)
+    expect(budget.wait(15_005)).toBe(0)
+    budget.spend(2_999, 1_000_000)
+    expect(budget.wait(1_000_000)).toBe(0)
+  })
+
+  it("does not come back by a clock that goes back", () => {
+    const budget = make()
+    budget.spend(4_000, 4_000)
+    expect(budget.wait(1_000)).toBe(5_005)
+  })
+})
