@@ -57,6 +57,7 @@ export const requestsOf = async (get) => {
     job: `jobs/${buried.id}`,
     "job, why it waits": `jobs/${scheduled.id}/why`,
     schedules: "schedules?limit=1000",
+    "schedule, being written": `expressions${query({ cron: "0 3 * * 1-5", timezone: "Europe/Berlin", count: 3 })}`,
     "schedule, next runs": "schedules/nightly/next",
     "schedule, history": "schedules/nightly/history",
     limits: "limits",

@@ -58,7 +58,7 @@ export const mistakes: Readonly<
   Record<string, { readonly breaks: string; readonly tamper: Tamper; readonly seed?: number }>
 > = {
   "an end is written whoever holds the lease": {
-    seed: 11,
+    seed: 38,
     breaks: "one lease",
     tamper: queueWith((queue, tables) => {
       const leases = new Map<JobId, Lease>()
