@@ -1,5 +1,5 @@
 import { expect, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Fiber, FiberRef, Layer } from "effect"
+import { Context, Duration, Effect, Fiber, FiberRef, Layer, Option } from "effect"
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
@@ -76,6 +76,29 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
       const stored = yield* sql<{ id: string }>`select id from nightshift.job where queue = 'broken' order by id`
       expect(stored.map(({ id }) => id)).toEqual(answers.map(({ id }) => id))
       expect(answers).toHaveLength(200)
+    })
+  )
+
+  it.scoped("hears many alike out that are on their way, though whoever stores them is interrupted", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const { schema, sql } = yield* Database
+      const [holder, watcher] = [yield* TestDatabase.connection, yield* TestDatabase.connection]
+      yield* Effect.promise(() => holder.query(`begin; lock table ${schema}.job in exclusive mode`))
+      const storing = yield* Effect.fork(queue.enqueue(Array.from({ length: 200 }, () => job("interrupted"))))
+      const waiting = Effect.promise(() =>
+        watcher.query(
+          `select from pg_stat_activity
+           where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into%'`
+        )
+      )
+      yield* Effect.repeat(waiting, { until: ({ rowCount }) => (rowCount ?? 0) > 0 })
+      const ending = yield* Effect.fork(Fiber.interrupt(storing))
+      yield* waiting
+      expect(yield* Fiber.poll(ending)).toEqual(Option.none())
+      yield* Effect.promise(() => holder.query("commit"))
+      yield* Fiber.join(ending)
+      expect(yield* sql`select id from nightshift.job where queue = 'interrupted'`).toHaveLength(200)
     })
   )
 

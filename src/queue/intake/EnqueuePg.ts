@@ -167,7 +167,9 @@ export const make = (
         Effect.map(() => {
           count(jobs, now)
           return bulk.ids.map((id) => Enqueued.Enqueued({ id }))
-        })
+        }),
+        // Once it is on its way it is stored, whoever still waits: those who work and those who count must hear of it.
+        Effect.uninterruptible
       )
     }
 
