@@ -77,11 +77,11 @@ const bars = [
     against("drain-purge", "nightshift", "nightshift", "drain-long")
   ],
   ["longest statement of that purge", "ms", 1000, 1000, ours("drain-purge", "longest"), "less"],
-  // Within a tenth of each other is a tie.
+  // Runs of the same differ by up to two fifths on small machines: one and a half to one is a tie.
   [
-    "drain with 50 tabs open, against nobody looking",
+    "drain with 50 tabs open and searches, against nobody looking",
     "x",
-    0.9,
+    0.67,
     0.9,
     against("tabs", "nightshift", "nightshift", "no-tabs")
   ],

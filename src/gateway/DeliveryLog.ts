@@ -12,9 +12,12 @@ import * as SourceJob from "./SourceJob.js"
 // Two memories make one list. The process knows what came to its own door, redeliveries and answers on the spot included;
 // the jobs know what came to any door, and stay.
 
-/** How many jobs are looked at, and how far back: senders give up before that. */
+/** How many jobs are shown, and how far back it is looked: senders give up before that. */
 const mostJobs = 50
 const lookBack = Duration.hours(72)
+
+/** No index knows kinds: beyond so many newer jobs, what came to other doors is not looked for. */
+const among = 50_000
 
 /** A delivery with the job that it became, as far as there is one. */
 export interface LoggedDelivery extends Omit<Delivery, "job"> {
@@ -81,7 +84,7 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       const since = (yield* Clock.currentTimeMillis) - Duration.toMillis(lookBack)
       const remembered = deliveries.book(hook).recent
-      return yield* search.list({ ...filter, since }, { limit: mostJobs }).pipe(
+      return yield* search.list({ ...filter, since }, { limit: mostJobs, among }).pipe(
         Effect.map(({ jobs }) => ({ deliveries: merge(remembered, jobs, prefix), complete: true })),
         Effect.catchTag("SearchTooSlow", () =>
           Effect.succeed({ deliveries: merge(remembered, [], prefix), complete: false })

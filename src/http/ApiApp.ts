@@ -40,6 +40,7 @@ import * as BulkRoutes from "./jobs/BulkRoutes.js"
 import { CountsCache } from "./jobs/CountsCache.js"
 import * as GroupsRoutes from "./jobs/GroupsRoutes.js"
 import * as JobsRoutes from "./jobs/JobsRoutes.js"
+import { ListCache } from "./jobs/ListCache.js"
 import * as ViewsRoutes from "./jobs/ViewsRoutes.js"
 import * as EventsRoutes from "./live/EventsRoutes.js"
 import { Live } from "./live/Live.js"
@@ -96,7 +97,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     AuditRoutes.layer,
     SessionRoutes.layer
   ]),
-  Layer.provide(Live.layer),
+  Layer.provide(Layer.merge(Live.layer, ListCache.layer)),
   Layer.provide(Layer.mergeAll(CountsCache.layer, ThroughputCache.layer, Surroundings.layer))
 )
 

@@ -157,6 +157,23 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
+  law("list looks no further than it is told to", (line) =>
+    Effect.gen(function* () {
+      for (const payload of [1, 2, 3, 4]) {
+        yield* line.put({ payload, kind: payload % 2 === 0 ? "even" : "odd" })
+        yield* line.advance("1 second")
+      }
+      const among = (count: number) =>
+        Effect.map(
+          line.search.list({ queue: line.name, kind: "odd" }, { limit: 10, among: count }),
+          ({ jobs, next }) => [jobs.map(({ payload }) => payload), next]
+        )
+      expect(yield* among(3)).toEqual([[3], undefined])
+      expect(yield* among(1)).toEqual([[], undefined])
+      expect(yield* among(100)).toEqual([[3, 1], undefined])
+    })
+  )
+
   law("list refuses a cursor that no page has given out", (line) =>
     Effect.gen(function* () {
       for (const cursor of ["", "x", "0", "' or 1=1", "🙂", "\u0000"]) {

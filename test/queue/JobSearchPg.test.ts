@@ -4,7 +4,7 @@ import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
 import { Look } from "../../src/queue/claim/Look.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
-import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import { type JobFilter, JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as JobSearchPg from "../../src/queue/search/JobSearchPg.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -52,6 +52,44 @@ describe("counts on PostgreSQL", () => {
       expect(slow?.counts.done).toBeGreaterThan(900)
       expect(slow?.counts.done).toBeLessThan(1_100)
       expect(slow?.approximate).toEqual(["done"])
+    }).pipe(Effect.provide(layer))
+  )
+})
+
+describe("lists on PostgreSQL", () => {
+  it.scopedLive("find what waits, failed or died below any number of hot jobs without reading those", () =>
+    Effect.gen(function* () {
+      const { sql, transaction } = yield* Database
+      yield* fill("calm", 60, "pending", "tomorrow")
+      yield* fill("calm", 2_000, "dead", "yesterday")
+      yield* sql`update nightshift.job set last_error = 'no answer' where dead_reason is not null`
+      yield* fill("calm", 60, "pending", "yesterday")
+      yield* sql`update nightshift.job set last_error = 'no answer' where run_at < 'now' and finished_at is null`
+      yield* fill("hot", 20_000, "pending", "yesterday")
+      // The ids of the hot ones are the newest.
+      yield* sql`update nightshift.job set id = overlay(id::text placing 'ffff' from 1 for 4)::uuid where queue = 'hot'`
+      yield* sql`update nightshift.job set id = overlay(id::text placing '0000' from 1 for 4)::uuid where queue = 'calm'`
+      yield* sql`analyze nightshift.job`
+      const { list, total } = yield* JobSearch
+      const read = Effect.map(
+        sql<{ rows: number }>`select (pg_stat_get_xact_tuples_fetched('nightshift.job'::regclass)
+          + pg_stat_get_xact_tuples_returned('nightshift.job'::regclass))::int as rows`,
+        ([row]) => row?.rows ?? 0
+      )
+      const mostRead: ReadonlyArray<readonly [JobFilter, number]> = [
+        [{ state: "scheduled" }, 1_000],
+        [{ state: "retrying" }, 1_000],
+        [{ state: "dead" }, 1_000],
+        [{ state: "dead", queue: "calm" }, 1_000],
+        [{ text: "no answer" }, 5_000]
+      ]
+      for (const [filter, most] of mostRead) {
+        // On one connection, which counts what it reads.
+        const [before, found, after] = yield* transaction(Effect.all([read, list(filter, { limit: 50 }), read]))
+        expect(found.jobs, JSON.stringify(filter)).toHaveLength(50)
+        expect(after - before, JSON.stringify(filter)).toBeLessThan(most)
+        expect((yield* total(filter, 3_000)).exact).toBe(true)
+      }
     }).pipe(Effect.provide(layer))
   )
 })

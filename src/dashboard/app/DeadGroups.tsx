@@ -18,6 +18,9 @@ interface Group {
   readonly filter: Readonly<Record<string, unknown>>
 }
 
+/** Groups may be some seconds old when the last change is shown. */
+const tidyUp = 30_000
+
 /** How many, and where exactly these are listed. An address cannot say that there was no error. */
 const Count = ({ of: { count, filter, shape } }: { readonly of: Group }) => {
   const { state: _, ...told } = JobFilter.ofJson(filter)
@@ -80,7 +83,7 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
   const mayAct = useMayAct()
   const { data, reload } = useResource<{ groups: ReadonlyArray<Group>; looked: number; sampled: boolean }>(
     "jobs/groups",
-    { pulse }
+    { pulse, every: tidyUp }
   )
   const [asked, setAsked] = useState<Group>()
   return (

@@ -75,12 +75,20 @@ export const group = HttpApiGroup.make("bots")
       .setPath(Schema.Struct({ slug: Schema.String }))
       .addSuccess(Deliveries)
       .addError(problem(404))
-      .annotateContext(described("What was delivered to a bot lately, the newest first."))
+      .annotateContext(
+        described(
+          "What was delivered to a bot lately, the newest first: what this process remembers, and jobs among the newest 50,000."
+        )
+      )
   )
   .add(
     HttpApiEndpoint.get("sourceDeliveries", "/sources/:name/deliveries")
       .setPath(Schema.Struct({ name: Schema.String }))
       .addSuccess(Deliveries)
       .addError(problem(404))
-      .annotateContext(described("What was delivered by a source lately, the newest first."))
+      .annotateContext(
+        described(
+          "What was delivered by a source lately, the newest first: what this process remembers, and jobs among the newest 50,000."
+        )
+      )
   )

@@ -20,6 +20,7 @@ import { BadRequest } from "../RequestErrors.js"
 import * as Views from "../Views.js"
 import { BulkRequest, type OperationView } from "./BulkContract.js"
 import * as JobsFilter from "./JobsFilter.js"
+import { ListCache } from "./ListCache.js"
 
 const mostBodyBytes = 1024 * 1024
 const sampleSize = 10
@@ -60,12 +61,13 @@ const viewOf = (operation: Operation, filter: unknown): OperationView => ({
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "operations">,
   never,
-  Operations | JobSearch | JobOverview | Transactions | Audit | AccessConfig
+  Operations | JobSearch | JobOverview | ListCache | Transactions | Audit | AccessConfig
 > = HttpApiBuilder.group(Api, "operations", (handlers) =>
   Effect.gen(function* () {
     const operations = yield* Operations
     const search = yield* JobSearch
     const overview = yield* JobOverview
+    const lists = yield* ListCache
     const views = yield* Views.make
     const audited = yield* Audited.make
 
@@ -105,7 +107,8 @@ export const layer: Layer.Layer<
               `jobs.${action}`,
               ({ id }) => id,
               ({ total }) => ({ after: { ...seen, total } })
-            )
+            ),
+            Effect.zipLeft(lists.forget)
           )
         return { operation: operation.id }
       }).pipe(withReason(reason))
@@ -125,7 +128,14 @@ export const layer: Layer.Layer<
           return { operations: yield* Effect.forEach(page.operations, shown), next: page.next ?? null }
         }).pipe(Problem.answered)
       )
-      .handle("get", ({ path }) => Problem.answered(Effect.flatMap(operations.get(path.id), shown)))
+      .handle("get", ({ path }) =>
+        operations.get(path.id).pipe(
+          // Whoever sees that it is over looks at the lists next.
+          Effect.tap(({ finishedAt }) => (finishedAt === undefined ? Effect.void : lists.forget)),
+          Effect.flatMap(shown),
+          Problem.answered
+        )
+      )
       .handle("cancel", ({ path }) =>
         operations.cancel(path.id).pipe(
           audited("operation.cancel", path.id, ({ done, status }) => ({ after: { done, status } })),

@@ -12,14 +12,23 @@ export interface TakenCounts {
 /** The queues' counts for everybody who asks, counted once for all of them. */
 export class CountsCache extends Context.Tag("nightshift/http/CountsCache")<
   CountsCache,
-  { readonly read: Effect.Effect<TakenCounts, SearchTooSlow | DatabaseError> }
+  {
+    readonly read: Effect.Effect<TakenCounts, SearchTooSlow | DatabaseError>
+    /** What was read last, if anything was; nothing is counted for it. */
+    readonly last: () => TakenCounts | undefined
+  }
 >() {
   static readonly layer: Layer.Layer<CountsCache, never, JobSearch> = Layer.effect(
     CountsCache,
     Effect.gen(function* () {
       const search = yield* JobSearch
       const counts = yield* Shared.make(search.counts, "1 second")
-      return { read: Effect.map(counts, ({ at, value }) => ({ queues: value, at })) }
+      let last: TakenCounts | undefined
+      const read = Effect.map(counts, ({ at, value }) => {
+        last = { queues: value, at }
+        return last
+      })
+      return { read, last: () => last }
     })
   )
 }

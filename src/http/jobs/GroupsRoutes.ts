@@ -1,10 +1,11 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Effect, type Layer } from "effect"
-import { type DeadGroup, JobOverview } from "../../queue/search/JobOverview.js"
+import type { DeadGroup } from "../../queue/search/JobOverview.js"
 import { Api } from "../Api.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
+import { ListCache } from "./ListCache.js"
 
 const viewOf =
   (queue: string | undefined) =>
@@ -20,17 +21,16 @@ const viewOf =
   })
 
 /** Dead jobs, grouped so that what died of one cause can be dealt with at once. */
-export const layer: Layer.Layer<
-  HttpApiGroup.ApiGroup<"nightshift", "groups">,
-  never,
-  JobOverview
-> = HttpApiBuilder.group(Api, "groups", (handlers) =>
-  Effect.map(JobOverview, (overview) =>
-    handlers.handle("dead", ({ urlParams: { queue } }) =>
-      overview.deadGroups(queue).pipe(
-        Effect.map(({ groups, looked, sampled }) => ({ groups: groups.map(viewOf(queue)), looked, sampled })),
-        Problem.answered
+export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "groups">, never, ListCache> = HttpApiBuilder.group(
+  Api,
+  "groups",
+  (handlers) =>
+    Effect.map(ListCache, (lists) =>
+      handlers.handle("dead", ({ urlParams: { queue } }) =>
+        lists.deadGroups(queue).pipe(
+          Effect.map(({ groups, looked, sampled }) => ({ groups: groups.map(viewOf(queue)), looked, sampled })),
+          Problem.answered
+        )
       )
     )
-  )
 )

@@ -29,10 +29,8 @@ import * as EnqueueDoor from "./EnqueueDoor.js"
 import * as JobPath from "./JobPath.js"
 import * as JobSummary from "./JobSummary.js"
 import * as JobsContract from "./JobsContract.js"
+import { ListCache } from "./ListCache.js"
 import * as WhyView from "./WhyView.js"
-
-/** Counting on would read the whole table for a number that nobody acts on. */
-const countedUpTo = 10_000
 
 /** What is sent to change a job: a payload, and little else. */
 const mostEditBytes = limits.payloadBytes + 64 * 1024
@@ -50,11 +48,12 @@ type Explaining = JobStanding | Pods | RateLimits | ClusterConfig
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "jobs">,
   never,
-  Queue | JobDesk | JobSearch | Kinds | Transactions | Audit | Idempotency | AccessConfig | Explaining
+  Queue | JobDesk | JobSearch | ListCache | Kinds | Transactions | Audit | Idempotency | AccessConfig | Explaining
 > = HttpApiBuilder.group(Api, "jobs", (handlers) =>
   Effect.gen(function* () {
     const desk = yield* JobDesk
     const search = yield* JobSearch
+    const lists = yield* ListCache
     const views = yield* Views.make
     const audited = yield* Audited.make
     const enqueue = yield* EnqueueDoor.make
@@ -70,7 +69,8 @@ export const layer: Layer.Layer<
       JobPath.read(text).pipe(
         Effect.flatMap((id) =>
           Effect.zip(search.get(id), change(id)).pipe(
-            audited(`job.${name}`, id, ([before, after]) => ({ before: summary(before), after: summary(after) }))
+            audited(`job.${name}`, id, ([before, after]) => ({ before: summary(before), after: summary(after) })),
+            Effect.zipLeft(lists.forget)
           )
         ),
         Effect.flatMap(([, after]) => views.job(after)),
@@ -93,16 +93,8 @@ export const layer: Layer.Layer<
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual, ...filter } }) =>
         Effect.gen(function* () {
           yield* views.mayAskFor(filter.payload)
-          const page = yield* search.list(filter, { limit, cursor })
-          const isAll = cursor === undefined && page.next === undefined
-          // A page that was found in time is worth having although counting the rest would take too long.
-          const seen = page.jobs.length + (page.next === undefined ? 0 : 1)
-          const total = isAll
-            ? { count: page.jobs.length, exact: true }
-            : yield* search
-                .total(filter, countedUpTo)
-                .pipe(Effect.catchTag("SearchTooSlow", () => Effect.succeed({ count: seen, exact: false })))
-          return { jobs: yield* Effect.forEach(page.jobs, views.job), next: page.next ?? null, total }
+          const { jobs, next, total } = yield* lists.page(filter, { limit, cursor })
+          return { jobs: yield* Effect.forEach(jobs, views.job), next: next ?? null, total }
         }).pipe(Problem.answered)
       )
       .handle("get", ({ path }) =>
@@ -125,7 +117,10 @@ export const layer: Layer.Layer<
       .handle("remove", ({ path }) =>
         JobPath.read(path.id).pipe(
           Effect.flatMap((id) =>
-            desk.remove(id).pipe(audited("job.delete", id, (job) => ({ before: JobSummary.withPayload(job) })))
+            desk.remove(id).pipe(
+              audited("job.delete", id, (job) => ({ before: JobSummary.withPayload(job) })),
+              Effect.zipLeft(lists.forget)
+            )
           ),
           Effect.flatMap(views.job),
           Problem.answered

@@ -24,8 +24,12 @@ export class Look extends Context.Tag("nightshift/queue/Look")<
   Look,
   <A>(
     effect: Effect.Effect<A, SqlError | DatabaseError>,
-    /** Whether it may have to read through all jobs. */
-    options?: { readonly scans: boolean }
+    options?: {
+      /** Whether it may have to read through all jobs. */
+      readonly scans?: boolean
+      /** How long each statement may take, where it is not worth as long as others are. */
+      readonly patience?: Duration.Duration | undefined
+    }
   ) => Effect.Effect<A, SearchTooSlow | DatabaseError>
 >() {
   /** Every statement of a look may take so long. */
@@ -33,20 +37,22 @@ export class Look extends Context.Tag("nightshift/queue/Look")<
     Layer.effect(
       Look,
       Effect.gen(function* () {
-        const bounded = within(yield* Database, limit)
+        const database = yield* Database
         const places = yield* Effect.makeSemaphore(atOnce)
         const turn = yield* Effect.makeSemaphore(1)
-        const tooSlow = new SearchTooSlow({ seconds: Duration.toSeconds(limit) })
-        const plainly = <A>(effect: Effect.Effect<A, SqlError | DatabaseError>) =>
+        const bounded = <A>(
+          effect: Effect.Effect<A, SqlError | DatabaseError>,
+          patience: Duration.DurationInput = limit
+        ) =>
           places
-            .withPermits(1)(bounded(effect))
-            .pipe(Effect.catchIf(isTooLong, () => tooSlow))
+            .withPermits(1)(within(database, patience)(effect))
+            .pipe(Effect.catchIf(isTooLong, () => new SearchTooSlow({ seconds: Duration.toSeconds(patience) })))
 
         const spare = ScanBudget.make(budget)
-        const scan = <A>(effect: Effect.Effect<A, SqlError | DatabaseError>) =>
+        const measured = <A, E>(look: Effect.Effect<A, E>) =>
           Effect.flatMap(Clock.currentTimeMillis, (begun) =>
             Effect.ensuring(
-              plainly(effect),
+              look,
               Effect.map(Clock.currentTimeMillis, (ended) => spare.spend(ended - begun, ended))
             )
           )
@@ -54,9 +60,10 @@ export class Look extends Context.Tag("nightshift/queue/Look")<
           const millis = spare.wait(now)
           return millis > 0 ? Effect.sleep(millis) : Effect.void
         })
-        const inTurn = <A>(effect: Effect.Effect<A, SqlError | DatabaseError>) =>
-          turn.withPermits(1)(Effect.zipRight(untilAffordable, scan(effect)))
-        return (effect, options) => (options?.scans === true ? inTurn(effect) : plainly(effect))
+        const inTurn = <A, E>(look: Effect.Effect<A, E>) =>
+          turn.withPermits(1)(Effect.zipRight(untilAffordable, measured(look)))
+        return (effect, { patience, scans = false } = {}) =>
+          scans ? inTurn(bounded(effect, patience)) : bounded(effect, patience)
       })
     )
 

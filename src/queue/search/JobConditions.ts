@@ -10,7 +10,9 @@ const stateIs = (sql: PgClient, schema: string, state: State, now: number): Frag
   const at = sql`to_timestamp(${now}::float8 / 1000)`
   switch (state) {
     case "scheduled":
-      return sql`(j.finished_at is null and j.status = 'pending' and j.last_error is null and j.run_at > ${at})`
+      // What is not due yet was not due when it was stored, either: so it is in the index of those that wait.
+      return sql`(j.finished_at is null and j.status = 'pending' and j.last_error is null and j.run_at > ${at}
+        and j.run_at > j.created_at)`
     case "pending":
       return sql`(j.finished_at is null and j.status = 'pending' and j.last_error is null and j.run_at <= ${at})`
     case "retrying":

@@ -1,4 +1,4 @@
-import { Context, type Effect, Schema } from "effect"
+import { Context, type Duration, type Effect, Schema } from "effect"
 import type { BadCursor } from "../../core/BadCursor.js"
 import type { JobId } from "../../core/Ids.js"
 import type { State, StoredJob } from "../../core/Job.js"
@@ -8,6 +8,13 @@ import type { JobFilter } from "./JobFilter.js"
 
 export { BadCursor } from "../../core/BadCursor.js"
 export type { JobFilter } from "./JobFilter.js"
+
+export interface PageRequest {
+  readonly limit: number
+  readonly cursor?: string | undefined
+  /** Look only among so many of the newest jobs, whatever the filter says. */
+  readonly among?: number
+}
 
 export interface JobPage {
   /** Newest first. */
@@ -48,11 +55,15 @@ export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
     /** A page of at most `limit` jobs, newest first, from a cursor of the page before. */
     readonly list: (
       filter: JobFilter,
-      page: { readonly limit: number; readonly cursor?: string | undefined }
+      page: PageRequest
     ) => Effect.Effect<JobPage, BadCursor | SearchTooSlow | DatabaseError>
 
-    /** How many jobs match, counted up to a cap. */
-    readonly total: (filter: JobFilter, cap: number) => Effect.Effect<Total, SearchTooSlow | DatabaseError>
+    /** How many jobs match, counted up to a cap. Counting may take as long as looking may, or as the `patience` says. */
+    readonly total: (
+      filter: JobFilter,
+      cap: number,
+      patience?: Duration.Duration
+    ) => Effect.Effect<Total, SearchTooSlow | DatabaseError>
 
     /** Every queue that has jobs, by name. Beyond some ten thousand of a sort, jobs are not counted one by one. */
     readonly counts: Effect.Effect<ReadonlyArray<QueueCounts>, SearchTooSlow | DatabaseError>

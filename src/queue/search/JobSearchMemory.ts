@@ -16,6 +16,12 @@ const newestFirst = (left: JobRow, right: JobRow): number => (left.id < right.id
 const found = (table: Table, filter: JobFilter, now: number) =>
   [...table.rows()].filter((row) => matches(row, filter, now))
 
+const newest = (table: Table, filter: JobFilter, now: number, among = Number.POSITIVE_INFINITY) =>
+  [...table.rows()]
+    .sort(newestFirst)
+    .slice(0, among)
+    .filter((row) => matches(row, filter, now))
+
 const pageOf = (rows: ReadonlyArray<JobRow>, limit: number, now: number): JobPage => {
   const shown = rows.slice(0, limit)
   const last = shown.at(-1)
@@ -71,12 +77,12 @@ const awaitEnd = (table: Table, id: JobId): Effect.Effect<StoredJob, JobNotFound
 
 const make = (table: Table): typeof JobSearch.Service => ({
   get: (id) => Effect.flatten(table.step((now) => get(table, id, now))),
-  list: (filter, { cursor, limit }) =>
+  list: (filter, { among, cursor, limit }) =>
     Effect.flatten(
       table.step((now) => {
         if (cursor !== undefined && !isId(cursor)) return Either.left(new BadCursor({ cursor }))
-        const rows = found(table, filter, now).filter(({ id }) => cursor === undefined || id < cursor)
-        return Either.right(pageOf(rows.sort(newestFirst), limit, now))
+        const rows = newest(table, filter, now, among).filter(({ id }) => cursor === undefined || id < cursor)
+        return Either.right(pageOf(rows, limit, now))
       })
     ),
   total: (filter, cap) =>

@@ -25,6 +25,11 @@ const make = Effect.gen(function* () {
   const table = sql(`${schema}.job`)
   const columns = sql.literal(storedColumns)
 
+  /** Only what waits for another try and what died has an error; each of them has an index, and the rest need not be read. */
+  const failed = sql`(select * from ${table} where finished_at is null and last_error is not null
+    union all select * from ${table} where dead_reason is not null)`
+  const source = ({ shape, text }: JobFilter) => (shape === undefined && text === undefined ? table : failed)
+
   const get: typeof JobSearch.Service.get = (id) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
@@ -33,16 +38,17 @@ const make = Effect.gen(function* () {
       return rows[0] === undefined ? yield* new JobNotFound({ id }) : toStoredJob(rows[0], now)
     })
 
-  const list: typeof JobSearch.Service.list = (filter, { cursor, limit }) =>
+  const list: typeof JobSearch.Service.list = (filter, { among, cursor, limit }) =>
     Effect.gen(function* () {
       if (cursor !== undefined && !isId(cursor)) return yield* new BadCursor({ cursor })
       const now = yield* Clock.currentTimeMillis
       // Ids rise with time, so the primary key gives the newest first, and a page begins where the last one ended.
       const after = cursor === undefined ? [] : [sql`j.id < ${cursor}`]
+      const jobs = among === undefined ? source(filter) : sql`(select * from ${table} order by id desc limit ${among})`
       const rows = yield* look(
-        sql<StoredJobRow>`select ${columns} from ${table} j
+        sql<StoredJobRow>`select ${columns} from ${jobs} j
           where ${sql.and([...conditions(database, filter, now), ...after])} order by j.id desc limit ${limit + 1}`,
-        { scans: scans(filter) }
+        { scans: among === undefined && scans(filter) }
       )
       const page = rows.slice(0, limit)
       return {
@@ -51,13 +57,15 @@ const make = Effect.gen(function* () {
       }
     })
 
-  const total: typeof JobSearch.Service.total = (filter, cap) =>
+  const total: typeof JobSearch.Service.total = (filter, cap, patience) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
+      // Those of a time are among the newest, which only their ids tell; all others may be counted in whatever order.
+      const order = filter.since === undefined ? sql`` : sql`order by j.id desc`
       const rows = yield* look(
         sql<{ count: number }>`select count(*)::int as count from
-          (select 1 from ${table} j where ${sql.and(conditions(database, filter, now))} limit ${cap + 1}) counted`,
-        { scans: scans(filter) }
+          (select 1 from ${source(filter)} j where ${sql.and(conditions(database, filter, now))} ${order} limit ${cap + 1}) counted`,
+        { scans: scans(filter), patience }
       )
       const count = rows[0]?.count ?? 0
       return { count: Math.min(count, cap), exact: count <= cap }

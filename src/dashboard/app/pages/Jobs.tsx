@@ -18,6 +18,9 @@ import { countText, type JobPage, type State } from "../Views"
 
 const nothing: JobFilter.JobFilter = {}
 
+/** A count may be some seconds old when the last change is shown; once more, and the page is right although nothing happens. */
+const tidyUp = 30_000
+
 /** What can be done to the jobs that are selected, or else to all that match. */
 const Acts = (props: {
   readonly filter: JobFilter.JobFilter
@@ -68,7 +71,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
   const filter = JobFilter.read(route, preset)
   const page = useResource<JobPage>(
     `jobs${JobFilter.query(filter, { limit: 50, cursor: route.query.get("cursor") })}`,
-    { pulse }
+    { pulse, every: tidyUp }
   )
   const [chosen, setChosen] = useState<ReadonlyMap<string, State>>(new Map())
   const [cursor, setCursor] = useState(0)

@@ -1,0 +1,99 @@
+import { Clock, Duration, Effect } from "effect"
+
+// Many tabs ask the same. Who asks what somebody else is asking is told what they find, and what was dear to find is kept for
+// a while: looking takes no more than a twentieth of the time, however many ask and however often.
+
+/** An answer is worth this many times what it cost. */
+const timesCost = 20
+
+/** What cost less than this is not kept: finding it again is no harm, and nobody is told what is no longer so. */
+const cheap = Duration.toMillis("50 millis")
+
+export interface Answers<A> {
+  /** What is being answered to the same question just now, or was a while ago; else what is found. */
+  readonly to: <E, R>(question: string, look: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** Somebody changed what is asked about: whoever asks from now on is told how it is then. */
+  readonly forget: Effect.Effect<void>
+}
+
+interface Question<A> {
+  readonly turn: Effect.Semaphore
+  asking: number
+  /** How often it was answered, and the last time. */
+  answered: number
+  last: { readonly answer: A; readonly until: number } | undefined
+}
+
+const begin = <A>(): Question<A> => ({
+  turn: Effect.unsafeMakeSemaphore(1),
+  asking: 0,
+  answered: 0,
+  last: undefined
+})
+
+/** How many answers are kept, and how old they may become. */
+export interface Kept {
+  readonly most: number
+  readonly longest: Duration.DurationInput
+}
+
+/** For what people must see as it is: nothing is kept, and those who ask at one time are told the same. */
+export const nothing: Kept = { most: 0, longest: 0 }
+
+export const make = <A>({ longest, most }: Kept): Answers<A> => {
+  const longestMillis = Duration.toMillis(longest)
+  let questions = new Map<string, Question<A>>()
+
+  /** Lets go of what is no longer worth anything, and then of the oldest. */
+  const tidy = (now: number) => {
+    const idle = [...questions].filter(([, { asking }]) => asking === 0)
+    const surplus = questions.size - most
+    idle.forEach(([text, { last }], index) => {
+      if (index < surplus || last === undefined || last.until <= now) questions.delete(text)
+    })
+  }
+
+  const find = <E, R>(question: Question<A>, look: Effect.Effect<A, E, R>) =>
+    Effect.gen(function* () {
+      const begun = yield* Clock.currentTimeMillis
+      const answer = yield* look
+      const ended = yield* Clock.currentTimeMillis
+      const cost = ended - begun
+      question.answered += 1
+      question.last = { answer, until: cost < cheap ? ended : ended + Math.min(longestMillis, cost * timesCost) }
+      return answer
+    })
+
+  const ask = <E, R>(question: Question<A>, look: Effect.Effect<A, E, R>) =>
+    Effect.suspend(() => {
+      const before = question.answered
+      question.asking += 1
+      const inTurn = Effect.suspend(() =>
+        question.last !== undefined && question.answered > before
+          ? Effect.succeed(question.last.answer)
+          : find(question, look)
+      )
+      return Effect.ensuring(
+        question.turn.withPermits(1)(inTurn),
+        Effect.sync(() => {
+          question.asking -= 1
+        })
+      )
+    })
+
+  return {
+    to: (text, look) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        const { last } = questions.get(text) ?? {}
+        if (last !== undefined && now < last.until) return Effect.succeed(last.answer)
+        tidy(now)
+        const question = questions.get(text) ?? begin<A>()
+        questions.set(text, question)
+        return ask(question, look)
+      }),
+    // Those who are asking still share what they find, and nobody else comes to know of it.
+    forget: Effect.sync(() => {
+      questions = new Map()
+    })
+  }
+}
