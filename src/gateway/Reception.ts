@@ -1,5 +1,6 @@
-import { Cache, Context, Data, Duration, Effect, Exit, Layer, Option, Schema } from "effect"
+import { Cache, Context, type Data, Duration, Effect, Exit, Layer, Option, Schema } from "effect"
 import type { JobId } from "../core/Ids.js"
+import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { NewJob } from "../queue/intake/NewJob.js"
 import type { EnqueueError } from "../queue/Job.js"
@@ -30,7 +31,14 @@ export type Received = Data.TaggedEnum<{
   /** Its handler failed, and the user is told so. */
   Apologized: { readonly body: string | undefined }
 }>
-export const Received = Data.taggedEnum<Received>()
+export const Received = Tagged.taggedEnum<Received>({
+  Stored: true,
+  Duplicate: true,
+  Answered: true,
+  Prompted: true,
+  Dropped: true,
+  Apologized: true
+})
 
 /** A sync bot's handler failed, and the file wants the update delivered again. */
 export class HandlerFailed extends Schema.TaggedError<HandlerFailed>()("HandlerFailed", { bot: Schema.String }) {

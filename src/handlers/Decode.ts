@@ -1,4 +1,5 @@
-import { Data, Either, Schema } from "effect"
+import { type Data, Either, Schema } from "effect"
+import * as Tagged from "../core/Tagged.js"
 import type { JobKind } from "../queue/Job.js"
 
 /** A payload ready for its handler, or why it cannot be. */
@@ -9,7 +10,7 @@ export type Decoded = Data.TaggedEnum<{
   /** No known version of the schema reads it. */
   Unreadable: { readonly reason: string }
 }>
-export const Decoded = Data.taggedEnum<Decoded>()
+export const Decoded = Tagged.taggedEnum<Decoded>({ Ready: true, TooNew: true, Unreadable: true })
 
 /** Reads stored payloads of a kind. Made once per kind: preparing a schema costs more than using it. */
 export const make = (kind: JobKind<never>): ((payload: unknown, version: number) => Decoded) => {

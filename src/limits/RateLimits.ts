@@ -1,4 +1,5 @@
-import { Context, Data, type Duration, type Effect } from "effect"
+import { Context, type Data, type Duration, type Effect } from "effect"
+import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { BeyondCapacity, DeclaredLimit, InvalidLimit, LimitPatch, LimitState, UnknownScope } from "./Limit.js"
 
@@ -8,7 +9,7 @@ export type Acquired = Data.TaggedEnum<{
   /** Not now: nothing was taken. So many tokens may be there after this, if nobody else takes them. */
   Throttled: { readonly after: Duration.Duration }
 }>
-export const Acquired = Data.taggedEnum<Acquired>()
+export const Acquired = Tagged.taggedEnum<Acquired>({ Granted: true, Throttled: true })
 
 /** Nothing can be said about the wish: it is not one that a bucket could grant. */
 export type AcquireError = UnknownScope | BeyondCapacity | InvalidLimit

@@ -1,6 +1,7 @@
-import { Data } from "effect"
+import type { Data } from "effect"
 import type { JobId, Lease } from "../core/Ids.js"
 import type { DeadReason } from "../core/Job.js"
+import * as Tagged from "../core/Tagged.js"
 
 /** How a run of a job ended, decided by the pod that ran it and fenced by its lease. */
 export interface AttemptEnd {
@@ -48,4 +49,4 @@ export type End = Data.TaggedEnum<{
     readonly remember?: string | undefined
   }
 }>
-export const End = Data.taggedEnum<End>()
+export const End = Tagged.taggedEnum<End>({ Done: true, Again: true, Dead: true })

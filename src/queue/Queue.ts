@@ -1,6 +1,7 @@
-import { Context, Data, type Duration, type Effect, type Exit } from "effect"
+import { Context, type Data, type Duration, type Effect, type Exit } from "effect"
 import type { JobId, Lease, PodId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
+import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import type { NewJob } from "./intake/NewJob.js"
@@ -12,7 +13,7 @@ export type Enqueued = Data.TaggedEnum<{
   /** A job with this dedupe key stands; this is its id. */
   Deduplicated: { readonly id: JobId }
 }>
-export const Enqueued = Data.taggedEnum<Enqueued>()
+export const Enqueued = Tagged.taggedEnum<Enqueued>({ Enqueued: true, Deduplicated: true })
 
 /** Why a job was not stored. */
 export type EnqueueError = InvalidJob | JobIdTaken | QueueFull | DatabaseError

@@ -37,6 +37,21 @@ describe("Ids", () => {
     })
   )
 
+  it.effect("are the same as bytes, through bursts and late centuries", () =>
+    Effect.gen(function* () {
+      const ids = yield* makeGenerator
+      const bytes = new DataView(new ArrayBuffer(24))
+      const asText = () =>
+        Buffer.from(bytes.buffer, 4, 16)
+          .toString("hex")
+          .replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")
+      for (const millis of [0, 1, ...Array(5_000).fill(1_763_212_345_678), 0xffff_ffff_ffff]) {
+        expect(ids.jobInto(millis, bytes, 4)).toBe(asText())
+      }
+      expect([bytes.getUint32(0), bytes.getUint32(20)]).toEqual([0, 0])
+    })
+  )
+
   it("are told from other texts", () => {
     expect(isId("0192abcd-0000-7000-8000-000000000000")).toBe(true)
     for (const text of [

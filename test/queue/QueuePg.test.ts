@@ -63,7 +63,9 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
       const other = yield* TestDatabase.connection
       const breaker = yield* TestDatabase.connection
       yield* Effect.promise(() => other.query(`begin; lock table ${schema}.job in exclusive mode`))
-      const storing = yield* Effect.fork(queue.enqueue(Array.from({ length: 200 }, () => job("broken"))))
+      const storing = yield* Effect.fork(
+        queue.enqueue(Array.from({ length: 200 }, (_, n) => job("broken", { payload: { n } })))
+      )
       const breakIt = () =>
         breaker.query(
           `select pg_terminate_backend(pid) from pg_stat_activity
@@ -73,8 +75,9 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
       yield* Effect.promise(() => other.query("commit"))
       const answers = yield* Fiber.join(storing)
       const { sql } = yield* Database
-      const stored = yield* sql<{ id: string }>`select id from nightshift.job where queue = 'broken' order by id`
-      expect(stored.map(({ id }) => id)).toEqual(answers.map(({ id }) => id))
+      const stored = yield* sql<{ id: string; payload: { n: number } }>`
+        select id, payload from nightshift.job where queue = 'broken' order by id`
+      expect(stored).toEqual(answers.map(({ id }, n) => ({ id, payload: { n } })))
       expect(answers).toHaveLength(200)
     })
   )

@@ -3,6 +3,7 @@ import type { IdGenerator, JobId } from "../../core/Ids.js"
 import { limits } from "../../core/Job.js"
 import { jsonText } from "../../core/Storable.js"
 import * as ArrayText from "../ArrayText.js"
+import * as IdArray from "../IdArray.js"
 import { admit, faultOfFields, type NewJob } from "./NewJob.js"
 import type { StampedJobs } from "./StampedJob.js"
 
@@ -12,9 +13,8 @@ import type { StampedJobs } from "./StampedJob.js"
 /** Fewer gain nothing. */
 const fewest = 50
 
-export interface Bulk {
+export interface Bulk extends IdArray.NewIds {
   readonly first: NewJob
-  readonly ids: ReadonlyArray<JobId>
   readonly runAts: ReadonlyArray<number>
   /** All payloads, as one JSON array. */
   readonly payloads: string
@@ -54,15 +54,15 @@ export const of = (jobs: ReadonlyArray<NewJob>, ids: IdGenerator, now: number): 
   if (Either.isLeft(payloads)) return undefined
   return {
     first,
-    ids: jobs.map(() => ids.job(now)),
+    ...IdArray.make(ids, jobs.length, now),
     runAts: jobs.map(({ runAt }) => (runAt === undefined ? now : Math.floor(runAt))),
     payloads: payloads.right
   }
 }
 
 /** Parameters of the insert for jobs of one kind; `channel` is where other pods are told. */
-export const parameters = ({ first, ids, payloads, runAts }: Bulk, now: number, channel: string | null) => [
-  ArrayText.ofPlain(ids),
+export const parameters = ({ array, first, payloads, runAts }: Bulk, now: number, channel: string | null) => [
+  array,
   first.queue,
   first.kind,
   first.version,
@@ -75,10 +75,10 @@ export const parameters = ({ first, ids, payloads, runAts }: Bulk, now: number, 
   channel
 ]
 
-/** The jobs one by one, as those that may stand already. */
-export const withIds = ({ ids, runAts }: Bulk, jobs: ReadonlyArray<NewJob>): StampedJobs =>
-  jobs.flatMap((job, place) => {
-    const [admitted, id, runAt] = [admit(job, place), ids[place], runAts[place]]
+/** The jobs one by one, as those that may stand already. They are read back: nobody keeps them for a case that is so rare. */
+export const asJobs = ({ first, ids, payloads, runAts }: Bulk): StampedJobs =>
+  (JSON.parse(payloads) as ReadonlyArray<unknown>).flatMap((payload, place) => {
+    const [admitted, id, runAt] = [admit({ ...first, payload }, place), ids[place], runAts[place]]
     return Either.isRight(admitted) && id !== undefined && runAt !== undefined
       ? [{ ...admitted.right, id, runAt, ownId: true }]
       : []

@@ -15,11 +15,13 @@ interface Room {
   left: number
 }
 
-/** Lets jobs pass while their queues have room, or refuses them all. */
-export const make = (
-  database: typeof Database.Service,
-  known: typeof KnownQueues.Service
-): ((jobs: ReadonlyArray<{ readonly queue: string }>) => Effect.Effect<void, QueueFull | DatabaseError>) => {
+/** Lets jobs pass while their queues have room, or refuses them all. A job may stand for several. */
+export type Pass = (
+  jobs: ReadonlyArray<{ readonly queue: string }>,
+  each?: number
+) => Effect.Effect<void, QueueFull | DatabaseError>
+
+export const make = (database: typeof Database.Service, known: typeof KnownQueues.Service): Pass => {
   const { schema, sql } = database
   const rooms = new Map<string, Room>()
 
@@ -54,9 +56,9 @@ export const make = (
       row?.depthCap === undefined ? Effect.void : pass(queue, row.depthCap, count)
     )
 
-  return (jobs) => {
+  return (jobs, each = 1) => {
     const counts = new Map<string, number>()
-    for (const { queue } of jobs) counts.set(queue, (counts.get(queue) ?? 0) + 1)
+    for (const { queue } of jobs) counts.set(queue, (counts.get(queue) ?? 0) + each)
     const [first] = counts
     return counts.size === 1 && first !== undefined
       ? passOne(...first)

@@ -10,6 +10,7 @@ import type { JobSql } from "../JobSql.js"
 import { Enqueued, type EnqueueError, type Queue } from "../Queue.js"
 import * as StorePg from "../StorePg.js"
 import * as Bulk from "./Bulk.js"
+import type * as DepthCap from "./DepthCap.js"
 import { eachAlone } from "./EachAlone.js"
 import { type AdmittedJob, admit, admitAll, type NewJob } from "./NewJob.js"
 import { hasExtras, type StampedJob, type StampedJobs } from "./StampedJob.js"
@@ -46,8 +47,8 @@ export type OnStored = (
   inTransaction: boolean
 ) => Effect.Effect<void, DatabaseError>
 
-/** Hears what was new. */
-export type Count = (jobs: ReadonlyArray<Pick<NewJob, "queue" | "kind">>, now: number) => void
+/** Hears what was new: jobs, or one that stands for several. */
+export type Count = (jobs: ReadonlyArray<Pick<NewJob, "queue" | "kind">>, now: number, each?: number) => void
 
 type AtDoor = (jobs: StampedJobs, now: number) => Effect.Effect<Fate, StorePg.StoreError>
 
@@ -63,7 +64,7 @@ export const make = (
   statements: JobSql,
   ids: IdGenerator,
   hint: (queue: string, now: number) => string | null,
-  pass: (jobs: ReadonlyArray<Pick<NewJob, "queue">>) => Effect.Effect<void, QueueFull | DatabaseError>,
+  pass: DepthCap.Pass,
   onStored: OnStored,
   count: Count,
   takenAtDoor: (again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StorePg.StoreError>) => AtDoor
@@ -155,18 +156,19 @@ export const make = (
       )
     }
 
-    /** Alike, and nothing can stand in their way: straight in, in one statement. */
-    const inBulk = (bulk: Bulk.Bulk, jobs: ReadonlyArray<NewJob>, now: number) => {
+    /** Alike, and nothing can stand in their way: straight in, in one statement. The jobs themselves may go meanwhile. */
+    const inBulk = (bulk: Bulk.Bulk, now: number) => {
+      const { first, ids: bulkIds } = bulk
       const once = Effect.suspend(() =>
-        database.direct.count(statements.insertUniform, Bulk.parameters(bulk, now, hint(bulk.first.queue, now)))
+        database.direct.count(statements.insertUniform, Bulk.parameters(bulk, now, hint(first.queue, now)))
       )
-      const again = Effect.suspend(() => store(Bulk.withIds(bulk, jobs), now, patience.alone))
-      return pass(jobs).pipe(
+      const again = Effect.suspend(() => store(Bulk.asJobs(bulk), now, patience.alone))
+      return pass([first], bulkIds.length).pipe(
         Effect.zipRight(Effect.catchIf(once, isPassing, () => again)),
         Effect.zipRight(onStored([Bulk.front(bulk)], false)),
         Effect.map(() => {
-          count(jobs, now)
-          return bulk.ids.map((id) => Enqueued.Enqueued({ id }))
+          count([first], now, bulkIds.length)
+          return bulkIds.map((id) => Enqueued.Enqueued({ id }))
         }),
         // Once it is on its way it is stored, whoever still waits: those who work and those who count must hear of it.
         Effect.uninterruptible
@@ -179,7 +181,7 @@ export const make = (
         const outer = Context.getOption(fiber.currentContext, SqlClient.TransactionConnection)
         const now = clock.unsafeCurrentTimeMillis()
         const bulk = Option.isNone(outer) ? Bulk.of(jobs, ids, now) : undefined
-        if (bulk !== undefined) return inBulk(bulk, jobs, now)
+        if (bulk !== undefined) return inBulk(bulk, now)
         const admitted = admitAll(jobs)
         if (Either.isLeft(admitted)) return Effect.fail(admitted.left)
         const request = stamp(admitted.right, now)
