@@ -1,16 +1,18 @@
 import { Clock, Context, Effect, Layer, Queue as Mailbox } from "effect"
+import * as Budget from "../core/Budget.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { Listener } from "../database/Listener.js"
 import { Wakeups } from "./Wakeups.js"
 
 // Telling that a queue has work: this process directly, other processes by NOTIFY on one channel whose payload is the
-// queue's name. It is a hint. A notifying commit takes a lock that all of PostgreSQL shares, so hints are debounced: the
-// first of a burst goes out at once, the rest are folded into one a moment later.
+// queue's name. It is a hint. A notifying commit takes a lock that all of PostgreSQL shares, so a queue has a budget of hints:
+// jobs that come now and then are told of at once, and of those that come in masses some are folded into one a moment later.
 
 export const channel = (schema: string): string => `${schema}_work`
 
-const debounceMillis = 20
+/** So many hints of a queue in one go, and one in ten milliseconds from then on. */
+const budget = { most: 10, refill: 0.1 }
 
 /** Tells whoever serves a queue that it has work. */
 export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
@@ -33,7 +35,12 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       const wakeups = yield* Wakeups
       const listener = yield* Listener
       const outgoing = yield* Mailbox.sliding<string>(1024)
-      const lastTold = new Map<string, number>()
+      const budgets = new Map<string, Budget.Budget>()
+      const budgetOf = (queue: string) => {
+        const known = budgets.get(queue) ?? Budget.make(budget)
+        budgets.set(queue, known)
+        return known
+      }
       /** Queues whose hint travels with a statement that is under way. */
       const hinted = new Set<string>()
       const listeners: Array<(queue: string | undefined) => void> = []
@@ -43,14 +50,13 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
           Effect.asVoid(sql`select pg_notify(${channel(schema)}, queue) from unnest(${queues}::text[]) as queue`)
         )
 
-      // Whoever was told a moment ago is told again only when the moment has passed; what comes meanwhile is folded in.
+      // Who has none left waits for the next, and what comes meanwhile is folded in.
       yield* Effect.gen(function* () {
         const first = yield* Mailbox.take(outgoing)
-        const since = (yield* Clock.currentTimeMillis) - (lastTold.get(first) ?? 0)
-        yield* Effect.sleep(Math.max(0, debounceMillis - since))
+        yield* Effect.sleep(budgetOf(first).wait(yield* Clock.currentTimeMillis))
         const queues = new Set([first, ...(yield* Mailbox.takeAll(outgoing))])
         const now = yield* Clock.currentTimeMillis
-        for (const queue of queues) lastTold.set(queue, now)
+        for (const queue of queues) budgetOf(queue).spend(1, now)
         yield* notify([...queues])
       }).pipe(
         Effect.catchAll((error) => Effect.logDebug("other pods were not told of new work; they poll", error)),
@@ -78,8 +84,9 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       return {
         onHint: (listener) => void listeners.push(listener),
         hint: (queue, now) => {
-          if (now - (lastTold.get(queue) ?? Number.NEGATIVE_INFINITY) < debounceMillis) return null
-          lastTold.set(queue, now)
+          const left = budgetOf(queue)
+          if (left.wait(now) > 0) return null
+          left.spend(1, now)
           hinted.add(queue)
           return channel(schema)
         },

@@ -184,6 +184,24 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
+  it.scoped("tells of jobs that follow each other as soon as each is stored", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const other = yield* TestDatabase.connection
+      let heard = 0
+      other.on("notification", ({ payload }) => {
+        if (payload === "following") heard += 1
+      })
+      yield* Effect.promise(() => other.query("listen nightshift_work"))
+      for (let stored = 1; stored <= 8; stored += 1) {
+        yield* queue.enqueue([job("following")])
+        // What was notified before an answer comes before it.
+        yield* Effect.promise(() => other.query("select 1"))
+        expect(heard).toBe(stored)
+      }
+    })
+  )
+
   it.scoped("finds jobs behind where the last claim began within a second of coming back short", () =>
     Effect.gen(function* () {
       const queue = yield* Queue

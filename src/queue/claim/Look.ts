@@ -1,10 +1,10 @@
 import type { SqlError } from "@effect/sql/SqlError"
 import { Clock, Context, Duration, Effect, Layer } from "effect"
+import * as Budget from "../../core/Budget.js"
 import { within } from "../../database/Bounded.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
 import { SearchTooSlow } from "../search/JobSearch.js"
-import * as ScanBudget from "./ScanBudget.js"
 
 // Whoever looks may ask for anything, and must not keep the crew from its work by it: the server ends what takes too long,
 // and only a few connections look at one time. Looks that read through jobs because no index knows what is asked for come one
@@ -48,7 +48,7 @@ export class Look extends Context.Tag("nightshift/queue/Look")<
             .withPermits(1)(within(database, patience)(effect))
             .pipe(Effect.catchIf(isTooLong, () => new SearchTooSlow({ seconds: Duration.toSeconds(patience) })))
 
-        const spare = ScanBudget.make(budget)
+        const spare = Budget.make(budget)
         const measured = <A, E>(look: Effect.Effect<A, E>) =>
           Effect.flatMap(Clock.currentTimeMillis, (begun) =>
             Effect.ensuring(
