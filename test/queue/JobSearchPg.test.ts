@@ -2,10 +2,10 @@ import { describe, expect, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer } from "effect"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
-import { Look } from "../../src/queue/claim/Look.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { type JobFilter, JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as JobSearchPg from "../../src/queue/search/JobSearchPg.js"
+import { Look } from "../../src/queue/search/Look.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const layer = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))

@@ -2,8 +2,8 @@ import { Clock, Effect } from "effect"
 import type { State } from "../../core/Job.js"
 import type { Database } from "../../database/Database.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import type { Look } from "../claim/Look.js"
 import type { QueueCounts, SearchTooSlow } from "./JobSearch.js"
+import type { Look } from "./Look.js"
 
 // Counting a million rows reads a million rows. What is not over is found lane by lane (a queue and a priority) through the
 // claim index, what is due and what is not yet each up to a cap; dead jobs through their own index, up to a cap for each

@@ -3,9 +3,9 @@ import { floorOf, type JobId } from "../../core/Ids.js"
 import { type DeadReason, type Status, stateOf } from "../../core/Job.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
-import { Look } from "../claim/Look.js"
 import { group } from "./DeadGrouping.js"
 import { glimpseCharacters, groupLimits, type JobGlimpse, JobOverview } from "./JobOverview.js"
+import { Look } from "./Look.js"
 
 interface GlimpseRow {
   readonly id: JobId

@@ -4,7 +4,7 @@ import * as Budget from "../../core/Budget.js"
 import { within } from "../../database/Bounded.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
-import { SearchTooSlow } from "../search/JobSearch.js"
+import { SearchTooSlow } from "./JobSearch.js"
 
 // Whoever looks may ask for anything, and must not keep the crew from its work by it: the server ends what takes too long,
 // and only a few connections look at one time. Looks that read through jobs because no index knows what is asked for come one
