@@ -1,7 +1,8 @@
 import { Clock, Duration, Effect } from "effect"
 
-// Many tabs ask the same. Who asks what somebody else is asking is told what they find, and what was dear to find is kept for
-// a while: looking takes no more than a twentieth of the time, however many ask and however often.
+// Many tabs ask the same. Those who ask while somebody looks are all told what the next look finds: it began after they asked,
+// so nobody misses what happened before. And what was dear to find is kept for a while: looking takes no more than a twentieth
+// of the time, however many ask and however often.
 
 /** An answer is worth this many times what it cost. */
 const timesCost = 20
@@ -10,7 +11,7 @@ const timesCost = 20
 const cheap = Duration.toMillis("50 millis")
 
 export interface Answers<A> {
-  /** What is being answered to the same question just now, or was a while ago; else what is found. */
+  /** What is found, alone or with others who ask the same, or was found a while ago. */
   readonly to: <E, R>(question: string, look: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /** Somebody changed what is asked about: whoever asks from now on is told how it is then. */
   readonly forget: Effect.Effect<void>
@@ -19,15 +20,16 @@ export interface Answers<A> {
 interface Question<A> {
   readonly turn: Effect.Semaphore
   asking: number
-  /** How often it was answered, and the last time. */
-  answered: number
-  last: { readonly answer: A; readonly until: number } | undefined
+  /** How many looks were begun for it. */
+  begun: number
+  /** What the last look found, and until when that is good for everybody. */
+  last: { readonly look: number; readonly answer: A; readonly until: number } | undefined
 }
 
 const begin = <A>(): Question<A> => ({
   turn: Effect.unsafeMakeSemaphore(1),
   asking: 0,
-  answered: 0,
+  begun: 0,
   last: undefined
 })
 
@@ -37,7 +39,7 @@ export interface Kept {
   readonly longest: Duration.DurationInput
 }
 
-/** For what people must see as it is: nothing is kept, and those who ask at one time are told the same. */
+/** For what people must see as it is: nothing is kept. */
 export const nothing: Kept = { most: 0, longest: 0 }
 
 export const make = <A>({ longest, most }: Kept): Answers<A> => {
@@ -55,24 +57,26 @@ export const make = <A>({ longest, most }: Kept): Answers<A> => {
 
   const find = <E, R>(question: Question<A>, look: Effect.Effect<A, E, R>) =>
     Effect.gen(function* () {
+      question.begun += 1
+      const number = question.begun
       const begun = yield* Clock.currentTimeMillis
       const answer = yield* look
       const ended = yield* Clock.currentTimeMillis
       const cost = ended - begun
-      question.answered += 1
-      question.last = { answer, until: cost < cheap ? ended : ended + Math.min(longestMillis, cost * timesCost) }
+      const until = cost < cheap ? ended : ended + Math.min(longestMillis, cost * timesCost)
+      question.last = { look: number, answer, until }
       return answer
     })
 
   const ask = <E, R>(question: Question<A>, look: Effect.Effect<A, E, R>) =>
     Effect.suspend(() => {
-      const before = question.answered
+      const before = question.begun
       question.asking += 1
-      const inTurn = Effect.suspend(() =>
-        question.last !== undefined && question.answered > before
-          ? Effect.succeed(question.last.answer)
-          : find(question, look)
-      )
+      const inTurn = Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        const { last } = question
+        const isGood = last !== undefined && (last.look > before || now < last.until)
+        return isGood ? Effect.succeed(last.answer) : find(question, look)
+      })
       return Effect.ensuring(
         question.turn.withPermits(1)(inTurn),
         Effect.sync(() => {

@@ -24,17 +24,32 @@ const asked = <A, E>(ask: Effect.Effect<A, E>, takes: Duration.DurationInput) =>
 const kept: Answers.Kept = { most: 2, longest: "10 seconds" }
 
 describe("what many ask", () => {
-  it.effect("is looked up once for all who ask at one time", () =>
+  it.effect("is looked up once for all who ask while somebody looks, by a look that begins after that", () =>
     Effect.gen(function* () {
       const answers = Answers.make<number>(Answers.nothing)
       const { look, looks } = makeShow("1 second")
-      const all = Effect.all(
-        Array.from({ length: 50 }, () => answers.to("q", look)),
-        { concurrency: "unbounded" }
+      const first = yield* Effect.fork(answers.to("q", look))
+      yield* TestClock.adjust("500 millis")
+      const others = yield* Effect.fork(
+        Effect.all(
+          Array.from({ length: 50 }, () => answers.to("q", look)),
+          { concurrency: "unbounded" }
+        )
       )
-      expect(new Set(yield* asked(all, "1 second"))).toEqual(new Set([1]))
-      expect(looks()).toBe(1)
-      expect(yield* asked(answers.to("q", look), "1 second")).toBe(2)
+      yield* TestClock.adjust("1500 millis")
+      expect(yield* Fiber.join(first)).toBe(1)
+      expect(new Set(yield* Fiber.join(others))).toEqual(new Set([2]))
+      expect(looks()).toBe(2)
+      expect(yield* asked(answers.to("q", look), "1 second")).toBe(3)
+    })
+  )
+
+  it.effect("is not looked up again for those who waited, where it may be kept", () =>
+    Effect.gen(function* () {
+      const answers = Answers.make<number>(kept)
+      const { look } = makeShow("1 second")
+      const both = Effect.all([answers.to("q", look), answers.to("q", look)], { concurrency: "unbounded" })
+      expect(yield* asked(both, "1 second")).toEqual([1, 1])
     })
   )
 
