@@ -24,7 +24,9 @@ const describeStorage = (sql: (typeof Database.Service)["sql"], schema: string) 
 // PostgreSQL 18 lists "not null" as constraints, too; the columns above already say it.
 const describeConstraints = (sql: (typeof Database.Service)["sql"], schema: string) =>
   sql<{ line: string }>`
-    select format('table %s constraint %s %s', conrelid::regclass::text, conname, pg_get_constraintdef(oid)) as line
+    select format('table %s constraint %s %s', conrelid::regclass::text, conname,
+      -- On one line, however the server lays it out.
+      regexp_replace(pg_get_constraintdef(oid), '\\s+', ' ', 'g')) as line
     from pg_constraint
     where connamespace = ${schema}::regnamespace and conrelid <> 0 and contype <> 'n'
     order by conrelid::regclass::text, conname`
