@@ -2,6 +2,7 @@ import { Clock, Context, Duration, Effect, Layer } from "effect"
 import { type JobId, millisOf } from "../core/Ids.js"
 import type { State, StoredJob } from "../core/Job.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import { JobOverview } from "../queue/search/JobOverview.js"
 import { type JobFilter, JobSearch } from "../queue/search/JobSearch.js"
 import * as BotJob from "./BotJob.js"
 import type { Bot, Source } from "./Bots.js"
@@ -39,7 +40,7 @@ export class DeliveryLog extends Context.Tag("nightshift/gateway/DeliveryLog")<
     readonly ofSource: (source: Source) => Effect.Effect<Logged, DatabaseError>
   }
 >() {
-  static readonly layer: Layer.Layer<DeliveryLog, never, Deliveries | JobSearch> = Layer.suspend(() =>
+  static readonly layer: Layer.Layer<DeliveryLog, never, Deliveries | JobSearch | JobOverview> = Layer.suspend(() =>
     Layer.effect(DeliveryLog, make)
   )
 }
@@ -53,17 +54,22 @@ const ofJob = (job: StoredJob, id: string): LoggedDelivery => ({
   job: { id: job.id, state: job.state }
 })
 
-const ofMemory = ({ job, ...delivery }: Delivery): LoggedDelivery => ({
-  ...delivery,
-  job: job === undefined ? undefined : { id: job, state: undefined }
-})
+type States = ReadonlyMap<JobId, State>
+
+const ofMemory =
+  (states: States) =>
+  ({ job, ...delivery }: Delivery): LoggedDelivery => ({
+    ...delivery,
+    job: job === undefined ? undefined : { id: job, state: states.get(job) }
+  })
 
 const merge = (
   remembered: ReadonlyArray<Delivery>,
+  states: States,
   jobs: ReadonlyArray<StoredJob>,
   prefix: string
 ): ReadonlyArray<LoggedDelivery> => {
-  const byId = new Map(remembered.map((delivery) => [delivery.id, ofMemory(delivery)]))
+  const byId = new Map(remembered.map((delivery) => [delivery.id, ofMemory(states)(delivery)]))
   for (const job of jobs) {
     const key = job.dedupe?.key
     // A source's kind may have jobs from elsewhere, too.
@@ -79,18 +85,28 @@ const merge = (
 const make = Effect.gen(function* () {
   const deliveries = yield* Deliveries
   const search = yield* JobSearch
+  const overview = yield* JobOverview
+
+  /** How the jobs stand that the process remembers and that were not found otherwise. */
+  const statesOf = (remembered: ReadonlyArray<Delivery>, found: ReadonlyArray<StoredJob>) => {
+    const known = new Set(found.map(({ id }) => id))
+    const others = remembered.flatMap(({ job }) => (job === undefined || known.has(job) ? [] : [job]))
+    return Effect.map(
+      others.length === 0 ? Effect.succeed([]) : overview.glimpses(others),
+      (glimpses): States => new Map(glimpses.map(({ id, state }) => [id, state]))
+    )
+  }
 
   const log = (hook: string, prefix: string, filter: JobFilter): Effect.Effect<Logged, DatabaseError> =>
     Effect.gen(function* () {
       const since = (yield* Clock.currentTimeMillis) - Duration.toMillis(lookBack)
       const remembered = deliveries.book(hook).recent
-      return yield* search.list({ ...filter, since }, { limit: mostJobs, among }).pipe(
-        Effect.map(({ jobs }) => ({ deliveries: merge(remembered, jobs, prefix), complete: true })),
-        Effect.catchTag("SearchTooSlow", () =>
-          Effect.succeed({ deliveries: merge(remembered, [], prefix), complete: false })
-        ),
+      const { complete, jobs } = yield* search.list({ ...filter, since }, { limit: mostJobs, among }).pipe(
+        Effect.map((page) => ({ jobs: page.jobs, complete: true })),
+        Effect.catchTag("SearchTooSlow", () => Effect.succeed({ jobs: [], complete: false })),
         Effect.catchTag("BadCursor", Effect.die)
       )
+      return { deliveries: merge(remembered, yield* statesOf(remembered, jobs), jobs, prefix), complete }
     })
 
   return DeliveryLog.of({
@@ -98,7 +114,7 @@ const make = Effect.gen(function* () {
       isAsync
         ? log(`telegram/${slug}`, BotJob.dedupePrefix(slug), { queue: queueOf(slug), kind: kindOf(slug) })
         : Effect.sync(() => ({
-            deliveries: merge(deliveries.book(`telegram/${slug}`).recent, [], ""),
+            deliveries: merge(deliveries.book(`telegram/${slug}`).recent, new Map(), [], ""),
             complete: true
           })),
     ofSource: ({ kind, name }) => log(name, SourceJob.dedupePrefix(name), { kind })

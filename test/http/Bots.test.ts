@@ -139,6 +139,21 @@ describe("bots and sources", () => {
     }).pipe(Effect.provide(layerPostgres({}, hooks)))
   )
 
+  it.scopedLive("know the job's state of everything that the process remembers, however much came since", () =>
+    Effect.gen(function* () {
+      const { ask, viewer } = yield* Doors
+      const send = (id: number) => ask("POST", "/hooks/telegram/jobs", { json: message(id, "later"), headers: secret })
+      yield* Effect.forEach(
+        Array.from({ length: 60 }, (_, id) => id),
+        send,
+        { concurrency: 10 }
+      )
+      const { text } = yield* viewer("GET", "/api/v1/bots/jobs/deliveries")
+      const { deliveries } = JSON.parse(text) as { deliveries: ReadonlyArray<{ job: { state: string | null } }> }
+      expect(deliveries.map(({ job }) => job.state)).toEqual(Array.from({ length: 60 }, () => "pending"))
+    }).pipe(Effect.provide(layerPostgres({}, hooks)))
+  )
+
   it.scopedLive("show by its job what was delivered to another process", () =>
     Effect.gen(function* () {
       const { viewer } = yield* Doors

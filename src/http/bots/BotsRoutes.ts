@@ -6,6 +6,7 @@ import { type Bot, Bots, type Source } from "../../gateway/Bots.js"
 import { kindOf, queueOf } from "../../gateway/config/Declarations.js"
 import { Deliveries, type DeliveryBook } from "../../gateway/Deliveries.js"
 import { DeliveryLog, type Logged } from "../../gateway/DeliveryLog.js"
+import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
 import { Api } from "../Api.js"
 import * as Instant from "../Instant.js"
@@ -67,7 +68,7 @@ const declared = <A>(
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "bots">,
   never,
-  Bots | Deliveries | JobSearch
+  Bots | Deliveries | JobSearch | JobOverview
 > = HttpApiBuilder.group(Api, "bots", (handlers) =>
   Effect.gen(function* () {
     const bots = yield* Bots
