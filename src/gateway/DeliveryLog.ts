@@ -18,7 +18,7 @@ const mostJobs = 50
 const lookBack = Duration.hours(72)
 
 /** No index knows kinds: beyond so many newer jobs, what came to other doors is not looked for. */
-const among = 50_000
+export const among = 50_000
 
 /** A delivery with the job that it became, as far as there is one. */
 export interface LoggedDelivery extends Omit<Delivery, "job"> {

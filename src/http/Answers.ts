@@ -1,11 +1,9 @@
 import { Clock, Duration, Effect } from "effect"
+import { timesCost } from "./Shared.js"
 
 // Many tabs ask the same. Those who ask while somebody looks are all told what the next look finds: it began after they asked,
 // so nobody misses what happened before. And what was dear to find is kept for a while: looking takes no more than a twentieth
-// of the time, however many ask and however often.
-
-/** An answer is worth this many times what it cost. */
-const timesCost = 20
+// of the time, however many ask and however often. What everybody asks alike, and may always be a little old, is `Shared`.
 
 /** What cost less than this is not kept: finding it again is no harm, and nobody is told what is no longer so. */
 const cheap = Duration.toMillis("50 millis")

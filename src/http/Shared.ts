@@ -9,8 +9,8 @@ export interface Taken<A> {
 /** It is looked again when the last look is this old, at the earliest. */
 const most = Duration.toMillis("1 minute")
 
-/** Looking never takes more than a twentieth of the time. */
-const timesCost = 20
+/** What was found is worth so many times what it cost: looking never takes more than a twentieth of the time. */
+export const timesCost = 20
 
 /** Where looking fails, what was found before is still worth having, for so long. */
 const useful = Duration.toMillis("5 minutes")

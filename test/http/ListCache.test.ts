@@ -41,7 +41,7 @@ const counted = { count: 1_234, exact: true }
 describe("the total beside a page of jobs", () => {
   it.scoped("is not counted where the queues' counts tell that there are plenty", () =>
     Effect.gen(function* () {
-      yield* fill("big", 10_001)
+      yield* fill("big", 20_001)
       yield* fill("small", 3)
       const plenty = { count: 10_000, exact: false }
       expect(yield* totalOf({ queue: "big" })).toEqual(counted)

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks"
 import { BulkAct } from "./BulkAct"
 import * as JobFilter from "./JobFilter"
 import { Age } from "./parts/Time"
-import { useResource } from "./Resource"
+import { nowAndThen, useResource } from "./Resource"
 import { to } from "./Route"
 import { useMayAct } from "./Session"
 import { brief } from "./Views"
@@ -17,9 +17,6 @@ interface Group {
   readonly sample: { readonly id: string; readonly error: string | null }
   readonly filter: Readonly<Record<string, unknown>>
 }
-
-/** Groups may be some seconds old when the last change is shown. */
-const tidyUp = 30_000
 
 /** How many, and where exactly these are listed. An address cannot say that there was no error. */
 const Count = ({ of: { count, filter, shape } }: { readonly of: Group }) => {
@@ -83,7 +80,7 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
   const mayAct = useMayAct()
   const { data, reload } = useResource<{ groups: ReadonlyArray<Group>; looked: number; sampled: boolean }>(
     "jobs/groups",
-    { pulse, every: tidyUp }
+    { pulse, every: nowAndThen }
   )
   const [asked, setAsked] = useState<Group>()
   return (

@@ -10,6 +10,9 @@ export interface Resource<A> {
   readonly reload: () => void
 }
 
+/** For what may be some seconds old when the last change is shown: once more, and it is right although nothing happens. */
+export const nowAndThen = 30_000
+
 /** Reads an address, again at every change of it, of `pulse`, and of its own accord after `every` milliseconds. */
 export const useResource = <A>(
   path: string | undefined,

@@ -5,8 +5,11 @@ import { Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 import { State } from "../../core/Job.js"
 import { signatureStyles } from "../../gateway/config/Declarations.js"
+import { among } from "../../gateway/DeliveryLog.js"
 import { KeyOrder } from "../../queue/settings/QueueSettings.js"
 import { Moment, problem } from "../Contract.js"
+
+const lookedAt = `what this process remembers, and jobs among the newest ${among.toLocaleString("en")}`
 
 /** What both have in common. Secrets and tokens are no part of it. */
 const hook = {
@@ -75,20 +78,12 @@ export const group = HttpApiGroup.make("bots")
       .setPath(Schema.Struct({ slug: Schema.String }))
       .addSuccess(Deliveries)
       .addError(problem(404))
-      .annotateContext(
-        described(
-          "What was delivered to a bot lately, the newest first: what this process remembers, and jobs among the newest 50,000."
-        )
-      )
+      .annotateContext(described(`What was delivered to a bot lately, the newest first: ${lookedAt}.`))
   )
   .add(
     HttpApiEndpoint.get("sourceDeliveries", "/sources/:name/deliveries")
       .setPath(Schema.Struct({ name: Schema.String }))
       .addSuccess(Deliveries)
       .addError(problem(404))
-      .annotateContext(
-        described(
-          "What was delivered by a source lately, the newest first: what this process remembers, and jobs among the newest 50,000."
-        )
-      )
+      .annotateContext(described(`What was delivered by a source lately, the newest first: ${lookedAt}.`))
   )

@@ -21,8 +21,9 @@ const countedUpTo = 10_000
 /** The same for a count that takes long: the page itself was found. */
 const countPatience = Duration.millis(500)
 
-/** Counts of the queues tell for so long what there is plenty of. */
+/** Counts of the queues tell for so long what there is plenty of; some are estimates, so it must be far more than is counted. */
 const countsTell = Duration.toMillis("2 minutes")
+const plenty = 2 * countedUpTo
 
 export interface CountedPage extends JobPage {
   readonly total: Total
@@ -69,10 +70,7 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
       const isPlenty = (filter: JobFilter, now: number) => {
         const taken = counts.last()
         return (
-          taken !== undefined &&
-          now - taken.at < countsTell &&
-          isOfCounts(filter) &&
-          countIn(taken, filter) > countedUpTo
+          taken !== undefined && now - taken.at < countsTell && isOfCounts(filter) && countIn(taken, filter) > plenty
         )
       }
 

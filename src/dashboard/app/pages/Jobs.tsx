@@ -10,16 +10,13 @@ import { useNews } from "../Live"
 import { Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
 import { say } from "../parts/Toasts"
-import { useResource } from "../Resource"
+import { nowAndThen, useResource } from "../Resource"
 import { go, type Route, to } from "../Route"
 import { SavedViews } from "../SavedViews"
 import { useMayAct } from "../Session"
 import { countText, type JobPage, type State } from "../Views"
 
 const nothing: JobFilter.JobFilter = {}
-
-/** A count may be some seconds old when the last change is shown; once more, and the page is right although nothing happens. */
-const tidyUp = 30_000
 
 /** What can be done to the jobs that are selected, or else to all that match. */
 const Acts = (props: {
@@ -71,7 +68,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
   const filter = JobFilter.read(route, preset)
   const page = useResource<JobPage>(
     `jobs${JobFilter.query(filter, { limit: 50, cursor: route.query.get("cursor") })}`,
-    { pulse, every: tidyUp }
+    { pulse, every: nowAndThen }
   )
   const [chosen, setChosen] = useState<ReadonlyMap<string, State>>(new Map())
   const [cursor, setCursor] = useState(0)
