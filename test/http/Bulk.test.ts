@@ -1,10 +1,11 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Option } from "effect"
+import { Effect, Fiber, Option } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Operations } from "../../src/queue/desk/Operations.js"
 import { Queue } from "../../src/queue/Queue.js"
-import { backends, Doors } from "./Doors.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+import { backends, Doors, layerPostgres } from "./Doors.js"
 
 const nobody = "0198c0de-0000-7000-8000-00000000dead"
 
@@ -157,5 +158,46 @@ describe.each(backends)("on %s, GET /api/v1/jobs/groups", (_, layer) => {
       expect(yield* viewer("GET", "/api/v1/jobs/groups?queue=other")).toMatchObject({ json: { groups: [], looked: 0 } })
       expect(yield* viewer("GET", "/api/v1/jobs/groups?state=done")).toMatchObject({ status: 400 })
     }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("groups of dead jobs that took long to find", () => {
+  /** Asks while somebody keeps the table, so that the answer is dear and is kept. Only where none is kept already. */
+  const askedDearly = Effect.gen(function* () {
+    const { admin } = yield* Doors
+    const [holder, watcher] = [yield* TestDatabase.connection, yield* TestDatabase.connection]
+    yield* Effect.promise(() => holder.query("begin; lock table nightshift.job in access exclusive mode"))
+    const asking = yield* Effect.fork(admin("GET", "/api/v1/jobs/groups"))
+    const waits = () =>
+      watcher.query(
+        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+           and clock_timestamp() - query_start > '300 milliseconds'`
+      )
+    yield* Effect.repeat(Effect.promise(waits), { until: ({ rowCount }) => (rowCount ?? 0) > 0 })
+    yield* Effect.promise(() => holder.query("commit"))
+    return JSON.parse((yield* Fiber.join(asking)).text).groups
+  })
+
+  const groups = Effect.gen(function* () {
+    const { admin } = yield* Doors
+    return JSON.parse((yield* admin("GET", "/api/v1/jobs/groups")).text).groups
+  })
+
+  it.scopedLive("are told again for a while, and as they are after somebody's act", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const [id] = yield* bury("no such user")
+      expect(yield* askedDearly).toHaveLength(1)
+      yield* bury("out of paper")
+      expect(yield* groups).toHaveLength(1)
+      yield* admin("POST", `/api/v1/jobs/${id}/requeue`)
+      expect(yield* groups).toMatchObject([{ shape: "out of paper" }])
+
+      const { operation } = JSON.parse((yield* bulk({ action: "requeue", filter: { queue: "mail" } })).text)
+      expect(yield* askedDearly).toHaveLength(1)
+      yield* carryOut
+      yield* admin("GET", `/api/v1/operations/${operation}`)
+      expect(yield* groups).toEqual([])
+    }).pipe(Effect.provide(layerPostgres()))
   )
 })
