@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer"
 import type { IncomingMessage } from "node:http"
+import { GrowingBuffer } from "../GrowingBuffer.js"
 
 // Bodies of webhooks, read by plain callbacks: thousands a second pass here, and nearly every one is a single chunk.
 
@@ -23,30 +24,6 @@ interface Reading {
   readonly giveUp: () => void
 }
 
-/** A body as far as it has come. The first chunk is kept as it is; a million chunks of one byte must not be a million objects. */
-class Gathered {
-  bytes = 0
-  private buffer: Buffer = Buffer.alloc(0)
-
-  add(chunk: Buffer): void {
-    const needed = this.bytes + chunk.length
-    if (this.bytes === 0) this.buffer = chunk
-    else {
-      if (needed > this.buffer.length) {
-        const grown = Buffer.allocUnsafe(Math.max(needed, 2 * this.buffer.length))
-        this.buffer.copy(grown, 0, 0, this.bytes)
-        this.buffer = grown
-      }
-      chunk.copy(this.buffer, this.bytes)
-    }
-    this.bytes = needed
-  }
-
-  whole(): Buffer {
-    return this.buffer.subarray(0, this.bytes)
-  }
-}
-
 /** Reads bodies within bounds of size, time and memory. */
 export class BodyReader {
   private readonly readings = new Set<Reading>()
@@ -55,7 +32,7 @@ export class BodyReader {
   constructor(private readonly now: () => number) {}
 
   read(request: IncomingMessage, done: (body: Buffer | NoBody) => void): void {
-    const gathered = new Gathered()
+    const gathered = new GrowingBuffer()
     const finish = (result: Buffer | NoBody) => {
       if (!this.readings.delete(reading)) return
       this.held -= gathered.bytes
