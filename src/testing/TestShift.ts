@@ -111,6 +111,8 @@ export interface TestShiftOptions<R> {
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
   readonly grace?: Duration.DurationInput
+  /** Names of payload fields that errors must not show, as NIGHTSHIFT_MASK lists them. */
+  readonly mask?: ReadonlyArray<string>
   /** What the pod logs, its handlers included. [LogLevel.Warning] */
   readonly logLevel?: LogLevel.LogLevel
 }
@@ -179,7 +181,8 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       slots: options.slots ?? 10,
       poll: Duration.hours(1),
       heartbeat: Duration.minutes(10),
-      grace: Duration.decode(options.grace ?? "25 seconds")
+      grace: Duration.decode(options.grace ?? "25 seconds"),
+      mask: options.mask ?? []
     }),
     // Changes of the cluster are told or, for a pod that crashed, made known by the shift itself: nobody has to look often.
     Layer.succeed(ClusterConfig, {
