@@ -10,6 +10,7 @@ import { Lifecycle } from "../core/Lifecycle.js"
 import type { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import { ApiApp } from "./ApiApp.js"
+import { Attempts } from "./access/Attempts.js"
 import * as DocsRoute from "./DocsRoute.js"
 import * as HealthRoutes from "./HealthRoutes.js"
 import { HooksDoor, prefix as hooksPrefix } from "./hooks/HooksDoor.js"
@@ -145,4 +146,4 @@ export const layer: Layer.Layer<
     const shownHost = host.includes(":") ? `[${host}]` : host
     return { url: `http://${shownHost}:${address.port}` }
   })
-)
+).pipe(Layer.provide(Attempts.layer))

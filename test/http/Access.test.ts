@@ -95,6 +95,13 @@ describe("the Host header on loopback", () => {
       for (const host of [`localhost:${port}`, "LOCALHOST", "127.0.0.1", "127.1.2.3:1", "[::1]:9", "[::1]"]) {
         expect(yield* admin("GET", "/api/v1/jobs", { headers: { host } })).toMatchObject({ status: 200 })
       }
+      for (const path of ["/metrics", "/readyz"]) {
+        expect(yield* ask("GET", path, { headers: { host: "evil.example" } })).toMatchObject({
+          status: 403,
+          json: { error: { tag: "HostRefused" } }
+        })
+        expect(yield* ask("GET", path)).toMatchObject({ status: 200 })
+      }
       expect(yield* ask("GET", "/healthz", { headers: { host: "probe.internal" } })).toMatchObject({ status: 200 })
     }).pipe(Effect.provide(layer()))
   )

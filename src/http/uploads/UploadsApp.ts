@@ -12,6 +12,7 @@ import type { Transactions } from "../../queue/Transactions.js"
 import { Storage } from "../../uploads/Storage.js"
 import { UploadNotFound } from "../../uploads/UploadErrors.js"
 import { UploadsConfig } from "../../uploads/UploadsConfig.js"
+import { Attempts } from "../access/Attempts.js"
 import * as Auth from "../access/Auth.js"
 import * as WorkspaceAuth from "../access/WorkspaceAuth.js"
 import * as Problem from "../Problem.js"
@@ -118,11 +119,13 @@ const withDatabase = Layer.effect(
     const config = yield* ServerConfig
     const { timeout } = yield* UploadsConfig
     const tokens = yield* Tokens
+    const attempts = yield* Attempts
     const router = yield* routes
     const served = Auth.checkHost(config).pipe(
       Effect.zipRight(Effect.catchTag(router, "RouteNotFound", (error) => Problem.answerCause(Cause.fail(error)))),
-      Effect.provideService(Tokens, tokens)
+      Effect.provideService(Tokens, tokens),
+      Effect.provideService(Attempts, attempts)
     )
     return { app: answering(served), patience: timeout }
   })
-)
+).pipe(Layer.provide(Attempts.layer))
