@@ -17,7 +17,6 @@ import * as Auth from "../access/Auth.js"
 import * as WorkspaceAuth from "../access/WorkspaceAuth.js"
 import * as Problem from "../Problem.js"
 import { DatabaseOff } from "../RequestErrors.js"
-import * as RequestReader from "../RequestReader.js"
 import { ServerConfig } from "../ServerConfig.js"
 import * as UploadContent from "./UploadContent.js"
 import * as UploadIntake from "./UploadIntake.js"
@@ -44,21 +43,11 @@ export class UploadsApp extends Context.Tag("nightshift/http/UploadsApp")<
   static readonly layerWithoutDatabase: Layer.Layer<UploadsApp, never, ServerConfig> = Layer.effect(
     UploadsApp,
     Effect.map(ServerConfig, (config) => ({
-      app: answering(Effect.zipRight(Auth.checkHost(config), new DatabaseOff())),
+      app: Effect.catchAll(Effect.zipRight(Auth.checkHost(config), new DatabaseOff()), Problem.answer),
       patience: Duration.zero
     }))
   )
 }
-
-/** A body that is not read to its end because the answer was clear before is not read on for long. */
-const answering = <E extends Problem.Foreseen>(route: HttpApp.Default<E>): HttpApp.Default =>
-  Effect.gen(function* () {
-    const request = yield* HttpServerRequest.HttpServerRequest
-    const response = yield* Effect.catchAll(route, Problem.answer)
-    const source = toIncomingMessage(request)
-    if (!source.complete) yield* Effect.forkDaemon(RequestReader.hangUp(source, toServerResponse(request)))
-    return response
-  })
 
 const readId = Schema.decodeUnknownOption(UploadId)
 
@@ -126,6 +115,6 @@ const withDatabase = Layer.effect(
       Effect.provideService(Tokens, tokens),
       Effect.provideService(Attempts, attempts)
     )
-    return { app: answering(served), patience: timeout }
+    return { app: Effect.catchAll(served, Problem.answer), patience: timeout }
   })
 ).pipe(Layer.provide(Attempts.layer))
