@@ -102,7 +102,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
   Layer.provide(Layer.mergeAll(CountsCache.layer, ThroughputCache.layer, Surroundings.layer))
 )
 
-const openApi = HttpApiBuilder.middlewareOpenApi({ path: "/api/v1/openapi.json" })
+const openApi = HttpApiBuilder.middlewareOpenApi({ path: Auth.contractPath })
 
 // Inside of the contract's app, which would answer what fits no schema in a form of its own.
 const problems = HttpApiBuilder.middleware(Effect.catchAllCause(Problem.answerCause))

@@ -23,8 +23,14 @@ const sessionPath = "/api/v1/session"
 
 const pathOf = ({ url }: Request) => url.split("?")[0]
 
+/** The contract holds no data, and generators of clients have no token. */
+export const contractPath = "/api/v1/openapi.json"
+
 /** Whether this may be asked by anybody. */
-export const isOpen = (request: Request): boolean => request.method === "POST" && pathOf(request) === sessionPath
+export const isOpen = (request: Request): boolean => {
+  const path = pathOf(request)
+  return (request.method === "POST" && path === sessionPath) || (reading.has(request.method) && path === contractPath)
+}
 
 export const tokensOf = ({ adminToken, viewerToken }: Config): RoleTokens => ({
   admin: adminToken,
