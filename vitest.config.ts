@@ -1,8 +1,14 @@
 import { defineConfig } from "vitest/config"
 
+const isLong = process.env.TEST_SIZE === "long"
+
+/** Journeys that have a larger size in a long run. */
+const sized = ["journeys/{Crashes,Keys,Schedules,Gateway}", "scripts/bench"].map((name) => `test/${name}.test.ts`)
+
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
+    include: isLong ? ["test/long/**/*.test.ts", ...sized] : ["test/**/*.test.ts"],
+    exclude: isLong ? [] : ["test/long/**"],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/own-methods.ts"],
     reporters: ["default", "./test/support/CountsReporter.ts"],
