@@ -3,7 +3,10 @@ import type { Reporter, TestModule } from "vitest/node"
 
 const slowest = (modules: ReadonlyArray<TestModule>) =>
   modules
-    .map((module) => ({ file: relative(process.cwd(), module.moduleId), seconds: module.diagnostic().duration / 1_000 }))
+    .map((module) => ({
+      file: relative(process.cwd(), module.moduleId),
+      seconds: module.diagnostic().duration / 1_000
+    }))
     .sort((one, other) => other.seconds - one.seconds)
     .slice(0, 10)
     .map(({ file, seconds }) => `${seconds.toFixed(1).padStart(7)} s  ${file}`)
