@@ -165,7 +165,7 @@ const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Dura
     Layer.succeed(CrewConfig, {
       queues: [],
       slots: options.slots ?? 10,
-      poll: Duration.days(1),
+      poll: Duration.days(7),
       heartbeat: Duration.minutes(10),
       grace: Duration.decode(options.grace ?? "25 seconds")
     }),
@@ -176,12 +176,12 @@ const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Dura
       workerId: Option.none(),
       podHeartbeat: Duration.days(1),
       staleAfter: Duration.days(3),
-      reaperInterval: Duration.days(1),
-      rebalanceInterval: Duration.days(1),
+      reaperInterval: Duration.days(7),
+      rebalanceInterval: Duration.days(7),
       cleanupInterval: Duration.days(1),
-      lease: Duration.days(3)
+      lease: Duration.days(21)
     }),
-    Layer.succeed(SchedulerConfig, { poll: Duration.days(1), onTime: Duration.seconds(20) }),
+    Layer.succeed(SchedulerConfig, { poll: Duration.days(7), onTime: Duration.seconds(20) }),
     Layer.succeed(JanitorConfig, {
       doneRetention: Duration.hours(168),
       stuckTimeout: Duration.minutes(30),
