@@ -1,4 +1,4 @@
-import { Chunk, Clock, DateTime, Duration, Effect, type TestClock } from "effect"
+import { Chunk, Clock, DateTime, Duration, Effect, Layer, type TestClock } from "effect"
 import { SteppingClock } from "./simulation/SteppingClock.js"
 
 // Effect's own TestClock waits three real timers for each sleeper that it wakes, interrupted ones included: about 3 ms. This
@@ -73,6 +73,9 @@ export class VirtualClock implements TestClock.TestClock {
     return Effect.sync(() => Chunk.fromIterable(this.steps.instants))
   }
 }
+
+/** Sets Effect's clock to one of these, at the epoch. */
+export const layer: Layer.Layer<never> = Layer.unwrapEffect(Effect.sync(() => Layer.setClock(new VirtualClock(0))))
 
 const iso = (millis: number) =>
   Number.isFinite(millis) ? DateTime.formatIso(DateTime.unsafeMake(millis)) : String(millis)
