@@ -3,7 +3,9 @@ import { defineConfig } from "vitest/config"
 const isLong = process.env.TEST_SIZE === "long"
 
 /** Journeys that have a larger size in a long run. */
-const sized = ["journeys/{Crashes,Keys,Schedules,Gateway}", "scripts/bench"].map((name) => `test/${name}.test.ts`)
+const sized = ["journeys/{Crashes,Environments,Gateway,Keys,Schedules}", "scripts/bench"].map(
+  (name) => `test/${name}.test.ts`
+)
 
 export default defineConfig({
   test: {
