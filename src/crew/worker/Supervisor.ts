@@ -59,7 +59,8 @@ const curveOf = (settings: QueueSettings | undefined) =>
 export const start = <R>(
   name: string,
   registry: Registry<R>,
-  onShort: () => void
+  /** Hear that a queue has run out of due jobs, and that the pod holds another one. */
+  { onHeld, onShort }: { readonly onShort: () => void; readonly onHeld: () => void }
 ): Effect.Effect<
   Supervisor,
   never,
@@ -82,7 +83,7 @@ export const start = <R>(
     const queues = yield* Queues
     const chances = yield* drawChances
     const clock = yield* Effect.clock
-    const shelf = new Shelf()
+    const shelf = new Shelf(onHeld)
     let wanted = 0
     let resting = false
     let ahead = Prefetch.make(config.slots)
