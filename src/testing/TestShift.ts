@@ -99,6 +99,8 @@ export interface TestShiftOptions<R> {
   readonly grace?: Duration.DurationInput
   /** When the shift begins. [1970-01-01T00:00:00Z] */
   readonly startAt?: DateTime.DateTime.Input
+  /** Names of payload fields that errors must not show, as NIGHTSHIFT_MASK lists them. */
+  readonly mask?: ReadonlyArray<string>
   /** What the pod logs, its handlers included. [LogLevel.Warning] */
   readonly logLevel?: LogLevel.LogLevel
 }
@@ -167,7 +169,8 @@ const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Dura
       slots: options.slots ?? 10,
       poll: Duration.days(7),
       heartbeat: Duration.minutes(10),
-      grace: Duration.decode(options.grace ?? "25 seconds")
+      grace: Duration.decode(options.grace ?? "25 seconds"),
+      mask: options.mask ?? []
     }),
     // Changes of the cluster are told or, for a pod that crashed, made known by the shift itself: nobody has to look often.
     Layer.succeed(ClusterConfig, {
