@@ -3,6 +3,7 @@ import type { Backoff } from "../../core/Backoff.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits } from "../../core/Job.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import { inHandler } from "../../database/Pools.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import type { Entry, Registry } from "../../handlers/Registry.js"
 import type { AttemptEnd, End } from "../../queue/AttemptEnd.js"
@@ -72,7 +73,8 @@ class EndedOtherwise extends Data.TaggedError("EndedOtherwise")<{ readonly end: 
 /** Works until it is retired. */
 export const work = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R> =>
   Effect.whileLoop({ while: () => !slot.retired, body: () => turn(slot, station), step: () => {} }).pipe(
-    Effect.annotateLogs("job", new LoggedJob(slot))
+    Effect.annotateLogs("job", new LoggedJob(slot)),
+    Effect.locally(inHandler, true)
   )
 
 const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R> => {
