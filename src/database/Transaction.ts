@@ -31,7 +31,7 @@ const commit = (connection: Connection): Effect.Effect<void, DatabaseError> =>
   )
 
 /** Our statements count on seeing what others have committed, whatever the role or the database has for a default. */
-const begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+const begin = "BEGIN isolation level read committed"
 
 /** How long a ROLLBACK may take: it waits for the statement before it, which was cancelled by then. */
 const rollbackPatience = Duration.seconds(5)

@@ -17,7 +17,7 @@ const settings = Layer.setConfigProvider(
     new Map([
       ["DATABASE_POOL", "3"],
       ["DATABASE_HANDLER_POOL", "3"],
-      ["DATABASE_CONNECT_TIMEOUT", "1s"],
+      ["DATABASE_CONNECT_TIMEOUT", "2s"],
       ["QUEUE_HEARTBEAT", "200ms"]
     ])
   )
