@@ -280,8 +280,9 @@ const layerOn = <R>(
         // What is due and does not run waits for a slot, which only the passing of time makes free.
         const starts = [...due.values()].filter((instant) => instant > now)
         const isBusy = jobs.some(({ status }) => status === "running")
-        if (!isBusy && due.size > 0) return starts.length === due.size ? Math.min(...starts) : now
-        if (!isBusy) return yield* Effect.dieMessage("the shift cannot drain: what is left waits in a paused queue")
+        if (!isBusy && due.size > 0 && starts.length === due.size) return Math.min(...starts)
+        if (!isBusy && due.size === 0)
+          return yield* Effect.dieMessage("the shift cannot drain: what is left waits in a paused queue")
         const sleeps = [...(yield* clock.sleeps)].filter((instant) => instant > now)
         return Math.min(...starts, ...sleeps)
       })
