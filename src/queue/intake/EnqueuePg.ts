@@ -3,7 +3,7 @@ import { Clock, Context, Effect, Either, Exit, Option, type Scope } from "effect
 import * as Batcher from "../../core/Batcher.js"
 import type { IdGenerator } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
-import { DatabaseConflict, type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
+import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, isDataError } from "../../database/DatabaseError.js"
 import { AfterCommit } from "../../database/Transaction.js"
 import { QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
@@ -13,25 +13,31 @@ import * as Bulk from "./Bulk.js"
 import type * as DepthCap from "./DepthCap.js"
 import { eachAlone } from "./EachAlone.js"
 import { type AdmittedJob, admit, admitAll, type NewJob } from "./NewJob.js"
-import { hasExtras, type StampedJob, type StampedJobs } from "./StampedJob.js"
+import { batchWeight, hasExtras, type StampedJob, type StampedJobs, weightOf } from "./StampedJob.js"
 import type { Fate } from "./TakenAtDoor.js"
 
-// Three ways into the table. Inside a caller's transaction: straight in, on its connection. Jobs with ids of their own, and
-// several with dedupe keys: a transaction of their own, because a conflict may have to undo the rest. Everything else goes
-// through the batcher: many callers, one INSERT.
+// Three ways into the table. Inside a caller's transaction: straight in, on its connection. Jobs with ids of their own,
+// several with dedupe keys, and requests too large for one statement: a transaction of their own, because a conflict may
+// have to undo the rest. Everything else goes through the batcher: many callers, one INSERT.
 
 type StoreError = StorePg.StoreError | QueueFull
 
 /** How long to wait for a dedupe key that somebody's open transaction holds. A caller's own transaction decides itself. */
 const patience = { batch: "200ms", alone: "10s", callers: null }
 
+/** Whether one job of a batch may be the reason: then each caller's jobs are stored on their own. */
 const isolates = (error: StoreError) =>
   error instanceof QueueFull ||
   error instanceof DatabaseConflict ||
+  isDataError(error) ||
   (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
 
 /** A lost connection, a deadlock: worth one more try at once. Waiting for a key in vain is not. */
 const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable && error.sqlState !== "55P03"
+
+/** The server has rolled the transaction back in favour of another. */
+const wasVictim = (error: StoreError) =>
+  error instanceof DatabaseUnavailable && error.nothingWritten && ["40001", "40P01"].includes(error.sqlState ?? "")
 
 const allNew = (jobs: StampedJobs): StorePg.Stored => ({
   answers: jobs.map(({ id }) => Enqueued.Enqueued({ id })),
@@ -109,8 +115,8 @@ export const make = (
       )
 
     const batcher = yield* Batcher.make<StampedJobs, ReadonlyArray<Enqueued>, StoreError, never>({
-      weight: (request) => request.length,
-      maxWeight: 2_000,
+      weight: weightOf,
+      maxWeight: batchWeight,
       lanes: 2,
       capacity: 20_000,
       isolate: isolates,
@@ -144,7 +150,10 @@ export const make = (
       )
 
     const inOwnTransaction = (request: StampedJobs, now: number) => {
-      const whole = database.transaction(Effect.zipRight(pass(request), store(request, now, patience.alone)))
+      const whole = Effect.retry(
+        database.transaction(Effect.zipRight(pass(request), store(request, now, patience.alone))),
+        { times: 3, while: wasVictim }
+      )
       const again = Effect.map(whole, ours(request))
       return whole.pipe(
         Effect.catchIf(
@@ -188,7 +197,9 @@ export const make = (
         if (Option.isSome(outer)) {
           return insideCallers(request, now, Context.getOption(fiber.currentContext, AfterCommit))
         }
-        const undoable = request.some(({ ownId }) => ownId) || (request.length > 1 && request.some(hasExtras))
+        const undoable =
+          request.some(({ ownId }) => ownId) ||
+          (request.length > 1 && (request.some(hasExtras) || weightOf(request) > batchWeight))
         return undoable ? inOwnTransaction(request, now) : batcher.submit(request)
       })
 
