@@ -149,8 +149,15 @@ export const make = (
       return { answers: jobs.map(({ id }) => answers.get(id) ?? Enqueued.Enqueued({ id })), standing: notStored }
     })
 
+  /** Which of these would not be stored, because they or another with their key are there already. */
+  const standing = (jobs: StampedJobs, now: number): Effect.Effect<ReadonlySet<JobId>, DatabaseError> =>
+    Effect.map(findStanding(jobs, now), (rows) => {
+      const inTheWay = rows.filter((row) => row.same_id || !row.lapsed)
+      return new Set(inTheWay.flatMap(({ place }) => jobs[place]?.id ?? []))
+    })
+
   /** Several statements where one would be too large: whoever stores so much has a transaction around it. */
-  return (jobs: StampedJobs, now: number, wait: string | null): Effect.Effect<Stored, StoreError> => {
+  const store = (jobs: StampedJobs, now: number, wait: string | null): Effect.Effect<Stored, StoreError> => {
     const cut = pieces(jobs)
     if (cut.length === 1) return storePiece(jobs, now, wait)
     return Effect.map(
@@ -161,4 +168,5 @@ export const make = (
       })
     )
   }
+  return { store, standing }
 }

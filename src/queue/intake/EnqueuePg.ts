@@ -76,7 +76,7 @@ export const make = (
   takenAtDoor: (again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StorePg.StoreError>) => AtDoor
 ): Effect.Effect<Enqueuing, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const store = StorePg.make(database, statements, hint)
+    const { standing, store } = StorePg.make(database, statements, hint)
     const clock = yield* Effect.clock
 
     const counted = (jobs: StampedJobs, now: number) => (stored: StorePg.Stored) => {
@@ -102,11 +102,39 @@ export const make = (
         Effect.map(counted(jobs, now))
       )
 
+    /** Jobs that will be stored, of those that found no room: whatever is there already needs none. */
+    const newcomers = (jobs: StampedJobs, now: number) =>
+      Effect.map(
+        standing(
+          jobs.filter(({ dedupeKey, ownId }) => ownId || dedupeKey !== null),
+          now
+        ),
+        (there) => {
+          const keys = new Set<string>()
+          return jobs.filter(({ dedupeKey, id }) => {
+            const isNew = !there.has(id) && (dedupeKey === null || !keys.has(dedupeKey))
+            if (dedupeKey !== null) keys.add(dedupeKey)
+            return isNew
+          })
+        }
+      )
+
+    /** Refuses what finds no room in its queue. Asking what is there already costs a statement, so only a full queue asks. */
+    const passNew = (jobs: StampedJobs, now: number): Effect.Effect<void, QueueFull | DatabaseError> =>
+      Effect.catchTag(pass(jobs), "QueueFull", (full) =>
+        jobs.some(({ dedupeKey, ownId }) => ownId || dedupeKey !== null)
+          ? Effect.flatMap(newcomers(jobs, now), (fresh) => {
+              if (fresh.length === jobs.length) return full
+              return fresh.length === 0 ? Effect.void : pass(fresh)
+            })
+          : full
+      )
+
     const atDoor = takenAtDoor((jobs, now) => store(mayStand(jobs), now, patience.alone))
 
     /** For a free hand in this process where there is one, and for whoever comes where there is none. */
     const storeOrHand = (jobs: StampedJobs, now: number, wait: string) =>
-      Effect.zipRight(pass(jobs), atDoor(jobs, now)).pipe(
+      Effect.zipRight(passNew(jobs, now), atDoor(jobs, now)).pipe(
         Effect.flatMap((fate) => {
           if (fate === "not stored") return storeTwice(jobs, now, wait)
           const stored = counted(jobs, now)(allNew(jobs))
@@ -140,7 +168,7 @@ export const make = (
 
     /** What a caller's transaction holds has not happened before its commit, nor when that never comes. */
     const insideCallers = (request: StampedJobs, now: number, afterCommit: Option.Option<Array<() => void>>) =>
-      Effect.zipRight(pass(request), store(request, now, patience.callers)).pipe(
+      Effect.zipRight(passNew(request, now), store(request, now, patience.callers)).pipe(
         Effect.tap(() => onStored(request, true)),
         Effect.map((stored) => {
           if (Option.isNone(afterCommit)) return counted(request, now)(stored)
@@ -151,7 +179,7 @@ export const make = (
 
     const inOwnTransaction = (request: StampedJobs, now: number) => {
       const whole = Effect.retry(
-        database.transaction(Effect.zipRight(pass(request), store(request, now, patience.alone))),
+        database.transaction(Effect.zipRight(passNew(request, now), store(request, now, patience.alone))),
         { times: 3, while: wasVictim }
       )
       const again = Effect.map(whole, ours(request))
