@@ -1,9 +1,12 @@
 import { defineConfig } from "vitest/config"
+import SlowFirst from "./test/support/SlowFirst.js"
 
 const isLong = process.env.TEST_SIZE === "long"
 
 /** Journeys that have a larger size in a long run. */
-const sized = ["journeys/{Crashes,Keys,Schedules,Gateway}", "scripts/bench"].map((name) => `test/${name}.test.ts`)
+const sized = ["journeys/{Crashes,Environments,Gateway,Keys,Schedules}", "scripts/bench"].map(
+  (name) => `test/${name}.test.ts`
+)
 
 export default defineConfig({
   test: {
@@ -12,6 +15,7 @@ export default defineConfig({
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/own-methods.ts"],
     reporters: ["default", "./test/support/CountsReporter.ts"],
+    sequence: { sequencer: SlowFirst },
     pool: "forks",
     // Most tests wait for PostgreSQL, processes and sockets: more of them than cores keep the machine busy.
     poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false } },

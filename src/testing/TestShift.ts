@@ -99,6 +99,8 @@ export interface TestShiftOptions<R> {
   readonly grace?: Duration.DurationInput
   /** When the shift begins. [1970-01-01T00:00:00Z] */
   readonly startAt?: DateTime.DateTime.Input
+  /** Names of payload fields that errors must not show, as NIGHTSHIFT_MASK lists them. */
+  readonly mask?: ReadonlyArray<string>
   /** What the pod logs, its handlers included. [LogLevel.Warning] */
   readonly logLevel?: LogLevel.LogLevel
 }
@@ -167,7 +169,8 @@ const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Dura
       slots: options.slots ?? 10,
       poll: Duration.days(7),
       heartbeat: Duration.minutes(10),
-      grace: Duration.decode(options.grace ?? "25 seconds")
+      grace: Duration.decode(options.grace ?? "25 seconds"),
+      mask: options.mask ?? []
     }),
     // Changes of the cluster are told or, for a pod that crashed, made known by the shift itself: nobody has to look often.
     Layer.succeed(ClusterConfig, {
@@ -277,8 +280,9 @@ const layerOn = <R>(
         // What is due and does not run waits for a slot, which only the passing of time makes free.
         const starts = [...due.values()].filter((instant) => instant > now)
         const isBusy = jobs.some(({ status }) => status === "running")
-        if (!isBusy && due.size > 0) return starts.length === due.size ? Math.min(...starts) : now
-        if (!isBusy) return yield* Effect.dieMessage("the shift cannot drain: what is left waits in a paused queue")
+        if (!isBusy && due.size > 0 && starts.length === due.size) return Math.min(...starts)
+        if (!isBusy && due.size === 0)
+          return yield* Effect.dieMessage("the shift cannot drain: what is left waits in a paused queue")
         const sleeps = [...(yield* clock.sleeps)].filter((instant) => instant > now)
         return Math.min(...starts, ...sleeps)
       })

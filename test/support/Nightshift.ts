@@ -95,29 +95,40 @@ export const start = (args: ReadonlyArray<string>, options: Options): Effect.Eff
 export const run = (args: ReadonlyArray<string>, options: Options): Effect.Effect<Finished> =>
   Effect.scoped(Effect.flatMap(start(args, options), (running) => running.finished))
 
-const variables = (set: Readonly<Record<string, string | undefined>>) => {
+const applyVariables = (set: Readonly<Record<string, string | undefined>>) => {
   for (const name of Object.keys(process.env)) if (!(name in set)) delete process.env[name]
   for (const [name, value] of Object.entries(set)) if (value !== undefined) process.env[name] = value
 }
 
-/** This process with another folder, other variables and its standard error kept, until the Scope closes. */
-const disguise = ({ cwd, env }: Options, stderr: Array<string>) =>
+/** Gives this process another folder and other variables until the Scope closes. */
+export const disguise = ({ cwd, env }: Options): Effect.Effect<void, never, Scope.Scope> =>
+  Effect.asVoid(
+    Effect.acquireRelease(
+      Effect.sync(() => {
+        const before = { cwd: process.cwd(), env: { ...process.env } }
+        process.chdir(cwd)
+        applyVariables({ PATH: process.env.PATH, ...env })
+        return before
+      }),
+      (before) =>
+        Effect.sync(() => {
+          applyVariables(before.env)
+          process.chdir(before.cwd)
+        })
+    )
+  )
+
+/** Log lines bypass the console: they go straight to standard error. */
+const keepStderr = (lines: Array<string>) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const before = { cwd: process.cwd(), env: { ...process.env }, write: process.stderr.write }
-      process.chdir(cwd)
-      variables({ PATH: process.env.PATH, ...env })
-      process.stderr.write = (chunk: string | Uint8Array) => {
-        stderr.push(String(chunk))
-        return true
-      }
+      const before = process.stderr.write
+      process.stderr.write = (chunk: string | Uint8Array) => lines.push(String(chunk)) > 0
       return before
     }),
     (before) =>
       Effect.sync(() => {
-        process.stderr.write = before.write
-        variables(before.env)
-        process.chdir(before.cwd)
+        process.stderr.write = before
       })
   )
 
@@ -141,7 +152,8 @@ export const call = (args: ReadonlyArray<string>, options: Options): Effect.Effe
       error: err.effect,
       unsafe: { ...inner.unsafe, log: out.print, error: err.print }
     }
-    yield* disguise(options, stderr)
+    yield* disguise(options)
+    yield* keepStderr(stderr)
     const exit = yield* Effect.exit(Effect.withConsole(Cli.run(["node", "nightshift", ...args]), console))
     const { code, lines } = Exit.isSuccess(exit)
       ? { code: Failure.ExitCode.done, lines: [] }

@@ -7,6 +7,7 @@ import { type ClaimedJob, type HeldJob, Queue } from "../../queue/Queue.js"
 import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
 import { Transactions } from "../../queue/Transactions.js"
 import { Wakeups } from "../../queue/Wakeups.js"
+import * as Masking from "../../telemetry/Masking.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { Tracing } from "../../telemetry/tracing/Tracing.js"
@@ -109,6 +110,7 @@ export const start = <R>(
       clock,
       chance: () => chances[turns++ % chances.length] ?? 0.5,
       curve: () => curveOf(queues.known(name)),
+      maskText: Masking.makeText(config.mask ?? []),
       onBegin: (slot) => {
         if (slot.run !== undefined) begun.add(slot.run.job.kind)
         deadlines.began(slot)
