@@ -6,6 +6,8 @@ import { columns as queueColumns } from "./settings/QueueSql.js"
 // it may stand in the text; everything else is a parameter. Instants travel as epoch milliseconds.
 
 const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+/** In microseconds, exact: only to see whether it changed. */
+const exact = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`
 const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 
 /** A bounded history with one more entry. `now` is the parameter with the instant of the end. */
@@ -244,36 +246,45 @@ export const make = (schema: string) => ({
   )
   select queue from step where queue is not null`,
 
-  /** What runs under a lease that somebody wrote down and shows no sign of life. Leases with nothing under them go. */
-  recoverLeased: recover(
+  /** The oldest sign of life under each lease, to see whether it changes; none where nothing runs under it any more. */
+  signsOfLife: `
+  select l.id, ${exact("min(j.heartbeat_at)")}::text as beat
+  from ${schema}.lease l
+  left join lateral unnest(l.jobs) as taken(id) on true
+  left join ${schema}.job j on j.id = taken.id and j.lease = l.id
+  group by l.id`,
+
+  /** Takes back what runs under these leases and still shows the same sign of life. Those with nothing under them go. */
+  recoverQuiet: recover(
     schema,
     `
-  old as (
-    select id, jobs from ${schema}.lease where claimed_at < ${instant("$1")}
+  quiet as (
+    select * from unnest($1::uuid[], $5::bigint[]) as quiet(id, beat)
   ), held as (
-    select j.id, j.lease from old cross join unnest(old.jobs) as taken(id)
-    join ${schema}.job j on j.id = taken.id and j.lease = old.id
+    select j.id, j.lease, quiet.beat
+    from quiet join ${schema}.lease l on l.id = quiet.id
+    cross join unnest(l.jobs) as taken(id)
+    join ${schema}.job j on j.id = taken.id and j.lease = l.id
   ), over as (
-    delete from ${schema}.lease l using old
-    where l.id = old.id and not exists (select from held where held.lease = old.id)
+    delete from ${schema}.lease l using quiet
+    where l.id = quiet.id and not exists (select from held where held.lease = l.id)
   ), stuck as (
-    -- Asked again of the row itself: it may have ended while we waited to lock it.
+    -- Asked again of the row itself: it may have ended, or shown a sign of life, while we waited to lock it.
     select j.id from held join ${schema}.job j on j.id = held.id and j.lease = held.lease
-    where j.heartbeat_at < ${instant("$1")}
+    where ${exact("j.heartbeat_at")} <= held.beat
     limit $3 for update of j skip locked
   )`
   ),
 
-  /** What runs without a sign of life, whoever took it. */
-  recoverStray: recover(
-    schema,
-    `
-  stuck as (
-    select id from ${schema}.job
-    where finished_at is null and lease is not null and run_at <= ${instant("$2")} and heartbeat_at < ${instant("$1")}
-    limit $3 for update skip locked
-  )`
-  ),
+  /** Writes down the leases of what runs under one that is not written down, so that it is watched like all others. */
+  adoptStrays: `
+  insert into ${schema}.lease (id, pod_id, claimed_at, jobs)
+  select j.lease, (array_agg(j.pod_id))[1], ${instant("$1")}, array_agg(j.id)
+  from ${schema}.job j
+  where j.finished_at is null and j.lease is not null and j.run_at <= ${instant("$1")}
+    and not exists (select from ${schema}.lease l where l.id = j.lease and j.id = any(l.jobs))
+  group by j.lease
+  on conflict (id) do update set jobs = lease.jobs || excluded.jobs`,
 
   /** Of one class of retention: what finished in a stretch of time. */
   purge: hot(`

@@ -1,4 +1,6 @@
 import { Duration, Effect, Layer, type Tracer } from "effect"
+import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
+import type { Lease } from "../core/Ids.js"
 import { Signals } from "../database/Signals.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
@@ -113,11 +115,20 @@ const finalizeAll = (
     return []
   })
 
-const recoverAll = (table: Table, stuckFor: Duration.Duration, now: number): Recovered => {
+/** The oldest sign of life under each lease. */
+const signsOfLife = (table: Table): ReadonlyMap<Lease, number> => {
+  const oldest = new Map<Lease, number>()
+  for (const { run } of table.running()) {
+    if (run !== undefined) oldest.set(run.lease, Math.min(run.heartbeatAt, oldest.get(run.lease) ?? run.heartbeatAt))
+  }
+  return oldest
+}
+
+const recoverAll = (table: Table, quiet: ReadonlyMap<Lease, number>, now: number): Recovered => {
   const recovered = { rescued: 0, poisoned: 0, cancelled: 0 }
-  const quietSince = now - Duration.toMillis(stuckFor)
   for (const row of table.running()) {
-    if (row.run === undefined || row.run.heartbeatAt >= quietSince) continue
+    const beat = row.run === undefined ? undefined : quiet.get(row.run.lease)
+    if (row.run === undefined || beat === undefined || row.run.heartbeatAt > beat) continue
     const next = rescue(row, now)
     settle(table, next, now)
     const counters = table.tally.of(row.queue, row.kind)
@@ -176,19 +187,19 @@ const make = (
   tables: QueueTables,
   queues: typeof Queues.Service,
   routes: typeof Routes.Routes.Service,
-  tracer: Tracer.Tracer | undefined
+  tracer: Tracer.Tracer | undefined,
+  firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>(),
+  watchOf = perClock(() => new ChangeWatch<Lease, number>())
 ): typeof Queue.Service => ({
   ...enqueuing(table, queues, routes, tracer),
   claim: (request) => table.step((now) => claimAll(table, tables, request, now)),
-  finalize: (ends) => {
-    // A second try goes by the instant of the first, and knows by it what that has written.
-    let firstTry: number | undefined
-    return table.step((now) => {
-      const isSecondTry = firstTry !== undefined
-      firstTry ??= now
-      return finalizeAll(table, tables, ends, firstTry, isSecondTry)
-    })
-  },
+  finalize: (ends) =>
+    table.step((now) => {
+      // A second try goes by the instant of the first, and knows by it what that has written.
+      const firstTry = firstTries.get(ends)
+      firstTries.set(ends, firstTry ?? now)
+      return finalizeAll(table, tables, ends, firstTry ?? now, firstTry !== undefined)
+    }),
   heartbeat: (held) =>
     table.step((now) => {
       const rows = held.map((job) => ({ job, row: heldBy(table, job) }))
@@ -213,7 +224,14 @@ const make = (
   pendingQueues: table.step(() =>
     [...new Set([...table.rows()].filter(({ status }) => status === "pending").map(({ queue }) => queue))].sort()
   ),
-  recoverStuck: (stuckFor) => table.step((now) => recoverAll(table, stuckFor, now)),
+  recoverStuck: (stuckFor) =>
+    Effect.clockWith((clock) => {
+      const watch = watchOf(clock)
+      return table.step((now) => {
+        watch.look(signsOfLife(table), steadyMillis(clock))
+        return recoverAll(table, new Map(watch.quietFor(Duration.toMillis(stuckFor), steadyMillis(clock))), now)
+      })
+    }),
   purgeDone: (olderThan) =>
     table.step((now) => purgeWhere(table, now - Duration.toMillis(olderThan), ({ status }) => status === "done")),
   purge: (usual, fence) =>

@@ -8,9 +8,14 @@ import type { NewJob } from "../../src/queue/intake/NewJob.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { Transactions } from "../../src/queue/Transactions.js"
+import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
+const house = QueuePg.layer.pipe(
+  Layer.provide(Listener.layer),
+  Layer.provideMerge(TestDatabase.layer),
+  Layer.provideMerge(SteppableClock.layer)
+)
 
 const jobs = (queue: string, count: number): ReadonlyArray<NewJob> =>
   Array.from({ length: count }, () => ({ kind: "test", version: 1, queue, payload: {}, maxAttempts: 5 }))
@@ -69,8 +74,8 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
         expect(yield* rowsOf(run.lease)).toHaveLength(1)
         yield* queue.finalize([{ ...run, end: done }])
         expect(yield* rowsOf(run.lease)).toHaveLength(1)
-        const { sql } = yield* Database
-        yield* sql`update nightshift.lease set claimed_at = claimed_at - interval '1 hour' where id = ${run.lease}`
+        yield* queue.recoverStuck(Duration.minutes(30))
+        yield* SteppableClock.advance("30 minutes")
         yield* queue.recoverStuck(Duration.minutes(30))
         expect(yield* rowsOf(run.lease)).toHaveLength(0)
       })
@@ -85,7 +90,8 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
         if (!run) return yield* Effect.dieMessage("one was stored")
         const { sql } = yield* Database
         yield* sql`delete from nightshift.lease where id = ${run.lease}`
-        yield* sql`update nightshift.job set heartbeat_at = heartbeat_at - interval '1 hour' where id = ${run.id}`
+        yield* queue.recoverStuck(Duration.minutes(30))
+        yield* SteppableClock.advance("30 minutes")
         expect(yield* queue.recoverStuck(Duration.minutes(30))).toEqual({ rescued: 1, poisoned: 0, cancelled: 0 })
       }).pipe(Effect.provide(fresh))
     })

@@ -1,5 +1,6 @@
 import { Cause, type Clock, Data, Duration, Effect, Exit, Option, type Tracer } from "effect"
 import type { Backoff } from "../../core/Backoff.js"
+import { steadyMillis } from "../../core/ChangeWatch.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits } from "../../core/Job.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
@@ -26,6 +27,7 @@ export interface Run {
   readonly job: ClaimedJob
   readonly kind: JobKind<never>
   readonly began: number
+  /** On the steady clock: a clock that is set must not end a run. */
   readonly deadline: number
 }
 
@@ -111,7 +113,8 @@ export const at = <R>(station: Station<R>) => ({
 const runJob = <R>(slot: Slot, station: Station<R>, job: ClaimedJob, entry: Entry<R>, payload: never) => {
   const { handler } = entry
   const began = station.clock.unsafeCurrentTimeMillis()
-  const run: Run = { job, kind: handler.kind, began, deadline: began + timeoutMillis(handler.kind) }
+  const deadline = steadyMillis(station.clock) + timeoutMillis(handler.kind)
+  const run: Run = { job, kind: handler.kind, began, deadline }
   slot.run = run
   station.metrics.began(job, began)
   station.onBegin(slot)
