@@ -206,9 +206,11 @@ export const make = (schema: string) => ({
     from unnest($1::uuid[], $2::uuid[]) as h(id, lease)
     join ${schema}.job j on j.id = h.id and j.lease = h.lease
   ), free as (
-    select j.id from ${schema}.job j join held on held.id = j.id for update of j skip locked
+    -- The lease is asked again of the row that is locked: the run may have ended since this statement began.
+    select j.id, j.lease from ${schema}.job j join held on held.id = j.id and held.lease = j.lease
+    for update of j skip locked
   ), beaten as (
-    update ${schema}.job j set heartbeat_at = ${instant("$3")} from free where j.id = free.id
+    update ${schema}.job j set heartbeat_at = ${instant("$3")} from free where j.id = free.id and j.lease = free.lease
   )
   select lease, id, cancel from held`),
 
