@@ -83,8 +83,10 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
       return finish(row, end.result, now)
     case "Again":
       return tryAgain(row, end, now)
-    case "Dead":
-      return die(row, { ...end, remember: end.remember ?? end.reason }, now)
+    case "Dead": {
+      const reason = row.cancelRequestedAt === undefined ? end.reason : "cancelled"
+      return die(row, { ...end, reason, remember: end.remember ?? reason }, now)
+    }
   }
 }
 
@@ -103,7 +105,7 @@ const finalizeAll = (
     if (row === undefined) {
       const before = table.get(end.id)
       if (!isSecondTry || before?.updatedAt !== now || before.status === "running") return [end.id]
-      end.written?.(before.status, now)
+      end.written?.(before.status, now, before.deadReason)
       return []
     }
     ended(queues, row, end, now)
@@ -111,7 +113,7 @@ const finalizeAll = (
     if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.stir(row.queue)
     const after = afterwards(row, end, now)
     settle(table, after, now)
-    if (after.status !== "running") end.written?.(after.status, now)
+    if (after.status !== "running") end.written?.(after.status, now, after.deadReason)
     return []
   })
 

@@ -271,6 +271,27 @@ describe("a payload", () => {
   )
 })
 
+describe("a job of a kind that this pod does not know", () => {
+  it.effect("is looked at again every half minute, also when it was stored more than a day before it was due", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const queue = yield* Queue
+      const stray = { kind: "stray", version: 1, queue: "default", payload: {}, maxAttempts: 3 }
+      const [answer] = yield* queue.enqueue([{ ...stray, runAt: Duration.toMillis("25 hours") }])
+      if (answer === undefined) return yield* Effect.dieMessage("one was stored")
+      yield* TestClock.setTime(Duration.toMillis("25 hours"))
+      yield* shift.settle
+      expect(yield* shift.job(answer.id)).toMatchObject({ status: "pending", attempt: 0, deadReason: undefined })
+      expect((yield* shift.job(answer.id)).lastError).toContain('no handler for the kind "stray"')
+      yield* shift.advance("30 seconds")
+      expect(yield* shift.job(answer.id)).toMatchObject({
+        status: "pending",
+        runAt: Duration.toMillis("25 hours") + 60_000
+      })
+    }).pipe(Effect.provide(TestShift.layer<never>({ handlers: [], queues: ["default"] })))
+  )
+})
+
 describe("a promise handler", () => {
   it.effect("returns its result, and what it throws is a failure", () =>
     Effect.gen(function* () {

@@ -92,7 +92,7 @@ const laws = (law: Law) => {
       expect(yield* finalize).toEqual([])
       expect(heard.toSorted()).toEqual(["dead", "done", "done", "pending"])
       heard.length = 0
-      expect((yield* line.queue.finalize(whole)).toSorted()).toEqual(jobs.map(({ id }) => id).toSorted())
+      expect((yield* line.queue.finalize([...whole])).toSorted()).toEqual(jobs.map(({ id }) => id).toSorted())
       expect(heard).toEqual([])
     })
   )

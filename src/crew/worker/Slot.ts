@@ -83,11 +83,7 @@ const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R>
   station.onTaken()
   const entry = station.registry.get(job.kind)
   if (entry === undefined) {
-    return handOver(
-      station,
-      job,
-      Judge.ofUnknown(job, `no handler for the kind "${job.kind}" on this pod`, at(station))
-    )
+    return handOver(station, job, Judge.ofUnknown(`no handler for the kind "${job.kind}" on this pod`, at(station)))
   }
   const decoded = entry.decode(job.payload, job.version)
   switch (decoded._tag) {
@@ -95,7 +91,7 @@ const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R>
       return handOver(
         station,
         job,
-        Judge.ofUnknown(job, `its payload has version ${decoded.version}, newer than this pod's code`, at(station))
+        Judge.ofUnknown(`its payload has version ${decoded.version}, newer than this pod's code`, at(station))
       )
     case "Unreadable":
       return handOver(station, job, Judge.ofUnreadable(decoded.reason))
