@@ -4,7 +4,7 @@ import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
 import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
 import { DeadReason } from "../core/Job.js"
 import { Database } from "../database/Database.js"
-import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
+import { type DatabaseError, isContention, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
 import { Signals } from "../database/Signals.js"
 import { named } from "../database/StatementTimes.js"
@@ -62,15 +62,12 @@ type SignOfLife = readonly [Lease, string | null]
 const isDeadReason = Schema.is(DeadReason)
 
 /**
- * Statements that the database asks to try again are tried again, a few times. Not in a transaction of the caller's: it has
- * failed as a whole, and every further statement would only hide why.
+ * Statements that the database asks to try again are tried again, a few times. In a caller's transaction the first error has
+ * ended that: only its owner can try again, and has to see that error.
  */
 const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
   Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
-    Effect.retry(effect, {
-      times: Option.isSome(outer) ? 0 : 3,
-      while: (error) => error instanceof DatabaseUnavailable && ["40001", "40P01"].includes(error.sqlState ?? "")
-    })
+    Option.isSome(outer) ? effect : Effect.retry(effect, { times: 3, while: isContention })
   )
 
 const make = Effect.gen(function* () {
