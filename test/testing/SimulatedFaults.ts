@@ -11,6 +11,7 @@ export const everyFault = [
     "nobody hears it",
     "does not hear: work in",
     "cut everybody off",
+    "step the database's clock by",
     "fails, and with it its transaction"
   ],
   ["its handler failed", "its handler said Throttled", "its handler was interrupted", "said Snooze", "said Dead"],
