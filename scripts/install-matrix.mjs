@@ -50,7 +50,16 @@ const managers = [
   npm,
   { name: "npm --legacy-peer-deps", command: [...npm.command, "--legacy-peer-deps"], only: "effect 4" },
   { name: "pnpm 12", command: [bin("pnpm"), "add", "--ignore-scripts"] },
-  { name: "yarn 1", command: [bin("yarn"), "add", "--ignore-scripts", "--no-progress"] },
+  {
+    name: "yarn 1",
+    command: [
+      process.execPath,
+      join(tools, "node_modules/yarn/bin/yarn.js"),
+      "add",
+      "--ignore-scripts",
+      "--no-progress"
+    ]
+  },
   { name: "yarn 4", command: [process.execPath, join(tools, "node_modules/@yarnpkg/cli-dist/bin/yarn.js"), "add"] },
   { name: "bun", command: [bin("bun"), "add", "--ignore-scripts"] }
 ]
@@ -136,9 +145,11 @@ const concerns = (one, manager) =>
 
 const runCase = async (manager, { before, beside, expected, first }, tarball) => {
   const cwd = mkdtempSync(join(work, "project-"))
+  // Yarn asks for the packages of all platforms, and newer releases of this one do not have all of them in every registry.
+  const resolutions = { "msgpackr-extract": "3.0.4" }
   writeFileSync(
     join(cwd, "package.json"),
-    '{ "name": "greetings", "version": "1.0.0", "type": "module", "private": true }'
+    JSON.stringify({ name: "greetings", version: "1.0.0", type: "module", private: true, resolutions })
   )
   for (const [name, text] of files) writeFileSync(join(cwd, name), text)
   const row = { manager: manager.name, before, install: beside.join(" ") || "nightshift alone", effect: "-" }
