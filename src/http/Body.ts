@@ -49,7 +49,7 @@ const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
       const text = utf8.decode(bytes)
       const value: unknown = JSON.parse(text)
       const lost = JsonNumbers.lostIn(text)
-      return lost === undefined ? Effect.succeed(value) : RequestFault.at(lost.path, JsonNumbers.reasonOf(lost))
+      return lost === undefined ? Effect.succeed(value) : RequestFault.at(lost.path, JsonNumbers.reasonOf(lost), value)
     } catch (error) {
       const message =
         error instanceof SyntaxError

@@ -88,13 +88,13 @@ export const make = (
     )
 
   /** What stands in one job's way, and what follows from it; nothing when the way has become free. */
-  const judge = (job: StampedJob, index: number, standing: ReadonlyArray<StandingRow>, now: number) =>
+  const judge = (job: StampedJob, request: StampedJobs, standing: ReadonlyArray<StandingRow>, now: number) =>
     Effect.gen(function* () {
       const own = standing.find((row) => row.same_id)
       if (own !== undefined) {
         return own.same_content
           ? Option.some(Enqueued.Enqueued({ id: job.id }))
-          : yield* new JobIdTaken({ index, id: job.id })
+          : yield* new JobIdTaken({ index: request.indexOf(job), jobs: request.length, id: job.id })
       }
       const holder = standing.find((row) => !row.lapsed)
       if (holder === undefined) return Option.none<Enqueued>()
@@ -130,7 +130,7 @@ export const make = (
         for (const { job, place } of inOrder) {
           const answer = yield* judge(
             job,
-            request.indexOf(job),
+            request,
             standing.filter((row) => row.place === place),
             now
           )
