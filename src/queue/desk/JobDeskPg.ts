@@ -33,7 +33,7 @@ const statementsOf = (schema: string) => ({
   requeue: `
   update ${schema}.job j
   set status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, finished_at = null, started_at = null,
-    cancel_requested_at = null, result = null, progress = null, last_error = null,
+    cancel_requested_at = null, unknown_since = null, result = null, progress = null, last_error = null,
     run_at = to_timestamp($2::float8 / 1000), updated_at = to_timestamp($2::float8 / 1000)
   where j.id = $1 and j.status in ('done', 'dead')
   returning ${storedColumns}`,

@@ -57,7 +57,8 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
         updating(
           schema,
           `status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, finished_at = null, started_at = null,
-      cancel_requested_at = null, result = null, progress = null, last_error = null, run_at = ${instant}`
+      cancel_requested_at = null, unknown_since = null, result = null, progress = null, last_error = null,
+      run_at = ${instant}`
         ),
         withFreeKeys(schema)
       )
