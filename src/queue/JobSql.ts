@@ -145,7 +145,7 @@ export const make = (schema: string) => ({
   standing: `
   select i.place::int as place, j.id, j.id = i.id as same_id,
     (j.kind, j.version, j.queue, j.payload) = (i.kind, i.version, i.queue, i.payload) as same_content,
-    j.status = 'pending' as pending,
+    j.status = 'pending' and j.kind = i.kind as replaceable,
     coalesce(j.status in ('done', 'dead') and j.dedupe_until <= ${instant("$8")}, false) as lapsed
   from rows from (unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::int[]),
     jsonb_array_elements($5::jsonb), unnest($6::text[]), unnest($7::int[]))
@@ -162,12 +162,19 @@ export const make = (schema: string) => ({
   )
   update ${schema}.job j set dedupe_key = null, dedupe_scope = null, dedupe_until = null from over where j.id = over.id`,
 
-  /** Debounce: the pending holder of a key takes over what a newcomer of its kind brought. */
+  /** Debounce: the pending holders of keys take over what newcomers of their kind brought. */
   replace: `
-  update ${schema}.job set payload = $2::jsonb, version = $3, run_at = ${instant("$4")}, priority = $5,
-    updated_at = ${instant("$6")}
-  where id = $1 and status = 'pending' and kind = $7
-  returning id`,
+  with given as (
+    select * from rows from (unnest($1::uuid[]), jsonb_array_elements($2::jsonb), unnest($3::int[]), unnest($4::float8[]),
+      unnest($5::smallint[]), unnest($6::text[])) as g(id, payload, version, run_at, priority, kind)
+  ), locked as (
+    -- In one order: two requests that replace the same jobs must not lock them crosswise.
+    select j.id from ${schema}.job j join given on given.id = j.id and given.kind = j.kind
+    where j.status = 'pending' order by j.id for update of j
+  )
+  update ${schema}.job j set payload = given.payload, version = given.version, run_at = ${instant("given.run_at")},
+    priority = given.priority, updated_at = ${instant("$7")}
+  from given join locked on locked.id = given.id where j.id = given.id`,
 
   // A lease says that the job runs, so the ends do not say it again: the planner is to see one way, by the primary key.
 
