@@ -89,7 +89,7 @@ const statementsOf = (schema: string) => ({
 })
 
 const make = Effect.gen(function* () {
-  const { schema, sql } = yield* Database
+  const { schema, sql, writes } = yield* Database
   const statements = named("pod", statementsOf(schema))
 
   const introduce = (facts: PodFacts, state: PodState, now: number) =>
@@ -112,25 +112,27 @@ const make = Effect.gen(function* () {
 
   return Pods.of({
     beat: (facts, state, liveWithin) =>
-      Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
-        const rows = yield* mapErrors(
-          sql.unsafe<OrderRow>(statements.beat, [
-            facts.id,
-            now,
-            JSON.stringify(state.slots),
-            state.draining,
-            now - Duration.toMillis(liveWithin),
-            facts.queues
-          ])
-        )
-        // The first beat of all, or the first after others took the pod for dead.
-        if (rows[0]?.known !== true) yield* introduce(facts, state, now)
-        return {
-          shares: new Map(rows.flatMap(({ queue, share }) => (share === null ? [] : [[queue, share] as const]))),
-          companions: new Map(rows.map(({ others, queue }) => [queue, others + 1]))
-        } satisfies Orders
-      }),
+      writes.watch(
+        Effect.gen(function* () {
+          const now = yield* Clock.currentTimeMillis
+          const rows = yield* mapErrors(
+            sql.unsafe<OrderRow>(statements.beat, [
+              facts.id,
+              now,
+              JSON.stringify(state.slots),
+              state.draining,
+              now - Duration.toMillis(liveWithin),
+              facts.queues
+            ])
+          )
+          // The first beat of all, or the first after others took the pod for dead.
+          if (rows[0]?.known !== true) yield* introduce(facts, state, now)
+          return {
+            shares: new Map(rows.flatMap(({ queue, share }) => (share === null ? [] : [[queue, share] as const]))),
+            companions: new Map(rows.map(({ others, queue }) => [queue, others + 1]))
+          } satisfies Orders
+        })
+      ),
     live: (within) =>
       Effect.gen(function* () {
         const since = (yield* Clock.currentTimeMillis) - Duration.toMillis(within)
