@@ -45,7 +45,7 @@ const toPod = (row: PodRow): StoredPod => ({
   heartbeatAt: row.heartbeat_at
 })
 
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
 const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 
 const statementsOf = (schema: string) => ({

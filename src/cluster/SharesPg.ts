@@ -18,7 +18,7 @@ const make = Effect.gen(function* () {
           -- The lease cannot change hands while this statement holds its row: it is the leader who writes, or nobody.
           with reign as materialized (
             select term from ${sql(`${schema}.leader`)}
-            where term = ${term} and leased_until > to_timestamp(${now}::float8 / 1000) for key share
+            where term = ${term} and leased_until > pg_catalog.to_timestamp(${now}::float8 / 1000) for key share
           ), assigned as (
             insert into ${table} as standing (queue, pod_id, slots, term)
             select given.queue, given.pod_id, given.slots, reign.term

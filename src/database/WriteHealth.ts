@@ -30,7 +30,10 @@ export class WriteHealth {
       return write
     }).pipe(
       Effect.tapBoth({
-        onSuccess: () => Effect.sync(() => void (this.since = undefined)),
+        onSuccess: () =>
+          Effect.sync(() => {
+            this.since = undefined
+          }),
         onFailure: (error) =>
           Effect.sync(() => {
             this.reason = reasons.get(error.sqlState ?? "") ?? "writes to the database fail"
