@@ -7,6 +7,7 @@ import type { DatabaseError } from "./DatabaseError.js"
 /** A write that fails once may be a conflict; for this long it is not. */
 const patience = Duration.seconds(5)
 
+const unanswered = "the database does not answer writes"
 const reasons = new Map([
   ["25006", "the database is read-only"],
   ["53100", "the disk of the database is full"],
@@ -25,7 +26,7 @@ export class WriteHealth {
     return Effect.suspend(() => {
       if (this.since === undefined) {
         this.since = this.now()
-        this.reason = "the database does not answer writes"
+        this.reason = unanswered
       }
       return write
     }).pipe(
@@ -36,7 +37,8 @@ export class WriteHealth {
           }),
         onFailure: (error) =>
           Effect.sync(() => {
-            this.reason = reasons.get(error.sqlState ?? "") ?? "writes to the database fail"
+            this.reason =
+              error.sqlState === undefined ? unanswered : (reasons.get(error.sqlState) ?? "writes to the database fail")
           })
       })
     )

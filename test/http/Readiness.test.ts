@@ -57,8 +57,10 @@ describe("readiness", () => {
       expect(writes.failing()).toBe("the disk of the database is full")
       yield* failing("25006")
       expect(writes.failing()).toBe("the database is read-only")
-      yield* failing()
+      yield* failing("XX000")
       expect(writes.failing()).toBe("writes to the database fail")
+      yield* failing()
+      expect(writes.failing()).toBe("the database does not answer writes")
       yield* writes.watch(Effect.void)
       expect(writes.failing()).toBeUndefined()
       // One that gets no answer is interrupted by its deadline.
