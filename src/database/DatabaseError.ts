@@ -70,6 +70,10 @@ export const fromSqlError = (error: SqlError, during: "statement" | "commit" = "
   }
 }
 
+/** The server refused a value: out of range, not of its type, larger than it can hold. Other values may pass. */
+export const isDataError = (error: { readonly _tag: string }): boolean =>
+  error instanceof DatabaseFault && (error.sqlState?.startsWith("22") || error.sqlState?.startsWith("54")) === true
+
 /** Turns the driver's failures into ours. */
 export const mapErrors = <A, E, R>(
   effect: Effect.Effect<A, E, R>

@@ -149,6 +149,8 @@ const make = ({
     /** The handler's answer. A poison update must not block its chat, so a failure is an answer, too. */
     const answer = (bot: Bot, update: Update) =>
       bot.handle({ bot, update, job: undefined }).pipe(
+        // Telegram gets its answer in time even if the handler ignores interruption.
+        Effect.disconnect,
         Effect.timeoutFail({
           duration: syncPatience,
           onTimeout: () => new Error(`no answer within ${Duration.format(syncPatience)}`)

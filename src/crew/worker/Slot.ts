@@ -58,6 +58,8 @@ export interface Station<R> {
   readonly chance: () => number
   /** How the queue spaces retries, where it says so itself. */
   readonly curve: () => Backoff | undefined
+  /** Hides in an error's text what NIGHTSHIFT_MASK names of the payload: the text is shown to viewers wherever it is shown. */
+  readonly maskText: (text: string, payload: unknown) => string
   readonly onBegin: (slot: Slot) => void
   readonly onIdle: () => void
   readonly onTaken: () => void
@@ -181,11 +183,17 @@ const runTransactional = <R>(
 
 /** Hands over how a run ended. */
 export const conclude = <R>(station: Station<R>, run: Run, end: End): Effect.Effect<void> =>
-  write(station, station.metrics.ended(run.job, end, run.began, station.clock.unsafeCurrentTimeMillis()))
+  write(
+    station,
+    station.metrics.ended(run.job, masked(station, run.job, end), run.began, station.clock.unsafeCurrentTimeMillis())
+  )
 
 /** The same for a job that was taken and never begun. */
 export const handOver = <R>(station: Station<R>, job: ClaimedJob, end: End): Effect.Effect<void> =>
-  write(station, station.metrics.unstarted(job, end))
+  write(station, station.metrics.unstarted(job, masked(station, job, end)))
+
+const masked = <R>({ maskText }: Station<R>, { payload }: ClaimedJob, end: End): End =>
+  end._tag === "Done" || end.error === undefined ? end : { ...end, error: maskText(end.error, payload) }
 
 /** Does not wait, unless so much waits to be written that the next job must not begin. */
 const write = <R>(station: Station<R>, end: AttemptEnd): Effect.Effect<void> =>
