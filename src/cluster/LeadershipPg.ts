@@ -27,7 +27,7 @@ const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const table = sql(`${schema}.leader`)
   const watchOf = LeadershipWatch.make()
-  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
   const exact = sql`(extract(epoch from leased_until) * 1000000)::bigint`
 
   return Leadership.of({

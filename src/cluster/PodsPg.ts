@@ -47,7 +47,7 @@ const toPod = (row: PodRow): StoredPod => ({
   heartbeatAt: row.heartbeat_at
 })
 
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
 /** Exact, as text: only to see whether it changed. */
 const exact = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`
 const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
@@ -104,7 +104,7 @@ const statementsOf = (schema: string) => ({
 })
 
 const make = Effect.gen(function* () {
-  const { schema, sql } = yield* Database
+  const { schema, sql, writes } = yield* Database
   const statements = named("pod", statementsOf(schema))
   const watchOf = perClock(() => ({ beats: new ChangeWatch<PodId, string>(), lookedAt: Number.NEGATIVE_INFINITY }))
 
@@ -152,26 +152,28 @@ const make = Effect.gen(function* () {
 
   return Pods.of({
     beat: (facts, state, liveWithin) =>
-      Effect.gen(function* () {
-        const quiet = yield* quietPods(liveWithin)
-        const now = yield* Clock.currentTimeMillis
-        const rows = yield* mapErrors(
-          sql.unsafe<OrderRow>(statements.beat, [
-            facts.id,
-            now,
-            JSON.stringify(state.slots),
-            state.draining,
-            quiet,
-            facts.queues
-          ])
-        )
-        // The first beat of all, or the first after others took the pod for dead.
-        if (rows[0]?.known !== true) yield* introduce(facts, state, now)
-        return {
-          shares: new Map(rows.flatMap(({ queue, share }) => (share === null ? [] : [[queue, share] as const]))),
-          companions: new Map(rows.map(({ others, queue }) => [queue, others + 1]))
-        } satisfies Orders
-      }),
+      writes.watch(
+        Effect.gen(function* () {
+          const quiet = yield* quietPods(liveWithin)
+          const now = yield* Clock.currentTimeMillis
+          const rows = yield* mapErrors(
+            sql.unsafe<OrderRow>(statements.beat, [
+              facts.id,
+              now,
+              JSON.stringify(state.slots),
+              state.draining,
+              quiet,
+              facts.queues
+            ])
+          )
+          // The first beat of all, or the first after others took the pod for dead.
+          if (rows[0]?.known !== true) yield* introduce(facts, state, now)
+          return {
+            shares: new Map(rows.flatMap(({ queue, share }) => (share === null ? [] : [[queue, share] as const]))),
+            companions: new Map(rows.map(({ others, queue }) => [queue, others + 1]))
+          } satisfies Orders
+        })
+      ),
     present: (within) =>
       Effect.map(look<PodRow>(statements.all), ({ asked, beats, rows }) => {
         const quiet = new Set(beats.quietFor(Duration.toMillis(within), asked).map(([id]) => id))

@@ -5,7 +5,7 @@ import { columns as queueColumns } from "./settings/QueueSql.js"
 // The life of a job as SQL, in one place. `schema` is an identifier that needs no quoting (DatabaseConfig sees to it), so
 // it may stand in the text; everything else is a parameter. Instants travel as epoch milliseconds.
 
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
 /** In microseconds, exact: only to see whether it changed. */
 const exact = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`
 const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`

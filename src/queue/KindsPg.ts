@@ -44,7 +44,7 @@ const make = Effect.gen(function* () {
   }
 
   const registerOne = (kind: RegisteredKind, now: number) => {
-    const at = sql`to_timestamp(${now}::float8 / 1000)`
+    const at = sql`pg_catalog.to_timestamp(${now}::float8 / 1000)`
     const onDead = kind.onDead === undefined ? null : JSON.stringify(kind.onDead)
     // During a rolling deploy the newer version stands, whichever pod speaks last.
     return sql`

@@ -4,7 +4,7 @@ import type { Action } from "./Operations.js"
 // the order of their ids, and answers what became of each: `changed`, or left as it was although it was locked, which only a
 // requeue does. What is not answered was in another state, gone, or held by somebody.
 
-const instant = "to_timestamp($2::float8 / 1000)"
+const instant = "pg_catalog.to_timestamp($2::float8 / 1000)"
 
 /** `condition` says which jobs the action is for, `free` which of them it can be done to, `change` what is done. */
 const acting = (schema: string, condition: string, wait: boolean, change: string, free = "select id from chosen") => `
