@@ -1,8 +1,10 @@
 import { existsSync } from "node:fs"
-import { resolve } from "node:path"
+import { register } from "node:module"
+import { extname, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
 import { Effect, Either, Layer, Predicate, Schema } from "effect"
 import type { Services } from "../crew/Nightshift.js"
+import * as Package from "../database/Package.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
 import type { DeclaredRoutes } from "../queue/settings/Routes.js"
@@ -14,7 +16,7 @@ export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable"
   reason: Schema.String
 }) {
   override get message(): string {
-    return `The app ${this.module} cannot be used: ${this.reason}.`
+    return `The app ${this.module} cannot be used: ${this.reason}`
   }
 }
 
@@ -73,18 +75,40 @@ const isSchedule = (value: unknown): value is Schedule =>
   Predicate.hasProperty(value, "definition") &&
   Either.isEither(value.definition)
 
+const typescriptExtensions = [".ts", ".mts", ".tsx"]
+
+/** Lets Node import TypeScript from here on, with stack traces that show the lines of the source. */
+const allowTypeScript = () => {
+  process.setSourceMapsEnabled(true)
+  register(pathToFileURL(Package.typescriptHooks).href)
+}
+
+const compilerMissing =
+  "the TypeScript compiler is not installed. Reinstall Nightshift with its optional dependencies, or compile the app to JavaScript"
+
+/** What went wrong in one sentence, without a stack trace; a file that does not compile brings its place and its line. */
+const importFailure = (error: unknown): string => {
+  if (!(error instanceof Error)) return `loading it failed with "${String(error)}".`
+  return error.name === "CompileError"
+    ? `it does not compile.\n${error.message}`
+    : `loading it failed with "${error.message}".`
+}
+
 /**
  * Loads a module that exports `handlers`, and perhaps `queues`, `routes`, `schedules`, `limits` and `layer`, by name or as its
  * default.
  */
 export const load = (module: string): Effect.Effect<App, AppUnusable> =>
   Effect.gen(function* () {
-    const refuse = (reason: string) => new AppUnusable({ module, reason })
+    const refuse = (reason: string) => new AppUnusable({ module, reason: `${reason}.` })
     const path = resolve(module)
     if (!existsSync(path)) return yield* refuse("there is no such file")
+    if (typescriptExtensions.includes(extname(path))) {
+      yield* Effect.try({ try: allowTypeScript, catch: () => refuse(compilerMissing) })
+    }
     const loaded: unknown = yield* Effect.tryPromise({
       try: () => import(pathToFileURL(path).href),
-      catch: (error) => refuse(`loading it failed with "${error instanceof Error ? error.message : String(error)}"`)
+      catch: (error) => new AppUnusable({ module, reason: importFailure(error) })
     })
     const exported =
       Predicate.hasProperty(loaded, "default") && Predicate.isRecord(loaded.default) ? loaded.default : loaded

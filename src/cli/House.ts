@@ -85,7 +85,8 @@ export const onServer = <E, R>(
   declared: Declarations,
   queues: ReadonlyArray<string>
 ) =>
-  Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues }).pipe(
+  Database.layerHurryAtEnd.pipe(
+    Layer.provideMerge(Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues })),
     Layer.provide([
       CrewConfig.layer,
       JanitorConfig.layer,

@@ -110,14 +110,17 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     yield* keep(yield* Janitor.make)
     yield* keep(yield* Sweeper.make)
     yield* keep(yield* Reaper.make)
-    yield* keep(yield* Heartbeat.make)
+    const onHeld = yield* Heartbeat.start
     yield* Heartbeat.hearCancels
     yield* OperationRunner.start
     const lookout = yield* Lookout.start
     // All queues drain at the same time: the grace is one for all of them.
     const shift = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)
     for (const name of queues) {
-      supervisors.set(name, yield* Scope.extend(Supervisor.start(name, registry, lookout.ranShort), shift))
+      supervisors.set(
+        name,
+        yield* Scope.extend(Supervisor.start(name, registry, { onShort: lookout.ranShort, onHeld }), shift)
+      )
     }
     yield* Steering.start
     // A leader that drains for a while lets another lead meanwhile.

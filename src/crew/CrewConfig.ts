@@ -1,6 +1,7 @@
 import { Context, type Duration, Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
+import * as Masking from "../telemetry/Masking.js"
 
 export const settings = {
   queues: Setting.list({
@@ -33,9 +34,12 @@ export const settings = {
 /** How a pod runs jobs. */
 export class CrewConfig extends Context.Tag("nightshift/crew/CrewConfig")<
   CrewConfig,
-  Setting.Values<typeof settings>
+  Setting.Values<typeof settings> & Partial<Setting.Values<typeof Masking.settings>>
 >() {
-  static readonly layer: Layer.Layer<CrewConfig, ConfigError> = Layer.effect(CrewConfig, Setting.group(settings))
+  static readonly layer: Layer.Layer<CrewConfig, ConfigError> = Layer.effect(
+    CrewConfig,
+    Setting.group({ ...settings, ...Masking.settings })
+  )
 }
 
 /** How long a handler may ignore being interrupted before its slot is given up. */

@@ -35,10 +35,20 @@ export const settings = {
     "nightshift",
     readSchema
   ),
-  pool: Setting.integer({ key: "DATABASE_POOL", about: "How many connections this process may hold." }, 10, {
-    min: 2,
-    max: 500
-  }),
+  pool: Setting.integer(
+    { key: "DATABASE_POOL", about: "How many connections Nightshift's own statements may hold in this process." },
+    10,
+    { min: 2, max: 500 }
+  ),
+  handlerPool: Setting.integer(
+    {
+      key: "DATABASE_HANDLER_POOL",
+      about:
+        "How many more connections handlers and the program's own statements may hold. They are opened when they are needed."
+    },
+    10,
+    { min: 1, max: 500 }
+  ),
   statementTimeout: Setting.duration(
     { key: "DATABASE_STATEMENT_TIMEOUT", about: "The longest one statement may run before PostgreSQL ends it." },
     "30s"

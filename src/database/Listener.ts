@@ -2,6 +2,7 @@ import { Context, Data, Deferred, Duration, Effect, Layer, Queue, Redacted, Ref,
 import pg from "pg"
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { DatabaseUrl } from "./DatabaseUrl.js"
+import * as ServerConnection from "./ServerConnection.js"
 
 // Notifications arrive on a connection of their own, because the pool's come and go. That connection is opened, told to
 // LISTEN on every channel somebody hears, watched until it breaks, and opened again. What was notified while it was
@@ -47,7 +48,11 @@ const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) 
       await client.connect()
       return client
     }),
-    (client) => Effect.ignore(Effect.timeout(Effect.interruptible(Effect.tryPromise(() => client.end())), "1 second"))
+    (client) =>
+      Effect.ignore(Effect.timeout(Effect.interruptible(Effect.tryPromise(() => client.end())), "1 second")).pipe(
+        // A socket that nobody answers would keep the process from ending.
+        Effect.zipRight(Effect.sync(() => ServerConnection.destroySocket(client)))
+      )
   )
 
 const listenTo = (client: pg.Client, channel: string) =>

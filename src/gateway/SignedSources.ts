@@ -36,17 +36,6 @@ const headerOf = (headers: Headers, name: string): string | undefined => {
   return typeof value === "string" && value !== "" ? value : undefined
 }
 
-/** The header without which no delivery of the style is read. */
-const signatureHeaders = {
-  standard: "webhook-signature",
-  github: "x-hub-signature-256",
-  stripe: "stripe-signature"
-} as const
-
-/** Whether a delivery bears a signature at all, so that what bears none need not be read. */
-export const isSigned = (style: SignatureStyle, headers: Headers): boolean =>
-  headerOf(headers, signatureHeaders[style]) !== undefined
-
 interface Claim {
   /** What was signed, before the body. */
   readonly prefix: string
@@ -56,11 +45,17 @@ interface Claim {
   readonly timestamp: string | undefined
 }
 
+/** Svix, where Standard Webhooks come from, sends the same headers under its own name. */
+const standardHeader = (headers: Headers, name: "id" | "timestamp" | "signature") => {
+  const family = headerOf(headers, "webhook-signature") === undefined ? "svix" : "webhook"
+  return headerOf(headers, `${family}-${name}`)
+}
+
 const standardClaim = (headers: Headers): Claim | undefined => {
-  const id = headerOf(headers, "webhook-id")
-  const timestamp = headerOf(headers, "webhook-timestamp")
+  const id = standardHeader(headers, "id")
+  const timestamp = standardHeader(headers, "timestamp")
   if (id === undefined || timestamp === undefined) return undefined
-  const signatures = (headerOf(headers, "webhook-signature") ?? "")
+  const signatures = (standardHeader(headers, "signature") ?? "")
     .split(" ")
     .flatMap((part) => (part.startsWith("v1,") ? [part.slice(3)] : []))
   return { prefix: `${id}.${timestamp}.`, signatures, encoding: "base64", timestamp }
@@ -85,6 +80,26 @@ const claimOf = { standard: standardClaim, github: githubClaim, stripe: stripeCl
 const isFresh = (timestamp: string, now: number) =>
   /^\d{1,12}$/.test(timestamp) && Math.abs(Number(timestamp) * 1000 - now) <= toleranceMillis
 
+/** An HMAC-SHA256 as each encoding writes it. */
+const forms = { hex: /^[0-9a-f]{64}$/i, base64: /^[A-Za-z0-9+/]{43}=$/ }
+
+const checkClaim = (style: SignatureStyle, headers: Headers, now: number): Claim | { readonly reason: string } => {
+  const claim = claimOf[style](headers)
+  if (claim === undefined) return { reason: "The signature's headers are not complete." }
+  const { encoding, signatures, timestamp } = claim
+  if (signatures.length > mostSignatures) return { reason: `There are more than ${mostSignatures} signatures.` }
+  if (!signatures.some((signature) => forms[encoding].test(signature))) return { reason: "The delivery is not signed." }
+  return timestamp === undefined || isFresh(timestamp, now)
+    ? claim
+    : { reason: "The timestamp is more than 300 seconds from now." }
+}
+
+/** Everything that can be checked before the body is read: headers, the form of the signature, the timestamp. */
+export const preVerify = (style: SignatureStyle, headers: Headers, now: number): Verdict => {
+  const claim = checkClaim(style, headers, now)
+  return "reason" in claim ? Verdict.Refused(claim) : Verdict.Genuine()
+}
+
 /** Whether a delivery was sent by somebody who knows one of the keys, and lately. */
 export const verify = (
   style: SignatureStyle,
@@ -93,18 +108,13 @@ export const verify = (
   body: Buffer,
   now: number
 ): Verdict => {
-  const claim = claimOf[style](headers)
-  if (claim === undefined) return Verdict.Refused({ reason: "The signature's headers are not whole." })
-  const { encoding, prefix, signatures, timestamp } = claim
-  if (signatures.length > mostSignatures) return Verdict.Refused({ reason: "There are too many signatures." })
+  const claim = checkClaim(style, headers, now)
+  if ("reason" in claim) return Verdict.Refused(claim)
+  const { encoding, prefix, signatures } = claim
   const expected = keys.map((key) => digestOf(createHmac("sha256", key).update(prefix).update(body).digest(encoding)))
   let genuine = false
   for (const signature of signatures) genuine = isAmong(signature, expected) || genuine
-  if (!genuine) return Verdict.Refused({ reason: "The signature does not fit the body." })
-  if (timestamp !== undefined && !isFresh(timestamp, now)) {
-    return Verdict.Refused({ reason: "The timestamp is more than 300 seconds from now." })
-  }
-  return Verdict.Genuine()
+  return genuine ? Verdict.Genuine() : Verdict.Refused({ reason: "The signature does not match the body." })
 }
 
 /** What a sender calls a delivery and its event; the same again when it is sent again. */
@@ -119,7 +129,7 @@ export const deliveryOf = (
   }
   switch (style) {
     case "standard":
-      return { id: headerOf(headers, "webhook-id"), event: field("type") }
+      return { id: standardHeader(headers, "id"), event: field("type") }
     case "github":
       return { id: headerOf(headers, "x-github-delivery"), event: headerOf(headers, "x-github-event") }
     case "stripe":

@@ -16,14 +16,18 @@ const fieldOf = (path: ReadonlyArray<PropertyKey>): string =>
     return text === "" ? String(step) : `${text}.${String(step)}`
   }, "")
 
-/** Schemas stop at the first thing that is wrong: what that is, in the words in which the queue refuses a job. */
+/** What is wrong at a place of the body, in the words in which the queue refuses a job. */
+export const at = (path: ReadonlyArray<PropertyKey>, reason: string): BadRequest => {
+  const [first, index, ...rest] = path
+  if (path.length === 0) return new BadRequest({ message: `The body ${reason}.` })
+  const field = fieldOf(path)
+  if (first !== "jobs" || typeof index !== "number") return new BadRequest({ message: `${field} ${reason}.`, field })
+  return new BadRequest({ message: `Job ${index}: ${rest.length === 0 ? "it" : fieldOf(rest)} ${reason}.`, field })
+}
+
+/** Schemas stop at the first thing that is wrong. */
 export const ofIssues = (issues: ReadonlyArray<Issue>): BadRequest => {
   const [issue] = issues
   if (issue === undefined) return new BadRequest({ message: "The request is not in the form that this route takes." })
-  const reason = reasonOf(issue)
-  const [first, index, ...rest] = issue.path
-  if (issue.path.length === 0) return new BadRequest({ message: `The body ${reason}.` })
-  const field = fieldOf(issue.path)
-  if (first !== "jobs" || typeof index !== "number") return new BadRequest({ message: `${field} ${reason}.`, field })
-  return new BadRequest({ message: `Job ${index}: ${rest.length === 0 ? "it" : fieldOf(rest)} ${reason}.`, field })
+  return at(issue.path, reasonOf(issue))
 }

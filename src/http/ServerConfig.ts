@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
+import * as ClientAddress from "./access/ClientAddress.js"
 
 export const settings = {
   host: Setting.text(
@@ -19,7 +20,16 @@ export const settings = {
   metricsToken: Setting.secret({
     key: "NIGHTSHIFT_METRICS_TOKEN",
     about: "Who reads /metrics must bear it. Unset, /metrics is open to whoever reaches the port."
-  })
+  }),
+  trustProxy: Setting.text(
+    {
+      key: "NIGHTSHIFT_TRUST_PROXY",
+      about:
+        "Addresses or ranges of the proxies in front, separated by commas. Their X-Forwarded-For header names the client; unset, no header is believed."
+    },
+    "",
+    ClientAddress.readProxies
+  )
 }
 
 /** The doors would stand open to other machines with nobody asking who comes in. */

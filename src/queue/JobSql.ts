@@ -135,8 +135,12 @@ export const make = (schema: string) => ({
 
   /** Lets go of keys whose window is over. */
   lapse: `
-  update ${schema}.job set dedupe_key = null, dedupe_scope = null, dedupe_until = null
-  where id = any($1::uuid[]) and status in ('done', 'dead') and dedupe_until <= ${instant("$2")}`,
+  with over as (
+    select id from ${schema}.job
+    where id = any($1::uuid[]) and status in ('done', 'dead') and dedupe_until <= ${instant("$2")}
+    order by id for update
+  )
+  update ${schema}.job j set dedupe_key = null, dedupe_scope = null, dedupe_until = null from over where j.id = over.id`,
 
   /** Debounce: the pending holder of a key takes over what a newcomer of its kind brought. */
   replace: `

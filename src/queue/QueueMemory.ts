@@ -1,4 +1,4 @@
-import { Duration, Effect, Layer, type Tracer } from "effect"
+import { Duration, Effect, Either, Layer, type Tracer } from "effect"
 import { Signals } from "../database/Signals.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
@@ -9,7 +9,7 @@ import * as JobDeskMemory from "./desk/JobDeskMemory.js"
 import type { Operations } from "./desk/Operations.js"
 import * as OperationsMemory from "./desk/OperationsMemory.js"
 import { eachAlone } from "./intake/EachAlone.js"
-import { enqueueAll } from "./intake/EnqueueMemory.js"
+import { enqueueAll, newcomers } from "./intake/EnqueueMemory.js"
 import type { NewJob } from "./intake/NewJob.js"
 import * as SendSpan from "./intake/SendSpan.js"
 import { QueueFull } from "./JobErrors.js"
@@ -18,7 +18,15 @@ import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsMemory from "./KindsMemory.js"
-import { type ClaimedJob, type ClaimRequest, type HeldJob, Queue, type Recovered } from "./Queue.js"
+import {
+  type ClaimedJob,
+  type ClaimRequest,
+  type Enqueued,
+  type EnqueueError,
+  type HeldJob,
+  Queue,
+  type Recovered
+} from "./Queue.js"
 import { classesOf, covers } from "./Retention.js"
 import type { JobOverview } from "./search/JobOverview.js"
 import * as JobOverviewMemory from "./search/JobOverviewMemory.js"
@@ -163,10 +171,12 @@ const enqueuing = (
   tracer: Tracer.Tracer | undefined
 ): Pick<typeof Queue.Service, "enqueue" | "enqueueEach"> => {
   const store: typeof Queue.Service.enqueue = (jobs) =>
-    Effect.suspend((): ReturnType<typeof Queue.Service.enqueue> => {
-      const full = fullQueue(table, queues, jobs)
-      return full ?? Effect.flatten(table.step((now) => enqueueAll(table, jobs, now)))
-    })
+    Effect.flatten(
+      table.step((now): Either.Either<ReadonlyArray<Enqueued>, EnqueueError> => {
+        const full = fullQueue(table, queues, newcomers(table, jobs, now))
+        return full === undefined ? enqueueAll(table, jobs, now) : Either.left(full)
+      })
+    )
   const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
   return { enqueue, enqueueEach: eachAlone(enqueue) }
 }

@@ -1,8 +1,9 @@
-import { Clock, Duration, Effect, Layer, Schema } from "effect"
+import * as SqlClient from "@effect/sql/SqlClient"
+import { Clock, Duration, Effect, Layer, Option, Schema } from "effect"
 import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
 import { DeadReason } from "../core/Job.js"
 import { Database } from "../database/Database.js"
-import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
+import { type DatabaseError, isContention, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
 import { Signals } from "../database/Signals.js"
 import { named } from "../database/StatementTimes.js"
@@ -56,12 +57,14 @@ const poisonAt = 5
 
 const isDeadReason = Schema.is(DeadReason)
 
-/** Statements that may be told to try again by the database are tried again, a few times. */
+/**
+ * Statements that the database asks to try again are tried again, a few times. In a caller's transaction the first error has
+ * ended that: only its owner can try again, and has to see that error.
+ */
 const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
-  Effect.retry(effect, {
-    times: 3,
-    while: (error) => error instanceof DatabaseUnavailable && ["40001", "40P01"].includes(error.sqlState ?? "")
-  })
+  Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
+    Option.isSome(outer) ? effect : Effect.retry(effect, { times: 3, while: isContention })
+  )
 
 const make = Effect.gen(function* () {
   const database = yield* Database

@@ -9,6 +9,7 @@ import {
   hasExtras,
   isUniform,
   jsonArray,
+  pieces,
   plainParameters,
   type StampedJob,
   type StampedJobs,
@@ -101,7 +102,12 @@ export const make = (
       return Option.some(Enqueued.Deduplicated({ id: holder.id }))
     })
 
-  const store = (jobs: StampedJobs, now: number, wait: string | null): Effect.Effect<Stored, StoreError> =>
+  const storePiece = (
+    jobs: StampedJobs,
+    now: number,
+    wait: string | null,
+    request = jobs
+  ): Effect.Effect<Stored, StoreError> =>
     Effect.gen(function* () {
       if (!jobs.some(hasExtras)) {
         yield* insertPlain(jobs, now, wait)
@@ -119,10 +125,12 @@ export const make = (
         const standing = yield* findStanding(refused, now)
         const lapsed = standing.filter((row) => row.lapsed).map(({ id }) => id)
         if (lapsed.length > 0) yield* mapErrors(sql.unsafe(statements.lapse, [ArrayText.ofPlain(lapsed), now]))
-        for (const [place, job] of refused.entries()) {
+        // In the order of the keys, like the insert: two requests that replace the same jobs must not lock them crosswise.
+        const inOrder = refused.map((job, place) => ({ job, place })).sort((a, b) => byDedupeKey(a.job, b.job))
+        for (const { job, place } of inOrder) {
           const answer = yield* judge(
             job,
-            jobs.indexOf(job),
+            request.indexOf(job),
             standing.filter((row) => row.place === place),
             now
           )
@@ -141,5 +149,24 @@ export const make = (
       return { answers: jobs.map(({ id }) => answers.get(id) ?? Enqueued.Enqueued({ id })), standing: notStored }
     })
 
-  return store
+  /** Which of these would not be stored, because they or another with their key are there already. */
+  const standing = (jobs: StampedJobs, now: number): Effect.Effect<ReadonlySet<JobId>, DatabaseError> =>
+    Effect.map(findStanding(jobs, now), (rows) => {
+      const inTheWay = rows.filter((row) => row.same_id || !row.lapsed)
+      return new Set(inTheWay.flatMap(({ place }) => jobs[place]?.id ?? []))
+    })
+
+  /** Several statements where one would be too large: whoever stores so much has a transaction around it. */
+  const store = (jobs: StampedJobs, now: number, wait: string | null): Effect.Effect<Stored, StoreError> => {
+    const cut = pieces(jobs)
+    if (cut.length === 1) return storePiece(jobs, now, wait)
+    return Effect.map(
+      Effect.forEach(cut, (piece) => storePiece(piece, now, wait, jobs)),
+      (stored) => ({
+        answers: stored.flatMap(({ answers }) => answers),
+        standing: new Set(stored.flatMap(({ standing }) => [...standing]))
+      })
+    )
+  }
+  return { store, standing }
 }

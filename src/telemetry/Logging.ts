@@ -1,4 +1,4 @@
-import { Effect, HashMap, Layer, Logger, LogLevel } from "effect"
+import { Cause, Effect, HashMap, Layer, Logger, LogLevel, Predicate } from "effect"
 import * as Setting from "../core/Setting.js"
 import * as Masking from "./Masking.js"
 
@@ -36,20 +36,43 @@ const json = Logger.map(Logger.jsonLogger, (line) => void process.stderr.write(`
 
 const pretty = Logger.prettyLogger({ stderr: true, colors: process.stderr.isTTY === true })
 
-/** A logger that does not show what is masked, whether it was logged as data or as an annotation. */
+/** What the annotations say that the line speaks of. */
+const dataIn = (annotations: HashMap.HashMap<string, unknown>): unknown => {
+  for (const value of HashMap.values(annotations)) {
+    if (Predicate.hasProperty(value, Masking.dataOf)) return value[Masking.dataOf]
+  }
+  return undefined
+}
+
+/** A logger that shows nothing masked, whether it was logged as data, as text, as an error or as an annotation. */
 export const masking = <Output>(
   logger: Logger.Logger<unknown, Output>,
   names: ReadonlyArray<string>
 ): Logger.Logger<unknown, Output> => {
   if (names.length === 0) return logger
   const mask = Masking.make(names)
-  return Logger.mapInputOptions(logger, (options: Logger.Logger.Options<unknown>) => ({
-    ...options,
-    message: mask(options.message),
-    annotations: HashMap.map(options.annotations, (value, name) =>
-      Masking.touches(names, { [name]: 0 }) ? Masking.masked : mask(value)
-    )
-  }))
+  const maskText = Masking.makeText(names)
+  return Logger.mapInputOptions(logger, (options: Logger.Logger.Options<unknown>) => {
+    const data = dataIn(options.annotations)
+    const hide = (value: unknown): unknown => {
+      if (typeof value === "string") return maskText(value, data)
+      if (Array.isArray(value)) return value.map(hide)
+      if (!(value instanceof Error)) return mask(value)
+      const text = String(value.stack ?? value)
+      const hidden = maskText(text, data)
+      return hidden === text ? value : hidden
+    }
+    const cause = Cause.pretty(options.cause, { renderErrorCause: true })
+    const hiddenCause = maskText(cause, data)
+    return {
+      ...options,
+      message: hide(options.message),
+      cause: hiddenCause === cause ? options.cause : Cause.fail(hiddenCause),
+      annotations: HashMap.map(options.annotations, (value, name) =>
+        Masking.touches(names, { [name]: 0 }) ? Masking.masked : hide(value)
+      )
+    }
+  })
 }
 
 /** Logs as configured. */

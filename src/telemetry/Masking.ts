@@ -41,6 +41,66 @@ export const make = (names: ReadonlyArray<string>): Mask => {
   return (value) => hide(value, 0)
 }
 
+// Text has no fields. What it may hold of hidden ones is found in two ways: by the values that the data it speaks of has
+// there, and by how JSON and people write a name and its value.
+
+/** Only the beginning of a text is searched, and of one with more hidden values than this nothing is shown. */
+const mostText = 16 * 1024
+const mostSecrets = 256
+
+/** Shorter values occur in any text: they are hidden only where they are quoted, or stand after `actual`. */
+const leastBare = 3
+
+/** Every value below a hidden field, as text. */
+const secretsIn = (hidden: ReadonlySet<string>, data: unknown): ReadonlyArray<string> => {
+  const found = new Set<string>()
+  const walk = (value: unknown, isHidden: boolean, depth: number): void => {
+    if (found.size > mostSecrets || depth > mostDepth) return
+    if (Array.isArray(value)) for (const each of value) walk(each, isHidden, depth + 1)
+    else if (isPlain(value)) {
+      for (const [name, field] of Object.entries(value)) {
+        walk(field, isHidden || hidden.has(name.toLowerCase()), depth + 1)
+      }
+    } else if (isHidden && value !== null && value !== undefined && value !== "") found.add(String(value))
+  }
+  walk(data, false, 0)
+  // The longest first: one value may be a part of another.
+  return [...found].sort((a, b) => b.length - a.length)
+}
+
+const replaceSecret = (text: string, secret: string): string => {
+  const quoted = JSON.stringify(secret)
+  if (secret.length < leastBare) {
+    return text.replaceAll(quoted, `"${masked}"`).replaceAll(`actual ${secret}`, `actual ${masked}`)
+  }
+  return text.replaceAll(secret, masked).replaceAll(quoted.slice(1, -1), masked)
+}
+
+/** `"password": "…"`, `password=…`, and the same inside of quoted JSON. Each repetition is bounded: no input takes long. */
+const patternOf = (names: ReadonlyArray<string>): RegExp => {
+  const words = names.map((name) => name.replace(/[^\w]/g, "\\$&")).join("|")
+  const value = String.raw`\\{0,3}"(?:[^"\\]|\\{1,3}[^"\\]){0,4096}\\{0,3}"?|'[^']{0,4096}'?|[^\s,;}\])"'\\]{1,4096}`
+  return new RegExp(String.raw`(?<![\w-])((?:${words})(?:\\{0,3}["'])?\]?\s{0,4}[:=]\s{0,4})(?:${value})`, "giu")
+}
+
+/** Hides in a text what it shows of hidden fields; `data` is what the text may have taken them from. */
+export const makeText = (names: ReadonlyArray<string>): ((text: string, data?: unknown) => string) => {
+  if (names.length === 0) return (text) => text
+  const hidden = new Set(names.map((name) => name.toLowerCase()))
+  const pattern = patternOf(names)
+  return (text, data) => {
+    const secrets = secretsIn(hidden, data)
+    if (secrets.length > mostSecrets) return masked
+    const searched = text.slice(0, mostText)
+    const cleared = secrets.reduce(replaceSecret, searched).replace(pattern, `$1${masked}`)
+    // Where the text was cut, its end may be the beginning of a value.
+    return searched.length === text.length ? cleared : cleared.slice(0, -Math.max(1, secrets[0]?.length ?? 1))
+  }
+}
+
+/** Under this key a log annotation may name the data that the lines with it speak of. */
+export const dataOf: unique symbol = Symbol.for("nightshift/telemetry/Masking/data")
+
 /** Whether a value says anything about a hidden field. */
 export const touches = (names: ReadonlyArray<string>, value: unknown): boolean => {
   const mask = make(names)

@@ -74,7 +74,8 @@ const serverConfig = Layer.succeed(ServerConfig, {
   port: 0,
   adminToken: Option.none(),
   viewerToken: Option.none(),
-  metricsToken: Option.none()
+  metricsToken: Option.none(),
+  trustProxy: ""
 })
 
 /** A gate before whatever stores jobs. */

@@ -6,9 +6,12 @@ import { Kinds } from "../../src/queue/Kinds.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import * as RawClient from "../support/RawClient.js"
 import { Gate, layer } from "./Gate.js"
 
 const yaml = `
+bots:
+  echo: { handler: echo }
 sources:
   ci: { style: github, kind: build }
   pay: { style: stripe, kind: paid }
@@ -91,6 +94,22 @@ describe("a signed delivery", () => {
     }).pipe(Effect.provide(gate))
   )
 
+  it.scopedLive("in the form of Standard Webhooks may bear the headers of Svix", () =>
+    Effect.gen(function* () {
+      const { post } = yield* Gate
+      const at = yield* seconds
+      const body = '{"type":"user.created"}'
+      const headers = Object.fromEntries(
+        Object.entries(standard(body, at)).map(([name, value]) => [name.replace("webhook-", "svix-"), value])
+      )
+      expect(yield* post("std", { body, headers })).toMatchObject({ status: 200 })
+      expect(yield* stored).toMatchObject([{ dedupe: { key: "source:std:msg_1" }, meta: { event: "user.created" } }])
+      // Halves of two families are no signature.
+      const mixed = { ...headers, "webhook-signature": headers["svix-signature"] ?? "" }
+      expect(yield* post("std", { body, headers: mixed })).toMatchObject({ status: 401 })
+    }).pipe(Effect.provide(gate))
+  )
+
   it.scopedLive("is taken once, however often it is delivered, and of each source for itself", () =>
     Effect.gen(function* () {
       const { counts, post } = yield* Gate
@@ -166,6 +185,49 @@ describe("a signed delivery", () => {
       const { register } = yield* Kinds
       yield* register([{ name: "nobodys", queue: "q", version: 1, maxAttempts: 1, onDead: undefined }])
       expect(yield* deliver).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(gate))
+  )
+})
+
+describe("unfinished bodies with a signature that is nobody's", () => {
+  it.scopedLive("do not keep others out, however many there are", () =>
+    Effect.gen(function* () {
+      const { port, post, update } = yield* Gate
+      const size = 1024 * 1024
+      const head = `POST /hooks/ci HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nx-hub-signature-256: sha256=${"0".repeat(64)}\r\ncontent-length: ${size}\r\n\r\n`
+      const unfinished = Buffer.concat([Buffer.from(head), Buffer.alloc(size - 1, " ")])
+      const flood = yield* Effect.replicateEffect(RawClient.make(port), 70)
+      yield* Effect.forEach(flood, ({ send }) => Effect.fork(send(unfinished)))
+      // All memory is taken once the first of them is turned away.
+      yield* Effect.raceAll(flood.map(({ said }) => said(/HTTP\/1\.1 503/)))
+      const body = `{${" ".repeat(1_000)}}`
+      for (const number of [1, 2, 3]) {
+        const delivery = { "x-github-delivery": `d-${number}` }
+        expect(yield* post("ci", { body, headers: github(body, delivery) })).toMatchObject({ status: 200 })
+        const message = { text: "x".repeat(1_000) }
+        expect(yield* update("echo", { update_id: number, message })).toMatchObject({ status: 200 })
+      }
+      yield* Effect.forEach(flood, ({ vanish }) => vanish)
+    }).pipe(Effect.provide(gate))
+  )
+
+  it.scopedLive("are not read where headers alone show that they are not genuine", () =>
+    Effect.gen(function* () {
+      const { port } = yield* Gate
+      const old = (yield* seconds) - 310
+      for (const [path, header] of [
+        ["ci", "x-hub-signature-256: sha256=0"],
+        ["ci", `x-hub-signature-256: sha1=${"0".repeat(64)}`],
+        ["pay", `stripe-signature: t=${old},v1=${"0".repeat(64)}`],
+        ["pay", `stripe-signature: t=x,v1=${"0".repeat(64)}`],
+        ["std", `webhook-id: m\r\nwebhook-timestamp: ${old}\r\nwebhook-signature: v1,${hmac(key, "", "base64")}`],
+        ["std", "webhook-id: m\r\nwebhook-signature: v1,AA=="]
+      ]) {
+        const { said, send, vanish } = yield* RawClient.make(port)
+        yield* send(`POST /hooks/${path} HTTP/1.1\r\nhost: x\r\n${header}\r\ncontent-length: 100\r\n\r\n`)
+        expect((yield* said(/HTTP\/1\.1 (\d+)/))?.[1]).toBe("401")
+        yield* vanish
+      }
     }).pipe(Effect.provide(gate))
   )
 })

@@ -12,6 +12,7 @@ import { SafeFetch } from "../../src/gateway/fetch/SafeFetch.js"
 import { Reception } from "../../src/gateway/Reception.js"
 import { Telegram } from "../../src/gateway/telegram/Telegram.js"
 import { HooksDoor } from "../../src/http/hooks/HooksDoor.js"
+import type { ServerConfig } from "../../src/http/ServerConfig.js"
 import { Queue } from "../../src/queue/Queue.js"
 import type { Metrics } from "../../src/telemetry/Metrics.js"
 import { message } from "../gateway/Updates.js"
@@ -38,7 +39,7 @@ const env = {
 }
 
 /** The webhooks' door with the bots of the text above. */
-const hooks: Hooks<Ports | Metrics> = Layer.unwrapEffect(
+const hooks: Hooks<Ports | Metrics | ServerConfig> = Layer.unwrapEffect(
   Effect.map(
     BotsFile.declarationsIn("bots.yaml", yaml, { database: true, kinds: new Set(["plain"]), authSecret: false }),
     (declared) =>

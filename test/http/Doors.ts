@@ -137,7 +137,8 @@ const bothTokens: Config = {
   port: 0,
   adminToken: Option.some(Redacted.make(adminToken)),
   viewerToken: Option.some(Redacted.make(viewerToken)),
-  metricsToken: Option.none()
+  metricsToken: Option.none(),
+  trustProxy: ""
 }
 
 /** The kinds that a pod of these tests would serve. */
@@ -217,7 +218,7 @@ export const layerOverAll = <R, E, I, U>(
   ports: Layer.Layer<Ports | R, E, I>,
   uploads: Uploads<U>,
   config: Configs = {},
-  hooks: Hooks<Ports | Metrics> = noHooks
+  hooks: Hooks<Ports | Metrics | ServerConfig> = noHooks
 ) =>
   doorsOver(Layer.merge(ApiApp.layer, uploads.door), config, hooks).pipe(
     Layer.provide(Layer.orDie(ClusterConfig.layer)),
@@ -247,7 +248,7 @@ export const portsPostgres = Layer.mergeAll(
 export const layer = (config: Configs = {}) => layerOver(memory, config)
 
 /** On PostgreSQL. */
-export const layerPostgres = (config: Configs = {}, hooks: Hooks<Ports | Metrics> = noHooks) =>
+export const layerPostgres = (config: Configs = {}, hooks: Hooks<Ports | Metrics | ServerConfig> = noHooks) =>
   layerOverAll(portsPostgres, behind, config, hooks)
 
 /** On PostgreSQL, with an audit of the test's choice. */

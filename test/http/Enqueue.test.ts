@@ -109,6 +109,34 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
   )
 })
 
+describe.each(backends)("on %s, a number in a request", (_, layer) => {
+  it.scopedLive("is stored as it was sent, or refused by name and value where no handler could get it", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const headers = { "content-type": "application/json" }
+      const send = (body: string) => admin("POST", "/api/v1/jobs", { body, headers })
+      const body = (number: string) => `{"jobs":[{"kind":"greet","payload":{"order":[1,{"id": ${number}}]}}]}`
+      for (const number of ["9007199254740993", "1e400", "-1e400", "12345678901234567.89"]) {
+        const refused = yield* send(body(number))
+        const field = "jobs[0].payload.order[1].id"
+        expect(refused, number).toMatchObject({ status: 400, json: { error: { tag: "BadRequest", field } } })
+        expect(refused.text).toContain(`payload.order[1].id is ${number}, which a 64-bit float cannot hold`)
+        expect(refused.text).toContain("send it as a string")
+      }
+      expect(yield* stored).toBe(0)
+      for (const number of ["9007199254740991", "0.1", "1e21", "-0.0", "5e-324", "0.10000000000000001"]) {
+        const [job] = outcomesOf(yield* send(body(number)))
+        const { json } = yield* admin("GET", `/api/v1/jobs/${job?.id}`)
+        expect(json).toMatchObject({ payload: { order: [1, { id: Number(number) + 0 }] } })
+      }
+      const [first] = outcomesOf(yield* send(body("1")))
+      const patch = { body: '{"payload":{"id":9007199254740993}}', headers }
+      const edited = yield* admin("PATCH", `/api/v1/jobs/${first?.id}`, patch)
+      expect(edited).toMatchObject({ status: 400, json: { error: { field: "payload.id" } } })
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
 /** What is wrong, the request, and the field that the answer must name. */
 const wrongs: ReadonlyArray<readonly [what: string, json: unknown, field: string | undefined, says?: RegExp]> = [
   ["not an object", [], undefined],

@@ -4,10 +4,10 @@ import { describe, expect, it } from "@effect/vitest"
 import { BodyReader, type NoBody } from "../../src/http/hooks/HookBody.js"
 
 /** A body on its way, in the hands of a reader whose clock the test sets. */
-const reading = (reader: BodyReader) => {
+const reading = (reader: BodyReader, hook = "ci", address = "192.0.2.1") => {
   const stream = new PassThrough()
   const result = new Promise<Buffer | NoBody>((resolve) => {
-    reader.read(stream as unknown as IncomingMessage, resolve)
+    reader.read(stream as unknown as IncomingMessage, { hook, address }, resolve)
   })
   return { stream, result }
 }
@@ -34,14 +34,30 @@ describe("the body of a webhook", () => {
     const reader = new BodyReader(() => now)
     const slow = reading(reader)
     const quick = reading(reader)
-    slow.stream.write("{")
+    slow.stream.write(Buffer.alloc(mebibyte / 2))
     now = 15_000
-    reader.sweep()
     quick.stream.end("{}")
     expect(await quick.result).toEqual(Buffer.from("{}"))
+    reader.sweep()
     now = 15_001
     reader.sweep()
     expect(await slow.result).toBe("TooSlow")
+  })
+
+  it("is given up when it comes by drops: four kibibytes a second, after five seconds", async () => {
+    let now = 0
+    const reader = new BodyReader(() => now)
+    const drops = reading(reader)
+    const steady = reading(reader)
+    drops.stream.write("{")
+    for (now = 500; now <= 7_000; now += 500) {
+      drops.stream.write(" ")
+      steady.stream.write(Buffer.alloc(2_048, " "))
+      reader.sweep()
+    }
+    expect(await drops.result).toBe("TooSlow")
+    steady.stream.end()
+    expect(await steady.result).toHaveLength(14 * 2_048)
   })
 
   it("is given up when its sender is gone", async () => {
@@ -51,21 +67,68 @@ describe("the body of a webhook", () => {
     expect(await result).toBe("Gone")
   })
 
-  it("is refused beyond a mebibyte, and when all of them together hold too much", async () => {
-    const reader = new BodyReader(() => 0)
-    const large = reading(reader)
+  it("is refused beyond a mebibyte", async () => {
+    const large = reading(new BodyReader(() => 0))
     large.stream.write(Buffer.alloc(mebibyte + 1))
     expect(await large.result).toBe("TooLarge")
-    const held = Array.from({ length: 64 }, () => reading(reader))
-    for (const { stream } of held) stream.write(Buffer.alloc(mebibyte))
-    const last = reading(reader)
-    last.stream.write(Buffer.alloc(1))
-    expect(await last.result).toBe("TooMuch")
-    // What is read no longer counts.
-    held[0]?.stream.end()
-    expect(await held[0]?.result).toHaveLength(mebibyte)
-    const next = reading(reader)
-    next.stream.end("{}")
-    expect(await next.result).toEqual(Buffer.from("{}"))
+  })
+})
+
+describe("bodies that hold all the memory", () => {
+  /** Bodies of a mebibyte that do not end, one second apart. */
+  const flood = (reader: BodyReader, count: number, tick: () => void, addressOf = (_: number) => "192.0.2.66") =>
+    Array.from({ length: count }, (_, number) => {
+      tick()
+      const held = reading(reader, "ci", addressOf(number))
+      held.stream.write(Buffer.alloc(mebibyte))
+      return held
+    })
+
+  const setUp = () => {
+    let now = 0
+    const reader = new BodyReader(() => now)
+    const tick = () => {
+      now += 1
+    }
+    return { reader, tick }
+  }
+
+  it("make room for a new one: the one that has been silent for longest goes first", async () => {
+    const { reader, tick } = setUp()
+    const held = flood(reader, 64, tick)
+    const last = reading(reader, "ci", "192.0.2.66")
+    last.stream.end(Buffer.alloc(mebibyte))
+    expect(await last.result).toHaveLength(mebibyte)
+    expect(await held[0]?.result).toBe("TooMuch")
+    held[63]?.stream.end()
+    expect(await held[63]?.result).toHaveLength(mebibyte)
+  })
+
+  it("are those of the address that holds most, and of no other", async () => {
+    const { reader, tick } = setUp()
+    const patient = reading(reader, "ci", "192.0.2.1")
+    patient.stream.write("{")
+    flood(reader, 200, tick)
+    patient.stream.end("}")
+    expect(await patient.result).toEqual(Buffer.from("{}"))
+  })
+
+  it("are those of the hook that is flooded, from however many addresses", async () => {
+    const { reader, tick } = setUp()
+    const patient = reading(reader, "pay", "192.0.2.1")
+    patient.stream.write("{")
+    flood(reader, 200, tick, (number) => `192.0.2.${number}`)
+    patient.stream.end("}")
+    expect(await patient.result).toEqual(Buffer.from("{}"))
+  })
+
+  it("are bounded in number, too", async () => {
+    const { reader, tick } = setUp()
+    const first = reading(reader)
+    for (let number = 0; number < 5_000; number += 1) {
+      tick()
+      reading(reader)
+    }
+    expect(await first.result).toBe("TooMuch")
   })
 })

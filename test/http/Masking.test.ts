@@ -1,5 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Logger } from "effect"
+import { Effect, Logger, Schema } from "effect"
+import { PodId } from "../../src/core/Ids.js"
+import { End } from "../../src/queue/AttemptEnd.js"
+import { Queue } from "../../src/queue/Queue.js"
 import * as Logging from "../../src/telemetry/Logging.js"
 import * as Masking from "../../src/telemetry/Masking.js"
 import { Doors, layer } from "./Doors.js"
@@ -27,6 +30,42 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
       expect(yield* viewer("GET", `/api/v1/jobs/${id}`)).toMatchObject({
         json: { payload: { name: "Ada", password: "[masked]", deep: [{ EMail: "[masked]", city: "London" }] } }
       })
+    }).pipe(Effect.provide(layer({ mask: ["password", "email"] })))
+  )
+
+  it.scopedLive("are hidden from viewers in schedules", () =>
+    Effect.gen(function* () {
+      const { admin, viewer } = yield* Doors
+      const json = { name: "nightly", kind: "greet", cron: "0 3 * * *", payload }
+      expect(yield* admin("POST", "/api/v1/schedules", { json })).toMatchObject({ status: 201 })
+      for (const place of ["schedules", "schedules/nightly", "audit"].map((place) => `/api/v1/${place}`)) {
+        const seen = yield* viewer("GET", place)
+        expect(seen.status).toBe(200)
+        expect(seen.text).not.toMatch(/hunter|ada@example/)
+        expect(seen.text).toContain("London")
+        expect((yield* admin("GET", place)).text).toContain("hunter2")
+      }
+    }).pipe(Effect.provide(layer({ mask: ["password", "email"] })))
+  )
+
+  it.scopedLive("are hidden from viewers in errors that were stored before they were named", () =>
+    Effect.gen(function* () {
+      const { admin, viewer } = yield* Doors
+      const queue = yield* Queue
+      const { text } = yield* admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "greet", payload }] } })
+      const [{ id }] = JSON.parse(text).jobs
+      const [job] = yield* queue.claim({
+        queue: "mail",
+        pod: Schema.decodeSync(PodId)("0198c0de-0000-7000-8000-000000000001"),
+        limit: 1
+      })
+      const error = `Expected a number, actual "hunter2" in ${JSON.stringify(payload)}`
+      const end = End.Again({ runAt: 0, counted: true, error, remember: "failed" })
+      yield* queue.finalize([{ id, lease: job?.lease as never, end, queue: "mail", key: undefined }])
+      const seen = yield* viewer("GET", `/api/v1/jobs/${id}`)
+      expect(seen).toMatchObject({ json: { lastError: expect.stringContaining("Expected a number") } })
+      expect(seen.text).not.toMatch(/hunter|ada@example/)
+      expect((yield* admin("GET", `/api/v1/jobs/${id}`)).text).toContain("hunter2")
     }).pipe(Effect.provide(layer({ mask: ["password", "email"] })))
   )
 

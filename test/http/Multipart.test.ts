@@ -3,6 +3,7 @@ import { Either } from "effect"
 import * as fc from "effect/FastCheck"
 import * as ContentDisposition from "../../src/http/uploads/ContentDisposition.js"
 import { boundaryOf, MultipartParser } from "../../src/http/uploads/MultipartParser.js"
+import { growth, linear } from "../support/Growth.js"
 
 interface Read {
   readonly head: Record<string, string>
@@ -86,6 +87,52 @@ describe("a multipart body", () => {
       expect(read(Buffer.from(`--XbX\r\nA: ${"x".repeat(20_000)}\r\n\r\n\r\n--XbX--`), [size])).toMatch(/too long/)
       expect(read(Buffer.from(`--XbX${" ".repeat(100)}\r\n\r\n\r\n--XbX--`), [size])).toMatch(/boundary/)
     }
+  })
+
+  it("takes time in proportion to its length, whatever it holds", () => {
+    const part = (head: string) => `--XbX\r\n${head}\r\n\r\n\r\n`
+    const bodies: ReadonlyArray<(size: number) => string> = [
+      (size) => part(`X: a${" ".repeat(size)}b`),
+      (size) => part(`X: a${"\t ".repeat(size / 2)}`),
+      (size) => part(`X${":".repeat(size)}`),
+      (size) => part("A: b\r\n".repeat(size / 6)),
+      (size) => part(`X: ${"\r".repeat(size)}`),
+      (size) => part(`${"x".repeat(size)}`),
+      (size) => `--XbX\r\n\r\n${"\r\n--Xb".repeat(size / 6)}\r\n--XbX--`,
+      (size) => `--XbX\r\n\r\n${"\r\n".repeat(size / 2)}\r\n--XbX--`,
+      (size) => `${"\r\n--XbX\r\n\r\n".repeat(size / 11)}\r\n--XbX--`
+    ]
+    for (const sizes of [[1], [7], [65_536]]) {
+      for (const body of bodies) {
+        expect(growth((size) => void read(Buffer.from(body(size)), sizes), 1_900)).toBeLessThan(linear)
+      }
+    }
+  })
+
+  it("is read or refused, and never throws, whatever it holds", () => {
+    const traps = [
+      "--XbX",
+      "\r\n",
+      "\r",
+      "\n",
+      "--",
+      ":",
+      "A: b",
+      " ",
+      '"',
+      "\u0000",
+      "é",
+      "x".repeat(300),
+      "*=UTF-8''%z"
+    ]
+    const text = fc.array(fc.oneof(fc.constantFrom(...traps), fc.string()), { maxLength: 40 })
+    fc.assert(
+      fc.property(text, fc.integer({ min: 1, max: 64 }), (pieces, size) => {
+        const body = Buffer.from(`--XbX\r\n${pieces.join("")}`)
+        expect(read(body, [size])).toEqual(read(body, [body.length]))
+      }),
+      { numRuns: 1_000 }
+    )
   })
 
   it("names its boundary in its type", () => {

@@ -1,6 +1,7 @@
 import * as Command from "@effect/cli/Command"
 import { Clock, Console, Effect, Option } from "effect"
 import type { StoredJob } from "../../core/Job.js"
+import { showable } from "../../core/Nesting.js"
 import * as Instant from "../../http/Instant.js"
 import * as JobView from "../../http/jobs/JobView.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
@@ -31,7 +32,7 @@ const describe = (job: StoredJob, now: number): string => {
     ["finished", when(job.finishedAt)],
     ["pod", job.pod],
     ["trace", Option.getOrUndefined(TraceParent.ofMeta(job.meta))?.traceId],
-    ["payload", JSON.stringify(job.payload)],
+    ["payload", JSON.stringify(showable(job.payload))],
     ["progress", JSON.stringify(job.progress)],
     ["result", JSON.stringify(job.result)],
     ["last error", job.lastError]

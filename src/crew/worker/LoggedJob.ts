@@ -1,5 +1,6 @@
 import { inspect } from "node:util"
 import type { ClaimedJob } from "../../queue/Queue.js"
+import * as Masking from "../../telemetry/Masking.js"
 
 /** What every log line about a job carries. */
 export const factsOf = ({ attempt, id, kind, queue }: ClaimedJob) => ({ id, kind, queue, attempt })
@@ -17,6 +18,11 @@ export class LoggedJob {
 
   toJSON() {
     return this.#slot.run === undefined ? null : factsOf(this.#slot.run.job)
+  }
+
+  /** For loggers that hide fields of the payload. */
+  get [Masking.dataOf](): unknown {
+    return this.#slot.run?.job.payload
   }
 
   /** For terminals. */

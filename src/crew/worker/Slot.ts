@@ -3,6 +3,7 @@ import type { Backoff } from "../../core/Backoff.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits } from "../../core/Job.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import { inHandler } from "../../database/Pools.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import type { Entry, Registry } from "../../handlers/Registry.js"
 import type { AttemptEnd, End } from "../../queue/AttemptEnd.js"
@@ -10,6 +11,7 @@ import { jsonText } from "../../queue/intake/NewJob.js"
 import type { JobKind } from "../../queue/Job.js"
 import type { ClaimedJob, Queue } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
+import * as DatabaseFailure from "./DatabaseFailure.js"
 import type { Finalizer } from "./Finalizer.js"
 import type { JobMetrics } from "./JobMetrics.js"
 import * as Judge from "./Judge.js"
@@ -56,6 +58,8 @@ export interface Station<R> {
   readonly chance: () => number
   /** How the queue spaces retries, where it says so itself. */
   readonly curve: () => Backoff | undefined
+  /** Hides in an error's text what NIGHTSHIFT_MASK names of the payload: the text is shown to viewers wherever it is shown. */
+  readonly maskText: (text: string, payload: unknown) => string
   readonly onBegin: (slot: Slot) => void
   readonly onIdle: () => void
   readonly onTaken: () => void
@@ -72,7 +76,8 @@ class EndedOtherwise extends Data.TaggedError("EndedOtherwise")<{ readonly end: 
 /** Works until it is retired. */
 export const work = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R> =>
   Effect.whileLoop({ while: () => !slot.retired, body: () => turn(slot, station), step: () => {} }).pipe(
-    Effect.annotateLogs("job", new LoggedJob(slot))
+    Effect.annotateLogs("job", new LoggedJob(slot)),
+    Effect.locally(inHandler, true)
   )
 
 const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R> => {
@@ -134,16 +139,30 @@ const runTransactional = <R>(
   attempt: Effect.Effect<unknown, unknown, R>
 ) => {
   const { job, kind } = run
+  let begun = false
+  let ended: End | undefined
   const whole = Effect.gen(function* () {
-    const value = yield* attempt
-    const end = Judge.ofExit(job, kind, Exit.succeed(value), at(station))
-    if (end._tag !== "Done") return yield* new EndedOtherwise({ end })
+    begun = true
+    ended = undefined
+    const exit = yield* Effect.exit(attempt)
+    const conflict = DatabaseFailure.contentionIn(exit)
+    if (conflict !== undefined) return yield* conflict
+    const end = Judge.ofExit(job, kind, exit, at(station))
+    if (end._tag !== "Done") {
+      // What the handler said itself holds, even if the connection breaks while its transaction is undone.
+      if (Exit.isSuccess(exit)) ended = end
+      return yield* new EndedOtherwise({ end })
+    }
     const movedOn = yield* station.queue.finalize([
       { id: job.id, lease: job.lease, end, queue: job.queue, key: job.key }
     ])
     return movedOn.length === 0 ? end : yield* new LeaseLost()
   })
-  return Effect.flatMap(Effect.exit(station.transactions.runHandler(whole)), (exit) => {
+  const patient = DatabaseFailure.retrying(station.transactions.runHandler(whole), {
+    begun: () => begun,
+    timeoutMillis: timeoutMillis(kind)
+  })
+  return Effect.flatMap(Effect.exit(patient), (exit) => {
     slot.run = undefined
     if (Exit.isSuccess(exit)) {
       const { now } = at(station)
@@ -154,21 +173,27 @@ const runTransactional = <R>(
     }
     const failure = Option.getOrUndefined(Cause.failureOption(exit.cause))
     if (failure instanceof LeaseLost) return Effect.void
-    return conclude(
-      station,
-      run,
-      failure instanceof EndedOtherwise ? failure.end : Judge.ofExit(job, kind, exit, at(station))
-    )
+    const otherwise = failure instanceof EndedOtherwise ? failure.end : ended
+    const back = DatabaseFailure.isOurs(failure)
+      ? DatabaseFailure.giveBack(job, failure, begun, at(station))
+      : undefined
+    return conclude(station, run, otherwise ?? back ?? Judge.ofExit(job, kind, exit, at(station)))
   })
 }
 
 /** Hands over how a run ended. */
 export const conclude = <R>(station: Station<R>, run: Run, end: End): Effect.Effect<void> =>
-  write(station, station.metrics.ended(run.job, end, run.began, station.clock.unsafeCurrentTimeMillis()))
+  write(
+    station,
+    station.metrics.ended(run.job, masked(station, run.job, end), run.began, station.clock.unsafeCurrentTimeMillis())
+  )
 
 /** The same for a job that was taken and never begun. */
 export const handOver = <R>(station: Station<R>, job: ClaimedJob, end: End): Effect.Effect<void> =>
-  write(station, station.metrics.unstarted(job, end))
+  write(station, station.metrics.unstarted(job, masked(station, job, end)))
+
+const masked = <R>({ maskText }: Station<R>, { payload }: ClaimedJob, end: End): End =>
+  end._tag === "Done" || end.error === undefined ? end : { ...end, error: maskText(end.error, payload) }
 
 /** Does not wait, unless so much waits to be written that the next job must not begin. */
 const write = <R>(station: Station<R>, end: AttemptEnd): Effect.Effect<void> =>

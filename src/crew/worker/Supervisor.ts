@@ -7,6 +7,7 @@ import { type ClaimedJob, type HeldJob, Queue } from "../../queue/Queue.js"
 import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
 import { Transactions } from "../../queue/Transactions.js"
 import { Wakeups } from "../../queue/Wakeups.js"
+import * as Masking from "../../telemetry/Masking.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { Tracing } from "../../telemetry/tracing/Tracing.js"
@@ -59,7 +60,8 @@ const curveOf = (settings: QueueSettings | undefined) =>
 export const start = <R>(
   name: string,
   registry: Registry<R>,
-  onShort: () => void
+  /** Hear that a queue has run out of due jobs, and that the pod holds another one. */
+  { onHeld, onShort }: { readonly onShort: () => void; readonly onHeld: () => void }
 ): Effect.Effect<
   Supervisor,
   never,
@@ -82,7 +84,7 @@ export const start = <R>(
     const queues = yield* Queues
     const chances = yield* drawChances
     const clock = yield* Effect.clock
-    const shelf = new Shelf()
+    const shelf = new Shelf(onHeld)
     let wanted = 0
     let resting = false
     let ahead = Prefetch.make(config.slots)
@@ -108,6 +110,7 @@ export const start = <R>(
       clock,
       chance: () => chances[turns++ % chances.length] ?? 0.5,
       curve: () => curveOf(queues.known(name)),
+      maskText: Masking.makeText(config.mask ?? []),
       onBegin: (slot) => {
         if (slot.run !== undefined) begun.add(slot.run.job.kind)
         deadlines.began(slot)

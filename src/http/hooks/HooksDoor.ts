@@ -10,6 +10,8 @@ import { isUpdate, type Update } from "../../gateway/telegram/TelegramUpdate.js"
 import type { Series } from "../../telemetry/MetricFamily.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
+import * as ClientAddress from "../access/ClientAddress.js"
+import { ServerConfig } from "../ServerConfig.js"
 import { Gathering } from "./Gathering.js"
 import { HookAnswers } from "./HookAnswers.js"
 import { BodyReader, mostBytes, parse, refusedType } from "./HookBody.js"
@@ -44,9 +46,8 @@ export class HooksDoor extends Context.Tag("nightshift/http/HooksDoor")<
     readonly take: (request: IncomingMessage, response: ServerResponse) => void
   }
 >() {
-  static readonly layer: Layer.Layer<HooksDoor, never, Bots | Reception | Deliveries | Metrics> = Layer.suspend(() =>
-    Layer.scoped(HooksDoor, make)
-  )
+  static readonly layer: Layer.Layer<HooksDoor, never, Bots | Reception | Deliveries | Metrics | ServerConfig> =
+    Layer.suspend(() => Layer.scoped(HooksDoor, make))
 }
 
 /** Whom a request is for: the name it is counted under, and the book that remembers it. */
@@ -74,6 +75,11 @@ const pathOf = ({ url = "" }: IncomingMessage) => {
   return query === -1 ? url : url.slice(0, query)
 }
 
+const forwardedFor = ({ headers }: IncomingMessage): string | undefined => {
+  const value = headers["x-forwarded-for"]
+  return Array.isArray(value) ? value.join(",") : value
+}
+
 const hasBody = ({ headers }: IncomingMessage) =>
   headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0"
 
@@ -87,7 +93,9 @@ const make = Effect.gen(function* () {
   const fork = Runtime.runFork(yield* Effect.runtime<never>())
   const running = new Set<Fiber.RuntimeFiber<unknown, unknown>>()
   yield* Effect.addFinalizer(() => Fiber.interruptAll(running))
-  const reader = new BodyReader(now)
+  // Senders who have shown a secret before their body do not compete with those who have shown nothing yet.
+  const readers = { known: new BodyReader(now), unknown: new BodyReader(now) }
+  const addressOf = ClientAddress.make((yield* ServerConfig).trustProxy)
   const answers = new HookAnswers(now)
   const counted = new Map<string, Series>()
   let quietUntil = 0
@@ -95,7 +103,8 @@ const make = Effect.gen(function* () {
   yield* Effect.forkScoped(
     Effect.repeat(
       Effect.sync(() => {
-        reader.sweep()
+        readers.known.sweep()
+        readers.unknown.sweep()
         answers.sweep()
       }),
       Schedule.spaced("500 millis")
@@ -167,14 +176,21 @@ const make = Effect.gen(function* () {
   )
 
   /** Reads the body of a request that may be read, and hands it on whole. */
-  const read = (hook: Hook, request: IncomingMessage, response: ServerResponse, whole: (body: Buffer) => void) => {
+  const read = (
+    reader: BodyReader,
+    hook: Hook,
+    request: IncomingMessage,
+    response: ServerResponse,
+    whole: (body: Buffer) => void
+  ) => {
     const odd = refusedType(request)
     if (odd !== undefined) return turnAway(hook, request, response, HookRefusals.type(odd))
     if (Number(request.headers["content-length"] ?? 0) > mostBytes) {
       return turnAway(hook, request, response, HookRefusals.body.TooLarge)
     }
     if (request.headers.expect !== undefined) response.writeContinue()
-    reader.read(request, (body) => {
+    const address = addressOf(request.socket.remoteAddress, forwardedFor(request))
+    reader.read(request, { hook: hook.name, address: ClientAddress.group(address) }, (body) => {
       if (typeof body === "string") turnAway(hook, request, response, HookRefusals.body[body])
       else whole(body)
     })
@@ -188,7 +204,7 @@ const make = Effect.gen(function* () {
       const message = "The header X-Telegram-Bot-Api-Secret-Token does not hold the bot's secret."
       return turnAway(hook, request, response, HookRefusals.unauthorized(message))
     }
-    read(hook, request, response, (body) => {
+    read(readers.known, hook, request, response, (body) => {
       const parsed = parse(body)
       if ("fault" in parsed) {
         return refuse(hook, response, HookRefusals.invalid(`The body is not JSON: ${parsed.fault}.`))
@@ -206,10 +222,9 @@ const make = Effect.gen(function* () {
     const { headers } = request
     const hook = { name, book: deliveries.book(name) }
     if (request.method !== "POST") return turnAway(hook, request, response, HookRefusals.method)
-    if (!SignedSources.isSigned(style, headers)) {
-      return turnAway(hook, request, response, HookRefusals.unauthorized("The delivery is not signed."))
-    }
-    read(hook, request, response, (body) => {
+    const early = SignedSources.preVerify(style, headers, now())
+    if (early._tag === "Refused") return turnAway(hook, request, response, HookRefusals.unauthorized(early.reason))
+    read(readers.unknown, hook, request, response, (body) => {
       const verdict = SignedSources.verify(style, keys, headers, body, now())
       if (verdict._tag === "Refused") return refuse(hook, response, HookRefusals.unauthorized(verdict.reason))
       const parsed = parse(body)

@@ -11,12 +11,14 @@ import type { Transactions } from "../../queue/Transactions.js"
 import { defaults, expressionOf } from "../../schedule/ScheduleDefinition.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import { Api } from "../Api.js"
+import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
 import { Caller } from "../access/Caller.js"
 import * as Body from "../Body.js"
 import { pageLimits } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
+import * as Views from "../Views.js"
 import * as HistoryView from "./HistoryView.js"
 import * as ScheduleSummary from "./ScheduleSummary.js"
 import { CreateRequest, EditRequest, previewLimits } from "./SchedulesContract.js"
@@ -28,12 +30,13 @@ const mostBodyBytes = 256 * 1024
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "schedules">,
   never,
-  Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions | Audit
+  Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions | Audit | AccessConfig
 > = HttpApiBuilder.group(Api, "schedules", (handlers) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const kinds = yield* Kinds
     const audited = yield* Audited.make
+    const views = yield* Views.make
     const context = yield* Effect.context<Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions>()
 
     /** Whoever mistypes a kind should hear of it now, and not when the first job is dead. */
@@ -47,7 +50,7 @@ export const layer: Layer.Layer<
             const found = yield* schedules.list({ limit: limit + 1, after: cursor })
             const page = found.slice(0, limit)
             return {
-              schedules: page.map(ScheduleView.of),
+              schedules: yield* Effect.forEach(page, views.schedule),
               next: found.length > limit ? (page.at(-1)?.name ?? null) : null
             }
           }).pipe(Problem.answered)
@@ -64,10 +67,10 @@ export const layer: Layer.Layer<
                 maxAttempts: maxAttempts ?? undefined
               })
               .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleSummary.of(after) })))
-            return ScheduleView.of(made)
+            return yield* views.schedule(made)
           }).pipe(Problem.answered)
         )
-        .handle("get", ({ path }) => Problem.answered(Effect.map(schedules.get(path.name), ScheduleView.of)))
+        .handle("get", ({ path }) => Problem.answered(Effect.flatMap(schedules.get(path.name), views.schedule)))
         .handleRaw("edit", ({ path, request }) =>
           Effect.gen(function* () {
             const { force, ...edit } = yield* Body.decoded(request, EditRequest, mostBodyBytes)
@@ -78,20 +81,20 @@ export const layer: Layer.Layer<
                 after: ScheduleSummary.of(after)
               }))
             )
-            return ScheduleView.of(after)
+            return yield* views.schedule(after)
           }).pipe(Problem.answered)
         )
         .handle("remove", ({ path }) =>
           schedules.remove(path.name).pipe(
             audited("schedule.delete", path.name, (before) => ({ before: ScheduleSummary.of(before) })),
-            Effect.map(ScheduleView.of),
+            Effect.flatMap(views.schedule),
             Problem.answered
           )
         )
         .handle("trigger", ({ path }) =>
           Effect.flatMap(Caller, ({ who }) => trigger(path.name, who)).pipe(
             audited("schedule.trigger", path.name, (after) => ({ after: ScheduleSummary.triggered(after) })),
-            Effect.map(ScheduleView.of),
+            Effect.flatMap(views.schedule),
             Effect.provide(context),
             Problem.answered
           )

@@ -1,4 +1,6 @@
 import { Either } from "effect"
+import * as HeadersParser from "multipasta/HeadersParser"
+import { GrowingBuffer } from "../GrowingBuffer.js"
 
 // Multipart bodies (RFC 7578), piece by piece. What is not decided yet is kept, and that is never more than a part's head
 // or the length of a delimiter: content passes through as it comes. Where the pieces are cut makes no difference, down to
@@ -23,14 +25,19 @@ const dash = "-".charCodeAt(0)
 const mostHeadBytes = 16 * 1024
 const mostPadding = 64
 
-const parseHead = (text: string): Either.Either<ReadonlyMap<string, string>, string> => {
-  const head = new Map<string, string>()
-  for (const line of text.split("\r\n").filter((line) => line !== "")) {
-    const [, name, value] = /^([!#$%&'*+.^_`|~\w-]+):[ \t]*(.*?)[ \t]*$/su.exec(line) ?? []
-    if (name === undefined || value === undefined) return Either.left("a part's head is not made of headers")
-    head.set(name.toLowerCase(), value)
+const headTooLong = "a part's head is too long"
+
+/** `head` ends with its empty line. The parser reads each byte once, whatever the head holds. */
+const parseHead = (head: Buffer): Either.Either<ReadonlyMap<string, string>, string> => {
+  if (head.length === emptyLine.length) return Either.right(new Map())
+  const result = HeadersParser.make()(head, crlf.length)
+  if (result._tag === "Failure" && result.reason === "HeaderTooLarge") return Either.left(headTooLong)
+  if (result._tag !== "Headers" || result.endPosition !== head.length) {
+    return Either.left("a part's head is not made of headers")
   }
-  return Either.right(head)
+  // Of a header that is sent twice the last one counts.
+  const last = (value: string | Array<string>) => (typeof value === "string" ? value : (value.at(-1) ?? ""))
+  return Either.right(new Map(Object.entries(result.headers).map(([name, value]) => [name, last(value).trim()])))
 }
 
 /** The boundary that a content type names, or why there is none. */
@@ -49,6 +56,9 @@ export class MultipartParser {
   // As if a line had ended before the first delimiter, so that all are alike.
   private rest: Buffer = crlf
   private state: State = "preamble"
+  // A head that is still arriving, and how far it was searched for its end: a head in single bytes is read once, too.
+  private arriving = new GrowingBuffer()
+  private searched = 0
 
   constructor(boundary: string) {
     this.delimiter = Buffer.from(`\r\n--${boundary}`)
@@ -69,9 +79,17 @@ export class MultipartParser {
       if (fault !== undefined) return Either.left(fault)
       if (this.state === before || this.state === "over") break
     }
-    // A copy: what is left must not keep the whole piece in memory.
-    this.rest = this.state === "over" ? Buffer.alloc(0) : Buffer.from(this.rest)
+    this.keepRest()
     return Either.right(events)
+  }
+
+  private keepRest(): void {
+    if (this.state === "over") this.rest = Buffer.alloc(0)
+    else if (this.state !== "head" || this.arriving.bytes === 0) {
+      // A copy: what is left must not keep the whole piece in memory.
+      this.rest = Buffer.from(this.rest)
+      if (this.state === "head") this.arriving.add(this.rest)
+    }
   }
 
   /** Puts a piece to what is left. In the middle of a content only the seam is copied: it may be all that there is to do. */
@@ -84,7 +102,10 @@ export class MultipartParser {
         return
       }
     }
-    this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece])
+    if (this.arriving.bytes > 0) {
+      this.arriving.add(piece)
+      this.rest = this.arriving.whole()
+    } else this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece])
   }
 
   /** Goes on to the next state if what is there allows it; otherwise takes what it can and leaves the state as it is. */
@@ -135,13 +156,18 @@ export class MultipartParser {
   }
 
   private head(events: Array<MultipartEvent>): string | undefined {
-    const end = this.rest.indexOf(emptyLine)
-    if (end > mostHeadBytes || (end === -1 && this.rest.length > mostHeadBytes)) return "a part's head is too long"
-    if (end === -1) return
-    const head = parseHead(this.rest.subarray(0, end).toString("utf8"))
+    const end = this.rest.indexOf(emptyLine, this.searched)
+    if (end > mostHeadBytes || (end === -1 && this.rest.length > mostHeadBytes)) return headTooLong
+    if (end === -1) {
+      this.searched = Math.max(0, this.rest.length - emptyLine.length + 1)
+      return
+    }
+    const head = parseHead(this.rest.subarray(0, end + emptyLine.length))
     if (Either.isLeft(head)) return head.left
     events.push({ _tag: "PartBegins", head: head.right })
     this.rest = this.rest.subarray(end + emptyLine.length)
+    this.arriving = new GrowingBuffer()
+    this.searched = 0
     this.state = "content"
   }
 }

@@ -1,5 +1,6 @@
 import { Clock, Effect } from "effect"
 import type { State } from "../../core/Job.js"
+import { showableInstant } from "../../core/Storable.js"
 import type { Database } from "../../database/Database.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { QueueCounts, SearchTooSlow } from "./JobSearch.js"
@@ -133,7 +134,7 @@ const toCounts = (row: CountsRow, now: number): QueueCounts => {
     queue,
     counts: { scheduled, retrying, pending, running, done, dead },
     approximate: (Object.keys(cut) as ReadonlyArray<State>).filter((state) => cut[state]),
-    oldestDueAge: row.oldest === null ? undefined : now - row.oldest
+    oldestDueAge: row.oldest === null ? undefined : now - showableInstant(row.oldest)
   }
 }
 

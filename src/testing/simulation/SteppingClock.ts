@@ -90,6 +90,22 @@ export class SteppingClock {
     return true
   }
 
+  /** The next instant at which somebody wakes. */
+  get nextAt(): number | undefined {
+    return this.nextWanted()?.at
+  }
+
+  /** The instants at which somebody wakes, earliest first. */
+  get instants(): ReadonlyArray<number> {
+    const wanted = this.heap.all.filter(({ wake }) => wake !== undefined)
+    return wanted.map(({ at }) => at).sort((a, b) => a - b)
+  }
+
+  /** Sets the time without waking anybody. */
+  set(millis: number): void {
+    this.millis = millis
+  }
+
   /** How many of somebody's sleep. */
   sleepers(owner: string): number {
     return this.heap.all.filter((sleeper) => sleeper.owner === owner && sleeper.wake !== undefined).length

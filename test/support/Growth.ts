@@ -1,0 +1,32 @@
+/** The shortest of several runs: a busy machine makes runs longer, never shorter. */
+const shortest = (run: () => void): number => {
+  let best = Number.POSITIVE_INFINITY
+  for (let turn = 0; turn < 5; turn += 1) {
+    const began = performance.now()
+    run()
+    best = Math.min(best, performance.now() - began)
+  }
+  return best
+}
+
+/** Shorter runs are repeated until they take this long: a timer has a resolution. */
+const leastMillis = 0.5
+
+/**
+ * How many times longer an input takes that is eight times as large: about 8 where each byte is looked at a bounded number
+ * of times, about 64 where the work grows with the square. No unit of time appears in it.
+ */
+export const growth = (run: (size: number) => void, small: number): number => {
+  for (let turn = 0; turn < 20; turn += 1) run(small)
+  let times = 1
+  while (times < 1_000 && shortest(() => repeat(times, () => run(small))) < leastMillis) times *= 2
+  const before = shortest(() => repeat(times, () => run(small))) / times
+  return shortest(() => run(8 * small)) / before
+}
+
+const repeat = (times: number, run: () => void) => {
+  for (let turn = 0; turn < times; turn += 1) run()
+}
+
+/** What `growth` may be at most: three times that of linear work. */
+export const linear = 24
