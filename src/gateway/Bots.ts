@@ -1,6 +1,6 @@
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Context, Effect, Layer, Redacted, Scope } from "effect"
 import type { ConfigError } from "effect/ConfigError"
-import type { Handler } from "../handlers/Handler.js"
+import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import type { Transactions } from "../queue/Transactions.js"
 import * as AuthHandler from "./auth/AuthHandler.js"
@@ -71,12 +71,27 @@ const newcomers = (before: ReadonlySet<string>, declared: Declarations): Readonl
 
 /** Bots and sources from what the file said at the start, to be replaced as a whole when it is read again. */
 export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | Needs> =>
-  Layer.effect(
+  Layer.scoped(
     Bots,
     Effect.gen(function* () {
+      const scope = yield* Effect.scope
       const config = yield* GatewayConfig
       const registry = Registry.make(options.handlers)
       const context = yield* Effect.context<R | Needs>()
+
+      // Opened once, however often the file is read again: what the handler keeps is kept until this process ends.
+      const kinds = new Map<string, BotHandler>()
+      const openedKind = (name: string): Effect.Effect<BotHandler, never, R | Needs> =>
+        Effect.gen(function* () {
+          const known = kinds.get(name)
+          if (known !== undefined) return known
+          const entry = registry.get(name)
+          if (entry === undefined) return yield* Effect.dieMessage(`unknown kind ${name}`)
+          const handler = yield* Scope.extend(opened(entry.handler), scope)
+          const made = yield* KindHandler.make({ ...entry, handler })
+          kinds.set(name, made)
+          return made
+        })
 
       const handlerOf = ({ handler }: BotDeclaration): Effect.Effect<BotHandler, never, R | Needs> => {
         switch (handler._tag) {
@@ -86,10 +101,8 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
             return HttpHandler.make(handler)
           case "Auth":
             return AuthHandler.make
-          case "Kind": {
-            const entry = registry.get(handler.kind)
-            return entry === undefined ? Effect.dieMessage(`unknown kind ${handler.kind}`) : KindHandler.make(entry)
-          }
+          case "Kind":
+            return openedKind(handler.kind)
         }
       }
 
