@@ -8,7 +8,7 @@ import type { AuthSessions } from "./auth/AuthSessions.js"
 import type { BotHandler } from "./BotHandler.js"
 import { shortSecret } from "./ConstantTime.js"
 import * as BotsFile from "./config/BotsFile.js"
-import type { BotDeclaration, Declarations, SourceDeclaration } from "./config/Declarations.js"
+import { type BotDeclaration, type Declarations, type SourceDeclaration, updatesOf } from "./config/Declarations.js"
 import { GatewayConfig } from "./config/GatewayConfig.js"
 import * as EchoHandler from "./EchoHandler.js"
 import type { SafeFetch } from "./fetch/SafeFetch.js"
@@ -16,10 +16,13 @@ import * as HttpHandler from "./HttpHandler.js"
 import * as KindHandler from "./KindHandler.js"
 import { keyOf } from "./SignedSources.js"
 import type { Telegram } from "./telegram/Telegram.js"
+import { typeOf, type Update } from "./telegram/TelegramUpdate.js"
 
 /** A bot at work. */
 export interface Bot extends BotDeclaration {
   readonly handle: BotHandler["handle"]
+  /** Whether the handler is given an update; others are acknowledged and dropped. */
+  readonly takes: (update: Update) => boolean
   /** What its secrets are recognised by. */
   readonly known: ReadonlyArray<Buffer>
 }
@@ -93,6 +96,16 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
           return made
         })
 
+      /** A kind is given what its payload schema reads, and every message: a user who wrote something hears that it failed. */
+      const takesOf = (declared: BotDeclaration): Bot["takes"] => {
+        const types = updatesOf(declared)
+        if (types !== undefined) return (update) => types.includes(typeOf(update) ?? "")
+        const entry = declared.handler._tag === "Kind" ? registry.get(declared.handler.kind) : undefined
+        if (entry === undefined) return () => true
+        const { decode, handler } = entry
+        return (update) => typeOf(update) === "message" || decode(update, handler.kind.version)._tag === "Ready"
+      }
+
       const handlerOf = ({ handler }: BotDeclaration): Effect.Effect<BotHandler, never, R | Needs> => {
         switch (handler._tag) {
           case "Echo":
@@ -110,6 +123,7 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
         Effect.map(handlerOf(declared), ({ handle }) => ({
           ...declared,
           handle,
+          takes: takesOf(declared),
           known: declared.secrets.map(shortSecret)
         }))
 
