@@ -171,7 +171,9 @@ export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again"
 
 /** Taken back from a pod that went quiet. */
 export const rescue = (row: JobRow, now: number): JobRow => {
-  const crashed = { ...row, crashCount: row.crashCount + 1 }
+  const crashCount = row.crashCount + 1
+  const lastError = `pod ${row.run?.pod} ended while this job ran (crash ${crashCount} of ${crashesToPoison})`
+  const crashed = { ...row, crashCount, lastError }
   const end = { counted: false, error: undefined, remember: "crashed" }
   if (row.cancelRequestedAt !== undefined) return die(crashed, { ...end, reason: "cancelled" }, now)
   if (crashed.crashCount >= crashesToPoison) return die(crashed, { ...end, reason: "poison" }, now)

@@ -72,6 +72,7 @@ const recover = (schema: string, stuck: string) => `
       crash_count = j.crash_count + 1,
       attempt = j.attempt - 1,
       history = ${remembering("'crashed'", "null::text", "$2")},
+      last_error = 'pod ' || j.pod_id || ' ended while this job ran (crash ' || j.crash_count + 1 || ' of ' || $4::int || ')',
       run_at = least(j.run_at, ${instant("$2")}),
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
     from stuck where j.id = stuck.id

@@ -47,7 +47,7 @@ const declaration = {
 
 const story = (world: World, declared = true) => {
   const said: Array<Said> = []
-  const bot: Bot = { ...declaration, handle: world.handle, known: [] }
+  const bot: Bot = { ...declaration, handle: world.handle, known: [], takes: () => true }
   const telegram = Layer.succeed(
     Telegram,
     Telegram.of({

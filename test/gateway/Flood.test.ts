@@ -29,6 +29,7 @@ const bot: Bot = {
   token: Redacted.make("t"),
   secrets: [],
   known: [],
+  takes: () => true,
   handle: ({ update }) => Effect.succeed({ text: update.message?.text ?? "" })
 }
 

@@ -107,7 +107,8 @@ describe("bots without a database", () => {
       expect((yield* telegram.calls)[0]?.parameters).toEqual({
         url: "https://bots.example.org/hooks/telegram/desk",
         secret_token: "new-one",
-        max_connections: 7
+        max_connections: 7,
+        allowed_updates: ["message"]
       })
       const info = yield* Nightshift.call(["bots", "info", "--json"], { cwd, env })
       expect(JSON.parse(info.stdout)).toMatchObject([

@@ -66,7 +66,7 @@ export const recoverLaws = (law: Law): void => {
       expect(yield* watchFor(line, "31 minutes")).toEqual({ rescued: 1, poisoned: 0, cancelled: 0 })
       const now = yield* line.now
       const job = yield* line.search.get(run.id)
-      expect(job).toMatchObject({ status: "pending", state: "pending", attempt: 0, crashCount: 1, updatedAt: now })
+      expect(job).toMatchObject({ status: "pending", state: "retrying", attempt: 0, crashCount: 1, updatedAt: now })
       expect(job).toMatchObject({ pod: undefined, heartbeatAt: undefined, finishedAt: undefined })
       expect(job.runAt).toBeLessThanOrEqual(now)
       expect(job.history).toMatchObject([{ attempt: 1, pod: line.pod, startedAt: run.startedAt, endedAt: now }])
@@ -153,12 +153,17 @@ export const recoverLaws = (law: Law): void => {
       yield* alone(line)
       const id = yield* line.put()
       for (let crash = 1; crash <= 4; crash += 1) {
-        expect(yield* line.crash(yield* line.claimOne)).toMatchObject({ status: "pending", crashCount: crash })
+        expect(yield* line.crash(yield* line.claimOne)).toMatchObject({
+          status: "pending",
+          crashCount: crash,
+          lastError: `pod ${line.pod} ended while this job ran (crash ${crash} of 5)`
+        })
       }
       yield* line.claimOne
       expect(yield* watchFor(line, "31 minutes")).toEqual({ rescued: 0, poisoned: 1, cancelled: 0 })
       const job = yield* line.search.get(id)
       expect(job).toMatchObject({ status: "dead", deadReason: "poison", crashCount: 5, attempt: 0, pod: undefined })
+      expect(job.lastError).toBe(`pod ${line.pod} ended while this job ran (crash 5 of 5)`)
       expect(job.finishedAt).toBe(yield* line.now)
       expect(job.history).toHaveLength(5)
       expect(yield* line.claim()).toEqual([])

@@ -10,7 +10,7 @@ import * as Age from "../Age.js"
 import * as CommonOptions from "../CommonOptions.js"
 import * as QueueLayer from "../QueueLayer.js"
 import * as Running from "../Running.js"
-import { printable } from "../Terminal.js"
+import { printable, printableLines } from "../Terminal.js"
 import * as JobIdArgument from "./JobIdArgument.js"
 
 const describe = (job: StoredJob, now: number): string => {
@@ -39,10 +39,12 @@ const describe = (job: StoredJob, now: number): string => {
   ]
   const history = job.history.map(
     ({ attempt, endedAt, message, outcome }) =>
-      `  attempt ${attempt}: ${outcome}, ${when(endedAt)}${message === undefined ? "" : `: ${message}`}`
+      `  attempt ${attempt}: ${outcome}, ${when(endedAt)}${message === undefined ? "" : `: ${printableLines(message, 4)}`}`
   )
-  const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`${name.padEnd(14)} ${value}`]))
-  return [...lines, ...(history.length === 0 ? [] : ["history"]), ...history].map(printable).join("\n")
+  const lines = facts.flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name.padEnd(14)} ${printableLines(value, 15)}`]
+  )
+  return [...lines, ...(history.length === 0 ? [] : ["history"]), ...history].join("\n")
 }
 
 /** `nightshift jobs show` */

@@ -40,6 +40,8 @@ export interface Supervisor {
   readonly slots: () => Omit<QueueSlots, "queue">
   /** The kinds that ran here since this was last asked. */
   readonly kindsSince: () => ReadonlyArray<string>
+  /** The jobs that run here now. */
+  readonly running: () => ReadonlyArray<ClaimedJob>
   /** Every job this pod holds of the queue, begun or not. */
   readonly held: () => ReadonlyArray<HeldJob>
   /** Stops a job that is held here, for a reason that came from outside. */
@@ -188,6 +190,7 @@ export const start = <R>(
         for (const { job } of slots.running()) begun.add(job.kind)
         return kinds
       },
+      running: () => slots.running().map(({ job }) => job),
       held: () => [...shelf.waiting, ...slots.running().map(({ job }) => job)],
       wake: claimer.wake,
       isIdle: () => shelf.size === 0 && slots.running().length === 0,
