@@ -1,11 +1,21 @@
 import { defineConfig } from "vitest/config"
+import SlowFirst from "./test/support/SlowFirst.js"
+
+const isLong = process.env.TEST_SIZE === "long"
+
+/** Journeys that have a larger size in a long run. */
+const sized = ["journeys/{Crashes,Environments,Gateway,Keys,Schedules}", "scripts/bench"].map(
+  (name) => `test/${name}.test.ts`
+)
 
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
+    include: isLong ? ["test/long/**/*.test.ts", ...sized] : ["test/**/*.test.ts"],
+    exclude: isLong ? [] : ["test/long/**"],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/own-methods.ts"],
     reporters: ["default", "./test/support/CountsReporter.ts"],
+    sequence: { sequencer: SlowFirst },
     pool: "forks",
     // Most tests wait for PostgreSQL, processes and sockets: more of them than cores keep the machine busy.
     poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false } },

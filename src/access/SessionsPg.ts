@@ -14,7 +14,7 @@ interface SessionRow {
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const table = sql(`${schema}.session`)
-  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
 
   const rowOf = (secret: string, tokens: RoleTokens, now: number) =>
     Effect.map(

@@ -1,9 +1,11 @@
 import { existsSync } from "node:fs"
-import { resolve } from "node:path"
+import { register } from "node:module"
+import { extname, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
-import { Effect, Either, Layer, Predicate, Schema } from "effect"
+import { type Context, Effect, Either, Layer, Predicate, Schema, type Scope } from "effect"
 import type { Services } from "../crew/Nightshift.js"
-import type { Handler } from "../handlers/Handler.js"
+import * as Package from "../database/Package.js"
+import { type Handler, opened } from "../handlers/Handler.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
 import type { DeclaredRoutes } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
@@ -14,7 +16,7 @@ export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable"
   reason: Schema.String
 }) {
   override get message(): string {
-    return `The app ${this.module} cannot be used: ${this.reason}.`
+    return `The app ${this.module} cannot be used: ${this.reason}`
   }
 }
 
@@ -38,23 +40,28 @@ export const none: App = { handlers: [], queues: [], routes: {}, schedules: [], 
 
 type Run = Handler<Services>["run"]
 
-/** Everything a handler needs is in its own effect already once the module's layer is provided to it. */
-const withLayer = (handler: Handler<Services>, given: unknown): Handler<Services> => {
-  if (!Layer.isLayer(given)) return handler
-  const layer = given as unknown as Layer.Layer<never>
-  const run: Run = (payload, job) => Effect.provide(handler.run(payload, job), layer)
-  const { open } = handler
-  if (open === undefined) return { ...handler, run }
-  // One that keeps something as long as its pod lives keeps what it needs for as long.
-  const openWithLayer = Effect.flatMap(Layer.build(layer), (context) =>
-    Effect.map(
-      Effect.provide(open, context),
-      (inner): Run =>
-        (payload, job) =>
-          Effect.provide(inner(payload, job), context)
-    )
-  )
-  return { ...handler, run, open: openWithLayer }
+/** What a module's layer builds. Built when the first handler opens, shared by all, released when the last one closes. */
+type Built = Effect.Effect<Context.Context<never>, never, Scope.Scope>
+
+const buildOnce = (layer: Layer.Layer<never, unknown>, refuse: (reason: string) => AppUnusable) =>
+  Effect.map(Layer.makeMemoMap, (memoMap): Built => {
+    const built = Effect.flatMap(Effect.scope, (scope) => Layer.buildWithMemoMap(layer, memoMap, scope))
+    // Opening a handler has no error of its own: a layer that fails ends the start of the process with this message.
+    return Effect.mapError(built, (error) => refuse(`its \`layer\` failed with "${textOf(error)}"`)) as unknown as Built
+  })
+
+const textOf = (error: unknown) =>
+  Predicate.hasProperty(error, "message") && error.message !== "" ? String(error.message) : String(error)
+
+/** The handler with everything it needs from the module's layer. */
+const withLayer = (handler: Handler<Services>, built: Built): Handler<Services> => {
+  const open = Effect.gen(function* () {
+    const context = yield* built
+    const { run } = yield* Effect.provide(opened(handler), context)
+    return ((payload, job) => Effect.provide(run(payload, job), context)) as Run
+  })
+  const run: Run = (payload, job) => Effect.scoped(Effect.flatMap(open, (inner) => inner(payload, job)))
+  return { ...handler, run, open }
 }
 
 const isLimit = (value: unknown): value is DeclaredLimit =>
@@ -73,18 +80,40 @@ const isSchedule = (value: unknown): value is Schedule =>
   Predicate.hasProperty(value, "definition") &&
   Either.isEither(value.definition)
 
+const typescriptExtensions = [".ts", ".mts", ".tsx"]
+
+/** Lets Node import TypeScript from here on, with stack traces that show the lines of the source. */
+const allowTypeScript = () => {
+  process.setSourceMapsEnabled(true)
+  register(pathToFileURL(Package.typescriptHooks).href)
+}
+
+const compilerMissing =
+  "the TypeScript compiler is not installed. Reinstall Nightshift with its optional dependencies, or compile the app to JavaScript"
+
+/** What went wrong in one sentence, without a stack trace; a file that does not compile brings its place and its line. */
+const importFailure = (error: unknown): string => {
+  if (!(error instanceof Error)) return `loading it failed with "${String(error)}".`
+  return error.name === "CompileError"
+    ? `it does not compile.\n${error.message}`
+    : `loading it failed with "${error.message}".`
+}
+
 /**
  * Loads a module that exports `handlers`, and perhaps `queues`, `routes`, `schedules`, `limits` and `layer`, by name or as its
  * default.
  */
 export const load = (module: string): Effect.Effect<App, AppUnusable> =>
   Effect.gen(function* () {
-    const refuse = (reason: string) => new AppUnusable({ module, reason })
+    const refuse = (reason: string) => new AppUnusable({ module, reason: `${reason}.` })
     const path = resolve(module)
     if (!existsSync(path)) return yield* refuse("there is no such file")
+    if (typescriptExtensions.includes(extname(path))) {
+      yield* Effect.try({ try: allowTypeScript, catch: () => refuse(compilerMissing) })
+    }
     const loaded: unknown = yield* Effect.tryPromise({
       try: () => import(pathToFileURL(path).href),
-      catch: (error) => refuse(`loading it failed with "${error instanceof Error ? error.message : String(error)}"`)
+      catch: (error) => new AppUnusable({ module, reason: importFailure(error) })
     })
     const exported =
       Predicate.hasProperty(loaded, "default") && Predicate.isRecord(loaded.default) ? loaded.default : loaded
@@ -105,9 +134,13 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     if (!Array.isArray(limits) || !limits.every(isLimit)) {
       return yield* refuse("its `limits` is not an array of what RateLimit.make returns")
     }
+    const given = handlers.filter(isHandler)
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined
+    const built = Layer.isLayer(layer)
+      ? yield* buildOnce(layer as unknown as Layer.Layer<never, unknown>, refuse)
+      : undefined
     return {
-      handlers: handlers.filter(isHandler).map((handler) => withLayer(handler, layer)),
+      handlers: built === undefined ? given : given.map((handler) => withLayer(handler, built)),
       queues: queues.map(String),
       routes,
       schedules,

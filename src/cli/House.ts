@@ -43,6 +43,7 @@ import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import type { App } from "./App.js"
 import type { ChosenDatabase } from "./DatabaseChoice.js"
 import * as GatewayLayer from "./GatewayLayer.js"
+import * as RunningAtExit from "./RunningAtExit.js"
 
 // The service as layers, from the database at the bottom to the doors at the top. They are built from the bottom up, and
 // closed from the top down: the crew stops before the doors do, so that the service answers while it drains.
@@ -85,7 +86,8 @@ export const onServer = <E, R>(
   declared: Declarations,
   queues: ReadonlyArray<string>
 ) =>
-  Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues }).pipe(
+  Layer.merge(Database.layerHurryAtEnd, RunningAtExit.layer).pipe(
+    Layer.provideMerge(Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues })),
     Layer.provide([
       CrewConfig.layer,
       JanitorConfig.layer,

@@ -36,7 +36,7 @@ const queues = Options.text("queues").pipe(
 )
 const app = Options.text("app").pipe(
   Options.withDescription(
-    "A JavaScript module that exports `handlers`, and perhaps `layer`, `queues`, `routes` and `limits`."
+    "A JavaScript or TypeScript module that exports `handlers`, and perhaps `layer`, `queues`, `routes` and `limits`."
   ),
   Options.optional
 )

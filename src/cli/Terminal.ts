@@ -31,3 +31,11 @@ export const printable = (text: string): string =>
     const code = character.codePointAt(0) ?? 0
     return `\\u{${code.toString(16)}}`
   })
+
+/** Text of several lines, each printable. All but the first are indented, so that none looks like a line of ours. */
+export const printableLines = (text: string, indent: number): string =>
+  text
+    .replaceAll("\t", "  ")
+    .split(/\r?\n/)
+    .map(printable)
+    .join(`\n${" ".repeat(indent)}`)

@@ -22,7 +22,10 @@ export const fixed = (wait: Duration.DurationInput): Backoff => {
   return () => decoded
 }
 
-/** Doubles from `base` up to `max`; jitter spreads the last tenth either way, so that a crowd does not return at once. */
+/**
+ * Doubles from `base` up to `max`. Jitter spreads each wait by a tenth either way, and never beyond `max`, so that a crowd does
+ * not return at once.
+ */
 export const exponential = (options: {
   readonly base: Duration.DurationInput
   readonly max: Duration.DurationInput
@@ -32,6 +35,8 @@ export const exponential = (options: {
   const max = Duration.toMillis(options.max)
   return (attempt, chance) => {
     const wait = Math.min(max, base * 2 ** Math.min(attempt - 1, 30))
-    return Duration.millis(Math.round(options.jitter === false ? wait : wait * (0.9 + 0.2 * chance)))
+    const shortest = 0.9 * wait
+    const longest = Math.min(max, 1.1 * wait)
+    return Duration.millis(Math.round(options.jitter === false ? wait : shortest + (longest - shortest) * chance))
   }
 }

@@ -42,12 +42,16 @@ export type HistoryEntry = typeof HistoryEntry.Type
 export const limits = {
   batch: 1000,
   payloadBytes: 1024 * 1024,
+  /** How many levels of arrays and objects JSON may have. */
+  nesting: 1000,
   resultBytes: 64 * 1024,
   errorCharacters: 4096,
   historyEntries: 32,
   nameCharacters: 128,
   keyCharacters: 512,
   attempts: 1000,
+  /** How far ahead a job, a retry or a dedupe window may reach. */
+  waitDays: 36_500,
   priority: { min: -32_768, max: 32_767 }
 } as const
 

@@ -1,4 +1,6 @@
-import { Either } from "effect"
+import { Duration, Either } from "effect"
+import { limits } from "./Job.js"
+import { isDeeperThan } from "./Nesting.js"
 
 // What can be stored: text that PostgreSQL has bytes for, JSON of a bounded size, names that are also fit for a url, a metric
 // label and a file. Each check answers with the reason against it, as the end of a sentence that begins with the field.
@@ -27,6 +29,35 @@ export const faultOfText = (text: string, most: number): string | undefined => {
 export const faultOfWhole = (value: number, min: number, max: number): string | undefined =>
   Number.isInteger(value) && value >= min && value <= max ? undefined : `must be a whole number from ${min} to ${max}`
 
+/** Why nobody can wait for this long, or nothing. */
+export const faultOfWait = (wait: Duration.Duration): string | undefined =>
+  Duration.lessThanOrEqualTo(wait, Duration.days(limits.waitDays))
+    ? undefined
+    : `must be at most ${limits.waitDays} days, not ${Duration.isFinite(wait) ? `${Math.floor(Duration.toDays(wait))} days` : "infinite"}`
+
+/** The years that every PostgreSQL, every JavaScript engine and RFC 3339 can write. */
+const instants = { first: 0, last: 253_402_300_799_999 }
+
+/** Why this cannot be the start of a job, or nothing. */
+export const faultOfInstant = (millis: number): string | undefined =>
+  millis >= instants.first && millis < instants.last + 1 ? undefined : "must be an instant of the years 1970 to 9999"
+
+/** An instant that was written past our checks, `infinity` among them, as the nearest that can be shown. */
+export const showableInstant = (millis: number): number => Math.min(Math.max(millis, instants.first), instants.last)
+
+/** A number that `JSON.stringify` writes as null. Plain loops: every payload with a null in it passes here. */
+const hasNoNumber = (value: unknown): boolean => {
+  if (typeof value === "number") return !Number.isFinite(value)
+  if (typeof value !== "object" || value === null) return false
+  if (Array.isArray(value)) {
+    for (const each of value) if (hasNoNumber(each)) return true
+    return false
+  }
+  if ("toJSON" in value) return false
+  for (const key in value) if (hasNoNumber((value as Readonly<Record<string, unknown>>)[key])) return true
+  return false
+}
+
 /** A value as JSON text, or why it cannot be that. */
 export const jsonText = (value: unknown, mostBytes: number): Either.Either<string, string> => {
   let text: string | undefined
@@ -42,5 +73,9 @@ export const jsonText = (value: unknown, mostBytes: number): Either.Either<strin
   if (text.includes("\\u") && unstorableEscape.test(text)) {
     return Either.left("must not contain NUL or half a surrogate pair")
   }
+  // Every level takes two characters.
+  if (text.length > 2 * limits.nesting && isDeeperThan(value, limits.nesting))
+    return Either.left(`must not be nested more than ${limits.nesting} levels deep`)
+  if (text.includes("null") && hasNoNumber(value)) return Either.left("must not contain NaN or Infinity")
   return Either.right(text)
 }

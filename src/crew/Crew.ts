@@ -14,7 +14,7 @@ import type { Operations } from "../queue/desk/Operations.js"
 import type { FreeHands } from "../queue/FreeHands.js"
 import { isQueueName } from "../queue/intake/NewJob.js"
 import { Kinds } from "../queue/Kinds.js"
-import type { Queue } from "../queue/Queue.js"
+import type { ClaimedJob, Queue } from "../queue/Queue.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import { Queues } from "../queue/settings/QueueSettings.js"
 import { type DeclaredRoutes, type InvalidRoute, Routes } from "../queue/settings/Routes.js"
@@ -71,6 +71,8 @@ export class Crew extends Context.Tag("nightshift/crew/Crew")<
   {
     readonly pod: PodId
     readonly queues: ReadonlyArray<string>
+    /** The jobs that run on this pod now. */
+    readonly running: () => ReadonlyArray<ClaimedJob>
     /** Whether no job is held by this pod. */
     readonly isIdle: () => boolean
   }
@@ -110,14 +112,17 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     yield* keep(yield* Janitor.make)
     yield* keep(yield* Sweeper.make)
     yield* keep(yield* Reaper.make)
-    yield* keep(yield* Heartbeat.make)
+    const onHeld = yield* Heartbeat.start
     yield* Heartbeat.hearCancels
     yield* OperationRunner.start
     const lookout = yield* Lookout.start
     // All queues drain at the same time: the grace is one for all of them.
     const shift = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)
     for (const name of queues) {
-      supervisors.set(name, yield* Scope.extend(Supervisor.start(name, registry, lookout.ranShort), shift))
+      supervisors.set(
+        name,
+        yield* Scope.extend(Supervisor.start(name, registry, { onShort: lookout.ranShort, onHeld }), shift)
+      )
     }
     yield* Steering.start
     // A leader that drains for a while lets another lead meanwhile.
@@ -128,7 +133,13 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
       return presence.drain
     })
     const { id } = yield* Pod
-    return { pod: id, queues, isIdle: () => [...supervisors.values()].every((supervisor) => supervisor.isIdle()) }
+    const running = () => [...supervisors.values()].flatMap((supervisor) => supervisor.running())
+    return {
+      pod: id,
+      queues,
+      running,
+      isIdle: () => [...supervisors.values()].every((supervisor) => supervisor.isIdle())
+    }
   })
 
 /** Duties of the one pod that leads, whichever that is. */

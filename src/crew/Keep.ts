@@ -65,9 +65,9 @@ export const turns = (
 }
 
 /** Keeps a duty turning until the Scope closes. */
-export const keep = (loop: Loop): Effect.Effect<void, never, Metrics | Scope.Scope> =>
+export const keep = (loop: Loop, pause?: Effect.Effect<void>): Effect.Effect<void, never, Metrics | Scope.Scope> =>
   Effect.gen(function* () {
     yield* Effect.logInfo(`${loop.name} started: every ${DurationText.format(loop.every)}, ${loop.about}`)
-    yield* Effect.forkScoped(turns(loop))
+    yield* Effect.forkScoped(turns(loop, pause))
     yield* Effect.addFinalizer(() => Effect.logInfo(`${loop.name} stopped`))
   })

@@ -145,6 +145,14 @@ export const layer = <R>(
   FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule,
   Exclude<R, Services>
 > =>
-  Layer.unwrapEffect(
-    Effect.map(RouteConfig.declared, (routes) => Crew.layer({ ...options, routes: { ...options.routes, ...routes } }))
-  ).pipe(Layer.provide([configs, Measuring.sampling]), Layer.provideMerge(client(options)))
+  Database.layerHurryAtEnd.pipe(
+    Layer.provideMerge(
+      Layer.unwrapEffect(
+        Effect.map(RouteConfig.declared, (routes) =>
+          Crew.layer({ ...options, routes: { ...options.routes, ...routes } })
+        )
+      )
+    ),
+    Layer.provide([configs, Measuring.sampling]),
+    Layer.provideMerge(client(options))
+  )

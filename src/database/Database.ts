@@ -1,24 +1,17 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as PgClient from "@effect/sql-pg/PgClient"
-import { Context, Duration, Effect, Layer, Redacted, type Scope } from "effect"
-import pg from "pg"
+import { Context, Effect, Layer, type Scope } from "effect"
+import type pg from "pg"
 import { type DatabaseRejected, type DatabaseUnreachable, reach } from "./DatabaseBoot.js"
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { address, DatabaseUrl } from "./DatabaseUrl.js"
 import * as DirectStatements from "./DirectStatements.js"
-import { PreparingClient } from "./HotStatements.js"
-import { type StatementListener, timing } from "./StatementTimes.js"
+import * as Pools from "./Pools.js"
+import type { StatementListener } from "./StatementTimes.js"
 import * as Transaction from "./Transaction.js"
-
-/** What the connections of this process are doing. */
-export interface PoolUse {
-  readonly busy: number
-  readonly idle: number
-  /** Statements that wait for a connection. */
-  readonly waiting: number
-}
+import { WriteHealth } from "./WriteHealth.js"
 
 /** PostgreSQL, as every port below the doors uses it. */
 export class Database extends Context.Tag("nightshift/database/Database")<
@@ -41,10 +34,27 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     /** Succeeds when the server answers. */
     readonly ping: Effect.Effect<void, DatabaseError>
 
-    /** How many connections this process may hold. */
+    /** Whether the server takes writes; a standby does not. */
+    readonly mode: Effect.Effect<"primary" | "standby" | "read-only", DatabaseError>
+
+    /** How the writes of this process are going. */
+    readonly writes: WriteHealth
+
+    /** How many connections Nightshift's own statements may hold. */
     readonly poolSize: number
 
-    readonly poolUse: Effect.Effect<PoolUse>
+    readonly poolUse: Effect.Effect<Pools.PoolUse>
+
+    /** How many more the program's own statements and handlers may hold. */
+    readonly handlerPoolSize: number
+
+    readonly handlerPoolUse: Effect.Effect<Pools.PoolUse>
+
+    /** How many connections were closed because the server did not answer a statement in time. */
+    readonly unansweredStatements: Effect.Effect<number>
+
+    /** The process must end: from now on our own statements are given up after a few seconds. */
+    readonly hurry: Effect.Effect<void>
 
     /** Tells how long every statement of this process took, from now on. */
     readonly onStatement: (listener: StatementListener) => Effect.Effect<void>
@@ -63,60 +73,52 @@ export class Database extends Context.Tag("nightshift/database/Database")<
       const config = yield* DatabaseConfig
       const url = yield* DatabaseUrl
       const listeners: Array<StatementListener> = []
-      const pool = yield* openPool(url, config, (operation, millis) => {
+      const pools = yield* Pools.open(url, config, (operation, millis) => {
         for (const listener of listeners) listener(operation, millis)
       })
-      const client = PgClient.layerFromPool({ acquire: Effect.succeed(pool) })
-      const database = Layer.effect(
+      const database = Layer.scoped(
         Database,
         Effect.gen(function* () {
-          const sql = yield* PgClient.PgClient
+          const sql = yield* clientOf(pools.own)
           const serverVersion = yield* reach(sql, { address: address(url), patience: config.bootPatience })
           return Database.of({
             sql,
-            direct: DirectStatements.make(pool),
+            direct: DirectStatements.make(pools.own),
             schema: config.schema,
             transaction: Transaction.run(sql),
             ping: mapErrors(Effect.asVoid(sql`select 1`)),
+            mode: mapErrors(modeOf(sql)),
+            writes: new WriteHealth(),
             poolSize: config.pool,
-            poolUse: Effect.sync(() => ({
-              busy: pool.totalCount - pool.idleCount,
-              idle: pool.idleCount,
-              waiting: pool.waitingCount
-            })),
+            poolUse: Effect.sync(pools.use),
+            handlerPoolSize: config.handlerPool,
+            handlerPoolUse: Effect.sync(pools.programUse),
+            unansweredStatements: Effect.sync(pools.unanswered),
+            hurry: Effect.sync(pools.hurry),
             onStatement: (listener) => Effect.sync(() => void listeners.push(listener)),
             serverVersion
           })
         })
       )
-      // The pool connects lazily, so opening it cannot fail.
-      return Layer.provideMerge(database, Layer.orDie(client))
+      return Layer.merge(database, layerClient(pools.program))
     })
+  )
+
+  /** Built after what uses the database and so closed before it: a server that does not answer must not keep a process. */
+  static readonly layerHurryAtEnd: Layer.Layer<never, never, Database> = Layer.scopedDiscard(
+    Effect.flatMap(Database, ({ hurry }) => Effect.addFinalizer(() => hurry))
   )
 }
 
-const openPool = (
-  url: Redacted.Redacted,
-  config: typeof DatabaseConfig.Service,
-  listener: StatementListener
-): Effect.Effect<pg.Pool, never, Scope.Scope> =>
-  Effect.acquireRelease(
-    Effect.sync(() => {
-      const pool = new pg.Pool({
-        connectionString: Redacted.value(url),
-        max: config.pool,
-        connectionTimeoutMillis: Duration.toMillis(config.connectTimeout),
-        statement_timeout: Duration.toMillis(config.statementTimeout),
-        application_name: config.applicationName,
-        keepAlive: true,
-        Client: timing(config.prepare ? PreparingClient : pg.Client, listener)
-      })
-      // An idle connection that breaks is replaced by the pool at its next use; without a listener it ends the process.
-      pool.on("error", () => {})
-      // The same between two statements of a transaction, and in the moment in which a connection changes hands. Whoever
-      // waits for an answer of it is told by the answer.
-      pool.on("connect", (client) => client.on("error", () => {}))
-      return pool
-    }),
-    (pool) => Effect.timeoutOption(Effect.interruptible(Effect.promise(() => pool.end())), "5 seconds")
+/** Pools connect lazily, so opening one cannot fail. */
+const layerClient = (pool: pg.Pool) => Layer.orDie(PgClient.layerFromPool({ acquire: Effect.succeed(pool) }))
+
+const clientOf = (pool: pg.Pool): Effect.Effect<PgClient.PgClient, never, Scope.Scope> =>
+  Effect.map(Layer.build(layerClient(pool)), (services) => Context.get(services, PgClient.PgClient))
+
+const modeOf = (sql: PgClient.PgClient) =>
+  Effect.map(
+    sql<{ standby: boolean; read_only: boolean }>`select pg_catalog.pg_is_in_recovery() as standby,
+      pg_catalog.current_setting('transaction_read_only') = 'on' as read_only`,
+    ([row]) => (row?.standby === true ? "standby" : row?.read_only === true ? "read-only" : "primary")
   )

@@ -15,7 +15,9 @@ export class DatabaseUnavailable extends Schema.TaggedError<DatabaseUnavailable>
   nothingWritten: Schema.Boolean
 }) {
   override get message(): string {
-    return `The database is not available: ${this.detail}`
+    return isContention(this)
+      ? `Concurrent transactions got in each other's way, so this one was undone: ${this.detail}. Try again.`
+      : `The database is not available: ${this.detail}`
   }
 }
 
@@ -37,6 +39,13 @@ export class DatabaseFault extends Schema.TaggedError<DatabaseFault>()("Database
 }
 
 export type DatabaseError = DatabaseUnavailable | DatabaseConflict | DatabaseFault
+
+/** serialization_failure, deadlock_detected: nothing is wrong with the database, and the same may work at once. */
+const contention = new Set(["40001", "40P01"])
+
+/** Whether the database asks that the whole transaction be tried again because of others at the same time. */
+export const isContention = (error: unknown): boolean =>
+  error instanceof DatabaseUnavailable && error.sqlState !== undefined && contention.has(error.sqlState)
 
 const driverError = (error: SqlError): SqlState.DriverError =>
   typeof error.cause === "object" && error.cause !== null ? (error.cause as SqlState.DriverError) : {}
@@ -60,6 +69,10 @@ export const fromSqlError = (error: SqlError, during: "statement" | "commit" = "
       return new DatabaseFault(shared)
   }
 }
+
+/** The server refused a value: out of range, not of its type, larger than it can hold. Other values may pass. */
+export const isDataError = (error: { readonly _tag: string }): boolean =>
+  error instanceof DatabaseFault && (error.sqlState?.startsWith("22") || error.sqlState?.startsWith("54")) === true
 
 /** Turns the driver's failures into ours. */
 export const mapErrors = <A, E, R>(

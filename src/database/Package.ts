@@ -28,3 +28,6 @@ export const migrationsDirectory: string = join(here.root, "migrations")
 
 /** The pages of Mission Control, as the build made them. */
 export const dashboardDirectory: string = join(here.root, "dist", "ui")
+
+/** Node's module hooks for TypeScript, as the build made them. */
+export const typescriptHooks: string = join(here.root, "dist", "typescript.js")

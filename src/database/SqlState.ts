@@ -16,6 +16,8 @@ const retryable = new Set([
   "40001", // serialization failure
   "40P01", // deadlock
   "55P03", // lock_timeout
+  "26000", // a prepared statement that a pooler lost; the next try sends none
+  "42P05", // the same
   "25006", // read only: a replica during a failover
   "25P02", // in a failed transaction whose first error was handled elsewhere
   "25P03", // idle in transaction for too long

@@ -1,8 +1,10 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { Connection } from "@effect/sql/SqlConnection"
 import { SqlError } from "@effect/sql/SqlError"
-import { type Cause, Context, Effect, Exit, Option, Predicate, type Scope } from "effect"
+import { Cause, Context, Duration, Effect, Exit, FiberRef, Option, Predicate, type Scope } from "effect"
 import { type DatabaseError, DatabaseUnavailable, fromSqlError, mapErrors } from "./DatabaseError.js"
+import { inHandler } from "./Pools.js"
+import type { ServerConnection } from "./ServerConnection.js"
 
 // The client's own `withTransaction` turns a failed COMMIT and a failed ROLLBACK into defects, and takes PostgreSQL's
 // quiet answer "ROLLBACK" to a COMMIT for success. Nobody could retry the first or notice the second, so the outermost
@@ -29,9 +31,35 @@ const commit = (connection: Connection): Effect.Effect<void, DatabaseError> =>
     Effect.asVoid
   )
 
-/** A ROLLBACK that cannot be delivered needs no answer: the server rolls back what it loses the client of. */
-const rollback = (connection: Connection): Effect.Effect<void> =>
-  Effect.ignore(connection.executeUnprepared("ROLLBACK", [], undefined))
+/** Our statements count on seeing what others have committed, whatever the role or the database has for a default. */
+const begin = "BEGIN isolation level read committed"
+
+/** How long a ROLLBACK may take: it waits for the statement before it, which was cancelled by then. */
+const rollbackPatience = Duration.seconds(5)
+
+/** Ends a connection that does not answer. The server rolls back what it loses the client of. */
+const sever = (connection: Connection): Effect.Effect<void> =>
+  Effect.sync(() => {
+    const { pg } = connection as Connection & { readonly pg?: ServerConnection }
+    pg?.sever(new Error("connection closed: PostgreSQL did not answer a ROLLBACK"))
+  })
+
+/** Whether the connection still lives. */
+const rollback = (connection: Connection): Effect.Effect<boolean> =>
+  connection.executeUnprepared("ROLLBACK", [], undefined).pipe(
+    Effect.interruptible,
+    Effect.timeoutOption(rollbackPatience),
+    Effect.tap((answer) => (Option.isNone(answer) ? sever(connection) : Effect.void)),
+    Effect.map(Option.isSome),
+    Effect.catchAll(() => Effect.succeed(false))
+  )
+
+/** The connection broke: whatever a handler makes of the failure of its statement, this is why it failed. */
+const lost = (cause: Cause.Cause<unknown>) =>
+  new DatabaseUnavailable({
+    detail: `the connection was lost during a transaction (${Cause.pretty(cause).split("\n")[0]})`,
+    nothingWritten: true
+  })
 
 /** A defect that is really the driver's failure becomes a typed one. */
 const withoutSqlDefects = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError, R> =>
@@ -69,7 +97,7 @@ const outermost = <A, E, R>(
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
       const connection = yield* restore(sql.reserve)
-      yield* connection.executeUnprepared("BEGIN", [], undefined)
+      yield* connection.executeUnprepared(begin, [], undefined)
       const afterwards: Array<() => void> = []
       const exit = yield* restore(withoutSqlDefects(effect)).pipe(
         Effect.provideService(SqlClient.TransactionConnection, [connection, 0]),
@@ -81,7 +109,9 @@ const outermost = <A, E, R>(
         for (const act of afterwards) act()
         return exit.value
       }
-      yield* rollback(connection)
+      const lives = yield* rollback(connection)
+      const isHandler = yield* FiberRef.get(inHandler)
+      if (!lives && isHandler && !Cause.isInterrupted(exit.cause)) return yield* lost(exit.cause)
       return yield* Effect.failCause(exit.cause as Cause.Cause<E | SqlError>)
     })
   )

@@ -35,6 +35,7 @@ const halfPair = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00
 
 const storableValue = (value: unknown): unknown => {
   if (typeof value === "string") return value.replaceAll("\u0000", "\ufffd").replace(halfPair, "\ufffd")
+  if (typeof value === "number" && !Number.isFinite(value)) return null
   if (Array.isArray(value)) return value.map(storableValue)
   if (!Predicate.isRecord(value)) return value
   return Object.fromEntries(

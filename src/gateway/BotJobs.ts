@@ -1,4 +1,4 @@
-import { Clock, Duration, Effect, Schema } from "effect"
+import { Clock, Duration, Effect, Random, Schema } from "effect"
 import * as Backoff from "../core/Backoff.js"
 import * as Outcome from "../core/Outcome.js"
 import * as Handler from "../handlers/Handler.js"
@@ -10,7 +10,7 @@ import { type Bot, Bots } from "./Bots.js"
 import { type BotDeclaration, kindOf, queueOf } from "./config/Declarations.js"
 import { FloodScope } from "./telegram/FloodScope.js"
 import { Telegram } from "./telegram/Telegram.js"
-import type { TelegramError } from "./telegram/TelegramErrors.js"
+import type { TelegramError, TelegramThrottled } from "./telegram/TelegramErrors.js"
 import { addresseeOf, isUpdate, type Update } from "./telegram/TelegramUpdate.js"
 
 /** A bot that the file no longer declares may be declared by another pod's, or by tomorrow's. */
@@ -19,11 +19,15 @@ const untilDeclared = Duration.seconds(30)
 /** Whatever Telegram sends, as long as it is an update. */
 const UpdateSchema: Schema.Schema<Update> = Schema.declare(isUpdate, { identifier: "Update" })
 
+/** Up to a tenth longer than Telegram asks, so that chats that were refused together do not all come back at once. */
+const waitOf = ({ retryAfter }: TelegramThrottled, chance: number) =>
+  Duration.millis(Math.ceil(retryAfter * 1_000 * (1 + 0.1 * chance)))
+
 /** What a failed call means for the job that made it. */
-const outcomeOf = (error: TelegramError, scope: "key" | "queue"): Outcome.Outcome => {
+const outcomeOf = (error: TelegramError, scope: "key" | "queue", chance: number): Outcome.Outcome => {
   switch (error._tag) {
     case "TelegramThrottled":
-      return Outcome.throttled({ after: Duration.seconds(error.retryAfter), scope })
+      return Outcome.throttled({ after: waitOf(error, chance), scope })
     case "ChatClosed":
     case "TelegramRefused":
       return Outcome.dead(`${error._tag}: ${error.message}`)
@@ -43,7 +47,10 @@ const makeRun = (slug: string) => {
 
   const send = (bot: Bot, chat: number, text: string) =>
     Effect.flatMap(Telegram, (telegram) => telegram.sendMessage(bot.token, { chat, text })).pipe(
-      Effect.catchAll((error) => Effect.map(scopeOf(error, chat), (scope) => outcomeOf(error, scope)))
+      Effect.tap(() => floods.arrived()),
+      Effect.catchAll((error) =>
+        Effect.zipWith(scopeOf(error, chat), Random.next, (...how) => outcomeOf(error, ...how))
+      )
     )
 
   return (update: Update, job: JobContext) =>

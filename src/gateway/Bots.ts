@@ -1,6 +1,6 @@
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Context, Effect, Layer, Redacted, Scope } from "effect"
 import type { ConfigError } from "effect/ConfigError"
-import type { Handler } from "../handlers/Handler.js"
+import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import type { Transactions } from "../queue/Transactions.js"
 import * as AuthHandler from "./auth/AuthHandler.js"
@@ -8,7 +8,7 @@ import type { AuthSessions } from "./auth/AuthSessions.js"
 import type { BotHandler } from "./BotHandler.js"
 import { shortSecret } from "./ConstantTime.js"
 import * as BotsFile from "./config/BotsFile.js"
-import type { BotDeclaration, Declarations, SourceDeclaration } from "./config/Declarations.js"
+import { type BotDeclaration, type Declarations, type SourceDeclaration, updatesOf } from "./config/Declarations.js"
 import { GatewayConfig } from "./config/GatewayConfig.js"
 import * as EchoHandler from "./EchoHandler.js"
 import type { SafeFetch } from "./fetch/SafeFetch.js"
@@ -16,10 +16,13 @@ import * as HttpHandler from "./HttpHandler.js"
 import * as KindHandler from "./KindHandler.js"
 import { keyOf } from "./SignedSources.js"
 import type { Telegram } from "./telegram/Telegram.js"
+import { typeOf, type Update } from "./telegram/TelegramUpdate.js"
 
 /** A bot at work. */
 export interface Bot extends BotDeclaration {
   readonly handle: BotHandler["handle"]
+  /** Whether the handler is given an update; others are acknowledged and dropped. */
+  readonly takes: (update: Update) => boolean
   /** What its secrets are recognised by. */
   readonly known: ReadonlyArray<Buffer>
 }
@@ -71,12 +74,37 @@ const newcomers = (before: ReadonlySet<string>, declared: Declarations): Readonl
 
 /** Bots and sources from what the file said at the start, to be replaced as a whole when it is read again. */
 export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | Needs> =>
-  Layer.effect(
+  Layer.scoped(
     Bots,
     Effect.gen(function* () {
+      const scope = yield* Effect.scope
       const config = yield* GatewayConfig
       const registry = Registry.make(options.handlers)
       const context = yield* Effect.context<R | Needs>()
+
+      // Opened once, however often the file is read again: what the handler keeps is kept until this process ends.
+      const kinds = new Map<string, BotHandler>()
+      const openedKind = (name: string): Effect.Effect<BotHandler, never, R | Needs> =>
+        Effect.gen(function* () {
+          const known = kinds.get(name)
+          if (known !== undefined) return known
+          const entry = registry.get(name)
+          if (entry === undefined) return yield* Effect.dieMessage(`unknown kind ${name}`)
+          const handler = yield* Scope.extend(opened(entry.handler), scope)
+          const made = yield* KindHandler.make({ ...entry, handler })
+          kinds.set(name, made)
+          return made
+        })
+
+      /** A kind is given what its payload schema reads, and every message: a user who wrote something hears that it failed. */
+      const takesOf = (declared: BotDeclaration): Bot["takes"] => {
+        const types = updatesOf(declared)
+        if (types !== undefined) return (update) => types.includes(typeOf(update) ?? "")
+        const entry = declared.handler._tag === "Kind" ? registry.get(declared.handler.kind) : undefined
+        if (entry === undefined) return () => true
+        const { decode, handler } = entry
+        return (update) => typeOf(update) === "message" || decode(update, handler.kind.version)._tag === "Ready"
+      }
 
       const handlerOf = ({ handler }: BotDeclaration): Effect.Effect<BotHandler, never, R | Needs> => {
         switch (handler._tag) {
@@ -86,10 +114,8 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
             return HttpHandler.make(handler)
           case "Auth":
             return AuthHandler.make
-          case "Kind": {
-            const entry = registry.get(handler.kind)
-            return entry === undefined ? Effect.dieMessage(`unknown kind ${handler.kind}`) : KindHandler.make(entry)
-          }
+          case "Kind":
+            return openedKind(handler.kind)
         }
       }
 
@@ -97,6 +123,7 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
         Effect.map(handlerOf(declared), ({ handle }) => ({
           ...declared,
           handle,
+          takes: takesOf(declared),
           known: declared.secrets.map(shortSecret)
         }))
 

@@ -28,6 +28,8 @@ export type Received = Data.TaggedEnum<{
   Prompted: { readonly body: string | undefined }
   /** Its user is not one that bots listen to. */
   Dropped: {}
+  /** Its type is not one that the bot's handler takes. */
+  Ignored: {}
   /** Its handler failed, and the user is told so. */
   Apologized: { readonly body: string | undefined }
 }>
@@ -37,6 +39,7 @@ export const Received = Tagged.taggedEnum<Received>({
   Answered: true,
   Prompted: true,
   Dropped: true,
+  Ignored: true,
   Apologized: true
 })
 
@@ -149,6 +152,8 @@ const make = ({
     /** The handler's answer. A poison update must not block its chat, so a failure is an answer, too. */
     const answer = (bot: Bot, update: Update) =>
       bot.handle({ bot, update, job: undefined }).pipe(
+        // Telegram gets its answer in time even if the handler ignores interruption.
+        Effect.disconnect,
         Effect.timeoutFail({
           duration: syncPatience,
           onTimeout: () => new Error(`no answer within ${Duration.format(syncPatience)}`)
@@ -183,15 +188,26 @@ const make = ({
       )
     }
 
+    const receiveTaken = (bot: Bot, updates: ReadonlyArray<Update>, tell: Tell) =>
+      bot.async && !bot.requireAuth && allowedUsers === undefined
+        ? enqueueAll(bot, updates, tell)
+        : each(updates, tell, (update) => receiveOne(bot, update))
+
     return {
       deliver: (source, deliveries, tell) =>
         each(deliveries, tell, (delivery) =>
           Effect.flatMap(kindOf(source.kind), (kind) => storeOne(SourceJob.of(source.name, kind, delivery)))
         ),
-      receive: (bot, updates, tell) =>
-        bot.async && !bot.requireAuth && allowedUsers === undefined
-          ? enqueueAll(bot, updates, tell)
-          : each(updates, tell, (update) => receiveOne(bot, update))
+      receive: (bot, updates, tell) => {
+        if (updates.every(bot.takes)) return receiveTaken(bot, updates, tell)
+        const taken: Array<number> = []
+        for (const [place, update] of updates.entries()) {
+          if (bot.takes(update)) taken.push(place)
+          else tell(place, Exit.succeed(Received.Ignored()))
+        }
+        const rest = taken.flatMap((place) => updates[place] ?? [])
+        return rest.length === 0 ? Effect.void : receiveTaken(bot, rest, (index, exit) => tell(taken[index] ?? 0, exit))
+      }
     }
   })
 

@@ -17,6 +17,8 @@ export interface CmdExecOptions {
   readonly allow: ReadonlyArray<string>
   /** Commands work in here and nowhere else. */
   readonly root: string
+  /** The environment variables that a job may set. [none] */
+  readonly env?: ReadonlyArray<string>
   /** How long a command may run, and the most that a job may ask for. [600 seconds] */
   readonly timeout?: Duration.DurationInput
   /** Where to look for names. [/usr/local/bin:/usr/bin:/bin] */
@@ -25,7 +27,7 @@ export interface CmdExecOptions {
 
 /** The command handler was switched on, and cannot be. */
 export class CmdExecUnusable extends Schema.TaggedError<CmdExecUnusable>()("CmdExecUnusable", {
-  option: Schema.Literal("allow", "root"),
+  option: Schema.Literal("allow", "root", "env"),
   reason: Schema.String
 }) {
   override get message(): string {
@@ -40,37 +42,54 @@ const tailJsonBytes = 24 * 1024
 /** Of an error's text, the stream's end is the larger part. */
 const errorTailJsonBytes = 3 * 1024
 
-const EnvironmentName = Schema.String.pipe(
-  Schema.pattern(/^[A-Za-z_][A-Za-z0-9_]*$/),
-  // They make any program load code of the job's choice.
-  Schema.filter((name) => !/^(LD|DYLD|NIGHTSHIFT)_/.test(name) || `${name} may not be given`)
-)
+const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/
+// The loader and the shell that starts the command act upon these, whatever the program is.
+const neverAllowed = /^(?:(?:LD|DYLD|NIGHTSHIFT)_.*|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4)$/
 
-const Payload = Schema.Struct({
-  /** The executable and its arguments, as they are: no shell looks at them. */
-  argv: Schema.NonEmptyArray(Schema.String),
-  env: Schema.optional(Schema.Record({ key: EnvironmentName, value: Schema.String })),
-  /** Where to work, inside of the root. [the root] */
-  cwd: Schema.optional(Schema.String),
-  /** What to write to its standard input. */
-  stdin: Schema.optional(Schema.String),
-  /** A file inside of the root to write to its standard input instead. */
-  stdin_file: Schema.optional(Schema.String),
-  timeout_secs: Schema.optional(Schema.Positive),
-  /** Exit codes after which trying again would be the same again. */
-  permanent: Schema.optional(Schema.Array(Schema.Int))
-})
-  .pipe(
-    Schema.filter(
-      ({ stdin, stdin_file }) => stdin === undefined || stdin_file === undefined || "give stdin or stdin_file, not both"
+/**
+ * A list of what is refused would never be complete: nearly every program has a variable that makes it run code (NODE_OPTIONS,
+ * GIT_SSH_COMMAND, PAGER), and new ones come with new releases.
+ */
+const environmentOf = (allowed: ReadonlyArray<string>) =>
+  Schema.Record({ key: Schema.String, value: Schema.String }).pipe(
+    Schema.filter((given) =>
+      Object.keys(given)
+        .filter((name) => !allowed.includes(name))
+        .map((name) => ({
+          path: [name],
+          message: `${name} is not allowed; allowed: ${allowed.join(", ") || "none"}. An operator allows variables in CMD_EXEC_ENV.`
+        }))
     )
   )
-  .annotations({ parseOptions: { onExcessProperty: "error" } })
-type Payload = typeof Payload.Type
 
-const kindWith = (timeout: Duration.Duration) =>
+const payloadOf = (env: ReadonlyArray<string>) =>
+  Schema.Struct({
+    /** The executable and its arguments, as they are: no shell looks at them. */
+    argv: Schema.NonEmptyArray(Schema.String),
+    /** Variables for it, of those that are allowed. */
+    env: Schema.optional(environmentOf(env)),
+    /** Where to work, inside of the root. [the root] */
+    cwd: Schema.optional(Schema.String),
+    /** What to write to its standard input. */
+    stdin: Schema.optional(Schema.String),
+    /** A file inside of the root to write to its standard input instead. */
+    stdin_file: Schema.optional(Schema.String),
+    timeout_secs: Schema.optional(Schema.Positive),
+    /** Exit codes after which trying again would be the same again. */
+    permanent: Schema.optional(Schema.Array(Schema.Int))
+  })
+    .pipe(
+      Schema.filter(
+        ({ stdin, stdin_file }) =>
+          stdin === undefined || stdin_file === undefined || "give stdin or stdin_file, not both"
+      )
+    )
+    .annotations({ parseOptions: { onExcessProperty: "error" } })
+type Payload = ReturnType<typeof payloadOf>["Type"]
+
+const kindWith = (timeout: Duration.Duration, env: ReadonlyArray<string>) =>
   Job.make("cmd_exec", {
-    payload: Payload,
+    payload: payloadOf(env),
     // Ours comes first, and can say what the command wrote.
     timeout: Duration.sum(timeout, "30 seconds")
   })
@@ -178,9 +197,14 @@ export const make = (options: CmdExecOptions): Effect.Effect<Handler.Handler<nev
     const path = options.path ?? ChildProcess.cleanPath
     const allowed = yield* Effect.mapError(Confinement.allow(options.allow, path), unusable("allow"))
     const root = yield* Effect.mapError(Confinement.folder(options.root), unusable("root"))
+    const env = options.env ?? []
+    const bad = env.find((name) => !variableName.test(name) || neverAllowed.test(name))
+    if (bad !== undefined) {
+      return yield* new CmdExecUnusable({ option: "env", reason: `the variable "${bad}" cannot be allowed` })
+    }
     const bounds = { allowed, root, timeout }
     return Handler.scoped(
-      kindWith(timeout),
+      kindWith(timeout, env),
       Effect.map(ChildKeeper.make, (keeper) => run(keeper, bounds))
     )
   })

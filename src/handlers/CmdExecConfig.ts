@@ -14,6 +14,11 @@ export const settings = {
     key: "CMD_EXEC_ROOT",
     about: "The directory that commands work in, and cannot be told to leave. Needed with CMD_EXEC_ALLOW."
   }),
+  env: Setting.list({
+    key: "CMD_EXEC_ENV",
+    about:
+      "The environment variables that jobs of the kind `cmd_exec` may set, by name, separated by commas. None by default."
+  }),
   timeout: Setting.positiveDuration(
     { key: "CMD_EXEC_TIMEOUT", about: "How long a command may run, and the most that a job may ask for." },
     "600s"
@@ -22,7 +27,7 @@ export const settings = {
 
 /** The handler of `cmd_exec` where the settings switch it on. */
 export const handlers: Effect.Effect<ReadonlyArray<Handler<never>>, ConfigError.ConfigError> = Effect.gen(function* () {
-  const { allow, root, timeout } = yield* Setting.group(settings)
+  const { allow, env, root, timeout } = yield* Setting.group(settings)
   if (allow.length === 0) return []
   if (Option.isNone(root)) {
     const message = "is needed with CMD_EXEC_ALLOW: the directory that commands work in, and cannot be told to leave"
@@ -30,7 +35,7 @@ export const handlers: Effect.Effect<ReadonlyArray<Handler<never>>, ConfigError.
   }
   const path = yield* Config.withDefault(Config.string("PATH"), cleanPath)
   const handler = yield* Effect.mapError(
-    CmdExec.make({ allow, root: root.value, timeout, path }),
+    CmdExec.make({ allow, root: root.value, env, timeout, path }),
     ({ option, reason }) => ConfigError.InvalidData([settings[option].key], reason)
   )
   return [handler]

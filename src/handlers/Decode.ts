@@ -28,9 +28,14 @@ export const make = (kind: JobKind<never>): ((payload: unknown, version: number)
         return Decoded.Unreadable({ reason: `raising it from version ${from} failed: ${String(error)}` })
       }
     }
-    return Either.match(decode(payload), {
-      onLeft: (error) => Decoded.Unreadable({ reason: error.message }),
-      onRight: (ready) => Decoded.Ready({ payload: ready })
-    })
+    try {
+      return Either.match(decode(payload), {
+        onLeft: (error) => Decoded.Unreadable({ reason: error.message }),
+        onRight: (ready) => Decoded.Ready({ payload: ready })
+      })
+    } catch (error) {
+      // A transformation of the schema's, or a recursive schema and a payload that is nested too deep for the stack.
+      return Decoded.Unreadable({ reason: `decoding it failed: ${String(error)}` })
+    }
   }
 }

@@ -61,6 +61,24 @@ export interface PromiseJobContext extends Omit<JobContext, "progress"> {
   readonly refused: (limit: RateLimit, duration?: Duration.DurationInput) => Promise<never>
 }
 
+/**
+ * Runs a promise whose signal is aborted on interruption. Interruption completes only when the promise has settled: while it
+ * still works, no other job of its key may start. The slot abandons one that takes too long.
+ */
+const untilSettled = <A>(run: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, unknown> =>
+  Effect.async((resume) => {
+    const controller = new AbortController()
+    const start = async () => run(controller.signal)
+    const settled = start().then(
+      (value) => resume(Effect.succeed(value)),
+      (error: unknown) => resume(Effect.fail(error))
+    )
+    return Effect.suspend(() => {
+      controller.abort()
+      return Effect.promise(() => settled)
+    })
+  })
+
 /** Runs a kind by an async function. What it throws is a failure. */
 export const promise = <A>(
   kind: JobKind<A>,
@@ -75,23 +93,21 @@ export const promise = <A>(
         if (Exit.isSuccess(exit)) return exit.value
         throw Cause.squash(exit.cause)
       }
-      return yield* Effect.tryPromise({
-        try: (signal) =>
-          run(payload, {
-            id: job.id,
-            kind: job.kind,
-            queue: job.queue,
-            key: job.key,
-            attempt: job.attempt,
-            maxAttempts: job.maxAttempts,
-            meta: job.meta,
-            signal,
-            progress: (value) => runPromise(job.progress(value)),
-            enqueue: (other, content, options) => runPromise(other.enqueue(content, options)),
-            acquire: (limit, tokens = 1, options) => runPromise(limit.take(tokens, options)),
-            refused: (limit, duration) => runPromise(limit.refused(duration))
-          }),
-        catch: (error) => error
-      })
+      return yield* untilSettled((signal) =>
+        run(payload, {
+          id: job.id,
+          kind: job.kind,
+          queue: job.queue,
+          key: job.key,
+          attempt: job.attempt,
+          maxAttempts: job.maxAttempts,
+          meta: job.meta,
+          signal,
+          progress: (value) => runPromise(job.progress(value)),
+          enqueue: (other, content, options) => runPromise(other.enqueue(content, options)),
+          acquire: (limit, tokens = 1, options) => runPromise(limit.take(tokens, options)),
+          refused: (limit, duration) => runPromise(limit.refused(duration))
+        })
+      )
     })
   )

@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { toIncomingMessage } from "@effect/platform-node/NodeHttpServerRequest"
 import { Effect, ParseResult, Schema } from "effect"
+import * as JsonNumbers from "../core/JsonNumbers.js"
 import { BadRequest, BodyTooLarge, ContentTypeRefused, RequestTimedOut } from "./RequestErrors.js"
 import * as RequestFault from "./RequestFault.js"
 
@@ -43,15 +44,19 @@ const read = (source: IncomingMessage, mostBytes: number): Effect.Effect<Buffer,
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
 const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
-  Effect.try({
-    try: (): unknown => JSON.parse(utf8.decode(bytes)),
-    catch: (error) =>
-      new BadRequest({
-        message:
-          error instanceof SyntaxError
-            ? `The body is not JSON: ${error.message}.`
-            : "The body is not JSON: it is not written in UTF-8."
-      })
+  Effect.suspend(() => {
+    try {
+      const text = utf8.decode(bytes)
+      const value: unknown = JSON.parse(text)
+      const lost = JsonNumbers.lostIn(text)
+      return lost === undefined ? Effect.succeed(value) : RequestFault.at(lost.path, JsonNumbers.reasonOf(lost), value)
+    } catch (error) {
+      const message =
+        error instanceof SyntaxError
+          ? `The body is not JSON: ${error.message}.`
+          : "The body is not JSON: it is not written in UTF-8."
+      return new BadRequest({ message })
+    }
   })
 
 /** The JSON that a request carries. What is too large or of another type is refused before it is read. */

@@ -3,6 +3,7 @@ import type { JobId } from "../core/Ids.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import type { FollowUp } from "../core/Job.js"
 import * as Kind from "../core/Kind.js"
+import { faultOfWait } from "../core/Storable.js"
 import type { Dedupe, NewJob } from "./intake/NewJob.js"
 import { type Enqueued, type EnqueueError, Queue } from "./Queue.js"
 
@@ -47,9 +48,11 @@ const startOf = (options: EnqueueOptions, now: number): Either.Either<number | u
   if (options.runAt !== undefined) return Either.right(options.runAt.epochMillis)
   if (options.delay === undefined) return Either.right(undefined)
   // A negative duration decodes to zero, and would hide a mistake of the caller's arithmetic.
-  return typeof options.delay === "number" && options.delay < 0
-    ? Either.left(new InvalidJob({ index: 0, field: "delay", reason: "must not be negative" }))
-    : Either.right(now + Duration.toMillis(options.delay))
+  const isNegative = typeof options.delay === "number" && options.delay < 0
+  const reason = isNegative ? "must not be negative" : faultOfWait(Duration.decode(options.delay))
+  return reason === undefined
+    ? Either.right(now + Duration.toMillis(options.delay))
+    : Either.left(new InvalidJob({ index: 0, field: "delay", reason }))
 }
 
 /** Declares a kind of job. */
@@ -75,7 +78,7 @@ export const make = <A, I>(
       const encoded = encode(payload)
       if (Either.isLeft(encoded)) {
         const reason = `does not fit the kind: ${encoded.left.message}`
-        return Either.left(new InvalidJob({ index, field: "payload", reason }))
+        return Either.left(new InvalidJob({ index, jobs: payloads.length, field: "payload", reason }))
       }
       jobs.push({
         kind: kind.name,

@@ -1,4 +1,4 @@
-import { Effect, Option } from "effect"
+import { Effect, Either } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
@@ -9,6 +9,7 @@ import {
   hasExtras,
   isUniform,
   jsonArray,
+  pieces,
   plainParameters,
   type StampedJob,
   type StampedJobs,
@@ -38,7 +39,8 @@ interface StandingRow {
   readonly id: JobId
   readonly same_id: boolean
   readonly same_content: boolean
-  readonly pending: boolean
+  /** Pending, and of the newcomer's kind: another kind's payload would be no payload for it. */
+  readonly replaceable: boolean
   readonly lapsed: boolean
 }
 
@@ -81,27 +83,47 @@ export const make = (
       ])
     )
 
-  const replace = (holder: JobId, job: StampedJob, now: number) =>
-    mapErrors(
-      sql.unsafe(statements.replace, [holder, job.payload, job.version, job.runAt, job.priority, now, job.kind])
+  /** Of several newcomers for one holder the last is taken over. */
+  const replace = (newcomers: ReadonlyMap<JobId, StampedJob>, now: number) => {
+    const jobs = [...newcomers.values()]
+    return mapErrors(
+      sql.unsafe(statements.replace, [
+        ArrayText.ofPlain([...newcomers.keys()]),
+        jsonArray(jobs.map(({ payload }) => payload)),
+        ArrayText.ofPlain(jobs.map(({ version }) => version)),
+        ArrayText.ofPlain(jobs.map(({ runAt }) => runAt)),
+        ArrayText.ofPlain(jobs.map(({ priority }) => priority)),
+        ArrayText.ofTexts(jobs.map(({ kind }) => kind)),
+        now
+      ])
     )
+  }
 
-  /** What stands in one job's way, and what follows from it; nothing when the way has become free. */
-  const judge = (job: StampedJob, index: number, standing: ReadonlyArray<StandingRow>, now: number) =>
-    Effect.gen(function* () {
-      const own = standing.find((row) => row.same_id)
-      if (own !== undefined) {
-        return own.same_content
-          ? Option.some(Enqueued.Enqueued({ id: job.id }))
-          : yield* new JobIdTaken({ index, id: job.id })
-      }
-      const holder = standing.find((row) => !row.lapsed)
-      if (holder === undefined) return Option.none<Enqueued>()
-      if (job.replace && holder.pending) yield* replace(holder.id, job, now)
-      return Option.some(Enqueued.Deduplicated({ id: holder.id }))
-    })
+  /** What stands in one job's way; nothing when the way has become free. Holders to be replaced are noted. */
+  const judge = (
+    job: StampedJob,
+    request: StampedJobs,
+    standing: ReadonlyArray<StandingRow>,
+    replacing: Map<JobId, StampedJob>
+  ): Either.Either<Enqueued | undefined, JobIdTaken> => {
+    const own = standing.find((row) => row.same_id)
+    if (own !== undefined) {
+      return own.same_content
+        ? Either.right(Enqueued.Enqueued({ id: job.id }))
+        : Either.left(new JobIdTaken({ index: request.indexOf(job), jobs: request.length, id: job.id }))
+    }
+    const holder = standing.find((row) => !row.lapsed)
+    if (holder === undefined) return Either.right(undefined)
+    if (job.replace && holder.replaceable) replacing.set(holder.id, job)
+    return Either.right(Enqueued.Deduplicated({ id: holder.id }))
+  }
 
-  const store = (jobs: StampedJobs, now: number, wait: string | null): Effect.Effect<Stored, StoreError> =>
+  const storePiece = (
+    jobs: StampedJobs,
+    now: number,
+    wait: string | null,
+    request = jobs
+  ): Effect.Effect<Stored, StoreError> =>
     Effect.gen(function* () {
       if (!jobs.some(hasExtras)) {
         yield* insertPlain(jobs, now, wait)
@@ -119,17 +141,19 @@ export const make = (
         const standing = yield* findStanding(refused, now)
         const lapsed = standing.filter((row) => row.lapsed).map(({ id }) => id)
         if (lapsed.length > 0) yield* mapErrors(sql.unsafe(statements.lapse, [ArrayText.ofPlain(lapsed), now]))
+        const replacing = new Map<JobId, StampedJob>()
         for (const [place, job] of refused.entries()) {
           const answer = yield* judge(
             job,
-            jobs.indexOf(job),
+            request,
             standing.filter((row) => row.place === place),
-            now
+            replacing
           )
-          if (Option.isNone(answer)) continue
-          answers.set(job.id, answer.value)
+          if (answer === undefined) continue
+          answers.set(job.id, answer)
           notStored.add(job.id)
         }
+        if (replacing.size > 0) yield* replace(replacing, now)
         open = refused.filter(({ id }) => !answers.has(id))
       }
       if (open.length > 0) {
@@ -141,5 +165,24 @@ export const make = (
       return { answers: jobs.map(({ id }) => answers.get(id) ?? Enqueued.Enqueued({ id })), standing: notStored }
     })
 
-  return store
+  /** Which of these would not be stored, because they or another with their key are there already. */
+  const standing = (jobs: StampedJobs, now: number): Effect.Effect<ReadonlySet<JobId>, DatabaseError> =>
+    Effect.map(findStanding(jobs, now), (rows) => {
+      const inTheWay = rows.filter((row) => row.same_id || !row.lapsed)
+      return new Set(inTheWay.flatMap(({ place }) => jobs[place]?.id ?? []))
+    })
+
+  /** Several statements where one would be too large: whoever stores so much has a transaction around it. */
+  const store = (jobs: StampedJobs, now: number, wait: string | null): Effect.Effect<Stored, StoreError> => {
+    const cut = pieces(jobs)
+    if (cut.length === 1) return storePiece(jobs, now, wait)
+    return Effect.map(
+      Effect.forEach(cut, (piece) => storePiece(piece, now, wait, jobs)),
+      (stored) => ({
+        answers: stored.flatMap(({ answers }) => answers),
+        standing: new Set(stored.flatMap(({ standing }) => [...standing]))
+      })
+    )
+  }
+  return { store, standing }
 }

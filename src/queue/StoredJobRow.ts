@@ -9,6 +9,7 @@ import {
   type StoredJob,
   stateOf
 } from "../core/Job.js"
+import { showableInstant } from "../core/Storable.js"
 
 /** What `storedColumns` reads. */
 export interface StoredJobRow {
@@ -45,6 +46,9 @@ export interface StoredJobRow {
 const decodeHistory = Schema.decodeUnknownSync(Schema.Array(HistoryEntry))
 const decodeFollowUp = Schema.decodeUnknownSync(FollowUp)
 
+/** A row that somebody wrote by SQL may hold `infinity`, which no calendar can show. */
+const instant = (millis: number | null) => (millis === null ? undefined : showableInstant(millis))
+
 /** A row as the rest of the house knows a job. */
 export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
   const lastError = row.last_error ?? undefined
@@ -58,7 +62,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     status: row.status,
     state: stateOf({ status: row.status, runAt: row.run_at, lastError }, now),
     priority: row.priority,
-    runAt: row.run_at,
+    runAt: showableInstant(row.run_at),
     attempt: row.attempt,
     maxAttempts: row.max_attempts,
     crashCount: row.crash_count,
@@ -67,12 +71,12 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
         ? undefined
         : { key: row.dedupe_key, scope: row.dedupe_scope },
     pod: row.pod_id ?? undefined,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    startedAt: row.started_at ?? undefined,
-    heartbeatAt: row.heartbeat_at ?? undefined,
-    finishedAt: row.finished_at ?? undefined,
-    cancelRequestedAt: row.cancel_requested_at ?? undefined,
+    createdAt: showableInstant(row.created_at),
+    updatedAt: showableInstant(row.updated_at),
+    startedAt: instant(row.started_at),
+    heartbeatAt: instant(row.heartbeat_at),
+    finishedAt: instant(row.finished_at),
+    cancelRequestedAt: instant(row.cancel_requested_at),
     onDead: row.on_dead === null ? undefined : decodeFollowUp(row.on_dead),
     result: row.result ?? undefined,
     progress: row.progress ?? undefined,

@@ -3,9 +3,7 @@ import { Context, Effect, Layer, Option } from "effect"
 import * as Undo from "../core/Undo.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-
-/** Claims, ends, heartbeats and doors need a connection each now and then, whatever handlers do. */
-const reserved = 4
+import { inHandler } from "../database/Pools.js"
 
 /** Makes several acts one: all of them stand, or none. */
 export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
@@ -13,21 +11,21 @@ export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
   {
     readonly run: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatabaseError, R>
 
-    /** The same around a handler, which may take long: some connections are always left for everything else. */
+    /** The same around a handler, which may take long: on a connection that nothing else of Nightshift needs. */
     readonly runHandler: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatabaseError, R>
   }
 >() {
   static readonly layer: Layer.Layer<Transactions, never, Database> = Layer.effect(
     Transactions,
     Effect.gen(function* () {
-      const { poolSize, transaction } = yield* Database
-      const room = yield* Effect.makeSemaphore(Math.max(1, poolSize - reserved))
+      const { handlerPoolSize, transaction } = yield* Database
+      const room = yield* Effect.makeSemaphore(handlerPoolSize)
       const run: typeof Transactions.Service.run = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
         transaction(effect) as Effect.Effect<A, E | DatabaseError, R>
       // Inside of another it needs no connection of its own, and must not wait for the room that the other takes.
       const runHandler: typeof Transactions.Service.runHandler = (effect) =>
         Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
-          Option.isSome(outer) ? run(effect) : room.withPermits(1)(run(effect))
+          Option.isSome(outer) ? run(effect) : room.withPermits(1)(Effect.locally(run(effect), inHandler, true))
         )
       return { run, runHandler }
     })

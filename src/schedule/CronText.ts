@@ -1,4 +1,3 @@
-import { CronExpressionParser, type CronFieldCollection } from "cron-parser"
 import { Either, Schema } from "effect"
 
 /** An expression that cannot be read, or that would never fire. */
@@ -25,6 +24,8 @@ export interface CronFields {
   readonly dayOfWeek: ReadonlySet<number>
   /** Whether a day must be one of the days of the month, of the week, or (both given) of either. */
   readonly days: "any" | "ofMonth" | "ofWeek" | "either"
+  /** Whether its minute or hour is written with `*` or a step: then it names an interval, and else times of day. */
+  readonly isInterval: boolean
 }
 
 /** More than the longest expression that somebody can have meant. */
@@ -47,56 +48,79 @@ const macros: Readonly<Record<string, string>> = {
 interface FieldRule {
   readonly name: string
   readonly expected: string
-  /** One element of its list. What else the reader below knows (`H`, `?`, `#`, `W`) is not part of our language. */
-  readonly element: RegExp
+  readonly least: number
+  readonly most: number
+  /** What values may be called, from the least on. */
+  readonly names: ReadonlyArray<string>
   readonly mostStep: number
+  /** Whether `L` stands for the last of them. */
+  readonly hasLast: boolean
 }
 
-const rule = (name: string, expected: string, mostStep: number, value = "\\d{1,2}", alone = ""): FieldRule => ({
+const rule = (name: string, least: number, most: number, more: Partial<FieldRule> = {}): FieldRule => ({
   name,
-  expected,
-  element: new RegExp(`^(?:${alone}(?:\\*|${value}(?:-${value})?)(?:/(\\d{1,2}))?)$`, "i"),
-  mostStep
+  least,
+  most,
+  expected: `${least} to ${most}`,
+  names: [],
+  mostStep: most - least,
+  hasLast: false,
+  ...more
 })
 
-const monthName = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
-const dayName = "sun|mon|tue|wed|thu|fri|sat"
+const monthNames = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+const dayNames = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 
-const rules: ReadonlyArray<FieldRule> = [
-  rule("second", "0 to 59", 59),
-  rule("minute", "0 to 59", 59),
-  rule("hour", "0 to 23", 23),
-  rule("day of month", "1 to 31, or L for the last", 30, "\\d{1,2}", "L|"),
-  rule("month", "1 to 12 or JAN to DEC", 11, `(?:\\d{1,2}|${monthName})`),
-  rule("day of week", "0 to 7 or SUN to SAT", 6, `(?:\\d|${dayName})`)
-]
+const rules = {
+  second: rule("second", 0, 59),
+  minute: rule("minute", 0, 59),
+  hour: rule("hour", 0, 23),
+  dayOfMonth: rule("day of month", 1, 31, { expected: "1 to 31, or L for the last", hasLast: true }),
+  month: rule("month", 1, 12, { expected: "1 to 12 or JAN to DEC", names: monthNames }),
+  dayOfWeek: rule("day of week", 0, 7, { expected: "0 to 7 or SUN to SAT", names: dayNames, mostStep: 6 })
+}
 
 const refuse = (part: string, reason: string) => Either.left(new InvalidExpression({ part, reason }))
 
 const quoted = (text: string) => JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
 
-const fits = (field: FieldRule, text: string): boolean =>
-  text.split(",").every((element) => {
-    const match = field.element.exec(element)
-    if (match === null) return false
-    const step = match[1] === undefined ? 1 : Number(match[1])
-    return step >= 1 && step <= field.mostStep
-  })
+/** One element of a list: `*`, a value or a range, each perhaps with a step. */
+const element = /^(?:\*|([a-z]{3}|\d{1,2})(?:-([a-z]{3}|\d{1,2}))?)(?:\/(\d{1,2}))?$/i
 
-const read = (texts: ReadonlyArray<string>) =>
-  Either.try(() => CronExpressionParser.parse(texts.join(" "), { tz: "UTC", currentDate: 0 }).fields)
+const valueOf = ({ least, most, names }: FieldRule, text: string): number | undefined => {
+  const named = names.indexOf(text.toLowerCase())
+  const value = named >= 0 ? least + named : Number(text)
+  return value >= least && value <= most ? value : undefined
+}
 
-const alone = (text: string, place: number) => rules.map((_, other) => (other === place ? text : "*"))
+/** The values of one element of a list, or nothing where it cannot be read. */
+const elementOf = (field: FieldRule, text: string): ReadonlyArray<number> | undefined => {
+  const match = element.exec(text)
+  if (match === null) return undefined
+  const [, fromText, toText, stepText] = match
+  const step = stepText === undefined ? 1 : Number(stepText)
+  const from = fromText === undefined ? field.least : valueOf(field, fromText)
+  // A value with a step goes on to the end: 5/20 is 5-59/20.
+  const open = fromText === undefined || stepText !== undefined ? field.most : from
+  const to = toText === undefined ? open : valueOf(field, toText)
+  if (from === undefined || to === undefined || from > to || step < 1 || step > field.mostStep) return undefined
+  return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, index) => from + index * step)
+}
 
-/** The first field that cannot be read, be it alone. */
-const faultOf = (texts: ReadonlyArray<string>): InvalidExpression | undefined => {
-  for (const [place, field] of rules.entries()) {
-    const text = texts[place] ?? ""
-    if (fits(field, text) && Either.isRight(read(alone(text, place)))) continue
-    const reason = `must be ${field.expected}, written like *, 5, 1-5, */2 or 1,3,5 and each once, not ${quoted(text)}`
-    return new InvalidExpression({ part: field.name, reason })
+const isLast = (text: string) => text.toUpperCase() === "L"
+
+/** The values of a field. Elements of its list may overlap. */
+const valuesOf = (field: FieldRule, text: string): Either.Either<ReadonlySet<number>, InvalidExpression> => {
+  const values = new Set<number>()
+  for (const part of text.split(",")) {
+    if (field.hasLast && isLast(part)) continue
+    const some = elementOf(field, part)
+    if (some === undefined) {
+      return refuse(field.name, `must be ${field.expected}, written like *, 5, 1-5, */2 or 1,3,5, not ${quoted(text)}`)
+    }
+    for (const value of some) values.add(value)
   }
-  return undefined
+  return Either.right(values)
 }
 
 const longestMonths: Readonly<Record<number, number>> = { 2: 29, 4: 30, 6: 30, 9: 30, 11: 30 }
@@ -107,25 +131,10 @@ const comesToPass = ({ dayOfMonth, days, lastDayOfMonth, month }: CronFields): b
   lastDayOfMonth ||
   [...month].some((number) => [...dayOfMonth].some((day) => day <= (longestMonths[number] ?? 31)))
 
-const numbers = (values: ReadonlyArray<number | string>, modulo = 60): ReadonlySet<number> =>
-  new Set(values.flatMap((value) => (typeof value === "number" ? [value % modulo] : [])))
-
-const fieldsOf = ({ dayOfMonth, dayOfWeek, hour, minute, month, second }: CronFieldCollection): CronFields => {
-  const anyOfWeek = dayOfWeek.isWildcard
-  return {
-    second: numbers(second.values),
-    minute: numbers(minute.values),
-    hour: numbers(hour.values),
-    dayOfMonth: numbers(dayOfMonth.values),
-    lastDayOfMonth: dayOfMonth.hasLastChar,
-    month: numbers(month.values),
-    dayOfWeek: numbers(dayOfWeek.values, 7),
-    days: dayOfMonth.isWildcard ? (anyOfWeek ? "any" : "ofWeek") : anyOfWeek ? "ofMonth" : "either"
-  }
-}
+type Texts = readonly [string, string, string, string, string, string]
 
 /** Six texts, seconds first, of which nothing is known but their number. */
-const split = (given: string): Either.Either<ReadonlyArray<string>, InvalidExpression> => {
+const split = (given: string): Either.Either<Texts, InvalidExpression> => {
   if (given.length > mostCharacters) return refuse("expression", `must be at most ${mostCharacters} characters long`)
   const text = given.trim()
   const macro = macros[text.toLowerCase()]
@@ -133,21 +142,33 @@ const split = (given: string): Either.Either<ReadonlyArray<string>, InvalidExpre
     return refuse("expression", `must be one of ${Object.keys(macros).join(", ")}, or five or six fields`)
   }
   const texts = (macro ?? text).split(/[ \t]+/)
-  if (texts.length === 6) return Either.right(texts)
-  if (texts.length === 5) return Either.right(["0", ...texts])
+  const [a, b, c, d, e, f, ...more] = texts.length === 5 ? ["0", ...texts] : texts
+  if (a && b && c && d && e && f && more.length === 0) return Either.right([a, b, c, d, e, f])
   const fields = "minute, hour, day of month, month, day of week"
   const count = text === "" ? 0 : texts.length
   return refuse("expression", `must have five fields (${fields}), or six with seconds first, not ${count}`)
 }
 
+const hasStep = (text: string) => /[*/]/.test(text)
+
 /** Reads five fields, six with seconds first, or a macro like `@daily`. */
 export const parse = (given: string): Either.Either<CronFields, InvalidExpression> =>
-  Either.flatMap(split(given), (texts) => {
-    const readable = rules.every((field, place) => fits(field, texts[place] ?? ""))
-    const whole = readable ? read(texts) : Either.left(undefined)
-    if (Either.isLeft(whole)) return Either.left(faultOf(texts) ?? neverFires)
-    const fields = fieldsOf(whole.right)
-    return comesToPass(fields) ? Either.right(fields) : Either.left(neverFires)
+  Either.gen(function* () {
+    const [seconds, minutes, hours, days, months, weekdays] = yield* split(given)
+    const anyOfMonth = days === "*"
+    const anyOfWeek = weekdays === "*"
+    const fields: CronFields = {
+      second: yield* valuesOf(rules.second, seconds),
+      minute: yield* valuesOf(rules.minute, minutes),
+      hour: yield* valuesOf(rules.hour, hours),
+      dayOfMonth: yield* valuesOf(rules.dayOfMonth, days),
+      lastDayOfMonth: days.split(",").some(isLast),
+      month: yield* valuesOf(rules.month, months),
+      dayOfWeek: new Set([...(yield* valuesOf(rules.dayOfWeek, weekdays))].map((day) => day % 7)),
+      days: anyOfMonth ? (anyOfWeek ? "any" : "ofWeek") : anyOfWeek ? "ofMonth" : "either",
+      isInterval: hasStep(minutes) || hasStep(hours)
+    }
+    return comesToPass(fields) ? fields : yield* Either.left(neverFires)
   })
 
 const neverFires = new InvalidExpression({

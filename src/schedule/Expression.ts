@@ -4,9 +4,10 @@ import * as CronText from "./CronText.js"
 import * as Remembering from "./Remembering.js"
 import * as TimeZone from "./TimeZone.js"
 
-// When an expression fires is a set of instants, the same whoever asks and from where. A local time that the clocks jump
-// over fires once, as much later as they were set. One that they show twice fires at its first coming, unless the
-// expression matches every hour: then it is an interval, and fires at both.
+// When an expression fires is a set of instants, the same whoever asks and from where. Clock changes are handled as Vixie cron
+// does. An interval (`*` or a step in minute or hour) fires whenever the clocks show a matching time: twice where they show it
+// twice, not at all where they skip it. Times of day fire once: at their first occurrence where the clocks show them twice,
+// and as much later as the clocks were set where they skip them.
 //
 // Between two settings of the clocks local time is UTC and a constant, so the search goes from stretch to stretch.
 
@@ -34,20 +35,19 @@ const compile = (
 ): Either.Either<Expression, CronText.InvalidExpression> => {
   const firstMatch = Calendar.make(fields)
   if (firstMatch(0) === undefined) return Either.left(never)
-  const isInterval = fields.hour.size === 24
+  const { isInterval } = fields
   const match = (local: number) => firstMatch(local) ?? Number.POSITIVE_INFINITY
 
   /** The first instant of this stretch, from here on, that fires; it may lie beyond the stretch's end. */
   const inStretch = (from: number): number => {
     const offset = zone.offsetAt(from)
     const change = zone.changeBetween(from - mostShift, from)
-    if (change === undefined || change.before === offset) return match(from + offset) - offset
+    if (isInterval || change === undefined || change.before === offset) return match(from + offset) - offset
     // Set back: what the clocks showed before is shown again.
     if (change.before > offset) {
-      const unseen = isInterval ? from + offset : Math.max(from + offset, change.at + change.before)
-      return match(unseen) - offset
+      return match(Math.max(from + offset, change.at + change.before)) - offset
     }
-    // Set forward: what they jumped over is made up for.
+    // Set forward: what they skipped is made up for.
     const skipped = match(from + change.before)
     const real = match(from + offset) - offset
     return skipped < change.at + offset ? Math.min(skipped - change.before, real) : real

@@ -1,19 +1,4 @@
-import {
-  Chunk,
-  Clock,
-  Context,
-  Duration,
-  Effect,
-  Exit,
-  Fiber,
-  Layer,
-  Logger,
-  LogLevel,
-  Option,
-  Scope,
-  TestClock,
-  TestContext
-} from "effect"
+import { Clock, Context, DateTime, Duration, Effect, Exit, Fiber, Layer, Logger, LogLevel, Option, Scope } from "effect"
 import * as ClusterMemory from "../cluster/ClusterMemory.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
@@ -58,7 +43,9 @@ import { Metrics } from "../telemetry/Metrics.js"
 import type { Storage } from "../uploads/Storage.js"
 import * as StorageMemory from "../uploads/StorageMemory.js"
 import { UploadsConfig } from "../uploads/UploadsConfig.js"
+import { HandlerRuns } from "./HandlerRuns.js"
 import * as Severed from "./Severed.js"
+import { eventLoopTurn, VirtualClock } from "./VirtualClock.js"
 
 // A whole pod on memory layers and a test clock. The crew is the real one; only the tables and the time are not. Nothing
 // happens by itself: what is due runs when the test lets it, and time moves when the test moves it.
@@ -111,6 +98,8 @@ export interface TestShiftOptions<R> {
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
   readonly grace?: Duration.DurationInput
+  /** When the shift begins. [1970-01-01T00:00:00Z] */
+  readonly startAt?: DateTime.DateTime.Input
   /** Names of payload fields that errors must not show, as NIGHTSHIFT_MASK lists them. */
   readonly mask?: ReadonlyArray<string>
   /** What the pod logs, its handlers included. [LogLevel.Warning] */
@@ -143,12 +132,6 @@ type Ports =
 const stillRounds = { idle: 2, busy: 25 }
 const mostSteps = 10_000
 
-/** Lets every other fiber, and what waits for a promise, have its turn. */
-const breathe = Effect.zipRight(
-  Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void))),
-  Effect.yieldNow()
-)
-
 const metricsConfig = Layer.succeed(MetricsConfig, {
   flush: Duration.seconds(2),
   retention: Duration.days(30),
@@ -172,14 +155,20 @@ const ports: Layer.Layer<Ports | JobsMemory> = Layer.mergeAll(
   Layer.provideMerge(Metrics.layer)
 )
 
-const configs = <R>(options: TestShiftOptions<R>) =>
+/**
+ * How often duties turn that have something to do only after a crash: an hour later the jobs of the pod that crashed are
+ * recovered. Without a crash they find nothing, and each turn costs a test time.
+ */
+const rounds = { usual: Duration.days(1), afterCrash: Duration.hours(1) }
+
+const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Duration) =>
   Layer.mergeAll(
     metricsConfig,
     // Hints and the next due instant make the pod exact, so it need not poll: every tick of a loop costs a test time.
     Layer.succeed(CrewConfig, {
       queues: [],
       slots: options.slots ?? 10,
-      poll: Duration.hours(1),
+      poll: Duration.days(7),
       heartbeat: Duration.minutes(10),
       grace: Duration.decode(options.grace ?? "25 seconds"),
       mask: options.mask ?? []
@@ -191,18 +180,18 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       workerId: Option.none(),
       podHeartbeat: Duration.days(1),
       staleAfter: Duration.days(3),
-      reaperInterval: Duration.days(1),
-      rebalanceInterval: Duration.days(1),
+      reaperInterval: Duration.days(7),
+      rebalanceInterval: Duration.days(7),
       cleanupInterval: Duration.days(1),
-      lease: Duration.days(3)
+      lease: Duration.days(21)
     }),
-    Layer.succeed(SchedulerConfig, { poll: Duration.days(1), onTime: Duration.seconds(20) }),
+    Layer.succeed(SchedulerConfig, { poll: Duration.days(7), onTime: Duration.seconds(20) }),
     Layer.succeed(JanitorConfig, {
       doneRetention: Duration.hours(168),
       stuckTimeout: Duration.minutes(30),
-      interval: Duration.hours(1)
+      interval: janitorInterval
     }),
-    Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.hours(1) })
+    Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.days(1) })
   )
 
 const neverInMemory = { DatabaseUnavailable: Effect.die, DatabaseConflict: Effect.die, DatabaseFault: Effect.die }
@@ -214,8 +203,19 @@ const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): ReadonlyAr
   return handlers.map(({ kind }) => (kind.routed ? routeOf(kind.name) : undefined) ?? kind.queue)
 }
 
-const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {
+const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> =>
+  Layer.unwrapEffect(
+    Effect.sync(() =>
+      layerOn(new VirtualClock(DateTime.toEpochMillis(DateTime.unsafeMake(options.startAt ?? 0))), options)
+    )
+  )
+
+const layerOn = <R>(
+  clock: VirtualClock,
+  options: TestShiftOptions<R>
+): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {
   const queues = options.queues ?? queuesOf(options)
+  const runs = new HandlerRuns()
   const shift = Layer.scoped(
     TestShift,
     Effect.gen(function* () {
@@ -228,41 +228,51 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
         readonly crew: typeof Crew.Crew.Service
       }
 
-      const hirePod = Effect.gen(function* () {
-        const scope = yield* Scope.make()
-        const severable = Severed.make(context)
-        const built = yield* Crew.layer({ ...options, queues }).pipe(
-          Layer.provide(configs(options)),
-          Layer.provide(counting),
-          Layer.provide(severable.layer),
-          Layer.orDie,
-          Layer.buildWithScope(scope),
-          Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
-        )
-        const crew = Context.get(built, Crew.Crew)
-        pod = { scope, crew, sever: severable.sever(crew.pod) }
-      })
+      const hirePod = (janitorInterval: Duration.Duration) =>
+        Effect.gen(function* () {
+          const scope = yield* Scope.make()
+          const severable = Severed.make(context)
+          const built = yield* Crew.layer({ ...options, queues, handlers: options.handlers.map(runs.watch) }).pipe(
+            Layer.provide(configs(options, janitorInterval)),
+            Layer.provide(counting),
+            Layer.provide(severable.layer),
+            Layer.orDie,
+            Layer.buildWithScope(scope),
+            Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
+          )
+          const crew = Context.get(built, Crew.Crew)
+          pod = { scope, crew, sever: severable.sever(crew.pod) }
+        })
       // What the handlers need is in the context, though the compiler cannot subtract it from a type it does not know.
-      const startPod = Effect.mapInputContext(
-        hirePod as Effect.Effect<void, never, R | Ports>,
-        (_: Context.Context<never>) => context
-      )
+      const startPod = (janitorInterval: Duration.Duration) =>
+        Effect.mapInputContext(
+          hirePod(janitorInterval) as Effect.Effect<void, never, R | Ports>,
+          (_: Context.Context<never>) => context
+        )
 
+      let seen = -1
       const settle = Effect.gen(function* () {
         let still = 0
-        let seen = table.changes()
+        seen = table.changes()
         for (let step = 0; step < mostSteps; step += 1) {
-          yield* breathe
+          yield* eventLoopTurn
           const changes = table.changes()
           still = changes === seen ? still + 1 : 0
           seen = changes
-          if (still >= (pod.crew.isIdle() ? stillRounds.idle : stillRounds.busy)) return
+          if (pod.crew.isIdle() ? still < stillRounds.idle : still < stillRounds.busy) continue
+          if (!(yield* runs.giveRealTime)) return
         }
         return yield* Effect.dieMessage("the shift does not settle: a job makes itself due again without end")
       })
 
+      /** Settles, in one turn of the event loop where nothing runs and nothing has changed. */
+      clock.settle = Effect.zipRight(
+        eventLoopTurn,
+        Effect.suspend(() => (table.changes() === seen && pod.crew.isIdle() ? Effect.void : settle))
+      )
+
       const advance = (duration: Duration.DurationInput) =>
-        settle.pipe(Effect.zipRight(TestClock.adjust(duration)), Effect.zipRight(settle))
+        settle.pipe(Effect.zipRight(clock.adjust(duration)), Effect.zipRight(settle))
 
       const nextInstant = Effect.gen(function* () {
         const jobs = (yield* table.all).filter(({ status }) => status === "pending" || status === "running")
@@ -273,9 +283,10 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
         // What is due and does not run waits for a slot, which only the passing of time makes free.
         const starts = [...due.values()].filter((instant) => instant > now)
         const isBusy = jobs.some(({ status }) => status === "running")
-        if (!isBusy && due.size > 0) return starts.length === due.size ? Math.min(...starts) : now
-        if (!isBusy) return yield* Effect.dieMessage("the shift cannot drain: what is left waits in a paused queue")
-        const sleeps = Chunk.toReadonlyArray(yield* TestClock.sleeps()).filter((instant) => instant > now)
+        if (!isBusy && due.size > 0 && starts.length === due.size) return Math.min(...starts)
+        if (!isBusy && due.size === 0)
+          return yield* Effect.dieMessage("the shift cannot drain: what is left waits in a paused queue")
+        const sleeps = [...(yield* clock.sleeps)].filter((instant) => instant > now)
         return Math.min(...starts, ...sleeps)
       })
 
@@ -285,19 +296,19 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
           const next = yield* nextInstant
           if (next === undefined) return
           const now = yield* Clock.currentTimeMillis
-          yield* TestClock.adjust(Duration.millis(Math.max(0, next - now)))
+          yield* clock.adjust(Duration.millis(Math.max(0, next - now)))
         }
         return yield* Effect.dieMessage(`the shift did not drain in ${mostSteps} steps`)
       })
 
       const stopPod = Effect.suspend(() => Scope.close(pod.scope, Exit.void))
-      yield* startPod
+      yield* startPod(rounds.usual)
       // A test may end while jobs run that nobody will advance the clock for: the pod is cut off and goes without waiting.
       yield* Effect.addFinalizer(() =>
         Effect.gen(function* () {
           yield* pod.sever
           const closing = yield* Effect.forkDaemon(stopPod)
-          yield* Effect.zipRight(breathe, TestClock.adjust("1 hour")).pipe(Effect.repeatN(2))
+          yield* clock.adjust("1 hour").pipe(Effect.repeatN(2))
           yield* Fiber.join(closing)
         })
       )
@@ -309,17 +320,17 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
         why: (id) =>
           explain(id).pipe(
             Effect.catchTags({ ...neverInMemory, SearchTooSlow: Effect.die }),
-            Effect.provide(configs(options)),
+            Effect.provide(configs(options, rounds.usual)),
             Effect.mapInputContext(() => context)
           ),
         jobs: table.all,
         stopPod,
         crashPod: Effect.suspend(() =>
-          pod.sever.pipe(Effect.zipRight(Effect.forkDaemon(stopPod)), Effect.zipRight(startPod))
+          pod.sever.pipe(Effect.zipRight(Effect.forkDaemon(stopPod)), Effect.zipRight(startPod(rounds.afterCrash)))
         )
       }
     })
   )
-  const whole = shift.pipe(Layer.provideMerge(ports), Layer.provide(TestContext.TestContext))
+  const whole = shift.pipe(Layer.provideMerge(ports), Layer.provide(Layer.setClock(clock)))
   return whole as Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>>
 }

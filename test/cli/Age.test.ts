@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as Age from "../../src/cli/Age.js"
-import { printable } from "../../src/cli/Terminal.js"
+import { printable, printableLines } from "../../src/cli/Terminal.js"
 
 describe("an age", () => {
   it.each([
@@ -20,6 +20,7 @@ describe("an age", () => {
 
 describe("stored text on a terminal", () => {
   it("cannot move the cursor, recolour the screen, break a line or turn the writing round", () => {
+    expect(printableLines("Error: no\r\n\tat x\n\u001b[1mb", 3)).toBe("Error: no\n     at x\n   \\u{1b}[1mb")
     expect(printable("a\u001b[31mb\r\nc\u202ed\u2028e")).toBe("a\\u{1b}[31mb\\u{d}\\u{a}c\\u{202e}d\\u{2028}e")
     expect(printable("Grüße 🌙")).toBe("Grüße 🌙")
   })

@@ -22,7 +22,7 @@ interface Finding {
 const doctor = (env: Readonly<Record<string, string>>, ...args: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const cwd = yield* Nightshift.folder
-    const finished = yield* Nightshift.run(["doctor", ...args], { cwd, env })
+    const finished = yield* Nightshift.call(["doctor", ...args], { cwd, env })
     const findings: ReadonlyArray<Finding> = args.includes("--json") ? JSON.parse(finished.stdout).findings : []
     return { ...finished, of: (check: string) => findings.filter((finding) => finding.check === check), findings }
   })
@@ -53,6 +53,8 @@ describe("nightshift doctor", () => {
         "config ok",
         "database ok",
         "schema ok",
+        "writes ok",
+        "notifications ok",
         "clock ok",
         "vacuum ok",
         "queues ok",

@@ -17,7 +17,7 @@ const house = StoragePg.layer.pipe(Layer.provide(UploadsConfig.layerDefault), La
 const examined = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
   const url = Redacted.value(yield* DatabaseUrl)
-  const { code, stdout } = yield* Nightshift.run(["doctor", "--json"], { cwd, env: { DATABASE_URL: url } })
+  const { code, stdout } = yield* Nightshift.call(["doctor", "--json"], { cwd, env: { DATABASE_URL: url } })
   const { findings } = JSON.parse(stdout) as { findings: ReadonlyArray<{ check: string }> }
   return { code, uploads: findings.filter(({ check }) => check === "uploads") }
 })

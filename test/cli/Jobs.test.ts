@@ -12,7 +12,7 @@ const nobody = "0198c0de-0000-7000-8000-00000000dead"
 const workplace = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
   const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
-  return { cwd, env, run: (...args: ReadonlyArray<string>) => Nightshift.run(args, { cwd, env }) }
+  return { cwd, env, run: (...args: ReadonlyArray<string>) => Nightshift.call(args, { cwd, env }) }
 })
 
 const idOf = ({ stdout }: Nightshift.Finished) => stdout.trim().split(" ")[1] ?? ""
@@ -23,6 +23,7 @@ describe("nightshift enqueue", () => {
       const { cwd, run } = yield* workplace
       writeFileSync(join(cwd, "order.json"), '{"order": 7}\n')
       const options = ["--queue", "mail", "--priority=-3", "--dedupe", "daily", "--key", "ada", "--max-attempts", "2"]
+      const meta = ["--meta", '{"order":"A-17"}']
       const first = yield* run(
         "enqueue",
         "greet",
@@ -31,6 +32,7 @@ describe("nightshift enqueue", () => {
         "order.json",
         "--delay",
         "1h",
+        ...meta,
         ...options
       )
       expect(first).toMatchObject({ code: 0, stderr: "", stdout: expect.stringMatching(/^enqueued [0-9a-f-]{36}\n$/) })
@@ -44,8 +46,13 @@ describe("nightshift enqueue", () => {
         payload: { order: 7 },
         priority: -3,
         maxAttempts: 2,
-        dedupe: { key: "daily", scope: "active" }
+        dedupe: { key: "daily", scope: "active" },
+        key: "ada",
+        meta: { order: "A-17" }
       })
+      const lost = yield* run("enqueue", "greet", "--force", "--payload", '{"ids":[1,9007199254740993]}')
+      expect(lost.code).not.toBe(0)
+      expect(lost.stderr).toContain("payload.ids[1] is 9007199254740993, which a 64-bit float cannot hold")
     })
   )
 
@@ -198,7 +205,7 @@ describe("nightshift jobs", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.empty) }
-      const refused = yield* Nightshift.run(["jobs", "list"], { cwd, env })
+      const refused = yield* Nightshift.call(["jobs", "list"], { cwd, env })
       expect(refused).toMatchObject({ code: 1, stdout: "" })
       expect(refused.stderr).toMatch(/^nightshift: [^\n]+ not applied to the database: run nightshift migrate\.\n$/)
     })
@@ -232,7 +239,7 @@ describe("a command line about jobs that cannot be meant", () => {
   ] as const)("is refused with exit code 2 before any database is looked for: %j", ([args, says]) =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
-      const refused = yield* Nightshift.run(args, { cwd })
+      const refused = yield* Nightshift.call(args, { cwd })
       expect(refused).toMatchObject({ code: 2, stdout: "" })
       expect(refused.stderr).toMatch(says)
     })
@@ -244,7 +251,7 @@ describe("nightshift --completions", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const [bash, zsh, fish] = yield* Effect.forEach(["bash", "zsh", "fish"], (shell) =>
-        Nightshift.run(["--completions", shell], { cwd })
+        Nightshift.call(["--completions", shell], { cwd })
       )
       // More than fits into a pipe at a time.
       expect(fish?.stdout.length).toBeGreaterThan(65_536)
@@ -277,7 +284,7 @@ describe("the help of a command", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const helpOf = (...words: ReadonlyArray<string>) =>
-        Effect.map(Nightshift.run([...words, "--help"], { cwd }), ({ code, stdout }) => {
+        Effect.map(Nightshift.call([...words, "--help"], { cwd }), ({ code, stdout }) => {
           expect(code).toBe(0)
           return stdout.slice(stdout.indexOf("EXAMPLES"))
         })

@@ -12,7 +12,7 @@ const onEmptyDatabase = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
   const url = Redacted.value(yield* TestDatabase.empty)
   return (args: ReadonlyArray<string>, env: Record<string, string> = {}) =>
-    Nightshift.run(["migrate", ...args], { cwd, env: { DATABASE_URL: url, ...env } })
+    Nightshift.call(["migrate", ...args], { cwd, env: { DATABASE_URL: url, ...env } })
 })
 
 describe("nightshift migrate", () => {

@@ -15,7 +15,7 @@ const workplace = Effect.gen(function* () {
   )
   yield* Effect.promise(() => client.end())
   const env = { DATABASE_URL: url }
-  return (...args: ReadonlyArray<string>) => Nightshift.run(["queues", ...args], { cwd, env })
+  return (...args: ReadonlyArray<string>) => Nightshift.call(["queues", ...args], { cwd, env })
 })
 
 describe("nightshift queues", () => {

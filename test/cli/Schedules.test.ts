@@ -32,7 +32,7 @@ const nightly: ScheduleDefinition = {
 const workplace = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
   const env = { DATABASE_URL: Redacted.value(yield* DatabaseUrl) }
-  return { run: (...args: ReadonlyArray<string>) => Nightshift.run(["schedules", ...args], { cwd, env }) }
+  return { run: (...args: ReadonlyArray<string>) => Nightshift.call(["schedules", ...args], { cwd, env }) }
 })
 
 describe("nightshift schedules", () => {
@@ -157,10 +157,10 @@ describe("nightshift schedules", () => {
   it.scopedLive("explains itself with examples, and is misused with exit code 2", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
-      const help = yield* Nightshift.run(["schedules", "next", "--help"], { cwd })
+      const help = yield* Nightshift.call(["schedules", "next", "--help"], { cwd })
       expect(help.stdout).toContain("nightshift schedules next nightly_report")
       for (const args of [["trigger"], ["enable"], ["next"], ["frobnicate"]]) {
-        expect(yield* Nightshift.run(["schedules", ...args], { cwd })).toMatchObject({ code: 2, stdout: "" })
+        expect(yield* Nightshift.call(["schedules", ...args], { cwd })).toMatchObject({ code: 2, stdout: "" })
       }
     })
   )

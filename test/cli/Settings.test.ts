@@ -36,12 +36,12 @@ describe("nightshift config", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const env = { DATABASE_URL: "postgres://u:hunter2@h/db", PORT: "9000", NIGHTSHIFT_ADMIN_TOKEN: "sesame" }
-      const table = yield* Nightshift.run(["config"], { cwd, env })
+      const table = yield* Nightshift.call(["config"], { cwd, env })
       expect(table.code).toBe(0)
       expect(table.stdout).toMatch(/^PORT +9000 +env /m)
       expect(table.stdout).toMatch(/^LOG_LEVEL +info +default /m)
       expect(table.stdout).toMatch(/^DATABASE_URL +\(hidden\) +env /m)
-      const json = yield* Nightshift.run(["config", "--json"], { cwd, env })
+      const json = yield* Nightshift.call(["config", "--json"], { cwd, env })
       expect(JSON.parse(json.stdout)).toContainEqual(
         expect.objectContaining({ key: "PORT", value: "9000", source: "env" })
       )
@@ -53,7 +53,7 @@ describe("nightshift config", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const env = { DATABASE_URL: "mysql://u:hunter2@h/db", PORT: "many", DATABASE_BOOT_PATIENCE: "soon" }
-      const refused = yield* Nightshift.run(["serve"], { cwd, env })
+      const refused = yield* Nightshift.call(["serve"], { cwd, env })
       expect(refused).toMatchObject({ code: 2, stdout: "" })
       expect(refused.stderr).toMatch(
         /^nightshift: 3 settings are wrong: [^\n]*DATABASE_URL[^\n]*BOOT_PATIENCE[^\n]*PORT[^\n]*\n$/
@@ -67,20 +67,20 @@ describe("the command line", () => {
   it.scopedLive("explains itself, and exits with 2 when it is misused", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
-      const help = yield* Nightshift.run(["--help"], { cwd })
+      const help = yield* Nightshift.call(["--help"], { cwd })
       expect(help.code).toBe(0)
       for (const command of ["serve", "enqueue", "jobs", "bots", "migrate", "config"])
         expect(help.stdout).toContain(`\n  ${command} `)
       expect(help.stdout).not.toContain("\u001b[")
-      expect(yield* Nightshift.run(["sevre"], { cwd })).toMatchObject({ code: 2 })
-      expect(yield* Nightshift.run(["serve", "--prot", "1"], { cwd })).toMatchObject({ code: 2 })
+      expect(yield* Nightshift.call(["sevre"], { cwd })).toMatchObject({ code: 2 })
+      expect(yield* Nightshift.call(["serve", "--prot", "1"], { cwd })).toMatchObject({ code: 2 })
     })
   )
 
   it.scopedLive("says how to name a database when a command needs one", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
-      const refused = yield* Nightshift.run(["migrate"], { cwd })
+      const refused = yield* Nightshift.call(["migrate"], { cwd })
       expect(refused.code).toBe(1)
       expect(refused.stderr).toMatch(/^nightshift: There is no database to work on: [^\n]+\n$/)
     })

@@ -6,12 +6,12 @@ describe("nightshift simulate", () => {
   it.scopedLive("plays a seed step by step, and the same again in another process", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
-      const simulate = (...args: ReadonlyArray<string>) => Nightshift.run(["simulate", ...args], { cwd })
+      const simulate = (...args: ReadonlyArray<string>) => Nightshift.call(["simulate", ...args], { cwd })
       const told = yield* simulate("--seed", "3", "--trace")
       expect(told).toMatchObject({ code: 0, stderr: "" })
       expect(told.stdout).toMatch(/pod-1\.1 +starts/)
       const [, fingerprint] = /^seed 3: every promise was kept \(trace ([0-9a-f]{8})\)$/m.exec(told.stdout) ?? []
-      const { code, stdout } = yield* simulate("--seed", "3", "--json")
+      const { code, stdout } = yield* Nightshift.run(["simulate", "--seed", "3", "--json"], { cwd })
       expect(code).toBe(0)
       expect(JSON.parse(stdout)).toMatchObject({
         ok: true,
@@ -25,7 +25,7 @@ describe("nightshift simulate", () => {
   it.scopedLive("refuses what cannot be meant", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
-      expect(yield* Nightshift.run(["simulate", "--pods", "0"], { cwd })).toMatchObject({
+      expect(yield* Nightshift.call(["simulate", "--pods", "0"], { cwd })).toMatchObject({
         code: 2,
         stderr: "nightshift: --pods must be a number from 1 to 20, not 0.\n"
       })

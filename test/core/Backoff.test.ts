@@ -29,4 +29,12 @@ describe("Backoff", () => {
     const backoff = Backoff.exponential({ base: "10 seconds", max: "1 hour" })
     expect([0, 0.5, 1].map((chance) => Duration.toMillis(backoff(1, chance)))).toEqual([9_000, 10_000, 11_000])
   })
+
+  it("exponential: no chance moves a wait beyond its most, and those that reach it are still spread", () => {
+    const backoff = Backoff.exponential({ base: "10 seconds", max: "25 seconds" })
+    const millis = (attempt: number) => [0, 0.5, 1].map((chance) => Duration.toMillis(backoff(attempt, chance)))
+    expect(millis(2)).toEqual([18_000, 20_000, 22_000])
+    expect(millis(3)).toEqual([22_500, 23_750, 25_000])
+    expect(millis(50)).toEqual([22_500, 23_750, 25_000])
+  })
 })

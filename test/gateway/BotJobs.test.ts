@@ -47,7 +47,7 @@ const declaration = {
 
 const story = (world: World, declared = true) => {
   const said: Array<Said> = []
-  const bot: Bot = { ...declaration, handle: world.handle, known: [] }
+  const bot: Bot = { ...declaration, handle: world.handle, known: [], takes: () => true }
   const telegram = Layer.succeed(
     Telegram,
     Telegram.of({
@@ -139,7 +139,7 @@ describe("an async bot's job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("rests with all others of the bot once Telegram tells many chats to wait", () => {
+  it.effect("rests with all others of the bot once Telegram refuses one chat after another", () => {
     const { layer, said } = story({
       handle: echo,
       telegram: (_, count) =>

@@ -81,7 +81,7 @@ describe("a file of bots", () => {
         'bots.Big_Bot: "Big_Bot" cannot be a bot\'s name: names are 1 to 64 lower-case letters, digits and -',
         "bots.Big_Bot: set BOT_BIG_BOT_TOKEN to the token that BotFather gave the bot",
         "bots.Big_Bot: set BOT_BIG_BOT_SECRET to the secret that Telegram sends along with its updates",
-        'bots.list: expected an object with handler, http, requireAuth, async, chatOrder, onError, got ["echo"]',
+        'bots.list: expected an object with handler, http, requireAuth, async, chatOrder, onError, updates, got ["echo"]',
         "bots.list.handler: expected echo, http, auth or a kind of the app (resize, report), got nothing",
         "bots.list: set BOT_LIST_TOKEN to the token that BotFather gave the bot",
         "bots.list: set BOT_LIST_SECRET to the secret that Telegram sends along with its updates"

@@ -15,7 +15,11 @@ const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
 const yaml = `
 bots:
   echo: { handler: echo, requireAuth: false }
-  jobs: { handler: echo, requireAuth: false, async: true }
+  jobs:
+    handler: echo
+    requireAuth: false
+    async: true
+    updates: [message, channel_post, inline_query, callback_query, poll, poll_answer, my_chat_member]
   closed: { handler: echo }
 `
 
@@ -240,7 +244,7 @@ describe("users", () => {
       expect(asked).toMatchObject({ status: 200, json: { method: "sendMessage", chat_id: 5 } })
       expect(asked.text).toContain("/auth")
       expect(yield* update("closed", { update_id: 3, poll: { id: "1" } })).toMatchObject({ status: 200, text: "" })
-      expect(yield* counts).toEqual({ "closed prompted": 2 })
+      expect(yield* counts).toEqual({ "closed prompted": 1, "closed ignored": 1 })
       // No Telegram listens there.
     }).pipe(Effect.provide(gate({ TELEGRAM_API_URL: "http://127.0.0.1:1" })))
   )

@@ -12,7 +12,7 @@ const allow = ["sh", "env", "sleep", "true", node]
 
 const workshop = Effect.gen(function* () {
   const root = yield* directory
-  const handler = yield* CmdExec.make({ allow, root })
+  const handler = yield* CmdExec.make({ allow, root, env: ["GREETING", "root", "line", "go"] })
   return { root, handler, run: (payload: object) => perform(handler, payload) }
 })
 
@@ -110,16 +110,65 @@ describe("cmd_exec", () => {
     })
   )
 
-  it.effect("does not take what would make any program load code of a job's choice, nor a field nobody knows", () =>
+  it.effect("gives a command no variable that the operator has not allowed by name", () =>
+    Effect.gen(function* () {
+      const root = yield* directory
+      const decoderOf = (env?: ReadonlyArray<string>) =>
+        Effect.map(CmdExec.make(env === undefined ? { allow, root } : { allow, root, env }), ({ kind }) =>
+          Schema.decodeUnknownEither(kind.payload)
+        )
+      const byDefault = yield* decoderOf()
+      const some = yield* decoderOf(["MONTH", "TZ"])
+      const job = (name: string) => ({ argv: ["true"], env: { [name]: "x" } })
+      // Each of them makes some program run code of the job's choice.
+      for (const name of [
+        ...["BASH_ENV", "ENV", "PS4", "SHELLOPTS", "NODE_OPTIONS", "PYTHONPATH", "PERL5OPT", "RUBYOPT"],
+        ...[
+          "GIT_SSH_COMMAND",
+          "PAGER",
+          "PATH",
+          "LD_PRELOAD",
+          "DYLD_INSERT_LIBRARIES",
+          "BASH_FUNC_cd%%",
+          "NIGHTSHIFT_GATE"
+        ]
+      ]) {
+        expect(`${byDefault(job(name))}`).toMatch(
+          new RegExp(`${name} is not allowed; allowed: none\\. An operator allows variables in CMD_EXEC_ENV\\.`)
+        )
+        expect(`${some(job(name))}`).toMatch(new RegExp(`${name} is not allowed; allowed: MONTH, TZ\\.`))
+      }
+      expect(Either.isRight(some({ argv: ["true"], env: { MONTH: "5", TZ: "UTC" } }))).toBe(true)
+      expect(Either.isRight(byDefault({ argv: ["true"], env: {} }))).toBe(true)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("cannot be allowed what the shell that starts the command, or the loader, would act upon", () =>
+    Effect.gen(function* () {
+      const root = yield* directory
+      for (const name of [
+        "LD_PRELOAD",
+        "DYLD_X",
+        "NIGHTSHIFT_GATE",
+        "BASH_ENV",
+        "ENV",
+        "SHELLOPTS",
+        "PS4",
+        "A=B",
+        ""
+      ]) {
+        expect(yield* Effect.flip(CmdExec.make({ allow, root, env: ["TZ", name] }))).toMatchObject({ option: "env" })
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("does not take a field nobody knows, nor one that makes no sense", () =>
     Effect.gen(function* () {
       const { handler } = yield* workshop
       const decode = Schema.decodeUnknownEither(handler.kind.payload)
       for (const bad of [
         { argv: [] },
         { argv: "ls -l" },
-        { argv: ["true"], env: { LD_PRELOAD: "/tmp/x.so" } },
-        { argv: ["true"], env: { "BASH_FUNC_cd%%": "() { id; }" } },
-        { argv: ["true"], env: { NIGHTSHIFT_GATE: "1" } },
         { argv: ["true"], timeout: 3 },
         { argv: ["true"], timeout_secs: 0 },
         { argv: ["true"], stdin: "a", stdin_file: "b" }

@@ -51,7 +51,7 @@ const unfinished = Effect.gen(function* () {
   return rows[0]?.count ?? 0
 })
 
-/** Three pods work through the jobs while one of them is killed with -9 and replaced, again and again. */
+/** Pods work through the jobs while one of them is killed with -9 and replaced, again and again. */
 const survive = (kind: string, count: number, kills: number) =>
   Effect.gen(function* () {
     const cwd = yield* Nightshift.folder
@@ -60,7 +60,7 @@ const survive = (kind: string, count: number, kills: number) =>
     yield* sql`create table ledger (n int not null, attempt int not null)`
     yield* enqueueAll(kind, count)
     const pods = yield* Effect.all(
-      Array.from({ length: 3 }, () => pod(cwd, url)),
+      Array.from({ length: scale("CRASH_PODS", { usual: 2, long: 3 }) }, () => pod(cwd, url)),
       { concurrency: "unbounded" }
     )
     const crew = yield* Ref.make<ReadonlyArray<Nightshift.Running>>(pods)
@@ -81,8 +81,8 @@ describe("jobs whose pods are killed with -9", () => {
     "are all done, none lost and none wrongly put away, each with its effect at least once",
     () =>
       Effect.gen(function* () {
-        const count = scale("CRASH_JOBS", 5_000)
-        const sql = yield* survive("recorded", count, scale("CRASH_KILLS", 4))
+        const count = scale("CRASH_JOBS", { usual: 1_000, long: 5_000 })
+        const sql = yield* survive("recorded", count, scale("CRASH_KILLS", { usual: 1, long: 4 }))
         expect(yield* sql`select status, count(*)::int as count from nightshift.job group by 1`).toEqual([
           { status: "done", count }
         ])
@@ -98,8 +98,8 @@ describe("jobs whose pods are killed with -9", () => {
     "have their effects exactly once where these are part of the job's own transaction",
     () =>
       Effect.gen(function* () {
-        const count = scale("CRASH_TRANSACTIONS", 1_500)
-        const sql = yield* survive("recorded_once", count, scale("CRASH_KILLS", 3))
+        const count = scale("CRASH_TRANSACTIONS", { usual: 300, long: 1_500 })
+        const sql = yield* survive("recorded_once", count, scale("CRASH_KILLS", { usual: 1, long: 3 }))
         expect(yield* sql`select count(*)::int as lines, count(distinct n)::int as jobs from ledger`).toEqual([
           { lines: count, jobs: count }
         ])
@@ -113,7 +113,7 @@ describe("jobs whose connections are all cut, again and again", () => {
     "are all done and counted once, and no pod dies of it",
     () =>
       Effect.gen(function* () {
-        const count = 4_000
+        const count = scale("CUT_JOBS", { usual: 1_000, long: 4_000 })
         const cwd = yield* Nightshift.folder
         const url = yield* DatabaseUrl
         const { sql } = yield* Database
@@ -128,7 +128,9 @@ describe("jobs whose connections are all cut, again and again", () => {
         )
         yield* Effect.repeat(
           Effect.ignore(cut),
-          Schedule.spaced("200 millis").pipe(Schedule.intersect(Schedule.recurs(7)))
+          Schedule.spaced("200 millis").pipe(
+            Schedule.intersect(Schedule.recurs(scale("CUTS", { usual: 3, long: 8 }) - 1))
+          )
         )
         yield* Effect.repeat(Effect.retry(unfinished, { times: 20 }), {
           until: (left) => left === 0,

@@ -5,14 +5,14 @@ import { Effect, Schedule } from "effect"
 import { EmulatedFault, TelegramEmulator } from "../../src/testing/index.js"
 import { message } from "../gateway/Updates.js"
 import * as Nightshift from "../support/Nightshift.js"
+import { scale } from "../support/Scale.js"
 import { credentials, deliver, get, hidden, start, writeBots } from "./GatewayPod.js"
 import * as RestartableServer from "./RestartableServer.js"
 
 const app = fileURLToPath(new URL("fixtures/bots-app.mjs", import.meta.url))
 
-// 10,000 updates from 200 chats are the full size: GATEWAY_UPDATES=10000 GATEWAY_CHATS=200.
-const updates = Number(process.env.GATEWAY_UPDATES ?? 500)
-const chats = Number(process.env.GATEWAY_CHATS ?? 25)
+const updates = scale("GATEWAY_UPDATES", { usual: 300, long: 5_000 })
+const chats = scale("GATEWAY_CHATS", { usual: 20, long: 100 })
 
 const token = credentials.BOT_HELPER_TOKEN
 const secret = credentials.BOT_HELPER_SECRET
@@ -223,7 +223,7 @@ describe("secrets", () => {
         }
         const env = { ...credentials, DATABASE_URL: server.url, TELEGRAM_API_URL: "http://127.0.0.1:1" }
         for (const args of [["config"], ["bots", "info"], ["jobs", "list", "--json"]]) {
-          const { stderr, stdout } = yield* Nightshift.run(args, { cwd, env })
+          const { stderr, stdout } = yield* Nightshift.call(args, { cwd, env })
           answers.push(stdout, stderr)
         }
         yield* pod.signal("SIGTERM")

@@ -50,6 +50,26 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
+    it.scoped("sees the page in a browser whose language Intl rejects", () =>
+      Effect.gen(function* () {
+        const { url } = yield* ControlRoom
+        for (const language of ["en-US@posix", ""]) {
+          const page = yield* Browser.page()
+          const problems: Array<string> = []
+          page.on("pageerror", (error) => problems.push(error.message))
+          yield* step(async () => {
+            const tag = JSON.stringify(language)
+            await page.addInitScript(`Object.defineProperty(Navigator.prototype, "language", { get: () => ${tag} })`)
+            await page.request.post(`${url}/api/v1/session`, { data: { token: tokens.viewer } })
+            await page.goto(`${url}/ui/`)
+            await page.getByRole("heading", { name: "Overview" }).waitFor()
+            await page.locator("canvas").first().waitFor()
+          })
+          expect(problems).toEqual([])
+        }
+      })
+    )
+
     it.scoped("pauses a queue so that nothing of it starts, and resumes it", () =>
       Effect.gen(function* () {
         const { enqueue, enter, url } = yield* ControlRoom

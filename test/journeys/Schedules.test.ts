@@ -51,7 +51,7 @@ const told = Effect.gen(function* () {
     from nightshift.schedule`
 })
 
-const seconds = scale("SCHEDULE_SECONDS", 8)
+const seconds = scale("SCHEDULE_SECONDS", { usual: 8, long: 30 })
 
 describe("a schedule that fires every second, on two pods", () => {
   it.scopedLive(

@@ -1,5 +1,5 @@
 import { expect } from "@effect/vitest"
-import { Effect } from "effect"
+import { Duration, Effect, Exit } from "effect"
 import { ends, type Law, type Line } from "./Line.js"
 
 const capped = (line: Line, depthCap: number) =>
@@ -41,6 +41,50 @@ export const depthLaws = (law: Law): void => {
       yield* line.queues.change(line.name, { depthCap: null })
       yield* put(line, 5)
       expect(yield* line.all()).toHaveLength(10)
+    })
+  )
+
+  law("a full queue answers for the jobs that it holds: by id, by dedupe key, and where they are replaced", (line) =>
+    Effect.gen(function* () {
+      yield* capped(line, 3)
+      const id = yield* line.newId
+      const own = line.job({ id, payload: 1 })
+      const dedupe = { key: `${line.name}-a`, scope: "active" } as const
+      const [, held] = yield* line.queue.enqueue([own, line.job({ payload: 2, dedupe }), line.job()])
+      if (held === undefined) return yield* Effect.dieMessage("three were stored")
+      expect(yield* line.queue.enqueue([own])).toEqual([{ _tag: "Enqueued", id }])
+      const again = line.job({ payload: 3, dedupe })
+      expect(yield* line.queue.enqueue([again])).toEqual([{ _tag: "Deduplicated", id: held.id }])
+      const replacing = line.job({ payload: 4, dedupe: { ...dedupe, replace: true } })
+      expect(yield* line.queue.enqueue([replacing])).toEqual([{ _tag: "Deduplicated", id: held.id }])
+      expect((yield* line.search.get(held.id)).payload).toBe(4)
+      expect(yield* line.queue.enqueue([own, again])).toEqual([
+        { _tag: "Enqueued", id },
+        { _tag: "Deduplicated", id: held.id }
+      ])
+      const exits = yield* line.queue.enqueueEach([again, line.job(), replacing])
+      const tags = exits.map((exit) => Exit.match(exit, { onSuccess: ({ _tag }) => _tag, onFailure: String }))
+      expect(tags).toMatchObject(["Deduplicated", expect.stringContaining("QueueFull"), "Deduplicated"])
+      expect(yield* Effect.flip(line.queue.enqueue([own, line.job()]))).toMatchObject({ _tag: "QueueFull" })
+      const taken = yield* Effect.flip(line.queue.enqueue([line.job({ id, payload: 5 })]))
+      expect(taken).toMatchObject({ _tag: "JobIdTaken" })
+      expect(yield* line.all()).toHaveLength(3)
+    })
+  )
+
+  law("a key that comes twice in a request needs room once, and one whose window is over needs it again", (line) =>
+    Effect.gen(function* () {
+      yield* capped(line, 2)
+      const window = Duration.minutes(1)
+      const dedupe = { key: `${line.name}-a`, scope: "retained", window } as const
+      yield* line.end(yield* line.run({ dedupe }), ends.done)
+      yield* put(line, 1)
+      const other = line.job({ dedupe: { key: `${line.name}-b`, scope: "active" } })
+      const answers = yield* line.queue.enqueue([other, other])
+      expect(answers.map(({ _tag }) => _tag)).toEqual(["Enqueued", "Deduplicated"])
+      expect(yield* line.queue.enqueue([line.job({ dedupe })])).toMatchObject([{ _tag: "Deduplicated" }])
+      yield* line.advance("2 minutes")
+      expect(yield* Effect.flip(line.queue.enqueue([line.job({ dedupe })]))).toMatchObject({ _tag: "QueueFull" })
     })
   )
 }

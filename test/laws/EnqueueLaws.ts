@@ -1,5 +1,5 @@
 import { expect } from "@effect/vitest"
-import { Effect, Exit } from "effect"
+import { Duration, Effect, Exit } from "effect"
 import { limits } from "../../src/core/Job.js"
 import type { NewJob } from "../../src/queue/intake/NewJob.js"
 import { ends, type Law } from "./Line.js"
@@ -26,6 +26,20 @@ const refusals: ReadonlyArray<readonly [what: string, job: Partial<NewJob>, fiel
   ["half a surrogate pair in a key", { key: "\udc00" }, "key"],
   ["an empty dedupe key", { dedupe: { key: "", scope: "active" } }, "dedupe.key"],
   ["a dedupe key that is too long", { dedupe: { key: "k".repeat(513), scope: "active" } }, "dedupe.key"],
+  ["NaN in a payload", { payload: { n: Number.NaN } }, "payload"],
+  ["infinity in a payload", { payload: [null, [Number.NEGATIVE_INFINITY]] }, "payload"],
+  ["a payload of 1,001 levels", { payload: JSON.parse(`${"[".repeat(1_001)}${"]".repeat(1_001)}`) }, "payload"],
+  ["an infinite start", { runAt: Number.POSITIVE_INFINITY }, "runAt"],
+  [
+    "a dedupe window without end",
+    { dedupe: { key: "k", scope: "retained", window: Duration.infinity } },
+    "dedupe.window"
+  ],
+  [
+    "a dedupe window beyond the calendar",
+    { dedupe: { key: "k", scope: "retained", window: Duration.days(1e9) } },
+    "dedupe.window"
+  ],
   ["NUL in meta", { meta: { trace: "\u0000" } }, "meta"]
 ]
 
@@ -77,7 +91,9 @@ export const enqueueLaws = (law: Law): void => {
         { a: [{ b: null }] },
         'quote " and \\ and \n',
         "\\u0000",
-        "😀é"
+        "😀é",
+        "NaN null [[",
+        JSON.parse(`${"[".repeat(1_000)}${"]".repeat(1_000)}`)
       ]
       const answers = yield* line.queue.enqueue(payloads.map((payload) => line.job({ payload })))
       const stored = yield* Effect.forEach(answers, ({ id }) => line.search.get(id))

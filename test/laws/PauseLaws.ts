@@ -94,13 +94,43 @@ export const pauseLaws = (law: Law): void => {
       yield* line.put()
       for (const seconds of [10, 20, 40, 50, 50]) {
         const run = yield* line.claimOne
-        yield* throttle(line, run, "5 seconds")
+        yield* throttle(line, run)
         expect(yield* untilOf(line)).toBe((yield* line.now) + seconds * 1_000)
         yield* line.advance(Duration.seconds(seconds))
       }
-      // An upstream that asks for more than the curve gets it.
-      yield* throttle(line, yield* line.claimOne, "5 minutes")
-      expect(yield* untilOf(line)).toBe((yield* line.now) + 300_000)
+    })
+  )
+
+  law("a queue cools down for exactly as long as an upstream says, whatever its curve", (line) =>
+    Effect.gen(function* () {
+      yield* line.put()
+      yield* line.queues.declare([line.name])
+      for (const enabled of [false, true]) {
+        yield* set(line, { backoff: { enabled, base: Duration.seconds(10), max: Duration.seconds(50) } })
+        for (const seconds of [1, 5, 300]) {
+          yield* throttle(line, yield* line.claimOne, Duration.seconds(seconds))
+          expect(yield* untilOf(line)).toBe((yield* line.now) + seconds * 1_000)
+          yield* line.advance(Duration.seconds(seconds))
+        }
+      }
+      // The curve begins where it stood: delays that were given are no steps of it.
+      yield* throttle(line, yield* line.claimOne)
+      expect(yield* line.queues.get(line.name)).toMatchObject({
+        throttledUntil: (yield* line.now) + 10_000,
+        throttleAttempts: 1
+      })
+    })
+  )
+
+  law("of siblings that are throttled together, the longest delay holds", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      yield* line.queue.enqueue([1, 2, 3].map((payload) => line.job({ payload })))
+      const runs = yield* line.claim()
+      const now = yield* line.now
+      const delays = ["1 second", "3 seconds", undefined] as const
+      yield* line.queue.finalize(runs.map((run, index) => ({ ...run, end: throttled(delays[index], run.runAt) })))
+      expect(yield* untilOf(line)).toBe(now + 3_000)
     })
   )
 

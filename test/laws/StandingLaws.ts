@@ -77,7 +77,7 @@ export const standingLaws = (law: Law): void => {
       const rated = { rate: { jobs: 1 }, opensAt: now + 10_000 }
       expect(yield* line.standing.of(next)).toMatchObject({ ...clear, rated })
       yield* line.end(run, throttled(run.runAt, "queue", 90_000))
-      const cooling = { until: now + 90_000, times: 1 }
+      const cooling = { until: now + 90_000, times: 0 }
       expect(yield* line.standing.of(next)).toMatchObject({ ...clear, cooling, rated })
       yield* line.advance("90 seconds")
       expect(yield* line.standing.of(next)).toMatchObject(clear)

@@ -1,9 +1,10 @@
 import { expect, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Clock, Duration, Effect, Layer } from "effect"
 import { isId, type JobId } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { mapErrors } from "../../src/database/DatabaseError.js"
 import * as Listener from "../../src/database/Listener.js"
+import { End } from "../../src/queue/AttemptEnd.js"
 import { JobDesk } from "../../src/queue/desk/JobDesk.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import { Queue } from "../../src/queue/Queue.js"
@@ -93,6 +94,93 @@ layer(house, { excludeTestServices: true })("the SQL door", (it) => {
       expect(yield* refusal("'letter', '{}', priority => 40000")).toMatch(/^priority must be/)
       expect(yield* refusal("'letter', '{}', max_attempts => 0")).toMatch(/^max_attempts must be/)
       expect(yield* refusal("'letter', to_jsonb(repeat('x', 1100000))")).toMatch(/^payload is larger/)
+      expect(yield* refusal("'letter', '{}', run_at => 'infinity'")).toMatch(/^run_at must be an instant/)
+      expect(yield* refusal("'letter', '{}', run_at => '-infinity'")).toMatch(/^run_at must be an instant/)
+      expect(yield* refusal("'letter', '{}', run_at => '1969-12-31'")).toMatch(/^run_at must be an instant/)
+      expect(yield* refusal("'letter', '{}', run_at => '2030-01-01', delay => '1 day'")).toMatch(
+        /^give run_at or delay/
+      )
+      expect(yield* refusal("'letter', '{}', delay => '-1 second'")).toMatch(/^delay must be between/)
+      expect(yield* refusal("'letter', '{}', delay => '40000 days'")).toMatch(/^delay must be between/)
+      expect(yield* refusal("'letter', '{}', key => ''")).toMatch(/^key must be 1 to 512/)
+      expect(yield* refusal("'letter', '{}', meta => '[]'")).toMatch(/^meta must be a JSON object/)
+      expect(yield* refusal("'letter', '{}', meta => jsonb_build_object('a', repeat('x', 70000))")).toMatch(/^meta is/)
+      expect(yield* refusal("repeat('x', 129), '{}', force => true")).toMatch(/^kind must be 1 to 128/)
+    })
+  )
+
+  it.scoped("refuses payloads that no handler could read as they were sent", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* registered
+      const add = (payload: string) =>
+        Effect.either(mapErrors(sql<{ id: JobId }>`select nightshift.enqueue('letter', ${payload}::jsonb) as id`))
+      const nested = (levels: number) => `{"a":${"[".repeat(levels - 1)}${"]".repeat(levels - 1)}}`
+      for (const levels of [1_001, 4_200]) {
+        expect(yield* add(nested(levels))).toMatchObject({
+          left: { detail: "payload must not be nested more than 1000 levels deep" }
+        })
+      }
+      for (const number of ["9007199254740993", "-9007199254740993", "12345678901234567890", "1e400", "1e-400"]) {
+        const refused = yield* add(`{"a":[1,{"b":${number}}]}`)
+        expect(refused, number).toMatchObject({
+          left: { detail: expect.stringMatching(/^payload holds .*, which a 64-bit float cannot hold$/) }
+        })
+      }
+      const good = [
+        nested(1_000),
+        `[${"[],".repeat(2_000)}{}]`,
+        '["9007199254740993", 9007199254740992, 9007199254740994, 36028797018963968, 36028797018963970, 1e23, 5e-324]',
+        "[0.10000000000000001, 1.7976931348623157e308, 100000000000000000000000000000000000, 0.0, 3.141592653589793]"
+      ]
+      for (const payload of good) {
+        const stored = yield* Effect.flatten(add(payload))
+        const job = yield* Effect.flatMap(JobSearch, (search) => search.get(stored[0]?.id ?? ("" as JobId)))
+        expect(job.payload, payload.slice(0, 100)).toEqual(JSON.parse(payload))
+      }
+    })
+  )
+
+  it.scoped("stores key, meta and delay, and with force a kind that nobody registered", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* registered
+      const search = yield* JobSearch
+      const before = yield* Clock.currentTimeMillis
+      const [row] = yield* sql<{ id: JobId }>`select nightshift.enqueue('letter', '{}', key => 'chat:1',
+        meta => '{"order":"A-17"}', delay => '5 minutes') as id`
+      const job = yield* search.get(row?.id ?? ("" as JobId))
+      expect(job).toMatchObject({ key: "chat:1", meta: { order: "A-17" }, state: "scheduled" })
+      expect(job.runAt - job.createdAt).toBe(300_000)
+      expect(job.runAt).toBeGreaterThan(before)
+      const [forced] = yield* sql<{ id: JobId }>`select nightshift.enqueue('tomorrow.kind', '{}', force => true) as id`
+      expect(yield* search.get(forced?.id ?? ("" as JobId))).toMatchObject({
+        kind: "tomorrow.kind",
+        queue: "default",
+        version: 1,
+        maxAttempts: 5
+      })
+    })
+  )
+
+  it.scoped("takes a dedupe key from a finished job whose window is over, and not before", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* registered
+      const queue = yield* Queue
+      const search = yield* JobSearch
+      const window = Duration.hours(1)
+      const dedupe = { key: "windowed", scope: "retained", window } as const
+      const job = { kind: "letter", version: 3, queue: "windowed", payload: {}, maxAttempts: 5, dedupe }
+      const [first] = yield* queue.enqueue([job])
+      const add = sql<{ id: JobId }>`select nightshift.enqueue('letter', '{}', dedupe_key => 'windowed') as id`
+      expect(yield* add).toEqual([{ id: first?.id }])
+      const [claimed] = yield* queue.claim({ queue: "windowed", pod: first?.id as never, limit: 1 })
+      if (claimed === undefined) return yield* Effect.dieMessage("one was stored")
+      yield* queue.finalize([{ ...claimed, end: End.Done({ result: undefined }) }])
+      expect(yield* add).toEqual([{ id: first?.id }])
+      yield* sql`update nightshift.job set dedupe_until = now() - interval '1 second' where id = ${claimed.id}`
+      const [next] = yield* add
+      expect(next?.id).not.toBe(first?.id)
+      expect(yield* add).toEqual([next])
+      expect(yield* search.get(claimed.id)).toMatchObject({ status: "done", dedupe: undefined })
     })
   )
 

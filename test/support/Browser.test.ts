@@ -2,7 +2,8 @@ import { spawnSync } from "node:child_process"
 import { createServer } from "node:http"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Cause, Effect, Exit } from "effect"
+import { launchOptions } from "../../scripts/chromium.mjs"
 import { Browser } from "./Browser.js"
 
 const html = `<!doctype html>
@@ -44,6 +45,39 @@ const servePage = Effect.acquireRelease(
     return `http://127.0.0.1:${address !== null && typeof address === "object" ? address.port : ""}/`
   })
 )
+
+// What users set, and what a fresh container has. Each of these made the browser behave differently or end.
+const environments = [
+  { LANG: undefined, LANGUAGE: undefined },
+  { LANG: "C", LANGUAGE: undefined },
+  { LANG: "C.UTF-8", LANGUAGE: undefined },
+  { LANG: "de_DE.UTF-8", LANGUAGE: undefined },
+  { LANG: "en_US.UTF-8", LANGUAGE: "en_US" },
+  { LANG: "POSIX", LC_ALL: "POSIX", HOME: "/nonexistent" }
+]
+
+describe("the browser's environment", () => {
+  it.each(environments)("is the same under %o", (environment) => {
+    const before = Object.keys(environment).map((name) => [name, process.env[name]] as const)
+    const apply = (entries: Iterable<readonly [string, string | undefined]>) => {
+      for (const [name, value] of entries) {
+        if (value === undefined) delete process.env[name]
+        else process.env[name] = value
+      }
+    }
+    const found = { executable: "chromium", env: {} }
+    apply(Object.entries(environment))
+    try {
+      const { args, env } = launchOptions(found, "home")
+      assert.include(args, "--lang=en-US")
+      assert.deepInclude(env, { LANG: "en_US.UTF-8", HOME: "home" })
+      assert.notProperty(env, "LANGUAGE")
+      assert.notProperty(env, "LC_ALL")
+    } finally {
+      apply(before)
+    }
+  })
+})
 
 layer(Browser.layer, { timeout: "60 seconds" })("a page in a real browser", (it) => {
   it.scoped("loads, and its button changes its text", () =>
@@ -101,6 +135,39 @@ layer(Browser.layer, { timeout: "60 seconds" })("a page in a real browser", (it)
       yield* Effect.promise(() => mine.evaluate("document.cookie = 'lamp=lit'"))
       assert.strictEqual(yield* Effect.promise(() => other.evaluate<string>("document.cookie")), "")
     })
+  )
+})
+
+describe("a browser that dies", () => {
+  // Ends the whole browser, not only the page. The command itself never gets an answer.
+  const crash = Effect.flatMap(Browser.page(), (page) =>
+    Effect.promise(async () => {
+      const session = await page.context().browser()?.newBrowserCDPSession()
+      await session?.send("Browser.crash").catch(() => {})
+    })
+  )
+
+  it.scopedLive(
+    "fails the test that used it, with its signal, and is started once more",
+    () =>
+      Effect.gen(function* () {
+        const first = yield* Effect.exit(Effect.scoped(crash))
+        assert.isTrue(Exit.isFailure(first))
+        assert.match(String(Exit.isFailure(first) && Cause.squash(first.cause)), /Chromium died \(signal SIG[A-Z]+\)/)
+
+        const url = yield* servePage
+        const title = yield* Browser.page().pipe(
+          Effect.tap((page) => Effect.promise(() => page.goto(url))),
+          Effect.flatMap((page) => Effect.promise(() => page.title())),
+          Effect.scoped
+        )
+        assert.strictEqual(title, "Clock-in")
+
+        yield* Effect.exit(Effect.scoped(crash))
+        const third = yield* Effect.exit(Effect.scoped(Browser.page()))
+        assert.match(String(Exit.isFailure(third) && Cause.squash(third.cause)), /Chromium died/)
+      }).pipe(Effect.provide(Browser.layer)),
+    60_000
   )
 })
 

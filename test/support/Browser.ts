@@ -2,8 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Context, Data, Effect, Layer, type Scope } from "effect"
-import { chromium, type Page } from "playwright-core"
-import { findChromium } from "../../scripts/chromium.mjs"
+import { type Browser as Client, chromium, type Page } from "playwright-core"
+import { type Chromium, findChromium, launchOptions } from "../../scripts/chromium.mjs"
 
 /** No browser could be started; the reason says what to do about it. */
 export class BrowserUnavailable extends Data.TaggedError("BrowserUnavailable")<{ readonly reason: string }> {
@@ -12,13 +12,17 @@ export class BrowserUnavailable extends Data.TaggedError("BrowserUnavailable")<{
   }
 }
 
+/** The browser's process ended while a page was open. */
+export class BrowserDied extends Data.TaggedError("BrowserDied")<{ readonly how: string }> {
+  override get message() {
+    return `Chromium died (${this.how}) while a page was open. Run it by hand with the same page to see why.`
+  }
+}
+
 export interface PageOptions {
   readonly viewport?: { readonly width: number; readonly height: number }
   readonly colorScheme?: "light" | "dark"
 }
-
-// Playwright brings the rest: headless, no sandbox, a profile of its own, no calls home. Hinting differs by machine.
-const flags = ["--disable-gpu", "--disable-quic", "--font-render-hinting=none"]
 
 const unavailable = (cause: unknown) =>
   new BrowserUnavailable({ reason: cause instanceof Error ? cause.message : String(cause) })
@@ -32,32 +36,61 @@ const find = Effect.gen(function* () {
 
 const temporaryHome = Effect.acquireRelease(
   Effect.promise(() => mkdtemp(join(tmpdir(), "nightshift-browser-"))),
-  (home) => Effect.promise(() => rm(home, { recursive: true, force: true }))
+  (home) => Effect.promise(() => rm(home, { recursive: true, force: true, maxRetries: 3 }))
 )
 
+/** One process of the browser. `died` says how it ended if nobody here ended it. */
+interface Running {
+  readonly client: Client
+  readonly died: () => string | undefined
+  readonly close: () => Promise<void>
+}
+
+// Playwright's own `launch` hides the process, and with it the signal that ended it.
+const start = async (found: Chromium, home: string): Promise<Running> => {
+  const server = await chromium.launchServer(launchOptions(found, home))
+  let died: string | undefined
+  let closing = false
+  server.process().once("exit", (code, signal) => {
+    if (!closing) died = signal === null ? `exit code ${code}` : `signal ${signal}`
+  })
+  const client = await chromium.connect(server.wsEndpoint())
+  return {
+    client,
+    died: () => died,
+    close: async () => {
+      closing = true
+      await client.close()
+      await server.close()
+    }
+  }
+}
+
+/** A browser that is started once more after it died, and not again: a page that always kills it must fail its test. */
 const launch = Effect.gen(function* () {
-  const { env, executable } = yield* find
-  // The user's own home may be missing or not writable.
+  const found = yield* find
   const home = yield* temporaryHome
-  return yield* Effect.acquireRelease(
-    Effect.tryPromise({
-      try: () =>
-        chromium.launch({
-          executablePath: executable,
-          args: flags,
-          env: { ...process.env, ...env, XDG_CACHE_HOME: home, XDG_CONFIG_HOME: home }
-        }),
-      catch: unavailable
-    }),
-    (browser) => Effect.promise(() => browser.close())
-  )
+  const begin = Effect.tryPromise({ try: () => start(found, home), catch: unavailable })
+  let running = yield* begin
+  let restarts = 0
+  yield* Effect.addFinalizer(() => Effect.promise(() => running.close()))
+  return Effect.gen(function* () {
+    const how = running.died()
+    if (how === undefined) return running
+    if (restarts > 0) return yield* Effect.die(new BrowserDied({ how }))
+    restarts += 1
+    yield* Effect.logWarning(`Chromium died (${how}). Starting it once more.`)
+    yield* Effect.promise(() => running.close())
+    running = yield* Effect.orDie(begin)
+    return running
+  })
 })
 
 /** A real Chromium. Provide its layer once per test file. */
 export class Browser extends Context.Tag("nightshift/test/support/Browser")<
   Browser,
   {
-    /** A page that shares nothing with other pages; it closes with the Scope. */
+    /** A page that shares nothing with other pages; it closes with the Scope. A browser that died fails the Scope. */
     readonly page: (options?: PageOptions) => Effect.Effect<Page, never, Scope.Scope>
   }
 >() {
@@ -66,16 +99,23 @@ export class Browser extends Context.Tag("nightshift/test/support/Browser")<
 
   static readonly layer: Layer.Layer<Browser, BrowserUnavailable> = Layer.scoped(
     Browser,
-    Effect.map(launch, (browser) => ({
+    Effect.map(launch, (current) => ({
       page: (options) =>
-        Effect.acquireRelease(
-          Effect.promise(() => browser.newContext({ viewport: { width: 1280, height: 800 }, ...options })),
-          (context) => Effect.promise(() => context.close())
-        ).pipe(
+        Effect.gen(function* () {
+          const { client, died } = yield* current
+          const context = yield* Effect.acquireRelease(
+            Effect.promise(() => client.newContext({ viewport: { width: 1280, height: 800 }, ...options })),
+            (context) =>
+              Effect.gen(function* () {
+                const how = died()
+                if (how !== undefined) return yield* Effect.die(new BrowserDied({ how }))
+                yield* Effect.promise(() => context.close())
+              })
+          )
           // Shorter than a test may take, so that the failure names what was waited for.
-          Effect.tap((context) => Effect.sync(() => context.setDefaultTimeout(15_000))),
-          Effect.flatMap((context) => Effect.promise(() => context.newPage()))
-        )
+          context.setDefaultTimeout(15_000)
+          return yield* Effect.promise(() => context.newPage())
+        })
     }))
   )
 }

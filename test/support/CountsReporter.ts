@@ -1,6 +1,17 @@
+import { relative } from "node:path"
 import type { Reporter, TestModule } from "vitest/node"
 
-/** Closes a run with one plain line, `N passed, N failed, N skipped`, that any script can read. */
+const slowest = (modules: ReadonlyArray<TestModule>) =>
+  modules
+    .map((module) => ({
+      file: relative(process.cwd(), module.moduleId),
+      seconds: module.diagnostic().duration / 1_000
+    }))
+    .sort((one, other) => other.seconds - one.seconds)
+    .slice(0, 10)
+    .map(({ file, seconds }) => `${seconds.toFixed(1).padStart(7)} s  ${file}`)
+
+/** Closes a run with its ten slowest files and one plain line, `N passed, N failed, N skipped`, that any script can read. */
 export default class CountsReporter implements Reporter {
   onTestRunEnd(modules: ReadonlyArray<TestModule>, unhandledErrors: ReadonlyArray<unknown>): void {
     const counts = { passed: 0, failed: 0, skipped: 0, pending: 0 }
@@ -11,6 +22,7 @@ export default class CountsReporter implements Reporter {
       for (const test of module.children.allTests()) counts[test.result().state] += 1
     }
     process.on("exit", () => {
+      if (modules.length > 10) process.stdout.write(`The ten slowest files:\n${slowest(modules).join("\n")}\n\n`)
       process.stdout.write(
         `${counts.passed} passed, ${counts.failed} failed, ${counts.skipped + counts.pending} skipped\n`
       )

@@ -1,32 +1,89 @@
-import { type AddressInfo, connect, createServer, type Server } from "node:net"
-import { Effect, Redacted } from "effect"
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net"
+import { Effect, Redacted, type Scope } from "effect"
+
+/** Listens on a free port of the loopback until the Scope closes, and gives the url of the target by way of it. */
+const listen = (
+  target: Redacted.Redacted,
+  onConnection: (client: Socket, server: Socket) => void
+): Effect.Effect<Redacted.Redacted, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const url = new URL(Redacted.value(target))
+    const { hostname, port } = url
+    const sockets = new Set<Socket>()
+    const proxy = yield* Effect.acquireRelease(
+      Effect.async<Server>((resume) => {
+        const listening = createServer({ allowHalfOpen: true }, (client) => {
+          const server = connect(Number(port), hostname)
+          for (const end of [client, server]) {
+            sockets.add(end)
+            end.on("error", () => {})
+            end.on("close", () => sockets.delete(end))
+          }
+          onConnection(client, server)
+        }).listen(0, "127.0.0.1", () => resume(Effect.succeed(listening)))
+      }),
+      (listening) =>
+        Effect.sync(() => {
+          for (const socket of sockets) socket.destroy()
+          listening.close()
+        })
+    )
+    url.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    return Redacted.make(url.href)
+  })
 
 /**
  * A way to the server that passes on what contains the word and then goes down, before the answer can come back. It does so
  * as often as it is told; what comes after passes both ways.
  */
-export const open = (target: Redacted.Redacted, word: string, times = Number.POSITIVE_INFINITY) =>
+export const open = (target: Redacted.Redacted, word: string, times = Number.POSITIVE_INFINITY) => {
+  let left = times
+  return listen(target, (client, server) => {
+    server.pipe(client)
+    client.on("close", () => server.end())
+    client.on("data", (bytes) => {
+      if (left === 0 || !bytes.includes(word)) return server.write(bytes)
+      left -= 1
+      server.unpipe(client)
+      return server.end(bytes, () => client.destroy())
+    })
+  })
+}
+
+/** A middle box that can forget its connections: it forwards nothing more on them, and closes none. */
+export interface Stalling {
+  readonly url: Redacted.Redacted
+  /** `replies`: what the client says still arrives. New connections work, unless all are to stall. */
+  readonly stall: (options?: { readonly replies?: boolean; readonly new?: boolean }) => Effect.Effect<void>
+  /** New connections work again; those that stalled are lost. */
+  readonly heal: Effect.Effect<void>
+}
+
+export const stalling = (target: Redacted.Redacted): Effect.Effect<Stalling, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const url = new URL(Redacted.value(target))
-    const { hostname, port } = url
-    let left = times
-    const proxy = yield* Effect.acquireRelease(
-      Effect.async<Server>((resume) => {
-        const listening = createServer((client) => {
-          const server = connect(Number(port), hostname)
-          for (const end of [client, server]) end.on("error", () => {})
-          server.pipe(client)
-          client.on("close", () => server.end())
-          client.on("data", (bytes) => {
-            if (left === 0 || !bytes.includes(word)) return server.write(bytes)
-            left -= 1
-            server.unpipe(client)
-            return server.end(bytes, () => client.destroy())
-          })
-        }).listen(0, "127.0.0.1", () => resume(Effect.succeed(listening)))
-      }),
-      (listening) => Effect.sync(() => listening.close())
-    )
-    url.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`
-    return Redacted.make(url.href)
+    const state = { generation: 0, replies: false, new: false }
+    const url = yield* listen(target, (client, server) => {
+      const born = state.generation
+      const isStalled = () => born < state.generation || state.new
+      client.on("data", (bytes) => {
+        if (!isStalled() || state.replies) server.write(bytes)
+      })
+      server.on("data", (bytes) => {
+        if (!isStalled()) client.write(bytes)
+      })
+      client.on("close", () => isStalled() || server.destroy())
+      server.on("close", () => isStalled() || client.destroy())
+    })
+    return {
+      url,
+      stall: (options = {}) =>
+        Effect.sync(() => {
+          state.generation += 1
+          state.replies = options.replies ?? false
+          state.new = options.new ?? false
+        }),
+      heal: Effect.sync(() => {
+        state.new = false
+      })
+    }
   })

@@ -1,6 +1,10 @@
-/** How much of something a journey sends on its way: little in every run, and as much as a setting says in a long one. */
-export const scale = (name: string, usual: number): number => {
-  const set = Number(process.env[name] ?? usual)
-  if (!Number.isSafeInteger(set) || set < 1) throw new Error(`${name} must be a whole number of at least 1`)
+/** Whether this is `npm run test:long`: the same journeys at their full size, and the files of test/long. */
+export const isLong = process.env.TEST_SIZE === "long"
+
+/** How many of something a journey sends: few in the test command, more in a long run, or what the variable says. */
+export const scale = (name: string, size: { readonly usual: number; readonly long: number }): number => {
+  const set = Number(process.env[name] ?? (isLong ? size.long : size.usual))
+  if (!Number.isSafeInteger(set) || set < 1)
+    throw new Error(`${name} must be a whole number of at least 1, got ${set}.`)
   return set
 }

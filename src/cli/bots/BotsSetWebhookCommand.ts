@@ -2,6 +2,7 @@ import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import { Console, Effect, Option } from "effect"
+import { updatesOf } from "../../gateway/config/Declarations.js"
 import { Telegram } from "../../gateway/telegram/Telegram.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { Misused } from "../Misused.js"
@@ -50,6 +51,7 @@ export const command = Command.make("set-webhook", { slug, ...options }, (given)
       url,
       secret,
       maxConnections: most,
+      updates: updatesOf(bot),
       dropPending: given.dropPending ? true : undefined
     })
     yield* Console.log(

@@ -1,6 +1,7 @@
 import * as Command from "@effect/cli/Command"
 import { Clock, Console, Effect, Option } from "effect"
 import type { StoredJob } from "../../core/Job.js"
+import { showable } from "../../core/Nesting.js"
 import * as Instant from "../../http/Instant.js"
 import * as JobView from "../../http/jobs/JobView.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
@@ -9,7 +10,7 @@ import * as Age from "../Age.js"
 import * as CommonOptions from "../CommonOptions.js"
 import * as QueueLayer from "../QueueLayer.js"
 import * as Running from "../Running.js"
-import { printable } from "../Terminal.js"
+import { printable, printableLines } from "../Terminal.js"
 import * as JobIdArgument from "./JobIdArgument.js"
 
 const describe = (job: StoredJob, now: number): string => {
@@ -31,17 +32,19 @@ const describe = (job: StoredJob, now: number): string => {
     ["finished", when(job.finishedAt)],
     ["pod", job.pod],
     ["trace", Option.getOrUndefined(TraceParent.ofMeta(job.meta))?.traceId],
-    ["payload", JSON.stringify(job.payload)],
+    ["payload", JSON.stringify(showable(job.payload))],
     ["progress", JSON.stringify(job.progress)],
     ["result", JSON.stringify(job.result)],
     ["last error", job.lastError]
   ]
   const history = job.history.map(
     ({ attempt, endedAt, message, outcome }) =>
-      `  attempt ${attempt}: ${outcome}, ${when(endedAt)}${message === undefined ? "" : `: ${message}`}`
+      `  attempt ${attempt}: ${outcome}, ${when(endedAt)}${message === undefined ? "" : `: ${printableLines(message, 4)}`}`
   )
-  const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`${name.padEnd(14)} ${value}`]))
-  return [...lines, ...(history.length === 0 ? [] : ["history"]), ...history].map(printable).join("\n")
+  const lines = facts.flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name.padEnd(14)} ${printableLines(value, 15)}`]
+  )
+  return [...lines, ...(history.length === 0 ? [] : ["history"]), ...history].join("\n")
 }
 
 /** `nightshift jobs show` */

@@ -4,6 +4,8 @@ import * as Options from "@effect/cli/Options"
 import * as ValidationError from "@effect/cli/ValidationError"
 import { Data, Effect, Option } from "effect"
 import { limits } from "../../core/Job.js"
+import * as JsonNumbers from "../../core/JsonNumbers.js"
+import { fieldAt } from "../../queue/intake/PayloadCheck.js"
 import { Misused } from "../Misused.js"
 
 /** Where a payload comes from. */
@@ -72,12 +74,19 @@ const textOf = $match({
   Stdin: () => Effect.map(reading("standard input", readStdin), (text) => ({ text, where: "Standard input" }))
 })
 
+/** The JSON value of a text that stands somewhere. */
+export const parse = (text: string, where: string): Effect.Effect<unknown, Misused> =>
+  Effect.suspend(() => {
+    try {
+      const value: unknown = JSON.parse(text)
+      const lost = JsonNumbers.lostIn(text)
+      if (lost === undefined) return Effect.succeed(value)
+      return new Misused({ message: `${fieldAt(lost.path)} ${JsonNumbers.reasonOf(lost)}.` })
+    } catch (error) {
+      return new Misused({ message: `${where} is not JSON: ${error instanceof Error ? error.message : error}.` })
+    }
+  })
+
 /** The JSON value that a source holds. */
 export const read = (source: PayloadSource): Effect.Effect<unknown, Misused> =>
-  Effect.flatMap(textOf(source), ({ text, where }) =>
-    Effect.try({
-      try: (): unknown => JSON.parse(text),
-      catch: (error) =>
-        new Misused({ message: `${where} is not JSON: ${error instanceof Error ? error.message : error}.` })
-    })
-  )
+  Effect.flatMap(textOf(source), ({ text, where }) => parse(text, where))

@@ -3,7 +3,9 @@ import type { Loop } from "../../core/Loop.js"
 import { Signals } from "../../database/Signals.js"
 import { cancelTopic } from "../../queue/desk/JobDesk.js"
 import { type HeldJob, Queue } from "../../queue/Queue.js"
+import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
+import { keep } from "../Keep.js"
 import { makePoke } from "../worker/Poke.js"
 import { Supervisors } from "../worker/Supervisors.js"
 
@@ -37,6 +39,17 @@ export const make: Effect.Effect<Loop, never, Queue | Supervisors | CrewConfig> 
     steps: [{ name: "beat", deadline: config.heartbeat, run: Effect.suspend(() => beat(heldBy(supervisors))) }]
   }
 })
+
+/** Beats while this pod holds jobs, until the Scope closes. The answer is to be called when it holds another one. */
+export const start: Effect.Effect<() => void, never, Queue | Supervisors | CrewConfig | Metrics | Scope.Scope> =
+  Effect.gen(function* () {
+    const supervisors = yield* Supervisors
+    const loop = yield* make
+    const poke = makePoke()
+    const untilHeld = Effect.suspend(() => (heldBy(supervisors).length > 0 ? Effect.void : poke.asked))
+    yield* keep(loop, Effect.zipRight(untilHeld, Effect.sleep(loop.every)))
+    return poke.now
+  })
 
 /**
  * Until the Scope closes: jobs of this pod that somebody is said to have cancelled need not wait for the heartbeat. What is

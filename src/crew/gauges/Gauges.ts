@@ -14,7 +14,16 @@ const specs = {
   memory: MetricSpec.gauge("process_resident_memory_bytes", "Memory that this process holds."),
   cpu: MetricSpec.counter("process_cpu_seconds_total", "Processor time that this process has used."),
   eventLoop: MetricSpec.summary("event_loop_delay_seconds", "How late callbacks were since the last reading."),
-  pool: MetricSpec.gauge("database_pool", "Connections of this process by what they do.", ["state"]),
+  pool: MetricSpec.gauge("database_pool", "Connections of Nightshift's own statements by what they do.", ["state"]),
+  handlerPool: MetricSpec.gauge(
+    "database_handler_pool",
+    "Connections of handlers and of the program's own statements by what they do.",
+    ["state"]
+  ),
+  unanswered: MetricSpec.counter(
+    "database_unanswered_total",
+    "Statements that PostgreSQL did not answer in time; their connections were closed."
+  ),
   clockOffset: MetricSpec.gauge("clock_offset_seconds", "How far the database's clock is ahead of this machine's."),
   operations: MetricSpec.histogram(
     "database_op_seconds",
@@ -66,6 +75,7 @@ export const layerDatabase: Layer.Layer<never, never, Metrics | Database | Datab
       const time = yield* DatabaseTime
       const health = yield* DatabaseHealth
       const offset = metrics.series(specs.clockOffset, {})
+      const unanswered = metrics.series(specs.unanswered, {})
       const operations = new Map<string, Series>()
       yield* database.onStatement((op, millis) => {
         const series = operations.get(op) ?? metrics.series(specs.operations, { op })
@@ -82,9 +92,12 @@ export const layerDatabase: Layer.Layer<never, never, Metrics | Database | Datab
       yield* metrics.onRead(
         Effect.gen(function* () {
           const use = yield* database.poolUse
+          const handlerUse = yield* database.handlerPoolUse
           for (const state of ["busy", "idle", "waiting"] as const) {
             metrics.series(specs.pool, { state }).set(use[state])
+            metrics.series(specs.handlerPool, { state }).set(handlerUse[state])
           }
+          unanswered.set(yield* database.unansweredStatements)
           offset.set((yield* time.offsetMillis) / 1000)
           yield* looking.refresh
         })

@@ -1,7 +1,8 @@
 import { Context, Duration, Effect, Exit, Layer, Schedule } from "effect"
 import * as Batcher from "../../core/Batcher.js"
-import type { DatabaseError } from "../../database/DatabaseError.js"
-import type { AttemptEnd } from "../../queue/AttemptEnd.js"
+import { steadyMillis } from "../../core/ChangeWatch.js"
+import { DatabaseConflict, type DatabaseError, isDataError } from "../../database/DatabaseError.js"
+import { type AttemptEnd, End } from "../../queue/AttemptEnd.js"
 import { Queue } from "../../queue/Queue.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -10,6 +11,19 @@ const stale = MetricSpec.counter("stale_ends_total", "Ends of runs that were no 
 
 /** How long a process that must end goes on trying to write to a database that is away. */
 const lastTries = Duration.seconds(5)
+
+/** The database will refuse these values however often they are sent. */
+const isRefused = (error: DatabaseError) => isDataError(error) || error instanceof DatabaseConflict
+
+/** What is written in place of an end that the database refuses. */
+const refused = (end: AttemptEnd, { sqlState = "unknown" }: DatabaseError): AttemptEnd => ({
+  ...end,
+  end: End.Dead({
+    reason: "rejected",
+    counted: true,
+    error: `the database refused how this attempt ended (SQLSTATE ${sqlState}); the log of the pod has the details`
+  })
+})
 
 /** Gathers how runs ended and writes it down, many at a time. */
 export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
@@ -39,9 +53,27 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
             Effect.logWarning(`the ends of ${ends.length} jobs could not be written yet`, error)
           ),
           Effect.retry({
-            while: (error) => error._tag === "DatabaseUnavailable" && clock.unsafeCurrentTimeMillis() < giveUpAt,
+            while: (error) => error._tag === "DatabaseUnavailable" && steadyMillis(clock) < giveUpAt,
             schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
           })
+        )
+
+      const flush = (ends: ReadonlyArray<AttemptEnd>) =>
+        Effect.map(write(ends), (movedOn) => {
+          staleEnds.add(movedOn.length)
+          return ends.map(() => Exit.void)
+        })
+
+      /** Without an end the job would be rescued and run again, for ever. */
+      const alone = (end: AttemptEnd) =>
+        flush([end]).pipe(
+          Effect.catchIf(isRefused, (error) =>
+            Effect.logError("the database refused the end of a job, which is dead now", error).pipe(
+              Effect.annotateLogs("job", { id: end.id, queue: end.queue }),
+              Effect.zipRight(flush([refused(end, error)]))
+            )
+          ),
+          Effect.asVoid
         )
 
       const batcher = yield* Batcher.make<AttemptEnd, void, DatabaseError, never>({
@@ -50,17 +82,14 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
         lanes: 2,
         capacity: 10_000,
         isolate: () => true,
-        flush: (ends) =>
-          Effect.map(write(ends), (movedOn) => {
-            staleEnds.add(movedOn.length)
-            return ends.map(() => Exit.void)
-          })
+        alone,
+        flush
       })
 
       // Runs before the batcher's last flush. Jobs whose end is lost here are recovered, and run again.
       yield* Effect.addFinalizer(() =>
         Effect.sync(() => {
-          giveUpAt = clock.unsafeCurrentTimeMillis() + Duration.toMillis(lastTries)
+          giveUpAt = steadyMillis(clock) + Duration.toMillis(lastTries)
         })
       )
 

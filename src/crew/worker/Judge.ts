@@ -2,6 +2,7 @@ import { Cause, Duration, Exit, Option, Predicate } from "effect"
 import * as Backoff from "../../core/Backoff.js"
 import { limits } from "../../core/Job.js"
 import * as Outcome from "../../core/Outcome.js"
+import { faultOfWait } from "../../core/Storable.js"
 import { End } from "../../queue/AttemptEnd.js"
 import { jsonText } from "../../queue/intake/NewJob.js"
 import type { JobKind } from "../../queue/Job.js"
@@ -54,6 +55,14 @@ const again = (
     remember: rest.remember
   })
 
+/** A wait that cannot be stored is a mistake of the handler's, which running it again would repeat. */
+const unstorable = (whose: string, wait: Duration.Duration | undefined, error?: string): End | undefined => {
+  const fault = wait === undefined ? undefined : faultOfWait(wait)
+  if (fault === undefined) return undefined
+  const before = error === undefined ? "" : `${error}\n`
+  return End.Dead({ reason: "rejected", counted: true, error: `${before}${whose} ${fault}` })
+}
+
 /** A counted failure: once more after the backoff, or dead when all attempts are used up. */
 const failed = (
   job: ClaimedJob,
@@ -64,7 +73,8 @@ const failed = (
 ): End => {
   if (job.attempt >= job.maxAttempts) return End.Dead({ reason: "exhausted", counted: true, error })
   const wait = after ?? (kind.backoff ?? at.curve() ?? Backoff.ladder)(job.attempt, at.chance)
-  return again(wait, at, { counted: true, error, remember: "failed" })
+  const whose = after === undefined ? "the wait of the kind's backoff" : "after of Outcome.retry"
+  return unstorable(whose, wait, error) ?? again(wait, at, { counted: true, error, remember: "failed" })
 }
 
 const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outcome, at: Circumstances): End => {
@@ -76,9 +86,12 @@ const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outco
     case "Dead":
       return End.Dead({ reason: "rejected", counted: true, error: outcome.error })
     case "Throttled":
-      return throttled(job, outcome, at)
+      return unstorable("after of Outcome.throttled", outcome.after) ?? throttled(job, outcome, at)
     case "Snooze":
-      return again(outcome.after, at, { counted: false, remember: "snoozed" })
+      return (
+        unstorable("after of Outcome.snooze", outcome.after) ??
+        again(outcome.after, at, { counted: false, remember: "snoozed" })
+      )
     case "Cancelled":
       return End.Dead({ reason: "cancelled", counted: true, error: undefined })
   }
@@ -147,11 +160,15 @@ export const ofStop = (
 export const ofUnstarted = (job: ClaimedJob): End =>
   End.Again({ runAt: job.runAt, counted: false, error: undefined, remember: undefined })
 
-/** No handler here knows the kind, or it was written by newer code: another pod may, for a day. */
-export const ofUnknown = (job: ClaimedJob, why: string, at: Circumstances): End =>
-  at.now - job.createdAt >= Duration.toMillis(patienceForKind)
-    ? End.Dead({ reason: "unknown_kind", counted: false, error: why })
-    : again(elsewhere, at, { counted: false, error: why })
+/** No handler here knows the kind, or it was written by newer code: another pod may, for a day from the first look at it. */
+export const ofUnknown = (why: string, { now }: Circumstances): End =>
+  End.Again({
+    runAt: now + Duration.toMillis(elsewhere),
+    counted: false,
+    error: why,
+    remember: undefined,
+    patience: Duration.toMillis(patienceForKind)
+  })
 
 /** No known version of the schema reads the payload. It is kept as it is, for code that does. */
 export const ofUnreadable = (why: string): End => End.Dead({ reason: "undecodable", counted: false, error: why })

@@ -11,6 +11,9 @@ export class Shelf {
   private readonly idle = new Set<() => void>()
   private promised = 0
 
+  /** `onPut` hears that this pod holds another job. */
+  constructor(private readonly onPut: () => void = () => {}) {}
+
   /** Jobs that nobody has begun. */
   get size(): number {
     return this.jobs.length - this.next
@@ -38,6 +41,7 @@ export class Shelf {
   put(jobs: ReadonlyArray<ClaimedJob>): void {
     this.jobs = this.size === 0 ? [...jobs] : [...this.waiting, ...jobs]
     this.next = 0
+    if (jobs.length > 0) this.onPut()
     for (const wake of [...this.idle].slice(0, jobs.length)) wake()
   }
 

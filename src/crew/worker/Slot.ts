@@ -1,8 +1,10 @@
 import { Cause, type Clock, Data, Duration, Effect, Exit, Option, type Tracer } from "effect"
 import type { Backoff } from "../../core/Backoff.js"
+import { steadyMillis } from "../../core/ChangeWatch.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits } from "../../core/Job.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import { inHandler } from "../../database/Pools.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import type { Entry, Registry } from "../../handlers/Registry.js"
 import type { AttemptEnd, End } from "../../queue/AttemptEnd.js"
@@ -10,6 +12,7 @@ import { jsonText } from "../../queue/intake/NewJob.js"
 import type { JobKind } from "../../queue/Job.js"
 import type { ClaimedJob, Queue } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
+import * as DatabaseFailure from "./DatabaseFailure.js"
 import type { Finalizer } from "./Finalizer.js"
 import type { JobMetrics } from "./JobMetrics.js"
 import * as Judge from "./Judge.js"
@@ -26,6 +29,7 @@ export interface Run {
   readonly job: ClaimedJob
   readonly kind: JobKind<never>
   readonly began: number
+  /** On the steady clock: a clock that is set must not end a run. */
   readonly deadline: number
 }
 
@@ -74,7 +78,8 @@ class EndedOtherwise extends Data.TaggedError("EndedOtherwise")<{ readonly end: 
 /** Works until it is retired. */
 export const work = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R> =>
   Effect.whileLoop({ while: () => !slot.retired, body: () => turn(slot, station), step: () => {} }).pipe(
-    Effect.annotateLogs("job", new LoggedJob(slot))
+    Effect.annotateLogs("job", new LoggedJob(slot)),
+    Effect.locally(inHandler, true)
   )
 
 const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R> => {
@@ -83,11 +88,7 @@ const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R>
   station.onTaken()
   const entry = station.registry.get(job.kind)
   if (entry === undefined) {
-    return handOver(
-      station,
-      job,
-      Judge.ofUnknown(job, `no handler for the kind "${job.kind}" on this pod`, at(station))
-    )
+    return handOver(station, job, Judge.ofUnknown(`no handler for the kind "${job.kind}" on this pod`, at(station)))
   }
   const decoded = entry.decode(job.payload, job.version)
   switch (decoded._tag) {
@@ -95,7 +96,7 @@ const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R>
       return handOver(
         station,
         job,
-        Judge.ofUnknown(job, `its payload has version ${decoded.version}, newer than this pod's code`, at(station))
+        Judge.ofUnknown(`its payload has version ${decoded.version}, newer than this pod's code`, at(station))
       )
     case "Unreadable":
       return handOver(station, job, Judge.ofUnreadable(decoded.reason))
@@ -113,7 +114,8 @@ export const at = <R>(station: Station<R>) => ({
 const runJob = <R>(slot: Slot, station: Station<R>, job: ClaimedJob, entry: Entry<R>, payload: never) => {
   const { handler } = entry
   const began = station.clock.unsafeCurrentTimeMillis()
-  const run: Run = { job, kind: handler.kind, began, deadline: began + timeoutMillis(handler.kind) }
+  const deadline = steadyMillis(station.clock) + timeoutMillis(handler.kind)
+  const run: Run = { job, kind: handler.kind, began, deadline }
   slot.run = run
   station.metrics.began(job, began)
   station.onBegin(slot)
@@ -136,16 +138,30 @@ const runTransactional = <R>(
   attempt: Effect.Effect<unknown, unknown, R>
 ) => {
   const { job, kind } = run
+  let begun = false
+  let ended: End | undefined
   const whole = Effect.gen(function* () {
-    const value = yield* attempt
-    const end = Judge.ofExit(job, kind, Exit.succeed(value), at(station))
-    if (end._tag !== "Done") return yield* new EndedOtherwise({ end })
+    begun = true
+    ended = undefined
+    const exit = yield* Effect.exit(attempt)
+    const conflict = DatabaseFailure.contentionIn(exit)
+    if (conflict !== undefined) return yield* conflict
+    const end = Judge.ofExit(job, kind, exit, at(station))
+    if (end._tag !== "Done") {
+      // What the handler said itself holds, even if the connection breaks while its transaction is undone.
+      if (Exit.isSuccess(exit)) ended = end
+      return yield* new EndedOtherwise({ end })
+    }
     const movedOn = yield* station.queue.finalize([
       { id: job.id, lease: job.lease, end, queue: job.queue, key: job.key }
     ])
     return movedOn.length === 0 ? end : yield* new LeaseLost()
   })
-  return Effect.flatMap(Effect.exit(station.transactions.runHandler(whole)), (exit) => {
+  const patient = DatabaseFailure.retrying(station.transactions.runHandler(whole), {
+    begun: () => begun,
+    timeoutMillis: timeoutMillis(kind)
+  })
+  return Effect.flatMap(Effect.exit(patient), (exit) => {
     slot.run = undefined
     if (Exit.isSuccess(exit)) {
       const { now } = at(station)
@@ -156,11 +172,11 @@ const runTransactional = <R>(
     }
     const failure = Option.getOrUndefined(Cause.failureOption(exit.cause))
     if (failure instanceof LeaseLost) return Effect.void
-    return conclude(
-      station,
-      run,
-      failure instanceof EndedOtherwise ? failure.end : Judge.ofExit(job, kind, exit, at(station))
-    )
+    const otherwise = failure instanceof EndedOtherwise ? failure.end : ended
+    const back = DatabaseFailure.isOurs(failure)
+      ? DatabaseFailure.giveBack(job, failure, begun, at(station))
+      : undefined
+    return conclude(station, run, otherwise ?? back ?? Judge.ofExit(job, kind, exit, at(station)))
   })
 }
 

@@ -40,6 +40,8 @@ export interface Supervisor {
   readonly slots: () => Omit<QueueSlots, "queue">
   /** The kinds that ran here since this was last asked. */
   readonly kindsSince: () => ReadonlyArray<string>
+  /** The jobs that run here now. */
+  readonly running: () => ReadonlyArray<ClaimedJob>
   /** Every job this pod holds of the queue, begun or not. */
   readonly held: () => ReadonlyArray<HeldJob>
   /** Stops a job that is held here, for a reason that came from outside. */
@@ -60,7 +62,8 @@ const curveOf = (settings: QueueSettings | undefined) =>
 export const start = <R>(
   name: string,
   registry: Registry<R>,
-  onShort: () => void
+  /** Hear that a queue has run out of due jobs, and that the pod holds another one. */
+  { onHeld, onShort }: { readonly onShort: () => void; readonly onHeld: () => void }
 ): Effect.Effect<
   Supervisor,
   never,
@@ -83,7 +86,7 @@ export const start = <R>(
     const queues = yield* Queues
     const chances = yield* drawChances
     const clock = yield* Effect.clock
-    const shelf = new Shelf()
+    const shelf = new Shelf(onHeld)
     let wanted = 0
     let resting = false
     let ahead = Prefetch.make(config.slots)
@@ -187,6 +190,7 @@ export const start = <R>(
         for (const { job } of slots.running()) begun.add(job.kind)
         return kinds
       },
+      running: () => slots.running().map(({ job }) => job),
       held: () => [...shelf.waiting, ...slots.running().map(({ job }) => job)],
       wake: claimer.wake,
       isIdle: () => shelf.size === 0 && slots.running().length === 0,

@@ -1,3 +1,5 @@
+import "./Language"
+
 import { render } from "preact"
 import { App } from "./App"
 import "./Theme"

@@ -2,10 +2,11 @@ import { Duration, Either, Redacted } from "effect"
 import { isQueueName } from "../../queue/intake/NewJob.js"
 import { KeyOrder } from "../../queue/settings/QueueSettings.js"
 import { type FileFacts, isSlug, secretsIn, slugRule, variablesOfBot } from "../telegram/FileFacts.js"
+import { updateTypes } from "../telegram/TelegramUpdate.js"
 import { type BotDeclaration, type HandlerChoice, queueOf } from "./Declarations.js"
 import * as FileFields from "./FileFields.js"
 
-const keys = ["handler", "http", "requireAuth", "async", "chatOrder", "onError"]
+const keys = ["handler", "http", "requireAuth", "async", "chatOrder", "onError", "updates"]
 const httpKeys = ["url", "timeout", "redirects"]
 const builtIn = ["echo", "http", "auth"]
 
@@ -20,6 +21,13 @@ const readUrl: FileFields.Read<URL> = (value) => {
   return url !== undefined && /^https?:$/.test(url.protocol) && url.username === "" && url.password === ""
     ? Either.right(url)
     : Either.left("an http or https url without a password in it")
+}
+
+const readUpdates: FileFields.Read<ReadonlyArray<string>> = (value) => {
+  const isListed = (type: unknown): type is string => typeof type === "string" && updateTypes.has(type)
+  return Array.isArray(value) && value.length > 0 && value.every(isListed)
+    ? Either.right([...new Set(value)])
+    : Either.left(`a list of types of updates (${[...updateTypes].join(", ")})`)
 }
 
 const httpHandler = (fields: FileFields.FileFields): HandlerChoice => {
@@ -134,6 +142,7 @@ export const read = (
     async: isAsync,
     chatOrder: fields.optional("chatOrder", FileFields.choice(KeyOrder.literals), "serial"),
     onError: fields.optional("onError", FileFields.choice(["apologize", "redeliver"]), "apologize"),
+    ...(fields.has("updates") ? { updates: fields.required("updates", readUpdates, []) } : {}),
     ...credentialsOf(fields, slug, facts)
   }
 }

@@ -19,6 +19,8 @@ export interface BotDeclaration {
   readonly chatOrder: KeyOrder
   /** What becomes of an update that a sync bot's handler failed on: the user is told, or Telegram delivers it again. */
   readonly onError: "apologize" | "redeliver"
+  /** The types of updates that it takes, where the file says so. */
+  readonly updates?: ReadonlyArray<string> | undefined
   readonly token: Redacted.Redacted
   /** The first is the one to give to Telegram; others are still accepted. */
   readonly secrets: ReadonlyArray<Redacted.Redacted>
@@ -44,6 +46,10 @@ export interface Declarations {
 }
 
 export const none: Declarations = { bots: [], sources: [] }
+
+/** The types of updates that a bot takes; absent where that depends on each update. */
+export const updatesOf = ({ handler, updates }: BotDeclaration): ReadonlyArray<string> | undefined =>
+  updates ?? (handler._tag === "Echo" || handler._tag === "Auth" ? ["message"] : undefined)
 
 /** The queue that an async bot's jobs wait in. */
 export const queueOf = (slug: string): string => `bot-${slug}`

@@ -24,6 +24,8 @@ export interface WebhookSettings {
   readonly secret: Redacted.Redacted
   readonly maxConnections?: number | undefined
   readonly dropPending?: boolean | undefined
+  /** The types of updates to deliver; Telegram keeps to the last list it was given where absent. */
+  readonly updates?: ReadonlyArray<string> | undefined
 }
 
 type Token = Redacted.Redacted
@@ -133,11 +135,12 @@ const make: Layer.Layer<Telegram, never, GatewayConfig> = Layer.scoped(
       sendMessage: (token, { chat, fresh, text }) =>
         call(token, "sendMessage", { chat_id: chat, text }, { fresh: fresh ?? false }),
       deleteMessage: (token, { chat, id }) => call(token, "deleteMessage", { chat_id: chat, message_id: id }),
-      setWebhook: (token, { dropPending, maxConnections, secret, url }) =>
+      setWebhook: (token, { dropPending, maxConnections, secret, updates, url }) =>
         call(token, "setWebhook", {
           url,
           secret_token: Redacted.value(secret),
           ...(maxConnections === undefined ? {} : { max_connections: maxConnections }),
+          ...(updates === undefined ? {} : { allowed_updates: updates }),
           ...(dropPending === undefined ? {} : { drop_pending_updates: dropPending })
         }),
       // What Telegram answers is of the form it documents.

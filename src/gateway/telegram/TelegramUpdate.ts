@@ -18,6 +18,38 @@ const within = (value: unknown, key: string): unknown => (Predicate.hasProperty(
 /** What the update is about: its one field beside the id. */
 const contentOf = (update: Update): unknown => Object.values(update).find((value) => Predicate.isRecord(value))
 
+/** The types that a webhook can ask Telegram for. */
+export const updateTypes: ReadonlySet<string> = new Set([
+  "message",
+  "edited_message",
+  "channel_post",
+  "edited_channel_post",
+  "business_connection",
+  "business_message",
+  "edited_business_message",
+  "deleted_business_messages",
+  "message_reaction",
+  "message_reaction_count",
+  "inline_query",
+  "chosen_inline_result",
+  "callback_query",
+  "shipping_query",
+  "pre_checkout_query",
+  "purchased_paid_media",
+  "poll",
+  "poll_answer",
+  "my_chat_member",
+  "chat_member",
+  "chat_join_request",
+  "chat_boost",
+  "removed_chat_boost"
+])
+
+/** The type of an update: the name of that field. */
+export const typeOf = (update: Update): string | undefined =>
+  Object.keys(update).find((name) => updateTypes.has(name)) ??
+  Object.entries(update).find(([, value]) => Predicate.isRecord(value))?.[0]
+
 /** The chat that an update belongs to, where it belongs to one. */
 export const chatOf = (update: Update): number | undefined => {
   const content = contentOf(update)

@@ -29,6 +29,7 @@ const outcomes: Readonly<Record<Received["_tag"], string>> = {
   Answered: "answered",
   Prompted: "prompted",
   Dropped: "dropped",
+  Ignored: "ignored",
   Apologized: "failed"
 }
 

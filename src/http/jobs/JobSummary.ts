@@ -1,4 +1,5 @@
 import type { StoredJob } from "../../core/Job.js"
+import { showable } from "../../core/Nesting.js"
 import * as Instant from "../Instant.js"
 
 /** What the audit keeps of a job: what acts change, and what tells which job it was. */
@@ -14,4 +15,4 @@ export const of = ({ attempt, deadReason, kind, lastError, priority, queue, runA
 })
 
 /** The same where the payload changes or goes. */
-export const withPayload = (job: StoredJob) => ({ ...of(job), payload: job.payload })
+export const withPayload = (job: StoredJob) => ({ ...of(job), payload: showable(job.payload) })

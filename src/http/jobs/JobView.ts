@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 import { DeadReason, DedupeScope, type HistoryEntry, State, Status, type StoredJob } from "../../core/Job.js"
+import { showable } from "../../core/Nesting.js"
 import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 
@@ -36,6 +37,7 @@ export const JobView = Schema.Struct({
   deadReason: Schema.NullOr(DeadReason),
   result: Schema.Unknown,
   progress: Schema.Unknown,
+  key: Schema.NullOr(Schema.String),
   dedupe: Schema.NullOr(Schema.Struct({ key: Schema.String, scope: DedupeScope })),
   pod: Schema.NullOr(Schema.String),
   meta: Schema.Unknown
@@ -60,7 +62,7 @@ export const of = (job: StoredJob): JobView => ({
   queue: job.queue,
   state: job.state,
   status: job.status,
-  payload: job.payload,
+  payload: showable(job.payload),
   attempt: job.attempt,
   maxAttempts: job.maxAttempts,
   priority: job.priority,
@@ -72,9 +74,10 @@ export const of = (job: StoredJob): JobView => ({
   lastError: job.lastError ?? null,
   errors: job.history.map(errorOf),
   deadReason: job.deadReason ?? null,
-  result: job.result ?? null,
-  progress: job.progress ?? null,
+  result: showable(job.result ?? null),
+  progress: showable(job.progress ?? null),
+  key: job.key ?? null,
   dedupe: job.dedupe === undefined ? null : { key: job.dedupe.key, scope: job.dedupe.scope },
   pod: job.pod ?? null,
-  meta: job.meta ?? null
+  meta: showable(job.meta ?? null)
 })

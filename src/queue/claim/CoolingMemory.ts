@@ -17,14 +17,18 @@ const pauseOf = (row: QueueRow, now: number): number =>
       )
     : flat
 
-/** Once per window: who comes while it is open can make it longer, and counts for nothing. */
-const coolQueue = (row: QueueRow, after: number, now: number): QueueRow => {
+/**
+ * An upstream's own delay is obeyed as given. The curve is for upstreams that give none; while a window is open, another such
+ * job neither lengthens it nor counts.
+ */
+const coolQueue = (row: QueueRow, after: number | undefined, now: number): QueueRow => {
   const open = row.throttledUntil
-  if (open !== undefined && open > now) return { ...row, throttledUntil: Math.max(open, now + after) }
+  if (open !== undefined && open > now) return { ...row, throttledUntil: Math.max(open, now + (after ?? 0)) }
+  const attempts = attemptsAt(row, now)
   return {
     ...row,
-    throttledUntil: now + Math.max(pauseOf(row, now), after),
-    throttleAttempts: Math.min(attemptsAt(row, now) + 1, 1000),
+    throttledUntil: now + (after ?? pauseOf(row, now)),
+    throttleAttempts: after === undefined ? Math.min(attempts + 1, 1000) : attempts,
     calmSince: undefined
   }
 }
@@ -38,7 +42,7 @@ export const ended = (queues: Queues, job: JobRow, { end }: AttemptEnd, now: num
   }
   if (end._tag !== "Again" || end.cools === undefined) return
   if (end.cools.scope === "queue") {
-    queues.rows.set(job.queue, coolQueue(row, end.cools.after ?? 0, now))
+    queues.rows.set(job.queue, coolQueue(row, end.cools.after, now))
   } else if (job.key !== undefined) {
     const until = now + (end.cools.after ?? flat)
     const keys = queues.cooling.get(job.queue) ?? new Map<string, number>()

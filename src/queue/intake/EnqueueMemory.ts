@@ -51,12 +51,29 @@ const newRow = (job: AdmittedJob, id: JobId, now: number): JobRow => ({
 
 const isOver = ({ status }: JobRow) => status === "done" || status === "dead"
 
-/** Who keeps this job away. A finished one whose window has passed lets go of the key. */
+/** A finished job whose window has passed keeps nobody away. */
+const hasLapsed = (holder: JobRow, now: number) =>
+  holder.dedupe?.until !== undefined && holder.dedupe.until <= now && isOver(holder)
+
+/** Who keeps this job away. One that no longer does lets go of the key. */
 const holderAgainst = (table: Table, job: AdmittedJob, now: number): JobRow | undefined => {
   const holder = job.dedupeKey === null ? undefined : table.holderOf(job.dedupeKey)
-  if (holder?.dedupe?.until === undefined || holder.dedupe.until > now || !isOver(holder)) return holder
+  if (holder === undefined || !hasLapsed(holder, now)) return holder
   table.put({ ...holder, dedupe: undefined })
   return undefined
+}
+
+/** The jobs of a request that will be stored: whatever is there already needs no room. */
+export const newcomers = (table: Table, jobs: ReadonlyArray<NewJob>, now: number): ReadonlyArray<NewJob> => {
+  const keys = new Set<string>()
+  return jobs.filter(({ dedupe, id }) => {
+    if (id !== undefined && table.get(id) !== undefined) return false
+    if (dedupe === undefined) return true
+    const holder = table.holderOf(dedupe.key)
+    const isHeld = keys.has(dedupe.key) || (holder !== undefined && !hasLapsed(holder, now))
+    keys.add(dedupe.key)
+    return !isHeld
+  })
 }
 
 const storeOne = (table: Table, job: AdmittedJob, now: number): Enqueued => {
@@ -87,7 +104,7 @@ export const enqueueAll = (
     for (const [index, job] of admitted.entries()) {
       const standing = job.id === undefined ? undefined : table.get(job.id)
       if (standing !== undefined && !sameContent(standing, job)) {
-        return Either.left(new JobIdTaken({ index, id: standing.id }))
+        return Either.left(new JobIdTaken({ index, jobs: admitted.length, id: standing.id }))
       }
     }
     return Either.right(admitted.map((job) => storeOne(table, job, now)))

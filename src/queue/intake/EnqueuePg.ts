@@ -3,7 +3,7 @@ import { Clock, Context, Effect, Either, Exit, Option, type Scope } from "effect
 import * as Batcher from "../../core/Batcher.js"
 import type { IdGenerator } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
-import { DatabaseConflict, type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
+import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, isDataError } from "../../database/DatabaseError.js"
 import { AfterCommit } from "../../database/Transaction.js"
 import { QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
@@ -13,25 +13,31 @@ import * as Bulk from "./Bulk.js"
 import type * as DepthCap from "./DepthCap.js"
 import { eachAlone } from "./EachAlone.js"
 import { type AdmittedJob, admit, admitAll, type NewJob } from "./NewJob.js"
-import { hasExtras, type StampedJob, type StampedJobs } from "./StampedJob.js"
+import { batchWeight, hasExtras, type StampedJob, type StampedJobs, weightOf } from "./StampedJob.js"
 import type { Fate } from "./TakenAtDoor.js"
 
-// Three ways into the table. Inside a caller's transaction: straight in, on its connection. Jobs with ids of their own, and
-// several with dedupe keys: a transaction of their own, because a conflict may have to undo the rest. Everything else goes
-// through the batcher: many callers, one INSERT.
+// Three ways into the table. Inside a caller's transaction: straight in, on its connection. Jobs with ids of their own,
+// several with dedupe keys, and requests too large for one statement: a transaction of their own, because a conflict may
+// have to undo the rest. Everything else goes through the batcher: many callers, one INSERT.
 
 type StoreError = StorePg.StoreError | QueueFull
 
 /** How long to wait for a dedupe key that somebody's open transaction holds. A caller's own transaction decides itself. */
 const patience = { batch: "200ms", alone: "10s", callers: null }
 
+/** Whether one job of a batch may be the reason: then each caller's jobs are stored on their own. */
 const isolates = (error: StoreError) =>
   error instanceof QueueFull ||
   error instanceof DatabaseConflict ||
+  isDataError(error) ||
   (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
 
 /** A lost connection, a deadlock: worth one more try at once. Waiting for a key in vain is not. */
 const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable && error.sqlState !== "55P03"
+
+/** The server has rolled the transaction back in favour of another. */
+const wasVictim = (error: StoreError) =>
+  error instanceof DatabaseUnavailable && error.nothingWritten && ["40001", "40P01"].includes(error.sqlState ?? "")
 
 const allNew = (jobs: StampedJobs): StorePg.Stored => ({
   answers: jobs.map(({ id }) => Enqueued.Enqueued({ id })),
@@ -70,7 +76,7 @@ export const make = (
   takenAtDoor: (again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StorePg.StoreError>) => AtDoor
 ): Effect.Effect<Enqueuing, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const store = StorePg.make(database, statements, hint)
+    const { standing, store } = StorePg.make(database, statements, hint)
     const clock = yield* Effect.clock
 
     const counted = (jobs: StampedJobs, now: number) => (stored: StorePg.Stored) => {
@@ -96,11 +102,39 @@ export const make = (
         Effect.map(counted(jobs, now))
       )
 
+    /** Jobs that will be stored, of those that found no room: whatever is there already needs none. */
+    const newcomers = (jobs: StampedJobs, now: number) =>
+      Effect.map(
+        standing(
+          jobs.filter(({ dedupeKey, ownId }) => ownId || dedupeKey !== null),
+          now
+        ),
+        (there) => {
+          const keys = new Set<string>()
+          return jobs.filter(({ dedupeKey, id }) => {
+            const isNew = !there.has(id) && (dedupeKey === null || !keys.has(dedupeKey))
+            if (dedupeKey !== null) keys.add(dedupeKey)
+            return isNew
+          })
+        }
+      )
+
+    /** Refuses what finds no room in its queue. Asking what is there already costs a statement, so only a full queue asks. */
+    const passNew = (jobs: StampedJobs, now: number): Effect.Effect<void, QueueFull | DatabaseError> =>
+      Effect.catchTag(pass(jobs), "QueueFull", (full) =>
+        jobs.some(({ dedupeKey, ownId }) => ownId || dedupeKey !== null)
+          ? Effect.flatMap(newcomers(jobs, now), (fresh) => {
+              if (fresh.length === jobs.length) return full
+              return fresh.length === 0 ? Effect.void : pass(fresh)
+            })
+          : full
+      )
+
     const atDoor = takenAtDoor((jobs, now) => store(mayStand(jobs), now, patience.alone))
 
     /** For a free hand in this process where there is one, and for whoever comes where there is none. */
     const storeOrHand = (jobs: StampedJobs, now: number, wait: string) =>
-      Effect.zipRight(pass(jobs), atDoor(jobs, now)).pipe(
+      Effect.zipRight(passNew(jobs, now), atDoor(jobs, now)).pipe(
         Effect.flatMap((fate) => {
           if (fate === "not stored") return storeTwice(jobs, now, wait)
           const stored = counted(jobs, now)(allNew(jobs))
@@ -109,8 +143,8 @@ export const make = (
       )
 
     const batcher = yield* Batcher.make<StampedJobs, ReadonlyArray<Enqueued>, StoreError, never>({
-      weight: (request) => request.length,
-      maxWeight: 2_000,
+      weight: weightOf,
+      maxWeight: batchWeight,
       lanes: 2,
       capacity: 20_000,
       isolate: isolates,
@@ -134,7 +168,7 @@ export const make = (
 
     /** What a caller's transaction holds has not happened before its commit, nor when that never comes. */
     const insideCallers = (request: StampedJobs, now: number, afterCommit: Option.Option<Array<() => void>>) =>
-      Effect.zipRight(pass(request), store(request, now, patience.callers)).pipe(
+      Effect.zipRight(passNew(request, now), store(request, now, patience.callers)).pipe(
         Effect.tap(() => onStored(request, true)),
         Effect.map((stored) => {
           if (Option.isNone(afterCommit)) return counted(request, now)(stored)
@@ -144,7 +178,10 @@ export const make = (
       )
 
     const inOwnTransaction = (request: StampedJobs, now: number) => {
-      const whole = database.transaction(Effect.zipRight(pass(request), store(request, now, patience.alone)))
+      const whole = Effect.retry(
+        database.transaction(Effect.zipRight(passNew(request, now), store(request, now, patience.alone))),
+        { times: 3, while: wasVictim }
+      )
       const again = Effect.map(whole, ours(request))
       return whole.pipe(
         Effect.catchIf(
@@ -188,7 +225,9 @@ export const make = (
         if (Option.isSome(outer)) {
           return insideCallers(request, now, Context.getOption(fiber.currentContext, AfterCommit))
         }
-        const undoable = request.some(({ ownId }) => ownId) || (request.length > 1 && request.some(hasExtras))
+        const undoable =
+          request.some(({ ownId }) => ownId) ||
+          (request.length > 1 && (request.some(hasExtras) || weightOf(request) > batchWeight))
         return undoable ? inOwnTransaction(request, now) : batcher.submit(request)
       })
 

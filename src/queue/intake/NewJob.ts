@@ -2,7 +2,15 @@ import { Duration, Either } from "effect"
 import { isId, type JobId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { type DedupeScope, type FollowUp, limits } from "../../core/Job.js"
-import { faultOfText, faultOfWhole, isPlainName, jsonText, plainNameRule } from "../../core/Storable.js"
+import {
+  faultOfInstant,
+  faultOfText,
+  faultOfWait,
+  faultOfWhole,
+  isPlainName,
+  jsonText,
+  plainNameRule
+} from "../../core/Storable.js"
 
 /** A job to be stored, its kind already resolved into queue, version and attempts. */
 export interface NewJob {
@@ -53,17 +61,16 @@ export interface AdmittedJob {
   readonly meta: string | null
 }
 
-export { isPlainName as isQueueName, isUnstorable, jsonText } from "../../core/Storable.js"
+export {
+  faultOfInstant as faultOfRunAt,
+  isPlainName as isQueueName,
+  isUnstorable,
+  jsonText
+} from "../../core/Storable.js"
 
 /** Why this cannot be a priority, or nothing. */
 export const faultOfPriority = (priority: number): string | undefined =>
   faultOfWhole(priority, limits.priority.min, limits.priority.max)
-
-/** Why this cannot be the start of a job, or nothing. */
-export const faultOfRunAt = (millis: number): string | undefined =>
-  Number.isFinite(millis) && millis >= 0 && millis < 253_402_300_800_000
-    ? undefined
-    : "must be an instant of the years 1970 to 9999"
 
 type Fault = readonly [field: string, reason: string]
 
@@ -78,14 +85,11 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("version", faultOfWhole(job.version, 1, 2_147_483_647)) ??
   at("maxAttempts", faultOfWhole(job.maxAttempts, 1, limits.attempts)) ??
   at("priority", faultOfPriority(job.priority ?? 0)) ??
-  at("runAt", job.runAt === undefined ? undefined : faultOfRunAt(job.runAt)) ??
+  at("runAt", job.runAt === undefined ? undefined : faultOfInstant(job.runAt)) ??
   at("key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)) ??
   at("dedupe.key", job.dedupe === undefined ? undefined : faultOfText(job.dedupe.key, limits.keyCharacters)) ??
-  faultOfWindow(job.dedupe) ??
+  at("dedupe.window", job.dedupe?.window === undefined ? undefined : faultOfWait(job.dedupe.window)) ??
   (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
-
-const faultOfWindow = (dedupe: Dedupe | undefined): Fault | undefined =>
-  dedupe?.window === undefined || Duration.isFinite(dedupe.window) ? undefined : ["dedupe.window", "must be finite"]
 
 /** A follow-up is stored when its job dies, together with other jobs' ends: a bad one must not get that far. */
 const faultOfFollowUp = (followUp: FollowUp): Fault | undefined =>
@@ -96,8 +100,8 @@ const faultOfFollowUp = (followUp: FollowUp): Fault | undefined =>
   at("onDead.payload", followUp.payload === undefined ? "must be a JSON value" : undefined)
 
 /** Lets a job through the door, or says which field keeps it out. */
-export const admit = (job: NewJob, index: number): Either.Either<AdmittedJob, InvalidJob> => {
-  const refuse = (field: string, reason: string) => Either.left(new InvalidJob({ index, field, reason }))
+export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<AdmittedJob, InvalidJob> => {
+  const refuse = (field: string, reason: string) => Either.left(new InvalidJob({ index, jobs, field, reason }))
   const fault = faultOfFields(job)
   if (fault !== undefined) return refuse(...fault)
   const payload = jsonText(job.payload, limits.payloadBytes)
@@ -134,12 +138,14 @@ export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArr
   const admitted: Array<AdmittedJob> = []
   const ids = new Set<string>()
   for (const [index, job] of jobs.entries()) {
-    const result = admit(job, index)
+    const result = admit(job, index, jobs.length)
     if (Either.isLeft(result)) return Either.left(result.left)
     const { id } = result.right
     if (id !== undefined) {
       if (ids.has(id))
-        return Either.left(new InvalidJob({ index, field: "id", reason: "stands twice in this request" }))
+        return Either.left(
+          new InvalidJob({ index, jobs: jobs.length, field: "id", reason: "stands twice in this request" })
+        )
       ids.add(id)
     }
     admitted.push(result.right)

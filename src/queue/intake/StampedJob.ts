@@ -26,6 +26,38 @@ export const byDedupeKey = (a: StampedJob, b: StampedJob) => {
 /** Texts that are JSON already, and absent ones, as one JSON array. */
 export const jsonArray = (texts: ReadonlyArray<string | null>) => `[${texts.map((text) => text ?? "null").join(",")}]`
 
+/** A statement holds at most this much JSON text: PostgreSQL refuses arrays of 256 MiB, and memory is finite on both ends. */
+const statementCharacters = 16 * 1024 * 1024
+
+/** One unit of weight per job, or per this much of its text: a batch is full by count or by size, whichever comes first. */
+export const batchWeight = 2_000
+const charactersPerUnit = statementCharacters / batchWeight
+
+const charactersOf = ({ meta, onDead, payload }: StampedJob) =>
+  payload.length + (onDead?.length ?? 0) + (meta?.length ?? 0)
+
+export const weightOf = (jobs: StampedJobs): number => {
+  let characters = 0
+  for (const job of jobs) characters += charactersOf(job)
+  return Math.max(jobs.length, characters / charactersPerUnit)
+}
+
+/** The jobs in their order, cut into pieces that a statement may hold. */
+export const pieces = (jobs: StampedJobs): ReadonlyArray<StampedJobs> => {
+  if (weightOf(jobs) <= batchWeight) return [jobs]
+  const cut: Array<Array<StampedJob>> = []
+  let characters = Number.POSITIVE_INFINITY
+  for (const job of jobs) {
+    characters += charactersOf(job)
+    if (characters > statementCharacters) {
+      cut.push([])
+      characters = charactersOf(job)
+    }
+    cut.at(-1)?.push(job)
+  }
+  return cut
+}
+
 /** Parameters of the plain insert. */
 export const plainParameters = (jobs: StampedJobs, now: number) => [
   ArrayText.ofPlain(jobs.map(({ id }) => id)),

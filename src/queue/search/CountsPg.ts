@@ -1,5 +1,6 @@
 import { Clock, Effect } from "effect"
 import type { State } from "../../core/Job.js"
+import { showableInstant } from "../../core/Storable.js"
 import type { Database } from "../../database/Database.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { QueueCounts, SearchTooSlow } from "./JobSearch.js"
@@ -50,13 +51,13 @@ const statement = (schema: string) => `
       (select status = 'pending' as pending, last_error is not null as failed, run_at, true as due
       from ${schema}.job j
       where finished_at is null and j.queue = lanes.queue and j.priority = lanes.priority
-        and run_at <= to_timestamp($1::float8 / 1000)
+        and run_at <= pg_catalog.to_timestamp($1::float8 / 1000)
       order by j.run_at, j.id limit lanes.share)
       union all
       (select status = 'pending', last_error is not null, run_at, false
       from ${schema}.job j
       where finished_at is null and j.queue = lanes.queue and j.priority = lanes.priority
-        and run_at > to_timestamp($1::float8 / 1000)
+        and run_at > pg_catalog.to_timestamp($1::float8 / 1000)
       order by j.run_at, j.id limit lanes.share)
     ) f
     group by lanes.queue, lanes.priority, lanes.share, lanes.cut
@@ -133,7 +134,7 @@ const toCounts = (row: CountsRow, now: number): QueueCounts => {
     queue,
     counts: { scheduled, retrying, pending, running, done, dead },
     approximate: (Object.keys(cut) as ReadonlyArray<State>).filter((state) => cut[state]),
-    oldestDueAge: row.oldest === null ? undefined : now - row.oldest
+    oldestDueAge: row.oldest === null ? undefined : now - showableInstant(row.oldest)
   }
 }
 

@@ -35,7 +35,7 @@ export const fresh = (name: string): QueueRow => ({
 /** Cool-downs that are followed by so long a calm are forgotten. */
 export const calmAfter = Duration.toMillis("120 seconds")
 
-/** How many cool-downs have followed each other, as it counts at this instant. */
+/** How many cool-downs by the curve have followed each other, as it counts at this instant. */
 export const attemptsAt = ({ calmSince, throttleAttempts }: QueueRow, now: number): number =>
   calmSince !== undefined && now - calmSince >= calmAfter ? 0 : throttleAttempts
 

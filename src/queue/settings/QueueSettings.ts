@@ -28,7 +28,7 @@ export interface QueueSettings {
   readonly depthCap: number | undefined
   /** Nothing is claimed before this instant, in epoch milliseconds: the queue cools down. */
   readonly throttledUntil: number | undefined
-  /** How many cool-downs have followed each other without a calm stretch. */
+  /** How many cool-downs by the curve have followed each other without a calm stretch: delays an upstream gave are not counted. */
   readonly throttleAttempts: number
   /** Rises with every change an operator makes. */
   readonly revision: number

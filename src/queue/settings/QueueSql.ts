@@ -5,7 +5,7 @@ import type { KeyOrder } from "./QueueSettings.js"
 // Rows of the queue table, to and from SQL. Instants and durations travel as milliseconds.
 
 const span = (parameter: string) => `make_interval(secs => ${parameter}::float8 / 1000)`
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
 const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8 as ${column}`
 
 /** What `toRow` reads. */
@@ -77,6 +77,8 @@ const pause = (now: string) => `case when not q.backoff_enabled then 60 else lea
 const attempts = (now: string) =>
   `(case when q.calm_since <= ${instant(now)} - interval '${calmAfter} milliseconds' then 0 else q.throttle_attempts end)`
 
+const isCooling = (now: string) => `coalesce(q.throttled_until > ${instant(now)}, false)`
+
 /** Runs that are still their pod's, with how long each upstream asked for. */
 const held = (schema: string) => `unnest($1::uuid[], $2::uuid[], $3::float8[]) as e(id, lease, after)
     join ${schema}.job j on j.id = e.id and j.lease = e.lease`
@@ -88,16 +90,21 @@ export const make = (schema: string) => ({
   select distinct j.queue, ${instant("$4")}, ${instant("$4")} from ${held(schema)} order by 1
   on conflict do nothing`,
 
-  /** Once per window: who comes while it is open can make it longer, and counts for nothing. */
+  /**
+   * An upstream's own delay is obeyed as given. The curve is for upstreams that give none; while a window is open, another
+   * such job neither lengthens it nor counts.
+   */
   coolQueue: `
   update ${schema}.queue q
-  set throttled_until = case when q.throttled_until > ${instant("$4")}
-      then greatest(q.throttled_until, ${instant("$4")} + ${span("asked.after")})
-      else ${instant("$4")} + greatest(make_interval(secs => ${pause("$4")}), ${span("asked.after")}) end,
-    throttle_attempts = case when q.throttled_until > ${instant("$4")} then q.throttle_attempts
-      else least(${attempts("$4")} + 1, 1000) end,
-    calm_since = case when q.throttled_until > ${instant("$4")} then q.calm_since end
-  from (select j.queue, max(e.after) as after from ${held(schema)} group by 1) asked
+  set throttled_until = greatest(${instant("$4")} + ${span("asked.after")}, case
+      when ${isCooling("$4")} then q.throttled_until
+      when asked.silent then ${instant("$4")} + make_interval(secs => ${pause("$4")}) end),
+    throttle_attempts = case when ${isCooling("$4")} then q.throttle_attempts
+      else least(${attempts("$4")} + asked.silent::int, 1000) end,
+    calm_since = case when ${isCooling("$4")} then q.calm_since end
+  from (
+    select j.queue, max(e.after) as after, max(e.after) is null as silent from ${held(schema)} group by 1
+  ) asked
   where q.name = asked.queue
   returning q.name, pg_notify($5, q.name)`,
 

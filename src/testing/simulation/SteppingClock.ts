@@ -1,4 +1,5 @@
 import { Clock, Duration, Effect } from "effect"
+import { drawn } from "./Seed.js"
 
 // Time that jumps from one sleeper to the next. Nothing wakes by itself: whoever drives it says when.
 
@@ -90,6 +91,22 @@ export class SteppingClock {
     return true
   }
 
+  /** The next instant at which somebody wakes. */
+  get nextAt(): number | undefined {
+    return this.nextWanted()?.at
+  }
+
+  /** The instants at which somebody wakes, earliest first. */
+  get instants(): ReadonlyArray<number> {
+    const wanted = this.heap.all.filter(({ wake }) => wake !== undefined)
+    return wanted.map(({ at }) => at).sort((a, b) => a - b)
+  }
+
+  /** Sets the time without waking anybody. */
+  set(millis: number): void {
+    this.millis = millis
+  }
+
   /** How many of somebody's sleep. */
   sleepers(owner: string): number {
     return this.heap.all.filter((sleeper) => sleeper.owner === owner && sleeper.wake !== undefined).length
@@ -100,10 +117,10 @@ export class SteppingClock {
     for (const sleeper of this.heap.all) if (sleeper.owner === owner) sleeper.wake = undefined
   }
 
-  /** Time as one process sees it: the same for everybody but for how far its clock is off. */
-  clockOf(owner: string, skewMillis: number): Clock.Clock {
-    const now = () => this.millis + skewMillis
-    const nanos = () => BigInt(now()) * 1_000_000n
+  /** Time as one process reads it. Its steady clock counts from an instant that means nothing to any other process. */
+  clockOf(owner: string, now: () => number): Clock.Clock {
+    const origin = Math.floor(drawn(0, `boot ${owner}`) * 1_000_000_000)
+    const nanos = () => BigInt(this.millis - origin) * 1_000_000n
     return {
       [Clock.ClockTypeId]: Clock.ClockTypeId,
       unsafeCurrentTimeMillis: now,

@@ -1,0 +1,186 @@
+import { Duration, Effect, Fiber, FiberRef, Option, type Redacted, Runtime, Schedule, type Scope } from "effect"
+import pg from "pg"
+import * as DurationText from "../core/DurationText.js"
+import type { DatabaseConfig } from "./DatabaseConfig.js"
+import { type PreparedNames, preparing } from "./HotStatements.js"
+import * as ServerConnection from "./ServerConnection.js"
+import * as Startup from "./Startup.js"
+import type { StatementListener } from "./StatementTimes.js"
+
+// Two pools. Heartbeats, claims, ends, leadership and the doors use one. What a program does itself uses the other: handlers
+// that hold a transaction each may take all of its connections, and the jobs of this process are still kept alive. It also
+// keeps what a handler sets on its session away from every statement of ours.
+
+/** Set in fibers that run a handler: whatever they ask of the database uses the pool of the program. */
+export const inHandler: FiberRef.FiberRef<boolean> = FiberRef.unsafeMake(false)
+
+/** What the connections of a pool are doing. */
+export interface PoolUse {
+  readonly busy: number
+  readonly idle: number
+  /** Statements that wait for a connection. */
+  readonly waiting: number
+}
+
+export interface Pools {
+  /** Of every statement of ours. A fiber that runs a handler is led to the other one. */
+  readonly own: pg.Pool
+  /** Of the program's own statements. */
+  readonly program: pg.Pool
+  readonly use: () => PoolUse
+  readonly programUse: () => PoolUse
+  /** How many connections were closed because the server owed them an answer for too long. */
+  readonly unanswered: () => number
+  /** From now on our statements are given up after a few seconds: the process must end. */
+  readonly hurry: () => void
+}
+
+const lookEvery = Duration.seconds(1)
+const sayAtMostEvery = Duration.toMillis("1 minute")
+
+const isInHandler = () =>
+  Option.match(Fiber.getCurrentFiber(), {
+    onNone: () => false,
+    onSome: (fiber) => fiber.getFiberRef(inHandler)
+  })
+
+/** The same pool with another way to a connection. Cancelling a statement must not wait for one that it frees. */
+const leading = (pool: pg.Pool, own: pg.Pool, choose: () => pg.Pool): pg.Pool =>
+  Object.assign(Object.create(pool) as pg.Pool, {
+    connect: (...args: []) => choose().connect(...args),
+    query: own.query.bind(own)
+  })
+
+const useOf = (pool: pg.Pool): PoolUse => ({
+  busy: pool.totalCount - pool.idleCount,
+  idle: pool.idleCount,
+  waiting: pool.waitingCount
+})
+
+const otherServer = new Error("connection closed: the address of PostgreSQL leads to another server")
+
+const poolOf = (
+  startup: Startup.Startup,
+  config: typeof DatabaseConfig.Service,
+  size: number,
+  shared: ServerConnection.Shared
+): Effect.Effect<pg.Pool, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const pool = new pg.Pool({
+        max: size,
+        connectionTimeoutMillis: Duration.toMillis(config.connectTimeout),
+        maxLifetimeSeconds: Math.max(1, Math.round(Duration.toSeconds(config.maxLifetime))),
+        application_name: config.applicationName,
+        keepAlive: true,
+        keepAliveInitialDelayMillis: 10_000,
+        Client: ServerConnection.classOf(shared),
+        ...{ verify: (client: pg.ClientBase, done: (error?: Error) => void) => startup.check(client).then(done, done) }
+      })
+      // An idle connection that breaks is replaced by the pool at its next use; without a listener it ends the process.
+      pool.on("error", () => {})
+      // The same between two statements of a transaction, and in the moment in which a connection changes hands. Whoever
+      // waits for an answer of it is told by the answer.
+      pool.on("connect", (client) => client.on("error", () => {}))
+      pool.on("acquire", (client) => void Object.assign(client, { idle: false }))
+      pool.on("release", (_, client) => {
+        const connection = Object.assign(client, { idle: true }) as pg.PoolClient & ServerConnection.ServerConnection
+        if (connection.outdated) connection.sever(otherServer)
+      })
+      return pool
+    }),
+    (pool) =>
+      Effect.timeoutOption(Effect.interruptible(Effect.promise(() => pool.end())), "2 seconds").pipe(
+        // A socket that nobody answers would keep the process from ending.
+        Effect.zipRight(Effect.sync(() => severAll(shared.connections, "the process ends")))
+      )
+  )
+
+const severAll = (connections: Iterable<ServerConnection.ServerConnection>, why: string) => {
+  for (const connection of [...connections]) connection.sever(new Error(`connection closed: ${why}`))
+}
+
+/** Closes the connections whose server has owed an answer for longer than the limit, and idle ones that look no better. */
+const severUnanswered = (
+  connections: ReadonlySet<ServerConnection.ServerConnection>,
+  limit: Duration.Duration
+): number => {
+  const now = performance.now()
+  const stalled = [...connections].filter(
+    ({ hasOwnTimeout, unansweredSince }) =>
+      !hasOwnTimeout && unansweredSince !== undefined && now - unansweredSince > Duration.toMillis(limit)
+  )
+  if (stalled.length === 0) return 0
+  const since = Math.min(...stalled.map(({ unansweredSince }) => unansweredSince ?? now))
+  const silent = [...connections].filter(({ answeredAt, idle }) => idle && answeredAt < since)
+  severAll(new Set([...stalled, ...silent]), `PostgreSQL did not answer within ${DurationText.format(limit)}`)
+  return stalled.length
+}
+
+const prepared = (config: typeof DatabaseConfig.Service, say: (text: string) => void): PreparedNames =>
+  preparing(config.prepare, () =>
+    say(
+      "prepared statements get lost between this process and PostgreSQL, as behind PgBouncer before 1.21 in transaction mode: going on without them. Set DATABASE_PREPARE=false to start without."
+    )
+  )
+
+/** Opens both. They connect when they are first used. */
+export const open = (
+  url: Redacted.Redacted,
+  config: typeof DatabaseConfig.Service,
+  listener: StatementListener
+): Effect.Effect<Pools, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const runtime = yield* Effect.runtime<never>()
+    const say = (text: string) => void Runtime.runFork(runtime, Effect.logWarning(text))
+    const names = prepared(config, say)
+    const connections = {
+      ours: new Set<ServerConnection.ServerConnection>(),
+      program: new Set<ServerConnection.ServerConnection>()
+    }
+    const startup = Startup.make(url, config, (server) => {
+      say(`the address of PostgreSQL leads to another server than before (${server}): older connections are closed`)
+      for (const connection of [...connections.ours, ...connections.program]) {
+        if (connection.idle) connection.sever(otherServer)
+        else connection.outdated = true
+      }
+    })
+    const sharedBy = (purpose: "ours" | "program"): ServerConnection.Shared => ({
+      config: () => startup.config(purpose),
+      onConnectFailed: startup.failed,
+      listener,
+      names,
+      connections: connections[purpose]
+    })
+    const own = yield* poolOf(startup, config, config.pool, sharedBy("ours"))
+    const program = yield* poolOf(startup, config, config.handlerPool, sharedBy("program"))
+
+    // The server ends a statement by itself; its answer may take as long to arrive as a new connection.
+    const patience = Duration.sum(config.statementTimeout, config.connectTimeout)
+    let ownPatience = patience
+    let unanswered = 0
+    let said = Number.NEGATIVE_INFINITY
+    const look = Effect.suspend(() => {
+      const closed = severUnanswered(connections.ours, ownPatience) + severUnanswered(connections.program, patience)
+      if (closed === 0) return Effect.void
+      unanswered += closed
+      const now = performance.now()
+      if (now - said < sayAtMostEvery) return Effect.void
+      said = now
+      return Effect.logWarning(
+        `PostgreSQL did not answer ${closed} statements within ${DurationText.format(patience)}: their connections were closed`
+      )
+    })
+    yield* Effect.forkScoped(Effect.repeat(look, Schedule.spaced(lookEvery)))
+
+    return {
+      own: leading(own, own, () => (isInHandler() ? program : own)),
+      program: leading(program, own, () => program),
+      use: () => useOf(own),
+      programUse: () => useOf(program),
+      unanswered: () => unanswered,
+      hurry: () => {
+        ownPatience = config.connectTimeout
+      }
+    }
+  })

@@ -1,0 +1,94 @@
+import { Chunk, Clock, DateTime, Duration, Effect, FiberRef, Layer, type TestClock } from "effect"
+import { currentRun } from "./HandlerRuns.js"
+import { SteppingClock } from "./simulation/SteppingClock.js"
+
+// Effect's own TestClock waits three real timers for each sleeper that it wakes, interrupted ones included: about 3 ms. This
+// clock jumps from one wake-up to the next and gives each a turn of the event loop: some microseconds.
+
+const owner = "test"
+
+/** The longest move of the clock. Background loops run all the way, so a longer one takes minutes of real time. */
+const longestMove = Duration.toMillis(Duration.days(5 * 366))
+
+/** One turn of the event loop: every fiber that can continue does, and so does everything that waits for a promise. */
+export const eventLoopTurn: Effect.Effect<void> = Effect.async<void>(
+  (resume) => void setImmediate(() => resume(Effect.void))
+)
+
+/** A clock that only the test moves. `TestClock.adjust`, `setTime` and `sleeps` work on it as on Effect's own. */
+export class VirtualClock implements TestClock.TestClock {
+  readonly [Clock.ClockTypeId]: Clock.ClockTypeId = Clock.ClockTypeId
+  private readonly steps: SteppingClock
+  /** Runs before a move and at every instant on the way. */
+  settle: Effect.Effect<void> = eventLoopTurn
+
+  /** Epoch milliseconds. */
+  constructor(startAt: number) {
+    this.steps = new SteppingClock(startAt)
+  }
+
+  readonly unsafeCurrentTimeMillis = (): number => this.steps.now
+  readonly unsafeCurrentTimeNanos = (): bigint => BigInt(Math.floor(this.steps.now * 1_000_000))
+  readonly currentTimeMillis: Effect.Effect<number> = Effect.sync(this.unsafeCurrentTimeMillis)
+  readonly currentTimeNanos: Effect.Effect<bigint> = Effect.sync(this.unsafeCurrentTimeNanos)
+
+  readonly sleep = (duration: Duration.Duration): Effect.Effect<void> => {
+    const millis = Duration.toMillis(duration)
+    if (millis <= 0) return Effect.void
+    return Effect.flatMap(FiberRef.get(currentRun), (run) =>
+      Effect.async<void>((resume) => {
+        const count = (by: number) => {
+          if (run !== undefined) run.sleeping += by
+        }
+        count(1)
+        const wake = () => {
+          count(-1)
+          resume(Effect.void)
+        }
+        const cancel = Number.isFinite(millis) ? this.steps.after(owner, millis, wake) : () => {}
+        return Effect.sync(() => {
+          count(-1)
+          cancel()
+        })
+      })
+    )
+  }
+
+  readonly adjust = (duration: Duration.DurationInput): Effect.Effect<void> =>
+    Effect.suspend(() => this.setTime(this.steps.now + Duration.toMillis(duration)))
+
+  readonly setTime = (instant: number): Effect.Effect<void> =>
+    Effect.gen(this, function* () {
+      if (instant - this.steps.now > longestMove) {
+        return yield* Effect.dieMessage(
+          `The clock cannot move from ${iso(this.steps.now)} to ${iso(instant)} in one step: the limit is five years. ` +
+            "To test at a certain date, start there: TestShift.layer({ startAt })."
+        )
+      }
+      yield* this.settle
+      for (let next = this.steps.nextAt; next !== undefined && next <= instant; next = this.steps.nextAt) {
+        this.steps.step()
+        yield* this.settle
+      }
+      this.steps.set(instant)
+    })
+
+  readonly adjustWith =
+    (duration: Duration.DurationInput) =>
+    <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+      Effect.zipLeft(effect, this.adjust(duration), { concurrent: true })
+
+  get save(): Effect.Effect<Effect.Effect<void>> {
+    return Effect.map(this.currentTimeMillis, (saved) => Effect.sync(() => this.steps.set(saved)))
+  }
+
+  get sleeps(): Effect.Effect<Chunk.Chunk<number>> {
+    return Effect.sync(() => Chunk.fromIterable(this.steps.instants))
+  }
+}
+
+/** Sets Effect's clock to one of these, at the epoch. */
+export const layer: Layer.Layer<never> = Layer.unwrapEffect(Effect.sync(() => Layer.setClock(new VirtualClock(0))))
+
+const iso = (millis: number) =>
+  Number.isFinite(millis) ? DateTime.formatIso(DateTime.unsafeMake(millis)) : String(millis)

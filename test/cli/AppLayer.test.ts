@@ -1,0 +1,78 @@
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { pathToFileURL } from "node:url"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Fiber, Layer } from "effect"
+import * as App from "../../src/cli/App.js"
+import * as Handler from "../../src/handlers/Handler.js"
+import * as Job from "../../src/queue/Job.js"
+import { Queue } from "../../src/queue/Queue.js"
+import { TestShift } from "../../src/testing/TestShift.js"
+import * as Nightshift from "../support/Nightshift.js"
+
+// A module with a pool that its handlers share. It takes `Handler` and `Job` from here: those of `nightshift` itself would
+// need the build.
+const module = (effect: string, build: string) => `
+import { Context, Effect, Layer, Schema } from ${JSON.stringify(effect)}
+const { Handler, Job, events } = globalThis.appLayerTest
+class Pool extends Context.Tag("test/Pool")() {}
+const query = Effect.flatMap(Pool, (pool) => Effect.sync(() => pool.number))
+const kind = (name) => Job.make(name, { payload: Schema.Struct({}) })
+export const handlers = [
+  Handler.make(kind("first"), () => query),
+  Handler.make(kind("second"), () => query),
+  Handler.scoped(kind("third"), Effect.map(Pool, (pool) => () => Effect.succeed(pool.number)))
+]
+let built = 0
+export const layer = Layer.scoped(Pool, ${build})
+`
+
+const pool = `Effect.acquireRelease(
+  Effect.sync(() => { events.push("opened"); return { number: ++built } }),
+  () => Effect.sync(() => void events.push("closed"))
+)`
+
+const load = (build: string) =>
+  Effect.gen(function* () {
+    const events: Array<string> = []
+    Object.assign(globalThis, { appLayerTest: { Handler, Job, events } })
+    const effect = pathToFileURL(join(Nightshift.root, "node_modules/effect/dist/esm/index.js")).href
+    const file = join(yield* Nightshift.folder, "app.mjs")
+    writeFileSync(file, module(effect, build))
+    return { app: yield* App.load(file), events }
+  })
+
+const enqueue = (kind: string) =>
+  Effect.flatMap(Queue, (queue) => queue.enqueue([{ kind, version: 1, payload: {}, queue: "default", maxAttempts: 1 }]))
+
+describe("the layer of an app", () => {
+  it.scoped("is built once for all handlers and jobs of a process, and closed when it stops", () =>
+    Effect.gen(function* () {
+      const { app, events } = yield* load(pool)
+      const shift = yield* Layer.build(
+        TestShift.layer({ handlers: app.handlers, grace: 0 }) as Layer.Layer<TestShift | Queue>
+      )
+      yield* Effect.gen(function* () {
+        const { jobs, settle, stopPod } = yield* TestShift
+        for (let n = 0; n < 30; n += 1) for (const kind of ["first", "second", "third"]) yield* enqueue(kind)
+        yield* settle
+        expect(new Set((yield* jobs).map(({ result, state }) => `${state} ${result}`))).toEqual(new Set(["done 1"]))
+        expect(events).toEqual(["opened"])
+        yield* Fiber.join(yield* Effect.fork(stopPod))
+        expect(events).toEqual(["opened", "closed"])
+      }).pipe(Effect.provide(shift))
+    })
+  )
+
+  it.scoped("that fails ends the start, and says whose it is", () =>
+    Effect.gen(function* () {
+      const { app } = yield* load('Effect.fail(new Error("no such host: pool"))')
+      const [handler] = app.handlers
+      if (handler === undefined) return yield* Effect.dieMessage("three are given")
+      const error = yield* Effect.flip(Handler.opened(handler) as unknown as Effect.Effect<unknown, Error>)
+      expect(error.message).toMatch(
+        /^The app .*app\.mjs cannot be used: its `layer` failed with "no such host: pool"\.$/
+      )
+    })
+  )
+})

@@ -1,0 +1,73 @@
+import { describe, expect, it } from "@effect/vitest"
+import { ConfigProvider, Effect, Layer, Logger, LogLevel } from "effect"
+import { Database } from "../../src/database/Database.js"
+import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import * as LosingProxy from "../support/LosingProxy.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const settings = Layer.setConfigProvider(
+  ConfigProvider.fromMap(
+    new Map([
+      ["DATABASE_STATEMENT_TIMEOUT", "200ms"],
+      ["DATABASE_CONNECT_TIMEOUT", "2s"]
+    ])
+  )
+)
+
+const through = (proxy: LosingProxy.Stalling) =>
+  Database.layer.pipe(
+    Layer.provide(DatabaseUrl.layerOf(proxy.url)),
+    Layer.provide(DatabaseConfig.layer),
+    Layer.provide(settings),
+    Layer.provide(Logger.minimumLogLevel(LogLevel.None))
+  )
+
+/** Five connections, all in use once. */
+const warm = ({ sql }: typeof Database.Service) =>
+  Effect.replicateEffect(sql`select pg_sleep(0.05)`, 5, { concurrency: "unbounded", discard: true })
+
+describe("connections that a middle box forgot", () => {
+  it.scopedLive.each([{ replies: false }, { replies: true }])(
+    "fail what waits for an answer, are closed and counted, and others take their place: %j",
+    (how) =>
+      Effect.gen(function* () {
+        const proxy = yield* LosingProxy.stalling(yield* TestDatabase.migrated)
+        yield* Effect.gen(function* () {
+          const database = yield* Database
+          const { direct, ping, poolUse, sql, transaction, unansweredStatements } = database
+          yield* warm(database)
+          yield* proxy.stall(how)
+          const outcomes = yield* Effect.all(
+            [
+              Effect.flip(direct.count("select $1::int", [1])),
+              Effect.flip(transaction(sql`select 2`)),
+              Effect.flip(ping)
+            ],
+            { concurrency: "unbounded" }
+          )
+          for (const outcome of outcomes) {
+            expect(outcome).toMatchObject({
+              _tag: "DatabaseUnavailable",
+              detail: expect.stringMatching(/did not answer within 2s200ms/)
+            })
+          }
+          expect(yield* unansweredStatements).toBe(3)
+          // The other two were idle and have not shown that they live: nobody has to find out one by one.
+          expect(yield* poolUse).toEqual({ busy: 0, idle: 0, waiting: 0 })
+          yield* ping
+        }).pipe(Effect.provide(through(proxy)))
+      })
+  )
+
+  it.scopedLive("are told from a transaction that gave itself more time", () =>
+    Effect.gen(function* () {
+      const proxy = yield* LosingProxy.stalling(yield* TestDatabase.migrated)
+      yield* Effect.gen(function* () {
+        const { sql, transaction } = yield* Database
+        const slow = Effect.zipRight(sql`set local statement_timeout = '10s'`, sql`select pg_sleep(2.1), 1 as answer`)
+        expect(yield* transaction(slow)).toMatchObject([{ answer: 1 }])
+      }).pipe(Effect.provide(through(proxy)))
+    })
+  )
+})

@@ -1,0 +1,58 @@
+import { symlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { pathToFileURL } from "node:url"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Nightshift from "../support/Nightshift.js"
+
+// Handlers that bring their process down in ways that no handler's error channel sees.
+const app = `
+import { Effect, Schema } from "effect"
+import { Handler, Job } from ${JSON.stringify(pathToFileURL(join(Nightshift.root, "dist/index.js")).href)}
+const payload = Schema.Struct({})
+const handler = (name, run) => Handler.promise(Job.make(name, { payload }), run)
+const never = () => new Promise(() => {})
+export const handlers = [
+  handler("patient", never),
+  handler("timer", () => { setTimeout(() => { throw new TypeError("stray") }, 10); return never() }),
+  handler("promise", () => { Promise.reject(new RangeError("unawaited")); return never() }),
+  handler("exit", () => process.exit(7))
+]
+`
+
+describe("a handler that brings its process down", () => {
+  it.scopedLive.each([
+    ["timer", 1, /an error that no code catches \(TypeError: stray\)/],
+    ["promise", 1, /a rejected promise that no code awaits \(RangeError: unawaited\)/],
+    ["exit", 7, /exit code 7/]
+  ] as const)(
+    "by its %s is among the jobs that the last log line names",
+    ([kind, code, cause]) =>
+      Effect.gen(function* () {
+        const cwd = yield* Nightshift.folder
+        symlinkSync(join(Nightshift.root, "node_modules"), join(cwd, "node_modules"))
+        writeFileSync(join(cwd, "app.mjs"), app)
+        const env = { LOG_FORMAT: "json" }
+        const pod = yield* Nightshift.start(["serve", "--embedded", "--port", "0", "--app", "app.mjs"], { cwd, env })
+        const [, url] = yield* pod.said(/doors +(http:\S+)/)
+        const [, token] = yield* pod.said(/token +(\S+)/)
+        const enqueue = (name: string) =>
+          Effect.promise(async () => {
+            const response = await fetch(`${url}/api/v1/jobs`, {
+              method: "POST",
+              headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+              body: JSON.stringify({ jobs: [{ kind: name, payload: {} }] })
+            })
+            return response.status
+          })
+        expect(yield* enqueue("patient")).toBe(201)
+        yield* Effect.exit(enqueue(kind))
+        const { code: exit, stderr } = yield* pod.finished
+        expect(exit).toBe(code)
+        const last = stderr.split("\n").find((line) => line.includes('"FATAL"')) ?? ""
+        expect(last).toMatch(cause)
+        expect(JSON.parse(last).annotations.jobs.map((job: { readonly kind: string }) => job.kind)).toContain(kind)
+      }),
+    120_000
+  )
+})

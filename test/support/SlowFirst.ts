@@ -1,0 +1,17 @@
+import { BaseSequencer, type TestSpecification } from "vitest/node"
+
+// A fresh clone has no record of how long a file takes, and a slow one that begins last keeps one process busy alone.
+const slow = [/MissionControl/, /\/journeys\//, /\/embedded\//, /\/scripts\//, /\/cli\//]
+
+const rank = ({ moduleId }: TestSpecification) => {
+  const index = slow.findIndex((pattern) => pattern.test(moduleId))
+  return index === -1 ? slow.length : index
+}
+
+/** Runs the files that start processes and browsers first. */
+export default class SlowFirst extends BaseSequencer {
+  override async sort(files: Array<TestSpecification>): Promise<Array<TestSpecification>> {
+    const sorted = await super.sort(files)
+    return sorted.sort((one, other) => rank(one) - rank(other))
+  }
+}

@@ -1,0 +1,174 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Clock, Duration, Effect, Fiber, Schema, TestClock } from "effect"
+import * as Handler from "../../src/handlers/Handler.js"
+import * as Job from "../../src/queue/Job.js"
+import * as Schedule from "../../src/schedule/Schedule.js"
+import { TestShift } from "../../src/testing/TestShift.js"
+
+const Tidy = Job.make("tidy", { payload: Schema.Struct({}) })
+const idle = { handlers: [Handler.make(Tidy, () => Effect.succeed("tidy"))] }
+
+interface Cost {
+  /** Calls of setTimeout: each costs at least a millisecond of real time. */
+  readonly timers: number
+  /** Turns of the event loop. */
+  readonly turns: number
+  /** Of CPU time. */
+  readonly millis: number
+}
+
+/** What an effect costs in real time. */
+const costOf = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<Cost, E, R> =>
+  Effect.suspend(() => {
+    const { setImmediate, setTimeout } = globalThis
+    let timers = 0
+    let turns = 0
+    const counted = <F extends typeof setTimeout | typeof setImmediate>(original: F, count: () => void): F =>
+      new Proxy(original, {
+        apply: (target, self, args) => {
+          count()
+          return Reflect.apply(target, self, args)
+        }
+      })
+    globalThis.setTimeout = counted(setTimeout, () => (timers += 1))
+    globalThis.setImmediate = counted(setImmediate, () => (turns += 1))
+    const before = process.cpuUsage()
+    const restored = Effect.sync(() => Object.assign(globalThis, { setImmediate, setTimeout }))
+    return Effect.ensuring(effect, restored).pipe(
+      Effect.map(() => {
+        const { system, user } = process.cpuUsage(before)
+        return { timers, turns, millis: (user + system) / 1_000 }
+      })
+    )
+  })
+
+const printed = (what: string, { millis, timers, turns }: Cost) =>
+  Effect.sync(() => {
+    process.stdout.write(
+      `${what}: ${millis.toFixed(1)} ms of CPU, ${turns} turns of the event loop, ${timers} real timers\n`
+    )
+  })
+
+describe("time in a shift", () => {
+  it.effect("costs no real time while nothing is due", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      yield* shift.advance("1 day")
+      const day = yield* costOf(shift.advance("1 day"))
+      const week = yield* costOf(shift.advance("7 days"))
+      const adjusted = yield* costOf(TestClock.adjust("7 days"))
+      yield* printed("a day by advance", day)
+      yield* printed("a week by advance", week)
+      yield* printed("a week by TestClock.adjust", adjusted)
+      expect([day.timers, week.timers, adjusted.timers]).toEqual([0, 0, 0])
+      // A pod with nothing to do wakes a few times a day.
+      expect(week.turns).toBeLessThan(7 * 10)
+      expect(adjusted.turns).toBeLessThan(7 * 10)
+    }).pipe(Effect.provide(TestShift.layer(idle)))
+  )
+
+  it.effect("costs a few turns of the event loop for each job that a schedule fires", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const week = yield* costOf(shift.advance("7 days"))
+      yield* printed("a week with a job every six hours", week)
+      expect(yield* shift.jobs).toHaveLength(7 * 4)
+      expect(week.timers).toBe(0)
+      expect(week.turns / (7 * 4)).toBeLessThan(60)
+    }).pipe(
+      Effect.provide(
+        TestShift.layer({
+          ...idle,
+          schedules: [Schedule.make("often", { job: Tidy, payload: {}, cron: "0 */6 * * *" })]
+        })
+      )
+    )
+  )
+
+  it.effect("wakes each sleeper at its own instant, and one that is interrupted never", () =>
+    Effect.gen(function* () {
+      const woken: Array<string> = []
+      const sleeper = (name: string, duration: Duration.DurationInput) =>
+        Effect.gen(function* () {
+          yield* Effect.sleep(duration)
+          woken.push(`${name} at ${yield* Clock.currentTimeMillis}`)
+        })
+      yield* Effect.fork(Effect.zipRight(sleeper("first", "2 seconds"), sleeper("again", "3 seconds")))
+      yield* Effect.fork(sleeper("second", "4 seconds"))
+      yield* Effect.fork(sleeper("never", Duration.infinity))
+      const interrupted = yield* Effect.fork(sleeper("interrupted", "1 second"))
+      yield* TestClock.adjust("500 millis")
+      yield* Fiber.interrupt(interrupted)
+      expect((yield* TestClock.sleeps()).pipe((sleeps) => [...sleeps].filter((at) => at < 10_000))).toEqual([
+        2_000, 4_000
+      ])
+      yield* TestClock.adjust("10 seconds")
+      expect(woken).toEqual(["first at 2000", "second at 4000", "again at 5000"])
+      expect(yield* Clock.currentTimeMillis).toBe(10_500)
+    }).pipe(Effect.provide(TestShift.layer(idle)))
+  )
+
+  it.effect("lets promises of handlers resolve at the instant at which they were made", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const id = yield* Slow.enqueue({}, { delay: "1 hour" })
+      yield* shift.advance("2 hours")
+      expect((yield* shift.job(id)).result).toEqual([3_600_000, 3_600_000, 3_660_000])
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [SlowHandler] })))
+  )
+
+  it.effect("waits for what handlers do in real time, and not for ever", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const id = yield* Tidy.enqueue({})
+      const hung = yield* Slow.enqueue({})
+      yield* shift.settle
+      expect(yield* shift.job(id)).toMatchObject({ state: "done", result: "late", finishedAt: 0 })
+      expect((yield* shift.job(hung)).state).toBe("running")
+      yield* shift.advance("1 hour")
+      expect((yield* shift.job(hung)).lastError).toMatch(/longer|time/)
+    }).pipe(
+      Effect.provide(
+        TestShift.layer({
+          handlers: [
+            Handler.promise(Tidy, () => new Promise((resolve) => setTimeout(() => resolve("late"), 20))),
+            Handler.make(Slow, () => Effect.never)
+          ]
+        })
+      )
+    )
+  )
+
+  it.effect("begins when the test says, and can be set", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      expect(yield* Clock.currentTimeMillis).toBe(Date.UTC(2026, 0, 1))
+      const id = yield* Tidy.enqueue({}, { delay: "1 day" })
+      yield* TestClock.setTime(Date.UTC(2026, 0, 3))
+      expect(yield* shift.job(id)).toMatchObject({ state: "done", finishedAt: Date.UTC(2026, 0, 2) })
+      yield* TestClock.setTime(Date.UTC(2025, 0, 1))
+      expect(yield* Clock.currentTimeMillis).toBe(Date.UTC(2025, 0, 1))
+    }).pipe(Effect.provide(TestShift.layer({ ...idle, startAt: "2026-01-01T00:00:00Z" })))
+  )
+
+  it.effect("refuses a move that would take minutes, and says what to do instead", () =>
+    Effect.gen(function* () {
+      const exit = yield* Effect.exit(TestClock.setTime(Date.UTC(2026, 0, 1)))
+      expect(String(exit)).toMatch(/from 1970-01-01.* to 2026-01-01.* limit is five years.*startAt/)
+    }).pipe(Effect.provide(TestShift.layer(idle)))
+  )
+})
+
+const Slow = Job.make("slow", { payload: Schema.Struct({}), timeout: "1 hour" })
+const SlowHandler = Handler.make(Slow, () =>
+  Effect.gen(function* () {
+    const instants = [yield* Clock.currentTimeMillis]
+    yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+    instants.push(yield* Clock.currentTimeMillis)
+    yield* Effect.sleep("1 minute")
+    yield* Effect.promise(async () => {
+      for (let hop = 0; hop < 50; hop += 1) await Promise.resolve()
+    })
+    return [...instants, yield* Clock.currentTimeMillis]
+  })
+)
