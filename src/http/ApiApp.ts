@@ -31,6 +31,7 @@ import type { Schedules } from "../schedule/Schedules.js"
 import type { Storage } from "../uploads/Storage.js"
 import { Api } from "./Api.js"
 import { AccessConfig } from "./access/AccessConfig.js"
+import { Attempts } from "./access/Attempts.js"
 import * as AuditRoutes from "./access/AuditRoutes.js"
 import * as Auth from "./access/Auth.js"
 import { Caller } from "./access/Caller.js"
@@ -106,7 +107,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
 // Generated on the first request: it takes a tenth of the time of a start.
 const openApi = HttpApiBuilder.Router.use((router) =>
   router.get(
-    "/api/v1/openapi.json",
+    Auth.contractPath,
     Effect.sync(() => HttpServerResponse.unsafeJson(OpenApi.fromApi(Api)))
   )
 )
@@ -117,15 +118,15 @@ const problems = HttpApiBuilder.middleware(Effect.catchAllCause(Problem.answerCa
 /** Lets in whoever may come in, at the pace that is theirs. */
 const guard = Effect.gen(function* () {
   const config = yield* ServerConfig
-  const sessions = yield* Sessions
   const { apiRate, sessionLasting } = yield* AccessConfig
+  const registers = { sessions: yield* Sessions, attempts: yield* Attempts, lasting: sessionLasting }
   const throttle = apiRate === 0 ? undefined : Throttle.make({ burst: 2 * apiRate, perSecond: apiRate })
   return <R>(app: HttpApp.Default<never, R>) =>
     Effect.gen(function* () {
       yield* Auth.checkHost(config)
       const request = yield* HttpServerRequest.HttpServerRequest
       if (Auth.isOpen(request)) return yield* app
-      const caller = yield* Auth.identify(config, sessions, sessionLasting)
+      const caller = yield* Auth.identify(config, registers)
       if (throttle !== undefined) yield* throttle.take(caller.who)
       yield* Auth.authorize(caller, request)
       return yield* Effect.provideService(app, Caller, caller)
@@ -150,5 +151,6 @@ const withDatabase = Layer.effect(
   Layer.provide(openApi),
   Layer.provide(problems),
   Layer.provide(contract),
+  Layer.provide(Attempts.layer),
   Layer.provide([HttpApiBuilder.Router.Live, HttpApiBuilder.Middleware.layer, NodeHttpServer.layerContext])
 )

@@ -2,6 +2,7 @@ import { Context, Effect, Layer } from "effect"
 import { Lifecycle } from "../core/Lifecycle.js"
 import { Database } from "../database/Database.js"
 import { Migrations } from "../database/Migrations.js"
+import * as Shared from "./Shared.js"
 
 /** Why traffic should go elsewhere, and what this process was started without. */
 export interface Report {
@@ -43,8 +44,10 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
         }),
         Effect.catchAll(refused("the database does not answer"))
       )
+      // Anybody may ask, as often as they like: the database is asked once a second.
+      const shared = yield* Shared.make(databaseReasons, "1 second", "2 seconds")
       return {
-        report: Effect.map(Effect.all([lifecycle.draining, databaseReasons]), ([draining, reasons]) =>
+        report: Effect.map(Effect.all([lifecycle.draining, shared]), ([draining, { value: reasons }]) =>
           reportOf(draining, reasons, [])
         )
       }
