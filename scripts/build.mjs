@@ -80,10 +80,21 @@ for (const file of Object.keys(library.metafile.outputs).filter((output) => outp
   const code = readFileSync(join(root, file), "utf8")
   if (code.includes("Dynamic require of")) writeFileSync(join(root, file), `${requireLine}${code}`)
 }
-// Programs that import the library can map stack traces to its source. The command line's own map would be a quarter of
+
+/** An output and all outputs that it imports. */
+const reachable = (output, found = new Set()) => {
+  if (found.has(output)) return found
+  found.add(output)
+  for (const { external, path } of library.metafile.outputs[output].imports) if (!external) reachable(path, found)
+  return found
+}
+
+// Programs that import the library can map stack traces to its source. The maps of the command line would be a third of
 // the package.
-for (const name of ["main.js", "guard.js", "typescript.js"]) {
-  const file = join(dist, name)
+const mapped = reachable("dist/library/index.js", reachable("dist/library/testing.js"))
+for (const output of Object.keys(library.metafile.outputs)) {
+  if (!output.endsWith(".js") || mapped.has(output)) continue
+  const file = join(root, output)
   writeFileSync(file, readFileSync(file, "utf8").replace(/\/\/# sourceMappingURL=\S+\n$/, ""))
   rmSync(`${file}.map`)
 }

@@ -1,4 +1,6 @@
 #!/usr/bin/env node
+import { readFileSync } from "node:fs"
+import * as module from "node:module"
 import { dirname, resolve } from "node:path"
 import { refusal } from "./guard.js"
 
@@ -12,13 +14,20 @@ const appOf = (argv: ReadonlyArray<string>): string | undefined => {
   return argv[place]?.startsWith("--app=") ? argv[place].slice("--app=".length) : (argv[place + 1] ?? "")
 }
 
-const app = appOf(process.argv)
-if (app === undefined) await import("./main.js")
-else {
+/** The library form of the command line, unless the user's copy of Effect does not fit. */
+const loadBeside = async (app: string): Promise<void> => {
   const reason = refusal(dirname(resolve(app)))
-  if (reason === undefined) await import(new URL("./main.js", import.meta.url).href)
-  else {
-    process.stderr.write(`nightshift: ${reason}\n`)
-    process.exitCode = 1
-  }
+  if (reason === undefined) return import(new URL("./main.js", import.meta.url).href)
+  process.stderr.write(`nightshift: ${reason}\n`)
+  process.exitCode = 1
 }
+
+// Node 22 and later keep compiled code between starts.
+if ("enableCompileCache" in module && typeof module.enableCompileCache === "function") module.enableCompileCache()
+
+const app = appOf(process.argv)
+if (app !== undefined) await loadBeside(app)
+else if (process.argv.length === 3 && process.argv[2] === "--version") {
+  const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"))
+  process.stdout.write(`${version}\n\n`)
+} else await import("./main.js")

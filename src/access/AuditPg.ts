@@ -31,7 +31,7 @@ const make = Effect.gen(function* () {
   const { schema, sql } = database
   const ids = yield* makeGenerator
   const table = sql(`${schema}.audit`)
-  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
 
   const conditions = (filter: AuditFilter) => [
     sql`true`,

@@ -10,7 +10,7 @@ const purgeBatch = 5_000
 const make = Effect.gen(function* () {
   const { schema, sql, transaction } = yield* Database
   const table = sql(`${schema}.idempotency`)
-  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
 
   /** Whether the key is new. One that is just being used makes this wait for its end: the unique index decides. */
   const claim = (key: Buffer, content: Buffer, now: number, remembered: Duration.Duration) =>

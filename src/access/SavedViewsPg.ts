@@ -46,7 +46,7 @@ const make = Effect.gen(function* () {
       const [row] = yield* mapErrors(sql<ViewRow>`
         insert into ${table} (id, name, page, filter, created_at)
         select ${ids.view(now)}::uuid, ${name}::text, ${page}::text, ${JSON.stringify(filter)}::jsonb,
-          to_timestamp(${now}::float8 / 1000)
+          pg_catalog.to_timestamp(${now}::float8 / 1000)
         where (select count(*) from ${table}) < ${limits.views}
         on conflict on constraint saved_view_name_once do nothing
         returning ${columns}`)

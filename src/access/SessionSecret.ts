@@ -6,6 +6,9 @@ import type { RoleTokens } from "./Sessions.js"
 /** Nobody can guess one. */
 export const make = (): string => randomBytes(32).toString("base64url")
 
+/** Whether a text can be a secret at all. */
+export const isSecret = (text: string): boolean => /^[\w-]{43}$/.test(text)
+
 /** What is stored of a secret: enough to know it again. */
 export const hash = (secret: string): Buffer => createHash("sha256").update(secret).digest()
 

@@ -30,6 +30,9 @@ export class Sessions extends Context.Tag("nightshift/access/Sessions")<
       lasting: Duration.Duration
     ) => Effect.Effect<Option.Option<Session>, DatabaseError>
 
+    /** Whether the session of a secret still lasts. Asking does not make it last longer. */
+    readonly lasts: (secret: string, tokens: RoleTokens) => Effect.Effect<boolean, DatabaseError>
+
     /** The session of a secret is over. */
     readonly end: (secret: string) => Effect.Effect<void, DatabaseError>
 

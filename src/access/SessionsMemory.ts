@@ -31,6 +31,11 @@ const make = Effect.sync(() => {
         rows.set(idOf(secret), { ...row, until })
         return Option.some({ role: row.role, until })
       }),
+    lasts: (secret, tokens) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const row = rows.get(idOf(secret))
+        return row !== undefined && row.until > now && SessionSecret.holds(secret, row.role, row.bond, tokens)
+      }),
     end: (secret) => Effect.sync(() => void rows.delete(idOf(secret))),
     purge: Effect.map(Clock.currentTimeMillis, (now) => {
       const over = [...rows].filter(([, { until }]) => until <= now)

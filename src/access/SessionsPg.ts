@@ -3,7 +3,7 @@ import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import type { Role } from "./Role.js"
 import * as SessionSecret from "./SessionSecret.js"
-import { Sessions } from "./Sessions.js"
+import { type RoleTokens, Sessions } from "./Sessions.js"
 
 interface SessionRow {
   readonly role: Role
@@ -14,7 +14,15 @@ interface SessionRow {
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const table = sql(`${schema}.session`)
-  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
+
+  const rowOf = (secret: string, tokens: RoleTokens, now: number) =>
+    Effect.map(
+      mapErrors(sql<SessionRow>`
+        select role, bond, floor(extract(epoch from expires_at) * 1000)::float8 as until
+        from ${table} where secret_hash = ${SessionSecret.hash(secret)} and expires_at > ${instant(now)}`),
+      ([row]) => (row !== undefined && SessionSecret.holds(secret, row.role, row.bond, tokens) ? row : undefined)
+    )
 
   return Sessions.of({
     begin: (role, token, lasting) =>
@@ -31,16 +39,20 @@ const make = Effect.gen(function* () {
     find: (secret, tokens, lasting) =>
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
-        const id = SessionSecret.hash(secret)
-        const [row] = yield* mapErrors(sql<SessionRow>`
-          select role, bond, floor(extract(epoch from expires_at) * 1000)::float8 as until
-          from ${table} where secret_hash = ${id} and expires_at > ${instant(now)}`)
-        if (row === undefined || !SessionSecret.holds(secret, row.role, row.bond, tokens)) return Option.none()
+        const row = yield* rowOf(secret, tokens, now)
+        if (row === undefined) return Option.none()
         if (!SessionSecret.isWorthExtending(row.until, lasting, now)) return Option.some(row)
         const until = now + Duration.toMillis(lasting)
-        yield* mapErrors(sql`update ${table} set expires_at = ${instant(until)} where secret_hash = ${id}`)
+        yield* mapErrors(
+          sql`update ${table} set expires_at = ${instant(until)} where secret_hash = ${SessionSecret.hash(secret)}`
+        )
         return Option.some({ role: row.role, until })
       }),
+
+    lasts: (secret, tokens) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        Effect.map(rowOf(secret, tokens, now), (row) => row !== undefined)
+      ),
 
     end: (secret) =>
       mapErrors(Effect.asVoid(sql`delete from ${table} where secret_hash = ${SessionSecret.hash(secret)}`)),

@@ -37,7 +37,7 @@ const make = Effect.gen(function* () {
       const [row] = yield* mapErrors(sql<TokenRow>`
         insert into ${table} (id, workspace_id, prefix, hash, label, created_at)
         values (${ids.token(now)}, ${workspace}, ${prefix}, ${hash}, ${label.slice(0, mostLabelCharacters)},
-          to_timestamp(${now}::float8 / 1000))
+          pg_catalog.to_timestamp(${now}::float8 / 1000))
         returning ${columns}`)
       if (row === undefined) return yield* Effect.dieMessage("an insert returned nothing")
       return { ...toToken(row), secret }

@@ -1,7 +1,7 @@
 import * as ValidationError from "@effect/cli/ValidationError"
 import { Cause, ConfigError, Predicate } from "effect"
 import * as Setting from "../core/Setting.js"
-import { BotsFileInvalid } from "../gateway/config/BotsFile.js"
+import type { BotsFileInvalid } from "../gateway/config/BotsFile.js"
 import { Misused, SomeFailed } from "./Misused.js"
 
 /** What a command leaves to the shell. */
@@ -19,6 +19,9 @@ const configFailure = (error: ConfigError.ConfigError): Failure => {
   return { lines: [`${title} ${problems.join("; ")}`], code: ExitCode.misused }
 }
 
+/** By its tag: its module brings a YAML parser, which most commands do not need. */
+const isBotsFileInvalid = (error: unknown): error is BotsFileInvalid => Predicate.isTagged(error, "BotsFileInvalid")
+
 /** A failure that was foreseen is one sentence; only a defect, which is our mistake, shows its trace. */
 export const describe = (cause: Cause.Cause<unknown>): Failure => {
   const failure = Cause.failureOption(cause)
@@ -29,8 +32,7 @@ export const describe = (cause: Cause.Cause<unknown>): Failure => {
   // The command line's parser has already printed what is wrong with it.
   if (ValidationError.isValidationError(error)) return { lines: [], code: ExitCode.misused }
   if (ConfigError.isConfigError(error)) return configFailure(error)
-  if (error instanceof Misused || error instanceof BotsFileInvalid)
-    return { lines: [error.message], code: ExitCode.misused }
+  if (error instanceof Misused || isBotsFileInvalid(error)) return { lines: [error.message], code: ExitCode.misused }
   if (error instanceof SomeFailed) return { lines: error.reasons, code: ExitCode.failed }
   const message = Predicate.hasProperty(error, "message") ? String(error.message) : String(error)
   return { lines: [message], code: ExitCode.failed }

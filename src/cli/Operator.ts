@@ -23,5 +23,6 @@ export const acting =
       who: `cli:${nameOf()}`,
       role: "admin",
       until: undefined,
+      session: undefined,
       reason: Option.getOrUndefined(given)
     })

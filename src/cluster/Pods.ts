@@ -52,20 +52,26 @@ export const podsTopic = "pods"
 export class Pods extends Context.Tag("nightshift/cluster/Pods")<
   Pods,
   {
-    /** Shows that a pod lives and how it stands; others count as live that showed themselves this recently. */
+    /** Shows that a pod lives and how it stands; others count as its companions unless they were quiet for this long. */
     readonly beat: (
       facts: PodFacts,
       state: PodState,
       liveWithin: Duration.Duration
     ) => Effect.Effect<Orders, DatabaseError>
 
-    /** Pods that showed themselves this recently, by id. */
+    /**
+     * Pods that were not seen quiet for this long, by id: what the cluster decides by. This process compares their beats with
+     * those of its earlier looks and times them by its own steady clock, so a pod that it sees for the first time counts.
+     */
+    readonly present: (within: Duration.Duration) => Effect.Effect<ReadonlyArray<StoredPod>, DatabaseError>
+
+    /** Pods whose last beat is this recent by the clock, by id: what people are shown, right at the first look. */
     readonly live: (within: Duration.Duration) => Effect.Effect<ReadonlyArray<StoredPod>, DatabaseError>
 
     /** A pod is over: its row and its shares go. */
     readonly leave: (id: PodId) => Effect.Effect<void, DatabaseError>
 
-    /** Pods that were silent for so long go, with their shares and those that belong to nobody. Returns who went. */
+    /** Removes pods that were seen quiet for this long, with their shares and those of pods that do not exist. Returns them. */
     readonly removeDead: (silentFor: Duration.Duration) => Effect.Effect<ReadonlyArray<PodId>, DatabaseError>
   }
 >() {}

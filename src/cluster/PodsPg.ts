@@ -1,4 +1,5 @@
 import { Clock, Duration, Effect, Layer, Schema } from "effect"
+import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
 import type { PodId } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
@@ -19,6 +20,7 @@ interface PodRow {
   readonly draining: boolean
   readonly started_at: number
   readonly heartbeat_at: number
+  readonly beat: string
 }
 
 interface OrderRow {
@@ -45,8 +47,14 @@ const toPod = (row: PodRow): StoredPod => ({
   heartbeatAt: row.heartbeat_at
 })
 
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
+/** Exact, as text: only to see whether it changed. */
+const exact = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`
 const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
+
+const podColumns = `id, label, version, queues, kinds, slots, host, os_pid, node_version, draining,
+    ${millis("started_at")} as started_at, ${millis("heartbeat_at")} as heartbeat_at,
+    ${exact("heartbeat_at")}::text as beat`
 
 const statementsOf = (schema: string) => ({
   beat: hot(`
@@ -60,7 +68,7 @@ const statementsOf = (schema: string) => ({
   select q.queue, exists (select from beaten) as known,
     (select s.slots from ${schema}.share s where s.queue = q.queue and s.pod_id = $1) as share,
     (select count(*)::int from ${schema}.pod p
-      where p.id <> $1 and p.heartbeat_at > ${instant("$5")} and not p.draining and q.queue = any(p.queues)) as others
+      where p.id <> all($5::uuid[]) and p.id <> $1 and not p.draining and q.queue = any(p.queues)) as others
   from unnest($6::text[]) as q(queue)`),
 
   introduce: `
@@ -70,9 +78,13 @@ const statementsOf = (schema: string) => ({
   on conflict (id) do nothing`,
 
   live: `
-  select id, label, version, queues, kinds, slots, host, os_pid, node_version, draining,
-    ${millis("started_at")} as started_at, ${millis("heartbeat_at")} as heartbeat_at
-  from ${schema}.pod where heartbeat_at > ${instant("$1")} order by id`,
+  select ${podColumns} from ${schema}.pod where heartbeat_at > ${instant("$1")} order by id`,
+
+  all: `
+  select ${podColumns} from ${schema}.pod order by id`,
+
+  beats: `
+  select id, ${exact("heartbeat_at")}::text as beat from ${schema}.pod`,
 
   leave: `
   with gone as (delete from ${schema}.pod where id = $1)
@@ -80,7 +92,10 @@ const statementsOf = (schema: string) => ({
 
   removeDead: `
   with dead as (
-    delete from ${schema}.pod where heartbeat_at <= ${instant("$1")} returning id
+    -- Still as it was when it was seen last: one that has beaten since lives.
+    delete from ${schema}.pod p using unnest($1::uuid[], $2::bigint[]) as quiet(id, beat)
+    where p.id = quiet.id and ${exact("p.heartbeat_at")} = quiet.beat
+    returning p.id
   ), freed as (
     delete from ${schema}.share s
     where s.pod_id in (select id from dead) or not exists (select from ${schema}.pod p where p.id = s.pod_id)
@@ -89,8 +104,33 @@ const statementsOf = (schema: string) => ({
 })
 
 const make = Effect.gen(function* () {
-  const { schema, sql } = yield* Database
+  const { schema, sql, writes } = yield* Database
   const statements = named("pod", statementsOf(schema))
+  const watchOf = perClock(() => ({ beats: new ChangeWatch<PodId, string>(), lookedAt: Number.NEGATIVE_INFINITY }))
+
+  /** Compares the beats of all pods with those of the look before. The answer is when this look was asked for. */
+  const look = <Row extends Pick<PodRow, "id" | "beat">>(statement: string) =>
+    Effect.gen(function* () {
+      const watch = watchOf(yield* Effect.clock)
+      const asked = yield* steadyNow
+      const rows = yield* mapErrors(sql.unsafe<Row>(statement))
+      watch.lookedAt = yield* steadyNow
+      watch.beats.look(
+        rows.map(({ beat, id }) => [id, beat]),
+        watch.lookedAt
+      )
+      return { asked, rows, beats: watch.beats }
+    })
+
+  /** Pods that were quiet for this long. A beat comes every second, a look less often. */
+  const quietPods = (within: Duration.Duration) =>
+    Effect.gen(function* () {
+      const watch = watchOf(yield* Effect.clock)
+      const now = yield* steadyNow
+      const limit = Duration.toMillis(within)
+      if (now - watch.lookedAt >= limit / 3) yield* look(statements.beats)
+      return watch.beats.quietFor(limit, now).map(([id]) => id)
+    })
 
   const introduce = (facts: PodFacts, state: PodState, now: number) =>
     mapErrors(
@@ -112,24 +152,32 @@ const make = Effect.gen(function* () {
 
   return Pods.of({
     beat: (facts, state, liveWithin) =>
-      Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
-        const rows = yield* mapErrors(
-          sql.unsafe<OrderRow>(statements.beat, [
-            facts.id,
-            now,
-            JSON.stringify(state.slots),
-            state.draining,
-            now - Duration.toMillis(liveWithin),
-            facts.queues
-          ])
-        )
-        // The first beat of all, or the first after others took the pod for dead.
-        if (rows[0]?.known !== true) yield* introduce(facts, state, now)
-        return {
-          shares: new Map(rows.flatMap(({ queue, share }) => (share === null ? [] : [[queue, share] as const]))),
-          companions: new Map(rows.map(({ others, queue }) => [queue, others + 1]))
-        } satisfies Orders
+      writes.watch(
+        Effect.gen(function* () {
+          const quiet = yield* quietPods(liveWithin)
+          const now = yield* Clock.currentTimeMillis
+          const rows = yield* mapErrors(
+            sql.unsafe<OrderRow>(statements.beat, [
+              facts.id,
+              now,
+              JSON.stringify(state.slots),
+              state.draining,
+              quiet,
+              facts.queues
+            ])
+          )
+          // The first beat of all, or the first after others took the pod for dead.
+          if (rows[0]?.known !== true) yield* introduce(facts, state, now)
+          return {
+            shares: new Map(rows.flatMap(({ queue, share }) => (share === null ? [] : [[queue, share] as const]))),
+            companions: new Map(rows.map(({ others, queue }) => [queue, others + 1]))
+          } satisfies Orders
+        })
+      ),
+    present: (within) =>
+      Effect.map(look<PodRow>(statements.all), ({ asked, beats, rows }) => {
+        const quiet = new Set(beats.quietFor(Duration.toMillis(within), asked).map(([id]) => id))
+        return rows.filter(({ id }) => !quiet.has(id)).map(toPod)
       }),
     live: (within) =>
       Effect.gen(function* () {
@@ -139,8 +187,12 @@ const make = Effect.gen(function* () {
     leave: (id) => mapErrors(Effect.asVoid(sql.unsafe(statements.leave, [id]))),
     removeDead: (silentFor) =>
       Effect.gen(function* () {
-        const since = (yield* Clock.currentTimeMillis) - Duration.toMillis(silentFor)
-        return (yield* mapErrors(sql.unsafe<{ id: PodId }>(statements.removeDead, [since]))).map(({ id }) => id)
+        const { asked, beats } = yield* look(statements.beats)
+        const quiet = beats.quietFor(Duration.toMillis(silentFor), asked)
+        const dead = yield* mapErrors(
+          sql.unsafe<{ id: PodId }>(statements.removeDead, [quiet.map(([id]) => id), quiet.map(([, beat]) => beat)])
+        )
+        return dead.map(({ id }) => id)
       })
   })
 })

@@ -1,4 +1,4 @@
-import { Clock, Effect, Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { TermOver } from "./Leadership.js"
@@ -13,12 +13,11 @@ const make = Effect.gen(function* () {
 
     assign: (term, shares) =>
       Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
         const rows = yield* mapErrors(sql`
           -- The lease cannot change hands while this statement holds its row: it is the leader who writes, or nobody.
           with reign as materialized (
             select term from ${sql(`${schema}.leader`)}
-            where term = ${term} and leased_until > to_timestamp(${now}::float8 / 1000) for key share
+            where term = ${term} and pod_id is not null for key share
           ), assigned as (
             insert into ${table} as standing (queue, pod_id, slots, term)
             select given.queue, given.pod_id, given.slots, reign.term

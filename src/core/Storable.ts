@@ -1,6 +1,6 @@
 import { Duration, Either } from "effect"
 import { limits } from "./Job.js"
-import { isTooDeep } from "./Nesting.js"
+import { isDeeperThan } from "./Nesting.js"
 
 // What can be stored: text that PostgreSQL has bytes for, JSON of a bounded size, names that are also fit for a url, a metric
 // label and a file. Each check answers with the reason against it, as the end of a sentence that begins with the field.
@@ -45,11 +45,17 @@ export const faultOfInstant = (millis: number): string | undefined =>
 /** An instant that was written past our checks, `infinity` among them, as the nearest that can be shown. */
 export const showableInstant = (millis: number): number => Math.min(Math.max(millis, instants.first), instants.last)
 
-/** A number that `JSON.stringify` writes as null. */
+/** A number that `JSON.stringify` writes as null. Plain loops: every payload with a null in it passes here. */
 const hasNoNumber = (value: unknown): boolean => {
   if (typeof value === "number") return !Number.isFinite(value)
-  if (typeof value !== "object" || value === null || "toJSON" in value) return false
-  return (Array.isArray(value) ? value : Object.values(value)).some(hasNoNumber)
+  if (typeof value !== "object" || value === null) return false
+  if (Array.isArray(value)) {
+    for (const each of value) if (hasNoNumber(each)) return true
+    return false
+  }
+  if ("toJSON" in value) return false
+  for (const key in value) if (hasNoNumber((value as Readonly<Record<string, unknown>>)[key])) return true
+  return false
 }
 
 /** A value as JSON text, or why it cannot be that. */
@@ -67,7 +73,9 @@ export const jsonText = (value: unknown, mostBytes: number): Either.Either<strin
   if (text.includes("\\u") && unstorableEscape.test(text)) {
     return Either.left("must not contain NUL or half a surrogate pair")
   }
-  if (isTooDeep(text)) return Either.left(`must not be nested more than ${limits.nesting} levels deep`)
+  // Every level takes two characters.
+  if (text.length > 2 * limits.nesting && isDeeperThan(value, limits.nesting))
+    return Either.left(`must not be nested more than ${limits.nesting} levels deep`)
   if (text.includes("null") && hasNoNumber(value)) return Either.left("must not contain NaN or Infinity")
   return Either.right(text)
 }

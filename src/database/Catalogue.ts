@@ -46,14 +46,25 @@ const describeFunctions = (sql: (typeof Database.Service)["sql"], schema: string
     where pronamespace = ${schema}::regnamespace
     order by proname`
 
+const printing = [
+  ["intervalstyle", "postgres"],
+  ["datestyle", "ISO, MDY"],
+  ["standard_conforming_strings", "on"],
+  ["quote_all_identifiers", "off"],
+  ["bytea_output", "hex"]
+]
+
 /** What a schema holds, as sorted lines of text that are the same on every supported version of PostgreSQL. */
 export const describe = (database: typeof Database.Service): Effect.Effect<ReadonlyArray<string>, DatabaseError> => {
   const { schema, sql, transaction } = database
   const parts = [describeColumns, describeStorage, describeConstraints, describeIndexes, describeFunctions]
   return transaction(
     Effect.gen(function* () {
-      // Names are printed without their schema when the schema is the one being searched.
-      yield* sql`select set_config('search_path', ${schema}, true)`
+      // Names are printed without their schema when the schema is the one being searched; how the rest is printed depends on
+      // settings that a role or a database may have changed.
+      for (const [setting, value] of [["search_path", schema], ...printing]) {
+        yield* sql`select set_config(${setting}, ${value}, true)`
+      }
       const lines = yield* Effect.forEach(parts, (part) => mapErrors(part(sql, schema)))
       return lines.flat().map(({ line }) => line.replaceAll(`${schema}.`, ""))
     })

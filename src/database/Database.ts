@@ -11,6 +11,7 @@ import * as DirectStatements from "./DirectStatements.js"
 import * as Pools from "./Pools.js"
 import type { StatementListener } from "./StatementTimes.js"
 import * as Transaction from "./Transaction.js"
+import { WriteHealth } from "./WriteHealth.js"
 
 /** PostgreSQL, as every port below the doors uses it. */
 export class Database extends Context.Tag("nightshift/database/Database")<
@@ -32,6 +33,12 @@ export class Database extends Context.Tag("nightshift/database/Database")<
 
     /** Succeeds when the server answers. */
     readonly ping: Effect.Effect<void, DatabaseError>
+
+    /** Whether the server takes writes; a standby does not. */
+    readonly mode: Effect.Effect<"primary" | "standby" | "read-only", DatabaseError>
+
+    /** How the writes of this process are going. */
+    readonly writes: WriteHealth
 
     /** How many connections Nightshift's own statements may hold. */
     readonly poolSize: number
@@ -80,6 +87,8 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             schema: config.schema,
             transaction: Transaction.run(sql),
             ping: mapErrors(Effect.asVoid(sql`select 1`)),
+            mode: mapErrors(modeOf(sql)),
+            writes: new WriteHealth(),
             poolSize: config.pool,
             poolUse: Effect.sync(pools.use),
             handlerPoolSize: config.handlerPool,
@@ -106,3 +115,10 @@ const layerClient = (pool: pg.Pool) => Layer.orDie(PgClient.layerFromPool({ acqu
 
 const clientOf = (pool: pg.Pool): Effect.Effect<PgClient.PgClient, never, Scope.Scope> =>
   Effect.map(Layer.build(layerClient(pool)), (services) => Context.get(services, PgClient.PgClient))
+
+const modeOf = (sql: PgClient.PgClient) =>
+  Effect.map(
+    sql<{ standby: boolean; read_only: boolean }>`select pg_catalog.pg_is_in_recovery() as standby,
+      pg_catalog.current_setting('transaction_read_only') = 'on' as read_only`,
+    ([row]) => (row?.standby === true ? "standby" : row?.read_only === true ? "read-only" : "primary")
+  )

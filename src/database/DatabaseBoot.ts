@@ -40,12 +40,17 @@ export const reach = (
   Effect.gen(function* () {
     const { address, patience } = options
     const begun = yield* Clock.currentTimeMillis
-    const attempt = mapErrors(serverVersion(sql)).pipe(
+    // A pooler that refuses a start-up parameter is asked again without.
+    const version = Effect.retry(mapErrors(serverVersion(sql)), {
+      times: 1,
+      while: ({ sqlState }) => sqlState === "08P01"
+    })
+    const attempt = version.pipe(
       Effect.tapError((error) =>
         error._tag === "DatabaseUnavailable" ? announceRetry(address, error, begun, patience) : Effect.void
       )
     )
-    const version = yield* attempt.pipe(
+    const found = yield* attempt.pipe(
       Effect.retry({
         while: (error) => error._tag === "DatabaseUnavailable",
         schedule: Schedule.exponential("200 millis").pipe(
@@ -59,8 +64,8 @@ export const reach = (
           : new DatabaseRejected({ address, detail: error.detail })
       )
     )
-    if (version >= oldestSupported) return version
-    const detail = `it is version ${Math.floor(version / 10_000)}, and the oldest supported one is ${oldestSupported / 10_000}`
+    if (found >= oldestSupported) return found
+    const detail = `it is version ${Math.floor(found / 10_000)}, and the oldest supported one is ${oldestSupported / 10_000}`
     return yield* new DatabaseRejected({ address, detail })
   })
 

@@ -71,16 +71,18 @@ const sample = (sql: (typeof Database.Service)["sql"]) =>
     samples.reduce((best, next) => (next.halfRoundTrip < best.halfRoundTrip ? next : best))
   )
 
-/** An Effect Clock over slewed time. Sleeping stays the machine's business: a span needs no agreement. */
+/**
+ * An Effect Clock over slewed time. Sleeping and nanoseconds stay the machine's business: they measure spans, which need no
+ * agreement, and which nothing that happens to the database's clock may stretch.
+ */
 const clockOver = (time: SlewedTime): Clock.Clock => {
   const machine = Clock.make()
-  const nanos = () => BigInt(Math.round(time.now() * 1_000)) * 1_000n
   return {
     [Clock.ClockTypeId]: Clock.ClockTypeId,
     unsafeCurrentTimeMillis: () => Math.floor(time.now()),
-    unsafeCurrentTimeNanos: nanos,
+    unsafeCurrentTimeNanos: () => machine.unsafeCurrentTimeNanos(),
     currentTimeMillis: Effect.sync(() => Math.floor(time.now())),
-    currentTimeNanos: Effect.sync(nanos),
+    currentTimeNanos: machine.currentTimeNanos,
     sleep: machine.sleep
   }
 }

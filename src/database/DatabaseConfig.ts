@@ -1,11 +1,11 @@
 import { Context, Either, Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
+import * as DatabaseUrl from "./DatabaseUrl.js"
 
 const readUrl = (text: string) => {
-  const expected = "a url like postgres://user:password@host:5432/database"
-  if (!URL.canParse(text)) return Either.left(expected)
-  return /^postgres(ql)?:$/.test(new URL(text).protocol) ? Either.right(text) : Either.left(expected)
+  const fault = DatabaseUrl.fault(text)
+  return fault === undefined ? Either.right(text) : Either.left(fault)
 }
 
 /** An identifier that needs no quoting, so that people can type it in psql and it can stand in SQL as it is. */
@@ -17,6 +17,13 @@ const readSchema = (text: string) =>
 export const settings = {
   url: Setting.secret(
     { key: "DATABASE_URL", about: "The PostgreSQL to use, as `postgres://user:password@host:port/database`." },
+    readUrl
+  ),
+  listenUrl: Setting.secret(
+    {
+      key: "DATABASE_LISTEN_URL",
+      about: "Where to listen for notifications, when DATABASE_URL leads to a pooler that does not pass them on."
+    },
     readUrl
   ),
   embedded: Setting.boolean(
@@ -61,6 +68,13 @@ export const settings = {
     { key: "DATABASE_BOOT_PATIENCE", about: "How long to go on trying to reach the database at start." },
     "30s"
   ),
+  maxLifetime: Setting.duration(
+    {
+      key: "DATABASE_MAX_LIFETIME",
+      about: "How long a connection is used before a new one replaces it, which may lead to another server."
+    },
+    "30m"
+  ),
   applicationName: Setting.text(
     { key: "DATABASE_APPLICATION_NAME", about: "The name PostgreSQL shows for our connections." },
     "nightshift"
@@ -68,7 +82,7 @@ export const settings = {
   prepare: Setting.boolean(
     {
       key: "DATABASE_PREPARE",
-      about: "Name and prepare the hottest statements. `false` behind a PgBouncer older than 1.21."
+      about: "Prepare the hottest statements. A pooler that cannot is noticed; `false` saves it the errors."
     },
     true
   )

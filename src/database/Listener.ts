@@ -1,7 +1,21 @@
-import { Context, Data, Deferred, Duration, Effect, Layer, Queue, Redacted, Ref, Schedule, type Scope } from "effect"
+import { randomBytes } from "node:crypto"
+import {
+  Context,
+  Data,
+  Deferred,
+  Duration,
+  Effect,
+  Layer,
+  Option,
+  Queue,
+  Redacted,
+  Ref,
+  Schedule,
+  type Scope
+} from "effect"
 import pg from "pg"
 import { DatabaseConfig } from "./DatabaseConfig.js"
-import { DatabaseUrl } from "./DatabaseUrl.js"
+import { DatabaseUrl, serversOf } from "./DatabaseUrl.js"
 import * as ServerConnection from "./ServerConnection.js"
 
 // Notifications arrive on a connection of their own, because the pool's come and go. That connection is opened, told to
@@ -30,18 +44,26 @@ export class Listener extends Context.Tag("nightshift/database/Listener")<
 
 const hearerCapacity = 1024
 const probeEvery = Duration.seconds(30)
+/** How long a notification may take. */
+const delivery = Duration.seconds(2)
+/** A pooler may be replaced by one that passes notifications on. */
+const askDeafAgainAfter = Duration.minutes(5)
 
 type Hearers = Map<string, Set<Queue.Queue<Heard>>>
 
-/** Opens the connection; closing the Scope closes it. */
+/** Opens a connection to the first server that takes it; closing the Scope closes it. */
 const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
+  Effect.firstSuccessOf(serversOf(Redacted.value(url)).urls.map((each) => connectTo(each, config)))
+
+const connectTo = (connectionString: string, config: typeof DatabaseConfig.Service) =>
   Effect.acquireRelease(
     Effect.tryPromise(async () => {
       const client = new pg.Client({
-        connectionString: Redacted.value(url),
+        connectionString,
         application_name: `${config.applicationName} listener`,
         connectionTimeoutMillis: Duration.toMillis(config.connectTimeout),
-        keepAlive: true
+        keepAlive: true,
+        keepAliveInitialDelayMillis: 10_000
       })
       // It may break before anybody listens to it, and an error that nobody hears ends the process.
       client.on("error", () => {})
@@ -55,6 +77,45 @@ const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) 
       )
   )
 
+/** A pooler answers with process ids of its own. */
+const isPooled = (client: pg.Client) =>
+  Effect.map(
+    Effect.tryPromise(() => client.query<{ pid: number }>("select pg_catalog.pg_backend_pid() as pid")),
+    ({ rows }) => rows[0]?.pid !== (client as pg.Client & { readonly processID: number }).processID
+  )
+
+/** Whether this connection hears what another one says. Behind a pooler in transaction mode, LISTEN succeeds and hears nothing. */
+const hears = (client: pg.Client, url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      if (!(yield* isPooled(client))) return true
+      const channel = `nightshift_probe_${randomBytes(6).toString("hex")}`
+      const heard = yield* Deferred.make<void>()
+      const onNotification = (message: pg.Notification) => {
+        if (message.channel === channel) Deferred.unsafeDone(heard, Effect.void)
+      }
+      client.on("notification", onNotification)
+      yield* Effect.addFinalizer(() => Effect.sync(() => client.off("notification", onNotification)))
+      yield* listenTo(client, channel)
+      const other = yield* connect(url, config)
+      yield* Effect.tryPromise(() => other.query("select pg_catalog.pg_notify($1, '')", [channel]))
+      const arrived = Option.isSome(yield* Effect.timeoutOption(Deferred.await(heard), delivery))
+      yield* Effect.tryPromise(() => client.query(`unlisten ${pg.escapeIdentifier(channel)}`))
+      return arrived
+    })
+  )
+
+/** Where to listen: DATABASE_LISTEN_URL where it is set. */
+const listenUrl = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
+  Option.getOrElse(config.listenUrl, () => url)
+
+/** Whether notifications reach this process at all. */
+export const arrive: Effect.Effect<boolean, unknown, DatabaseUrl | DatabaseConfig> = Effect.gen(function* () {
+  const config = yield* DatabaseConfig
+  const url = listenUrl(yield* DatabaseUrl, config)
+  return yield* Effect.scoped(Effect.flatMap(connect(url, config), (client) => hears(client, url, config)))
+})
+
 const listenTo = (client: pg.Client, channel: string) =>
   Effect.tryPromise(() => client.query(`listen ${pg.escapeIdentifier(channel)}`))
 
@@ -64,6 +125,9 @@ const probe = (client: pg.Client) =>
     Effect.tryPromise(() => client.query("select 1")),
     "10 seconds"
   )
+
+const deaf =
+  "notifications do not pass the pooler in front of PostgreSQL: new jobs of other processes are found by polling (QUEUE_POLL). Set DATABASE_LISTEN_URL to an address that leads to PostgreSQL directly."
 
 /** One life of the connection, from its opening until it breaks. */
 const listenOnce = (
@@ -83,6 +147,10 @@ const listenOnce = (
         for (const queue of hearers.get(channel) ?? [])
           Queue.unsafeOffer(queue, Heard.Notified({ payload: payload ?? "" }))
       })
+      if (!(yield* hears(client, url, config))) {
+        yield* Effect.logWarning(deaf)
+        return yield* Effect.zipRight(Effect.sleep(askDeafAgainAfter), Effect.fail("asking again"))
+      }
       yield* Effect.acquireRelease(Ref.set(current, client), () => Ref.set(current, undefined))
       yield* Effect.forEach([...hearers.keys()], (channel) => listenTo(client, channel), { discard: true })
       yield* onOpen
@@ -91,8 +159,8 @@ const listenOnce = (
   )
 
 const make = Effect.gen(function* () {
-  const url = yield* DatabaseUrl
   const config = yield* DatabaseConfig
+  const url = listenUrl(yield* DatabaseUrl, config)
   const hearers: Hearers = new Map()
   const current = yield* Ref.make<pg.Client | undefined>(undefined)
 

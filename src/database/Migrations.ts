@@ -41,7 +41,27 @@ export class MigrationFailed extends Schema.TaggedError<MigrationFailed>()("Migr
   }
 }
 
-export type MigrationError = SchemaTooNew | SchemaForeign | MigrationFailed | MigrationFileInvalid | DatabaseError
+/** The server does not let us change the schema. */
+export class MigrationRefused extends Schema.TaggedError<MigrationRefused>()("MigrationRefused", {
+  detail: Schema.String,
+  todo: Schema.String
+}) {
+  override get message(): string {
+    return `The schema cannot be created or changed: ${this.detail}. ${this.todo}`
+  }
+}
+
+export type MigrationError =
+  | SchemaTooNew
+  | SchemaForeign
+  | MigrationFailed
+  | MigrationRefused
+  | MigrationFileInvalid
+  | DatabaseError
+
+/** insufficient_privilege, read_only_sql_transaction */
+const isRefusal = (error: MigrationError): boolean =>
+  "sqlState" in error && (error.sqlState === "42501" || error.sqlState === "25006")
 
 /** Where the database stands against this release. */
 export interface SchemaState {
@@ -98,11 +118,37 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
         return yield* compare(yield* files, yield* applied, schema, code)
       })
 
-      // `if not exists` still collides when two sessions create the same name at once: the loser looks again.
-      const prepare = sql
-        .unsafe(
-          `create schema if not exists ${schema};
-           create table if not exists ${schema}.migration (
+      /** What to do about a server that does not let us. */
+      const refusal = (detail: string, sqlState: string | undefined) =>
+        Effect.gen(function* () {
+          const [row] = yield* mapErrors(
+            sql<{ role: string; database: string; there: boolean }>`
+              select quote_ident(current_user) as role, quote_ident(current_database()) as database,
+                to_regnamespace(${schema}) is not null as there`
+          )
+          const role = row?.role ?? "the role"
+          const on = row?.there === true ? `schema ${schema}` : `database ${row?.database}`
+          const todo =
+            sqlState === "42501"
+              ? `Grant it: grant create on ${on} to ${role}; or let an owner run nightshift migrate.`
+              : "The server is a standby or in read-only mode: point DATABASE_URL to the primary."
+          return yield* new MigrationRefused({ detail, todo })
+        })
+
+      const explained = <A>(effect: Effect.Effect<A, MigrationError>) =>
+        Effect.catchAll(effect, (error): Effect.Effect<never, MigrationError> => {
+          if (!isRefusal(error)) return Effect.fail(error)
+          const { detail, sqlState } = error as DatabaseError
+          return refusal(detail, sqlState)
+        })
+
+      // Creating what exists needs the right to create all the same, so it is looked for first. `if not exists` still collides
+      // when two sessions create the same name at once: the loser looks again.
+      const prepare = Effect.gen(function* () {
+        const [row] = yield* sql<{ there: boolean }>`select to_regnamespace(${schema}) is not null as there`
+        if (row?.there !== true) yield* sql.unsafe(`create schema if not exists ${schema}`)
+        yield* sql.unsafe(
+          `create table if not exists ${schema}.migration (
              number int primary key,
              name text not null,
              checksum text not null,
@@ -111,7 +157,13 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
              applied_by text not null
            )`
         )
-        .pipe(mapErrors, Effect.retry(Schedule.recurs(10).pipe(Schedule.addDelay(() => "50 millis"))))
+      }).pipe(
+        mapErrors,
+        Effect.retry({
+          while: (error) => !isRefusal(error),
+          schedule: Schedule.recurs(10).pipe(Schedule.addDelay(() => "50 millis"))
+        })
+      )
 
       const apply = (file: MigrationFile) =>
         Effect.gen(function* () {
@@ -127,7 +179,9 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
           })}`
         }).pipe(
           mapErrors,
-          Effect.mapError((error) => new MigrationFailed({ migration: file.name, detail: error.detail })),
+          Effect.mapError((error) =>
+            isRefusal(error) ? error : new MigrationFailed({ migration: file.name, detail: error.detail })
+          ),
           Effect.zipRight(Effect.logInfo(`applied migration ${file.name}`))
         )
 
@@ -145,7 +199,7 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
             return pending
           })
         )
-      })
+      }).pipe(explained)
 
       return { state, migrate }
     })

@@ -1,9 +1,10 @@
-import { Duration, Effect, Fiber, FiberRef, Option, Redacted, Runtime, Schedule, type Scope } from "effect"
+import { Duration, Effect, Fiber, FiberRef, Option, type Redacted, Runtime, Schedule, type Scope } from "effect"
 import pg from "pg"
 import * as DurationText from "../core/DurationText.js"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
 import { type PreparedNames, preparing } from "./HotStatements.js"
 import * as ServerConnection from "./ServerConnection.js"
+import * as Startup from "./Startup.js"
 import type { StatementListener } from "./StatementTimes.js"
 
 // Two pools. Heartbeats, claims, ends, leadership and the doors use one. What a program does itself uses the other: handlers
@@ -56,8 +57,10 @@ const useOf = (pool: pg.Pool): PoolUse => ({
   waiting: pool.waitingCount
 })
 
+const otherServer = new Error("connection closed: the address of PostgreSQL leads to another server")
+
 const poolOf = (
-  url: Redacted.Redacted,
+  startup: Startup.Startup,
   config: typeof DatabaseConfig.Service,
   size: number,
   shared: ServerConnection.Shared
@@ -65,14 +68,14 @@ const poolOf = (
   Effect.acquireRelease(
     Effect.sync(() => {
       const pool = new pg.Pool({
-        connectionString: Redacted.value(url),
         max: size,
         connectionTimeoutMillis: Duration.toMillis(config.connectTimeout),
-        statement_timeout: Duration.toMillis(config.statementTimeout),
+        maxLifetimeSeconds: Math.max(1, Math.round(Duration.toSeconds(config.maxLifetime))),
         application_name: config.applicationName,
         keepAlive: true,
         keepAliveInitialDelayMillis: 10_000,
-        Client: ServerConnection.classOf(shared)
+        Client: ServerConnection.classOf(shared),
+        ...{ verify: (client: pg.ClientBase, done: (error?: Error) => void) => startup.check(client).then(done, done) }
       })
       // An idle connection that breaks is replaced by the pool at its next use; without a listener it ends the process.
       pool.on("error", () => {})
@@ -80,7 +83,10 @@ const poolOf = (
       // waits for an answer of it is told by the answer.
       pool.on("connect", (client) => client.on("error", () => {}))
       pool.on("acquire", (client) => void Object.assign(client, { idle: false }))
-      pool.on("release", (_, client) => void Object.assign(client, { idle: true }))
+      pool.on("release", (_, client) => {
+        const connection = Object.assign(client, { idle: true }) as pg.PoolClient & ServerConnection.ServerConnection
+        if (connection.outdated) connection.sever(otherServer)
+      })
       return pool
     }),
     (pool) =>
@@ -128,10 +134,26 @@ export const open = (
     const runtime = yield* Effect.runtime<never>()
     const say = (text: string) => void Runtime.runFork(runtime, Effect.logWarning(text))
     const names = prepared(config, say)
-    const ofOwn: ServerConnection.Shared = { listener, names, connections: new Set() }
-    const ofProgram: ServerConnection.Shared = { listener, names, connections: new Set() }
-    const own = yield* poolOf(url, config, config.pool, ofOwn)
-    const program = yield* poolOf(url, config, config.handlerPool, ofProgram)
+    const connections = {
+      ours: new Set<ServerConnection.ServerConnection>(),
+      program: new Set<ServerConnection.ServerConnection>()
+    }
+    const startup = Startup.make(url, config, (server) => {
+      say(`the address of PostgreSQL leads to another server than before (${server}): older connections are closed`)
+      for (const connection of [...connections.ours, ...connections.program]) {
+        if (connection.idle) connection.sever(otherServer)
+        else connection.outdated = true
+      }
+    })
+    const sharedBy = (purpose: "ours" | "program"): ServerConnection.Shared => ({
+      config: () => startup.config(purpose),
+      onConnectFailed: startup.failed,
+      listener,
+      names,
+      connections: connections[purpose]
+    })
+    const own = yield* poolOf(startup, config, config.pool, sharedBy("ours"))
+    const program = yield* poolOf(startup, config, config.handlerPool, sharedBy("program"))
 
     // The server ends a statement by itself; its answer may take as long to arrive as a new connection.
     const patience = Duration.sum(config.statementTimeout, config.connectTimeout)
@@ -139,7 +161,7 @@ export const open = (
     let unanswered = 0
     let said = Number.NEGATIVE_INFINITY
     const look = Effect.suspend(() => {
-      const closed = severUnanswered(ofOwn.connections, ownPatience) + severUnanswered(ofProgram.connections, patience)
+      const closed = severUnanswered(connections.ours, ownPatience) + severUnanswered(connections.program, patience)
       if (closed === 0) return Effect.void
       unanswered += closed
       const now = performance.now()

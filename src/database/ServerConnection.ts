@@ -8,6 +8,9 @@ import { operationOf, type StatementListener } from "./StatementTimes.js"
 
 /** What all connections of a pool share. */
 export interface Shared {
+  /** What the next connection is opened with. */
+  readonly config: () => pg.ClientConfig
+  readonly onConnectFailed: (error: unknown) => void
   readonly listener: StatementListener
   readonly names: PreparedNames
   readonly connections: Set<ServerConnection>
@@ -21,6 +24,8 @@ export interface ServerConnection extends pg.Client {
   readonly answeredAt: number
   /** No statement uses it, and no transaction holds it. Kept by the pool's owner. */
   idle: boolean
+  /** It leads to a server that is no longer the one: it is closed when its transaction ends. Kept by the pool's owner. */
+  outdated: boolean
   /** A transaction set its own `statement_timeout`: this process cannot know how long its statements may take. */
   readonly hasOwnTimeout: boolean
   /** Ends it without waiting for the server; whatever waits for an answer fails with this error. */
@@ -43,18 +48,31 @@ export const destroySocket = (client: pg.Client, error?: Error): void => {
 }
 
 /** The class of the connections of a pool, for the driver to make them of. */
-export const classOf = ({ connections, listener, names }: Shared): typeof pg.Client =>
+export const classOf = ({
+  config: nextConfig,
+  connections,
+  listener,
+  names,
+  onConnectFailed
+}: Shared): typeof pg.Client =>
   class extends pg.Client implements ServerConnection {
     unansweredSince: number | undefined
     answeredAt = performance.now()
     idle = false
+    outdated = false
     hasOwnTimeout = false
     private underWay = 0
 
     constructor(config?: string | pg.ClientConfig) {
-      super(config)
+      super({ ...Object(config), ...nextConfig() })
       connections.add(this)
       this.once("end", () => connections.delete(this))
+      const connect = this.connect.bind(this) as (callback: (error: Error | null) => void) => void
+      this.connect = ((callback: (error: Error | null) => void) =>
+        connect((error) => {
+          if (error) onConnectFailed(error)
+          callback(error)
+        })) as typeof this.connect
       const plain = this.query.bind(this) as (...args: ReadonlyArray<unknown>) => unknown
       // `pg` declares `query` with ten overloads. The clients above it use those with a callback; cursors have none.
       const send = (query: unknown, ...rest: ReadonlyArray<unknown>): unknown => {

@@ -1,8 +1,11 @@
-/** How fast a reading may drift towards the truth: a tenth of elapsed time, so that it always moves forward. */
+/** How fast a reading may drift towards the reference: a tenth of elapsed time, so that it always moves forward. */
 const slewRate = 0.1
 
-/** Behind by more than this, the reading steps forward at once: nothing is gained by being late for minutes. */
-const stepForwardMillis = 5_000
+/** Ahead by more than drift explains, the reading moves at half speed: the reference was set back, or is another one. */
+const slowRate = 0.5
+
+/** A difference that drift does not explain. Behind by more, the reading steps forward at once. */
+const stepMillis = 5_000
 
 /**
  * Milliseconds that follow a reference clock known only by samples, and never run backwards.
@@ -36,9 +39,9 @@ export class SlewedTime {
 
   now(): number {
     const local = this.local()
-    const reach = Math.max(0, local - this.lastLocal) * slewRate
     const gap = this.target - this.applied
-    this.applied += gap > stepForwardMillis ? gap : Math.min(reach, Math.max(-reach, gap))
+    const reach = Math.max(0, local - this.lastLocal) * (gap < -stepMillis ? slowRate : slewRate)
+    this.applied += gap > stepMillis ? gap : Math.min(reach, Math.max(-reach, gap))
     this.lastLocal = local
     this.lastReading = Math.max(this.lastReading, local + this.applied)
     return this.lastReading

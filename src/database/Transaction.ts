@@ -1,8 +1,9 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { Connection } from "@effect/sql/SqlConnection"
 import { SqlError } from "@effect/sql/SqlError"
-import { Cause, Context, Duration, Effect, Exit, Option, Predicate, type Scope } from "effect"
+import { Cause, Context, Duration, Effect, Exit, FiberRef, Option, Predicate, type Scope } from "effect"
 import { type DatabaseError, DatabaseUnavailable, fromSqlError, mapErrors } from "./DatabaseError.js"
+import { inHandler } from "./Pools.js"
 import type { ServerConnection } from "./ServerConnection.js"
 
 // The client's own `withTransaction` turns a failed COMMIT and a failed ROLLBACK into defects, and takes PostgreSQL's
@@ -53,7 +54,7 @@ const rollback = (connection: Connection): Effect.Effect<boolean> =>
     Effect.catchAll(() => Effect.succeed(false))
   )
 
-/** The connection broke: whatever its user makes of the failure of his statement, this is why. */
+/** The connection broke: whatever a handler makes of the failure of its statement, this is why it failed. */
 const lost = (cause: Cause.Cause<unknown>) =>
   new DatabaseUnavailable({
     detail: `the connection was lost during a transaction (${Cause.pretty(cause).split("\n")[0]})`,
@@ -109,7 +110,8 @@ const outermost = <A, E, R>(
         return exit.value
       }
       const lives = yield* rollback(connection)
-      if (!lives && !Cause.isInterrupted(exit.cause)) return yield* lost(exit.cause)
+      const isHandler = yield* FiberRef.get(inHandler)
+      if (!lives && isHandler && !Cause.isInterrupted(exit.cause)) return yield* lost(exit.cause)
       return yield* Effect.failCause(exit.cause as Cause.Cause<E | SqlError>)
     })
   )

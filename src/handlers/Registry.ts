@@ -1,6 +1,7 @@
 import type { RegisteredKind } from "../queue/Kinds.js"
 import { type Decoded, make as makeDecoder } from "./Decode.js"
 import type { Handler } from "./Handler.js"
+import * as KindSchema from "./KindSchema.js"
 
 /** A handler with its kind's payload reader. */
 export interface Entry<out R> {
@@ -23,6 +24,8 @@ export const registeredKinds = <R>(registry: Registry<R>): ReadonlyArray<Registe
     ...(kind.routed ? { routed: true } : {}),
     version: kind.version,
     maxAttempts: kind.maxAttempts,
+    schema: KindSchema.jsonSchemaOf(kind),
+    check: KindSchema.checkOf(kind),
     // A follow-up that depends on the payload can only be made by those who have the code.
     onDead: typeof kind.onDead === "object" ? kind.onDead : undefined
   }))

@@ -1,6 +1,8 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as OpenApi from "@effect/platform/OpenApi"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Duration, Effect, Layer } from "effect"
 import type { Audit } from "../access/Audit.js"
@@ -29,6 +31,7 @@ import type { Schedules } from "../schedule/Schedules.js"
 import type { Storage } from "../uploads/Storage.js"
 import { Api } from "./Api.js"
 import { AccessConfig } from "./access/AccessConfig.js"
+import { Attempts } from "./access/Attempts.js"
 import * as AuditRoutes from "./access/AuditRoutes.js"
 import * as Auth from "./access/Auth.js"
 import { Caller } from "./access/Caller.js"
@@ -101,7 +104,13 @@ const contract = HttpApiBuilder.api(Api).pipe(
   Layer.provide(Layer.mergeAll(CountsCache.layer, ThroughputCache.layer, Surroundings.layer))
 )
 
-const openApi = HttpApiBuilder.middlewareOpenApi({ path: "/api/v1/openapi.json" })
+// Generated on the first request: it takes a tenth of the time of a start.
+const openApi = HttpApiBuilder.Router.use((router) =>
+  router.get(
+    Auth.contractPath,
+    Effect.sync(() => HttpServerResponse.unsafeJson(OpenApi.fromApi(Api)))
+  )
+)
 
 // Inside of the contract's app, which would answer what fits no schema in a form of its own.
 const problems = HttpApiBuilder.middleware(Effect.catchAllCause(Problem.answerCause))
@@ -109,15 +118,15 @@ const problems = HttpApiBuilder.middleware(Effect.catchAllCause(Problem.answerCa
 /** Lets in whoever may come in, at the pace that is theirs. */
 const guard = Effect.gen(function* () {
   const config = yield* ServerConfig
-  const sessions = yield* Sessions
   const { apiRate, sessionLasting } = yield* AccessConfig
+  const registers = { sessions: yield* Sessions, attempts: yield* Attempts, lasting: sessionLasting }
   const throttle = apiRate === 0 ? undefined : Throttle.make({ burst: 2 * apiRate, perSecond: apiRate })
   return <R>(app: HttpApp.Default<never, R>) =>
     Effect.gen(function* () {
       yield* Auth.checkHost(config)
       const request = yield* HttpServerRequest.HttpServerRequest
       if (Auth.isOpen(request)) return yield* app
-      const caller = yield* Auth.identify(config, sessions, sessionLasting)
+      const caller = yield* Auth.identify(config, registers)
       if (throttle !== undefined) yield* throttle.take(caller.who)
       yield* Auth.authorize(caller, request)
       return yield* Effect.provideService(app, Caller, caller)
@@ -142,5 +151,6 @@ const withDatabase = Layer.effect(
   Layer.provide(openApi),
   Layer.provide(problems),
   Layer.provide(contract),
+  Layer.provide(Attempts.layer),
   Layer.provide([HttpApiBuilder.Router.Live, HttpApiBuilder.Middleware.layer, NodeHttpServer.layerContext])
 )

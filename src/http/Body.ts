@@ -30,8 +30,8 @@ const read = (source: IncomingMessage, mostBytes: number): Effect.Effect<Buffer,
     const broken = () => finish(Effect.fail(new BadRequest({ message: "The body ended before its end." })))
     const leave = () => {
       source.off("data", take).off("end", end).off("close", broken).off("error", broken)
-      // The rest goes by unread. Closing the connection on it instead would lose our answer on its way.
-      source.on("error", () => {}).resume()
+      // The server reads what is left for a bounded time once the answer is written, and then hangs up.
+      source.on("error", () => {}).pause()
     }
     const finish = (result: Effect.Effect<Buffer, BodyTooLarge | BadRequest>) => {
       leave()
@@ -49,7 +49,7 @@ const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
       const text = utf8.decode(bytes)
       const value: unknown = JSON.parse(text)
       const lost = JsonNumbers.lostIn(text)
-      return lost === undefined ? Effect.succeed(value) : RequestFault.at(lost.path, JsonNumbers.reasonOf(lost))
+      return lost === undefined ? Effect.succeed(value) : RequestFault.at(lost.path, JsonNumbers.reasonOf(lost), value)
     } catch (error) {
       const message =
         error instanceof SyntaxError

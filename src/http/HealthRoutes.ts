@@ -4,6 +4,8 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect, Option } from "effect"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import { Attempts } from "./access/Attempts.js"
+import { checkHost } from "./access/Auth.js"
 import { sameSecret, tokenOf } from "./access/Bearer.js"
 import * as Problem from "./Problem.js"
 import { Readiness } from "./Readiness.js"
@@ -22,6 +24,7 @@ const healthz = Effect.gen(function* () {
 })
 
 const readyz = Effect.gen(function* () {
+  yield* checkHost(yield* ServerConfig)
   const { off, ready, reasons } = yield* Effect.flatMap(Readiness, (readiness) => readiness.report)
   return HttpServerResponse.unsafeJson(
     { status: ready ? "ready" : "not ready", reasons, off },
@@ -30,10 +33,17 @@ const readyz = Effect.gen(function* () {
 })
 
 const metrics = Effect.gen(function* () {
-  const { metricsToken } = yield* ServerConfig
-  if (Option.isSome(metricsToken)) {
-    const given = tokenOf((yield* HttpServerRequest.HttpServerRequest).headers.authorization)
-    if (given === undefined || !sameSecret(given, metricsToken.value)) {
+  const config = yield* ServerConfig
+  yield* checkHost(config)
+  if (Option.isSome(config.metricsToken)) {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const { authorization } = request.headers
+    const given = tokenOf(authorization) ?? ""
+    const isRight = sameSecret(given, config.metricsToken.value)
+    if (authorization !== undefined) {
+      yield* Effect.flatMap(Attempts, (attempts) => attempts.token(request, given, isRight))
+    }
+    if (!isRight) {
       return Problem.respond(401, "Unauthorized", "Send the metrics token as `Authorization: Bearer <token>`.")
     }
   }
@@ -41,9 +51,9 @@ const metrics = Effect.gen(function* () {
   return HttpServerResponse.text(text, { contentType: "text/plain; version=0.0.4; charset=utf-8" })
 })
 
-/** What load balancers, orchestrators and Prometheus ask. */
+/** What load balancers, orchestrators and Prometheus ask. `/healthz` tells nothing, so a prober may call us what it likes. */
 export const router = HttpRouter.empty.pipe(
   HttpRouter.get("/healthz", healthz),
-  HttpRouter.get("/readyz", readyz),
-  HttpRouter.get("/metrics", metrics)
+  HttpRouter.get("/readyz", Problem.answered(readyz)),
+  HttpRouter.get("/metrics", Problem.answered(metrics))
 )

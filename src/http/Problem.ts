@@ -212,8 +212,12 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
 })
 
 /** What a client is told of a failure. */
-export const answer = (error: Foreseen): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
-  const { about, field, headers, logged, message, status, tag } = answerOf(error)
+export const answer = (
+  error: Foreseen,
+  named: (field: string) => string = (field) => field
+): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
+  const { about, field: whole, headers, logged, message, status, tag } = answerOf(error)
+  const field = whole === undefined ? undefined : named(whole)
   const particulars = { ...(field === undefined ? {} : { field }), ...about }
   const response = HttpServerResponse.setHeaders(
     respond(status, tag ?? error._tag, message, particulars),
@@ -225,7 +229,14 @@ export const answer = (error: Foreseen): Effect.Effect<HttpServerResponse.HttpSe
 /** Turns every failure of a route into its answer. */
 export const answered = <A, E extends Foreseen, R>(
   route: Effect.Effect<A, E, R>
-): Effect.Effect<A | HttpServerResponse.HttpServerResponse, never, R> => Effect.catchAll(route, answer)
+): Effect.Effect<A | HttpServerResponse.HttpServerResponse, never, R> =>
+  Effect.catchAll(route, (error) => answer(error))
+
+/** The same where a single job came without a list: its fields stand in the body itself. */
+export const answeredForOne = <A, E extends Foreseen, R>(
+  route: Effect.Effect<A, E, R>
+): Effect.Effect<A | HttpServerResponse.HttpServerResponse, never, R> =>
+  Effect.catchAll(route, (error) => answer(error, (field) => field.replace(/^jobs\[0\]\./, "")))
 
 /** The same for what is left when an app gives up: a request that fits no route or no schema, or a mistake of ours. */
 export const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServerResponse.HttpServerResponse> => {

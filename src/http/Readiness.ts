@@ -2,6 +2,7 @@ import { Context, Effect, Layer } from "effect"
 import { Lifecycle } from "../core/Lifecycle.js"
 import { Database } from "../database/Database.js"
 import { Migrations } from "../database/Migrations.js"
+import * as Shared from "./Shared.js"
 
 /** Why traffic should go elsewhere, and what this process was started without. */
 export interface Report {
@@ -21,17 +22,32 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
       const lifecycle = yield* Lifecycle
       const database = yield* Database
       const migrations = yield* Migrations
-      const databaseReasons = database.ping.pipe(
-        Effect.zipRight(migrations.state),
-        Effect.map(({ pending }) =>
-          pending.length === 0 ? [] : [`${pending.length} migrations are not applied: run nightshift migrate`]
-        ),
+      // What the server said is for the log; whoever asks here may be anyone.
+      const refused = (reason: string) => (error: unknown) => Effect.as(Effect.logDebug("not ready", error), [reason])
+      const databaseReasons = Effect.gen(function* () {
+        const failing = database.writes.failing()
+        if (failing !== undefined) return [failing]
+        const mode = yield* database.mode
+        if (mode === "standby") return ["the database is a read-only standby"]
+        if (mode === "read-only") return ["the database is read-only"]
+        const { pending } = yield* migrations.state
+        return pending.length === 0 ? [] : [`${pending.length} migrations are not applied: run nightshift migrate`]
+      }).pipe(
         Effect.timeout("2 seconds"),
-        // What the server said is for the log; whoever asks here may be anyone.
-        Effect.catchAll((error) => Effect.as(Effect.logDebug("not ready", error), ["the database does not answer"]))
+        Effect.catchTags({
+          SchemaTooNew: ({ code, needs }) =>
+            Effect.succeed([
+              `the schema needs nightshift ${needs} or later, and this is ${code}: upgrade this process`
+            ]),
+          SchemaForeign: refused("the schema was built by another set of migrations: run nightshift doctor"),
+          DatabaseFault: refused("the database refuses to be read: run nightshift doctor")
+        }),
+        Effect.catchAll(refused("the database does not answer"))
       )
+      // Anybody may ask, as often as they like: the database is asked once a second.
+      const shared = yield* Shared.make(databaseReasons, "1 second", "2 seconds")
       return {
-        report: Effect.map(Effect.all([lifecycle.draining, databaseReasons]), ([draining, reasons]) =>
+        report: Effect.map(Effect.all([lifecycle.draining, shared]), ([draining, { value: reasons }]) =>
           reportOf(draining, reasons, [])
         )
       }

@@ -1,4 +1,5 @@
-import type { ParseResult } from "effect"
+import { type ParseResult, Predicate } from "effect"
+import { jobPrefix } from "../core/InvalidJob.js"
 import { BadRequest } from "./RequestErrors.js"
 
 type Issue = Pick<ParseResult.ArrayFormatterIssue, "_tag" | "path" | "message">
@@ -17,17 +18,22 @@ const fieldOf = (path: ReadonlyArray<PropertyKey>): string =>
   }, "")
 
 /** What is wrong at a place of the body, in the words in which the queue refuses a job. */
-export const at = (path: ReadonlyArray<PropertyKey>, reason: string): BadRequest => {
+export const at = (path: ReadonlyArray<PropertyKey>, reason: string, body: unknown = undefined): BadRequest => {
   const [first, index, ...rest] = path
   if (path.length === 0) return new BadRequest({ message: `The body ${reason}.` })
   const field = fieldOf(path)
   if (first !== "jobs" || typeof index !== "number") return new BadRequest({ message: `${field} ${reason}.`, field })
-  return new BadRequest({ message: `Job ${index}: ${rest.length === 0 ? "it" : fieldOf(rest)} ${reason}.`, field })
+  const named = rest.length === 0 ? "it" : fieldOf(rest)
+  return new BadRequest({ message: `${jobPrefix({ index, jobs: jobsIn(body) })}${named} ${reason}.`, field })
 }
 
+/** Several where nobody knows. */
+const jobsIn = (body: unknown): number =>
+  Predicate.hasProperty(body, "jobs") && Array.isArray(body.jobs) ? body.jobs.length : 2
+
 /** Schemas stop at the first thing that is wrong. */
-export const ofIssues = (issues: ReadonlyArray<Issue>): BadRequest => {
+export const ofIssues = (issues: ReadonlyArray<Issue>, body?: unknown): BadRequest => {
   const [issue] = issues
   if (issue === undefined) return new BadRequest({ message: "The request is not in the form that this route takes." })
-  return at(issue.path, reasonOf(issue))
+  return at(issue.path, reasonOf(issue), body)
 }

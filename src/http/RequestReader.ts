@@ -44,10 +44,10 @@ const finished = (response: ServerResponse): Effect.Effect<void> =>
  * Hangs up on a body that we answered before its end. Not at once: closing a connection on which more is coming destroys
  * our answer on its way, and many clients read it only when they have sent a little more.
  */
-export const hangUp = (source: IncomingMessage, response: ServerResponse): Effect.Effect<void> =>
-  Effect.gen(function* () {
-    // Otherwise Node itself would read the whole rest once the answer is written.
-    source.read(0)
+export const hangUp = (source: IncomingMessage, response: ServerResponse): Effect.Effect<void> => {
+  // Now, and not when the effect runs: once the answer is written, Node itself would read the whole rest.
+  source.read(0)
+  return Effect.gen(function* () {
     yield* finished(response)
     let bytes = 0
     while (bytes <= patience.bytes) {
@@ -62,3 +62,4 @@ export const hangUp = (source: IncomingMessage, response: ServerResponse): Effec
     Effect.ignore,
     Effect.zipRight(Effect.sync(() => (source.readableEnded ? undefined : source.destroy())))
   )
+}

@@ -3,18 +3,22 @@ import type { AddressInfo } from "node:net"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpMiddleware from "@effect/platform/HttpMiddleware"
 import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { toIncomingMessage, toServerResponse } from "@effect/platform-node/NodeHttpServerRequest"
 import { Context, Duration, Effect, Layer, Schedule, Schema, type Scope } from "effect"
 import { Lifecycle } from "../core/Lifecycle.js"
 import type { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import { ApiApp } from "./ApiApp.js"
+import { Attempts } from "./access/Attempts.js"
 import * as DocsRoute from "./DocsRoute.js"
 import * as HealthRoutes from "./HealthRoutes.js"
 import { HooksDoor, prefix as hooksPrefix } from "./hooks/HooksDoor.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
+import * as RequestReader from "./RequestReader.js"
 import * as SecurityHeaders from "./SecurityHeaders.js"
 import { ServerConfig } from "./ServerConfig.js"
 import { UiApp } from "./UiApp.js"
@@ -90,6 +94,16 @@ const openServer = (patience: Duration.Duration): Effect.Effect<Http.Server, nev
   )
 }
 
+/** A body that was not read to its end because the answer was clear before is not read on for long. */
+const hangUpOnRest = HttpMiddleware.make((app) =>
+  Effect.tap(app, () =>
+    Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+      const source = toIncomingMessage(request)
+      return source.complete ? Effect.void : Effect.forkDaemon(RequestReader.hangUp(source, toServerResponse(request)))
+    })
+  )
+)
+
 /** Relative, so that it holds under whatever prefix a proxy puts in front. */
 const toPages = HttpServerResponse.empty({ status: 307, headers: { location: "ui/" } })
 
@@ -107,7 +121,8 @@ const appWith = ({ api, ui, uploads }: Apps) =>
     HttpRouter.mountApp("/uploads", uploads, { includePrefix: true }),
     HttpRouter.mountApp("/ui", ui, { includePrefix: true }),
     Effect.catchAllCause(Problem.answerCause),
-    HttpMiddleware.make((inner) => Effect.map(inner, SecurityHeaders.complete))
+    HttpMiddleware.make((inner) => Effect.map(inner, SecurityHeaders.complete)),
+    hangUpOnRest
   )
 
 /** Webhooks go straight to their door: the platform's router would cost them most of their speed. */
@@ -145,4 +160,4 @@ export const layer: Layer.Layer<
     const shownHost = host.includes(":") ? `[${host}]` : host
     return { url: `http://${shownHost}:${address.port}` }
   })
-)
+).pipe(Layer.provide(Attempts.layer))

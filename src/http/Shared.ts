@@ -6,8 +6,8 @@ export interface Taken<A> {
   readonly at: number
 }
 
-/** It is looked again when the last look is this old, at the earliest. */
-const most = Duration.toMillis("1 minute")
+/** What took long to find is good for this long at most. */
+const longest = Duration.minutes(1)
 
 /** What was found is worth so many times what it cost: looking never takes more than a twentieth of the time. */
 export const timesCost = 20
@@ -18,7 +18,8 @@ const useful = Duration.toMillis("5 minutes")
 /** A look at the database that costs something, taken once for everybody who asks and not before it is `least` old. */
 export const make = <A, E, R>(
   look: Effect.Effect<A, E, R>,
-  least: Duration.DurationInput
+  least: Duration.DurationInput,
+  most: Duration.DurationInput = longest
 ): Effect.Effect<Effect.Effect<Taken<A>, E, R>> =>
   Effect.map(Effect.makeSemaphore(1), (turn) => {
     let taken: Taken<A> | undefined
@@ -32,7 +33,7 @@ export const make = <A, E, R>(
       const value = yield* look
       const cost = (yield* Clock.currentTimeMillis) - at
       taken = { value, at }
-      again = at + Math.min(most, Math.max(Duration.toMillis(least), cost * timesCost))
+      again = at + Math.min(Duration.toMillis(most), Math.max(Duration.toMillis(least), cost * timesCost))
       return taken
     })
 

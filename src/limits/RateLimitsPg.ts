@@ -43,7 +43,7 @@ const make = Effect.gen(function* () {
   const table = sql(`${schema}.rate_limit`)
   const columns = sql`scope, capacity, rate, tuned_capacity, tuned_rate, tokens, blocks,
     extract(epoch from refilled_at)::float8 * 1000 as refilled_ms`
-  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
   const ids = yield* makeGenerator
   const holder = ids.pod(yield* Clock.currentTimeMillis)
 

@@ -1,7 +1,7 @@
 // Instants travel as epoch milliseconds.
 
 /** A parameter as an instant. */
-export const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+export const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
 
 /** An instant as epoch milliseconds. */
 export const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`

@@ -11,8 +11,8 @@ export interface AttemptEnd {
   /** Where the job stood; absent, nobody who waits for its key or for the queue's calm is told at once. */
   readonly queue?: string | undefined
   readonly key?: string | undefined
-  /** Hears what became of the job by this end once that is written; nothing when the job had moved on. */
-  readonly written?: (became: Became, now: number) => void
+  /** Hears what the job is after this end once that is written, and why it is dead; nothing when the job had moved on. */
+  readonly written?: (became: Became, now: number, reason?: DeadReason) => void
 }
 
 /** A pause that somebody upstream asked for, of all jobs of the queue or of the key. */
@@ -37,6 +37,11 @@ export type End = Data.TaggedEnum<{
     readonly error: string | undefined
     /** What the history calls it; absent where nothing is worth remembering. */
     readonly remember: string | undefined
+    /**
+     * No handler here knows the job. It is dead once no pod that took it did for this many milliseconds, counted from the
+     * first that took it since it was stored, requeued or last known.
+     */
+    readonly patience?: number | undefined
     /** The job is not the only one that pauses. */
     readonly cools?: Cooling | undefined
   }

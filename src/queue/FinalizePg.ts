@@ -1,6 +1,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
+import type { DeadReason } from "../core/Job.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
@@ -23,7 +24,8 @@ const columnsOf = ({ end }: AttemptEnd) => {
         error: null,
         remember: null,
         reason: null,
-        result: end.result ?? null
+        result: end.result ?? null,
+        patience: null
       }
     case "Again":
       return {
@@ -33,7 +35,8 @@ const columnsOf = ({ end }: AttemptEnd) => {
         error: kept(end.error),
         remember: end.remember ?? null,
         reason: null,
-        result: null
+        result: null,
+        patience: end.patience ?? null
       }
     case "Dead":
       return {
@@ -43,14 +46,21 @@ const columnsOf = ({ end }: AttemptEnd) => {
         error: kept(end.error),
         remember: end.remember ?? end.reason,
         reason: end.reason,
-        result: null
+        result: null,
+        patience: null
       }
   }
 }
 
+/** What a job is after its end. */
+interface Settled {
+  readonly status: Became
+  readonly dead_reason: DeadReason | null
+}
+
 /** A job that was ended, or one that was stored because another died. */
 type SettledRow =
-  | { readonly id: JobId; readonly queue: string; readonly kind: null; readonly status: Became }
+  | ({ readonly id: JobId; readonly queue: string; readonly kind: null } & Settled)
   | { readonly id: null; readonly queue: string; readonly kind: string; readonly status: "follow-up" }
 
 const isPlainDone = ({ end }: AttemptEnd) => end._tag === "Done" && end.result === undefined
@@ -75,11 +85,11 @@ export const make = (
 ): ((ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>) => {
   const { direct, sql } = database
 
-  const finish = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
+  const finish = (ends: ReadonlyArray<AttemptEnd>, now: number, inTransaction: boolean) =>
     Effect.gen(function* () {
       const ids = ArrayText.ofPlain(ends.map(({ id }) => id))
       const held = ArrayText.ofPlain(ends.map(({ lease }) => lease))
-      const over = ArrayText.ofPlain(leases.takeOver())
+      const over = ArrayText.ofPlain(inTransaction ? [] : leases.takeOver())
       const all = (yield* direct.count(statements.finish, [ids, held, now, over])) === ends.length
       const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
       const movedOn = new Set(rows.map(({ id }) => id))
@@ -90,13 +100,13 @@ export const make = (
   /** What a try before this one has made of these jobs, if it did. */
   const settledBefore = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
     mapErrors(
-      sql.unsafe<{ readonly id: JobId; readonly status: Became }>(statements.settledAt, [
+      sql.unsafe<Settled & { readonly id: JobId }>(statements.settledAt, [
         ArrayText.ofPlain(ends.map(({ id }) => id)),
         now
       ])
     )
 
-  const settle = (ends: ReadonlyArray<AttemptEnd>, now: number, isSecondTry: boolean) =>
+  const settle = (ends: ReadonlyArray<AttemptEnd>, now: number, isSecondTry: boolean, inTransaction: boolean) =>
     Effect.gen(function* () {
       const columns = ends.map(columnsOf)
       const rows = yield* mapErrors(
@@ -110,21 +120,23 @@ export const make = (
           ArrayText.ofTexts(columns.map(({ remember }) => remember)),
           ArrayText.ofTexts(columns.map(({ reason }) => reason)),
           ArrayText.ofTexts(columns.map(({ result }) => result)),
-          now
+          now,
+          ArrayText.ofPlain(inTransaction ? [] : leases.takeOver()),
+          ArrayText.ofNumbers(columns.map(({ patience }) => patience))
         ])
       )
-      const became = new Map<JobId, Became>()
+      const became = new Map<JobId, Settled>()
       for (const row of rows) {
         if (row.status === "follow-up") tally.of(row.queue, row.kind).enqueued(1, now)
-        else became.set(row.id, row.status)
+        else became.set(row.id, row)
       }
       if (isSecondTry && became.size < ends.length) {
-        for (const { id, status } of yield* settledBefore(ends, now)) became.set(id, status)
+        for (const row of yield* settledBefore(ends, now)) became.set(row.id, row)
       }
       const movedOn = ends.flatMap((end) => {
-        const status = became.get(end.id)
-        if (status === undefined) return [end.id]
-        end.written?.(status, now)
+        const settled = became.get(end.id)
+        if (settled === undefined) return [end.id]
+        end.written?.(settled.status, now, settled.dead_reason ?? undefined)
         return []
       })
       const pending = rows.filter(({ status }) => status === "pending" || status === "follow-up")
@@ -132,29 +144,29 @@ export const make = (
       return movedOn
     })
 
-  return (ends) => {
-    // A second try goes by the instant of the first: what stands ended at that instant, the first has written, and only its
-    // reply was lost.
-    let firstTry: number | undefined
-    return Effect.gen(function* () {
-      const isSecondTry = firstTry !== undefined
+  // A second try goes by the instant of the first: what ended at that instant, the first has written, and only its reply was
+  // lost. The list of ends says which try it is, however the effect that writes them was wrapped.
+  const firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>()
+
+  return (ends) =>
+    Effect.gen(function* () {
+      const firstTry = firstTries.get(ends)
       const now = firstTry ?? (yield* Clock.currentTimeMillis)
-      firstTry = now
+      firstTries.set(ends, now)
+      // In a transaction of the caller's the ends stand only once it commits, of which nothing is heard here.
+      const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
       const plain = ends.filter(isPlainDone)
       const others = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
-      const movedOn = plain.length === 0 ? [] : yield* finish(plain, now)
+      const movedOn = plain.length === 0 ? [] : yield* finish(plain, now, inTransaction)
       if (others.length > 0) {
         // Before the jobs go back: otherwise one of them could be claimed again in between.
         const cooling = others.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
         if (cooling.length > 0) yield* told.onCooling(cooling)
-        movedOn.push(...(yield* settle(others, now, isSecondTry)))
+        movedOn.push(...(yield* settle(others, now, firstTry !== undefined, inTransaction)))
       }
-      // In somebody's transaction the ends stand only once it commits, of which nothing is heard here.
-      const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
       if (inTransaction) leases.forget(ends)
       else leases.ended(ends)
       yield* told.onEnded(ends, inTransaction)
       return movedOn
     })
-  }
 }

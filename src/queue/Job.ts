@@ -78,7 +78,7 @@ export const make = <A, I>(
       const encoded = encode(payload)
       if (Either.isLeft(encoded)) {
         const reason = `does not fit the kind: ${encoded.left.message}`
-        return Either.left(new InvalidJob({ index, field: "payload", reason }))
+        return Either.left(new InvalidJob({ index, jobs: payloads.length, field: "payload", reason }))
       }
       jobs.push({
         kind: kind.name,

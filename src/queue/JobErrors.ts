@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { JobId } from "../core/Ids.js"
+import { jobPrefix } from "../core/InvalidJob.js"
 import { State } from "../core/Job.js"
 
 /** There is no job with this id, or no longer. */
@@ -29,9 +30,14 @@ export class DedupeKeyHeld extends Schema.TaggedError<DedupeKeyHeld>()("DedupeKe
 }
 
 /** A job with this id stands and is not the same. */
-export class JobIdTaken extends Schema.TaggedError<JobIdTaken>()("JobIdTaken", { index: Schema.Int, id: JobId }) {
+export class JobIdTaken extends Schema.TaggedError<JobIdTaken>()("JobIdTaken", {
+  index: Schema.Int,
+  /** How many jobs the request held [1]. */
+  jobs: Schema.optional(Schema.Int),
+  id: JobId
+}) {
   override get message(): string {
-    return `Job ${this.index}: id ${this.id} belongs to a job with other content.`
+    return `${jobPrefix(this)}id ${this.id} belongs to a job with other content.`
   }
 }
 

@@ -38,6 +38,8 @@ export interface JobRow {
   readonly createdAt: number
   readonly updatedAt: number
   readonly finishedAt: number | undefined
+  /** When a pod first took it and did not know its kind, since it was last known. */
+  readonly unknownSince: number | undefined
   readonly cancelRequestedAt: number | undefined
   readonly onDead: string | undefined
   readonly result: string | undefined
@@ -57,6 +59,7 @@ export const blank = {
   run: undefined,
   startedAt: undefined,
   finishedAt: undefined,
+  unknownSince: undefined,
   cancelRequestedAt: undefined,
   result: undefined,
   progress: undefined,
@@ -72,7 +75,7 @@ const parsed = (text: string | undefined): unknown => (text === undefined ? unde
 
 /** The row as the ports show it. */
 export const toStored = (row: JobRow, now: number): StoredJob => {
-  const { deathCount: _, dedupe, run, ...shared } = row
+  const { deathCount: _, unknownSince: __, dedupe, run, ...shared } = row
   return {
     ...shared,
     state: stateOf(row, now),
@@ -147,9 +150,14 @@ export const die = (row: JobRow, death: Death, now: number): JobRow => {
 
 export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again" }>, now: number): JobRow => {
   if (row.cancelRequestedAt !== undefined) return die(row, { ...end, reason: "cancelled" }, now)
+  const { patience } = end
+  if (patience !== undefined && row.unknownSince !== undefined && now - row.unknownSince >= patience) {
+    return die(row, { ...end, reason: "unknown_kind", remember: "unknown_kind" }, now)
+  }
   const error = end.error === undefined ? undefined : errorText(end.error)
   return {
     ...row,
+    unknownSince: patience === undefined ? undefined : (row.unknownSince ?? now),
     status: "pending",
     run: undefined,
     runAt: end.runAt,

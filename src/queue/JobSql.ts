@@ -5,7 +5,9 @@ import { columns as queueColumns } from "./settings/QueueSql.js"
 // The life of a job as SQL, in one place. `schema` is an identifier that needs no quoting (DatabaseConfig sees to it), so
 // it may stand in the text; everything else is a parameter. Instants travel as epoch milliseconds.
 
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
+/** In microseconds, exact: only to see whether it changed. */
+const exact = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`
 const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 
 /** A bounded history with one more entry. `now` is the parameter with the instant of the end. */
@@ -37,6 +39,24 @@ const followUps = (schema: string, ended: string, now: string) => `
   where d.status = 'dead' and d.dead_reason <> 'cancelled' and d.on_dead is not null
   on conflict do nothing
   returning queue, kind`
+
+/** What becomes of a job by an end `e`: done, pending, or the reason for which it is dead. `$10` is the instant of the end. */
+const fate = `case when e.verb = 'done' then 'done'
+        when j.cancel_requested_at is not null then 'cancelled'
+        when e.verb = 'dead' then e.reason
+        when j.unknown_since <= ${instant("($10::float8 - e.patience)")} then 'unknown_kind'
+        else 'pending' end`
+
+/** What the history calls it: an end that came to something else than was said is remembered by that. */
+const remember = `case when e.verb = 'dead' and j.cancel_requested_at is not null and e.remember = e.reason then 'cancelled'
+        when e.verb = 'again' and ${fate} = 'unknown_kind' then 'unknown_kind'
+        else e.remember end`
+
+/** Deletes leases that are over. One under which something runs is not: a failover may have undone the end of a job. */
+const closed = (schema: string, leases: string) => `closed as (
+    delete from ${schema}.lease l where l.id = any(${leases}::uuid[])
+      and not exists (select from ${schema}.job j where j.id = any(l.jobs) and j.lease = l.id)
+  )`
 
 /** A crash is not a failure: the attempt is given back and the crash counted, up to the point of quarantine. */
 const recover = (schema: string, stuck: string) => `
@@ -126,7 +146,7 @@ export const make = (schema: string) => ({
   standing: `
   select i.place::int as place, j.id, j.id = i.id as same_id,
     (j.kind, j.version, j.queue, j.payload) = (i.kind, i.version, i.queue, i.payload) as same_content,
-    j.status = 'pending' as pending,
+    j.status = 'pending' and j.kind = i.kind as replaceable,
     coalesce(j.status in ('done', 'dead') and j.dedupe_until <= ${instant("$8")}, false) as lapsed
   from rows from (unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::int[]),
     jsonb_array_elements($5::jsonb), unnest($6::text[]), unnest($7::int[]))
@@ -143,20 +163,25 @@ export const make = (schema: string) => ({
   )
   update ${schema}.job j set dedupe_key = null, dedupe_scope = null, dedupe_until = null from over where j.id = over.id`,
 
-  /** Debounce: the pending holder of a key takes over what a newcomer of its kind brought. */
+  /** Debounce: the pending holders of keys take over what newcomers of their kind brought. */
   replace: `
-  update ${schema}.job set payload = $2::jsonb, version = $3, run_at = ${instant("$4")}, priority = $5,
-    updated_at = ${instant("$6")}
-  where id = $1 and status = 'pending' and kind = $7
-  returning id`,
+  with given as (
+    select * from rows from (unnest($1::uuid[]), jsonb_array_elements($2::jsonb), unnest($3::int[]), unnest($4::float8[]),
+      unnest($5::smallint[]), unnest($6::text[])) as g(id, payload, version, run_at, priority, kind)
+  ), locked as (
+    -- In one order: two requests that replace the same jobs must not lock them crosswise.
+    select j.id from ${schema}.job j join given on given.id = j.id and given.kind = j.kind
+    where j.status = 'pending' order by j.id for update of j
+  )
+  update ${schema}.job j set payload = given.payload, version = given.version, run_at = ${instant("given.run_at")},
+    priority = given.priority, updated_at = ${instant("$7")}
+  from given join locked on locked.id = given.id where j.id = given.id`,
 
   // A lease says that the job runs, so the ends do not say it again: the planner is to see one way, by the primary key.
 
   /** The common end: done, without a result. Leases whose last job this is go with it. */
   finish: hot(`
-  with closed as (
-    delete from ${schema}.lease where id = any($4::uuid[])
-  )
+  with ${closed(schema, "$4")}
   update ${schema}.job j
   set status = 'done', lease = null, pod_id = null, heartbeat_at = null, last_error = null,
     finished_at = ${instant("$3")}, updated_at = ${instant("$3")}
@@ -171,36 +196,36 @@ export const make = (schema: string) => ({
 
   /** Which of these have settled at this instant and are as they were then. */
   settledAt: `
-  select id, status from ${schema}.job
+  select id, status, dead_reason from ${schema}.job
   where id = any($1::uuid[]) and updated_at = ${instant("$2")} and lease is null`,
 
-  /** Every other end. A job that was asked to cancel does not go back to pending. */
+  /** Every other end. A job that was asked to cancel is done or cancelled, and nothing else. */
   settle: hot(`
-  with e as (
+  with ${closed(schema, "$11")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
-      $8::text[], $9::text[]) as e(id, lease, verb, run_at, counted, error, remember, reason, result)
+      $8::text[], $9::text[], $12::float8[])
+      as e(id, lease, verb, run_at, counted, error, remember, reason, result, patience)
   ), ended as (
     update ${schema}.job j
     set
-      status = case when e.verb = 'again' and j.cancel_requested_at is null then 'pending'
-        when e.verb = 'done' then 'done' else 'dead' end,
-      dead_reason = case when e.verb = 'dead' then e.reason
-        when e.verb = 'again' and j.cancel_requested_at is not null then 'cancelled' end,
-      death_count = j.death_count + (case when e.verb = 'dead'
-        or (e.verb = 'again' and j.cancel_requested_at is not null) then 1 else 0 end),
-      finished_at = case when e.verb = 'again' and j.cancel_requested_at is null then null else ${instant("$10")} end,
+      status = case ${fate} when 'done' then 'done' when 'pending' then 'pending' else 'dead' end,
+      dead_reason = case when ${fate} not in ('done', 'pending') then ${fate} end,
+      death_count = j.death_count + (case when ${fate} in ('done', 'pending') then 0 else 1 end),
+      finished_at = case when ${fate} = 'pending' then null else ${instant("$10")} end,
+      -- While no pod knows the kind, the first that took it sets the time.
+      unknown_since = case when e.patience is not null then coalesce(j.unknown_since, ${instant("$10")}) end,
       run_at = case when e.verb = 'again' then ${instant("e.run_at")} else j.run_at end,
       attempt = j.attempt - (case when e.counted then 0 else 1 end),
       result = case when e.verb = 'done' then e.result::jsonb else j.result end,
       last_error = case when e.verb = 'done' then null else coalesce(e.error, j.last_error) end,
-      history = case when e.remember is null then j.history else ${remembering("e.remember", "e.error", "$10")} end,
+      history = case when ${remember} is null then j.history else ${remembering(remember, "e.error", "$10")} end,
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$10")}
     from e
     where j.id = e.id and j.lease = e.lease
     returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
   ), followed as (${followUps(schema, "ended", "$10")})
-  select id, queue, null as kind, status from ended
-  union all select null, queue, kind, 'follow-up' from followed`),
+  select id, queue, null as kind, status, dead_reason from ended
+  union all select null, queue, kind, 'follow-up', null from followed`),
 
   /** Rows that a transactional handler has locked keep their old sign of life; they are this pod's all the same. */
   heartbeat: hot(`
@@ -209,9 +234,11 @@ export const make = (schema: string) => ({
     from unnest($1::uuid[], $2::uuid[]) as h(id, lease)
     join ${schema}.job j on j.id = h.id and j.lease = h.lease
   ), free as (
-    select j.id from ${schema}.job j join held on held.id = j.id for update of j skip locked
+    -- The lease is asked again of the row that is locked: the run may have ended since this statement began.
+    select j.id, j.lease from ${schema}.job j join held on held.id = j.id and held.lease = j.lease
+    for update of j skip locked
   ), beaten as (
-    update ${schema}.job j set heartbeat_at = ${instant("$3")} from free where j.id = free.id
+    update ${schema}.job j set heartbeat_at = ${instant("$3")} from free where j.id = free.id and j.lease = free.lease
   )
   select lease, id, cancel from held`),
 
@@ -249,36 +276,45 @@ export const make = (schema: string) => ({
   )
   select queue from step where queue is not null`,
 
-  /** What runs under a lease that somebody wrote down and shows no sign of life. Leases with nothing under them go. */
-  recoverLeased: recover(
+  /** The oldest sign of life under each lease, to see whether it changes; none where nothing runs under it any more. */
+  signsOfLife: `
+  select l.id, ${exact("min(j.heartbeat_at)")}::text as beat
+  from ${schema}.lease l
+  left join lateral unnest(l.jobs) as taken(id) on true
+  left join ${schema}.job j on j.id = taken.id and j.lease = l.id
+  group by l.id`,
+
+  /** Takes back what runs under these leases and still shows the same sign of life. Those with nothing under them go. */
+  recoverQuiet: recover(
     schema,
     `
-  old as (
-    select id, jobs from ${schema}.lease where claimed_at < ${instant("$1")}
+  quiet as (
+    select * from unnest($1::uuid[], $5::bigint[]) as quiet(id, beat)
   ), held as (
-    select j.id, j.lease from old cross join unnest(old.jobs) as taken(id)
-    join ${schema}.job j on j.id = taken.id and j.lease = old.id
+    select j.id, j.lease, quiet.beat
+    from quiet join ${schema}.lease l on l.id = quiet.id
+    cross join unnest(l.jobs) as taken(id)
+    join ${schema}.job j on j.id = taken.id and j.lease = l.id
   ), over as (
-    delete from ${schema}.lease l using old
-    where l.id = old.id and not exists (select from held where held.lease = old.id)
+    delete from ${schema}.lease l using quiet
+    where l.id = quiet.id and not exists (select from held where held.lease = l.id)
   ), stuck as (
-    -- Asked again of the row itself: it may have ended while we waited to lock it.
+    -- Asked again of the row itself: it may have ended, or shown a sign of life, while we waited to lock it.
     select j.id from held join ${schema}.job j on j.id = held.id and j.lease = held.lease
-    where j.heartbeat_at < ${instant("$1")}
+    where ${exact("j.heartbeat_at")} <= held.beat
     limit $3 for update of j skip locked
   )`
   ),
 
-  /** What runs without a sign of life, whoever took it. */
-  recoverStray: recover(
-    schema,
-    `
-  stuck as (
-    select id from ${schema}.job
-    where finished_at is null and lease is not null and run_at <= ${instant("$2")} and heartbeat_at < ${instant("$1")}
-    limit $3 for update skip locked
-  )`
-  ),
+  /** Writes down the leases of what runs under one that is not written down, so that it is watched like all others. */
+  adoptStrays: `
+  insert into ${schema}.lease (id, pod_id, claimed_at, jobs)
+  select j.lease, (array_agg(j.pod_id))[1], ${instant("$1")}, array_agg(j.id)
+  from ${schema}.job j
+  where j.finished_at is null and j.lease is not null and j.run_at <= ${instant("$1")}
+    and not exists (select from ${schema}.lease l where l.id = j.lease and j.id = any(l.jobs))
+  group by j.lease
+  on conflict (id) do update set jobs = lease.jobs || excluded.jobs`,
 
   /** Of one class of retention: what finished in a stretch of time. */
   purge: hot(`

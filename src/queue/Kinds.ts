@@ -1,6 +1,7 @@
 import { Context, type Effect } from "effect"
 import type { FollowUp } from "../core/Job.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { PayloadCheck } from "./intake/PayloadCheck.js"
 import type { UnknownKind } from "./JobErrors.js"
 
 /** What those who do not have a kind's code need to know of it. */
@@ -13,6 +14,10 @@ export interface RegisteredKind {
   readonly version: number
   readonly maxAttempts: number
   readonly onDead: FollowUp | undefined
+  /** What its payload looks like: JSON Schema, as text. Absent where there is no way to say it. */
+  readonly schema?: string | undefined
+  /** The same as code, in the process that registered it. */
+  readonly check?: PayloadCheck | undefined
 }
 
 /** Kinds as the cluster knows them. */

@@ -12,9 +12,13 @@ interface KindRow {
   readonly version: number
   readonly max_attempts: number
   readonly on_dead: unknown
+  /** As text: it is compiled once, and found again by what it says. */
+  readonly schema: string | null
 }
 
 const decodeFollowUp = Schema.decodeUnknownSync(FollowUp)
+
+const columns = "name, queue, routed, version, max_attempts, on_dead, schema::text as schema"
 
 const toKind = (row: KindRow): RegisteredKind => ({
   name: row.name,
@@ -22,23 +26,35 @@ const toKind = (row: KindRow): RegisteredKind => ({
   ...(row.routed ? { routed: true } : {}),
   version: row.version,
   maxAttempts: row.max_attempts,
-  onDead: row.on_dead === null ? undefined : decodeFollowUp(row.on_dead)
+  onDead: row.on_dead === null ? undefined : decodeFollowUp(row.on_dead),
+  schema: row.schema ?? undefined
 })
 
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const table = sql(`${schema}.kind`)
+  const known = sql.literal(columns)
+  const own = new Map<string, RegisteredKind>()
+
+  /** A kind as it is registered, with this process's own check where it is of that version. */
+  const ofRow = (row: KindRow): RegisteredKind => {
+    const kind = toKind(row)
+    const mine = own.get(kind.name)
+    return mine?.check === undefined || mine.version !== kind.version ? kind : { ...kind, check: mine.check }
+  }
 
   const registerOne = (kind: RegisteredKind, now: number) => {
-    const at = sql`to_timestamp(${now}::float8 / 1000)`
+    const at = sql`pg_catalog.to_timestamp(${now}::float8 / 1000)`
     const onDead = kind.onDead === undefined ? null : JSON.stringify(kind.onDead)
     // During a rolling deploy the newer version stands, whichever pod speaks last.
     return sql`
-      insert into ${table} as known (name, queue, routed, version, max_attempts, on_dead, registered_at, updated_at)
+      insert into ${table} as known
+        (name, queue, routed, version, max_attempts, on_dead, schema, registered_at, updated_at)
       values (${kind.name}, ${kind.queue}, ${kind.routed === true}, ${kind.version}, ${kind.maxAttempts}, ${onDead}::jsonb,
-        ${at}, ${at})
-      on conflict (name) do update set queue = excluded.queue, routed = excluded.routed,
-        version = excluded.version, max_attempts = excluded.max_attempts, on_dead = excluded.on_dead, updated_at = excluded.updated_at
+        ${kind.schema ?? null}::jsonb, ${at}, ${at})
+      on conflict (name) do update set queue = excluded.queue, routed = excluded.routed, version = excluded.version,
+        max_attempts = excluded.max_attempts, on_dead = excluded.on_dead, schema = excluded.schema,
+        updated_at = excluded.updated_at
       where excluded.version >= known.version`
   }
 
@@ -47,14 +63,15 @@ const make = Effect.gen(function* () {
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const byName = [...kinds].sort((a, b) => (a.name < b.name ? -1 : 1))
+        for (const kind of kinds) own.set(kind.name, kind)
         yield* mapErrors(Effect.forEach(byName, (kind) => registerOne(kind, now), { discard: true }))
       }),
     find: (name) =>
       Effect.gen(function* () {
-        const rows = yield* mapErrors(sql<KindRow>`select * from ${table} where name = ${name}`)
-        return rows[0] === undefined ? yield* new UnknownKind({ kind: name }) : toKind(rows[0])
+        const rows = yield* mapErrors(sql<KindRow>`select ${known} from ${table} where name = ${name}`)
+        return rows[0] === undefined ? yield* new UnknownKind({ kind: name }) : ofRow(rows[0])
       }),
-    all: Effect.map(mapErrors(sql<KindRow>`select * from ${table} order by name`), (rows) => rows.map(toKind))
+    all: Effect.map(mapErrors(sql<KindRow>`select ${known} from ${table} order by name`), (rows) => rows.map(ofRow))
   })
 })
 

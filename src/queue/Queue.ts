@@ -93,8 +93,8 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
 
     /**
-     * Ends runs that are still this pod's; returns the jobs that had moved on, about which nothing was changed. The same
-     * effect can be tried again when it failed: it knows what it has written by then.
+     * Ends runs that are still this pod's; returns the jobs that had moved on, about which nothing was changed. When it fails,
+     * the same list of ends can be given again: what the first try has written counts as written, and not as moved on.
      */
     readonly finalize: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>
 
@@ -110,7 +110,11 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     /** Every queue that has pending jobs, whoever serves it, by name. */
     readonly pendingQueues: Effect.Effect<ReadonlyArray<string>, DatabaseError>
 
-    /** Takes back what runs without a sign of life for so long: due at once, attempt given back, crash counted. */
+    /**
+     * Takes back what runs and was seen to show no new sign of life for this long: due at once, attempt given back, crash
+     * counted. This process compares heartbeats with those of its earlier calls and times them by its own steady clock, so it
+     * takes nothing back before it has watched for as long; no limit at all takes back everything that runs.
+     */
     readonly recoverStuck: (stuckFor: Duration.Duration) => Effect.Effect<Recovered, DatabaseError>
 
     /** Forgets jobs done longer ago than this, in bounded batches. Dead ones stay. Returns how many went. */

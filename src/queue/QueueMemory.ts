@@ -1,4 +1,6 @@
 import { Duration, Effect, Either, Layer, type Tracer } from "effect"
+import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
+import type { Lease } from "../core/Ids.js"
 import { Signals } from "../database/Signals.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
@@ -89,8 +91,10 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
       return finish(row, end.result, now)
     case "Again":
       return tryAgain(row, end, now)
-    case "Dead":
-      return die(row, { ...end, remember: end.remember ?? end.reason }, now)
+    case "Dead": {
+      const reason = row.cancelRequestedAt === undefined ? end.reason : "cancelled"
+      return die(row, { ...end, reason, remember: end.remember ?? reason }, now)
+    }
   }
 }
 
@@ -109,7 +113,7 @@ const finalizeAll = (
     if (row === undefined) {
       const before = table.get(end.id)
       if (!isSecondTry || before?.updatedAt !== now || before.status === "running") return [end.id]
-      end.written?.(before.status, now)
+      end.written?.(before.status, now, before.deadReason)
       return []
     }
     ended(queues, row, end, now)
@@ -117,15 +121,24 @@ const finalizeAll = (
     if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.stir(row.queue)
     const after = afterwards(row, end, now)
     settle(table, after, now)
-    if (after.status !== "running") end.written?.(after.status, now)
+    if (after.status !== "running") end.written?.(after.status, now, after.deadReason)
     return []
   })
 
-const recoverAll = (table: Table, stuckFor: Duration.Duration, now: number): Recovered => {
+/** The oldest sign of life under each lease. */
+const signsOfLife = (table: Table): ReadonlyMap<Lease, number> => {
+  const oldest = new Map<Lease, number>()
+  for (const { run } of table.running()) {
+    if (run !== undefined) oldest.set(run.lease, Math.min(run.heartbeatAt, oldest.get(run.lease) ?? run.heartbeatAt))
+  }
+  return oldest
+}
+
+const recoverAll = (table: Table, quiet: ReadonlyMap<Lease, number>, now: number): Recovered => {
   const recovered = { rescued: 0, poisoned: 0, cancelled: 0 }
-  const quietSince = now - Duration.toMillis(stuckFor)
   for (const row of table.running()) {
-    if (row.run === undefined || row.run.heartbeatAt >= quietSince) continue
+    const beat = row.run === undefined ? undefined : quiet.get(row.run.lease)
+    if (row.run === undefined || beat === undefined || row.run.heartbeatAt > beat) continue
     const next = rescue(row, now)
     settle(table, next, now)
     const counters = table.tally.of(row.queue, row.kind)
@@ -186,19 +199,19 @@ const make = (
   tables: QueueTables,
   queues: typeof Queues.Service,
   routes: typeof Routes.Routes.Service,
-  tracer: Tracer.Tracer | undefined
+  tracer: Tracer.Tracer | undefined,
+  firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>(),
+  watchOf = perClock(() => new ChangeWatch<Lease, number>())
 ): typeof Queue.Service => ({
   ...enqueuing(table, queues, routes, tracer),
   claim: (request) => table.step((now) => claimAll(table, tables, request, now)),
-  finalize: (ends) => {
-    // A second try goes by the instant of the first, and knows by it what that has written.
-    let firstTry: number | undefined
-    return table.step((now) => {
-      const isSecondTry = firstTry !== undefined
-      firstTry ??= now
-      return finalizeAll(table, tables, ends, firstTry, isSecondTry)
-    })
-  },
+  finalize: (ends) =>
+    table.step((now) => {
+      // A second try goes by the instant of the first, and knows by it what that has written.
+      const firstTry = firstTries.get(ends)
+      firstTries.set(ends, firstTry ?? now)
+      return finalizeAll(table, tables, ends, firstTry ?? now, firstTry !== undefined)
+    }),
   heartbeat: (held) =>
     table.step((now) => {
       const rows = held.map((job) => ({ job, row: heldBy(table, job) }))
@@ -223,7 +236,14 @@ const make = (
   pendingQueues: table.step(() =>
     [...new Set([...table.rows()].filter(({ status }) => status === "pending").map(({ queue }) => queue))].sort()
   ),
-  recoverStuck: (stuckFor) => table.step((now) => recoverAll(table, stuckFor, now)),
+  recoverStuck: (stuckFor) =>
+    Effect.clockWith((clock) => {
+      const watch = watchOf(clock)
+      return table.step((now) => {
+        watch.look(signsOfLife(table), steadyMillis(clock))
+        return recoverAll(table, new Map(watch.quietFor(Duration.toMillis(stuckFor), steadyMillis(clock))), now)
+      })
+    }),
   purgeDone: (olderThan) =>
     table.step((now) => purgeWhere(table, now - Duration.toMillis(olderThan), ({ status }) => status === "done")),
   purge: (usual, fence) =>

@@ -1,5 +1,6 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Duration, Effect, Layer, Option, Schema } from "effect"
+import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
 import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
 import { DeadReason } from "../core/Job.js"
 import { Database } from "../database/Database.js"
@@ -54,6 +55,9 @@ const thoroughEvery = Duration.toMillis("1 hour")
 
 /** At this many crashes a job is put away. */
 const poisonAt = 5
+
+/** A lease, and the oldest sign of life under it. */
+type SignOfLife = readonly [Lease, string | null]
 
 const isDeadReason = Schema.is(DeadReason)
 
@@ -153,16 +157,17 @@ const make = Effect.gen(function* () {
     rows.map(({ queue }) => queue).sort()
   )
 
-  const recoverBatch = (statement: string, stuckFor: Duration.Duration) =>
+  const recoverBatch = (quiet: ReadonlyArray<SignOfLife>) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const quietSince = now - Duration.toMillis(stuckFor)
       const rows = yield* mapErrors(
-        sql.unsafe<{ queue: string; kind: string; fate: string; count: number }>(statement, [
-          quietSince,
+        sql.unsafe<{ queue: string; kind: string; fate: string; count: number }>(statements.recoverQuiet, [
+          ArrayText.ofPlain(quiet.map(([lease]) => lease)),
           now,
           maintenanceBatch,
-          poisonAt
+          poisonAt,
+          // A lease without jobs has no sign of life to compare.
+          ArrayText.ofPlain(quiet.map(([, beat]) => beat ?? 0))
         ])
       )
       for (const { count, fate, kind, queue } of rows) {
@@ -177,11 +182,12 @@ const make = Effect.gen(function* () {
       return recovered
     }).pipe(retrying)
 
-  const recoverBy = (statement: string, stuckFor: Duration.Duration) =>
+  const recoverAll = (quiet: ReadonlyArray<SignOfLife>) =>
     Effect.gen(function* () {
       let sum: Recovered = { rescued: 0, poisoned: 0, cancelled: 0 }
+      if (quiet.length === 0) return sum
       for (;;) {
-        const batch = yield* recoverBatch(statement, stuckFor)
+        const batch = yield* recoverBatch(quiet)
         sum = {
           rescued: sum.rescued + batch.rescued,
           poisoned: sum.poisoned + batch.poisoned,
@@ -193,19 +199,24 @@ const make = Effect.gen(function* () {
 
   // Through the leases it is cheap and finds what a pod left behind. A row that says it runs under a lease that nobody wrote
   // down comes from outside of this program; it is looked for too, but as that means reading all due jobs, not often.
-  let lastThorough = Number.NEGATIVE_INFINITY
+  const watchOf = perClock(() => ({
+    beats: new ChangeWatch<Lease, string | null>(),
+    lastThorough: Number.NEGATIVE_INFINITY
+  }))
   const recoverStuck: typeof Queue.Service.recoverStuck = (stuckFor) =>
     Effect.gen(function* () {
-      const now = yield* Clock.currentTimeMillis
-      const found = yield* recoverBy(statements.recoverLeased, stuckFor)
-      if (now - lastThorough < thoroughEvery) return found
-      const strays = yield* recoverBy(statements.recoverStray, stuckFor)
-      lastThorough = now
-      return {
-        rescued: found.rescued + strays.rescued,
-        poisoned: found.poisoned + strays.poisoned,
-        cancelled: found.cancelled + strays.cancelled
+      const watch = watchOf(yield* Effect.clock)
+      const asked = yield* steadyNow
+      if (asked - watch.lastThorough >= thoroughEvery) {
+        yield* mapErrors(sql.unsafe(statements.adoptStrays, [yield* Clock.currentTimeMillis]))
+        watch.lastThorough = asked
       }
+      const rows = yield* mapErrors(sql.unsafe<{ id: Lease; beat: string | null }>(statements.signsOfLife))
+      watch.beats.look(
+        rows.map(({ beat, id }) => [id, beat]),
+        yield* steadyNow
+      )
+      return yield* recoverAll(watch.beats.quietFor(Duration.toMillis(stuckFor), asked))
     })
 
   const purgeBatch = (before: number) =>

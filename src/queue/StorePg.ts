@@ -1,4 +1,4 @@
-import { Effect, Option } from "effect"
+import { Effect, Either } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
@@ -39,7 +39,8 @@ interface StandingRow {
   readonly id: JobId
   readonly same_id: boolean
   readonly same_content: boolean
-  readonly pending: boolean
+  /** Pending, and of the newcomer's kind: another kind's payload would be no payload for it. */
+  readonly replaceable: boolean
   readonly lapsed: boolean
 }
 
@@ -82,25 +83,40 @@ export const make = (
       ])
     )
 
-  const replace = (holder: JobId, job: StampedJob, now: number) =>
-    mapErrors(
-      sql.unsafe(statements.replace, [holder, job.payload, job.version, job.runAt, job.priority, now, job.kind])
+  /** Of several newcomers for one holder the last is taken over. */
+  const replace = (newcomers: ReadonlyMap<JobId, StampedJob>, now: number) => {
+    const jobs = [...newcomers.values()]
+    return mapErrors(
+      sql.unsafe(statements.replace, [
+        ArrayText.ofPlain([...newcomers.keys()]),
+        jsonArray(jobs.map(({ payload }) => payload)),
+        ArrayText.ofPlain(jobs.map(({ version }) => version)),
+        ArrayText.ofPlain(jobs.map(({ runAt }) => runAt)),
+        ArrayText.ofPlain(jobs.map(({ priority }) => priority)),
+        ArrayText.ofTexts(jobs.map(({ kind }) => kind)),
+        now
+      ])
     )
+  }
 
-  /** What stands in one job's way, and what follows from it; nothing when the way has become free. */
-  const judge = (job: StampedJob, index: number, standing: ReadonlyArray<StandingRow>, now: number) =>
-    Effect.gen(function* () {
-      const own = standing.find((row) => row.same_id)
-      if (own !== undefined) {
-        return own.same_content
-          ? Option.some(Enqueued.Enqueued({ id: job.id }))
-          : yield* new JobIdTaken({ index, id: job.id })
-      }
-      const holder = standing.find((row) => !row.lapsed)
-      if (holder === undefined) return Option.none<Enqueued>()
-      if (job.replace && holder.pending) yield* replace(holder.id, job, now)
-      return Option.some(Enqueued.Deduplicated({ id: holder.id }))
-    })
+  /** What stands in one job's way; nothing when the way has become free. Holders to be replaced are noted. */
+  const judge = (
+    job: StampedJob,
+    request: StampedJobs,
+    standing: ReadonlyArray<StandingRow>,
+    replacing: Map<JobId, StampedJob>
+  ): Either.Either<Enqueued | undefined, JobIdTaken> => {
+    const own = standing.find((row) => row.same_id)
+    if (own !== undefined) {
+      return own.same_content
+        ? Either.right(Enqueued.Enqueued({ id: job.id }))
+        : Either.left(new JobIdTaken({ index: request.indexOf(job), jobs: request.length, id: job.id }))
+    }
+    const holder = standing.find((row) => !row.lapsed)
+    if (holder === undefined) return Either.right(undefined)
+    if (job.replace && holder.replaceable) replacing.set(holder.id, job)
+    return Either.right(Enqueued.Deduplicated({ id: holder.id }))
+  }
 
   const storePiece = (
     jobs: StampedJobs,
@@ -125,19 +141,19 @@ export const make = (
         const standing = yield* findStanding(refused, now)
         const lapsed = standing.filter((row) => row.lapsed).map(({ id }) => id)
         if (lapsed.length > 0) yield* mapErrors(sql.unsafe(statements.lapse, [ArrayText.ofPlain(lapsed), now]))
-        // In the order of the keys, like the insert: two requests that replace the same jobs must not lock them crosswise.
-        const inOrder = refused.map((job, place) => ({ job, place })).sort((a, b) => byDedupeKey(a.job, b.job))
-        for (const { job, place } of inOrder) {
+        const replacing = new Map<JobId, StampedJob>()
+        for (const [place, job] of refused.entries()) {
           const answer = yield* judge(
             job,
-            request.indexOf(job),
+            request,
             standing.filter((row) => row.place === place),
-            now
+            replacing
           )
-          if (Option.isNone(answer)) continue
-          answers.set(job.id, answer.value)
+          if (answer === undefined) continue
+          answers.set(job.id, answer)
           notStored.add(job.id)
         }
+        if (replacing.size > 0) yield* replace(replacing, now)
         open = refused.filter(({ id }) => !answers.has(id))
       }
       if (open.length > 0) {

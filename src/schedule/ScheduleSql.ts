@@ -66,7 +66,7 @@ const lastKept = `$[0 to ${mostRemembered - 1}]`
 /** The statements about schedules. Instants travel as epoch milliseconds. */
 export const make = ({ schema, sql }: typeof Database.Service) => {
   const table = sql(`${schema}.schedule`)
-  const instant = (millis: number | undefined) => sql`to_timestamp(${millis ?? null}::float8 / 1000)`
+  const instant = (millis: number | undefined) => sql`pg_catalog.to_timestamp(${millis ?? null}::float8 / 1000)`
   const millis = (column: string) => sql`floor(extract(epoch from ${sql(column)}) * 1000)::float8 as ${sql(column)}`
   const columns = sql.csv([
     sql`name, kind, payload, cron, timezone, queue, max_attempts, overlap, missed, missed_limit, enabled, origin`,

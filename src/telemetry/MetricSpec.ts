@@ -1,6 +1,6 @@
 /** What a metric is, declared once beside the code that counts. The name goes out as `nightshift_<name>`. */
 export interface MetricSpec<Label extends string = string> {
-  readonly type: "counter" | "gauge" | "histogram"
+  readonly type: "counter" | "gauge" | "histogram" | "summary"
   readonly name: string
   readonly help: string
   readonly labels: ReadonlyArray<Label>
@@ -29,3 +29,12 @@ export const histogram = <const Label extends string = never>(
   labels: ReadonlyArray<Label> = [],
   bounds: ReadonlyArray<number> = secondsBounds
 ): MetricSpec<Label> => ({ type: "histogram", name, help, labels, bounds })
+
+/** Quantiles that were worked out here, one series each. The label is reserved for this type. */
+export const summary = (name: string, help: string): MetricSpec<"quantile"> => ({
+  type: "summary",
+  name,
+  help,
+  labels: ["quantile"],
+  bounds: []
+})

@@ -43,6 +43,7 @@ import { Metrics } from "../telemetry/Metrics.js"
 import type { Storage } from "../uploads/Storage.js"
 import * as StorageMemory from "../uploads/StorageMemory.js"
 import { UploadsConfig } from "../uploads/UploadsConfig.js"
+import { HandlerRuns } from "./HandlerRuns.js"
 import * as Severed from "./Severed.js"
 import { eventLoopTurn, VirtualClock } from "./VirtualClock.js"
 
@@ -214,6 +215,7 @@ const layerOn = <R>(
   options: TestShiftOptions<R>
 ): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {
   const queues = options.queues ?? queuesOf(options)
+  const runs = new HandlerRuns()
   const shift = Layer.scoped(
     TestShift,
     Effect.gen(function* () {
@@ -230,7 +232,7 @@ const layerOn = <R>(
         Effect.gen(function* () {
           const scope = yield* Scope.make()
           const severable = Severed.make(context)
-          const built = yield* Crew.layer({ ...options, queues }).pipe(
+          const built = yield* Crew.layer({ ...options, queues, handlers: options.handlers.map(runs.watch) }).pipe(
             Layer.provide(configs(options, janitorInterval)),
             Layer.provide(counting),
             Layer.provide(severable.layer),
@@ -257,7 +259,8 @@ const layerOn = <R>(
           const changes = table.changes()
           still = changes === seen ? still + 1 : 0
           seen = changes
-          if (still >= (pod.crew.isIdle() ? stillRounds.idle : stillRounds.busy)) return
+          if (pod.crew.isIdle() ? still < stillRounds.idle : still < stillRounds.busy) continue
+          if (!(yield* runs.giveRealTime)) return
         }
         return yield* Effect.dieMessage("the shift does not settle: a job makes itself due again without end")
       })

@@ -1,4 +1,5 @@
-import { Chunk, Clock, DateTime, Duration, Effect, type TestClock } from "effect"
+import { Chunk, Clock, DateTime, Duration, Effect, FiberRef, Layer, type TestClock } from "effect"
+import { currentRun } from "./HandlerRuns.js"
 import { SteppingClock } from "./simulation/SteppingClock.js"
 
 // Effect's own TestClock waits three real timers for each sleeper that it wakes, interrupted ones included: about 3 ms. This
@@ -34,11 +35,23 @@ export class VirtualClock implements TestClock.TestClock {
   readonly sleep = (duration: Duration.Duration): Effect.Effect<void> => {
     const millis = Duration.toMillis(duration)
     if (millis <= 0) return Effect.void
-    if (!Number.isFinite(millis)) return Effect.never
-    return Effect.async<void>((resume) => {
-      const cancel = this.steps.after(owner, millis, () => resume(Effect.void))
-      return Effect.sync(cancel)
-    })
+    return Effect.flatMap(FiberRef.get(currentRun), (run) =>
+      Effect.async<void>((resume) => {
+        const count = (by: number) => {
+          if (run !== undefined) run.sleeping += by
+        }
+        count(1)
+        const wake = () => {
+          count(-1)
+          resume(Effect.void)
+        }
+        const cancel = Number.isFinite(millis) ? this.steps.after(owner, millis, wake) : () => {}
+        return Effect.sync(() => {
+          count(-1)
+          cancel()
+        })
+      })
+    )
   }
 
   readonly adjust = (duration: Duration.DurationInput): Effect.Effect<void> =>
@@ -73,6 +86,9 @@ export class VirtualClock implements TestClock.TestClock {
     return Effect.sync(() => Chunk.fromIterable(this.steps.instants))
   }
 }
+
+/** Sets Effect's clock to one of these, at the epoch. */
+export const layer: Layer.Layer<never> = Layer.unwrapEffect(Effect.sync(() => Layer.setClock(new VirtualClock(0))))
 
 const iso = (millis: number) =>
   Number.isFinite(millis) ? DateTime.formatIso(DateTime.unsafeMake(millis)) : String(millis)

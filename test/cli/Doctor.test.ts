@@ -53,6 +53,8 @@ describe("nightshift doctor", () => {
         "config ok",
         "database ok",
         "schema ok",
+        "writes ok",
+        "notifications ok",
         "clock ok",
         "vacuum ok",
         "queues ok",

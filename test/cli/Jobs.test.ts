@@ -23,6 +23,7 @@ describe("nightshift enqueue", () => {
       const { cwd, run } = yield* workplace
       writeFileSync(join(cwd, "order.json"), '{"order": 7}\n')
       const options = ["--queue", "mail", "--priority=-3", "--dedupe", "daily", "--key", "ada", "--max-attempts", "2"]
+      const meta = ["--meta", '{"order":"A-17"}']
       const first = yield* run(
         "enqueue",
         "greet",
@@ -31,6 +32,7 @@ describe("nightshift enqueue", () => {
         "order.json",
         "--delay",
         "1h",
+        ...meta,
         ...options
       )
       expect(first).toMatchObject({ code: 0, stderr: "", stdout: expect.stringMatching(/^enqueued [0-9a-f-]{36}\n$/) })
@@ -44,8 +46,13 @@ describe("nightshift enqueue", () => {
         payload: { order: 7 },
         priority: -3,
         maxAttempts: 2,
-        dedupe: { key: "daily", scope: "active" }
+        dedupe: { key: "daily", scope: "active" },
+        key: "ada",
+        meta: { order: "A-17" }
       })
+      const lost = yield* run("enqueue", "greet", "--force", "--payload", '{"ids":[1,9007199254740993]}')
+      expect(lost.code).not.toBe(0)
+      expect(lost.stderr).toContain("payload.ids[1] is 9007199254740993, which a 64-bit float cannot hold")
     })
   )
 

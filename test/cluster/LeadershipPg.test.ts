@@ -79,10 +79,11 @@ describe("a leader's transaction", () => {
 
   it.scopedLive("writes nothing when the term is over", () =>
     Effect.gen(function* () {
-      const { leadership, term } = yield* reign
+      const { leadership, rival, term } = yield* reign
       const { sql, transaction } = yield* Database
       yield* sql`create table deed (n int)`
       yield* SteppableClock.advance("15 seconds")
+      yield* leadership.campaign(rival, lease)
       const deed = Effect.zipRight(sql`insert into deed values (1)`, leadership.assertTerm(term))
       expect(yield* Effect.flip(transaction(deed))).toMatchObject({ _tag: "TermOver", term })
       expect(yield* sql`select * from deed`).toEqual([])
@@ -97,7 +98,7 @@ describe("a leader's transaction", () => {
       const term = Option.getOrThrow(yield* leadership.campaign(rival, Duration.millis(200)))
       const asleep = yield* Effect.fork(transaction(Effect.zipRight(leadership.assertTerm(term), Effect.never)))
       yield* openedAndEnded
-      yield* SteppableClock.advance("1 second")
+      yield* SteppableClock.advance("15 seconds")
       const ids = yield* makeGenerator
       expect(Option.isSome(yield* leadership.campaign(ids.pod(2), lease))).toBe(true)
       yield* Fiber.interrupt(asleep)

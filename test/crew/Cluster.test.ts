@@ -1,9 +1,11 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Duration, Effect, Option } from "effect"
+import { Duration, Effect, Option, Schema } from "effect"
 import { Leadership } from "../../src/cluster/Leadership.js"
 import { Pods } from "../../src/cluster/Pods.js"
 import { Shares } from "../../src/cluster/Shares.js"
+import * as Handler from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
+import * as Job from "../../src/queue/Job.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
@@ -235,6 +237,30 @@ describe("the reaper", () => {
       yield* StepClock.advance("90 seconds")
       const search = yield* JobSearch
       expect(yield* search.get(id)).toMatchObject({ pod: one.crew.pod, crashCount: 0, state: "running" })
+    }).pipe(Effect.provide(Camp.layer))
+  )
+})
+
+describe("a clock that is set forward by minutes", () => {
+  it.scopedLive("ends no run, takes no job back, removes no pod and elects no leader", () =>
+    Effect.gen(function* () {
+      const Steady = Job.make("steady", { payload: Schema.Struct({}), timeout: "30 seconds" })
+      yield* Camp.hire({ handlers: [Handler.make(Steady, () => Effect.sleep("25 seconds"))] })
+      yield* Camp.hire({ queues: ["elsewhere"] })
+      yield* Steady.enqueue({})
+      yield* StepClock.advance("12 seconds")
+      // Deadlines are looked at when the earliest passes, which is that of the first job; the second still runs then.
+      const id = yield* Steady.enqueue({})
+      yield* StepClock.advance("1 second")
+      const before = yield* leader
+      yield* StepClock.set("5 minutes")
+      yield* StepClock.advance("20 seconds")
+      const search = yield* JobSearch
+      expect(yield* search.get(id)).toMatchObject({ state: "running", crashCount: 0, attempt: 1, history: [] })
+      expect((yield* Effect.flatMap(Pods, ({ live }) => live(Duration.seconds(15)))).length).toBe(2)
+      expect((yield* leader)?.term).toBe(before?.term)
+      yield* StepClock.advance("10 seconds")
+      expect(yield* search.get(id)).toMatchObject({ state: "done", crashCount: 0, attempt: 1 })
     }).pipe(Effect.provide(Camp.layer))
   )
 })

@@ -8,6 +8,7 @@ import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
+import * as VirtualClock from "../../src/testing/VirtualClock.js"
 
 /** Whether the database is there, and what was written to it. */
 class Away extends Context.Tag("test/Away")<
@@ -58,7 +59,7 @@ describe("the finalizer", () => {
       yield* TestClock.adjust("2 seconds")
       expect(yield* Ref.get(written)).toBe(1)
       yield* Scope.close(scope, Exit.void)
-    })
+    }).pipe(Effect.provide(VirtualClock.layer))
   )
 
   it.effect("does not keep a process from ending when the database stays away", () =>
@@ -68,6 +69,6 @@ describe("the finalizer", () => {
       yield* TestClock.adjust("10 seconds")
       yield* Fiber.join(closing)
       expect(yield* Ref.get(written)).toBe(0)
-    })
+    }).pipe(Effect.provide(VirtualClock.layer))
   )
 })

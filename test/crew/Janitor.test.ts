@@ -7,6 +7,7 @@ import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
+import * as VirtualClock from "../../src/testing/VirtualClock.js"
 
 /** What the janitor did, in order, with the minute it did it in. */
 class Diary extends Context.Tag("test/Diary")<Diary, Ref.Ref<ReadonlyArray<string>>>() {}
@@ -49,7 +50,8 @@ const hired = (queue: Layer.Layer<Queue, never, Diary>) =>
     Layer.provide(queue),
     Layer.provide(config),
     Layer.provideMerge(Metrics.layer),
-    Layer.provideMerge(Layer.effect(Diary, Ref.make<ReadonlyArray<string>>([])))
+    Layer.provideMerge(Layer.effect(Diary, Ref.make<ReadonlyArray<string>>([]))),
+    Layer.provide(VirtualClock.layer)
   )
 
 const lines = Effect.flatMap(Diary, Ref.get)

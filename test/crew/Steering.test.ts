@@ -120,8 +120,9 @@ describe("a job that was claimed and not begun", () => {
 describe("a slot that crashes", () => {
   const Explosive = Job.make("explosive", {
     payload: Schema.transform(Schema.Unknown, Schema.Unknown, {
+      // An error that cannot even be described: whatever else a decoder throws makes the payload undecodable.
       decode: () => {
-        throw new Error("boom")
+        throw Object.create(null)
       },
       encode: (value) => value
     })

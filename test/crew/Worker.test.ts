@@ -207,7 +207,7 @@ describe("a running job that is no longer wanted here", () => {
       const id = yield* Long.enqueue({})
       yield* shift.advance("1 second")
       const queue = yield* Queue
-      expect(yield* queue.recoverStuck(Duration.millis(1))).toMatchObject({ rescued: 1 })
+      expect(yield* queue.recoverStuck(Duration.zero)).toMatchObject({ rescued: 1 })
       yield* shift.settle
       const newer = yield* shift.job(id)
       expect(newer).toMatchObject({ state: "running", attempt: 1, crashCount: 1 })
@@ -268,6 +268,27 @@ describe("a payload", () => {
           expect(yield* shift.job(id)).toMatchObject({ state: "retrying", attempt: 0, runAt: 60_000 })
         }
       }).pipe(Effect.provide(layer))
+  )
+})
+
+describe("a job of a kind that this pod does not know", () => {
+  it.effect("is looked at again every half minute, also when it was stored more than a day before it was due", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const queue = yield* Queue
+      const stray = { kind: "stray", version: 1, queue: "default", payload: {}, maxAttempts: 3 }
+      const [answer] = yield* queue.enqueue([{ ...stray, runAt: Duration.toMillis("25 hours") }])
+      if (answer === undefined) return yield* Effect.dieMessage("one was stored")
+      yield* TestClock.setTime(Duration.toMillis("25 hours"))
+      yield* shift.settle
+      expect(yield* shift.job(answer.id)).toMatchObject({ status: "pending", attempt: 0, deadReason: undefined })
+      expect((yield* shift.job(answer.id)).lastError).toContain('no handler for the kind "stray"')
+      yield* shift.advance("30 seconds")
+      expect(yield* shift.job(answer.id)).toMatchObject({
+        status: "pending",
+        runAt: Duration.toMillis("25 hours") + 60_000
+      })
+    }).pipe(Effect.provide(TestShift.layer<never>({ handlers: [], queues: ["default"] })))
   )
 })
 

@@ -22,6 +22,20 @@ describe("DatabaseClock", () => {
     }).pipe(Effect.provide(layer))
   )
 
+  it.scopedLive("measures spans by the machine's steady clock", () =>
+    Effect.gen(function* () {
+      const before = process.hrtime.bigint()
+      const first = yield* Clock.currentTimeNanos
+      const last = yield* Clock.currentTimeNanos
+      const machine = yield* Effect.withClock(Clock.currentTimeNanos, Clock.make())
+      const span = process.hrtime.bigint() - before
+      expect(last - first).toBeGreaterThanOrEqual(0n)
+      // The same count from the same beginning: not the database's time, which is slewed.
+      expect(machine - first).toBeGreaterThanOrEqual(0n)
+      expect(machine - first).toBeLessThanOrEqual(span)
+    }).pipe(Effect.provide(layer))
+  )
+
   it.scopedLive("refuses to start where half a round trip exceeds a tenth of the lease", () =>
     Effect.gen(function* () {
       const impatient = Layer.provide(

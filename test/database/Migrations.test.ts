@@ -1,10 +1,13 @@
+import { randomBytes } from "node:crypto"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Option } from "effect"
+import { Effect, Fiber, Layer, Option, Redacted } from "effect"
 import * as Version from "../../src/core/Version.js"
 import { Database } from "../../src/database/Database.js"
+import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Migrations from "../../src/database/Migrations.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -135,5 +138,54 @@ describe("Migrations", () => {
         expect(yield* Effect.flip(migrations.state)).toMatchObject({ _tag: "MigrationFileInvalid" })
       }
     }).pipe(onEmpty)
+  )
+})
+
+/** The empty database as a role of its own sees it, which may do nothing there. */
+const asGuest = <A, E, R>(prepare: (role: string) => string, effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const owner = yield* TestDatabase.connection
+    const url = new URL(Redacted.value(yield* DatabaseUrl))
+    const role = `guest_${randomBytes(4).toString("hex")}`
+    yield* Effect.acquireRelease(
+      Effect.promise(() => owner.query(`create role ${role} login password 'guest'; ${prepare(role)}`)),
+      () => Effect.promise(() => owner.query(`drop owned by ${role} cascade; drop role ${role}`))
+    )
+    Object.assign(url, { username: role, password: "guest" })
+    return yield* Effect.provide(
+      effect,
+      Database.layer.pipe(
+        Layer.provide(DatabaseUrl.layerOf(Redacted.make(url.href))),
+        Layer.provide(DatabaseConfig.layer)
+      )
+    )
+  }).pipe(Effect.scoped, onEmpty)
+
+const migrateOnce = Effect.flatMap(release({ "0001_lamp.sql": one }), (migrations) => migrations.migrate)
+
+describe("Migrations by a role that is not the owner of everything", () => {
+  it.scopedLive("say what to grant", () =>
+    Effect.gen(function* () {
+      const onDatabase = yield* Effect.flip(asGuest(() => "", migrateOnce))
+      expect(onDatabase.message).toMatch(/permission denied.*grant create on database nightshift_test_\w+ to guest_/)
+      const onSchema = yield* Effect.flip(
+        asGuest((role) => `create schema nightshift; grant usage on schema nightshift to ${role}`, migrateOnce)
+      )
+      expect(onSchema.message).toMatch(/permission denied.*grant create on schema nightshift to guest_/)
+    })
+  )
+
+  it.scopedLive("need no right to create schemas where theirs exists", () =>
+    asGuest((role) => `create schema nightshift authorization ${role}`, Effect.zipRight(migrateOnce, tables)).pipe(
+      Effect.map((found) => expect(found).toEqual(["lamp", "migration"]))
+    )
+  )
+
+  it.scopedLive("say that the server is read-only", () =>
+    asGuest((role) => `alter role ${role} set default_transaction_read_only = on`, Effect.flip(migrateOnce)).pipe(
+      Effect.map((error) =>
+        expect(error.message).toMatch(/standby or in read-only mode: point DATABASE_URL to the primary/)
+      )
+    )
   )
 })

@@ -36,6 +36,22 @@ describe("SlewedTime", () => {
     }
   })
 
+  it("goes at half speed while it is far ahead, and agrees with the reference after twice the difference", () => {
+    const { machine, time } = at(0)
+    time.aim(-300_000)
+    const begun = time.now()
+    for (let second = 0; second < 60; second += 1) {
+      machine.now += 1_000
+      time.now()
+    }
+    expect(time.now() - begun).toBe(30_000)
+    for (let second = 60; second < 650; second += 1) {
+      machine.now += 1_000
+      time.now()
+    }
+    expect(time.now()).toBe(machine.now - 300_000)
+  })
+
   it("steps forward at once when it is far behind", () => {
     const { machine, time } = at(0)
     time.aim(60_000)

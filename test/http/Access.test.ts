@@ -31,7 +31,6 @@ const routes: ReadonlyArray<readonly [method: string, path: string, status: numb
   ["POST", "/api/v1/workspaces/acme/tokens", 201],
   ["GET", "/api/v1/workspaces/acme/tokens", 200],
   ["DELETE", `/api/v1/workspaces/acme/tokens/${id}`, 404],
-  ["GET", "/api/v1/openapi.json", 200],
   ["GET", "/api/v1/nowhere", 404],
   ["GET", "/api", 404]
 ]
@@ -51,6 +50,16 @@ describe("who may do what", () => {
       if (method === "GET") expect(viewed.status).toBe(status)
       else expect(viewed).toMatchObject({ status: 403, json: { error: { tag: "Forbidden" } } })
       expect((yield* ask(method, path, { ...asked, token: adminToken })).status).toBe(status)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("lets anybody read the contract, and change nothing there", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      expect(yield* ask("GET", "/api/v1/openapi.json")).toMatchObject({ status: 200, json: { openapi: "3.1.0" } })
+      expect(yield* ask("POST", "/api/v1/openapi.json")).toMatchObject({ status: 401 })
+      expect(yield* ask("GET", "/api/v1/openapi.json/../jobs")).toMatchObject({ status: 401 })
+      expect(yield* ask("GET", "/api/v1/jobs?/api/v1/openapi.json")).toMatchObject({ status: 401 })
     }).pipe(Effect.provide(layer()))
   )
 
@@ -94,6 +103,13 @@ describe("the Host header on loopback", () => {
       }
       for (const host of [`localhost:${port}`, "LOCALHOST", "127.0.0.1", "127.1.2.3:1", "[::1]:9", "[::1]"]) {
         expect(yield* admin("GET", "/api/v1/jobs", { headers: { host } })).toMatchObject({ status: 200 })
+      }
+      for (const path of ["/metrics", "/readyz"]) {
+        expect(yield* ask("GET", path, { headers: { host: "evil.example" } })).toMatchObject({
+          status: 403,
+          json: { error: { tag: "HostRefused" } }
+        })
+        expect(yield* ask("GET", path)).toMatchObject({ status: 200 })
       }
       expect(yield* ask("GET", "/healthz", { headers: { host: "probe.internal" } })).toMatchObject({ status: 200 })
     }).pipe(Effect.provide(layer()))

@@ -71,6 +71,8 @@ export interface Answer {
   readonly json: unknown
 }
 
+const ignore = () => {}
+
 /** Asks by hand what `fetch` does not allow: any Host header, bodies without a length. */
 export const ask = (url: string, method: string, { body, headers, json, token }: Asked): Promise<Answer> =>
   new Promise((resolve, reject) => {
@@ -87,6 +89,10 @@ export const ask = (url: string, method: string, { body, headers, json, token }:
       }
     })
     request.on("error", reject)
+    // A server that has answered before the end of a body hangs up on the rest: Node reports that to nobody's request.
+    request.on("socket", (socket) => {
+      if (!socket.listeners("error").includes(ignore)) socket.on("error", ignore)
+    })
     request.on("response", (response) => {
       const chunks: Array<Buffer> = []
       response.on("data", (chunk) => chunks.push(chunk))

@@ -109,6 +109,51 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
   )
 })
 
+describe.each(backends)("on %s, POST /api/v1/jobs with one job", (_, layer) => {
+  it.scopedLive("stores it, answers for it alone, and names its fields without a list", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const answer = yield* post({ ...job, key: "chat:1", meta: { order: "A-17" }, delay: "1h30m" })
+      expect(answer).toMatchObject({ status: 201, json: { id: expect.any(String), outcome: "enqueued" } })
+      const { id: given } = answer.json as Outcome
+      const { json } = yield* admin("GET", `/api/v1/jobs/${given}`)
+      expect(json).toMatchObject({ key: "chat:1", meta: { order: "A-17" }, state: "scheduled", queue: "mail" })
+      const { createdAt, runAt } = json as { readonly createdAt: string; readonly runAt: string }
+      expect(Math.round((Date.parse(runAt) - Date.parse(createdAt)) / 60_000)).toBe(90)
+      const wrongs: ReadonlyArray<readonly [json: object, status: number, field: string, message: RegExp]> = [
+        [{ ...job, priority: 40_000 }, 400, "priority", /^priority must be a whole/],
+        [{ ...job, prioritty: 1 }, 400, "prioritty", /^prioritty is not a field/],
+        [{ kind: "greet" }, 400, "payload", /^payload is missing/],
+        [{ ...job, key: "" }, 400, "key", /^key must not be empty/],
+        [{ ...job, meta: [] }, 400, "meta", /^meta must be an object/],
+        [{ ...job, delay: -5 }, 400, "delay", /^delay must be a duration like 90s, .* or milliseconds/],
+        [{ ...job, delay: "soon" }, 400, "delay", /^delay must be a duration/],
+        [{ ...job, delay: "40000d" }, 400, "delay", /^delay must be at most 36500 days, not 40000 days/],
+        [{ ...job, delay: 1, runAt: "2030-01-01T00:00:00Z" }, 400, "delay", /^delay must not be given beside runAt/],
+        [{ ...job, kind: "strange" }, 422, "kind", /^No pod has ever registered/],
+        [{ ...job, id: given, payload: 1 }, 409, "id", /^id .* belongs to a job with other content/]
+      ]
+      for (const [json, status, field, message] of wrongs) {
+        const refused = yield* post(json)
+        expect(refused, JSON.stringify(json)).toMatchObject({
+          status,
+          json: { error: { field, message: expect.stringMatching(message) } }
+        })
+        const listed = yield* post({ jobs: [json] })
+        expect(listed, JSON.stringify(json)).toMatchObject({
+          status,
+          json: { error: { field: `jobs[0].${field}`, message: expect.stringMatching(message) } }
+        })
+      }
+      expect(yield* post({ ...job, kind: "strange", force: true })).toMatchObject({ status: 201 })
+      const idempotent = { json: { ...job, delay: 60_000 }, headers: { "idempotency-key": "once" } }
+      const first = yield* admin("POST", "/api/v1/jobs", idempotent)
+      expect((yield* admin("POST", "/api/v1/jobs", idempotent)).json).toEqual(first.json)
+      expect(yield* stored).toBe(3)
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
 describe.each(backends)("on %s, a number in a request", (_, layer) => {
   it.scopedLive("is stored as it was sent, or refused by name and value where no handler could get it", () =>
     Effect.gen(function* () {
@@ -184,7 +229,7 @@ const wrongs: ReadonlyArray<readonly [what: string, json: unknown, field: string
     /twice/
   ],
   ["a field nobody knows", { jobs: [job, { ...job, prioritty: 1 }] }, "jobs[1].prioritty", /Job 1: prioritty is not/],
-  ["a delay, which this door does not take", { jobs: [{ ...job, delay: -5 }] }, "jobs[0].delay"],
+  ["a delay before now", { jobs: [{ ...job, delay: -5 }] }, "jobs[0].delay"],
   ["a field beside the jobs", { jobs: [job], forced: true }, "forced"],
   ["a force that is neither", { jobs: [job], force: "yes" }, "force", /true or false/]
 ]

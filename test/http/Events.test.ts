@@ -1,6 +1,7 @@
 import * as Http from "node:http"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, type Scope } from "effect"
+import { Duration, Effect, type Scope } from "effect"
+import { Sessions } from "../../src/access/Sessions.js"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { End } from "../../src/queue/AttemptEnd.js"
@@ -33,7 +34,9 @@ const parse = (block: string): Event | undefined => {
     : { name: field("event") ?? "", id: Number(field("id")), data: JSON.parse(data) }
 }
 
-const follow = (token = viewerToken): Effect.Effect<Listener, never, Doors | Scope.Scope> =>
+const follow = (token = viewerToken) => followWith({ authorization: `Bearer ${token}` })
+
+const followWith = (credentials: Http.OutgoingHttpHeaders): Effect.Effect<Listener, never, Doors | Scope.Scope> =>
   Effect.gen(function* () {
     const { port } = yield* Doors
     const events: Array<Event> = []
@@ -43,7 +46,7 @@ const follow = (token = viewerToken): Effect.Effect<Listener, never, Doors | Sco
     const tell = () => [...waiting].forEach((look) => void look())
     const response = yield* Effect.acquireRelease(
       Effect.async<Http.IncomingMessage>((resume) => {
-        const headers = { authorization: `Bearer ${token}`, accept: "text/event-stream" }
+        const headers = { ...credentials, accept: "text/event-stream" }
         Http.get({ host: "127.0.0.1", port, path: "/api/v1/events", headers }, (answer) =>
           resume(Effect.succeed(answer))
         )
@@ -87,6 +90,45 @@ const follow = (token = viewerToken): Effect.Effect<Listener, never, Doors | Sco
 const enqueue = Effect.flatMap(Doors, ({ admin }) =>
   admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "greet", payload: { secret: "hunter2" } }] } })
 )
+
+/** A login, as a browser sends it. */
+const login = Effect.gen(function* () {
+  const { ask } = yield* Doors
+  const { headers } = yield* ask("POST", "/api/v1/session", { json: { token: viewerToken } })
+  return { cookie: headers["set-cookie"]?.[0]?.split(";")[0] ?? "", "sec-fetch-site": "same-origin" }
+})
+
+describe.each(backends)("on %s, live events", (_, layer) => {
+  it.scopedLive("end with a login that is ended, in every tab, and go on for others", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      const ours = yield* login
+      const tabs = [yield* followWith(ours), yield* followWith(ours)]
+      const others = yield* followWith(yield* login)
+      yield* Effect.forEach([...tabs, others], ({ heard }) => heard("snapshot"))
+      expect(yield* ask("DELETE", "/api/v1/session", { headers: ours })).toMatchObject({ status: 204 })
+      yield* Effect.forEach(tabs, ({ ended }) => ended)
+      yield* enqueue
+      yield* others.heard("jobs")
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("end with a login that expires, or is ended by another process", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Sessions
+      const expiring = yield* followWith(yield* login)
+      const { cookie } = yield* login
+      const elsewhere = yield* followWith({ cookie })
+      const lasting = yield* follow()
+      yield* Effect.forEach([expiring, elsewhere, lasting], ({ heard }) => heard("snapshot"))
+      yield* sessions.end(cookie.split("=")[1] ?? "")
+      yield* expiring.ended
+      yield* elsewhere.ended
+      yield* enqueue
+      yield* lasting.heard("jobs")
+    }).pipe(Effect.provide(layer({ sessionLasting: Duration.seconds(1) })))
+  )
+})
 
 describe.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
   it.scopedLive("begins with a snapshot and goes on with what changes", () =>

@@ -70,6 +70,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
         deadReason: null,
         result: null,
         progress: null,
+        key: null,
         dedupe,
         pod: null,
         meta: null

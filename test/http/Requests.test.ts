@@ -13,7 +13,8 @@ import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
-import { type Asked, Doors, layer, layerOver } from "./Doors.js"
+import * as RawClient from "../support/RawClient.js"
+import { type Asked, adminToken, Doors, layer, layerOver } from "./Doors.js"
 
 const job = JSON.stringify({ jobs: [{ kind: "greet", payload: 1 }] })
 const asJson = { "content-type": "application/json" }
@@ -183,5 +184,30 @@ describe("GET /api/v1/openapi.json", () => {
       const refs = [...text.matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g)].map(([, name]) => name ?? "")
       expect(refs.filter((name) => components.schemas[name] === undefined)).toEqual([])
     }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("a body that is refused before its end", () => {
+  it.scopedLive.each([
+    ["without a token", "POST /api/v1/jobs"],
+    ["at a login", "POST /api/v1/session"],
+    ["under no route", "POST /nowhere"],
+    ["where none is expected", "GET /healthz"],
+    ["at the metrics", "GET /metrics"],
+    ["at the pages", "POST /ui/"],
+    ["at uploads", "POST /uploads/acme"],
+    ["with a token, and too large", `POST /api/v1/jobs HTTP/1.1\r\nauthorization: Bearer ${adminToken}`]
+  ] as const)("%s is not read on without bound", ([, request]) =>
+    Effect.gen(function* () {
+      const { port } = yield* Doors
+      const { said, send } = yield* RawClient.make(port)
+      const first = request.includes("HTTP/1.1") ? request : `${request} HTTP/1.1`
+      yield* send(`${first}\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`)
+      const piece = Buffer.concat([Buffer.from("100000\r\n"), Buffer.alloc(1024 * 1024, " "), Buffer.from("\r\n")])
+      let sent = 0
+      while (sent < 128 && (yield* send(piece))) sent += 1
+      expect(yield* said(/^HTTP\/1\.1 \d{3}/)).not.toBeNull()
+      expect(sent).toBeLessThan(64)
+    }).pipe(Effect.scoped, Effect.provide(layer()))
   )
 })

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Duration, Effect, Schedule } from "effect"
+import { Duration, Effect, Schedule, Schema } from "effect"
 import { Tokens } from "../../src/access/Tokens.js"
+import { Workspace } from "../../src/core/Workspace.js"
 import { Database } from "../../src/database/Database.js"
 import { Storage } from "../../src/uploads/Storage.js"
 import { chunkBytes } from "../../src/uploads/Upload.js"
@@ -9,18 +10,19 @@ import { Doors } from "./Doors.js"
 import { acme, boundary, client, form, idsOf, layerMemory, layerPostgres, tokenFor } from "./UploadDoors.js"
 
 const mib = 1024 * 1024
+const workspaceOf = Schema.decodeSync(Workspace)
 
 // Each story is scoped of itself: its clients hang up before the doors close, which would wait for them.
 
 /** A client that has sent the head of an upload, and as much of the body as the test wants. */
-const halfway = (length: number | "chunked", body: string | Buffer = "") =>
+const halfway = (length: number | "chunked", body: string | Buffer = "", workspace = acme) =>
   Effect.gen(function* () {
     const { port } = yield* Doors
-    const token = yield* tokenFor()
+    const token = yield* tokenFor(workspace)
     const raw = yield* RawClient.make(port)
     const coding = length === "chunked" ? "Transfer-Encoding: chunked" : `Content-Length: ${length}`
     yield* raw.send(
-      `POST /uploads/acme HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n` +
+      `POST /uploads/${workspace} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n` +
         `Content-Type: multipart/form-data; boundary=${boundary}\r\n${coding}\r\n\r\n`
     )
     if (body.length > 0) yield* raw.send(body)
@@ -261,16 +263,46 @@ describe("a token that is revoked while files arrive", () => {
 })
 
 describe("more clients than the process takes at once", () => {
+  const length = beginning(10).length + ending.length
+  const clients = (workspace: Workspace, count: number) =>
+    Effect.all(Array.from({ length: count }, () => halfway(length, beginning(10), workspace)))
+
   it.scopedLive("are told to come back, and those before them are served", () =>
     Effect.gen(function* () {
-      const length = beginning(10).length + ending.length
-      const first = yield* Effect.all(Array.from({ length: 64 }, () => halfway(length, beginning(10))))
-      const late = yield* halfway(length, beginning(10))
+      const first = (yield* Effect.forEach(["acme", "b", "c", "d"], (name) => clients(workspaceOf(name), 16))).flat()
+      const late = yield* halfway(length, beginning(10), workspaceOf("e"))
       const [, answer = ""] = (yield* late.said(status(503))) ?? []
       expect(answer).toContain('"tag":"UploadsBusy"')
       for (const raw of first) yield* raw.send(ending)
       for (const raw of first) expect(yield* raw.said(status(201))).not.toBeNull()
-      expect(yield* published).toHaveLength(64)
+      expect(yield* published).toHaveLength(16)
     }).pipe(Effect.scoped, Effect.provide(layerMemory()))
+  )
+
+  it.scopedLive("of one workspace leave places to others", () =>
+    Effect.gen(function* () {
+      yield* clients(acme, 16)
+      const late = yield* halfway(length, beginning(10))
+      expect(yield* late.said(status(503))).not.toBeNull()
+      const other = yield* halfway(length, beginning(10), workspaceOf("b"))
+      yield* other.send(ending)
+      expect(yield* other.said(status(201))).not.toBeNull()
+    }).pipe(Effect.scoped, Effect.provide(layerMemory()))
+  )
+})
+
+describe("what a workspace has sent and not finished", () => {
+  it.scopedLive("counts towards its quota, and no longer when its sender is gone", () =>
+    Effect.gen(function* () {
+      const first = yield* halfway(8 * mib, beginning(3 * mib))
+      const second = yield* halfway(8 * mib, beginning(3 * mib))
+      const refused = yield* Effect.race(
+        Effect.as(first.said(status(413)), second),
+        Effect.as(second.said(status(413)), first)
+      )
+      yield* refused.vanish
+      const { upload } = yield* client()
+      yield* until(upload({ content: Buffer.alloc(3 * mib) }), ({ status }) => status === 201)
+    }).pipe(Effect.scoped, Effect.provide(layerMemory({ quota: 5 * mib })))
   )
 })

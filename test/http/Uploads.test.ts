@@ -66,6 +66,21 @@ describe.each(backends)("files on %s", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("are not sent again to whoever has them", () =>
+    Effect.gen(function* () {
+      const { content, upload } = yield* client()
+      const [id = ""] = idsOf(yield* upload({ content: "hello" }))
+      const tag = `"${sha256("hello")}"`
+      for (const known of [tag, `W/${tag}`, `"other", ${tag}`, "*"]) {
+        const answer = yield* content(id, { "if-none-match": known })
+        expect(answer).toMatchObject({ status: 304, text: "", headers: { etag: tag } })
+      }
+      for (const unknown of ['"other"', sha256("hello"), `${tag.slice(0, -1)}`]) {
+        expect(yield* content(id, { "if-none-match": unknown })).toMatchObject({ status: 200, text: "hello" })
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("are fetched in parts", () =>
     Effect.gen(function* () {
       const { content, upload } = yield* client()

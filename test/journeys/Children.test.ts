@@ -31,7 +31,7 @@ const busyPod = Effect.gen(function* () {
   expect(queues).toBe("default, pool, shell")
   // By two doors that know no more of the kinds than their rows say.
   const payload = JSON.stringify({ argv: stubborn(files.command) })
-  expect(yield* Nightshift.run(["enqueue", "cmd_exec", "--payload", payload], { cwd: root, env })).toMatchObject({
+  expect(yield* Nightshift.call(["enqueue", "cmd_exec", "--payload", payload], { cwd: root, env })).toMatchObject({
     code: 0
   })
   const { sql } = yield* Database
@@ -79,7 +79,7 @@ describe("commands", () => {
       const cwd = yield* Nightshift.folder
       const url = Redacted.value(yield* DatabaseUrl)
       const serve = (env: Record<string, string>) =>
-        Nightshift.run(["serve", "--port", "0"], { cwd, env: { DATABASE_URL: url, LOG_LEVEL: "warning", ...env } })
+        Nightshift.call(["serve", "--port", "0"], { cwd, env: { DATABASE_URL: url, LOG_LEVEL: "warning", ...env } })
       writeFileSync(join(cwd, "plain"), "text")
       expect(yield* serve({ CMD_EXEC_ALLOW: "sh" })).toMatchObject({
         code: 2,
@@ -102,7 +102,7 @@ describe("commands", () => {
       expect(yield* sql`select name, routed from nightshift.kind order by name`).toEqual([
         { name: "noop_echo", routed: true }
       ])
-      const refused = yield* Nightshift.run(["enqueue", "cmd_exec"], { cwd, env: { DATABASE_URL: url } })
+      const refused = yield* Nightshift.call(["enqueue", "cmd_exec"], { cwd, env: { DATABASE_URL: url } })
       expect(refused).toMatchObject({
         code: 2,
         stderr: expect.stringMatching(/No pod has ever registered the kind "cmd_exec"/)

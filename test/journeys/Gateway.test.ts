@@ -223,7 +223,7 @@ describe("secrets", () => {
         }
         const env = { ...credentials, DATABASE_URL: server.url, TELEGRAM_API_URL: "http://127.0.0.1:1" }
         for (const args of [["config"], ["bots", "info"], ["jobs", "list", "--json"]]) {
-          const { stderr, stdout } = yield* Nightshift.run(args, { cwd, env })
+          const { stderr, stdout } = yield* Nightshift.call(args, { cwd, env })
           answers.push(stdout, stderr)
         }
         yield* pod.signal("SIGTERM")

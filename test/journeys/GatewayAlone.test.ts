@@ -99,7 +99,7 @@ describe("bots without a database", () => {
       writeBots(cwd, yaml)
       const telegram = yield* TelegramEmulator
       const env = { ...credentials, BOT_DESK_SECRET: "new-one, old-one", TELEGRAM_API_URL: telegram.url }
-      const set = (...args: ReadonlyArray<string>) => Nightshift.run(["bots", "set-webhook", ...args], { cwd, env })
+      const set = (...args: ReadonlyArray<string>) => Nightshift.call(["bots", "set-webhook", ...args], { cwd, env })
       expect(yield* set("desk", "--url", "https://bots.example.org/", "--max-connections", "7")).toMatchObject({
         code: 0,
         stdout: "Telegram delivers the updates of desk to https://bots.example.org/hooks/telegram/desk\n"
@@ -110,7 +110,7 @@ describe("bots without a database", () => {
         max_connections: 7,
         allowed_updates: ["message"]
       })
-      const info = yield* Nightshift.run(["bots", "info", "--json"], { cwd, env })
+      const info = yield* Nightshift.call(["bots", "info", "--json"], { cwd, env })
       expect(JSON.parse(info.stdout)).toMatchObject([
         { bot: "helper", handler: "echo", mode: "sync", webhook: { url: null } },
         { bot: "desk", handler: "auth", webhook: { url: "https://bots.example.org/hooks/telegram/desk" } }
@@ -120,7 +120,7 @@ describe("bots without a database", () => {
         stderr: 'nightshift: bots.yaml declares no bot "dsk"; did you mean desk?\n'
       })
       const stranger = { ...env, BOT_HELPER_TOKEN: "1:to-be-hidden" }
-      const failed = yield* Nightshift.run(["bots", "info"], { cwd, env: stranger })
+      const failed = yield* Nightshift.call(["bots", "info"], { cwd, env: stranger })
       expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining("does not know the bot's token") })
       expect(failed.stdout).toMatch(/^desk +auth +sync +https:/m)
       const printed = [info, failed].map(({ stderr, stdout }) => stdout + stderr).join()
@@ -212,13 +212,13 @@ describe("slow and hostile clients", () => {
       for (const { sent } of floods) expect(sent).toBeLessThan(64 * 1024 * 1024)
       yield* unharmed
 
-      // A million chunks of one byte.
+      // A million chunks of one byte: too large, or on a slow machine too slow.
       const slices = yield* connect(port)
       const answered = heard(slices)
       slices.write(`${head}Transfer-Encoding: chunked\r\n\r\n`)
       const block = "1\r\n \r\n".repeat(10_000)
       for (let sent = 0; sent < 1_060_000; sent += 10_000) slices.write(block)
-      expect(yield* answered).toMatch(/^HTTP\/1.1 413 /)
+      expect(yield* answered).toMatch(/^HTTP\/1.1 (413|408) /)
 
       const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024, " "))
       const asked = yield* connect(port)

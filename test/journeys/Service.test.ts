@@ -45,7 +45,7 @@ describe("the service on an embedded PostgreSQL", () => {
       expect(yield* first.finished).toMatchObject({ code: 0, signal: null })
       yield* gone(family)
       const second = yield* serve(cwd, { args: ["--embedded"] })
-      const migrate = yield* Nightshift.run(["migrate"], { cwd })
+      const migrate = yield* Nightshift.call(["migrate"], { cwd })
       expect(migrate).toMatchObject({ code: 0, stdout: "Nothing to apply: the schema is current.\n" })
       yield* second.signal("SIGINT")
       expect(yield* second.finished).toMatchObject({ code: 0 })
@@ -97,7 +97,7 @@ describe("the service on an embedded PostgreSQL", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeFileSync(join(cwd, "taken"), "a file")
-      const refused = yield* Nightshift.run(["serve", "--embedded", "--directory", "taken/inside"], { cwd })
+      const refused = yield* Nightshift.call(["serve", "--embedded", "--directory", "taken/inside"], { cwd })
       expect(refused.code).not.toBe(0)
       expect(refused.stderr).toMatch(/^nightshift: [^\n]+\n$/)
       expect(refused.stderr).not.toContain("    at ")
@@ -136,7 +136,7 @@ describe("the service on a served PostgreSQL", () => {
       const wrong = new URL(Redacted.value(yield* TestDatabase.empty))
       wrong.username = "stranger"
       wrong.password = "hunter2-secret"
-      const refused = yield* Nightshift.run(["serve"], { cwd, env: { DATABASE_URL: wrong.href } })
+      const refused = yield* Nightshift.call(["serve"], { cwd, env: { DATABASE_URL: wrong.href } })
       expect(refused.code).toBe(1)
       expect(refused.stderr).toMatch(/^nightshift: PostgreSQL at \S+ refused the connection: [^\n]+\n$/)
       expect(refused.stdout + refused.stderr).not.toContain("hunter2")
@@ -147,7 +147,7 @@ describe("the service on a served PostgreSQL", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const env = { DATABASE_URL: "postgres://someone:hunter2@127.0.0.1:1/none", DATABASE_BOOT_PATIENCE: "500ms" }
-      const refused = yield* Nightshift.run(["serve"], { cwd, env })
+      const refused = yield* Nightshift.call(["serve"], { cwd, env })
       expect(refused.code).toBe(1)
       expect(refused.stderr).toMatch(/not reachable yet/)
       expect(refused.stderr).toMatch(
@@ -190,7 +190,7 @@ describe("the doors", () => {
         ),
         () => Effect.void
       )
-      const refused = yield* Nightshift.run(["serve", "--port", String(taken)], { cwd })
+      const refused = yield* Nightshift.call(["serve", "--port", String(taken)], { cwd })
       expect(refused.code).toBe(1)
       expect(refused.stderr).toContain(`nightshift: Port ${taken} on 127.0.0.1 is already in use.`)
     })

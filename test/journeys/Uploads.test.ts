@@ -138,7 +138,7 @@ describe("nightshift uploads pull", () => {
       expect(pulled.stdout + forPeople.stdout).not.toContain(service.token)
 
       const wrong = (args: ReadonlyArray<string>, env: Record<string, string> = {}) =>
-        Nightshift.run(["uploads", "pull", "--into", "x", "--workspace", "acme", "--url", service.url, ...args], {
+        Nightshift.call(["uploads", "pull", "--into", "x", "--workspace", "acme", "--url", service.url, ...args], {
           cwd: service.cwd,
           env
         })
@@ -173,12 +173,12 @@ describe("nightshift uploads pull", () => {
         yield* running.said(/the service answers again/)
         yield* upload(service, [["b.txt", "two"]])
         yield* running.said(/pulled b\.txt/)
-        const listed = yield* Nightshift.run(["uploads", "tokens", "list", "--workspace", "acme", "--json"], {
+        const listed = yield* Nightshift.call(["uploads", "tokens", "list", "--workspace", "acme", "--json"], {
           cwd: service.cwd,
           env: { DATABASE_URL: service.database }
         })
         const [{ id }] = JSON.parse(listed.stdout).tokens
-        const revoked = yield* Nightshift.run(["uploads", "tokens", "revoke", id, "--workspace", "acme"], {
+        const revoked = yield* Nightshift.call(["uploads", "tokens", "revoke", id, "--workspace", "acme"], {
           cwd: service.cwd,
           env: { DATABASE_URL: service.database }
         })
@@ -187,7 +187,7 @@ describe("nightshift uploads pull", () => {
           code: 1,
           stderr: expect.stringContaining("does not accept the token")
         })
-        const made = yield* Nightshift.run(["uploads", "tokens", "create", "--workspace", "acme", "--label", "next"], {
+        const made = yield* Nightshift.call(["uploads", "tokens", "create", "--workspace", "acme", "--label", "next"], {
           cwd: service.cwd,
           env: { DATABASE_URL: service.database }
         })

@@ -5,6 +5,7 @@ import { type PodFacts, type PodState, Pods } from "../../src/cluster/Pods.js"
 import { type Share, Shares } from "../../src/cluster/Shares.js"
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
 import { Term } from "../../src/core/Term.js"
+import { setBy } from "../support/SetClock.js"
 import type { Advance } from "./Line.js"
 
 type Ports = Pods | Shares | Leadership
@@ -50,7 +51,8 @@ const open = (advance: Advance): Effect.Effect<Camp, never, Ports> =>
       liveIds: Effect.map(pods.live(within), (live) => live.map(({ id }) => id)),
       sharesOf: (pod) => Effect.map(shares.all, (all) => all.filter((share) => share.pod === pod.id)),
       newTerm: Effect.gen(function* () {
-        yield* advance("1 minute")
+        const leader = Option.getOrUndefined(yield* leadership.leader)
+        if (leader !== undefined) yield* leadership.resign(leader.pod, leader.term)
         return Option.getOrThrow(yield* leadership.campaign(ids.pod(1), Duration.seconds(15)))
       })
     }
@@ -98,12 +100,38 @@ export const clusterLaws = (
       })
     )
 
+    for (const [how, millis] of [
+      ["back", -300_000],
+      ["forward", 300_000]
+    ] as const) {
+      law(`a pod whose clock was set ${how} by minutes sees who lives, and removes only who does not`, (camp) =>
+        Effect.gen(function* () {
+          const elsewhere = yield* setBy(millis)
+          const seen = Effect.map(elsewhere(camp.pods.present(within)), (pods) => pods.map(({ id }) => id))
+          const [observer, silent, living] = [camp.newPod(), camp.newPod(), camp.newPod()]
+          yield* camp.beat(silent)
+          for (let seconds = 0; seconds < 15; seconds += 5) {
+            yield* camp.beat(living)
+            yield* elsewhere(camp.beat(observer))
+            expect(yield* seen).toEqual([observer.id, silent.id, living.id].sort())
+            expect(yield* elsewhere(camp.pods.removeDead(within))).toEqual([])
+            yield* advance("5 seconds")
+          }
+          yield* camp.beat(living)
+          expect((yield* elsewhere(camp.beat(observer))).companions).toEqual(new Map([["mail", 2]]))
+          expect(yield* seen).toEqual([observer.id, living.id].sort())
+          expect(yield* elsewhere(camp.pods.removeDead(within))).toEqual([silent.id])
+        })
+      )
+    }
+
     law("a beat tells how many live pods take jobs of each queue, and what was assigned", (camp) =>
       Effect.gen(function* () {
         const one = camp.newPod({ queues: ["mail", "push"] })
         const two = camp.newPod({ queues: ["push", "sms"] })
         const [draining, silent] = [camp.newPod({ queues: ["mail"] }), camp.newPod({ queues: ["mail"] })]
         yield* camp.beat(silent)
+        yield* camp.pods.present(within)
         yield* advance("20 seconds")
         yield* camp.beat(draining, { draining: true })
         yield* camp.beat(two)
@@ -154,6 +182,7 @@ export const clusterLaws = (
       Effect.gen(function* () {
         const [dead, live, never] = [camp.newPod(), camp.newPod(), camp.newPod()]
         yield* camp.beat(dead)
+        yield* camp.pods.present(within)
         yield* advance("1 minute")
         const slots = { queue: "mail", slots: 5 }
         yield* camp.shares.assign(
@@ -172,6 +201,7 @@ export const clusterLaws = (
       Effect.gen(function* () {
         const pod = camp.newPod({ label: "back" })
         yield* camp.beat(pod)
+        expect(yield* camp.pods.removeDead(Duration.seconds(60))).toEqual([])
         yield* advance("1 minute")
         expect(yield* camp.pods.removeDead(Duration.seconds(60))).toEqual([pod.id])
         yield* camp.beat(pod)
@@ -206,7 +236,7 @@ export const clusterLaws = (
         }
         expect(yield* camp.sharesOf(pod)).toEqual([{ queue: "mail", pod: pod.id, slots: 2 }])
         yield* camp.shares.assign(current, [{ queue: "mail", pod: pod.id, slots: 3 }])
-        yield* advance("15 seconds")
+        yield* camp.newTerm
         const late = camp.shares.assign(current, [{ queue: "mail", pod: pod.id, slots: 4 }])
         expect(yield* Effect.flip(late)).toMatchObject({ _tag: "TermOver", term: current })
         expect(yield* camp.sharesOf(pod)).toEqual([{ queue: "mail", pod: pod.id, slots: 3 }])

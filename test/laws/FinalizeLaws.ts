@@ -228,6 +228,88 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
+  law(
+    "a job that was asked to cancel while its last attempt failed is cancelled, whatever it would have died of",
+    (line) =>
+      Effect.gen(function* () {
+        for (const reason of ["exhausted", "rejected", "undecodable"] as const) {
+          const run = yield* line.run()
+          yield* line.desk.cancel(run.id)
+          const heard: Array<unknown> = []
+          const end = End.Dead({ reason, counted: true, error: "no" })
+          const written = (became: string, _: number, why?: string) => heard.push([became, why])
+          expect(yield* line.queue.finalize([{ ...run, end, written }])).toEqual([])
+          const job = yield* line.search.get(run.id)
+          expect(job).toMatchObject({ ...free, status: "dead", deadReason: "cancelled", lastError: "no", attempt: 1 })
+          expect(job.history).toMatchObject([{ outcome: "cancelled", message: "no" }])
+          expect(heard).toEqual([["dead", "cancelled"]])
+        }
+      })
+  )
+
+  const day = 86_400_000
+  const unknown = (now: number) =>
+    End.Again({ runAt: now + 30_000, counted: false, error: "unknown", remember: undefined, patience: day })
+
+  law("a job that no pod knows is dead a day after the first took it, however long ago it was stored", (line) =>
+    Effect.gen(function* () {
+      yield* line.put({ runAt: (yield* line.now) + 2 * day })
+      yield* line.advance("48 hours")
+      const job = yield* line.end(yield* line.claimOne, unknown(yield* line.now))
+      expect(job).toMatchObject({ status: "pending", attempt: 0, lastError: "unknown", history: [] })
+      yield* line.advance("23 hours")
+      expect(yield* line.end(yield* line.claimOne, unknown(yield* line.now))).toMatchObject({ status: "pending" })
+      yield* line.advance("1 hour")
+      const heard: Array<unknown> = []
+      const run = yield* line.claimOne
+      const written = (became: string, _: number, why?: string) => heard.push([became, why])
+      yield* line.queue.finalize([{ ...run, end: unknown(yield* line.now), written }])
+      const dead = yield* line.search.get(run.id)
+      expect(dead).toMatchObject({
+        status: "dead",
+        deadReason: "unknown_kind",
+        attempt: 0,
+        finishedAt: yield* line.now
+      })
+      expect(dead.history).toMatchObject([{ outcome: "unknown_kind", message: "unknown" }])
+      expect(heard).toEqual([["dead", "unknown_kind"]])
+    })
+  )
+
+  for (const how of ["requeued", "known to a pod"] as const) {
+    law(`a job that is ${how} has a day again to be known`, (line) =>
+      Effect.gen(function* () {
+        yield* line.end(yield* line.run(), unknown(yield* line.now))
+        yield* line.advance("30 hours")
+        if (how === "requeued") {
+          const dead = yield* line.end(yield* line.claimOne, unknown(yield* line.now))
+          expect(dead).toMatchObject({ status: "dead", deadReason: "unknown_kind" })
+          yield* line.desk.requeue(dead.id)
+        } else yield* line.end(yield* line.claimOne, ends.again(yield* line.now))
+        yield* line.end(yield* line.claimOne, unknown(yield* line.now))
+        yield* line.advance("23 hours")
+        expect(yield* line.end(yield* line.claimOne, unknown(yield* line.now))).toMatchObject({ status: "pending" })
+      })
+    )
+  }
+
+  for (const [what, end] of [
+    ["done", ends.done],
+    ["done with a result", End.Done({ result: "1" })],
+    ["dead", ends.dead]
+  ] as const) {
+    law(`${what}: the same list of ends can be given again when its answer was lost, in whatever effect`, (line) =>
+      Effect.gen(function* () {
+        const run = yield* line.run()
+        const list = [{ ...run, end }]
+        expect(yield* Effect.suspend(() => line.queue.finalize(list))).toEqual([])
+        yield* line.advance("2 seconds")
+        expect(yield* Effect.suspend(() => line.queue.finalize(list))).toEqual([])
+        expect(yield* line.queue.finalize([{ ...run, end }])).toEqual([run.id])
+      })
+    )
+  }
+
   law("a job that was asked to cancel does not go back to pending, and may still be done", (line) =>
     Effect.gen(function* () {
       for (const end of [ends.again(yield* line.now), ends.release(yield* line.now)]) {

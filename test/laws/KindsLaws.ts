@@ -16,7 +16,7 @@ export const kindsLaws = (law: Law): void => {
   law("a registered kind is found by its name, whole", (line) =>
     Effect.gen(function* () {
       const onDead = { kind: "mourn", version: 1, queue: line.name, payload: { a: [1] }, maxAttempts: 2 }
-      const given = kind(line, { onDead })
+      const given = kind(line, { onDead, schema: '{"type": "object"}' })
       yield* line.kinds.register([given])
       expect(yield* line.kinds.find(given.name)).toEqual(given)
     })

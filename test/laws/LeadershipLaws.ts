@@ -3,6 +3,7 @@ import { Duration, Effect, type Layer, Option } from "effect"
 import { Leadership } from "../../src/cluster/Leadership.js"
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
 import { Term } from "../../src/core/Term.js"
+import { setBy } from "../support/SetClock.js"
 import type { Advance } from "./Line.js"
 
 const lease = Duration.seconds(15)
@@ -18,7 +19,10 @@ const open = (advance: Advance): Effect.Effect<Election, never, Leadership> =>
   Effect.gen(function* () {
     yield* advance("1 minute")
     const ids = yield* makeGenerator
-    return { leadership: yield* Leadership, one: ids.pod(1), other: ids.pod(1) }
+    const leadership = yield* Leadership
+    const before = Option.getOrUndefined(yield* Effect.orDie(leadership.leader))
+    if (before !== undefined) yield* Effect.orDie(leadership.resign(before.pod))
+    return { leadership, one: ids.pod(1), other: ids.pod(1) }
   })
 
 /** The term that a pod has won. */
@@ -69,13 +73,52 @@ export const leadershipLaws = (
       })
     )
 
-    law("a lease that has run out leaves nobody leading, and its term over", (election) =>
+    law("a lease that was not renewed is its leader's until another takes it", (election) =>
       Effect.gen(function* () {
         const { leadership, one } = election
         const term = yield* win(election, one)
         yield* advance("15 seconds")
-        expect(yield* leadership.leader).toEqual(Option.none())
-        expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermOver", term })
+        expect(Option.getOrThrow(yield* leadership.leader)).toMatchObject({ pod: one, term })
+        yield* leadership.assertTerm(term)
+      })
+    )
+
+    for (const [how, millis] of [
+      ["back", -120_000],
+      ["forward", 300_000]
+    ] as const) {
+      law(
+        `a pod whose clock was set ${how} by minutes waits for a leader that lives, and not for one that died`,
+        (election) =>
+          Effect.gen(function* () {
+            const { leadership, one, other } = election
+            const elsewhere = yield* setBy(millis)
+            const tried = elsewhere(leadership.campaign(other, lease))
+            const term = yield* win(election, one)
+            for (let renewal = 0; renewal < 6; renewal += 1) {
+              expect(yield* tried).toEqual(Option.none())
+              yield* advance("5 seconds")
+              expect(yield* win(election, one)).toBe(term)
+            }
+            for (let look = 0; look < 3; look += 1) {
+              expect(yield* tried).toEqual(Option.none())
+              yield* advance("5 seconds")
+            }
+            expect(Option.getOrThrow(yield* tried)).toBeGreaterThan(term)
+            expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermOver" })
+          })
+      )
+    }
+
+    law("a pod that has just started waits for a whole lease before it takes one that it finds", (election) =>
+      Effect.gen(function* () {
+        const { leadership, one, other } = election
+        const started = yield* setBy(0)
+        yield* win(election, one)
+        yield* advance("1 minute")
+        expect(yield* started(leadership.campaign(other, lease))).toEqual(Option.none())
+        yield* advance("15 seconds")
+        expect(Option.isSome(yield* started(leadership.campaign(other, lease)))).toBe(true)
       })
     )
 

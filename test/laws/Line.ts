@@ -121,10 +121,13 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       run: (more) => Effect.zipRight(put(more), claimOne),
       end: ({ id, lease }, end) => Effect.zipRight(queue.finalize([{ id, lease, end }]), search.get(id)),
       crash: ({ id }) =>
-        advance("1 hour").pipe(
-          Effect.zipRight(queue.recoverStuck(Duration.minutes(30))),
-          Effect.zipRight(search.get(id))
-        ),
+        queue
+          .recoverStuck(Duration.minutes(30))
+          .pipe(
+            Effect.zipRight(advance("1 hour")),
+            Effect.zipRight(queue.recoverStuck(Duration.minutes(30))),
+            Effect.zipRight(search.get(id))
+          ),
       all: (other = name) => Effect.map(search.list({ queue: other }, { limit: 1000 }), ({ jobs }) => jobs)
     }
   })

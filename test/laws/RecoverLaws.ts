@@ -1,9 +1,16 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect } from "effect"
+import { setBy } from "../support/SetClock.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 /** Takes back what other laws left running, so that this one can count. */
 const alone = (line: Line) => Effect.zipRight(line.advance("1 second"), line.queue.recoverStuck(Duration.zero))
+
+/** Watches what runs for a while, and then takes back what was quiet. */
+const watchFor = (line: Line, time: Duration.DurationInput) =>
+  line.queue
+    .recoverStuck(stuckFor)
+    .pipe(Effect.zipRight(line.advance(time)), Effect.zipRight(line.queue.recoverStuck(stuckFor)))
 
 const stuckFor = Duration.minutes(30)
 
@@ -11,7 +18,7 @@ export const recoverLaws = (law: Law): void => {
   law("a heartbeat keeps a job from being taken back", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
-      yield* line.advance("25 minutes")
+      yield* watchFor(line, "25 minutes")
       expect(yield* line.queue.heartbeat([run])).toEqual({ lost: [], cancelRequested: [] })
       expect(yield* line.search.get(run.id)).toMatchObject({ heartbeatAt: yield* line.now })
       yield* line.advance("25 minutes")
@@ -56,8 +63,7 @@ export const recoverLaws = (law: Law): void => {
     Effect.gen(function* () {
       yield* alone(line)
       const run = yield* line.run()
-      yield* line.advance("31 minutes")
-      expect(yield* line.queue.recoverStuck(stuckFor)).toEqual({ rescued: 1, poisoned: 0, cancelled: 0 })
+      expect(yield* watchFor(line, "31 minutes")).toEqual({ rescued: 1, poisoned: 0, cancelled: 0 })
       const now = yield* line.now
       const job = yield* line.search.get(run.id)
       expect(job).toMatchObject({ status: "pending", state: "retrying", attempt: 0, crashCount: 1, updatedAt: now })
@@ -65,6 +71,60 @@ export const recoverLaws = (law: Law): void => {
       expect(job.runAt).toBeLessThanOrEqual(now)
       expect(job.history).toMatchObject([{ attempt: 1, pod: line.pod, startedAt: run.startedAt, endedAt: now }])
       expect(yield* line.claimOne).toMatchObject({ id: run.id, attempt: 1, crashCount: 1 })
+    })
+  )
+
+  law("takes nothing back before it has watched for as long, however old the last sign of life says it is", (line) =>
+    Effect.gen(function* () {
+      yield* alone(line)
+      const run = yield* line.run()
+      yield* line.advance("1 day")
+      yield* line.queue.recoverStuck(stuckFor)
+      yield* line.advance("29 minutes")
+      yield* line.queue.recoverStuck(stuckFor)
+      expect(yield* line.search.get(run.id)).toMatchObject({ status: "running", crashCount: 0 })
+      yield* line.advance("1 minute")
+      expect(yield* line.queue.recoverStuck(stuckFor)).toMatchObject({ rescued: 1 })
+    })
+  )
+
+  for (const [how, millis] of [
+    ["back", -300_000],
+    ["forward", 300_000]
+  ] as const) {
+    law(`a process whose clock was set ${how} by minutes leaves living jobs alone and takes back lost ones`, (line) =>
+      Effect.gen(function* () {
+        yield* alone(line)
+        const limit = Duration.minutes(1)
+        const elsewhere = yield* setBy(millis)
+        const [living, lost] = [yield* line.run(), yield* line.run()]
+        for (let seconds = 0; seconds < 60; seconds += 15) {
+          yield* line.queue.heartbeat([living])
+          expect(yield* elsewhere(line.queue.recoverStuck(limit))).toMatchObject({ rescued: 0, poisoned: 0 })
+          yield* line.advance("15 seconds")
+        }
+        yield* line.queue.heartbeat([living])
+        expect(yield* elsewhere(line.queue.recoverStuck(limit))).toMatchObject({ rescued: 1 })
+        expect(yield* line.search.get(living.id)).toMatchObject({ status: "running", crashCount: 0 })
+        expect(yield* line.search.get(lost.id)).toMatchObject({ status: "pending", crashCount: 1 })
+      })
+    )
+  }
+
+  law("takes back a job that was forgotten beside one under the same lease that lives", (line) =>
+    Effect.gen(function* () {
+      yield* alone(line)
+      yield* line.put()
+      yield* line.put()
+      const [living, forgotten] = yield* line.claim()
+      if (living === undefined || forgotten === undefined) return yield* Effect.dieMessage("two were stored")
+      for (const minutes of [0, 15, 30]) {
+        yield* line.queue.heartbeat([living])
+        yield* line.queue.recoverStuck(stuckFor)
+        if (minutes < 30) yield* line.advance("15 minutes")
+      }
+      expect(yield* line.search.get(living.id)).toMatchObject({ status: "running", crashCount: 0 })
+      expect(yield* line.search.get(forgotten.id)).toMatchObject({ status: "pending", crashCount: 1 })
     })
   )
 
@@ -77,8 +137,7 @@ export const recoverLaws = (law: Law): void => {
       const pending = yield* line.put({ priority: 1 })
       const fresh = yield* Effect.flatMap(line.put(), (id) => Effect.map(line.claim(1), () => id))
       const before = yield* line.all()
-      yield* line.advance("20 minutes")
-      expect(yield* line.queue.recoverStuck(stuckFor)).toEqual({ rescued: 0, poisoned: 0, cancelled: 0 })
+      expect(yield* watchFor(line, "20 minutes")).toEqual({ rescued: 0, poisoned: 0, cancelled: 0 })
       expect(yield* line.all()).toEqual(before)
       expect(before.map(({ id, status }) => [id, status])).toEqual([
         [fresh, "running"],
@@ -101,8 +160,7 @@ export const recoverLaws = (law: Law): void => {
         })
       }
       yield* line.claimOne
-      yield* line.advance("31 minutes")
-      expect(yield* line.queue.recoverStuck(stuckFor)).toEqual({ rescued: 0, poisoned: 1, cancelled: 0 })
+      expect(yield* watchFor(line, "31 minutes")).toEqual({ rescued: 0, poisoned: 1, cancelled: 0 })
       const job = yield* line.search.get(id)
       expect(job).toMatchObject({ status: "dead", deadReason: "poison", crashCount: 5, attempt: 0, pod: undefined })
       expect(job.lastError).toBe(`pod ${line.pod} ended while this job ran (crash 5 of 5)`)
@@ -117,8 +175,7 @@ export const recoverLaws = (law: Law): void => {
       yield* alone(line)
       const run = yield* line.run()
       yield* line.desk.cancel(run.id)
-      yield* line.advance("31 minutes")
-      expect(yield* line.queue.recoverStuck(stuckFor)).toEqual({ rescued: 0, poisoned: 0, cancelled: 1 })
+      expect(yield* watchFor(line, "31 minutes")).toEqual({ rescued: 0, poisoned: 0, cancelled: 1 })
       const job = yield* line.search.get(run.id)
       expect(job).toMatchObject({ status: "dead", deadReason: "cancelled", attempt: 0, finishedAt: yield* line.now })
       expect(yield* line.claim()).toEqual([])

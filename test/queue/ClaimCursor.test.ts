@@ -44,12 +44,22 @@ describe("a claim cursor", () => {
     expect(cursor.priorities).toEqual([0, 5])
   })
 
-  it("looks from the front after a short claim at most once a second, and every ten seconds at the latest", () => {
+  it("looks from the front once a second, after short claims and after full ones", () => {
     const cursor = new ClaimCursor()
     expect(cursor.isRescanDue(0)).toBe(true)
     cursor.rescan([0], 10_000)
     expect([cursor.mayRescan(10_999), cursor.mayRescan(11_000)]).toEqual([false, true])
-    expect([cursor.isRescanDue(19_999), cursor.isRescanDue(20_000)]).toEqual([false, true])
+    expect([cursor.isRescanDue(10_999), cursor.isRescanDue(11_000)]).toEqual([false, true])
     expect([cursor.isProbeDue(10_999), cursor.isProbeDue(11_000)]).toEqual([false, true])
+  })
+
+  it("gives looks that take long a twentieth of the time under full claims, and looks every ten seconds at the latest", () => {
+    const cursor = new ClaimCursor()
+    cursor.rescan([0], 10_000)
+    cursor.lookTook(200)
+    expect([cursor.isRescanDue(13_999), cursor.isRescanDue(14_000)]).toEqual([false, true])
+    cursor.lookTook(5_000)
+    expect([cursor.isRescanDue(19_999), cursor.isRescanDue(20_000)]).toEqual([false, true])
+    expect(cursor.mayRescan(11_000)).toBe(true)
   })
 })

@@ -8,9 +8,14 @@ import type { NewJob } from "../../src/queue/intake/NewJob.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { Transactions } from "../../src/queue/Transactions.js"
+import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
+const house = QueuePg.layer.pipe(
+  Layer.provide(Listener.layer),
+  Layer.provideMerge(TestDatabase.layer),
+  Layer.provideMerge(SteppableClock.layer)
+)
 
 const jobs = (queue: string, count: number): ReadonlyArray<NewJob> =>
   Array.from({ length: count }, () => ({ kind: "test", version: 1, queue, payload: {}, maxAttempts: 5 }))
@@ -69,11 +74,56 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
         expect(yield* rowsOf(run.lease)).toHaveLength(1)
         yield* queue.finalize([{ ...run, end: done }])
         expect(yield* rowsOf(run.lease)).toHaveLength(1)
-        const { sql } = yield* Database
-        yield* sql`update nightshift.lease set claimed_at = claimed_at - interval '1 hour' where id = ${run.lease}`
+        yield* queue.recoverStuck(Duration.minutes(30))
+        yield* SteppableClock.advance("30 minutes")
         yield* queue.recoverStuck(Duration.minutes(30))
         expect(yield* rowsOf(run.lease)).toHaveLength(0)
       })
+  )
+
+  it.scoped("stay while a job runs whose end was undone, and the job is rescued after the stale limit", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const { sql } = yield* Database
+      const [run] = yield* taken("undone-end", 1)
+      const [other] = yield* taken("undone-end-other", 1)
+      const [living] = yield* taken("undone-end-living", 1)
+      if (!run || !other || !living) return yield* Effect.dieMessage("three were stored")
+      yield* sql`create table before_end as select * from nightshift.job where id = ${run.id}`
+      yield* queue.finalize([{ ...run, end: done }])
+      // As after a failover to a server that had not received the end.
+      yield* sql`delete from nightshift.job where id = ${run.id}`
+      yield* sql`insert into nightshift.job select * from before_end`
+      yield* queue.finalize([{ ...other, end: done }])
+      expect(yield* rowsOf(run.lease)).toHaveLength(1)
+      const limit = Duration.seconds(60)
+      let rescued = 0
+      for (let seconds = 0; seconds <= 60; seconds += 15) {
+        expect(rescued).toBe(0)
+        yield* queue.heartbeat([living])
+        rescued = (yield* queue.recoverStuck(limit)).rescued
+        yield* SteppableClock.advance("15 seconds")
+      }
+      expect(rescued).toBe(1)
+      expect(yield* sql`select status, crash_count from nightshift.job where id = ${run.id}`).toEqual([
+        { status: "pending", crash_count: 1 }
+      ])
+    })
+  )
+
+  it.scoped("go with ends that have results, too", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const ended = []
+      for (const name of ["result-1", "result-2", "result-3"]) {
+        const [run] = yield* taken(name, 1)
+        if (!run) return yield* Effect.dieMessage("one was stored")
+        yield* queue.finalize([{ ...run, end: End.Done({ result: "1" }) }])
+        ended.push(run.lease)
+      }
+      const left = yield* Effect.forEach(ended, (lease) => Effect.map(rowsOf(lease), (rows) => rows.length))
+      expect(left).toEqual([0, 0, 1])
+    })
   )
 
   it.scoped("are not needed to find a row that somebody else made to look as if it ran", () =>
@@ -85,7 +135,8 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
         if (!run) return yield* Effect.dieMessage("one was stored")
         const { sql } = yield* Database
         yield* sql`delete from nightshift.lease where id = ${run.lease}`
-        yield* sql`update nightshift.job set heartbeat_at = heartbeat_at - interval '1 hour' where id = ${run.id}`
+        yield* queue.recoverStuck(Duration.minutes(30))
+        yield* SteppableClock.advance("30 minutes")
         expect(yield* queue.recoverStuck(Duration.minutes(30))).toEqual({ rescued: 1, poisoned: 0, cancelled: 0 })
       }).pipe(Effect.provide(fresh))
     })

@@ -55,6 +55,7 @@ describe("the queue in memory", () => {
       yield* desk.runNow(first.id)
       expect(yield* heard).toEqual(["mail", "mail", "mail"])
       yield* claim
+      yield* queue.recoverStuck(Duration.minutes(30))
       yield* TestClock.adjust("1 hour")
       yield* queue.recoverStuck(Duration.minutes(30))
       expect(yield* heard).toEqual(["mail"])

@@ -92,8 +92,26 @@ const checkHistogram = ({ name, samples }: Family) => {
   }
 }
 
+/** What `promtool check metrics` says of a page that can be read. */
+const lint = ({ help, name, samples, type }: Family) => {
+  const has = (label: string) => samples.some(({ labels }) => label in labels)
+  const isOurs = name.startsWith("nightshift_")
+  if (type !== "summary" && has("quantile")) throw new Error(`${name}: only a summary has the label quantile`)
+  if (type !== "histogram" && has("le")) throw new Error(`${name}: only a histogram has the label le`)
+  if (type === "summary" && !samples.every(({ labels }) => Number(labels.quantile) <= 1)) {
+    throw new Error(`${name}: a quantile is a number from 0 to 1`)
+  }
+  if (isOurs && help === undefined) throw new Error(`${name}: no help text`)
+  if (isOurs && (type === "counter") !== name.endsWith("_total")) throw new Error(`${name}: _total is for counters`)
+  if (/_(count|sum|bucket|gauge|counter|summary|histogram)$/.test(name)) throw new Error(`${name}: a name for samples`)
+  if (/[a-z][A-Z]/.test(name) || /_(ms|millis|milliseconds|minutes|hours|kib|mib|percent)(_|$)/.test(name)) {
+    throw new Error(`${name}: snake_case and base units`)
+  }
+}
+
 const check = (family: Family) => {
   const { name, samples, type } = family
+  lint(family)
   if (type === "histogram") checkHistogram(family)
   if (type === "counter" && samples.some(({ value }) => value < 0)) throw new Error(`${name}: a counter below zero`)
 }

@@ -11,6 +11,7 @@ interface Sleeper {
 
 interface StepClock extends Clock.Clock {
   readonly advance: (millis: number) => Effect.Effect<void>
+  readonly set: (millis: number) => void
 }
 
 const isStepClock = (clock: Clock.Clock): clock is StepClock => "advance" in clock
@@ -23,6 +24,7 @@ const breathe = Effect.async<void>((resume) => {
 const make = (): StepClock => {
   const sleepers = new Set<Sleeper>()
   let millis = 0
+  let setBy = 0
 
   const next = (end: number): number => {
     let at = Number.POSITIVE_INFINITY
@@ -45,9 +47,9 @@ const make = (): StepClock => {
 
   return {
     [Clock.ClockTypeId]: Clock.ClockTypeId,
-    unsafeCurrentTimeMillis: () => millis,
+    unsafeCurrentTimeMillis: () => millis + setBy,
     unsafeCurrentTimeNanos: () => BigInt(millis) * 1_000_000n,
-    currentTimeMillis: Effect.sync(() => millis),
+    currentTimeMillis: Effect.sync(() => millis + setBy),
     currentTimeNanos: Effect.sync(() => BigInt(millis) * 1_000_000n),
     sleep: (duration) =>
       Effect.async<void>((resume) => {
@@ -61,7 +63,10 @@ const make = (): StepClock => {
         sleepers.add(sleeper)
         return Effect.sync(() => void sleepers.delete(sleeper))
       }),
-    advance
+    advance,
+    set: (by) => {
+      setBy += by
+    }
   }
 }
 
@@ -74,4 +79,12 @@ export const advance = (by: Duration.DurationInput): Effect.Effect<void> =>
     isStepClock(clock)
       ? clock.advance(Duration.toMillis(by))
       : Effect.dieMessage("the Clock here does not step: provide StepClock.layer")
+  )
+
+/** Sets the clock as an operator would: instants change, and no time passes. */
+export const set = (by: Duration.DurationInput): Effect.Effect<void> =>
+  Effect.clockWith((clock) =>
+    isStepClock(clock)
+      ? Effect.sync(() => clock.set(Duration.toMillis(by)))
+      : Effect.dieMessage("the Clock here cannot be set: provide StepClock.layer")
   )

@@ -117,6 +117,28 @@ describe("time in a shift", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [SlowHandler] })))
   )
 
+  it.effect("waits for what handlers do in real time, and not for ever", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const id = yield* Tidy.enqueue({})
+      const hung = yield* Slow.enqueue({})
+      yield* shift.settle
+      expect(yield* shift.job(id)).toMatchObject({ state: "done", result: "late", finishedAt: 0 })
+      expect((yield* shift.job(hung)).state).toBe("running")
+      yield* shift.advance("1 hour")
+      expect((yield* shift.job(hung)).lastError).toMatch(/longer|time/)
+    }).pipe(
+      Effect.provide(
+        TestShift.layer({
+          handlers: [
+            Handler.promise(Tidy, () => new Promise((resolve) => setTimeout(() => resolve("late"), 20))),
+            Handler.make(Slow, () => Effect.never)
+          ]
+        })
+      )
+    )
+  )
+
   it.effect("begins when the test says, and can be set", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift

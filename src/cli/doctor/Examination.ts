@@ -16,7 +16,9 @@ import * as DatabaseChoice from "../DatabaseChoice.js"
 import { type Check, type Finding, fail, ok, type Services, warn } from "./Check.js"
 import { checks } from "./Checks.js"
 import * as ClockCheck from "./ClockCheck.js"
+import * as NotificationCheck from "./NotificationCheck.js"
 import * as SchemaCheck from "./SchemaCheck.js"
+import * as WriteCheck from "./WriteCheck.js"
 
 // One thing after the other, each on what the one before found well: a database, then its schema, then its clock, then
 // everything that needs them all. What cannot be looked at is not passed over.
@@ -85,12 +87,14 @@ const versionFinding = (version: number, where: string): Finding => {
 const onDatabase: Effect.Effect<
   ReadonlyArray<Finding>,
   never,
-  Database | DatabaseUrl | Migrations | ClusterConfig | MetricsConfig
+  Database | DatabaseUrl | DatabaseConfig | Migrations | ClusterConfig | MetricsConfig
 > = Effect.gen(function* () {
   const { serverVersion } = yield* Database
   const first = versionFinding(serverVersion, address(yield* DatabaseUrl))
   const schema = yield* attempt("schema", SchemaCheck.look)
-  return hasFailed(schema) ? [first, ...schema] : [first, ...schema, ...(yield* onTime)]
+  if (hasFailed(schema)) return [first, ...schema]
+  const writes = yield* WriteCheck.look
+  return [first, ...schema, ...writes, ...(yield* NotificationCheck.look), ...(yield* onTime)]
 })
 
 const databaseUnusable = (cause: Cause.Cause<unknown>): ReadonlyArray<Finding> => [

@@ -58,6 +58,7 @@ export const look: Effect.Effect<ReadonlyArray<Finding>, DatabaseError, Database
   Effect.catchTags({
     SchemaTooNew: (error) => Effect.succeed([fail(error.message, "Upgrade nightshift here.")]),
     SchemaForeign: (error) => Effect.succeed([fail(error.message, "Point it elsewhere, or restore that release.")]),
+    MigrationRefused: (error) => Effect.succeed([fail(error.message, error.todo)]),
     MigrationFailed: (error) => Effect.succeed([fail(error.message, "Run nightshift migrate.")]),
     MigrationFileInvalid: (error) => Effect.succeed([fail(error.message, "Install nightshift again.")])
   }),

@@ -1,7 +1,7 @@
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import { Console, Effect, Option, Schema } from "effect"
+import { Console, Effect, Option, Predicate, Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 import { DedupeScope } from "../../core/Job.js"
 import * as Intake from "../../queue/intake/Intake.js"
@@ -32,8 +32,11 @@ const options = {
     Options.withDefault("active" as const)
   ),
   maxAttempts: optionalInteger("max-attempts", "How often it may be tried (default: the kind's)."),
+  meta: optionalText("meta", 'A JSON object that is kept with the job, as in \'{"order":"A-17"}\'.'),
   id: optionalText("id", "The job's id, to be able to repeat this command safely."),
-  force: Options.boolean("force").pipe(Options.withDescription("Also when nobody ever registered the kind.")),
+  force: Options.boolean("force").pipe(
+    Options.withDescription("Also when no pod has registered the kind, or the payload does not fit it.")
+  ),
   json: CommonOptions.json
 }
 
@@ -46,9 +49,20 @@ const readId = (text: Option.Option<string>) =>
       Effect.mapError(Schema.decode(JobId)(id), () => new Misused({ message: `--id must be a UUID, not "${id}".` }))
   })
 
+const readMeta = (text: Option.Option<string>) =>
+  Effect.gen(function* () {
+    if (Option.isNone(text)) return undefined
+    const meta = yield* PayloadOption.parse(text.value, "--meta")
+    return Predicate.isRecord(meta) ? meta : yield* new Misused({ message: "--meta must be a JSON object." })
+  })
+
 /** The queue refuses fields of a job; here they were options. */
 const optionOf = (field: string) =>
-  field === "dedupe.key" ? "--dedupe" : `--${field.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+  field === "dedupe.key"
+    ? "--dedupe"
+    : /^payload[.[]/.test(field)
+      ? field
+      : `--${field.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 
 const say = (json: boolean, { _tag, id }: Enqueued) => {
   const outcome = _tag === "Enqueued" ? "enqueued" : "deduplicated"
@@ -60,6 +74,7 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
   Effect.gen(function* () {
     const payload = yield* PayloadOption.read(given.payload)
     const id = yield* readId(given.id)
+    const meta = yield* readMeta(given.meta)
     yield* Effect.gen(function* () {
       const queue = yield* Queue
       const transactions = yield* Transactions
@@ -72,9 +87,10 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
         runAt: yield* StartOption.resolve(given.start),
         maxAttempts: Option.getOrUndefined(given.maxAttempts),
         key: Option.getOrUndefined(given.key),
+        meta,
         dedupe: Option.getOrUndefined(Option.map(given.dedupe, (key) => ({ key, scope: given.dedupeScope })))
       }
-      const jobs = yield* Intake.resolve([request], { force: given.force })
+      const jobs = yield* Intake.resolve([request], { force: given.force, check: true })
       // In a transaction the hint to those who wait for work is part of it; otherwise this process may end before it.
       const enqueued = yield* transactions.run(queue.enqueue(jobs))
       yield* Effect.forEach(enqueued, (outcome) => say(given.json, outcome), { discard: true })

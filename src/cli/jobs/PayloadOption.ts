@@ -5,6 +5,7 @@ import * as ValidationError from "@effect/cli/ValidationError"
 import { Data, Effect, Option } from "effect"
 import { limits } from "../../core/Job.js"
 import * as JsonNumbers from "../../core/JsonNumbers.js"
+import { fieldAt } from "../../queue/intake/PayloadCheck.js"
 import { Misused } from "../Misused.js"
 
 /** Where a payload comes from. */
@@ -80,7 +81,7 @@ export const parse = (text: string, where: string): Effect.Effect<unknown, Misus
       const value: unknown = JSON.parse(text)
       const lost = JsonNumbers.lostIn(text)
       if (lost === undefined) return Effect.succeed(value)
-      return new Misused({ message: `${["payload", ...lost.path].join(".")} ${JsonNumbers.reasonOf(lost)}.` })
+      return new Misused({ message: `${fieldAt(lost.path)} ${JsonNumbers.reasonOf(lost)}.` })
     } catch (error) {
       return new Misused({ message: `${where} is not JSON: ${error instanceof Error ? error.message : error}.` })
     }

@@ -1,5 +1,6 @@
-import { Clock, Context, Duration, Effect, Layer, Option, type Scope, Stream, SubscriptionRef } from "effect"
+import { Context, Duration, Effect, Layer, Option, type Scope, Stream, SubscriptionRef } from "effect"
 import { Leadership, TermOver } from "../../cluster/Leadership.js"
+import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Loop, Step } from "../../core/Loop.js"
 import type { Term } from "../../core/Term.js"
 import { Signals } from "../../database/Signals.js"
@@ -11,7 +12,7 @@ import { Pod } from "../Pod.js"
 import { makePoke, type Poke } from "../worker/Poke.js"
 
 // Every pod campaigns at a third of the lease: the leader renews, the others try. A leader that cannot renew stops leading
-// when its lease is over by its own clock; whatever it still writes is refused by its term. On the way out it resigns and
+// when its lease is over by its own steady clock; whatever it still writes is refused by its term. On the way out it resigns and
 // says so, and another leads at once.
 
 const leads = MetricSpec.gauge("leader", "1 while this process leads the cluster.")
@@ -65,6 +66,8 @@ const make = Effect.gen(function* () {
   const every = Duration.times(lease, 1 / 3)
   const poke = makePoke()
   let leadsUntil = Number.NEGATIVE_INFINITY
+  /** Whether the answer to the last campaign did not arrive: the lease may be this pod's all the same. */
+  let inDoubt = false
 
   const set = (term: Option.Option<Term>) =>
     Effect.gen(function* () {
@@ -77,15 +80,17 @@ const make = Effect.gen(function* () {
     })
 
   const campaign = Effect.gen(function* () {
-    const asked = yield* Clock.currentTimeMillis
+    const asked = yield* steadyNow
+    inDoubt = true
     const term = yield* leadership.campaign(pod.id, lease).pipe(Effect.timeout(every))
+    inDoubt = false
     leadsUntil = asked + Duration.toMillis(lease)
     yield* set(term)
   }).pipe(
     Effect.catchAll((error) =>
       Effect.gen(function* () {
         yield* Effect.logDebug("the leader's lease could not be asked for", error)
-        if ((yield* Clock.currentTimeMillis) >= leadsUntil) yield* set(Option.none())
+        if ((yield* steadyNow) >= leadsUntil) yield* set(Option.none())
       })
     )
   )
@@ -119,8 +124,8 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       const term = yield* SubscriptionRef.get(current)
       yield* set(Option.none())
-      if (Option.isNone(term)) return
-      yield* leadership.resign(pod.id, term.value).pipe(Effect.zipRight(signals.tell(leaderTopic, "")))
+      if (Option.isNone(term) && !inDoubt) return
+      yield* leadership.resign(pod.id, Option.getOrUndefined(term)).pipe(Effect.zipRight(signals.tell(leaderTopic, "")))
     }).pipe(
       Effect.interruptible,
       Effect.timeout(farewell),

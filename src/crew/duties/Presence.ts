@@ -1,6 +1,7 @@
-import { Clock, Context, Duration, Effect, Layer, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, type Scope } from "effect"
 import { type Orders, Pods, podsTopic } from "../../cluster/Pods.js"
 import { sharesTopic } from "../../cluster/Shares.js"
+import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Loop } from "../../core/Loop.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
@@ -67,7 +68,7 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
     let orders: Orders = { shares: new Map(), companions: new Map() }
     const listeners = new Set<() => void>()
     let draining = false
-    let lastBeat = yield* Clock.currentTimeMillis
+    let lastBeat = yield* steadyNow
     let steadySince = lastBeat
 
     const beat = Effect.gen(function* () {
@@ -77,7 +78,7 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
         orders = said
         for (const listener of listeners) listener()
       }
-      const now = yield* Clock.currentTimeMillis
+      const now = yield* steadyNow
       if (now - lastBeat > longestGap) steadySince = now
       lastBeat = now
     })
@@ -130,7 +131,7 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
           Effect.sync(() => void listeners.add(listener)),
           () => Effect.sync(() => void listeners.delete(listener))
         ),
-      steadyFor: Effect.map(Clock.currentTimeMillis, (now) => Duration.millis(now - steadySince)),
+      steadyFor: Effect.map(steadyNow, (now) => Duration.millis(now - steadySince)),
       drain: Effect.suspend(() => {
         draining = true
         return lastWord(beat)

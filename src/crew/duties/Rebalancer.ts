@@ -72,7 +72,7 @@ export const make: Effect.Effect<
       {
         name: "split",
         deadline: "10 seconds",
-        run: Effect.flatMap(pods.live(lease), (live) => Effect.zipLeft(split(term, live), warn(live))).pipe(
+        run: Effect.flatMap(pods.present(lease), (live) => Effect.zipLeft(split(term, live), warn(live))).pipe(
           Effect.provide(context)
         )
       }

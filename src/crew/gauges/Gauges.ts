@@ -13,9 +13,7 @@ const specs = {
   buildInfo: MetricSpec.gauge("build_info", "Always 1; says which release runs.", ["version"]),
   memory: MetricSpec.gauge("process_resident_memory_bytes", "Memory that this process holds."),
   cpu: MetricSpec.counter("process_cpu_seconds_total", "Processor time that this process has used."),
-  eventLoop: MetricSpec.gauge("event_loop_delay_seconds", "How late callbacks were since the last reading.", [
-    "quantile"
-  ]),
+  eventLoop: MetricSpec.summary("event_loop_delay_seconds", "How late callbacks were since the last reading."),
   pool: MetricSpec.gauge("database_pool", "Connections of Nightshift's own statements by what they do.", ["state"]),
   handlerPool: MetricSpec.gauge(
     "database_handler_pool",

@@ -1,4 +1,5 @@
-import { Clock, Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer } from "effect"
+import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Slot } from "./Slot.js"
 
 /** Watches every slot of the pod for runs that take too long: one fiber, instead of a timer per job. */
@@ -27,7 +28,7 @@ export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
       })
 
       const look = Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
+        const now = yield* steadyNow
         nextLook = Number.POSITIVE_INFINITY
         for (const [slot, onLate] of watched) {
           if (slot.run === undefined || slot.stop !== undefined) continue

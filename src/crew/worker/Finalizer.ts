@@ -1,5 +1,6 @@
 import { Context, Duration, Effect, Exit, Layer, Schedule } from "effect"
 import * as Batcher from "../../core/Batcher.js"
+import { steadyMillis } from "../../core/ChangeWatch.js"
 import { DatabaseConflict, type DatabaseError, isDataError } from "../../database/DatabaseError.js"
 import { type AttemptEnd, End } from "../../queue/AttemptEnd.js"
 import { Queue } from "../../queue/Queue.js"
@@ -52,7 +53,7 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
             Effect.logWarning(`the ends of ${ends.length} jobs could not be written yet`, error)
           ),
           Effect.retry({
-            while: (error) => error._tag === "DatabaseUnavailable" && clock.unsafeCurrentTimeMillis() < giveUpAt,
+            while: (error) => error._tag === "DatabaseUnavailable" && steadyMillis(clock) < giveUpAt,
             schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
           })
         )
@@ -88,7 +89,7 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
       // Runs before the batcher's last flush. Jobs whose end is lost here are recovered, and run again.
       yield* Effect.addFinalizer(() =>
         Effect.sync(() => {
-          giveUpAt = clock.unsafeCurrentTimeMillis() + Duration.toMillis(lastTries)
+          giveUpAt = steadyMillis(clock) + Duration.toMillis(lastTries)
         })
       )
 

@@ -1,4 +1,5 @@
 import type { JobId, Lease } from "../../core/Ids.js"
+import type { DeadReason } from "../../core/Job.js"
 import type { AttemptEnd, Became, End } from "../../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 import type { KindTally } from "../../telemetry/KindTally.js"
@@ -34,13 +35,13 @@ class CountedEnd implements AttemptEnd {
     this.key = job.key
   }
 
-  written(became: Became, now: number): void {
+  written(became: Became, now: number, reason?: DeadReason): void {
     if (this.counted) return
     this.counted = true
     const { end, span, tally } = this
     if (span !== undefined) tally.ran(span.over - span.began, span.over - this.job.runAt, now)
     if (became === "done") tally.completed(now)
-    else if (became === "dead") tally.died(1, end._tag === "Dead" ? end.reason : "cancelled", now)
+    else if (became === "dead") tally.died(1, reason ?? (end._tag === "Dead" ? end.reason : "cancelled"), now)
     else if (span !== undefined) tally.retried(now)
   }
 }

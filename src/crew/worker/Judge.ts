@@ -160,11 +160,15 @@ export const ofStop = (
 export const ofUnstarted = (job: ClaimedJob): End =>
   End.Again({ runAt: job.runAt, counted: false, error: undefined, remember: undefined })
 
-/** No handler here knows the kind, or it was written by newer code: another pod may, for a day. */
-export const ofUnknown = (job: ClaimedJob, why: string, at: Circumstances): End =>
-  at.now - job.createdAt >= Duration.toMillis(patienceForKind)
-    ? End.Dead({ reason: "unknown_kind", counted: false, error: why })
-    : again(elsewhere, at, { counted: false, error: why })
+/** No handler here knows the kind, or it was written by newer code: another pod may, for a day from the first look at it. */
+export const ofUnknown = (why: string, { now }: Circumstances): End =>
+  End.Again({
+    runAt: now + Duration.toMillis(elsewhere),
+    counted: false,
+    error: why,
+    remember: undefined,
+    patience: Duration.toMillis(patienceForKind)
+  })
 
 /** No known version of the schema reads the payload. It is kept as it is, for code that does. */
 export const ofUnreadable = (why: string): End => End.Dead({ reason: "undecodable", counted: false, error: why })

@@ -1,5 +1,6 @@
 import { Cause, type Clock, Data, Duration, Effect, Exit, Option, type Tracer } from "effect"
 import type { Backoff } from "../../core/Backoff.js"
+import { steadyMillis } from "../../core/ChangeWatch.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits } from "../../core/Job.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
@@ -28,6 +29,7 @@ export interface Run {
   readonly job: ClaimedJob
   readonly kind: JobKind<never>
   readonly began: number
+  /** On the steady clock: a clock that is set must not end a run. */
   readonly deadline: number
 }
 
@@ -86,11 +88,7 @@ const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R>
   station.onTaken()
   const entry = station.registry.get(job.kind)
   if (entry === undefined) {
-    return handOver(
-      station,
-      job,
-      Judge.ofUnknown(job, `no handler for the kind "${job.kind}" on this pod`, at(station))
-    )
+    return handOver(station, job, Judge.ofUnknown(`no handler for the kind "${job.kind}" on this pod`, at(station)))
   }
   const decoded = entry.decode(job.payload, job.version)
   switch (decoded._tag) {
@@ -98,7 +96,7 @@ const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R>
       return handOver(
         station,
         job,
-        Judge.ofUnknown(job, `its payload has version ${decoded.version}, newer than this pod's code`, at(station))
+        Judge.ofUnknown(`its payload has version ${decoded.version}, newer than this pod's code`, at(station))
       )
     case "Unreadable":
       return handOver(station, job, Judge.ofUnreadable(decoded.reason))
@@ -116,7 +114,8 @@ export const at = <R>(station: Station<R>) => ({
 const runJob = <R>(slot: Slot, station: Station<R>, job: ClaimedJob, entry: Entry<R>, payload: never) => {
   const { handler } = entry
   const began = station.clock.unsafeCurrentTimeMillis()
-  const run: Run = { job, kind: handler.kind, began, deadline: began + timeoutMillis(handler.kind) }
+  const deadline = steadyMillis(station.clock) + timeoutMillis(handler.kind)
+  const run: Run = { job, kind: handler.kind, began, deadline }
   slot.run = run
   station.metrics.began(job, began)
   station.onBegin(slot)

@@ -32,14 +32,29 @@ export const whenStranger = (listener: () => void): void => {
   onStranger = listener
 }
 
-const send = async <A>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<A> => {
+/** Fields whose JSON somebody typed: sent as it is, because parsing it here would round long numbers without a word. */
+export type Typed = Readonly<Record<string, string>>
+
+const bodyOf = (body: unknown, typed: Typed): string => {
+  const fields = Object.entries(typed).map(([name, text]) => `${JSON.stringify(name)}:${text}`)
+  if (fields.length === 0) return JSON.stringify(body)
+  const rest = JSON.stringify(body).slice(1, -1)
+  return `{${[...(rest === "" ? [] : [rest]), ...fields].join(",")}}`
+}
+
+const send = async <A>(
+  method: string,
+  path: string,
+  body?: unknown,
+  { signal, typed = {} }: { readonly signal?: AbortSignal | undefined; readonly typed?: Typed } = {}
+): Promise<A> => {
   let response: Response
   try {
     response = await fetch(address(path), {
       method,
       credentials: "same-origin",
       ...(signal === undefined ? {} : { signal }),
-      ...(body === undefined ? {} : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) })
+      ...(body === undefined ? {} : { headers: { "content-type": "application/json" }, body: bodyOf(body, typed) })
     })
   } catch (error) {
     if (signal?.aborted === true) throw error
@@ -50,9 +65,11 @@ const send = async <A>(method: string, path: string, body?: unknown, signal?: Ab
   return response.status === 204 ? (undefined as A) : ((await response.json()) as A)
 }
 
-export const get = <A>(path: string, signal?: AbortSignal): Promise<A> => send("GET", path, undefined, signal)
-export const post = <A>(path: string, body: unknown = {}): Promise<A> => send("POST", path, body)
-export const patch = <A>(path: string, body: unknown): Promise<A> => send("PATCH", path, body)
+export const get = <A>(path: string, signal?: AbortSignal): Promise<A> => send("GET", path, undefined, { signal })
+export const post = <A>(path: string, body: unknown = {}, typed: Typed = {}): Promise<A> =>
+  send("POST", path, body, { typed })
+export const patch = <A>(path: string, body: unknown, typed: Typed = {}): Promise<A> =>
+  send("PATCH", path, body, { typed })
 export const remove = <A>(path: string): Promise<A> => send("DELETE", path)
 
 /** A query string of what is there; what has several values is repeated. */

@@ -7,17 +7,22 @@ import type { Job } from "./Views"
 
 /** Changes what a job that waits will do, and when. */
 export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => void; onSaved: () => void }) => {
-  const [payload, setPayload] = useState(() => JSON.stringify(job.payload, null, 2))
+  const [shown] = useState(() => JSON.stringify(job.payload, null, 2))
+  const [payload, setPayload] = useState(shown)
   const [priority, setPriority] = useState(String(job.priority))
   const [runAt, setRunAt] = useState(job.runAt)
 
   const save = async () => {
-    const changed = JSON.parse(payload) as unknown
-    await Api.patch(`jobs/${job.id}`, {
-      ...(JSON.stringify(changed) === JSON.stringify(job.payload) ? {} : { payload: changed }),
-      ...(Number(priority) === job.priority ? {} : { priority: Number(priority) }),
-      ...(runAt === job.runAt ? {} : { runAt })
-    })
+    // Only to say what is wrong with it.
+    JSON.parse(payload)
+    await Api.patch(
+      `jobs/${job.id}`,
+      {
+        ...(Number(priority) === job.priority ? {} : { priority: Number(priority) }),
+        ...(runAt === job.runAt ? {} : { runAt })
+      },
+      payload === shown ? {} : { payload }
+    )
     say("Saved.")
     onSaved()
   }

@@ -59,10 +59,12 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
 
   const save = async () => {
     const { cron, kind, name, overlap, timezone } = fields
-    const payload = JSON.parse(fields.payload) as unknown
-    const body = { kind, cron, timezone, overlap, missed: missedOf(fields.missed), payload }
-    if (schedule === undefined) await Api.post("schedules", { name, ...body })
-    else await Api.patch(`schedules/${encodeURIComponent(schedule.name)}`, body)
+    // Only to say what is wrong with it.
+    JSON.parse(fields.payload)
+    const typed = { payload: fields.payload }
+    const body = { kind, cron, timezone, overlap, missed: missedOf(fields.missed) }
+    if (schedule === undefined) await Api.post("schedules", { name, ...body }, typed)
+    else await Api.patch(`schedules/${encodeURIComponent(schedule.name)}`, body, typed)
     say(schedule === undefined ? `${name} is made.` : `${name} is changed.`)
     onSaved()
   }

@@ -9,7 +9,7 @@ const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const sessions = sql(`${schema}.bot_session`)
   const guesses = sql(`${schema}.bot_guess`)
-  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
   const millis = (column: string) => sql.literal(`floor(extract(epoch from ${column}) * 1000)::float8`)
 
   const open = (user: number, ttl: Duration.Duration, now: number) => {

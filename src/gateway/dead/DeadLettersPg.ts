@@ -6,7 +6,7 @@ import { DeadLetters, type LetterState } from "./DeadLetters.js"
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const table = sql(`${schema}.bot_dead_letter`)
-  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
 
   return DeadLetters.of({
     intend: ({ bot, chat, job }) =>

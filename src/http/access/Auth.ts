@@ -1,10 +1,12 @@
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { type Duration, Effect, Option, type Redacted } from "effect"
 import type { Role } from "../../access/Role.js"
+import { isSecret } from "../../access/SessionSecret.js"
 import type { RoleTokens, Sessions } from "../../access/Sessions.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { CrossSiteRefused, Forbidden, HostRefused, Unauthorized } from "../RequestErrors.js"
+import { CrossSiteRefused, Forbidden, HostRefused, type TooManyRequests, Unauthorized } from "../RequestErrors.js"
 import { isLoopback, type ServerConfig } from "../ServerConfig.js"
+import type { Attempts } from "./Attempts.js"
 import { sameSecret, tokenOf } from "./Bearer.js"
 import type { CallerFacts } from "./Caller.js"
 import { isSameOrigin } from "./SameOrigin.js"
@@ -21,8 +23,14 @@ const sessionPath = "/api/v1/session"
 
 const pathOf = ({ url }: Request) => url.split("?")[0]
 
+/** The contract holds no data, and generators of clients have no token. */
+export const contractPath = "/api/v1/openapi.json"
+
 /** Whether this may be asked by anybody. */
-export const isOpen = (request: Request): boolean => request.method === "POST" && pathOf(request) === sessionPath
+export const isOpen = (request: Request): boolean => {
+  const path = pathOf(request)
+  return (request.method === "POST" && path === sessionPath) || (reading.has(request.method) && path === contractPath)
+}
 
 export const tokensOf = ({ adminToken, viewerToken }: Config): RoleTokens => ({
   admin: adminToken,
@@ -59,25 +67,40 @@ const reasonOf = ({ headers }: Request): string | undefined => {
   }
 }
 
+/** Where callers are looked up. */
+export interface Registers {
+  readonly sessions: typeof Sessions.Service
+  readonly attempts: typeof Attempts.Service
+  /** How long a login lasts without being used. */
+  readonly lasting: Duration.Duration
+}
+
+type Refusal = Unauthorized | CrossSiteRefused | TooManyRequests | DatabaseError
+
 /** Who comes, by the token they bear or by the login their browser brings along. */
 export const identify = (
   config: Config,
-  sessions: typeof Sessions.Service,
-  lasting: Duration.Duration
-): Effect.Effect<CallerFacts, Unauthorized | CrossSiteRefused | DatabaseError, Request> =>
+  { attempts, lasting, sessions }: Registers
+): Effect.Effect<CallerFacts, Refusal, Request> =>
   Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
+    const { authorization } = request.headers
     const reason = reasonOf(request)
+    const tokens = tokensOf(config)
     const secret = SessionCookie.secretOf(request)
-    if (request.headers.authorization !== undefined || secret === undefined) {
-      const role = roleOf(tokenOf(request.headers.authorization) ?? "", tokensOf(config))
-      return role === undefined ? yield* unauthorized(config) : { who: `api:${role}`, role, until: undefined, reason }
+    if (authorization !== undefined) {
+      const given = tokenOf(authorization) ?? ""
+      const role = roleOf(given, tokens)
+      yield* attempts.token(request, given, role !== undefined)
+      if (role === undefined) return yield* unauthorized(config)
+      return { who: `api:${role}`, role, until: undefined, session: undefined, reason }
     }
-    const session = yield* sessions.find(secret, tokensOf(config), lasting)
+    if (secret === undefined || !isSecret(secret)) return yield* unauthorized(config)
+    const session = yield* attempts.lookUp(request, secret, sessions.find(secret, tokens, lasting))
     if (Option.isNone(session)) return yield* unauthorized(config)
     if (!reading.has(request.method) && !isSameOrigin(request.headers)) return yield* new CrossSiteRefused()
     const { role, until } = session.value
-    return { who: `ui:${role}`, role, until, reason }
+    return { who: `ui:${role}`, role, until, session: { secret, lasts: sessions.lasts(secret, tokens) }, reason }
   })
 
 /** Lets the admin do everything, and a viewer read and log out. */

@@ -14,9 +14,11 @@ export interface Throttle {
   readonly take: (key: string) => Effect.Effect<void, TooManyRequests>
   /** Fails when there is none, and takes none. */
   readonly check: (key: string) => Effect.Effect<void, TooManyRequests>
+  /** Puts one back that was taken for nothing. */
+  readonly give: (key: string) => void
 }
 
-/** Beyond so many keys all are forgotten and everybody starts anew: memory is bounded, whoever comes. */
+/** Beyond this many keys the one that was used least recently is forgotten: memory is bounded, whoever comes. */
 const mostKeys = 10_000
 
 /** So many at once, and so many a second from then on. */
@@ -25,13 +27,15 @@ export const make = (options: { readonly burst: number; readonly perSecond: numb
 
   const bucketOf = (key: string, now: number): Bucket => {
     const known = buckets.get(key)
+    buckets.delete(key)
     if (known !== undefined) {
+      buckets.set(key, known)
       const since = Math.max(0, now - known.at) / 1000
       known.tokens = Math.min(options.burst, known.tokens + since * options.perSecond)
       known.at = now
       return known
     }
-    if (buckets.size >= mostKeys) buckets.clear()
+    if (buckets.size >= mostKeys) buckets.delete(buckets.keys().next().value ?? "")
     const fresh = { tokens: options.burst, at: now }
     buckets.set(key, fresh)
     return fresh
@@ -47,5 +51,10 @@ export const make = (options: { readonly burst: number; readonly perSecond: numb
       return Effect.void
     })
 
-  return { take: (key) => spend(key, 1), check: (key) => spend(key, 0) }
+  const give = (key: string) => {
+    const bucket = buckets.get(key)
+    if (bucket !== undefined) bucket.tokens = Math.min(options.burst, bucket.tokens + 1)
+  }
+
+  return { take: (key) => spend(key, 1), check: (key) => spend(key, 0), give }
 }

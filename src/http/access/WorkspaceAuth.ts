@@ -1,10 +1,12 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { Effect, Option, Schema } from "effect"
+import { prefixOf } from "../../access/TokenSecret.js"
 import { Tokens } from "../../access/Tokens.js"
 import { Workspace } from "../../core/Workspace.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { Unauthorized } from "../RequestErrors.js"
+import { type TooManyRequests, Unauthorized } from "../RequestErrors.js"
+import { Attempts } from "./Attempts.js"
 import { tokenOf } from "./Bearer.js"
 
 /** A workspace whose token the request bears. */
@@ -22,16 +24,24 @@ const refused = () =>
 /** Lets a request pass that bears a token of the workspace in its path. One that cannot exist is like one that does not. */
 export const check: Effect.Effect<
   Bearer,
-  Unauthorized | DatabaseError,
-  Tokens | HttpServerRequest.HttpServerRequest | HttpRouter.RouteContext
+  Unauthorized | TooManyRequests | DatabaseError,
+  Tokens | Attempts | HttpServerRequest.HttpServerRequest | HttpRouter.RouteContext
 > = Effect.gen(function* () {
   const tokens = yield* Tokens
-  const { headers } = yield* HttpServerRequest.HttpServerRequest
+  const attempts = yield* Attempts
+  const request = yield* HttpServerRequest.HttpServerRequest
   const { workspace } = yield* HttpRouter.params
   const known = readWorkspace(workspace)
-  const given = tokenOf(headers.authorization)
-  if (Option.isNone(known) || given === undefined) return yield* refused()
-  const stillMay = Effect.flatMap(tokens.verify(known.value, given), (may) => (may ? Effect.void : refused()))
-  yield* stillMay
+  const given = tokenOf(request.headers.authorization)
+  // What does not have the form of a token is not looked up.
+  if (Option.isNone(known) || given === undefined || prefixOf(given) === "") return yield* refused()
+  const verified = tokens.verify(known.value, given)
+  const stillMay = Effect.flatMap(verified, (may) => (may ? Effect.void : refused()))
+  const found = yield* attempts.lookUp(
+    request,
+    `${known.value} ${given}`,
+    Effect.map(verified, (may) => (may ? Option.some(true) : Option.none()))
+  )
+  if (Option.isNone(found)) return yield* refused()
   return { workspace: known.value, stillMay }
 })

@@ -1,11 +1,12 @@
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import { Duration, Effect, Schema } from "effect"
+import { Clock, Duration, Effect, Either, Schema } from "effect"
 import { Idempotency } from "../../access/Idempotency.js"
 import * as Intake from "../../queue/intake/Intake.js"
 import { isUnstorable } from "../../queue/intake/NewJob.js"
 import type { Kinds } from "../../queue/Kinds.js"
 import { Queue } from "../../queue/Queue.js"
 import * as Body from "../Body.js"
+import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
 import { derivedId } from "./DerivedId.js"
 import * as EnqueueRequest from "./EnqueueRequest.js"
@@ -30,7 +31,7 @@ const decodeOutcomes = Schema.decodeUnknown(Outcomes)
 const store = (jobs: ReadonlyArray<Intake.JobRequest>, force: boolean) =>
   Effect.gen(function* () {
     const queue = yield* Queue
-    const enqueued = yield* queue.enqueue(yield* Intake.resolve(jobs, { force }))
+    const enqueued = yield* queue.enqueue(yield* Intake.resolve(jobs, { force, check: true }))
     return {
       jobs: enqueued.map(({ _tag, id }) => ({
         id,
@@ -39,11 +40,10 @@ const store = (jobs: ReadonlyArray<Intake.JobRequest>, force: boolean) =>
     }
   })
 
-const handle = (request: HttpServerRequest.HttpServerRequest) =>
+const storeAsked = ({ force, jobs: asked }: EnqueueRequest.Asked, key: string | undefined, body: unknown) =>
   Effect.gen(function* () {
-    const key = yield* keyOf(request)
-    const body = yield* Body.json(request, mostBodyBytes)
-    const { force = false, jobs } = yield* EnqueueRequest.decode(body)
+    const now = yield* Clock.currentTimeMillis
+    const jobs = yield* Either.all(asked.map((job, index) => EnqueueRequest.toRequest(job, index, asked.length, now)))
     if (key === undefined) return yield* store(jobs, force)
     const idempotency = yield* Idempotency
     const content = JSON.stringify(body)
@@ -55,6 +55,19 @@ const handle = (request: HttpServerRequest.HttpServerRequest) =>
     )
     return yield* Effect.orDie(decodeOutcomes(answer))
   })
+
+const handle = (request: HttpServerRequest.HttpServerRequest) =>
+  Effect.gen(function* () {
+    const key = yield* keyOf(request)
+    const body = yield* Body.json(request, mostBodyBytes)
+    const asked = yield* EnqueueRequest.decode(body)
+    const stored = storeAsked(asked, key, body)
+    if (!asked.single) return yield* Problem.answered(stored)
+    const one = Effect.flatMap(stored, ({ jobs: [only] }) =>
+      only === undefined ? Effect.dieMessage("a job was not answered for") : Effect.succeed(only)
+    )
+    return yield* Problem.answeredForOne(one)
+  }).pipe(Problem.answered)
 
 /** Stores the jobs of a request: once, however often it comes, where it brings a key of its own. */
 export const make = Effect.map(

@@ -1,6 +1,10 @@
-import { Effect, ParseResult, Predicate, Schema } from "effect"
+import { Duration, Effect, Either, Option, ParseResult, Predicate, Schema } from "effect"
+import * as DurationText from "../../core/DurationText.js"
 import { JobId } from "../../core/Ids.js"
+import { InvalidJob } from "../../core/InvalidJob.js"
 import { DedupeScope, limits } from "../../core/Job.js"
+import { faultOfWait } from "../../core/Storable.js"
+import type { JobRequest } from "../../queue/intake/Intake.js"
 import { Instant } from "../Instant.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as RequestFault from "../RequestFault.js"
@@ -13,35 +17,97 @@ const Dedupe = Schema.Struct({
   scope: DedupeScope.annotations(WireText.said('must be "active" or "retained"'))
 }).annotations({ identifier: "Dedupe", message: () => "must be an object with key and scope" })
 
-const JobToEnqueue = Schema.Struct({
+/** Milliseconds, or words for them. */
+const Delay: Schema.Schema<number, number | string> = Schema.transformOrFail(
+  Schema.Union(Schema.Number, Schema.String),
+  Schema.Number,
+  {
+    strict: true,
+    decode: (given, _, ast) => {
+      const millis = typeof given === "number" ? Option.some(given) : DurationText.parseMillis(given)
+      const wait = Option.filter(millis, (each) => each >= 0)
+      return ParseResult.fromOption(wait, () => new ParseResult.Type(ast, given))
+    },
+    encode: (millis) => ParseResult.succeed(millis)
+  }
+).annotations({
+  ...WireText.said(`must be ${DurationText.expected}, or milliseconds`),
+  jsonSchema: {
+    oneOf: [{ type: "string" }, { type: "number", minimum: 0 }],
+    description: "Not before this much time has passed: 90s, 5m, 1h30m, or milliseconds. Instead of runAt."
+  }
+})
+
+const job = {
   kind: WireText.Text,
   payload: Schema.Unknown,
   queue: WireText.optional(WireText.Text),
   priority: WireText.optional(Whole.annotations({ description: "Lower runs first; 0 when absent." })),
   runAt: WireText.optional(Instant),
+  delay: WireText.optional(Delay),
   maxAttempts: WireText.optional(Whole),
+  key: WireText.optional(
+    WireText.Text.annotations({ description: "Jobs that share a key can be limited and ordered together." })
+  ),
   dedupe: WireText.optional(Dedupe),
+  meta: WireText.optional(
+    Schema.Record({ key: Schema.String, value: Schema.Unknown }).annotations({
+      ...WireText.said("must be an object"),
+      description: "Kept with the job and given to its handler beside the payload; at most 64 KiB."
+    })
+  ),
   id: WireText.optional(JobId.annotations(WireText.said("must be a UUID")))
-}).annotations({ identifier: "JobToEnqueue", message: () => "must be an object with kind and payload" })
+}
 
-/** What `POST /api/v1/jobs` takes. Ranges are the queue's to check. */
-export const EnqueueRequest = Schema.Struct({
+const force = WireText.optional(
+  Schema.Boolean.annotations({
+    ...WireText.said("must be true or false"),
+    description: "Also kinds that no pod has registered, and payloads that do not fit their kind."
+  })
+)
+
+const JobToEnqueue = Schema.Struct(job).annotations({
+  identifier: "JobToEnqueue",
+  message: () => "must be an object with kind and payload"
+})
+type JobToEnqueue = typeof JobToEnqueue.Type
+
+/** Several jobs. Ranges are the queue's to check. */
+const ManyJobs = Schema.Struct({
   jobs: Schema.Array(JobToEnqueue)
     .annotations({ message: () => "must be a list of jobs" })
     .pipe(Schema.minItems(1), Schema.maxItems(limits.batch)),
-  force: WireText.optional(
-    Schema.Boolean.annotations({
-      ...WireText.said("must be true or false"),
-      description: "Also kinds that nobody registered."
-    })
-  )
+  force
 }).annotations({ identifier: "EnqueueRequest", message: () => "must be an object with jobs", ...WireText.strict })
-export type EnqueueRequest = typeof EnqueueRequest.Type
 
-const decodeStrictly = Schema.decodeUnknown(EnqueueRequest)
+/** One job, without a list around it. */
+const OneJob = Schema.Struct({ ...job, force }).annotations({
+  identifier: "EnqueueOneRequest",
+  message: () => "must be an object with kind and payload, or with jobs",
+  ...WireText.strict
+})
+
+/** What `POST /api/v1/jobs` takes. */
+export const EnqueueRequest = Schema.Union(ManyJobs, OneJob)
+
+/** What a request asks for. */
+export interface Asked {
+  readonly jobs: ReadonlyArray<JobToEnqueue>
+  readonly force: boolean
+  /** Whether it came without a list, and is answered without one. */
+  readonly single: boolean
+}
+
+const decodeMany = Schema.decodeUnknown(ManyJobs)
+const decodeOne = Schema.decodeUnknown(OneJob)
+
+const asked = (body: unknown) =>
+  Predicate.hasProperty(body, "kind") && !Predicate.hasProperty(body, "jobs")
+    ? Effect.map(decodeOne(body), ({ force = false, ...job }): Asked => ({ jobs: [job], force, single: true }))
+    : Effect.map(decodeMany(body), ({ force = false, jobs }): Asked => ({ jobs, force, single: false }))
 
 /** A request of the right form, or what is wrong with the first thing that is. */
-export const decode = (body: unknown): Effect.Effect<EnqueueRequest, BadRequest> => {
+export const decode = (body: unknown): Effect.Effect<Asked, BadRequest> => {
   // Counted first: looking through a million small jobs only to refuse them would keep everybody waiting.
   if (Predicate.hasProperty(body, "jobs") && Array.isArray(body.jobs)) {
     const count = body.jobs.length
@@ -49,7 +115,21 @@ export const decode = (body: unknown): Effect.Effect<EnqueueRequest, BadRequest>
       return new BadRequest({ message: `jobs must hold 1 to ${limits.batch} jobs, not ${count}.`, field: "jobs" })
     }
   }
-  return Effect.mapError(decodeStrictly(body), (error) =>
-    RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
+  return Effect.mapError(asked(body), (error) =>
+    RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error), body)
   )
+}
+
+/** The job as the queue knows it, its start reckoned from now. */
+export const toRequest = (
+  { delay, ...job }: JobToEnqueue,
+  index: number,
+  jobs: number,
+  now: number
+): Either.Either<JobRequest, InvalidJob> => {
+  if (delay === undefined) return Either.right(job)
+  const reason = job.runAt === undefined ? faultOfWait(Duration.millis(delay)) : "must not be given beside runAt"
+  return reason === undefined
+    ? Either.right({ ...job, runAt: now + delay })
+    : Either.left(new InvalidJob({ index, jobs, field: "delay", reason }))
 }

@@ -37,6 +37,7 @@ export const JobView = Schema.Struct({
   deadReason: Schema.NullOr(DeadReason),
   result: Schema.Unknown,
   progress: Schema.Unknown,
+  key: Schema.NullOr(Schema.String),
   dedupe: Schema.NullOr(Schema.Struct({ key: Schema.String, scope: DedupeScope })),
   pod: Schema.NullOr(Schema.String),
   meta: Schema.Unknown
@@ -75,6 +76,7 @@ export const of = (job: StoredJob): JobView => ({
   deadReason: job.deadReason ?? null,
   result: showable(job.result ?? null),
   progress: showable(job.progress ?? null),
+  key: job.key ?? null,
   dedupe: job.dedupe === undefined ? null : { key: job.dedupe.key, scope: job.dedupe.scope },
   pod: job.pod ?? null,
   meta: showable(job.meta ?? null)

@@ -11,9 +11,9 @@ import * as JobsFilter from "./JobsFilter.js"
 import { JobView } from "./JobView.js"
 import { WhyView } from "./WhyView.js"
 
-export const Outcomes = Schema.Struct({
-  jobs: Schema.Array(Schema.Struct({ id: JobId, outcome: Schema.Literal("enqueued", "deduplicated") }))
-})
+const Outcome = Schema.Struct({ id: JobId, outcome: Schema.Literal("enqueued", "deduplicated") })
+
+export const Outcomes = Schema.Struct({ jobs: Schema.Array(Outcome) })
 
 /** What `GET /api/v1/jobs` takes. */
 export const JobsQuery = Schema.Struct({ ...JobsFilter.query, ...pageQuery }).annotations(WireText.strict)
@@ -59,12 +59,18 @@ export const group = HttpApiGroup.make("jobs")
         })
       )
       .addSuccess(Outcomes, { status: 201 })
+      .addSuccess(Outcome, { status: 201 })
       .addError(problem(400))
       .addError(problem(409))
       .addError(problem(413))
       .addError(problem(415))
       .addError(problem(422))
-      .annotateContext(OpenApi.annotations({ description: "Store jobs, all or none. Answers in their order." }))
+      .annotateContext(
+        OpenApi.annotations({
+          description:
+            'Store jobs, all or none: `{"jobs": [...]}`, answered in their order, or one job by itself, answered by itself.'
+        })
+      )
   )
   .add(
     HttpApiEndpoint.get("list", "/jobs")

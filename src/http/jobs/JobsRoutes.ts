@@ -89,7 +89,7 @@ export const layer: Layer.Layer<
       ).pipe(Caller.withReason(reason))
 
     return handlers
-      .handleRaw("enqueue", ({ request }) => Problem.answered(enqueue(request)))
+      .handleRaw("enqueue", ({ request }) => enqueue(request))
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual, ...filter } }) =>
         Effect.gen(function* () {
           yield* views.mayAskFor(filter.payload)

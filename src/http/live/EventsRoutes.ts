@@ -3,6 +3,7 @@ import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect, type Layer } from "effect"
 import { Api } from "../Api.js"
+import { Caller } from "../access/Caller.js"
 import * as Problem from "../Problem.js"
 import { Live } from "./Live.js"
 
@@ -24,7 +25,8 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "events">, n
       handlers.handleRaw("follow", ({ request }) =>
         request.method === "HEAD"
           ? Effect.succeed(HttpServerResponse.empty({ status: 200, headers }))
-          : live.follow.pipe(
+          : Caller.pipe(
+              Effect.flatMap(({ session }) => live.follow(session)),
               Effect.map((events) => HttpServerResponse.raw(events, { headers })),
               Problem.answered
             )

@@ -4,6 +4,7 @@ import { Lifecycle } from "../../core/Lifecycle.js"
 import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { Queues } from "../../queue/settings/QueueSettings.js"
 import { AccessConfig } from "../access/AccessConfig.js"
+import type { CallerSession } from "../access/Caller.js"
 import type { CountsCache } from "../jobs/CountsCache.js"
 import { LiveRefused } from "../RequestErrors.js"
 import type { Surroundings } from "../Surroundings.js"
@@ -15,14 +16,21 @@ import * as LivePicture from "./LivePicture.js"
 // kept for them up to a bound, and beyond it they are dropped and may come again.
 
 const lookEvery = Duration.seconds(1)
+/** How often it is asked whether logins still last. */
+const checkEvery = Duration.toMillis("2 seconds")
 const heartbeatEvery = Duration.toMillis("15 seconds")
 
 /** What happens, as it happens. */
 export class Live extends Context.Tag("nightshift/http/Live")<
   Live,
   {
-    /** Server-sent events from now on, beginning with a snapshot; they end when the process is about to. */
-    readonly follow: Effect.Effect<Readable, LiveRefused>
+    /**
+     * Server-sent events from now on, beginning with a snapshot. They end when the process is about to, and with the login
+     * of whoever follows: at once when it is ended in this process, within seconds when it expires or is ended elsewhere.
+     */
+    readonly follow: (session: CallerSession | undefined) => Effect.Effect<Readable, LiveRefused>
+    /** Ends what the owner of this login follows. */
+    readonly endSession: (secret: string) => Effect.Effect<void>
     readonly listeners: () => number
   }
 >() {
@@ -38,17 +46,35 @@ export class Live extends Context.Tag("nightshift/http/Live")<
       const picture = yield* LivePicture.make
       const scope = yield* Effect.scope
       const turn = yield* Effect.makeSemaphore(1)
-      const listeners = new Set<LiveListener>()
+      const listeners = new Map<LiveListener, CallerSession | undefined>()
       let looking: Fiber.RuntimeFiber<never> | undefined
       let lastId = 0
       let lastWord = 0
+      let lastCheck = 0
 
       const tellAll = (text: string, now: number) => {
         lastWord = now
-        for (const listener of listeners) listener.tell(text)
+        for (const listener of listeners.keys()) listener.tell(text)
       }
 
+      const endSession = (secret: string) => {
+        for (const [listener, session] of listeners) if (session?.secret === secret) listener.finish()
+      }
+
+      /** Asks once for all tabs of a login. A database that is away does not end it. */
+      const checkSessions = Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        if (now - lastCheck < checkEvery) return
+        lastCheck = now
+        const sessions = [...listeners.values()].flatMap((session) => (session === undefined ? [] : [session]))
+        const distinct = new Map(sessions.map((session) => [session.secret, session.lasts]))
+        for (const [secret, lasts] of distinct) {
+          if (!(yield* Effect.orElseSucceed(lasts, () => true))) endSession(secret)
+        }
+      })
+
       const look = Effect.gen(function* () {
+        yield* checkSessions
         const change = yield* picture.look
         const now = yield* Clock.currentTimeMillis
         for (const [name, data] of Object.entries(change)) {
@@ -73,25 +99,30 @@ export class Live extends Context.Tag("nightshift/http/Live")<
       }
 
       const endAll = Effect.sync(() => {
-        for (const listener of listeners) listener.finish()
+        for (const listener of listeners.keys()) listener.finish()
       })
       yield* Effect.forkScoped(Effect.zipRight(lifecycle.untilDraining, endAll))
       yield* Effect.addFinalizer(() => endAll)
 
-      const join: Effect.Effect<Readable, LiveRefused> = Effect.gen(function* () {
-        if (yield* lifecycle.draining) return yield* new LiveRefused({ reason: "this process is shutting down" })
-        if (listeners.size >= most) return yield* new LiveRefused({ reason: `${most} follow them already` })
-        yield* startLooking
-        // The last of the others may have left meanwhile, and the looking with them.
-        if (looking === undefined) return yield* join
-        const listener = new LiveListener()
-        listeners.add(listener)
-        listener.once("close", () => leave(listener))
-        listener.tell(eventText("snapshot", lastId, picture.current()))
-        return listener
-      })
+      const join = (session: CallerSession | undefined): Effect.Effect<Readable, LiveRefused> =>
+        Effect.gen(function* () {
+          if (yield* lifecycle.draining) return yield* new LiveRefused({ reason: "this process is shutting down" })
+          if (listeners.size >= most) return yield* new LiveRefused({ reason: `${most} follow them already` })
+          yield* startLooking
+          // The last of the others may have left meanwhile, and the looking with them.
+          if (looking === undefined) return yield* join(session)
+          const listener = new LiveListener()
+          listeners.set(listener, session)
+          listener.once("close", () => leave(listener))
+          listener.tell(eventText("snapshot", lastId, picture.current()))
+          return listener
+        })
 
-      return { follow: turn.withPermits(1)(join), listeners: () => listeners.size }
+      return {
+        follow: (session) => turn.withPermits(1)(join(session)),
+        endSession: (secret) => Effect.sync(() => endSession(secret)),
+        listeners: () => listeners.size
+      }
     })
   )
 }

@@ -55,6 +55,8 @@ export interface Reading {
   readonly boundary: string
   /** How much is kept for the workspace already. */
   readonly kept: number
+  /** Counts content as it comes; returns how much has come for the workspace, in this request and others that go on. */
+  readonly onContent: (bytes: number) => number
   /** Is told of every draft that is begun, so that it can be thrown away whatever happens. */
   readonly onBegun: (id: UploadId) => void
 }
@@ -72,7 +74,7 @@ const factsOf = (head: ReadonlyMap<string, string>, before: number) => {
 }
 
 /** Keeps track of the files of one body; what it is told of comes in the body's order. */
-const makeFiles = ({ config, kept, onBegun, storage, workspace }: Reading) => {
+const makeFiles = ({ config, kept, onBegun, onContent, storage, workspace }: Reading) => {
   const wholes: Array<WholeDraft> = []
   let current: { readonly draft: Draft; readonly filename: string } | undefined
   let size = 0
@@ -90,9 +92,13 @@ const makeFiles = ({ config, kept, onBegun, storage, workspace }: Reading) => {
       if (current === undefined) return
       const { draft, filename } = current
       size += bytes.length
+      const others = onContent(bytes.length) - size
       yield* draft.append(bytes)
       if (size > config.maxRequest) return yield* new RequestTooLarge({ filename, size, max: config.maxRequest })
-      if (kept + size > config.quota) return yield* new QuotaExceeded({ workspace, kept, size, max: config.quota })
+      // What others of the workspace have sent counts before it is published: it lies in the database already.
+      if (kept + others + size > config.quota) {
+        return yield* new QuotaExceeded({ workspace, kept: kept + others, size, max: config.quota })
+      }
     })
 
   const end = Effect.gen(function* () {

@@ -19,6 +19,13 @@ const rangeOf = ({ headers }: HttpServerRequest.HttpServerRequest, upload: Uploa
     : ("all" as const)
 }
 
+/** Whether the client has this very content already (RFC 9110, 13.1.2). */
+const isKnown = ({ headers }: HttpServerRequest.HttpServerRequest, upload: Upload): boolean =>
+  (headers["if-none-match"] ?? "").split(",").some((tag) => {
+    const plain = tag.trim().replace(/^W\//, "")
+    return plain === "*" || plain === tagOf(upload)
+  })
+
 // A name or type that a program gave may be anything; what came through the door is safe already.
 /** A stranger's content comes from our address: no browser may run it, guess at it, or show it as ours. */
 const headersOf = (upload: Upload) => ({
@@ -37,6 +44,7 @@ export const respond = (
 ): Effect.Effect<HttpServerResponse.HttpServerResponse, RangeRefused, HttpServerRequest.HttpServerRequest> =>
   Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
+    if (isKnown(request, upload)) return HttpServerResponse.empty({ status: 304, headers: { etag: tagOf(upload) } })
     const asked = rangeOf(request, upload)
     if (asked === "none") return yield* new RangeRefused({ size: upload.size })
     const range: Range = asked === "all" ? { first: 0, last: upload.size - 1 } : asked

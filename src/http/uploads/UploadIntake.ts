@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { Effect, Either, Exit, Option } from "effect"
 import type { UploadId } from "../../core/Ids.js"
+import type { Workspace } from "../../core/Workspace.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Intake from "../../queue/intake/Intake.js"
 import type { QueueFull } from "../../queue/JobErrors.js"
@@ -17,8 +18,8 @@ import { BodyTooLarge, JobKindMissing, RequestTimedOut, type Unauthorized, Uploa
 import * as FilesReader from "./FilesReader.js"
 import { boundaryOf } from "./MultipartParser.js"
 
-/** How many requests with files this process takes at once. */
-const atOnce = 64
+/** How many requests with files this process takes at once: in all, and from one workspace. */
+const atOnce = { all: 64, perWorkspace: 16 }
 
 export type Refusal = FilesReader.Refusal | UploadsBusy | JobKindMissing | QueueFull | Unauthorized
 
@@ -36,7 +37,7 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
     const transactions = yield* Transactions
     const queue = yield* Queue
     const kinds = yield* Kinds
-    const places = yield* Effect.makeSemaphore(atOnce)
+    const arriving = new Arriving()
 
     const missing = (kind: string) => () => new JobKindMissing({ kind })
 
@@ -72,7 +73,8 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
       source: IncomingMessage,
       response: ServerResponse,
       { workspace }: Bearer,
-      onBegun: (id: UploadId) => void
+      onBegun: (id: UploadId) => void,
+      onContent: (bytes: number) => number
     ) =>
       Effect.gen(function* () {
         const boundary = boundaryOf(source.headers["content-type"])
@@ -89,7 +91,8 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
           workspace,
           boundary: boundary.right,
           kept,
-          onBegun
+          onBegun,
+          onContent
         })
       }).pipe(
         Effect.timeoutFail({
@@ -108,20 +111,61 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
         })
       )
 
-    const receive: Receive = (source, response, bearer) =>
+    const receive = (
+      source: IncomingMessage,
+      response: ServerResponse,
+      bearer: Bearer,
+      onContent: (bytes: number) => number
+    ): Effect.Effect<ReadonlyArray<Upload>, Refusal> =>
       Effect.suspend(() => {
         const begun: Array<UploadId> = []
         // A draft that cannot be thrown away now, because the database is away too, is swept later.
         const discard = Effect.suspend(() => Effect.ignore(storage.discard(begun)))
-        return read(source, response, bearer, (id) => begun.push(id)).pipe(
+        return read(source, response, bearer, (id) => begun.push(id), onContent).pipe(
           Effect.flatMap((drafts) => publish(bearer, drafts)),
           Effect.onExit((exit) => (Exit.isSuccess(exit) ? Effect.void : discard))
         )
       })
 
     return (source, response, bearer) =>
-      Effect.flatMap(places.withPermitsIfAvailable(1)(receive(source, response, bearer)), (uploads) =>
-        Option.isSome(uploads) ? Effect.succeed(uploads.value) : new UploadsBusy()
+      Effect.acquireUseRelease(
+        Effect.suspend(() => arriving.enter(bearer.workspace)),
+        (place) => receive(source, response, bearer, place.add),
+        (place) => Effect.sync(place.leave)
       )
   }
 )
+
+interface Place {
+  /** Counts content that has come. Returns how much has come in all of the workspace's requests that go on now. */
+  readonly add: (bytes: number) => number
+  readonly leave: () => void
+}
+
+/** The requests that bring files now. */
+class Arriving {
+  private requests = 0
+  private readonly workspaces = new Map<Workspace, { requests: number; bytes: number }>()
+
+  enter(workspace: Workspace): Effect.Effect<Place, UploadsBusy> {
+    const share = this.workspaces.get(workspace) ?? { requests: 0, bytes: 0 }
+    if (this.requests >= atOnce.all || share.requests >= atOnce.perWorkspace) return new UploadsBusy()
+    this.workspaces.set(workspace, share)
+    this.requests += 1
+    share.requests += 1
+    let own = 0
+    return Effect.succeed({
+      add: (bytes) => {
+        own += bytes
+        share.bytes += bytes
+        return share.bytes
+      },
+      leave: () => {
+        this.requests -= 1
+        share.requests -= 1
+        share.bytes -= own
+        if (share.requests === 0) this.workspaces.delete(workspace)
+      }
+    })
+  }
+}

@@ -12,11 +12,11 @@ import type { Transactions } from "../../queue/Transactions.js"
 import { Storage } from "../../uploads/Storage.js"
 import { UploadNotFound } from "../../uploads/UploadErrors.js"
 import { UploadsConfig } from "../../uploads/UploadsConfig.js"
+import { Attempts } from "../access/Attempts.js"
 import * as Auth from "../access/Auth.js"
 import * as WorkspaceAuth from "../access/WorkspaceAuth.js"
 import * as Problem from "../Problem.js"
 import { DatabaseOff } from "../RequestErrors.js"
-import * as RequestReader from "../RequestReader.js"
 import { ServerConfig } from "../ServerConfig.js"
 import * as UploadContent from "./UploadContent.js"
 import * as UploadIntake from "./UploadIntake.js"
@@ -43,21 +43,11 @@ export class UploadsApp extends Context.Tag("nightshift/http/UploadsApp")<
   static readonly layerWithoutDatabase: Layer.Layer<UploadsApp, never, ServerConfig> = Layer.effect(
     UploadsApp,
     Effect.map(ServerConfig, (config) => ({
-      app: answering(Effect.zipRight(Auth.checkHost(config), new DatabaseOff())),
+      app: Effect.catchAll(Effect.zipRight(Auth.checkHost(config), new DatabaseOff()), Problem.answer),
       patience: Duration.zero
     }))
   )
 }
-
-/** A body that is not read to its end because the answer was clear before is not read on for long. */
-const answering = <E extends Problem.Foreseen>(route: HttpApp.Default<E>): HttpApp.Default =>
-  Effect.gen(function* () {
-    const request = yield* HttpServerRequest.HttpServerRequest
-    const response = yield* Effect.catchAll(route, Problem.answer)
-    const source = toIncomingMessage(request)
-    if (!source.complete) yield* Effect.forkDaemon(RequestReader.hangUp(source, toServerResponse(request)))
-    return response
-  })
 
 const readId = Schema.decodeUnknownOption(UploadId)
 
@@ -118,11 +108,13 @@ const withDatabase = Layer.effect(
     const config = yield* ServerConfig
     const { timeout } = yield* UploadsConfig
     const tokens = yield* Tokens
+    const attempts = yield* Attempts
     const router = yield* routes
     const served = Auth.checkHost(config).pipe(
       Effect.zipRight(Effect.catchTag(router, "RouteNotFound", (error) => Problem.answerCause(Cause.fail(error)))),
-      Effect.provideService(Tokens, tokens)
+      Effect.provideService(Tokens, tokens),
+      Effect.provideService(Attempts, attempts)
     )
-    return { app: answering(served), patience: timeout }
+    return { app: Effect.catchAll(served, Problem.answer), patience: timeout }
   })
-)
+).pipe(Layer.provide(Attempts.layer))

@@ -2,11 +2,15 @@
 // there after its end until vacuum may remove it, which a long transaction anywhere in the database prevents. A scan from
 // the front would visit all of them again at every claim. So each priority remembers where the last claim ended, and the
 // next one starts there: what lies before was taken. What lands before it later (late commits, releases, other pods' jobs,
-// new priorities) is found by a look from the front, whenever a claim comes back short and at most once a second.
+// new priorities) is found by a look from the front, once a second, whether claims come back short or full. Where a look
+// takes long because dead entries cannot be removed, full claims are interrupted by it less often: it may take a twentieth
+// of the time, and ten seconds pass between two at most.
 
 const zeroId = "00000000-0000-0000-0000-000000000000"
-const rescanAfterShort = 1_000
-const rescanAnyway = 10_000
+const rescanEvery = 1_000
+/** Under full claims: how many times as long as a look takes must pass until the next, and how much at most. */
+const rescanShare = 20
+const rescanAtLatest = 10_000
 const probeEvery = 1_000
 
 /** How long a job may take from its instant to its commit and still be met by the next claim of an idle queue. */
@@ -27,6 +31,7 @@ export class ClaimCursor {
   private starts: ReadonlyArray<Start> = []
   private lastRescan = Number.NEGATIVE_INFINITY
   private lastProbe = Number.NEGATIVE_INFINITY
+  private pause = rescanEvery
 
   /** Where to begin, by priority. */
   get from(): ReadonlyArray<Start> {
@@ -37,14 +42,19 @@ export class ClaimCursor {
     return this.starts.map(({ priority }) => priority)
   }
 
-  /** Whether it is time to look from the front although claims come back full: order must not be lost for ever. */
+  /** Whether it is time to look from the front although claims come back full. */
   isRescanDue(now: number): boolean {
-    return this.starts.length === 0 ? this.mayRescan(now) : now - this.lastRescan >= rescanAnyway
+    return now - this.lastRescan >= (this.starts.length === 0 ? rescanEvery : this.pause)
+  }
+
+  /** A look from the front, with the claim that followed it, took this many milliseconds. */
+  lookTook(millis: number): void {
+    this.pause = Math.min(rescanAtLatest, Math.max(rescanEvery, millis * rescanShare))
   }
 
   /** Whether a look from the front may follow a claim that came back short. */
   mayRescan(now: number): boolean {
-    return now - this.lastRescan >= rescanAfterShort
+    return now - this.lastRescan >= rescanEvery
   }
 
   /** Whether it is time to look for priorities that appeared beside the known ones. */

@@ -1,4 +1,5 @@
 import { Effect } from "effect"
+import { steadyNow } from "../../core/ChangeWatch.js"
 import type { IdGenerator } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
@@ -91,8 +92,11 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
     now: number
   ): Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError> =>
     Effect.gen(function* () {
-      if (cursor.isRescanDue(now)) yield* lookFromFront(database, statements, request.queue, cursor, now)
+      const isDue = cursor.isRescanDue(now)
+      const began = isDue ? yield* steadyNow : 0
+      if (isDue) yield* lookFromFront(database, statements, request.queue, cursor, now)
       const first = yield* claimFrom(cursor, rated, request, now)
+      if (isDue) cursor.lookTook((yield* steadyNow) - began)
       if (first.length > 0) {
         if (first.length === request.limit && cursor.isProbeDue(now)) yield* lookBetween(request.queue, cursor, now)
         return first

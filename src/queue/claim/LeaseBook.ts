@@ -1,14 +1,17 @@
 import type { JobId, Lease } from "../../core/Ids.js"
 import type { HeldJob } from "../Queue.js"
 
-// A lease's row goes with the end of its last job, and this process knows when that is: it took them. Where it cannot be
+// A lease's row is deleted after the end of its last job, and this process knows when that is: it took them. Where it cannot be
 // sure (an end inside of somebody's transaction, a run that was lost, a reply that never came) it forgets the lease instead,
 // and the row goes when somebody looks for lost jobs and finds none under it.
+
+/** As many as ends are written at a time: each of those ends at most one lease, so that none are left to gather. */
+const mostAtOnce = 500
 
 /** What this process took and has not ended yet, by lease. */
 export class LeaseBook {
   private readonly open = new Map<Lease, Set<JobId>>()
-  private over: Array<Lease> = []
+  private readonly over: Array<Lease> = []
 
   took(lease: Lease, jobs: ReadonlyArray<JobId>): void {
     if (jobs.length > 0) this.open.set(lease, new Set(jobs))
@@ -31,10 +34,8 @@ export class LeaseBook {
     for (const { lease } of runs) this.open.delete(lease)
   }
 
-  /** Leases that are over; each is handed out once. */
+  /** Leases that are over, at most as many as one statement should delete; each is handed out once. */
   takeOver(): ReadonlyArray<Lease> {
-    const taken = this.over
-    this.over = []
-    return taken
+    return this.over.splice(0, mostAtOnce)
   }
 }

@@ -89,7 +89,7 @@ export const make = (database: typeof Database.Service) => {
       const rows = yield* mapErrors(sql<{ id: JobId }>`
         select j.id from ${jobs} j
         where j.id > ${from} and j.id <= ${to}
-          and j.created_at <= to_timestamp(${operation.created_at}::float8 / 1000)
+          and j.created_at <= pg_catalog.to_timestamp(${operation.created_at}::float8 / 1000)
           and ${sql.and(conditions(database, filterOf(operation) ?? {}, now))}
         order by j.id limit ${batchLimits.jobs}`)
       const isFull = rows.length === batchLimits.jobs

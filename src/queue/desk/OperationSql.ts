@@ -4,7 +4,7 @@ import type { Action } from "./Operations.js"
 // the order of their ids, and answers what became of each: `changed`, or left as it was although it was locked, which only a
 // requeue does. What is not answered was in another state, gone, or held by somebody.
 
-const instant = "to_timestamp($2::float8 / 1000)"
+const instant = "pg_catalog.to_timestamp($2::float8 / 1000)"
 
 /** `condition` says which jobs the action is for, `free` which of them it can be done to, `change` what is done. */
 const acting = (schema: string, condition: string, wait: boolean, change: string, free = "select id from chosen") => `
@@ -57,7 +57,8 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
         updating(
           schema,
           `status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, finished_at = null, started_at = null,
-      cancel_requested_at = null, result = null, progress = null, last_error = null, run_at = ${instant}`
+      cancel_requested_at = null, unknown_since = null, result = null, progress = null, last_error = null,
+      run_at = ${instant}`
         ),
         withFreeKeys(schema)
       )

@@ -39,7 +39,7 @@ const make = Effect.gen(function* () {
   const table = sql(`${schema}.operation`)
   const columns = sql.literal(operationColumns)
   const batch = OperationBatchPg.make(database)
-  const instant = (millis: number) => sql`to_timestamp(${millis}::float8 / 1000)`
+  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
 
   const totalOf = (target: Target) =>
     target.ids !== undefined

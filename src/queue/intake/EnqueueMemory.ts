@@ -104,7 +104,7 @@ export const enqueueAll = (
     for (const [index, job] of admitted.entries()) {
       const standing = job.id === undefined ? undefined : table.get(job.id)
       if (standing !== undefined && !sameContent(standing, job)) {
-        return Either.left(new JobIdTaken({ index, id: standing.id }))
+        return Either.left(new JobIdTaken({ index, jobs: admitted.length, id: standing.id }))
       }
     }
     return Either.right(admitted.map((job) => storeOne(table, job, now)))

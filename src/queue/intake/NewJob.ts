@@ -100,8 +100,8 @@ const faultOfFollowUp = (followUp: FollowUp): Fault | undefined =>
   at("onDead.payload", followUp.payload === undefined ? "must be a JSON value" : undefined)
 
 /** Lets a job through the door, or says which field keeps it out. */
-export const admit = (job: NewJob, index: number): Either.Either<AdmittedJob, InvalidJob> => {
-  const refuse = (field: string, reason: string) => Either.left(new InvalidJob({ index, field, reason }))
+export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<AdmittedJob, InvalidJob> => {
+  const refuse = (field: string, reason: string) => Either.left(new InvalidJob({ index, jobs, field, reason }))
   const fault = faultOfFields(job)
   if (fault !== undefined) return refuse(...fault)
   const payload = jsonText(job.payload, limits.payloadBytes)
@@ -138,12 +138,14 @@ export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArr
   const admitted: Array<AdmittedJob> = []
   const ids = new Set<string>()
   for (const [index, job] of jobs.entries()) {
-    const result = admit(job, index)
+    const result = admit(job, index, jobs.length)
     if (Either.isLeft(result)) return Either.left(result.left)
     const { id } = result.right
     if (id !== undefined) {
       if (ids.has(id))
-        return Either.left(new InvalidJob({ index, field: "id", reason: "stands twice in this request" }))
+        return Either.left(
+          new InvalidJob({ index, jobs: jobs.length, field: "id", reason: "stands twice in this request" })
+        )
       ids.add(id)
     }
     admitted.push(result.right)

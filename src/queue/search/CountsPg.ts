@@ -51,13 +51,13 @@ const statement = (schema: string) => `
       (select status = 'pending' as pending, last_error is not null as failed, run_at, true as due
       from ${schema}.job j
       where finished_at is null and j.queue = lanes.queue and j.priority = lanes.priority
-        and run_at <= to_timestamp($1::float8 / 1000)
+        and run_at <= pg_catalog.to_timestamp($1::float8 / 1000)
       order by j.run_at, j.id limit lanes.share)
       union all
       (select status = 'pending', last_error is not null, run_at, false
       from ${schema}.job j
       where finished_at is null and j.queue = lanes.queue and j.priority = lanes.priority
-        and run_at > to_timestamp($1::float8 / 1000)
+        and run_at > pg_catalog.to_timestamp($1::float8 / 1000)
       order by j.run_at, j.id limit lanes.share)
     ) f
     group by lanes.queue, lanes.priority, lanes.share, lanes.cut

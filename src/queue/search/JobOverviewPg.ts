@@ -58,7 +58,7 @@ const make = Effect.gen(function* () {
         with stored as (
           select id from ${jobs} where id >= ${floorOf(since)} order by id desc limit ${limit}
         ), ended as (
-          select id from ${jobs} where finished_at >= to_timestamp(${since}::float8 / 1000)
+          select id from ${jobs} where finished_at >= pg_catalog.to_timestamp(${since}::float8 / 1000)
           order by finished_at desc limit ${limit}
         ), begun as (
           select taken.id from (select jobs from ${leases} where id >= ${floorOf(since)} order by id desc limit ${limit}) l

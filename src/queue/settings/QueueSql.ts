@@ -5,7 +5,7 @@ import type { KeyOrder } from "./QueueSettings.js"
 // Rows of the queue table, to and from SQL. Instants and durations travel as milliseconds.
 
 const span = (parameter: string) => `make_interval(secs => ${parameter}::float8 / 1000)`
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
 const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8 as ${column}`
 
 /** What `toRow` reads. */

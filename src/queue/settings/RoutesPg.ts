@@ -44,7 +44,7 @@ const make = Effect.gen(function* () {
   )
 
   const registerOne = (prefix: string, queue: string | null, now: number) => {
-    const at = sql`to_timestamp(${now}::float8 / 1000)`
+    const at = sql`pg_catalog.to_timestamp(${now}::float8 / 1000)`
     return queue === null
       ? sql`delete from ${table} where prefix = ${prefix}`
       : sql`

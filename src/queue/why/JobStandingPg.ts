@@ -21,7 +21,7 @@ const hasQueue = (row: Row): row is StoredJobRow & QueueColumns => row.name !== 
 /** More urgent jobs are looked for in so many priorities. */
 const mostLanes = 100
 
-const instant = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`
+const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
 const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 const waiting = "j.finished_at is null and j.lease is null"
 

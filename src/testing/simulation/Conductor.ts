@@ -1,6 +1,7 @@
 import { Effect, Exit, Fiber, FiberId, Option, Predicate, Random, Runtime, RuntimeFlags } from "effect"
 import { Actor } from "./Actor.js"
 import { Dice, digest } from "./Seed.js"
+import { ServerClock } from "./ServerClock.js"
 import { SteppingClock } from "./SteppingClock.js"
 
 // Who has the next turn, and when time goes on: always the same for the same seed. While somebody can do something, time
@@ -18,6 +19,7 @@ const breathe = Effect.async<void>((resume) => void setImmediate(() => resume(Ef
 
 export class Conductor {
   readonly clock: SteppingClock
+  readonly server: ServerClock
   private readonly actors: Array<Actor> = []
   private readonly dice: Dice
   private turnsTaken = 0
@@ -27,6 +29,7 @@ export class Conductor {
     startAt: number
   ) {
     this.clock = new SteppingClock(startAt)
+    this.server = new ServerClock(this.clock, seed)
     this.dice = new Dice(digest("turns", seed))
   }
 
@@ -44,7 +47,7 @@ export class Conductor {
   /** Starts a fiber in a process, on its clock and with its own chance. */
   start<A, E, R>(actor: Actor, runtime: Runtime.Runtime<R>, effect: Effect.Effect<A, E, R>, skewMillis = 0) {
     const inWorld = effect.pipe(
-      Effect.withClock(this.clock.clockOf(actor.name, skewMillis)),
+      Effect.withClock(this.clock.clockOf(actor.name, this.server.follow(actor.name, skewMillis))),
       Effect.withRandom(Random.make(`${this.seed} ${actor.name}`))
     )
     const quick = Runtime.disableRuntimeFlag(runtime, RuntimeFlags.RuntimeMetrics)

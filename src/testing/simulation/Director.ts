@@ -95,6 +95,11 @@ export class Director<R> {
           Effect.zipRight(Effect.sleep(step.millis)),
           Effect.zipRight(Effect.sync(() => faults.mend(step.pod)))
         )
+      case "StepClock":
+        return Effect.sync(() => {
+          witness.facts.clockSteps += 1
+          site.conductor.server.step(step.millis)
+        })
       case "PauseQueue":
         return this.pause(step.queue, step.millis)
     }

@@ -1,5 +1,7 @@
+import { Option } from "effect"
 import type { JobId, PodId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/Job.js"
+import type { Term } from "../../core/Term.js"
 import type { AttemptEnd } from "../../queue/AttemptEnd.js"
 import type { NewJob } from "../../queue/intake/NewJob.js"
 import type { JobRow } from "../../queue/JobRowMemory.js"
@@ -59,6 +61,8 @@ export const endOf = (act: Act, { id, run }: JobRow): AttemptEnd | undefined => 
   return ends.find(({ lease }) => lease === run?.lease) ?? ends[0]
 }
 
+const signsOfLife = new Set(["Queue.claim", "Queue.heartbeat"])
+
 type Settings = Pick<QueueSettings, "paused" | "perKey" | "rate">
 
 const plus = (counts: Map<string, number>, key: string) => counts.set(key, (counts.get(key) ?? 0) + 1)
@@ -83,6 +87,14 @@ export class Facts {
   /** Who was stored last under a dedupe key. */
   readonly holders = new Map<string, { readonly id: JobId; readonly scope: string }>()
   readonly counted = new Counted()
+  /** When a run last showed a sign of life, by the one true time. */
+  readonly beatAt = new Map<JobId, number>()
+  /** When a pod took the leader's lease or renewed it. */
+  readonly led: Array<number> = []
+  /** When nothing went wrong any more, and when the pods were told to stop. */
+  calm: { readonly from: number; until: number } | undefined
+  /** How often the database's clock jumped. */
+  clockSteps = 0
   readonly killed = new Set<string>()
   /** Pods whose last try to write what they counted did not reach the database. */
   readonly unwritten = new Set<string>()
@@ -117,6 +129,7 @@ export class Facts {
     if (after !== undefined) this.rows.set(after.id, after)
     else if (before !== undefined) this.rows.delete(before.id)
     if (act === undefined || after === undefined) return
+    if (signsOfLife.has(act.call)) this.beatAt.set(after.id, change.at)
     if (before === undefined) {
       this.counted.stored()
       this.storedBy.set(after.id, act)
@@ -136,6 +149,7 @@ export class Facts {
 
   answered(act: Act, answer: unknown): void {
     if (act.call === "Queues.change") this.set(act.args[0] as string, act.args[1] as QueueSettingsPatch)
+    if (act.call === "Leadership.campaign" && Option.isSome(answer as Option.Option<Term>)) this.led.push(act.at)
     if (act.call === "Queue.enqueue") this.heldBy(act, answer as ReadonlyArray<Enqueued>)
     if (act.call === "JobDesk.cancel" && (answer as StoredJob).status !== "done") {
       this.cancelled.add(act.args[0] as JobId)

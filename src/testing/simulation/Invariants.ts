@@ -22,6 +22,7 @@ export const always: ReadonlyArray<Invariant> = [
   Cluster.oncePerTick,
   Claim.keyOrder,
   Life.drains,
+  Cluster.led,
   Cluster.counted,
   Cluster.cleanExit
 ]

@@ -12,6 +12,7 @@ export type Step = { readonly at: number } & (
   | { readonly _tag: "Freeze"; readonly pod: string; readonly millis: number }
   | { readonly _tag: "CutOff" /** One pod, or everybody. */; readonly pod: string; readonly millis: number }
   | { readonly _tag: "PauseQueue"; readonly queue: string; readonly millis: number }
+  | { readonly _tag: "StepClock" /** How far the database's clock jumps, forwards or back. */; readonly millis: number }
 )
 
 export interface Plan {
@@ -29,6 +30,8 @@ export interface Mischief {
   readonly pods?: boolean | undefined
   /** Operators who cancel, requeue, pause and resume. [true] */
   readonly operators?: boolean | undefined
+  /** Steps of the database's clock, as by a failover to a server whose clock differs by minutes. [true] */
+  readonly clock?: boolean | undefined
 }
 
 export interface PlanOptions {
@@ -77,6 +80,17 @@ const drawMischief = (dice: Dice, { jobs, mischief, pods, queues }: PlanOptions,
   return possible[dice.whole(0, possible.length - 1)]
 }
 
+/** Drawn apart from everything else, so that a seed does the same as before in all but its clock. */
+const drawClockSteps = ({ mischief, seed }: PlanOptions, last: number): ReadonlyArray<Step> => {
+  const dice = new Dice(digest("clock", seed))
+  const count = mischief.clock === false ? 0 : dice.pick(0, 0, 1, 2)
+  return Array.from({ length: count }, () => ({
+    at: dice.whole(100, last),
+    _tag: "StepClock" as const,
+    millis: dice.pick(-300_000, -120_000, 120_000, 300_000)
+  }))
+}
+
 const byTime = (a: Step, b: Step) => a.at - b.at
 
 /** What the seed says. */
@@ -95,7 +109,9 @@ export const draw = (options: PlanOptions): Plan => {
   const mischief = Array.from({ length: count }, () => drawMischief(dice, options, dice.whole(100, last)))
   return {
     pods: options.pods,
-    steps: [...arrivals, ...mischief.filter((step) => step !== undefined)].sort(byTime),
+    steps: [...arrivals, ...mischief.filter((step) => step !== undefined), ...drawClockSteps(options, last)].sort(
+      byTime
+    ),
     faults: options.mischief.database === false ? [] : rates
   }
 }
@@ -121,6 +137,8 @@ export const described = (step: Step): string => {
       return `freeze ${step.pod} ${forSeconds(step.millis)}`
     case "CutOff":
       return `cut ${step.pod} off from the database ${forSeconds(step.millis)}`
+    case "StepClock":
+      return `step the database's clock by ${step.millis / 1000} s`
     case "PauseQueue":
       return `pause queue "${step.queue}" ${forSeconds(step.millis)}`
   }

@@ -15,7 +15,7 @@ export const metrics: typeof MetricsConfig.Service = {
 }
 
 /** How long a leader stays one without renewing. */
-const lease = Duration.seconds(10)
+export const lease = Duration.seconds(10)
 
 /** The most that the clock of a pod may be off: with more, it would not have started. */
 export const mostSkew = Duration.toMillis(lease) / 20
@@ -39,7 +39,7 @@ export const context = Context.empty().pipe(
     workerId: Option.none(),
     podHeartbeat: Duration.seconds(3),
     staleAfter: Duration.seconds(9),
-    reaperInterval: Duration.seconds(4),
+    reaperInterval: Duration.seconds(3),
     rebalanceInterval: Duration.seconds(6),
     cleanupInterval: Duration.minutes(5),
     lease

@@ -111,11 +111,14 @@ export const play = <R>(piece: Piece<R>, runtime: Runtime.Runtime<R>): Effect.Ef
       yield* Effect.sleep(troubled)
       trace.note("plan", "nothing goes wrong from now on")
       calm = true
+      const peace = { from: conductor.clock.now, until: Number.POSITIVE_INFINITY }
       faults.end()
       for (const pod of pods.values()) pod.thaw()
       yield* allDone
       yield* director.endSchedules((piece.crew.schedules ?? []).map(({ name }) => name))
+      witness.facts.calm = peace
       const waited = yield* untilDrained(witness, piece.patience)
+      peace.until = conductor.clock.now
       yield* Effect.forEach(pods.values(), (pod) => pod.retire, { concurrency: "unbounded", discard: true })
       yield* Effect.sleep(afterwards)
       witness.facts.ending = yield* endingOf(site, [...pods.values()], waited)

@@ -1,4 +1,5 @@
 import { Clock, Duration, Effect } from "effect"
+import { drawn } from "./Seed.js"
 
 // Time that jumps from one sleeper to the next. Nothing wakes by itself: whoever drives it says when.
 
@@ -116,10 +117,10 @@ export class SteppingClock {
     for (const sleeper of this.heap.all) if (sleeper.owner === owner) sleeper.wake = undefined
   }
 
-  /** Time as one process sees it: the same for everybody but for how far its clock is off. */
-  clockOf(owner: string, skewMillis: number): Clock.Clock {
-    const now = () => this.millis + skewMillis
-    const nanos = () => BigInt(now()) * 1_000_000n
+  /** Time as one process reads it. Its steady clock counts from an instant that means nothing to any other process. */
+  clockOf(owner: string, now: () => number): Clock.Clock {
+    const origin = Math.floor(drawn(0, `boot ${owner}`) * 1_000_000_000)
+    const nanos = () => BigInt(this.millis - origin) * 1_000_000n
     return {
       [Clock.ClockTypeId]: Clock.ClockTypeId,
       unsafeCurrentTimeMillis: now,

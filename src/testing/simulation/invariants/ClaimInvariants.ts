@@ -107,15 +107,15 @@ export const overflow = (
   return undefined
 }
 
-/** 8 */
+/** 8. A bucket that is measured by a clock is full once more when that clock jumps. */
 export const rateLimit: Invariant = {
   name: "rate limit",
   promise: "no more jobs of a queue begin in a time than its rate allows",
-  atEnd: ({ claims, settings }) =>
+  atEnd: ({ claims, clockSteps, settings }) =>
     [...settings].flatMap(([queue, { rate }]): ReadonlyArray<Finding> => {
       if (rate === undefined) return []
       const instants = claims.filter((claim) => claim.queue === queue).map(({ at }) => at)
-      const bucket = { capacity: rate.jobs, perMilli: rate.jobs / Duration.toMillis(rate.per) }
+      const bucket = { capacity: rate.jobs * (1 + clockSteps), perMilli: rate.jobs / Duration.toMillis(rate.per) }
       const found = overflow(instants, bucket)
       return found === undefined ? [] : [{ found: `queue "${queue}" was claimed from ${found}` }]
     })

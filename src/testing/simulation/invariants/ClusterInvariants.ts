@@ -1,5 +1,7 @@
+import { Duration } from "effect"
 import { type JobCounts, noCounts } from "../../../telemetry/BucketCount.js"
 import type { Finding, Invariant } from "../Invariant.js"
+import { lease } from "../PodSettings.js"
 
 const tickOf = (meta: string | undefined): string | undefined => {
   if (meta === undefined) return undefined
@@ -49,6 +51,21 @@ export const counted: Invariant = {
     const told = (name: keyof JobCounts) =>
       `charts show ${name}=${ending.charted[name]} where ${total[name]} were written by pods and ${shared[name]} seen beside them`
     return [...wrong, ...unlike.map((name) => ({ found: told(name) }))]
+  }
+}
+
+/** Twice the lease: a renewal is seen a third of it later, and whoever has just started watches for a whole one. */
+const longestWithoutLeader = 2 * Duration.toMillis(lease)
+
+export const led: Invariant = {
+  name: "led",
+  promise: "once nothing goes wrong any more, a pod leads within two leases, and one leads from then on",
+  atEnd: ({ calm, led: instants }) => {
+    if (calm === undefined) return []
+    const { from, until } = calm
+    const marks = [from, ...instants.filter((at) => at > from && at < until), until]
+    const gap = Math.max(...marks.slice(1).map((at, place) => at - (marks[place] ?? at)))
+    return gap > longestWithoutLeader ? [{ found: `no pod took or renewed the lease for ${gap / 1000} s` }] : []
   }
 }
 

@@ -25,14 +25,15 @@ const leaseSaid = ({ act, before }: Change): string | undefined => {
 
 const fenced = new Set(["Queue.finalize", "Queue.heartbeat", "Queue.progress"])
 
-const quietFor = ({ args, local }: Act, heartbeatAt: number): boolean =>
-  heartbeatAt < local - Duration.toMillis(args[0] as Duration.Duration)
+/** Whether a run showed no sign of life for as long as whoever takes it back says, by the one true time. */
+const isQuiet = ({ args, at }: Act, lastBeat: number): boolean =>
+  at - lastBeat >= Duration.toMillis(args[0] as Duration.Duration)
 
 /** 4 */
 export const oneLease: Invariant = {
   name: "one lease",
   promise: "a job has at most one live lease, and a stale attempt changes nothing",
-  onChange: (change, { leases, trace }) => {
+  onChange: (change, { beatAt, leases, trace }) => {
     const { act, after, before } = change
     if (act === undefined) return undefined
     const name = (lease: string) => trace.nameOfLease(lease)
@@ -51,8 +52,9 @@ export const oneLease: Invariant = {
       return `${act.call} of ${act.who} in the name of ${named(said, name)} changed ${job}, which was under ${named(before.run?.lease, name)}`
     }
     if (act.call === "Queue.recoverStuck" && before !== undefined) {
-      if (before.run !== undefined && quietFor(act, before.run.heartbeatAt)) return undefined
-      return `${act.who} took back ${job}, which was ${before.status} and not quiet for long enough`
+      const lastBeat = beatAt.get(before.id) ?? act.at
+      if (before.run !== undefined && isQuiet(act, lastBeat)) return undefined
+      return `${act.who} took back ${job}, which was ${before.status} and quiet for ${(act.at - lastBeat) / 1000} s`
     }
     return undefined
   }

@@ -26,8 +26,8 @@ export const childWithParent: Invariant = {
 export const tokens: Invariant = {
   name: "token limit",
   promise: "no more tokens are granted in a time than their bucket holds",
-  atEnd: ({ grants }) => {
-    const bucket = { capacity: upstream.capacity, perMilli: upstream.rate / 1000 }
+  atEnd: ({ clockSteps, grants }) => {
+    const bucket = { capacity: upstream.capacity * (1 + clockSteps), perMilli: upstream.rate / 1000 }
     const found = overflow(
       grants.filter(({ scope }) => scope === upstream.scope).map(({ at }) => at),
       bucket

@@ -1,0 +1,250 @@
+// Packs this package, installs it with npm, pnpm, yarn and bun into projects that already have effect 4, effect 3.18, or
+// nothing, and follows the program of docs/learn/getting-started.md there. Where effect does not fit, it expects one
+// sentence instead. Prints a table and exits 1 if a case failed. `--only pnpm` runs one package manager.
+import { execFile, spawn } from "node:child_process"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const work = mkdtempSync(join(tmpdir(), "nightshift-install-"))
+const tools = join(work, "tools")
+const bin = (name) => join(tools, "node_modules", ".bin", name)
+const { peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
+const lowest = peerDependencies.effect.slice(1)
+
+/** Runs a program to its end. */
+const run = (cwd, file, args, env = {}) =>
+  new Promise((done) => {
+    execFile(
+      file,
+      args,
+      { cwd, env: { ...process.env, ...env }, maxBuffer: 1e8, timeout: 180_000 },
+      (error, stdout, stderr) => done({ code: error === null ? 0 : (error.code ?? 1), stdout, stderr })
+    )
+  })
+
+const must = async (...args) => {
+  const result = await run(...args)
+  if (result.code !== 0) throw new Error(`${args[1]} ${args[2].join(" ")}\n${result.stdout}${result.stderr}`)
+  return result
+}
+
+const registry = (await must(root, "npm", ["config", "get", "registry"])).stdout.trim()
+const environment = {
+  CI: "1",
+  npm_config_registry: registry,
+  YARN_REGISTRY: registry,
+  YARN_NPM_REGISTRY_SERVER: registry,
+  YARN_NODE_LINKER: "node-modules",
+  YARN_ENABLE_TELEMETRY: "0",
+  YARN_ENABLE_SCRIPTS: "0",
+  // A fresh project has no lock file yet, and CI would refuse to write one.
+  YARN_ENABLE_IMMUTABLE_INSTALLS: "0",
+  YARN_ENABLE_HARDENED_MODE: "0"
+}
+
+const npm = { name: "npm", command: ["npm", "install", "--no-audit", "--no-fund", "--prefer-offline"] }
+const managers = [
+  npm,
+  { name: "npm --legacy-peer-deps", command: [...npm.command, "--legacy-peer-deps"], only: "effect 4" },
+  { name: "pnpm 12", command: [bin("pnpm"), "add", "--ignore-scripts"] },
+  {
+    name: "yarn 1",
+    command: [
+      process.execPath,
+      join(tools, "node_modules/yarn/bin/yarn.js"),
+      "add",
+      "--ignore-scripts",
+      "--no-progress"
+    ]
+  },
+  { name: "yarn 4", command: [process.execPath, join(tools, "node_modules/@yarnpkg/cli-dist/bin/yarn.js"), "add"] },
+  { name: "bun", command: [bin("bun"), "add", "--ignore-scripts"] }
+]
+
+const page = readFileSync(join(root, "docs/learn/getting-started.md"), "utf8")
+const files = [...page.matchAll(/^```js\n\/\/ (\S+)\n([\s\S]*?)^```$/gm)].map(([, name, text]) => [name, text])
+
+const command = (cwd) => join(cwd, "node_modules", ".bin", "nightshift")
+const usesWrongEffect =
+  /Nightshift \S+ needs effect \^\S+, but effect \d\S+ is installed in \S+: run `[a-z]+ (install|add) effect@3`\./
+
+/** What a program and `serve --app` say where effect does not fit: the sentence, and no stack trace. */
+const refused = async (cwd) => {
+  const program = await run(cwd, process.execPath, ["enqueue.js"])
+  const service = await run(cwd, command(cwd), ["serve", "--app", "./app.js"])
+  const fits =
+    [program, service].every(({ code, stderr }) => code !== 0 && usesWrongEffect.test(stderr)) &&
+    service.stderr.trim().split("\n").length === 1 &&
+    !/^ +at /m.test(program.stderr)
+  if (!fits) throw new Error(`expected one sentence\n${program.stderr}\n${service.stderr}`)
+  return service.stderr.trim().replace("nightshift: ", "")
+}
+
+/** Follows the page: the service (its app in TypeScript), a program that enqueues, the tests. */
+const works = async (cwd) => {
+  writeFileSync(
+    join(cwd, "jobs.ts"),
+    `export { handlers } from "./app.js"\nexport const queues: ReadonlyArray<string> = []\n`
+  )
+  const service = spawn(command(cwd), ["serve", "--embedded", "--app", "./jobs.ts"], {
+    cwd,
+    env: { ...process.env, PORT: "0" }
+  })
+  let said = ""
+  const ended = new Promise((done) => service.once("close", done))
+  const ready = new Promise((done) => {
+    for (const stream of [service.stdout, service.stderr]) {
+      stream.on("data", (chunk) => {
+        said += chunk
+        if (said.includes("Stop it with")) done(true)
+      })
+    }
+  })
+  try {
+    if ((await Promise.race([ready, ended])) !== true) throw new Error(`the service ended\n${said}`)
+    const password = readFileSync(join(cwd, ".nightshift/password"), "utf8").trim()
+    const port = readFileSync(join(cwd, ".nightshift/port"), "utf8").trim()
+    const DATABASE_URL = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
+    const enqueued = await must(cwd, process.execPath, ["enqueue.js"], { DATABASE_URL })
+    if (!enqueued.stdout.includes("done { said: 'hello Grace' }")) throw new Error(enqueued.stdout)
+    const noise = `${enqueued.stdout}${enqueued.stderr}`.match(/you may want to dedupe/g)?.length ?? 0
+    if (noise > 0) throw new Error(`${noise} warnings about versions of effect`)
+  } finally {
+    service.kill("SIGINT")
+    await ended
+  }
+  await must(cwd, process.execPath, ["--test"])
+  return "the program of the page works"
+}
+
+const effectVersion = (cwd) => JSON.parse(readFileSync(join(cwd, "node_modules/effect/package.json"), "utf8")).version
+
+const installs = async (cwd, manager, packages) =>
+  run(cwd, manager.command[0], [...manager.command.slice(1), ...packages], environment)
+
+const cases = [
+  { before: "nothing", first: [], beside: ["effect@3"], expected: works },
+  { before: "nothing", first: [], beside: [`effect@${lowest}`], expected: works, managers: /^p?npm/ },
+  { before: "effect 4", first: ["effect@4.1.0"], beside: [], expected: refused },
+  { before: "effect 3.18", first: ["effect@3.18.4"], beside: [], expected: refused },
+  // What the refusal says to type.
+  {
+    before: "effect 4, then effect@3",
+    first: ["effect@4.1.0"],
+    beside: ["effect@3"],
+    expected: works,
+    managers: /^p?npm/
+  }
+]
+
+const concerns = (one, manager) =>
+  (one.managers?.test(manager.name) ?? true) && (manager.only === undefined || manager.only === one.before)
+
+const runCase = async (manager, { before, beside, expected, first }, tarball) => {
+  const cwd = mkdtempSync(join(work, "project-"))
+  // Yarn asks for the packages of all platforms, and newer releases of this one do not have all of them in every registry.
+  const resolutions = { "msgpackr-extract": "3.0.4" }
+  writeFileSync(
+    join(cwd, "package.json"),
+    JSON.stringify({ name: "greetings", version: "1.0.0", type: "module", private: true, resolutions })
+  )
+  for (const [name, text] of files) writeFileSync(join(cwd, name), text)
+  const row = { manager: manager.name, before, install: beside.join(" ") || "nightshift alone", effect: "-" }
+  try {
+    if (first.length > 0) {
+      const installed = await installs(cwd, manager, first)
+      if (installed.code !== 0) throw new Error(installed.stdout + installed.stderr)
+    }
+    const installed = await installs(cwd, manager, [`nightshift@file:${tarball}`, ...beside])
+    if (installed.code !== 0) {
+      const output = installed.stdout + installed.stderr
+      const namesBoth = output.includes("ERESOLVE") && output.includes(peerDependencies.effect)
+      if (expected !== refused || !namesBoth) throw new Error(output)
+      return { ...row, result: `ok: ${manager.name} refuses with ERESOLVE and names both versions` }
+    }
+    row.effect = effectVersion(cwd)
+    // A package manager may raise a version of effect 3 to one that fits.
+    const raised = first.length > 0 && row.effect.startsWith("3.") && `effect@${row.effect}` !== first[0]
+    return { ...row, result: `ok: ${await (raised ? works : expected)(cwd)}` }
+  } catch (error) {
+    return { ...row, result: `FAILED: ${error.message}` }
+  } finally {
+    rmSync(cwd, { recursive: true, force: true })
+  }
+}
+
+/** Following docs/learn/testing.md after the page must not end in ERESOLVE. */
+const testTools = async (tarball) => {
+  const cwd = mkdtempSync(join(work, "project-"))
+  writeFileSync(join(cwd, "package.json"), '{ "name": "greetings", "type": "module", "private": true }')
+  const row = { manager: "npm", before: "nightshift, effect@3", install: "vitest@3 @effect/vitest@0.30", effect: "-" }
+  try {
+    for (const packages of [
+      [`nightshift@file:${tarball}`, "effect@3"],
+      ["-D", "vitest@3", "@effect/vitest@0.30"],
+      []
+    ]) {
+      const { code, stderr } = await installs(cwd, npm, packages)
+      if (code !== 0) return { ...row, result: `FAILED: ${stderr}` }
+    }
+    return { ...row, effect: effectVersion(cwd), result: "ok: no conflict" }
+  } finally {
+    rmSync(cwd, { recursive: true, force: true })
+  }
+}
+
+const linted = async (name, args) => {
+  const { code, stderr, stdout } = await run(work, bin(name), args, { NO_COLOR: "1" })
+  return {
+    manager: name,
+    before: "-",
+    install: "-",
+    effect: "-",
+    result: code === 0 ? "ok: clean" : `FAILED: ${stdout}${stderr}`
+  }
+}
+
+const only = process.argv.includes("--only") ? process.argv[process.argv.indexOf("--only") + 1] : ""
+const rows = []
+const report = (row) => {
+  rows.push(row)
+  console.log(`| ${[row.manager, row.before, row.install, row.effect, row.result].join(" | ")} |`)
+}
+
+try {
+  mkdirSync(tools)
+  writeFileSync(join(tools, "package.json"), '{ "private": true }')
+  const versions = [
+    "pnpm@12.18.0",
+    "yarn@1.22.22",
+    "@yarnpkg/cli-dist@4.18.1",
+    "bun@1.4.4",
+    "publint@0.3.25",
+    "@arethetypeswrong/cli@0.18.5"
+  ]
+  await must(tools, "npm", ["install", "--no-audit", "--no-fund", "--prefer-offline", ...versions])
+  const [{ filename, unpackedSize }] = JSON.parse(
+    (await must(root, "npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", work])).stdout
+  )
+  const tarball = join(work, filename)
+  console.log(`${filename}: ${(unpackedSize / 1e6).toFixed(1)} MB unpacked\n`)
+  console.log(
+    "| package manager | before | installed with nightshift | effect | result |\n| --- | --- | --- | --- | --- |"
+  )
+  if (only === "") {
+    report(await linted("publint", [tarball, "--strict"]))
+    report(await linted("attw", [tarball, "--profile", "esm-only"]))
+  }
+  for (const manager of managers.filter(({ name }) => name.startsWith(only))) {
+    for (const each of cases.filter((one) => concerns(one, manager))) report(await runCase(manager, each, tarball))
+  }
+  if ("npm".startsWith(only)) report(await testTools(tarball))
+  if (unpackedSize > 10e6)
+    report({ manager: "size", before: "-", install: "-", effect: "-", result: "FAILED: over 10 MB" })
+} finally {
+  rmSync(work, { recursive: true, force: true })
+}
+if (rows.some(({ result }) => result.startsWith("FAILED"))) process.exit(1)

@@ -1,0 +1,22 @@
+import { Effect } from "effect"
+import type { DatabaseConfig } from "../../database/DatabaseConfig.js"
+import type { DatabaseUrl } from "../../database/DatabaseUrl.js"
+import * as Listener from "../../database/Listener.js"
+import { type Finding, ok, warn } from "./Check.js"
+
+const name = "notifications"
+
+/** Whether processes can wake each other, or have to poll. */
+export const look: Effect.Effect<ReadonlyArray<Finding>, never, DatabaseUrl | DatabaseConfig> = Listener.arrive.pipe(
+  Effect.timeout("15 seconds"),
+  Effect.catchAll(() => Effect.succeed(false)),
+  Effect.map((arrive) =>
+    arrive
+      ? ok("Notifications arrive.")
+      : warn(
+          "Notifications do not arrive: jobs of other processes are found by polling (QUEUE_POLL).",
+          "Behind a pooler in transaction mode, set DATABASE_LISTEN_URL to PostgreSQL itself."
+        )
+  ),
+  Effect.map((finding) => [{ check: name, ...finding }])
+)

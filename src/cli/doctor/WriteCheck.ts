@@ -1,0 +1,30 @@
+import { Effect } from "effect"
+import { Database } from "../../database/Database.js"
+import { mapErrors } from "../../database/DatabaseError.js"
+import { type Finding, fail, ok } from "./Check.js"
+
+const name = "writes"
+
+const toPrimary =
+  "Point DATABASE_URL to the primary, or name all servers and add target_session_attrs=read-write to it."
+
+/** Whether the server takes writes: it is no standby, and has room. */
+export const look: Effect.Effect<ReadonlyArray<Finding>, never, Database> = Effect.gen(function* () {
+  const { mode, schema, sql } = yield* Database
+  const found = yield* mode
+  if (found === "standby") return fail("This server is a read-only standby.", toPrimary)
+  if (found === "read-only") {
+    return fail(
+      "The server is in read-only mode.",
+      "Unset default_transaction_read_only for the role and the database."
+    )
+  }
+  // Changes nothing, and is written all the same.
+  yield* mapErrors(sql`update ${sql(`${schema}.leader`)} set term = term`)
+  return ok("The server takes writes.")
+}).pipe(
+  Effect.catchAll((error) =>
+    Effect.succeed(fail(`A write failed: ${error.detail}.`, "Every job and every result is a write: fix this first."))
+  ),
+  Effect.map((finding) => [{ check: name, ...finding }])
+)

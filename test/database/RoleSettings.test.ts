@@ -1,0 +1,78 @@
+import * as SqlClient from "@effect/sql/SqlClient"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Layer, Redacted } from "effect"
+import * as Catalogue from "../../src/database/Catalogue.js"
+import { Database } from "../../src/database/Database.js"
+import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import * as Listener from "../../src/database/Listener.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import * as PoolingProxy from "../support/PoolingProxy.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const odd = [
+  "array_nulls to off",
+  "intervalstyle to iso_8601",
+  "standard_conforming_strings to off",
+  "default_transaction_isolation to serializable",
+  "search_path to public, pg_catalog"
+]
+
+/** A database whose settings are as they hardly ever are, and a function that stands before PostgreSQL's own. */
+const oddDatabase = Effect.gen(function* () {
+  const url = yield* TestDatabase.migrated
+  const name = new URL(Redacted.value(url)).pathname.slice(1)
+  const owner = yield* Effect.provide(TestDatabase.connection, DatabaseUrl.layerOf(url))
+  yield* Effect.promise(() =>
+    owner.query(`create function public.to_timestamp(double precision) returns timestamptz language sql
+      as $$ select '2001-01-01'::timestamptz $$`)
+  )
+  for (const setting of odd) yield* Effect.promise(() => owner.query(`alter database ${name} set ${setting}`))
+  return url
+})
+
+const on = (url: Redacted.Redacted) =>
+  QueuePg.layer.pipe(
+    Layer.provide(Listener.layerDeaf),
+    Layer.provideMerge(Database.layer),
+    Layer.provide(DatabaseUrl.layerOf(url)),
+    Layer.provide(DatabaseConfig.layer)
+  )
+
+const described = Effect.flatMap(Database, Catalogue.describe)
+const usual = Effect.provide(described, TestDatabase.layer)
+
+describe("odd settings of the role or the database", () => {
+  it.scopedLive("change nothing about jobs, in and out of the program's transactions", () =>
+    Effect.gen(function* () {
+      const url = yield* oddDatabase
+      yield* Effect.gen(function* () {
+        const queue = yield* Queue
+        const { sql } = yield* Database
+        const mine = yield* SqlClient.SqlClient
+        const job = (kind: string) => ({ kind, version: 1, queue: "default", payload: {}, maxAttempts: 1 })
+        yield* queue.enqueue([job("plain"), { ...job("keyed"), key: "k" }])
+        yield* mine.withTransaction(queue.enqueue([job("inside"), { ...job("inside-keyed"), key: "k" }]))
+        expect(
+          yield* sql`select kind, key, extract(year from created_at) > 2001 as recent from nightshift.job order by kind`
+        ).toEqual([
+          { kind: "inside", key: null, recent: true },
+          { kind: "inside-keyed", key: "k", recent: true },
+          { kind: "keyed", key: "k", recent: true },
+          { kind: "plain", key: null, recent: true }
+        ])
+        expect(yield* sql`show transaction_isolation`).toEqual([{ transaction_isolation: "read committed" }])
+      }).pipe(Effect.provide(on(url)))
+    })
+  )
+
+  it.scopedLive("are no difference of the schema, even behind a pooler that takes no options", () =>
+    Effect.gen(function* () {
+      const url = yield* oddDatabase
+      const expected = yield* usual
+      expect(yield* Effect.provide(described, on(url))).toEqual(expected)
+      expect(yield* Effect.provide(described, on(yield* PoolingProxy.open(url)))).toEqual(expected)
+    })
+  )
+})

@@ -1,0 +1,75 @@
+import { describe, expect, it } from "@effect/vitest"
+import { ConfigProvider, Effect, Layer, Logger, LogLevel, Redacted } from "effect"
+import type pg from "pg"
+import { Database } from "../../src/database/Database.js"
+import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
+import { address, DatabaseUrl, fault, serversOf } from "../../src/database/DatabaseUrl.js"
+import * as Startup from "../../src/database/Startup.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const several = (before: string, url: Redacted.Redacted) =>
+  Redacted.make(Redacted.value(url).replace(/@([^/]+)/, `@${before},$1`))
+
+const connected = (url: Redacted.Redacted, entries: Record<string, string> = {}) =>
+  Database.layer.pipe(
+    Layer.provide(DatabaseUrl.layerOf(url)),
+    Layer.provide(DatabaseConfig.layer),
+    Layer.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(entries))))),
+    Layer.provide(Logger.minimumLogLevel(LogLevel.None))
+  )
+
+describe("a url of several servers", () => {
+  it("names each, is shown without its password, and asks for one that takes writes", () => {
+    const url = "postgres://ada:secret@one:5432,two:5433/app?sslmode=require"
+    expect(serversOf(url)).toEqual({
+      urls: [
+        "postgres://ada:secret@one:5432/app?sslmode=require",
+        "postgres://ada:secret@two:5433/app?sslmode=require"
+      ],
+      needsWrites: true
+    })
+    expect(address(Redacted.make(url))).toBe("one:5432,two:5433/app")
+    expect(fault(url)).toBeUndefined()
+    expect(serversOf("postgres://one/app").needsWrites).toBe(false)
+    expect(serversOf("postgres://one/app?target_session_attrs=read-write").needsWrites).toBe(true)
+    expect(fault("postgres://one/app?target_session_attrs=standby")).toMatch(/any, read-write, primary/)
+    expect(fault("postgres://one:port,two/app")).toMatch(/a url like/)
+  })
+
+  it.scopedLive("is used by the first that answers", () =>
+    Effect.gen(function* () {
+      const url = several("127.0.0.1:1", yield* TestDatabase.empty)
+      yield* Effect.provide(
+        Effect.flatMap(Database, ({ ping }) => ping),
+        connected(url)
+      )
+    })
+  )
+
+  it.scopedLive("passes over a server that is read-only, and says so when there is no other", () =>
+    Effect.gen(function* () {
+      const readOnly = yield* TestDatabase.empty
+      const name = new URL(Redacted.value(readOnly)).pathname.slice(1)
+      const owner = yield* Effect.provide(TestDatabase.connection, DatabaseUrl.layerOf(readOnly))
+      yield* Effect.promise(() => owner.query(`alter database ${name} set default_transaction_read_only = on`))
+      const picky = Redacted.make(`${Redacted.value(readOnly)}?target_session_attrs=read-write`)
+      const failure = yield* Effect.flip(Layer.build(connected(picky, { DATABASE_BOOT_PATIENCE: "1s" })))
+      expect(failure.message).toMatch(/the server at .* is read-only/)
+    })
+  )
+})
+
+describe("connections to a server that the address no longer leads to", () => {
+  it("are noticed by the first that leads elsewhere", async () => {
+    const others: Array<string> = []
+    const config = Effect.runSync(Effect.provide(DatabaseConfig, DatabaseConfig.layer))
+    const startup = Startup.make(Redacted.make("postgres://one/app"), config, (server) => void others.push(server))
+    const leadingTo = (server: string) =>
+      ({ query: async () => ({ rows: [{ server, read_only: false }] }) }) as unknown as pg.Client
+    expect(await startup.check(leadingTo("10.0.0.1 5432 monday"))).toBeUndefined()
+    expect(await startup.check(leadingTo("10.0.0.1 5432 monday"))).toBeUndefined()
+    expect(others).toEqual([])
+    await startup.check(leadingTo("10.0.0.2 5432 tuesday"))
+    expect(others).toEqual(["10.0.0.2 5432 tuesday"])
+  })
+})
