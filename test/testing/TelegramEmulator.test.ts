@@ -1,7 +1,7 @@
 import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, type Scope } from "effect"
+import { Effect, Fiber, type Scope } from "effect"
 import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { TelegramEmulator, type TelegramEmulatorOptions } from "../../src/testing/index.js"
 import { lifetimeOf, retryDelay } from "../../src/testing/telegram/DeliveryRules.js"
@@ -176,6 +176,84 @@ describe("the emulator", () => {
       expect(stranger.status).toBe(401)
       expect((yield* call(telegram.url, "sendDice")).status).toBe(404)
       expect((yield* call(telegram.url, "getMe")).body).toMatchObject({ ok: true })
+    }).pipe(Effect.provide(emulator()))
+  )
+})
+
+describe("the methods of the Bot API", () => {
+  // What is looked at here of what the methods answer.
+  type Result = ReadonlyArray<Update> & { readonly message_id: number }
+  const asked = (method: string, body: object = {}) =>
+    Effect.flatMap(TelegramEmulator, ({ url }) =>
+      Effect.map(call(url, method, body), (answer) => ({ ...answer, body: answer.body as { readonly result: Result } }))
+    )
+
+  it.scopedLive("tell bots apart by the number that their token begins with", () =>
+    Effect.gen(function* () {
+      expect(yield* asked("getMe")).toMatchObject({ status: 200, body: { result: { id: 42, is_bot: true } } })
+      const { addBot, url } = yield* TelegramEmulator
+      yield* addBot("77:other")
+      const other = yield* Effect.promise(async () => (await fetch(`${url}/bot77:other/getMe`)).json())
+      expect(other).toMatchObject({ result: { id: 77, username: "emulated_77_bot" } })
+    }).pipe(Effect.provide(emulator()))
+  )
+
+  it.scopedLive("that bots use beside sendMessage are answered and recorded", () =>
+    Effect.gen(function* () {
+      const { calls, url } = yield* TelegramEmulator
+      expect(yield* asked("sendChatAction", { chat_id: 5, action: "typing" })).toMatchObject({ body: { result: true } })
+      const { body: first } = yield* asked("sendMessage", { chat_id: 5, text: "one" })
+      const edit = { chat_id: 5, message_id: first.result.message_id, text: "two" }
+      expect((yield* asked("editMessageText", edit)).body.result).toMatchObject({
+        message_id: first.result.message_id,
+        text: "two",
+        chat: { id: 5 }
+      })
+      expect((yield* asked("sendPhoto", { chat_id: 5, photo: "abc", caption: "see" })).body.result).toMatchObject({
+        photo: [{ file_id: "abc" }],
+        caption: "see"
+      })
+      const form = new FormData()
+      form.set("chat_id", "6")
+      form.set("photo", new Blob(["png"]), "x.png")
+      yield* Effect.promise(() => fetch(`${url}/bot${token}/sendPhoto`, { method: "POST", body: form }))
+      expect((yield* calls).at(-1)).toMatchObject({ method: "sendPhoto", parameters: { chat_id: "6" } })
+      const commands = [{ command: "start", description: "Begin" }]
+      yield* asked("setMyCommands", { commands })
+      expect((yield* asked("getMyCommands")).body.result).toEqual(commands)
+      expect(yield* asked("sendNothingKnown")).toMatchObject({ status: 404 })
+    }).pipe(Effect.provide(emulator()))
+  )
+
+  it.scopedLive("hand updates over to a bot that polls, each until the next offset confirms it", () =>
+    Effect.gen(function* () {
+      const telegram = yield* TelegramEmulator
+      const ids = ({ body }: { readonly body: { readonly result: ReadonlyArray<Update> } }) =>
+        body.result.map(({ update_id }) => update_id)
+      expect(ids(yield* asked("getUpdates"))).toEqual([])
+      const waiting = yield* Effect.fork(asked("getUpdates", { timeout: 30 }))
+      const first = yield* telegram.say(token, { chat: 5, text: "one" })
+      const second = yield* telegram.say(token, { chat: 6, text: "two" })
+      expect(ids(yield* Fiber.join(waiting))).toContain(first)
+      expect(ids(yield* asked("getUpdates"))).toEqual([first, second])
+      expect(ids(yield* asked("getUpdates", { offset: first + 1 }))).toEqual([second])
+      expect(ids(yield* asked("getUpdates", { offset: second + 1 }))).toEqual([])
+      yield* telegram.settled
+      yield* telegram.deliverTo(token, { urls: ["http://127.0.0.1:1/"] })
+      expect(yield* asked("getUpdates")).toMatchObject({ status: 409 })
+    }).pipe(Effect.provide(emulator({ speed: 50 })))
+  )
+
+  it.scopedLive("deliver only the types of updates that setWebhook asked for", () =>
+    Effect.gen(function* () {
+      const telegram = yield* TelegramEmulator
+      const { seen, url } = yield* webhook((_, response) => ok(response))
+      yield* asked("setWebhook", { url, allowed_updates: ["message"] })
+      expect((yield* asked("getWebhookInfo")).body.result).toMatchObject({ allowed_updates: ["message"] })
+      yield* telegram.send(token, { poll: { id: "1" } } as unknown as Partial<Update>)
+      const id = yield* telegram.say(token, { chat: 5, text: "one" })
+      yield* telegram.settled
+      expect(seen.map((one) => one.id)).toEqual([id])
     }).pipe(Effect.provide(emulator()))
   )
 })

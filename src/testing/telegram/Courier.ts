@@ -131,6 +131,8 @@ export const make = (options: CourierOptions): Effect.Effect<Courier, never, Sco
         const begun = yield* Clock.currentTimeMillis
         const lifetimeMillis = (lifetimeOf(update) * 1000) / options.speed
         for (let failures = 0; ; ) {
+          // Taken by `getUpdates`.
+          if (!bot.pending.has(update)) return
           const { webhook } = bot
           // Nobody to deliver to is no failure: updates wait for a webhook.
           if (webhook === undefined) yield* rest(1)
@@ -168,6 +170,7 @@ export const make = (options: CourierOptions): Effect.Effect<Courier, never, Sco
         const name = `${bot.token} ${lineOf(update)}`
         const line = lines.get(name)
         bot.pending.add(update)
+        for (const wake of [...bot.polls]) wake()
         if (line !== undefined) return void line.push(update)
         const begun = [update]
         lines.set(name, begun)

@@ -1,5 +1,6 @@
 import type { WebhookInfo } from "@grammyjs/types"
 import type { Update } from "../../gateway/telegram/TelegramUpdate.js"
+import { chanceOf } from "./DeliveryRules.js"
 
 /** A call that a bot made. */
 export interface BotCall {
@@ -28,6 +29,8 @@ export interface EmulatedWebhook {
   readonly urls: ReadonlyArray<string>
   readonly secret: string | undefined
   readonly maxConnections: number
+  /** The types of updates that are delivered; all where absent. */
+  readonly updates?: ReadonlyArray<string> | undefined
 }
 
 /** What the emulator knows of a bot. */
@@ -40,6 +43,10 @@ export interface EmulatedBot {
   readonly pending: Set<Update>
   readonly expired: Array<number>
   lastError: string | undefined
+  /** What `setMyCommands` was given last. */
+  commands: ReadonlyArray<unknown>
+  /** Calls of `getUpdates` that wait for an update. */
+  readonly polls: Set<() => void>
 }
 
 export const make = (token: string): EmulatedBot => ({
@@ -49,13 +56,24 @@ export const make = (token: string): EmulatedBot => ({
   nextMessage: 1,
   pending: new Set(),
   expired: [],
-  lastError: undefined
+  lastError: undefined,
+  commands: [],
+  polls: new Set()
 })
+
+/** The bot as `getMe` shows it: its id is what its token begins with. */
+export const profileOf = ({ token }: EmulatedBot) => {
+  const id = Number(/^\d+/.exec(token)?.[0] ?? 1 + Math.floor(chanceOf(0, token) * 2 ** 31))
+  return { id, is_bot: true, first_name: `Emulated ${id}`, username: `emulated_${id}_bot` }
+}
 
 export const webhookInfo = ({ lastError, pending, webhook }: EmulatedBot): WebhookInfo => ({
   url: webhook?.urls[0] ?? "",
   has_custom_certificate: false,
   pending_update_count: pending.size,
   ...(webhook === undefined ? {} : { max_connections: webhook.maxConnections }),
+  ...(webhook?.updates === undefined
+    ? {}
+    : { allowed_updates: webhook.updates as WebhookInfo["allowed_updates"] & {} }),
   ...(lastError === undefined ? {} : { last_error_date: 1, last_error_message: lastError })
 })
