@@ -1,7 +1,14 @@
 import { defineConfig } from "vitest/config"
+import * as MemoryFolder from "./test/support/MemoryFolder.js"
 import SlowFirst from "./test/support/SlowFirst.js"
 
 const isLong = process.env.TEST_SIZE === "long"
+
+// Set here because every process of the run inherits it; global-setup.ts removes the folder.
+if (process.env.TMPDIR === undefined) {
+  const folder = MemoryFolder.make()
+  if (folder !== undefined) process.env.TMPDIR = folder
+}
 
 /** Journeys that have a larger size in a long run. */
 const sized = ["journeys/{Crashes,Environments,Gateway,Keys,Schedules}", "scripts/bench"].map(

@@ -7,6 +7,7 @@ import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as EmbeddedPostgres from "../../src/database/embedded/EmbeddedPostgres.js"
 import { Migrations } from "../../src/database/Migrations.js"
+import * as MemoryFolder from "./MemoryFolder.js"
 
 declare module "vitest" {
   export interface ProvidedContext {
@@ -60,5 +61,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
   return async () => {
     await administer(serverUrl, `drop database ${template}`)
     await Effect.runPromise(Scope.close(scope, Exit.void))
+    MemoryFolder.remove(process.env.TMPDIR)
   }
 }

@@ -1,0 +1,55 @@
+import { spawnSync } from "node:child_process"
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+
+const memory = "/dev/shm"
+const prefix = "nightshift-test-"
+const enough = 3 * 1024 ** 3
+const oneHour = 3_600_000
+
+const hasRoom = () => {
+  const { bavail, bsize } = statfsSync(memory)
+  return bavail * bsize >= enough
+}
+
+/** Containers often mount it without the right to run programs, which tests of the embedded server need. */
+const runsPrograms = (folder: string) => {
+  const program = join(folder, "program")
+  writeFileSync(program, "#!/bin/sh\n", { mode: 0o755 })
+  return spawnSync(program).status === 0
+}
+
+/** Folders of runs that were killed. */
+const removeAbandoned = () => {
+  for (const name of readdirSync(memory).filter((each) => each.startsWith(prefix))) {
+    const folder = join(memory, name)
+    if ((statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Number.NaN) < Date.now() - oneHour) {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  }
+}
+
+/**
+ * A folder in memory for the temporary files of a run, or undefined where the machine has none that is large enough. A
+ * database per test is three hundred files, and creating them takes ten times as long on some disks.
+ */
+export const make = (): string | undefined => {
+  let folder: string | undefined
+  try {
+    if (!hasRoom()) return undefined
+    removeAbandoned()
+    folder = mkdtempSync(join(memory, prefix))
+    // PostgreSQL runs as another user when the tests run as root.
+    chmodSync(folder, 0o1777)
+    if (runsPrograms(folder)) return folder
+  } catch {
+    // No such folder, or not ours to write to.
+  }
+  if (folder !== undefined) rmSync(folder, { recursive: true, force: true })
+  return undefined
+}
+
+/** Removes the folder of this run, if it has one. */
+export const remove = (folder: string | undefined): void => {
+  if (folder?.startsWith(join(memory, prefix))) rmSync(folder, { recursive: true, force: true })
+}
