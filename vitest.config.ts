@@ -1,3 +1,4 @@
+import { tmpdir } from "node:os"
 import { defineConfig } from "vitest/config"
 import * as MemoryFolder from "./test/support/MemoryFolder.js"
 import SlowFirst from "./test/support/SlowFirst.js"
@@ -7,6 +8,8 @@ const isLong = process.env.TEST_SIZE === "long"
 // Set here because every process of the run inherits it; global-setup.ts removes the folder.
 if (process.env.TMPDIR === undefined) {
   const folder = MemoryFolder.make()
+  // The browser was unpacked before this run.
+  process.env.CHROMIUM_CACHE ??= tmpdir()
   if (folder !== undefined) process.env.TMPDIR = folder
 }
 

@@ -10,7 +10,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 /** Where unpacked browsers are kept: with the project, or with the user when the project is somebody else's. */
 export const caches = [
   join(root, "node_modules", ".cache", "nightshift-chromium"),
-  join(tmpdir(), `nightshift-chromium-${process.getuid?.() ?? "user"}`)
+  join(process.env.CHROMIUM_CACHE ?? tmpdir(), `nightshift-chromium-${process.getuid?.() ?? "user"}`)
 ]
 
 /** Whether programs may be run from a cache: the second has a name that anybody could have taken first. */

@@ -38,9 +38,14 @@ const load = async (argv: ReadonlyArray<string>) => {
   )
 }
 
+// The parser's pattern for `--name=value` stops at a line break, so a payload of several lines would be refused.
+const severalLines = /^(--[^=\s]+)=(.*[\n\r\u2028\u2029].*)$/s
+const splitOption = (argument: string) => severalLines.exec(argument)?.slice(1) ?? [argument]
+
 /** Runs one command line. */
-export const run = (argv: ReadonlyArray<string>) =>
-  Effect.flatMap(
+export const run = (given: ReadonlyArray<string>) => {
+  const argv = given.flatMap(splitOption)
+  return Effect.flatMap(
     Effect.promise(() => load(argv)),
     (root) =>
       Command.run(root, {
@@ -55,3 +60,4 @@ export const run = (argv: ReadonlyArray<string>) =>
     withPlainPipes,
     Effect.provide(Layer.merge(NodeContext.layer, CliConfig.layer({ showBuiltIns: false })))
   )
+}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Console, Effect, FastCheck, Layer, Redacted, Runtime, Schema } from "effect"
+import { Console, Effect, Either, FastCheck, Layer, Redacted, Runtime, Schema } from "effect"
 import * as Cli from "../../src/cli/Cli.js"
 import type { PodId } from "../../src/core/Ids.js"
 import { limits } from "../../src/core/Job.js"
@@ -129,8 +129,11 @@ const passes = (door: Door, payload: unknown, kept: boolean) =>
   Effect.gen(function* () {
     opened += 1
     const queue = `fidelity-${opened}`
-    const accepted = yield* Effect.catchAll(door(payload, queue), () => Effect.succeed(false))
-    expect(accepted).toBe(kept)
+    const answer = yield* Effect.either(door(payload, queue))
+    expect(
+      Either.getOrElse(answer, () => false),
+      `${JSON.stringify(payload).slice(0, 200)}: ${answer}`
+    ).toBe(kept)
     const { claim } = yield* Queue
     const jobs = kept ? yield* next(queue) : yield* claim({ queue, pod, limit: 10 })
     expect(jobs.map((job) => job.payload)).toEqual(kept ? [arriving(payload)] : [])
@@ -177,6 +180,7 @@ describe("a payload that is sent", () => {
           else process.env.DATABASE_URL = before
         })
       )
+      yield* passes(commandLine, { "😀é\u2028\n": "\r" }, true)
       for (const [payload, kept] of edges.slice(4, 6)) yield* passes(commandLine, payload, kept)
       yield* assertAll(4, (payload) => passes(commandLine, payload, isKept(payload)))
     }).pipe(Effect.provide(house))
