@@ -14,9 +14,11 @@ if (process.env.TMPDIR === undefined) {
 }
 
 /** Journeys that have a larger size in a long run. */
-const sized = ["journeys/{Crashes,Environments,Gateway,Keys,Schedules}", "scripts/bench"].map(
-  (name) => `test/${name}.test.ts`
-)
+const sized = [
+  "journeys/{Crashes,Environments,Gateway,Keys,Schedules,UploadDoor,Uploads}",
+  "uploads/StoragePg",
+  "scripts/bench"
+].map((name) => `test/${name}.test.ts`)
 
 export default defineConfig({
   test: {

@@ -7,7 +7,7 @@ import * as Listener from "../../src/database/Listener.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import * as Nightshift from "../support/Nightshift.js"
-import { scale } from "../support/Scale.js"
+import { isLong, scale } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const app = fileURLToPath(new URL("fixtures/ledger-app.mjs", import.meta.url))
@@ -93,62 +93,67 @@ describe("jobs whose pods are killed with -9", () => {
       }).pipe(Effect.provide(house)),
     240_000
   )
-
-  it.scopedLive(
-    "have their effects exactly once where these are part of the job's own transaction",
-    () =>
-      Effect.gen(function* () {
-        const count = scale("CRASH_TRANSACTIONS", { usual: 300, long: 1_500 })
-        const sql = yield* survive("recorded_once", count, scale("CRASH_KILLS", { usual: 1, long: 3 }))
-        expect(yield* sql`select count(*)::int as lines, count(distinct n)::int as jobs from ledger`).toEqual([
-          { lines: count, jobs: count }
-        ])
-      }).pipe(Effect.provide(house)),
-    240_000
-  )
 })
 
-describe("jobs whose connections are all cut, again and again", () => {
-  it.scopedLive(
-    "are all done and counted once, and no pod dies of it",
-    () =>
-      Effect.gen(function* () {
-        const count = scale("CUT_JOBS", { usual: 1_000, long: 4_000 })
-        const cwd = yield* Nightshift.folder
-        const url = yield* DatabaseUrl
-        const { sql } = yield* Database
-        yield* sql`create table ledger (n int not null, attempt int not null)`
-        const pods = [yield* pod(cwd, url), yield* pod(cwd, url)]
-        yield* enqueueAll("recorded", count)
-        // Every connection but ours: claims, finalizes, listeners and heartbeats, whatever they are doing.
-        const cut = sql`select pg_terminate_backend(pid) from pg_stat_activity
+// Each has a smaller test that needs no process: crew/TransactionFaults, database/Database.
+if (isLong) {
+  describe("transactional jobs whose pods are killed with -9", () => {
+    it.scopedLive(
+      "have their effects exactly once where these are part of the job's own transaction",
+      () =>
+        Effect.gen(function* () {
+          const count = scale("CRASH_TRANSACTIONS", { usual: 300, long: 1_500 })
+          const sql = yield* survive("recorded_once", count, scale("CRASH_KILLS", { usual: 1, long: 3 }))
+          expect(yield* sql`select count(*)::int as lines, count(distinct n)::int as jobs from ledger`).toEqual([
+            { lines: count, jobs: count }
+          ])
+        }).pipe(Effect.provide(house)),
+      240_000
+    )
+  })
+
+  describe("jobs whose connections are all cut, again and again", () => {
+    it.scopedLive(
+      "are all done and counted once, and no pod dies of it",
+      () =>
+        Effect.gen(function* () {
+          const count = scale("CUT_JOBS", { usual: 1_000, long: 4_000 })
+          const cwd = yield* Nightshift.folder
+          const url = yield* DatabaseUrl
+          const { sql } = yield* Database
+          yield* sql`create table ledger (n int not null, attempt int not null)`
+          const pods = [yield* pod(cwd, url), yield* pod(cwd, url)]
+          yield* enqueueAll("recorded", count)
+          // Every connection but ours: claims, finalizes, listeners and heartbeats, whatever they are doing.
+          const cut = sql`select pg_terminate_backend(pid) from pg_stat_activity
           where datname = current_database() and pid <> pg_backend_pid() and application_name like 'nightshift%'
             and pid not in (select pid from pg_stat_activity where client_port = inet_client_port())`.pipe(
-          Effect.retry({ times: 3 })
-        )
-        yield* Effect.repeat(
-          Effect.ignore(cut),
-          Schedule.spaced("200 millis").pipe(
-            Schedule.intersect(Schedule.recurs(scale("CUTS", { usual: 3, long: 8 }) - 1))
+            Effect.retry({ times: 3 })
           )
-        )
-        yield* Effect.repeat(Effect.retry(unfinished, { times: 20 }), {
-          until: (left) => left === 0,
-          schedule: Schedule.spaced("250 millis")
-        })
-        expect(yield* sql`select status, count(*)::int as count from nightshift.job group by 1`).toEqual([
-          { status: "done", count }
-        ])
-        for (const running of pods) {
-          yield* running.signal("SIGTERM")
-          const { code, stderr } = yield* running.finished
-          expect(code, stderr.slice(-2_000)).toBe(0)
-        }
-        expect(
-          yield* sql`select minutes, sum(completed)::int as completed, sum(dead)::int as dead
+          yield* Effect.repeat(
+            Effect.ignore(cut),
+            Schedule.spaced("200 millis").pipe(
+              Schedule.intersect(Schedule.recurs(scale("CUTS", { usual: 3, long: 8 }) - 1))
+            )
+          )
+          yield* Effect.repeat(Effect.retry(unfinished, { times: 20 }), {
+            until: (left) => left === 0,
+            schedule: Schedule.spaced("250 millis")
+          })
+          expect(yield* sql`select status, count(*)::int as count from nightshift.job group by 1`).toEqual([
+            { status: "done", count }
+          ])
+          for (const running of pods) {
+            yield* running.signal("SIGTERM")
+            const { code, stderr } = yield* running.finished
+            expect(code, stderr.slice(-2_000)).toBe(0)
+          }
+          expect(
+            yield* sql`select minutes, sum(completed)::int as completed, sum(dead)::int as dead
             from nightshift.job_bucket group by 1 order by 1`
-        ).toEqual([1, 10, 60].map((minutes) => ({ minutes, completed: count, dead: 0 })))
-      }).pipe(Effect.provide(house)),
-    240_000
-  )
-})
+          ).toEqual([1, 10, 60].map((minutes) => ({ minutes, completed: count, dead: 0 })))
+        }).pipe(Effect.provide(house)),
+      240_000
+    )
+  })
+}

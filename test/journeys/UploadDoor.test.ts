@@ -5,6 +5,7 @@ import { Effect, Fiber } from "effect"
 import pg from "pg"
 import { boundary, form } from "../http/UploadDoors.js"
 import * as RawClient from "../support/RawClient.js"
+import { isLong } from "../support/Scale.js"
 import { bearing, list, type Service, serve, until, upload } from "./fixtures/UploadService.js"
 
 const mib = 1024 * 1024
@@ -69,49 +70,53 @@ describe("a file of 25 MiB", () => {
   )
 })
 
-describe("sixty-four files of one request", () => {
-  const parts = Array.from({ length: 64 }, (_, n) => ({ filename: `f${n}`, content: Buffer.alloc(20_000, n) }))
-  const body = form(parts)
+if (isLong) {
+  describe("sixty-four files of one request", () => {
+    const parts = Array.from({ length: 64 }, (_, n) => ({ filename: `f${n}`, content: Buffer.alloc(20_000, n) }))
+    const body = form(parts)
 
-  it.scopedLive("are there together, to whoever looks meanwhile", () =>
-    Effect.gen(function* () {
-      const service = yield* serve()
-      const looks: Array<number> = []
-      const looking = yield* Effect.fork(Effect.forever(Effect.map(list(service), (files) => looks.push(files.length))))
-      const { status } = yield* upload(
-        service,
-        parts.map(({ content, filename }) => [filename, content] as const)
-      )
-      expect(status).toBe(201)
-      yield* Fiber.interrupt(looking)
-      expect(yield* list(service)).toHaveLength(64)
-      expect(looks.every((count) => count === 0 || count === 64)).toBe(true)
-    })
-  )
-
-  it.scopedLive(
-    "are not there at all when the service is killed with -9 in the middle, and what was stored is swept",
-    () =>
+    it.scopedLive("are there together, to whoever looks meanwhile", () =>
       Effect.gen(function* () {
-        const service = yield* serve({ UPLOADS_SWEEP_INTERVAL: "200ms" })
-        const { hostname, port } = new URL(service.url)
-        const raw = yield* RawClient.make(Number(port))
-        yield* raw.send(
-          `POST /uploads/acme HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${service.token}\r\n` +
-            `Content-Type: multipart/form-data; boundary=${boundary}\r\nContent-Length: ${body.length}\r\n\r\n`
+        const service = yield* serve()
+        const looks: Array<number> = []
+        const looking = yield* Effect.fork(
+          Effect.forever(Effect.map(list(service), (files) => looks.push(files.length)))
         )
-        yield* raw.send(body.subarray(0, -100))
-        yield* until(rows(service), (counts) => counts.contents === 63)
-        yield* service.signal("SIGKILL")
-        yield* service.finished
-        expect(yield* rows(service)).toEqual({ uploads: 0, contents: 63 })
-
-        const next = { ...service, ...(yield* service.restart) }
-        expect(yield* list(next)).toEqual([])
-        // Nobody waits for half an hour here: for these leftovers it has passed.
-        yield* query(service, "update nightshift.upload_content set draft_until = draft_until - interval '1 day'")
-        yield* until(rows(service), (counts) => counts.contents === 0)
-        yield* next.said(/sweeper deleted acked=0 expired=0 total=0 leftovers=63/)
+        const { status } = yield* upload(
+          service,
+          parts.map(({ content, filename }) => [filename, content] as const)
+        )
+        expect(status).toBe(201)
+        yield* Fiber.interrupt(looking)
+        expect(yield* list(service)).toHaveLength(64)
+        expect(looks.every((count) => count === 0 || count === 64)).toBe(true)
       })
-  )
-})
+    )
+
+    it.scopedLive(
+      "are not there at all when the service is killed with -9 in the middle, and what was stored is swept",
+      () =>
+        Effect.gen(function* () {
+          const service = yield* serve({ UPLOADS_SWEEP_INTERVAL: "200ms" })
+          const { hostname, port } = new URL(service.url)
+          const raw = yield* RawClient.make(Number(port))
+          yield* raw.send(
+            `POST /uploads/acme HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${service.token}\r\n` +
+              `Content-Type: multipart/form-data; boundary=${boundary}\r\nContent-Length: ${body.length}\r\n\r\n`
+          )
+          yield* raw.send(body.subarray(0, -100))
+          yield* until(rows(service), (counts) => counts.contents === 63)
+          yield* service.signal("SIGKILL")
+          yield* service.finished
+          expect(yield* rows(service)).toEqual({ uploads: 0, contents: 63 })
+
+          const next = { ...service, ...(yield* service.restart) }
+          expect(yield* list(next)).toEqual([])
+          // Nobody waits for half an hour here: for these leftovers it has passed.
+          yield* query(service, "update nightshift.upload_content set draft_until = draft_until - interval '1 day'")
+          yield* until(rows(service), (counts) => counts.contents === 0)
+          yield* next.said(/sweeper deleted acked=0 expired=0 total=0 leftovers=63/)
+        })
+    )
+  })
+}

@@ -5,6 +5,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Meddler from "../support/Meddler.js"
 import * as Nightshift from "../support/Nightshift.js"
+import { isLong } from "../support/Scale.js"
 import { list, metrics, type Service, serve, until, upload } from "./fixtures/UploadService.js"
 
 const pulling = (service: Service, url: string, ...more: ReadonlyArray<string>) =>
@@ -24,91 +25,93 @@ const inbox = ({ cwd }: Service) => {
   return { folder, files, remembered, read: (name: string) => readFileSync(join(folder, name)) }
 }
 
-describe("a puller that is killed with -9", () => {
-  it.scopedLive(
-    "between fetch and acknowledgement has the file once, intact, and it is swept when its time has come",
-    () =>
+if (isLong) {
+  describe("a puller that is killed with -9", () => {
+    it.scopedLive(
+      "between fetch and acknowledgement has the file once, intact, and it is swept when its time has come",
+      () =>
+        Effect.gen(function* () {
+          const service = yield* serve({ UPLOADS_SWEEP_INTERVAL: "200ms", UPLOADS_ACK_RETENTION: "1s" })
+          const content = randomBytes(1_000_000)
+          const { files } = yield* upload(service, [["../report.pdf", content]])
+          const name = `${files[0]?.id}-report.pdf`
+          const between = yield* Meddler.make(service.url)
+          const doomed = yield* pulling(service, between.url)
+          between.meddle(({ path }) =>
+            path.endsWith("/ack") ? { before: () => process.kill(doomed.pid, "SIGKILL") } : undefined
+          )
+          expect(yield* doomed.finished).toMatchObject({ signal: "SIGKILL" })
+          expect(inbox(service)).toMatchObject({ files: [name], remembered: [`${files[0]?.id}.done`] })
+          expect(yield* list(service)).toHaveLength(1)
+
+          const again = yield* pullOnce(service)
+          expect(again).toMatchObject({ code: 0, stderr: "" })
+          const after = inbox(service)
+          expect(after).toMatchObject({ files: [name], remembered: [] })
+          expect(after.read(name).equals(content)).toBe(true)
+          expect(yield* list(service)).toEqual([])
+          yield* until(metrics(service), (text) =>
+            text.includes('nightshift_pending_uploads_swept_total{outcome="acked"} 1')
+          )
+          expect(yield* metrics(service)).toContain('nightshift_pending_uploads_swept_total{outcome="expired"} 0')
+          yield* service.said(/sweeper deleted acked=1 expired=0 total=1/)
+        })
+    )
+
+    it.scopedLive("while the content comes goes on where it was", () =>
       Effect.gen(function* () {
-        const service = yield* serve({ UPLOADS_SWEEP_INTERVAL: "200ms", UPLOADS_ACK_RETENTION: "1s" })
-        const content = randomBytes(1_000_000)
-        const { files } = yield* upload(service, [["../report.pdf", content]])
-        const name = `${files[0]?.id}-report.pdf`
+        const service = yield* serve()
+        const content = randomBytes(3_000_000)
+        yield* upload(service, [["large.bin", content]])
         const between = yield* Meddler.make(service.url)
         const doomed = yield* pulling(service, between.url)
         between.meddle(({ path }) =>
-          path.endsWith("/ack") ? { before: () => process.kill(doomed.pid, "SIGKILL") } : undefined
+          path.endsWith("/content") ? { afterBytes: [1_500_000, () => process.kill(doomed.pid, "SIGKILL")] } : undefined
         )
-        expect(yield* doomed.finished).toMatchObject({ signal: "SIGKILL" })
-        expect(inbox(service)).toMatchObject({ files: [name], remembered: [`${files[0]?.id}.done`] })
-        expect(yield* list(service)).toHaveLength(1)
+        yield* doomed.finished
+        expect(inbox(service)).toMatchObject({ files: [], remembered: [expect.stringMatching(/\.part$/)] })
 
-        const again = yield* pullOnce(service)
-        expect(again).toMatchObject({ code: 0, stderr: "" })
-        const after = inbox(service)
-        expect(after).toMatchObject({ files: [name], remembered: [] })
-        expect(after.read(name).equals(content)).toBe(true)
-        expect(yield* list(service)).toEqual([])
-        yield* until(metrics(service), (text) =>
-          text.includes('nightshift_pending_uploads_swept_total{outcome="acked"} 1')
-        )
-        expect(yield* metrics(service)).toContain('nightshift_pending_uploads_swept_total{outcome="expired"} 0')
-        yield* service.said(/sweeper deleted acked=1 expired=0 total=1/)
+        between.meddle(() => undefined)
+        const next = yield* pulling(service, between.url, "--once", "--json")
+        expect(yield* next.finished).toMatchObject({ code: 0 })
+        const { files, read, remembered } = inbox(service)
+        expect([files.length, remembered]).toEqual([1, []])
+        expect(read(files[0] ?? "").equals(content)).toBe(true)
+        const ranges = between.seen.filter(({ path }) => path.endsWith("/content")).map(({ headers }) => headers.range)
+        expect(ranges).toEqual([undefined, expect.stringMatching(/^bytes=\d+-$/)])
       })
-  )
+    )
 
-  it.scopedLive("while the content comes goes on where it was", () =>
-    Effect.gen(function* () {
-      const service = yield* serve()
-      const content = randomBytes(3_000_000)
-      yield* upload(service, [["large.bin", content]])
-      const between = yield* Meddler.make(service.url)
-      const doomed = yield* pulling(service, between.url)
-      between.meddle(({ path }) =>
-        path.endsWith("/content") ? { afterBytes: [1_500_000, () => process.kill(doomed.pid, "SIGKILL")] } : undefined
-      )
-      yield* doomed.finished
-      expect(inbox(service)).toMatchObject({ files: [], remembered: [expect.stringMatching(/\.part$/)] })
+    it.scopedLive("does not fetch again what somebody took from the folder, nor what the service knows already", () =>
+      Effect.gen(function* () {
+        const service = yield* serve()
+        yield* upload(service, [["a.txt", "one"]])
+        const between = yield* Meddler.make(service.url)
+        const first = yield* pulling(service, between.url)
+        between.meddle(({ path }) =>
+          path.endsWith("/ack") ? { before: () => process.kill(first.pid, "SIGKILL") } : undefined
+        )
+        yield* first.finished
+        const { files, folder } = inbox(service)
+        mkdirSync(join(service.cwd, "processed"))
+        renameSync(join(folder, files[0] ?? ""), join(service.cwd, "processed", files[0] ?? ""))
 
-      between.meddle(() => undefined)
-      const next = yield* pulling(service, between.url, "--once", "--json")
-      expect(yield* next.finished).toMatchObject({ code: 0 })
-      const { files, read, remembered } = inbox(service)
-      expect([files.length, remembered]).toEqual([1, []])
-      expect(read(files[0] ?? "").equals(content)).toBe(true)
-      const ranges = between.seen.filter(({ path }) => path.endsWith("/content")).map(({ headers }) => headers.range)
-      expect(ranges).toEqual([undefined, expect.stringMatching(/^bytes=\d+-$/)])
-    })
-  )
+        // The second is killed when the service has acknowledged, and before it hears of it.
+        const second = yield* pulling(service, between.url)
+        between.meddle(({ path }) =>
+          path.endsWith("/ack") ? { afterwards: () => process.kill(second.pid, "SIGKILL") } : undefined
+        )
+        yield* second.finished
+        expect(inbox(service)).toMatchObject({ files: [], remembered: [expect.stringMatching(/\.done$/)] })
+        expect(yield* list(service)).toEqual([])
 
-  it.scopedLive("does not fetch again what somebody took from the folder, nor what the service knows already", () =>
-    Effect.gen(function* () {
-      const service = yield* serve()
-      yield* upload(service, [["a.txt", "one"]])
-      const between = yield* Meddler.make(service.url)
-      const first = yield* pulling(service, between.url)
-      between.meddle(({ path }) =>
-        path.endsWith("/ack") ? { before: () => process.kill(first.pid, "SIGKILL") } : undefined
-      )
-      yield* first.finished
-      const { files, folder } = inbox(service)
-      mkdirSync(join(service.cwd, "processed"))
-      renameSync(join(folder, files[0] ?? ""), join(service.cwd, "processed", files[0] ?? ""))
-
-      // The second is killed when the service has acknowledged, and before it hears of it.
-      const second = yield* pulling(service, between.url)
-      between.meddle(({ path }) =>
-        path.endsWith("/ack") ? { afterwards: () => process.kill(second.pid, "SIGKILL") } : undefined
-      )
-      yield* second.finished
-      expect(inbox(service)).toMatchObject({ files: [], remembered: [expect.stringMatching(/\.done$/)] })
-      expect(yield* list(service)).toEqual([])
-
-      expect(yield* pullOnce(service)).toMatchObject({ code: 0, stdout: "", stderr: "" })
-      expect(inbox(service)).toMatchObject({ files: [], remembered: [] })
-      expect(between.seen.filter(({ path }) => path.endsWith("/content"))).toHaveLength(1)
-    })
-  )
-})
+        expect(yield* pullOnce(service)).toMatchObject({ code: 0, stdout: "", stderr: "" })
+        expect(inbox(service)).toMatchObject({ files: [], remembered: [] })
+        expect(between.seen.filter(({ path }) => path.endsWith("/content"))).toHaveLength(1)
+      })
+    )
+  })
+}
 
 describe("nightshift uploads pull", () => {
   it.scopedLive("keeps files of one name apart, says what it did, and refuses what cannot be meant", () =>

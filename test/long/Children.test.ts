@@ -9,7 +9,7 @@ import { eventually, isAlive, pidsIn, stubborn } from "../handlers/fixtures/Work
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-const app = fileURLToPath(new URL("fixtures/pool-app.mjs", import.meta.url))
+const app = fileURLToPath(new URL("../journeys/fixtures/pool-app.mjs", import.meta.url))
 
 /** A pod that runs commands and worker children, with a stubborn one of each at work. */
 const busyPod = Effect.gen(function* () {

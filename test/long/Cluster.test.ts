@@ -12,7 +12,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 // Real processes on a real PostgreSQL. Limits are shortened by their settings, not by hooks; what is waited for is seen in
 // the database, in the API and in the log, as an operator would see it.
 
-const app = fileURLToPath(new URL("fixtures/cluster-app.mjs", import.meta.url))
+const app = fileURLToPath(new URL("../journeys/fixtures/cluster-app.mjs", import.meta.url))
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
 
 const quick = {
