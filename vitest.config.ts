@@ -15,7 +15,8 @@ if (process.env.TMPDIR === undefined) {
 
 /** Journeys that have a larger size in a long run. */
 const sized = [
-  "journeys/{Crashes,Environments,Gateway,Keys,Schedules,UploadDoor,Uploads}",
+  "journeys/{Crashes,Environments,Gateway,Service,UploadDoor,Uploads}",
+  "database/embedded/PostgresBinaries",
   "uploads/StoragePg",
   "scripts/bench"
 ].map((name) => `test/${name}.test.ts`)

@@ -31,8 +31,10 @@ const isKept = (text: string): boolean => {
   if (written.digits === "") return true
   const value = Number(text)
   if (!Number.isFinite(value) || value === 0 || written.digits.length > mostDigits) return false
-  const printed = normalized(value.toPrecision(written.digits.length))
-  return printed.digits === written.digits && printed.point === written.point
+  // The shortest text of a float can differ from the rounded one in its last digit: 30769603042749.062 ends in 0625.
+  return [value.toPrecision(written.digits.length), String(value)].map(normalized).some((printed) => {
+    return printed.digits === written.digits && printed.point === written.point
+  })
 }
 
 /** Where a string that begins at a quote ends. */

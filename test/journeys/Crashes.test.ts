@@ -102,8 +102,8 @@ if (isLong) {
       "have their effects exactly once where these are part of the job's own transaction",
       () =>
         Effect.gen(function* () {
-          const count = scale("CRASH_TRANSACTIONS", { usual: 300, long: 1_500 })
-          const sql = yield* survive("recorded_once", count, scale("CRASH_KILLS", { usual: 1, long: 3 }))
+          const count = scale("CRASH_TRANSACTIONS", 1_500)
+          const sql = yield* survive("recorded_once", count, scale("CRASH_KILLS", 3))
           expect(yield* sql`select count(*)::int as lines, count(distinct n)::int as jobs from ledger`).toEqual([
             { lines: count, jobs: count }
           ])
@@ -117,7 +117,7 @@ if (isLong) {
       "are all done and counted once, and no pod dies of it",
       () =>
         Effect.gen(function* () {
-          const count = scale("CUT_JOBS", { usual: 1_000, long: 4_000 })
+          const count = scale("CUT_JOBS", 4_000)
           const cwd = yield* Nightshift.folder
           const url = yield* DatabaseUrl
           const { sql } = yield* Database
@@ -132,9 +132,7 @@ if (isLong) {
           )
           yield* Effect.repeat(
             Effect.ignore(cut),
-            Schedule.spaced("200 millis").pipe(
-              Schedule.intersect(Schedule.recurs(scale("CUTS", { usual: 3, long: 8 }) - 1))
-            )
+            Schedule.spaced("200 millis").pipe(Schedule.intersect(Schedule.recurs(scale("CUTS", 8) - 1)))
           )
           yield* Effect.repeat(Effect.retry(unfinished, { times: 20 }), {
             until: (left) => left === 0,

@@ -5,7 +5,7 @@ import { Effect, Schedule } from "effect"
 import { EmulatedFault, TelegramEmulator } from "../../src/testing/index.js"
 import { message } from "../gateway/Updates.js"
 import * as Nightshift from "../support/Nightshift.js"
-import { scale } from "../support/Scale.js"
+import { isLong, scale } from "../support/Scale.js"
 import { credentials, deliver, get, hidden, start, writeBots } from "./GatewayPod.js"
 import * as RestartableServer from "./RestartableServer.js"
 
@@ -119,57 +119,59 @@ describe("updates of an async bot", () => {
     300_000
   )
 
-  it.scopedLive(
-    "that nobody can handle are told to their users, once for each, whatever dies on the way",
-    () =>
-      Effect.gen(function* () {
-        const count = 120
-        const cwd = yield* Nightshift.folder
-        const server = yield* RestartableServer.make(join(cwd, "postgres"))
-        const telegram = yield* TelegramEmulator
-        writeBots(cwd, "bots: { helper: { handler: doomed, requireAuth: false, async: true } }")
-        const env = { ...impatient, DATABASE_URL: server.url, TELEGRAM_API_URL: telegram.url }
-        const pod = start({ cwd, args: ["--app", app], env })
-        const [first, second] = yield* Effect.all([pod, pod], { concurrency: "unbounded" })
-        yield* telegram.deliverTo(token, { urls: [hookOf(first), hookOf(second)], secret })
-        // Some are sent without anyone learning of it, some are told to wait first, some have blocked the bot.
-        const chat = (rest: number) => ({
-          when: ({ parameters }: { parameters: Readonly<Record<string, unknown>> }) =>
-            Number(parameters.chat_id) % 10 === rest
-        })
-        yield* telegram.fail(EmulatedFault.Drop(), chat(3))
-        yield* telegram.fail(EmulatedFault.Throttled({ retryAfter: 1 }), { ...chat(5), times: 3 })
-        yield* telegram.fail(EmulatedFault.Blocked(), chat(7))
+  if (isLong) {
+    it.scopedLive(
+      "that nobody can handle are told to their users, once for each, whatever dies on the way",
+      () =>
+        Effect.gen(function* () {
+          const count = 120
+          const cwd = yield* Nightshift.folder
+          const server = yield* RestartableServer.make(join(cwd, "postgres"))
+          const telegram = yield* TelegramEmulator
+          writeBots(cwd, "bots: { helper: { handler: doomed, requireAuth: false, async: true } }")
+          const env = { ...impatient, DATABASE_URL: server.url, TELEGRAM_API_URL: telegram.url }
+          const pod = start({ cwd, args: ["--app", app], env })
+          const [first, second] = yield* Effect.all([pod, pod], { concurrency: "unbounded" })
+          yield* telegram.deliverTo(token, { urls: [hookOf(first), hookOf(second)], secret })
+          // Some are sent without anyone learning of it, some are told to wait first, some have blocked the bot.
+          const chat = (rest: number) => ({
+            when: ({ parameters }: { parameters: Readonly<Record<string, unknown>> }) =>
+              Number(parameters.chat_id) % 10 === rest
+          })
+          yield* telegram.fail(EmulatedFault.Drop(), chat(3))
+          yield* telegram.fail(EmulatedFault.Throttled({ retryAfter: 1 }), { ...chat(5), times: 3 })
+          yield* telegram.fail(EmulatedFault.Blocked(), chat(7))
 
-        for (let n = 1; n <= count; n += 1) yield* telegram.say(token, { chat: n, text: String(n) })
-        const told = Effect.map(telegram.calls, (calls) => calls.length)
-        yield* until(told, (calls) => calls > count / 3)
-        yield* first.signal("SIGKILL")
-        yield* first.finished
-        yield* telegram.settled
-        yield* until(unfinished(server), (left) => left === 0)
+          for (let n = 1; n <= count; n += 1) yield* telegram.say(token, { chat: n, text: String(n) })
+          const told = Effect.map(telegram.calls, (calls) => calls.length)
+          yield* until(told, (calls) => calls > count / 3)
+          yield* first.signal("SIGKILL")
+          yield* first.finished
+          yield* telegram.settled
+          yield* until(unfinished(server), (left) => left === 0)
 
-        const jobs = yield* jobsOf(server)
-        expect(jobs).toHaveLength(count)
-        expect(jobs.every(({ status }) => status === "dead")).toBe(true)
-        const done = (yield* telegram.calls).filter((call) => call.done)
-        const chatsTold = done.map(({ parameters }) => Number(parameters.chat_id))
-        expect(new Set(chatsTold).size).toBe(chatsTold.length)
-        const letters = yield* server.query<{ state: string; count: number }>(
-          "select state, count(*)::int as count from nightshift.bot_dead_letter group by 1"
-        )
-        const of = (state: string) => letters.find((letter) => letter.state === state)?.count ?? 0
-        expect(of("sent") + of("refused") + of("unknown")).toBe(count)
-        // Only what was dropped, and what the killed pod was about to say, is unknown.
-        expect(of("refused")).toBeGreaterThanOrEqual(count / 10 - 10)
-        expect(of("unknown")).toBeGreaterThanOrEqual(count / 10)
-        expect(of("unknown")).toBeLessThanOrEqual(count / 10 + 10)
-        expect((yield* get(`${second.url}/metrics`)).text).toMatch(
-          /dead_letters_total\{bot="helper",outcome="unknown"\} \d/
-        )
-      }).pipe(Effect.provide(TelegramEmulator.layer({ tokens: [token], seed: 5, speed: 20, duplicates: 0.2 }))),
-    300_000
-  )
+          const jobs = yield* jobsOf(server)
+          expect(jobs).toHaveLength(count)
+          expect(jobs.every(({ status }) => status === "dead")).toBe(true)
+          const done = (yield* telegram.calls).filter((call) => call.done)
+          const chatsTold = done.map(({ parameters }) => Number(parameters.chat_id))
+          expect(new Set(chatsTold).size).toBe(chatsTold.length)
+          const letters = yield* server.query<{ state: string; count: number }>(
+            "select state, count(*)::int as count from nightshift.bot_dead_letter group by 1"
+          )
+          const of = (state: string) => letters.find((letter) => letter.state === state)?.count ?? 0
+          expect(of("sent") + of("refused") + of("unknown")).toBe(count)
+          // Only what was dropped, and what the killed pod was about to say, is unknown.
+          expect(of("refused")).toBeGreaterThanOrEqual(count / 10 - 10)
+          expect(of("unknown")).toBeGreaterThanOrEqual(count / 10)
+          expect(of("unknown")).toBeLessThanOrEqual(count / 10 + 10)
+          expect((yield* get(`${second.url}/metrics`)).text).toMatch(
+            /dead_letters_total\{bot="helper",outcome="unknown"\} \d/
+          )
+        }).pipe(Effect.provide(TelegramEmulator.layer({ tokens: [token], seed: 5, speed: 20, duplicates: 0.2 }))),
+      300_000
+    )
+  }
 })
 
 describe("secrets", () => {

@@ -6,6 +6,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
 import { below, gone } from "../support/ProcessFamily.js"
+import { isLong } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const get = (url: string, headers: Record<string, string> = {}) =>
@@ -52,46 +53,52 @@ describe("the service on an embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("refuses a second process on its directory and says who holds it", () =>
-    Effect.gen(function* () {
-      const cwd = yield* Nightshift.folder
-      const holder = yield* serve(cwd, { args: ["--embedded"] })
-      const refused = yield* Nightshift.run(["serve", "--embedded", "--port", "0"], { cwd })
-      expect(refused.code).toBe(1)
-      expect(refused.stderr).toMatch(new RegExp(`^nightshift: .*\\b${holder.pid}\\b.*\n$`))
-      expect(yield* get(`${holder.url}/readyz`)).toMatchObject({ status: 200 })
-    })
-  )
+  if (isLong) {
+    it.scopedLive("refuses a second process on its directory and says who holds it", () =>
+      Effect.gen(function* () {
+        const cwd = yield* Nightshift.folder
+        const holder = yield* serve(cwd, { args: ["--embedded"] })
+        const refused = yield* Nightshift.run(["serve", "--embedded", "--port", "0"], { cwd })
+        expect(refused.code).toBe(1)
+        expect(refused.stderr).toMatch(new RegExp(`^nightshift: .*\\b${holder.pid}\\b.*\n$`))
+        expect(yield* get(`${holder.url}/readyz`)).toMatchObject({ status: 200 })
+      })
+    )
+  }
 
-  it.scopedLive("leaves no server behind when it is killed with -9, and recovers at the next start", () =>
-    Effect.gen(function* () {
-      const cwd = yield* Nightshift.folder
-      const doomed = yield* serve(cwd, { args: ["--embedded"] })
-      const family = yield* below(doomed.pid)
-      expect(family.length).toBeGreaterThan(2)
-      yield* doomed.signal("SIGKILL")
-      yield* doomed.finished
-      yield* gone(family)
-      const next = yield* serve(cwd, { args: ["--embedded"] })
-      expect(yield* get(`${next.url}/readyz`)).toMatchObject({ status: 200 })
-    })
-  )
+  if (isLong) {
+    it.scopedLive("leaves no server behind when it is killed with -9, and recovers at the next start", () =>
+      Effect.gen(function* () {
+        const cwd = yield* Nightshift.folder
+        const doomed = yield* serve(cwd, { args: ["--embedded"] })
+        const family = yield* below(doomed.pid)
+        expect(family.length).toBeGreaterThan(2)
+        yield* doomed.signal("SIGKILL")
+        yield* doomed.finished
+        yield* gone(family)
+        const next = yield* serve(cwd, { args: ["--embedded"] })
+        expect(yield* get(`${next.url}/readyz`)).toMatchObject({ status: 200 })
+      })
+    )
+  }
 
-  it.scopedLive("ends with a sentence when its server is killed under it", () =>
-    Effect.gen(function* () {
-      const cwd = yield* Nightshift.folder
-      const running = yield* serve(cwd, { args: ["--embedded"] })
-      const family = yield* below(running.pid)
-      const postmaster = Number(readFileSync(join(cwd, ".nightshift/data/postmaster.pid"), "utf8").split("\n")[0])
-      process.kill(postmaster, "SIGKILL")
-      const finished = yield* running.finished
-      expect(finished.code).toBe(1)
-      expect(finished.stderr).toMatch(/nightshift: The embedded PostgreSQL .*ended/)
-      yield* gone(family)
-      const next = yield* serve(cwd, { args: ["--embedded"] })
-      expect(yield* get(`${next.url}/readyz`)).toMatchObject({ status: 200 })
-    })
-  )
+  if (isLong) {
+    it.scopedLive("ends with a sentence when its server is killed under it", () =>
+      Effect.gen(function* () {
+        const cwd = yield* Nightshift.folder
+        const running = yield* serve(cwd, { args: ["--embedded"] })
+        const family = yield* below(running.pid)
+        const postmaster = Number(readFileSync(join(cwd, ".nightshift/data/postmaster.pid"), "utf8").split("\n")[0])
+        process.kill(postmaster, "SIGKILL")
+        const finished = yield* running.finished
+        expect(finished.code).toBe(1)
+        expect(finished.stderr).toMatch(/nightshift: The embedded PostgreSQL .*ended/)
+        yield* gone(family)
+        const next = yield* serve(cwd, { args: ["--embedded"] })
+        expect(yield* get(`${next.url}/readyz`)).toMatchObject({ status: 200 })
+      })
+    )
+  }
 
   it.scopedLive("says in one line that a directory cannot be used", () =>
     Effect.gen(function* () {
@@ -118,17 +125,19 @@ describe("the service on a served PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("runs five first starts on one empty database", () =>
-    Effect.gen(function* () {
-      const cwd = yield* Nightshift.folder
-      const url = yield* TestDatabase.empty
-      const pods = yield* Effect.all(
-        Array.from({ length: 5 }, () => serve(cwd, { env: { DATABASE_URL: Redacted.value(url) } })),
-        { concurrency: "unbounded" }
-      )
-      for (const pod of pods) expect(yield* get(`${pod.url}/readyz`)).toMatchObject({ status: 200 })
-    })
-  )
+  if (isLong) {
+    it.scopedLive("runs five first starts on one empty database", () =>
+      Effect.gen(function* () {
+        const cwd = yield* Nightshift.folder
+        const url = yield* TestDatabase.empty
+        const pods = yield* Effect.all(
+          Array.from({ length: 5 }, () => serve(cwd, { env: { DATABASE_URL: Redacted.value(url) } })),
+          { concurrency: "unbounded" }
+        )
+        for (const pod of pods) expect(yield* get(`${pod.url}/readyz`)).toMatchObject({ status: 200 })
+      })
+    )
+  }
 
   it.scopedLive("prints nothing of the database's password, not even when it is wrong", () =>
     Effect.gen(function* () {

@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
 import { afterEach, describe, expect, it } from "@effect/vitest"
 import { checkBanned } from "../../scripts/check-banned.mjs"
 import { checkFloors } from "../../scripts/check-floors.mjs"
@@ -20,7 +21,7 @@ const plant = (files: Record<string, string>) => {
   return src
 }
 
-const root = new URL("../..", import.meta.url).pathname
+const root = fileURLToPath(new URL("../..", import.meta.url))
 
 describe("floors", () => {
   it("hold in this house", () => {

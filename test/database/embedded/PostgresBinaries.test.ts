@@ -5,6 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { hydrate, locate, makeRunnable } from "../../../src/database/embedded/PostgresBinaries.js"
 import { ask, choose } from "../../../src/database/embedded/ServerAccount.js"
+import { isLong } from "../../support/Scale.js"
 import { bundle, start } from "./fixtures/Holder.js"
 import { query, scratch } from "./fixtures/Scratch.js"
 
@@ -51,8 +52,8 @@ describe.concurrent("the binaries of the embedded PostgreSQL", () => {
   )
 })
 
-// Only root can stand in for two users; a plain user has nothing to show here.
-if (asRoot) {
+// Only root can stand in for two users; a plain user has nothing to show here. Copying the binaries takes seconds.
+if (asRoot && isLong) {
   describe("the binaries, for another user than root", () => {
     it.scopedLive("are copied once for a user who cannot go where they are, to where only we can write", () =>
       Effect.gen(function* () {

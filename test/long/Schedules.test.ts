@@ -7,7 +7,7 @@ import * as Nightshift from "../support/Nightshift.js"
 import { scale } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-const app = fileURLToPath(new URL("fixtures/schedule-app.mjs", import.meta.url))
+const app = fileURLToPath(new URL("../journeys/fixtures/schedule-app.mjs", import.meta.url))
 
 const pod = (cwd: string) =>
   Effect.gen(function* () {
@@ -51,7 +51,7 @@ const told = Effect.gen(function* () {
     from nightshift.schedule`
 })
 
-const seconds = scale("SCHEDULE_SECONDS", { usual: 8, long: 30 })
+const seconds = scale("SCHEDULE_SECONDS", 30)
 
 describe("a schedule that fires every second, on two pods", () => {
   it.scopedLive(

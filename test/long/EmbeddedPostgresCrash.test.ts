@@ -3,9 +3,9 @@ import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Redacted } from "effect"
-import { gone, holder, serversOn } from "./fixtures/Holder.js"
-import { eventually, query, scratch } from "./fixtures/Scratch.js"
-import { start } from "./fixtures/Started.js"
+import { gone, holder, serversOn } from "../database/embedded/fixtures/Holder.js"
+import { eventually, query, scratch } from "../database/embedded/fixtures/Scratch.js"
+import { start } from "../database/embedded/fixtures/Started.js"
 
 describe.concurrent("the durable embedded PostgreSQL, when somebody is killed", () => {
   it.scopedLive("ends with a killed process, and the next start has what was committed", () =>

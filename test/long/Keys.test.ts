@@ -11,10 +11,10 @@ import * as Nightshift from "../support/Nightshift.js"
 import { scale } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-const app = fileURLToPath(new URL("fixtures/ledger-app.mjs", import.meta.url))
+const app = fileURLToPath(new URL("../journeys/fixtures/ledger-app.mjs", import.meta.url))
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
-const count = scale("KEYED_JOBS", { usual: 1_000, long: 10_000 })
-const keys = scale("KEYED_KEYS", { usual: 100, long: 300 })
+const count = scale("KEYED_JOBS", 10_000)
+const keys = scale("KEYED_KEYS", 300)
 
 const pod = (cwd: string, url: Redacted.Redacted) =>
   Effect.tap(
