@@ -18,7 +18,8 @@ const sized = [
   "journeys/{Crashes,Environments,Gateway,Service,UploadDoor,Uploads}",
   "database/embedded/PostgresBinaries",
   "uploads/StoragePg",
-  "scripts/bench"
+  "scripts/bench",
+  "testing/Simulation"
 ].map((name) => `test/${name}.test.ts`)
 
 export default defineConfig({
@@ -31,7 +32,7 @@ export default defineConfig({
     sequence: { sequencer: SlowFirst },
     pool: "forks",
     // Most tests wait for PostgreSQL, processes and sockets: more of them than cores keep the machine busy.
-    poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false } },
+    poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false, execArgv: ["--max-semi-space-size=64"] } },
     silent: "passed-only",
     testTimeout: 60_000,
     hookTimeout: 60_000

@@ -234,7 +234,8 @@ const wrongs: ReadonlyArray<readonly [what: string, json: unknown, field: string
   ["a force that is neither", { jobs: [job], force: "yes" }, "force", /true or false/]
 ]
 
-describe.each(backends)("on %s, POST /api/v1/jobs with something wrong", (_, layer) => {
+// Refused before anything is stored, so one backend shows it.
+describe.each(backends.slice(0, 1))("on %s, POST /api/v1/jobs with something wrong", (_, layer) => {
   it.scopedLive.each(wrongs)("refuses %s, names the field and stores nothing", ([, json, field, says]) =>
     Effect.gen(function* () {
       const refused = yield* post(json)

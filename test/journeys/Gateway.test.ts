@@ -62,64 +62,64 @@ const saidIn = (
   return said
 }
 
-describe("updates of an async bot", () => {
-  it.scopedLive(
-    "are each exactly one job and all answered, in the order of their chat, whatever dies on the way",
-    () =>
-      Effect.gen(function* () {
-        const cwd = yield* Nightshift.folder
-        const server = yield* RestartableServer.make(join(cwd, "postgres"))
-        const telegram = yield* TelegramEmulator
-        writeBots(cwd, "bots: { helper: { handler: say_again, requireAuth: false, async: true, chatOrder: strict } }")
-        const env = { ...impatient, DATABASE_URL: server.url, TELEGRAM_API_URL: telegram.url }
-        const pod = start({ cwd, args: ["--app", app], env })
-        const [first, second] = yield* Effect.all([pod, pod], { concurrency: "unbounded" })
-        yield* telegram.deliverTo(token, { urls: [hookOf(first), hookOf(second)], secret })
-        const orders = yield* server.query(
-          "select key_order, key_concurrency from nightshift.queue where name = 'bot-helper'"
-        )
-        expect(orders).toEqual([{ key_order: "strict", key_concurrency: 1 }])
+if (isLong) {
+  describe("updates of an async bot", () => {
+    it.scopedLive(
+      "are each exactly one job and all answered, in the order of their chat, whatever dies on the way",
+      () =>
+        Effect.gen(function* () {
+          const cwd = yield* Nightshift.folder
+          const server = yield* RestartableServer.make(join(cwd, "postgres"))
+          const telegram = yield* TelegramEmulator
+          writeBots(cwd, "bots: { helper: { handler: say_again, requireAuth: false, async: true, chatOrder: strict } }")
+          const env = { ...impatient, DATABASE_URL: server.url, TELEGRAM_API_URL: telegram.url }
+          const pod = start({ cwd, args: ["--app", app], env })
+          const [first, second] = yield* Effect.all([pod, pod], { concurrency: "unbounded" })
+          yield* telegram.deliverTo(token, { urls: [hookOf(first), hookOf(second)], secret })
+          const orders = yield* server.query(
+            "select key_order, key_concurrency from nightshift.queue where name = 'bot-helper'"
+          )
+          expect(orders).toEqual([{ key_order: "strict", key_concurrency: 1 }])
 
-        for (let n = 0; n < updates; n += 1) yield* telegram.say(token, { chat: 1 + (n % chats), text: String(n) })
-        const delivered = Effect.map(telegram.tries, (tries) => tries.length)
-        yield* until(delivered, (count) => count > updates / 4)
-        yield* first.signal("SIGKILL")
-        yield* first.finished
-        yield* until(delivered, (count) => count > updates / 2)
-        yield* server.restart
-        const third = yield* pod
-        yield* telegram.deliverTo(token, { urls: [hookOf(second), hookOf(third)], secret })
+          for (let n = 0; n < updates; n += 1) yield* telegram.say(token, { chat: 1 + (n % chats), text: String(n) })
+          const delivered = Effect.map(telegram.tries, (tries) => tries.length)
+          yield* until(delivered, (count) => count > updates / 4)
+          yield* first.signal("SIGKILL")
+          yield* first.finished
+          yield* until(delivered, (count) => count > updates / 2)
+          yield* server.restart
+          const third = yield* pod
+          yield* telegram.deliverTo(token, { urls: [hookOf(second), hookOf(third)], secret })
 
-        yield* telegram.settled
-        yield* until(unfinished(server), (count) => count === 0)
-        expect(yield* telegram.expired(token)).toEqual([])
-        const jobs = yield* jobsOf(server)
-        expect(jobs).toHaveLength(updates)
-        expect(new Set(jobs.map(({ update_id }) => update_id)).size).toBe(updates)
-        expect(jobs.filter(({ status }) => status !== "done")).toEqual([])
-        const tries = yield* telegram.tries
-        expect(tries.length).toBeGreaterThan(updates)
+          yield* telegram.settled
+          yield* until(unfinished(server), (count) => count === 0)
+          expect(yield* telegram.expired(token)).toEqual([])
+          const jobs = yield* jobsOf(server)
+          expect(jobs).toHaveLength(updates)
+          expect(new Set(jobs.map(({ update_id }) => update_id)).size).toBe(updates)
+          expect(jobs.filter(({ status }) => status !== "done")).toEqual([])
+          const tries = yield* telegram.tries
+          expect(tries.length).toBeGreaterThan(updates)
 
-        // A job whose pod died may be answered twice; none is left out, and none comes before its time.
-        const said = saidIn(yield* telegram.calls)
-        expect(said.size).toBe(Math.min(chats, updates))
-        for (const numbers of said.values()) {
-          expect(numbers).toEqual(numbers.toSorted((a, b) => a - b))
-        }
-        expect(new Set([...said.values()].flat()).size).toBe(updates)
-        for (const running of [second, third]) {
-          yield* running.signal("SIGTERM")
-          expect(yield* running.finished).toMatchObject({ code: 0 })
-        }
-      }).pipe(
-        Effect.provide(
-          TelegramEmulator.layer({ tokens: [token], seed: 11, speed: 50, duplicates: 0.1, lostReplies: 0.05 })
-        )
-      ),
-    300_000
-  )
+          // A job whose pod died may be answered twice; none is left out, and none comes before its time.
+          const said = saidIn(yield* telegram.calls)
+          expect(said.size).toBe(Math.min(chats, updates))
+          for (const numbers of said.values()) {
+            expect(numbers).toEqual(numbers.toSorted((a, b) => a - b))
+          }
+          expect(new Set([...said.values()].flat()).size).toBe(updates)
+          for (const running of [second, third]) {
+            yield* running.signal("SIGTERM")
+            expect(yield* running.finished).toMatchObject({ code: 0 })
+          }
+        }).pipe(
+          Effect.provide(
+            TelegramEmulator.layer({ tokens: [token], seed: 11, speed: 50, duplicates: 0.1, lostReplies: 0.05 })
+          )
+        ),
+      300_000
+    )
 
-  if (isLong) {
     it.scopedLive(
       "that nobody can handle are told to their users, once for each, whatever dies on the way",
       () =>
@@ -171,8 +171,8 @@ describe("updates of an async bot", () => {
         }).pipe(Effect.provide(TelegramEmulator.layer({ tokens: [token], seed: 5, speed: 20, duplicates: 0.2 }))),
       300_000
     )
-  }
-})
+  })
+}
 
 describe("secrets", () => {
   it.scopedLive(

@@ -8,6 +8,7 @@ import { Transactions } from "../../src/queue/Transactions.js"
 import { Simulation, type SimulationOptions, TestShift } from "../../src/testing/index.js"
 import { ServerClock } from "../../src/testing/simulation/ServerClock.js"
 import { SteppingClock } from "../../src/testing/simulation/SteppingClock.js"
+import { isLong } from "../support/Scale.js"
 import { everyFault, faultsOf } from "./SimulatedFaults.js"
 import { mistakes } from "./Tampered.js"
 
@@ -29,12 +30,10 @@ describe("a simulation", () => {
     "keeps every promise of the queue, whatever goes wrong",
     () =>
       Effect.gen(function* () {
-        // test/long plays many more seeds. Here as many as it takes to see every kind of fault.
-        const unseen = new Set(everyFault)
-        for (let seed = 1; seed <= 12 || (unseen.size > 0 && seed <= 64); seed += 1) {
-          for (const fault of yield* faultsOf(seed)) unseen.delete(fault)
-        }
-        expect([...unseen]).toEqual([])
+        // test/long plays two hundred seeds, which see every kind of fault.
+        const seen = new Set<string>()
+        for (let seed = 1; seed <= 8; seed += 1) for (const fault of yield* faultsOf(seed)) seen.add(fault)
+        expect(seen.size).toBeGreaterThan(everyFault.length / 2)
       }),
     patient
   )
@@ -75,7 +74,9 @@ describe("a simulation", () => {
 })
 
 describe("a mistake in the database", () => {
-  for (const [mistake, { breaks, seed: from = 1, tamper }] of Object.entries(mistakes)) {
+  // In the test command three of them show that the checker finds anything at all.
+  const tried = Object.entries(mistakes).slice(0, isLong ? undefined : 3)
+  for (const [mistake, { breaks, seed: from = 1, tamper }] of tried) {
     it.live(
       `is found: ${mistake}`,
       () =>
