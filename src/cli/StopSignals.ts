@@ -7,7 +7,7 @@ import * as Environment from "./Environment.js"
 // started it (npx, npm, pnpm, yarn) has ended. Runners put a shell in between that dies of SIGTERM without passing it on; the
 // server would go on as an orphan, holding its port and its database.
 
-/** npm passes Ctrl-C on to a process that the terminal has already told: the same request, not a second one. */
+/** npm forwards Ctrl-C to a process that already got it from the terminal: one request, not two. */
 const sameRequest = 500
 
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
@@ -52,7 +52,7 @@ export const listen = (stop: Stop): Effect.Effect<void> => {
     })
   }
 
-  // Under nohup none of the three is a terminal: whoever uses it wants the process to stay when the terminal closes.
+  // Under nohup none of the three is a terminal: the user wants the process to survive the terminal.
   const isInTerminal = [0, 1, 2].some((fd) => isatty(fd)) && hasTerminal()
   if (isInTerminal) {
     process.on("SIGHUP", () => {

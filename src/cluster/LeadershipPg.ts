@@ -42,7 +42,7 @@ const make = Effect.gen(function* () {
           with taken as (
             update ${table}
             set pod_id = ${pod}, leased_until = ${instant(now + Duration.toMillis(lease))},
-              -- A term that is over stays over, even when nobody else has led since.
+              -- A term that ended stays ended, even if no other pod has led since.
               term = term
                 + case when pod_id = ${pod} and term = ${watch.termOf(pod, asked) ?? null}::int then 0 else 1 end
             where pod_id is null or pod_id = ${pod}

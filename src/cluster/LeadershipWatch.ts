@@ -50,5 +50,5 @@ class LeadershipWatch {
   }
 }
 
-/** The watch of whoever goes by this clock. */
+/** The watch of the process that uses this clock. */
 export const make = (): ((clock: Clock.Clock) => LeadershipWatch) => perClock(() => new LeadershipWatch())

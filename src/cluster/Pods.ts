@@ -52,7 +52,7 @@ export const podsTopic = "pods"
 export class Pods extends Context.Tag("nightshift/cluster/Pods")<
   Pods,
   {
-    /** Shows that a pod lives and how it stands; others count as its companions unless they were quiet for this long. */
+    /** Shows that a pod lives, with its slots and state; others count as its companions unless they were quiet for this long. */
     readonly beat: (
       facts: PodFacts,
       state: PodState,

@@ -13,7 +13,7 @@ const suspicious = /[\d.]{16}|\d[eE][+-]?\d/
 
 const parts = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
 
-/** The digits that count, and where the point stands among them. */
+/** The significant digits, and the position of the decimal point. */
 const normalized = (text: string) => {
   const [, whole = "", fraction = "", exponent = "0"] = parts.exec(text) ?? []
   const digits = `${whole}${fraction}`.replace(/^0+/, "")

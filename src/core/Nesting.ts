@@ -1,6 +1,6 @@
 import { limits } from "./Job.js"
 
-// Values nested a few thousand levels deep overflow the stack of whoever walks them: JSON.stringify, jsonb, a schema.
+// Values nested a few thousand levels deep overflow the stack of the code that walks them: JSON.stringify, jsonb, a schema.
 
 /** Whether a value has more levels of arrays and objects than this. Plain loops: every large payload passes here. */
 export const isDeeperThan = (value: unknown, levels: number): boolean => {
@@ -16,6 +16,6 @@ export const isDeeperThan = (value: unknown, levels: number): boolean => {
   return false
 }
 
-/** What is shown of a value that was stored past our checks and that nobody could print. */
+/** Shown instead of a stored value that is nested too deep to print. */
 export const showable = (value: unknown): unknown =>
   isDeeperThan(value, limits.nesting) ? `[nested more than ${limits.nesting} levels deep]` : value

@@ -29,7 +29,7 @@ export const faultOfText = (text: string, most: number): string | undefined => {
 export const faultOfWhole = (value: number, min: number, max: number): string | undefined =>
   Number.isInteger(value) && value >= min && value <= max ? undefined : `must be a whole number from ${min} to ${max}`
 
-/** Why nobody can wait for this long, or nothing. */
+/** Why a wait of this length is invalid, or undefined. */
 export const faultOfWait = (wait: Duration.Duration): string | undefined =>
   Duration.lessThanOrEqualTo(wait, Duration.days(limits.waitDays))
     ? undefined

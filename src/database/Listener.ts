@@ -72,7 +72,7 @@ const connectTo = (connectionString: string, config: typeof DatabaseConfig.Servi
     }),
     (client) =>
       Effect.ignore(Effect.timeout(Effect.interruptible(Effect.tryPromise(() => client.end())), "1 second")).pipe(
-        // A socket that nobody answers would keep the process from ending.
+        // A socket without an answer would keep the process from ending.
         Effect.zipRight(Effect.sync(() => ServerConnection.destroySocket(client)))
       )
   )

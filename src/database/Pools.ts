@@ -79,8 +79,8 @@ const poolOf = (
       })
       // An idle connection that breaks is replaced by the pool at its next use; without a listener it ends the process.
       pool.on("error", () => {})
-      // The same between two statements of a transaction, and in the moment in which a connection changes hands. Whoever
-      // waits for an answer of it is told by the answer.
+      // The same between two statements of a transaction, and in the moment in which a connection changes hands. The caller
+      // that waits for its answer gets the error.
       pool.on("connect", (client) => client.on("error", () => {}))
       pool.on("acquire", (client) => void Object.assign(client, { idle: false }))
       pool.on("release", (_, client) => {
@@ -91,7 +91,7 @@ const poolOf = (
     }),
     (pool) =>
       Effect.timeoutOption(Effect.interruptible(Effect.promise(() => pool.end())), "2 seconds").pipe(
-        // A socket that nobody answers would keep the process from ending.
+        // A socket without an answer would keep the process from ending.
         Effect.zipRight(Effect.sync(() => severAll(shared.connections, "the process ends")))
       )
   )

@@ -41,7 +41,7 @@ const setsTimeout = (text: string) =>
   text.length < 200 && /\bset\s+(local\s+|session\s+)?statement_timeout\b/i.test(text)
 const endsTransaction = (text: string) => text === "COMMIT" || text === "ROLLBACK"
 
-/** Closes a connection without a word to the server. Its socket stands behind the driver's own types. */
+/** Closes a connection without notifying the server. The driver's types do not expose its socket. */
 export const destroySocket = (client: pg.Client, error?: Error): void => {
   const { connection } = client as unknown as { connection: { stream: { destroy: (error?: Error) => void } } }
   connection.stream.destroy(error)

@@ -44,7 +44,7 @@ export interface Startup {
   readonly check: (client: pg.ClientBase) => Promise<Error | undefined>
   /** The server that the last connection led to. */
   readonly server: () => string | undefined
-  /** Whether connections are told the settings that statements rely on. */
+  /** Whether connections set what statements rely on. */
   readonly tellsSettings: () => boolean
 }
 

@@ -22,7 +22,7 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
       const lifecycle = yield* Lifecycle
       const database = yield* Database
       const migrations = yield* Migrations
-      // What the server said is for the log; whoever asks here may be anyone.
+      // The server's own message goes to the log only: this route needs no token.
       const refused = (reason: string) => (error: unknown) => Effect.as(Effect.logDebug("not ready", error), [reason])
       const databaseReasons = Effect.gen(function* () {
         const failing = database.writes.failing()

@@ -40,7 +40,7 @@ const followUps = (schema: string, ended: string, now: string) => `
   on conflict do nothing
   returning queue, kind`
 
-/** What becomes of a job by an end `e`: done, pending, or the reason for which it is dead. `$10` is the instant of the end. */
+/** The state of a job after an end `e`: done, pending, or the reason for which it is dead. `$10` is the instant of the end. */
 const fate = `case when e.verb = 'done' then 'done'
         when j.cancel_requested_at is not null then 'cancelled'
         when e.verb = 'dead' then e.reason

@@ -99,7 +99,7 @@ export const make = (
     )
   }
 
-  /** What stands in one job's way; nothing when the way has become free. Holders to be replaced are noted. */
+  /** The conflict that blocks one job; nothing when it is gone. Holders to be replaced are noted. */
   const judge = (
     job: StampedJob,
     request: StampedJobs,
@@ -172,7 +172,7 @@ export const make = (
       return new Set(inTheWay.flatMap(({ place }) => jobs[place]?.id ?? []))
     })
 
-  /** Several statements where one would be too large: whoever stores so much has a transaction around it. */
+  /** Several statements where one would be too large: a request of this size has a transaction around it. */
   const store = (jobs: StampedJobs, now: number, wait: string | null): Effect.Effect<Stored, StoreError> => {
     const cut = pieces(jobs)
     if (cut.length === 1) return storePiece(jobs, now, wait)

@@ -46,7 +46,7 @@ export interface StoredJobRow {
 const decodeHistory = Schema.decodeUnknownSync(Schema.Array(HistoryEntry))
 const decodeFollowUp = Schema.decodeUnknownSync(FollowUp)
 
-/** A row that somebody wrote by SQL may hold `infinity`, which no calendar can show. */
+/** A row written by SQL may hold `infinity`, which no calendar can show. */
 const instant = (millis: number | null) => (millis === null ? undefined : showableInstant(millis))
 
 /** A row as the rest of the house knows a job. */

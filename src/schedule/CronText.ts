@@ -53,7 +53,7 @@ interface FieldRule {
   /** What values may be called, from the least on. */
   readonly names: ReadonlyArray<string>
   readonly mostStep: number
-  /** Whether `L` stands for the last of them. */
+  /** Whether `L` means the last of them. */
   readonly hasLast: boolean
 }
 

@@ -4,7 +4,7 @@ import * as CronText from "./CronText.js"
 import * as Remembering from "./Remembering.js"
 import * as TimeZone from "./TimeZone.js"
 
-// When an expression fires is a set of instants, the same whoever asks and from where. Clock changes are handled as Vixie cron
+// When an expression fires is a set of instants, the same for every caller. Clock changes are handled as Vixie cron
 // does. An interval (`*` or a step in minute or hour) fires whenever the clocks show a matching time: twice where they show it
 // twice, not at all where they skip it. Times of day fire once: at their first occurrence where the clocks show them twice,
 // and as much later as the clocks were set where they skip them.

@@ -19,7 +19,7 @@ export const look: Effect.Effect<ReadonlyArray<Finding>, never, Database> = Effe
       "Unset default_transaction_read_only for the role and the database."
     )
   }
-  // Changes nothing, and is written all the same.
+  // Changes no value, but writes a row version.
   yield* mapErrors(sql`update ${sql(`${schema}.leader`)} set term = term`)
   return ok("The server takes writes.")
 }).pipe(

@@ -74,7 +74,7 @@ const textOf = $match({
   Stdin: () => Effect.map(reading("standard input", readStdin), (text) => ({ text, where: "Standard input" }))
 })
 
-/** The JSON value of a text that stands somewhere. */
+/** Parses JSON text and names its source in errors. */
 export const parse = (text: string, where: string): Effect.Effect<unknown, Misused> =>
   Effect.suspend(() => {
     try {

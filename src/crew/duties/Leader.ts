@@ -66,7 +66,7 @@ const make = Effect.gen(function* () {
   const every = Duration.times(lease, 1 / 3)
   const poke = makePoke()
   let leadsUntil = Number.NEGATIVE_INFINITY
-  /** Whether the answer to the last campaign did not arrive: the lease may be this pod's all the same. */
+  /** Whether the last campaign got no answer: this pod may hold the lease without knowing. */
   let inDoubt = false
 
   const set = (term: Option.Option<Term>) =>

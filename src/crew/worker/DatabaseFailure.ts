@@ -10,7 +10,7 @@ import type { ClaimedJob } from "../../queue/Queue.js"
 
 /** A transaction whose handler has not begun is opened again for so long, or half of what the job may take. */
 const openPatience = Duration.seconds(10)
-/** So many conflicts with other transactions are tried again in place, at once. */
+/** Conflicts with other transactions that a slot retries in place, at once. */
 const contentionTries = 10
 /** A job that loses its connection this often may be what breaks it: then its attempts count. */
 const lossesForgiven = 5

@@ -32,7 +32,7 @@ export const whenStranger = (listener: () => void): void => {
   onStranger = listener
 }
 
-/** Fields whose JSON somebody typed: sent as it is, because parsing it here would round long numbers without a word. */
+/** Fields with JSON that the user typed: sent as text, because parsing it here would silently round long numbers. */
 export type Typed = Readonly<Record<string, string>>
 
 const bodyOf = (body: unknown, typed: Typed): string => {

@@ -7,7 +7,7 @@ import * as ClientAddress from "./ClientAddress.js"
 import * as Throttle from "./Throttle.js"
 
 // Wrong credentials, counted by the address they come from. Tokens that people choose are guessed at; sessions and tokens of
-// workspaces are 256 bits of chance, so nobody finds one, but each costs a statement.
+// workspaces are 256 random bits, so guessing finds none, but each guess costs a statement.
 
 /** Wrong tokens from one address: enough for typing errors, too few to find one by trying. */
 const guesses = { burst: 20, perSecond: 20 / 60 }
@@ -15,7 +15,7 @@ const guesses = { burst: 20, perSecond: 20 / 60 }
 /** Statements that one address may cost with secrets that do not exist. */
 const lookups = { burst: 60, perSecond: 5 }
 
-/** A token of this many characters is not found by trying, so whoever has it need not wait for those who guess. */
+/** A token this long cannot be guessed, so its owner need not wait for an attacker at the same address. */
 export const leastStrong = 24
 
 /** A secret that does not exist will not begin to, except where a replica answers. */
@@ -29,7 +29,7 @@ export class Attempts extends Context.Tag("nightshift/http/Attempts")<
   Attempts,
   {
     /**
-     * Counts a token that somebody showed. Fails while its address has shown too many wrong ones, whatever it shows now,
+     * Counts a token that was presented. Fails while its address has shown too many wrong ones, whatever it shows now,
      * unless it is right and too long to be found by trying.
      */
     readonly token: (request: Request, given: string, isRight: boolean) => Effect.Effect<void, TooManyRequests>
@@ -42,7 +42,7 @@ export class Attempts extends Context.Tag("nightshift/http/Attempts")<
     ) => Effect.Effect<Option.Option<A>, E | TooManyRequests>
   }
 >() {
-  /** One for all doors of a process: whoever is refused at one does not go on at the next. */
+  /** One for all doors of a process: a client refused at one is refused at the next. */
   static readonly layer: Layer.Layer<Attempts, never, ServerConfig> = Layer.effect(
     Attempts,
     Effect.gen(function* () {
@@ -85,7 +85,7 @@ export class Attempts extends Context.Tag("nightshift/http/Attempts")<
   )
 }
 
-/** The last so many that were set. */
+/** A bounded map: keeps the entries set last. */
 class Remembered extends Map<string, number> {
   override set(id: string, value: number): this {
     this.delete(id)

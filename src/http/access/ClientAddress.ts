@@ -2,7 +2,7 @@ import { BlockList, isIP, isIPv4 } from "node:net"
 import { Either } from "effect"
 import { groupsOf } from "../../gateway/fetch/Addresses.js"
 
-/** The address of whoever sent a request, as its connection and its `X-Forwarded-For` header say. */
+/** The address of the client, as its connection and its `X-Forwarded-For` header say. */
 export type ClientAddress = (peer: string | undefined, forwardedFor: string | undefined) => string
 
 const wordsOf = (text: string): ReadonlyArray<string> =>

@@ -18,7 +18,7 @@ export interface Throttle {
   readonly give: (key: string) => void
 }
 
-/** Beyond this many keys the one that was used least recently is forgotten: memory is bounded, whoever comes. */
+/** Beyond this many keys the one that was used least recently is forgotten: memory stays bounded. */
 const mostKeys = 10_000
 
 /** So many at once, and so many a second from then on. */

@@ -26,7 +26,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
   {
     /**
      * Server-sent events from now on, beginning with a snapshot. They end when the process is about to, and with the login
-     * of whoever follows: at once when it is ended in this process, within seconds when it expires or is ended elsewhere.
+     * of the follower: at once when it is ended in this process, within seconds when it expires or is ended elsewhere.
      */
     readonly follow: (session: CallerSession | undefined) => Effect.Effect<Readable, LiveRefused>
     /** Ends what the owner of this login follows. */

@@ -51,7 +51,7 @@ const newRow = (job: AdmittedJob, id: JobId, now: number): JobRow => ({
 
 const isOver = ({ status }: JobRow) => status === "done" || status === "dead"
 
-/** A finished job whose window has passed keeps nobody away. */
+/** A finished job past its window no longer holds its key. */
 const hasLapsed = (holder: JobRow, now: number) =>
   holder.dedupe?.until !== undefined && holder.dedupe.until <= now && isOver(holder)
 

@@ -69,7 +69,7 @@ const misfit = (
 
 /**
  * Fills in what the cluster knows of each job's kind. What a request says itself wins. An open queue is the routes' to say.
- * `check` looks whether payloads fit their kinds; `force` takes them as they are, and kinds that nobody registered as well.
+ * `check` looks whether payloads fit their kinds; `force` takes them as they are, and accepts kinds that no pod registered.
  */
 export const resolve = Effect.fn("Intake.resolve")(function* (
   requests: ReadonlyArray<JobRequest>,

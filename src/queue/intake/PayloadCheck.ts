@@ -71,7 +71,7 @@ const compile = (text: string): PayloadCheck => {
 const compiled = new Map<string, PayloadCheck>()
 const mostCompiled = 500
 
-/** The check that a JSON Schema, as text, stands for. What our validator cannot make sense of lets everything pass. */
+/** Compiles a JSON Schema into a check. A schema that the validator cannot read accepts everything. */
 export const ofSchema = (text: string): PayloadCheck => {
   const known = compiled.get(text)
   if (known !== undefined) return known

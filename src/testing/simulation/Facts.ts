@@ -91,7 +91,7 @@ export class Facts {
   readonly beatAt = new Map<JobId, number>()
   /** When a pod took the leader's lease or renewed it. */
   readonly led: Array<number> = []
-  /** When nothing went wrong any more, and when the pods were told to stop. */
+  /** When faults ended, and when the pods were stopped. */
   calm: { readonly from: number; until: number } | undefined
   /** How often the database's clock jumped. */
   clockSteps = 0

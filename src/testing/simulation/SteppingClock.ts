@@ -91,12 +91,12 @@ export class SteppingClock {
     return true
   }
 
-  /** The next instant at which somebody wakes. */
+  /** The next wake-up. */
   get nextAt(): number | undefined {
     return this.nextWanted()?.at
   }
 
-  /** The instants at which somebody wakes, earliest first. */
+  /** All wake-ups, earliest first. */
   get instants(): ReadonlyArray<number> {
     const wanted = this.heap.all.filter(({ wake }) => wake !== undefined)
     return wanted.map(({ at }) => at).sort((a, b) => a - b)

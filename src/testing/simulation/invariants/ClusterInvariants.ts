@@ -54,7 +54,7 @@ export const counted: Invariant = {
   }
 }
 
-/** Twice the lease: a renewal is seen a third of it later, and whoever has just started watches for a whole one. */
+/** Twice the lease: a renewal is seen a third of it later, and a pod that just started watches for a whole one. */
 const longestWithoutLeader = 2 * Duration.toMillis(lease)
 
 export const led: Invariant = {

@@ -25,7 +25,7 @@ const leaseSaid = ({ act, before }: Change): string | undefined => {
 
 const fenced = new Set(["Queue.finalize", "Queue.heartbeat", "Queue.progress"])
 
-/** Whether a run showed no sign of life for as long as whoever takes it back says, by the one true time. */
+/** Whether a run showed no sign of life for the limit that its rescuer used, by true time. */
 const isQuiet = ({ args, at }: Act, lastBeat: number): boolean =>
   at - lastBeat >= Duration.toMillis(args[0] as Duration.Duration)
 
