@@ -142,7 +142,7 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
           return refusal(detail, sqlState)
         })
 
-      // Creating what exists needs the right to create all the same, so it is looked for first. `if not exists` still collides
+      // Creating a schema that exists still needs the right to create one, so the code looks for it first. `if not exists` still collides
       // when two sessions create the same name at once: the loser looks again.
       const prepare = Effect.gen(function* () {
         const [row] = yield* sql<{ there: boolean }>`select to_regnamespace(${schema}) is not null as there`

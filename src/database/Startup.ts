@@ -4,7 +4,7 @@ import type { DatabaseConfig } from "./DatabaseConfig.js"
 import { serversOf } from "./DatabaseUrl.js"
 
 // How a connection begins: at which server of the url, with which settings, and whether it may be used at all. Settings that our
-// statements rely on are told as start-up options, because a role or a database may have others for a default. A pooler may
+// statements rely on are sent as start-up options, because a role or a database may have others for a default. A pooler may
 // refuse them (PgBouncer before 1.20 does); then connections begin without, and the server's defaults have to do.
 
 /** Of every connection: absent elements of arrays are absent. */

@@ -27,7 +27,7 @@ export const at = (path: ReadonlyArray<PropertyKey>, reason: string, body: unkno
   return new BadRequest({ message: `${jobPrefix({ index, jobs: jobsIn(body) })}${named} ${reason}.`, field })
 }
 
-/** Several where nobody knows. */
+/** Assumes several jobs where the number is unknown. */
 const jobsIn = (body: unknown): number =>
   Predicate.hasProperty(body, "jobs") && Array.isArray(body.jobs) ? body.jobs.length : 2
 
