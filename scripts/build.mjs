@@ -1,4 +1,4 @@
-// Builds dist/: the two library faces, the bundled command line, and the type declarations.
+// Builds dist/: the three library faces, the bundled command line, and the type declarations.
 // `--if-stale` does nothing when dist/ was built from exactly these sources.
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -67,6 +67,7 @@ const library = await build({
   ...shared,
   entryPoints: {
     "library/index": "src/index.ts",
+    "library/client": "src/client/index.ts",
     "library/testing": "src/testing/index.ts",
     main: "src/main.ts",
     guard: "src/guard.ts",
@@ -81,6 +82,8 @@ for (const file of Object.keys(library.metafile.outputs).filter((output) => outp
   if (code.includes("Dynamic require of")) writeFileSync(join(root, file), `${requireLine}${code}`)
 }
 
+const faces = ["index", "client", "testing"]
+
 /** An output and all outputs that it imports. */
 const reachable = (output, found = new Set()) => {
   if (found.has(output)) return found
@@ -91,7 +94,8 @@ const reachable = (output, found = new Set()) => {
 
 // Programs that import the library can map stack traces to its source. The maps of the command line would be a third of
 // the package.
-const mapped = reachable("dist/library/index.js", reachable("dist/library/testing.js"))
+const mapped = new Set()
+for (const name of faces) reachable(`dist/library/${name}.js`, mapped)
 for (const output of Object.keys(library.metafile.outputs)) {
   if (!output.endsWith(".js") || mapped.has(output)) continue
   const file = join(root, output)
@@ -101,7 +105,7 @@ for (const output of Object.keys(library.metafile.outputs)) {
 
 // A wrong version of effect fails while modules are linked, before any of them runs. The face that Node imports therefore
 // checks first and imports the library after that. Bundlers and `require` get the library itself (see `exports`).
-for (const name of ["index", "testing"]) {
+for (const name of faces) {
   const names = library.metafile.outputs[`dist/library/${name}.js`].exports.join(", ")
   writeFileSync(
     join(dist, `${name}.js`),

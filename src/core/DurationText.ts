@@ -6,6 +6,14 @@ type Unit = keyof typeof units
 const whole = /^-?(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/
 const part = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
 
+/** A duration in code: milliseconds, a short text such as `"30s"`, `"5m"` or `"1h30m"`, or Effect's own `Duration` and its texts. */
+export type DurationInput =
+  | `${number}${Unit}`
+  | `${number}d${number}h`
+  | `${number}h${number}m`
+  | `${number}m${number}s`
+  | Duration.DurationInput
+
 /** What a person may write where a duration is expected. */
 export const expected = "a duration like 90s, 30m, 168h or 1h30m"
 
@@ -26,6 +34,15 @@ export const parse = (text: string): Option.Option<Duration.Duration> =>
     Option.filter((millis) => millis >= 0),
     Option.map(Duration.millis)
   )
+
+/** A duration from code. Throws a RangeError for a text that is none. */
+export const decode = (input: DurationInput): Duration.Duration => {
+  const short = typeof input === "string" ? Option.getOrUndefined(parse(input)) : undefined
+  if (short !== undefined) return short
+  const decoded = Duration.decodeUnknown(input)
+  if (Option.isSome(decoded)) return decoded.value
+  throw new RangeError(`${JSON.stringify(input)} is not ${expected}, or a number of milliseconds.`)
+}
 
 /** The shortest text that `parse` reads back as the same duration. */
 export const format = (duration: Duration.DurationInput): string => {

@@ -1,5 +1,6 @@
 import { Duration, type Schema } from "effect"
 import type { Backoff } from "./Backoff.js"
+import { type DurationInput, decode } from "./DurationText.js"
 
 /** What sort of job: its payload, and how jobs of it are to be treated. A value, without a handler in it. */
 export interface Kind<in out A> {
@@ -26,7 +27,7 @@ export interface KindOptions<A, I> {
   /** How often a job is tried before it is dead. [5] */
   readonly maxAttempts?: number
   /** How long one attempt may take. [15 minutes] */
-  readonly timeout?: Duration.DurationInput
+  readonly timeout?: DurationInput
   readonly backoff?: Backoff
   /** Lower goes first. [0] */
   readonly priority?: number
@@ -46,7 +47,7 @@ export const make = <A, I>(name: string, options: KindOptions<A, I>): Kind<A> =>
   version: options.version ?? 1,
   upcasters: options.upcasters ?? {},
   maxAttempts: options.maxAttempts ?? defaults.maxAttempts,
-  timeout: Duration.decode(options.timeout ?? defaults.timeout),
+  timeout: decode(options.timeout ?? defaults.timeout),
   backoff: options.backoff,
   priority: options.priority ?? 0
 })

@@ -1,5 +1,7 @@
-import { Cause, type Duration, Effect, Exit, Runtime, type Scope } from "effect"
+import { Cause, Effect, Exit, LogLevel, Runtime, type Scope } from "effect"
+import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
+import type { Outcome } from "../core/Outcome.js"
 import type { RateLimit, TakeOptions } from "../limits/RateLimit.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import type { EnqueueOptions, JobKind } from "../queue/Job.js"
@@ -9,38 +11,45 @@ import type { JobContext } from "./JobContext.js"
 // A handler returns an `Outcome`, or anything else: that is the job's result. A failure in its error channel is tried again,
 // and so is a defect, with its trace; an `Outcome` that it fails with is its end all the same.
 
-/** The effect that runs a kind. */
-export interface Handler<out R> {
+/** What a handler's answer leaves as the job's result. */
+export type ResultOf<A> = Exclude<A, Outcome>
+
+/** The effect that runs a kind. `Result` is what a job of it that is done has for a result. */
+export interface Handler<out R, out Result = unknown> {
   readonly kind: JobKind<never>
   /** Whether its effects and the job's end stand or fall together. */
   readonly transactional: boolean
-  readonly run: (payload: never, job: JobContext) => Effect.Effect<unknown, unknown, R>
+  readonly run: (payload: never, job: JobContext) => Effect.Effect<Result | Outcome, unknown, R>
   /** For one that keeps something as long as its pod lives: opened before the first job, closed after the last. */
-  readonly open?: Effect.Effect<Handler<R>["run"], never, R | Scope.Scope>
+  readonly open?: Effect.Effect<Handler<R, Result>["run"], never, R | Scope.Scope>
 }
 
 /** Runs a kind by an Effect. */
-export const make = <A, E, R>(
+export const make = <A, B, E, R>(
   kind: JobKind<A>,
-  run: (payload: A, job: JobContext) => Effect.Effect<unknown, E, R>
-): Handler<R> => ({ kind: kind as unknown as JobKind<never>, transactional: false, run: run as Handler<R>["run"] })
+  run: (payload: A, job: JobContext) => Effect.Effect<B, E, R>
+): Handler<R, ResultOf<B>> => ({
+  kind: kind as unknown as JobKind<never>,
+  transactional: false,
+  run: run as Handler<R, ResultOf<B>>["run"]
+})
 
 /**
  * Runs a kind by an Effect inside a database transaction in which the job ends, too: what it writes through `SqlClient`
  * happens exactly once. Keep it short; its transaction is open all the while.
  */
-export const transactional = <A, E, R>(
+export const transactional = <A, B, E, R>(
   kind: JobKind<A>,
-  run: (payload: A, job: JobContext) => Effect.Effect<unknown, E, R>
-): Handler<R> => ({ ...make(kind, run), transactional: true })
+  run: (payload: A, job: JobContext) => Effect.Effect<B, E, R>
+): Handler<R, ResultOf<B>> => ({ ...make(kind, run), transactional: true })
 
 /** Runs a kind by an Effect that shares something with the pod's other jobs of the kind, made once per pod in its Scope. */
-export const scoped = <A, E, R, R2>(
+export const scoped = <A, B, E, R, R2>(
   kind: JobKind<A>,
-  open: Effect.Effect<(payload: A, job: JobContext) => Effect.Effect<unknown, E, R2>, never, R>
-): Handler<Exclude<R, Scope.Scope> | R2> => ({
+  open: Effect.Effect<(payload: A, job: JobContext) => Effect.Effect<B, E, R2>, never, R>
+): Handler<Exclude<R, Scope.Scope> | R2, ResultOf<B>> => ({
   ...make(kind, (payload: A, job) => Effect.scoped(Effect.flatMap(open, (run) => run(payload, job)))),
-  open: open as Effect.Effect<Handler<R2>["run"], never, Exclude<R, Scope.Scope> | Scope.Scope>
+  open: open as unknown as Effect.Effect<Handler<R2, ResultOf<B>>["run"], never, Exclude<R, Scope.Scope> | Scope.Scope>
 })
 
 /** The handler with what it keeps, until the Scope closes. */
@@ -49,16 +58,42 @@ export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never,
     ? Effect.succeed(handler)
     : Effect.map(handler.open, (run) => ({ kind: handler.kind, transactional: handler.transactional, run }))
 
+/** Writes a line to the log of the process, with the job's id, kind, queue and attempt. */
+export type LogLine = (message: string, fields?: Readonly<Record<string, unknown>>) => void
+
+export interface HandlerLog {
+  readonly debug: LogLine
+  readonly info: LogLine
+  readonly warn: LogLine
+  readonly error: LogLine
+}
+
+const logOf = (runtime: Runtime.Runtime<never>): HandlerLog => {
+  const line =
+    (level: LogLevel.LogLevel): LogLine =>
+    (message, fields = {}) =>
+      void Runtime.runSync(runtime, Effect.annotateLogs(Effect.logWithLevel(level, message), fields))
+  return {
+    debug: line(LogLevel.Debug),
+    info: line(LogLevel.Info),
+    warn: line(LogLevel.Warning),
+    error: line(LogLevel.Error)
+  }
+}
+
 /** What a promise handler sees of its job. */
 export interface PromiseJobContext extends Omit<JobContext, "progress"> {
   /** Aborted when the job is cancelled, times out, is lost to another pod, or the process must end. */
   readonly signal: AbortSignal
   readonly progress: (value: unknown) => Promise<void>
+  readonly log: HandlerLog
   readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<JobId>
+  /** Runs an Effect as part of the job: in its transaction, if it has one. Rejects with the failure itself. */
+  readonly run: <A, E>(effect: Effect.Effect<A, E, Queue | RateLimits>) => Promise<A>
   /** Goes on with so many tokens of the limit [1]; else it throws what ends this attempt as throttled. Do not catch it. */
   readonly acquire: (limit: RateLimit, tokens?: number, options?: TakeOptions) => Promise<void>
   /** The upstream said no: empties the limit for so long, and throws what ends this attempt as throttled. */
-  readonly refused: (limit: RateLimit, duration?: Duration.DurationInput) => Promise<never>
+  readonly refused: (limit: RateLimit, duration?: DurationInput) => Promise<never>
 }
 
 /**
@@ -80,13 +115,14 @@ const untilSettled = <A>(run: (signal: AbortSignal) => Promise<A>): Effect.Effec
   })
 
 /** Runs a kind by an async function. What it throws is a failure. */
-export const promise = <A>(
+export const promise = <A, B>(
   kind: JobKind<A>,
-  run: (payload: A, job: PromiseJobContext) => Promise<unknown>
-): Handler<Queue | RateLimits> =>
+  run: (payload: A, job: PromiseJobContext) => Promise<B>
+): Handler<Queue | RateLimits, ResultOf<B>> =>
   make(kind, (payload, job) =>
     Effect.gen(function* () {
-      const runExit = Runtime.runPromiseExit(yield* Effect.runtime<Queue | RateLimits>())
+      const runtime = yield* Effect.runtime<Queue | RateLimits>()
+      const runExit = Runtime.runPromiseExit(runtime)
       // What is thrown at the handler is the failure itself: it may be an outcome, on its way to whoever judges it.
       const runPromise = async <B, E>(effect: Effect.Effect<B, E, Queue | RateLimits>): Promise<B> => {
         const exit = await runExit(effect)
@@ -104,9 +140,11 @@ export const promise = <A>(
           meta: job.meta,
           signal,
           progress: (value) => runPromise(job.progress(value)),
+          log: logOf(runtime),
+          run: runPromise,
           enqueue: (other, content, options) => runPromise(other.enqueue(content, options)),
           acquire: (limit, tokens = 1, options) => runPromise(limit.take(tokens, options)),
-          refused: (limit, duration) => runPromise(limit.refused(duration))
+          refused: (limit, duration) => runPromise(limit.refused(duration === undefined ? undefined : decode(duration)))
         })
       )
     })

@@ -5,7 +5,7 @@ import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import type { NewJob } from "./intake/NewJob.js"
-import type { JobIdTaken, QueueFull } from "./JobErrors.js"
+import type { JobIdTaken, OuterTransactionFailed, QueueFull } from "./JobErrors.js"
 
 /** What became of a job at the door. */
 export type Enqueued = Data.TaggedEnum<{
@@ -17,6 +17,15 @@ export const Enqueued = Tagged.taggedEnum<Enqueued>({ Enqueued: true, Deduplicat
 
 /** Why a job was not stored. */
 export type EnqueueError = InvalidJob | JobIdTaken | QueueFull | DatabaseError
+
+/** Runs a statement with one text parameter in a transaction of the caller's, and answers with its rows. */
+export type RunStatement = (
+  text: string,
+  parameter: string
+) => Promise<ReadonlyArray<Readonly<Record<string, unknown>>>>
+
+/** Why a job was not stored in such a transaction. */
+export type OuterError = InvalidJob | JobIdTaken | QueueFull | OuterTransactionFailed
 
 export interface ClaimRequest {
   readonly queue: string
@@ -88,6 +97,15 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     readonly enqueueEach: (
       jobs: ReadonlyArray<NewJob>
     ) => Effect.Effect<ReadonlyArray<Exit.Exit<Enqueued, EnqueueError>>, DatabaseError>
+
+    /**
+     * Stores one to a thousand jobs, all or none, by one statement in a transaction that the caller holds with a library of
+     * its own. Nothing is stored, and the transaction can go on, where a job is refused.
+     */
+    readonly enqueueInside: (
+      run: RunStatement,
+      jobs: ReadonlyArray<NewJob>
+    ) => Effect.Effect<ReadonlyArray<Enqueued>, OuterError | DatabaseError>
 
     /** Takes due jobs for a pod under one fresh lease, by priority, then start, then id. Never hands one to two pods. */
     readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>

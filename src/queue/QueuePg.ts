@@ -24,6 +24,7 @@ import { FreeHands } from "./FreeHands.js"
 import * as DepthCap from "./intake/DepthCap.js"
 import { eachAlone } from "./intake/EachAlone.js"
 import * as EnqueuePg from "./intake/EnqueuePg.js"
+import * as OuterTransaction from "./intake/OuterTransaction.js"
 import * as SendSpan from "./intake/SendSpan.js"
 import * as TakenAtDoor from "./intake/TakenAtDoor.js"
 import * as JobSql from "./JobSql.js"
@@ -246,6 +247,8 @@ const make = Effect.gen(function* () {
   return Queue.of({
     enqueue: Routes.apply(routes, traced),
     enqueueEach: Routes.apply(routes, tracer === undefined ? enqueueEach : eachAlone(traced, "unbounded")),
+    enqueueInside: (run, jobs) =>
+      Routes.apply(routes, SendSpan.around(tracer, OuterTransaction.enqueue(schema, ids, run)))(jobs),
     claim: (request) => retrying(claims.claim(request)),
     finalize: (ends) => retrying(finalize(ends)),
     heartbeat: (held) =>

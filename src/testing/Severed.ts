@@ -39,6 +39,7 @@ export const make = (
     layer: Layer.mergeAll(
       Layer.succeed(Queue, {
         enqueue: (jobs) => Effect.suspend(() => (severed ? Effect.never : queue.enqueue(jobs))),
+        enqueueInside: (run, jobs) => Effect.suspend(() => (severed ? Effect.never : queue.enqueueInside(run, jobs))),
         enqueueEach: (jobs) => Effect.suspend(() => (severed ? Effect.never : queue.enqueueEach(jobs))),
         claim: (request) => unless([], queue.claim(request)),
         finalize: (ends) => unless([], queue.finalize(ends)),

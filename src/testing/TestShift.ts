@@ -3,6 +3,7 @@ import * as ClusterMemory from "../cluster/ClusterMemory.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
+import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
 import type { StoredJob } from "../core/Job.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
@@ -58,7 +59,7 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
     readonly settle: Effect.Effect<void>
 
     /** Moves time, letting everything that becomes due on the way run at its instant, and settles. */
-    readonly advance: (duration: Duration.DurationInput) => Effect.Effect<void>
+    readonly advance: (duration: DurationInput) => Effect.Effect<void>
 
     /** Moves time from one due job to the next until all are done or dead. Dies when that takes too long. */
     readonly drain: Effect.Effect<void>
@@ -79,7 +80,7 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
   }
 >() {
   /** A shift on memory layers and a test clock, with these handlers. */
-  static layer<R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> {
+  static layer<R>(options: TestShiftOptions<R>): Layer.Layer<TestServices, never, Exclude<R, TestServices>> {
     return layerOf(options)
   }
 }
@@ -97,7 +98,7 @@ export interface TestShiftOptions<R> {
   /** How many jobs of a queue run at a time. [10] */
   readonly slots?: number
   /** How long running jobs may go on when the pod is stopped. [25 seconds] */
-  readonly grace?: Duration.DurationInput
+  readonly grace?: DurationInput
   /** When the shift begins. [1970-01-01T00:00:00Z] */
   readonly startAt?: DateTime.DateTime.Input
   /** Names of payload fields that errors must not show, as NIGHTSHIFT_MASK lists them. */
@@ -105,6 +106,9 @@ export interface TestShiftOptions<R> {
   /** What the pod logs, its handlers included. [LogLevel.Warning] */
   readonly logLevel?: LogLevel.LogLevel
 }
+
+/** What a test, and every handler in it, gets: the shift and the services of Nightshift, in memory. */
+export type TestServices = TestShift | Ports
 
 type Ports =
   | Queue
@@ -170,7 +174,7 @@ const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Dura
       slots: options.slots ?? 10,
       poll: Duration.days(7),
       heartbeat: Duration.minutes(10),
-      grace: Duration.decode(options.grace ?? "25 seconds"),
+      grace: decode(options.grace ?? "25 seconds"),
       mask: options.mask ?? []
     }),
     // Changes of the cluster are told or, for a pod that crashed, made known by the shift itself: nobody has to look often.
@@ -203,7 +207,7 @@ const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): ReadonlyAr
   return handlers.map(({ kind }) => (kind.routed ? routeOf(kind.name) : undefined) ?? kind.queue)
 }
 
-const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> =>
+const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestServices, never, Exclude<R, TestServices>> =>
   Layer.unwrapEffect(
     Effect.sync(() =>
       layerOn(new VirtualClock(DateTime.toEpochMillis(DateTime.unsafeMake(options.startAt ?? 0))), options)
@@ -213,7 +217,7 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
 const layerOn = <R>(
   clock: VirtualClock,
   options: TestShiftOptions<R>
-): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {
+): Layer.Layer<TestServices, never, Exclude<R, TestServices>> => {
   const queues = options.queues ?? queuesOf(options)
   const runs = new HandlerRuns()
   const shift = Layer.scoped(
@@ -271,8 +275,8 @@ const layerOn = <R>(
         Effect.suspend(() => (table.changes() === seen && pod.crew.isIdle() ? Effect.void : settle))
       )
 
-      const advance = (duration: Duration.DurationInput) =>
-        settle.pipe(Effect.zipRight(clock.adjust(duration)), Effect.zipRight(settle))
+      const advance = (duration: DurationInput) =>
+        settle.pipe(Effect.zipRight(clock.adjust(decode(duration))), Effect.zipRight(settle))
 
       const nextInstant = Effect.gen(function* () {
         const jobs = (yield* table.all).filter(({ status }) => status === "pending" || status === "running")
@@ -332,5 +336,5 @@ const layerOn = <R>(
     })
   )
   const whole = shift.pipe(Layer.provideMerge(ports), Layer.provide(Layer.setClock(clock)))
-  return whole as Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>>
+  return whole as unknown as Layer.Layer<TestServices, never, Exclude<R, TestServices>>
 }

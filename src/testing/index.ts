@@ -6,7 +6,7 @@ export type { Report, SimulationOptions } from "./simulation/Simulation.js"
 export * as Simulation from "./simulation/Simulation.js"
 export type { Happening } from "./simulation/Trace.js"
 export type { Violation } from "./simulation/Witness.js"
-export { TestShift, type TestShiftOptions } from "./TestShift.js"
+export { type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
 export type { BotCall, DeliveryTry } from "./telegram/EmulatedBot.js"
 export { EmulatedFault } from "./telegram/EmulatedFault.js"
 export {

@@ -1,0 +1,71 @@
+import { TransactionConnection } from "@effect/sql/SqlClient"
+import { Effect, Option, Predicate } from "effect"
+import type pg from "pg"
+import * as Outcome from "../core/Outcome.js"
+import * as Handler from "../handlers/Handler.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import type { JobKind } from "../queue/Job.js"
+import type { Queue } from "../queue/Queue.js"
+import * as Enqueue from "./Enqueue.js"
+import { TransactionError, textOf } from "./ShiftErrors.js"
+import type { Decoded } from "./StandardSchema.js"
+
+/** What handlers need of a worker. */
+export type Needs = Queue | RateLimits
+
+/** What a handler sees of its job. */
+export interface HandlerContext extends Omit<Handler.PromiseJobContext, "enqueue" | "id" | "run"> {
+  readonly id: string
+  /** Stores another job. */
+  readonly enqueue: Enqueue.EnqueueOne<Omit<Enqueue.EnqueueOptions, "tx">>
+}
+
+/** The same with the transaction in which the job ends. */
+export interface TransactionContext extends HandlerContext {
+  /** A `pg` client after BEGIN. Do not end the transaction: the worker does, with the job. */
+  readonly tx: pg.Client
+}
+
+/** What a handler may return: the job's result, or how else the attempt ended. */
+type Answer<R> = R | Outcome.Outcome
+
+export type Run<Payload, Result> = (
+  payload: Payload,
+  context: HandlerContext
+) => Promise<Answer<Result>> | Answer<Result>
+
+export type RunInTransaction<Payload, Result> = (
+  payload: Payload,
+  context: TransactionContext
+) => Promise<Answer<Result>> | Answer<Result>
+
+/** Runs a kind by an async function. */
+export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, Result>): Handler.Handler<Needs> =>
+  Handler.promise(kind, async (decoded, context) => {
+    const checked = await decoded
+    // Only a validator that answers later gets here: what others refuse is not handed to a handler.
+    if (checked.issues !== undefined)
+      return Outcome.dead(`the payload does not fit: ${textOf("payload", checked.issues)}`)
+    return run(checked.value as Payload, { ...context, enqueue: Enqueue.inHandler(context.run) })
+  })
+
+/** In tests there is no database to write to. */
+const noConnection = {
+  query: () => Promise.reject(new TransactionError("There is no database here: a test shift keeps its jobs in memory."))
+}
+
+/** The same with the connection whose transaction the job ends in. */
+export const makeTransactional = <Payload, Result>(
+  kind: JobKind<Decoded>,
+  run: RunInTransaction<Payload, Result>
+): Handler.Handler<Needs> =>
+  Handler.transactional(kind, (decoded: Decoded, job) =>
+    Effect.flatMap(Effect.serviceOption(TransactionConnection), (outer) => {
+      const connection: unknown = Option.isSome(outer) ? outer.value[0] : undefined
+      const client = Predicate.hasProperty(connection, "pg") ? connection.pg : noConnection
+      const inner = make<Payload, Result>(kind, (payload, context) =>
+        run(payload, { ...context, tx: client as pg.Client })
+      )
+      return inner.run(decoded as never, job)
+    })
+  )
