@@ -57,7 +57,7 @@ const postgresJs: Library = {
 }
 
 const knex: Library = {
-  matches: (tx) => has(tx, "raw") && "isTransaction" in tx,
+  matches: (tx) => has(tx, "raw") && has(tx, "transaction"),
   refuse: (tx) =>
     tx.isTransaction === true
       ? undefined
@@ -88,7 +88,7 @@ const drizzle: Library = {
 }
 
 const typeorm: Library = {
-  matches: (tx) => has(tx, "query") && ("queryRunner" in tx || "isTransactionActive" in tx || "entityMetadatas" in tx),
+  matches: (tx) => has(tx, "query") && ("isTransactionActive" in tx || has(tx, "getRepository")),
   refuse: (tx) => {
     const runner = "isTransactionActive" in tx ? tx : tx.queryRunner
     return Predicate.hasProperty(runner, "isTransactionActive") && runner.isTransactionActive === true
