@@ -12,8 +12,8 @@ import {
   Predicate
 } from "effect"
 import type { Services } from "../crew/Nightshift.js"
-import type { JobDesk } from "../queue/desk/JobDesk.js"
-import type { NewJob } from "../queue/intake/NewJob.js"
+import type { JobAdmin } from "../queue/admin/JobAdmin.js"
+import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { Kinds } from "../queue/Kinds.js"
 import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
@@ -23,7 +23,7 @@ import * as Logging from "../telemetry/Logging.js"
 import { ClosedError, fromCause } from "./ShiftErrors.js"
 
 /** What a shift is a face of: on PostgreSQL, or in memory for tests. */
-export type Ports = Queue | JobDesk | JobSearch | Schedules | Kinds | Transactions
+export type Ports = Queue | JobAdmin | JobSearch | Schedules | Kinds | Transactions
 
 /** Where log lines go, as `console` takes them. */
 export interface LogSink {

@@ -1,7 +1,7 @@
 import { Either } from "effect"
 import * as Backoff from "../core/Backoff.js"
 import type { DurationInput } from "../core/DurationText.js"
-import type { FollowUp } from "../core/Job.js"
+import type { FollowUp } from "../core/StoredJob.js"
 import type { Handler } from "../handlers/Handler.js"
 import * as Kind from "../queue/Job.js"
 import type { Missed, Overlap } from "../schedule/Policies.js"

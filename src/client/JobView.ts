@@ -1,4 +1,4 @@
-import type { DeadReason, HistoryEntry, State, StoredJob } from "../core/Job.js"
+import type { DeadReason, HistoryEntry, State, StoredJob } from "../core/StoredJob.js"
 
 /** An attempt that did not simply succeed. */
 export interface AttemptView {

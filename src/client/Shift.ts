@@ -1,10 +1,10 @@
 import { Cause, Duration, Effect, Either, Option } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId as StoredId } from "../core/Ids.js"
-import type { StoredJob } from "../core/Job.js"
+import type { StoredJob } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import { JobDesk } from "../queue/desk/JobDesk.js"
-import type { NewJob } from "../queue/intake/NewJob.js"
+import { JobAdmin } from "../queue/admin/JobAdmin.js"
+import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
@@ -118,8 +118,8 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     return Enqueue.enqueuedOf(answer)
   }
 
-  const act = async (make: (desk: typeof JobDesk.Service) => Effect.Effect<StoredJob, unknown>) =>
-    JobView.of(await run(Effect.flatMap(JobDesk, make)))
+  const act = async (make: (desk: typeof JobAdmin.Service) => Effect.Effect<StoredJob, unknown>) =>
+    JobView.of(await run(Effect.flatMap(JobAdmin, make)))
 
   const result = async <Result>(id: string, { signal, timeout }: ResultOptions = {}): Promise<Result> => {
     const patience = millisOf("timeout", timeout)

@@ -1,5 +1,5 @@
 import { Cause, Predicate } from "effect"
-import type { DeadReason, State } from "../core/Job.js"
+import type { DeadReason, State } from "../core/StoredJob.js"
 import type { Issue } from "./StandardSchema.js"
 
 // What promises reject with: classes of their own, so that a program that does not use Effect never meets its values.

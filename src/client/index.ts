@@ -1,8 +1,8 @@
 import "./AsyncDispose.js"
 
 export type { DurationInput } from "../core/DurationText.js"
-export type { FollowUp } from "../core/Job.js"
 export * as Outcome from "../core/Outcome.js"
+export type { FollowUp } from "../core/StoredJob.js"
 export type { Handler, HandlerLog } from "../handlers/Handler.js"
 export * as RateLimit from "../limits/RateLimit.js"
 export type { Schedule } from "../schedule/Schedule.js"
