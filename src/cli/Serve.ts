@@ -13,7 +13,7 @@ import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import * as App from "./App.js"
 import { DatabaseChoice, type StartedDatabase } from "./DatabaseChoice.js"
-import * as House from "./House.js"
+import * as ServiceLayer from "./ServiceLayer.js"
 
 const whereDataIs = DatabaseChoice.$match({
   Served: () => "the PostgreSQL of DATABASE_URL",
@@ -69,7 +69,7 @@ const queuesOf = (
 }
 
 const serverOf = (choice: Exclude<StartedDatabase, { readonly _tag: "None" }>) =>
-  choice._tag === "Served" ? House.served(choice.url) : House.embedded(choice.server)
+  choice._tag === "Served" ? ServiceLayer.served(choice.url) : ServiceLayer.embedded(choice.server)
 
 /** Serves until interrupted; then it is not ready any more while what runs may finish, and closes in reverse order. */
 export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
@@ -100,7 +100,9 @@ export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
     }).pipe(
       Effect.onExit(() => Effect.zipRight(lifecycle.drain, Effect.logInfo("shutting down"))),
       Effect.provide(
-        choice._tag === "None" ? House.alone(declared) : House.onServer(serverOf(choice), loaded, declared, served)
+        choice._tag === "None"
+          ? ServiceLayer.alone(declared)
+          : ServiceLayer.onServer(serverOf(choice), loaded, declared, served)
       )
     )
   }).pipe(
