@@ -1,5 +1,5 @@
 import { Effect, Layer } from "effect"
-import { keep } from "../crew/Keep.js"
+import { runLoop } from "../crew/Keep.js"
 import type { Services } from "../crew/Nightshift.js"
 import * as AuthSessionsMemory from "../gateway/auth/AuthSessionsMemory.js"
 import * as AuthSessionsPg from "../gateway/auth/AuthSessionsPg.js"
@@ -36,7 +36,7 @@ export const handlers = (
 
 /** The whole of it. */
 export const onDatabase = (declared: Declarations, app: App) =>
-  Layer.mergeAll(HooksDoor.layer, Reload.layer, Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.make, keep))).pipe(
+  Layer.mergeAll(HooksDoor.layer, Reload.layer, Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.make, runLoop))).pipe(
     Layer.provide([Reception.layer, ChatOrders.layer(declared.bots)]),
     Layer.provideMerge(Bots.layer({ declared, database: true, handlers: app.handlers })),
     Layer.provideMerge(Deliveries.layer),
@@ -48,7 +48,7 @@ export const alone = (declared: Declarations) =>
   Layer.mergeAll(
     HooksDoor.layer,
     Reload.layer,
-    Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.makeWithoutDatabase, keep))
+    Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.makeWithoutDatabase, runLoop))
   ).pipe(
     Layer.provide(Reception.layerWithoutDatabase),
     Layer.provide([Bots.layer<never>({ declared, database: false, handlers: [] }), Deliveries.layer]),

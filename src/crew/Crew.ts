@@ -43,7 +43,7 @@ import * as Steering from "./duties/Steering.js"
 import * as Sweeper from "./duties/Sweeper.js"
 import * as QueueGauges from "./gauges/QueueGauges.js"
 import * as UploadGauge from "./gauges/UploadGauge.js"
-import { keep } from "./Keep.js"
+import { runLoop } from "./Keep.js"
 import type { MetricsConfig } from "./MetricsConfig.js"
 import { Pod } from "./Pod.js"
 import { Deadlines } from "./worker/Deadlines.js"
@@ -109,9 +109,9 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     const supervisors = yield* Supervisors
     yield* QueueGauges.watch(queues)
     yield* UploadGauge.register
-    yield* keep(yield* Janitor.make)
-    yield* keep(yield* Sweeper.make)
-    yield* keep(yield* Reaper.make)
+    yield* runLoop(yield* Janitor.make)
+    yield* runLoop(yield* Sweeper.make)
+    yield* runLoop(yield* Reaper.make)
     const onHeld = yield* Heartbeat.start
     yield* Heartbeat.hearCancels
     yield* OperationRunner.start
@@ -145,9 +145,9 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
 /** Duties of the one pod that leads, whichever that is. */
 const leadersDuties = Effect.gen(function* () {
   const leader = yield* Leader
-  yield* leader.keep(yield* Rebalancer.make)
-  yield* leader.keep(yield* Cleanup.make(yield* forgotten))
-  yield* leader.keep(yield* SchedulerDuty.make)
+  yield* leader.runLoop(yield* Rebalancer.make)
+  yield* leader.runLoop(yield* Cleanup.make(yield* forgotten))
+  yield* leader.runLoop(yield* SchedulerDuty.make)
 })
 
 const checked = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<string>, NoQueues | BadQueueName> =>

@@ -11,7 +11,7 @@ import type { Tally } from "../telemetry/Tally.js"
 import { Boot } from "./Boot.js"
 import * as MetricsFlush from "./duties/MetricsFlush.js"
 import * as Sampler from "./duties/Sampler.js"
-import { keep } from "./Keep.js"
+import { runLoop } from "./Keep.js"
 import { MetricsConfig } from "./MetricsConfig.js"
 
 /** Counts what happens to jobs. It stands below whoever stores or ends some, so that it closes after them. */
@@ -22,6 +22,6 @@ export const counting: Layer.Layer<Tally | Measures, ConfigError, Database | Met
 
 /** Keeps what this pod uses and how the database is. */
 export const sampling: Layer.Layer<never, ConfigError, PodSamples | DatabaseHealth | Database | Metrics> =
-  Layer.scopedDiscard(Effect.flatMap(Sampler.make, keep)).pipe(
+  Layer.scopedDiscard(Effect.flatMap(Sampler.make, runLoop)).pipe(
     Layer.provide([EventLoop.layer, Boot.layer, MetricsConfig.layer])
   )

@@ -5,7 +5,7 @@ import * as LeadershipMemory from "../../src/cluster/LeadershipMemory.js"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { SchedulerConfig } from "../../src/crew/duties/SchedulerConfig.js"
 import * as SchedulerDuty from "../../src/crew/duties/SchedulerDuty.js"
-import { turns } from "../../src/crew/Keep.js"
+import { repeatCounted } from "../../src/crew/Keep.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { JobsMemory } from "../../src/queue/JobsMemory.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
@@ -34,8 +34,7 @@ const start = Effect.gen(function* () {
   const leadership = yield* Leadership
   const term = yield* leadership.campaign((yield* makeGenerator).pod(1), Duration.days(20))
   const duty = yield* SchedulerDuty.make
-  const loop = duty.loop(Option.getOrThrow(term))
-  yield* Effect.forkScoped(turns(loop, duty.poke?.orAfter(loop.every)))
+  yield* Effect.forkScoped(repeatCounted(duty(Option.getOrThrow(term))))
   yield* TestClock.adjust(0)
 })
 

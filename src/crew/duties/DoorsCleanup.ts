@@ -1,4 +1,4 @@
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer, Schedule } from "effect"
 import { Audit } from "../../access/Audit.js"
 import { Idempotency } from "../../access/Idempotency.js"
 import { Sessions } from "../../access/Sessions.js"
@@ -6,7 +6,7 @@ import type { Loop, Step } from "../../core/Loop.js"
 import { Operations } from "../../queue/desk/Operations.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { DoorsConfig } from "../DoorsConfig.js"
-import { keep } from "../Keep.js"
+import { runLoop } from "../Keep.js"
 
 /** How long a request that came with a key of its own can be repeated. */
 export const requestsRemembered = Duration.hours(24)
@@ -22,14 +22,14 @@ export const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
   const { auditRetention } = yield* DoorsConfig
   const step = (name: string, purge: Effect.Effect<number, unknown>): Step => ({
     name,
-    deadline: "1 minute",
+    timeout: "1 minute",
     run: Effect.map(purge, (gone) => ({ gone }))
   })
   return {
     name: "doors cleanup",
-    about: "forgetting ended logins, answered requests and old deeds",
-    every: "1 hour",
-    atStart: true,
+    about: "every hour, forgetting ended logins, answered requests and old deeds",
+    schedule: Schedule.spaced("1 hour"),
+    runAtStart: true,
     steps: [
       step("sessions", sessions.purge),
       step("requests", idempotency.purge(requestsRemembered)),
@@ -41,4 +41,4 @@ export const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
 })
 
 /** For every process that has doors: who comes second finds nothing left to do. */
-export const layer: Layer.Layer<never, never, Needs | Metrics> = Layer.scopedDiscard(Effect.flatMap(make, keep))
+export const layer: Layer.Layer<never, never, Needs | Metrics> = Layer.scopedDiscard(Effect.flatMap(make, runLoop))

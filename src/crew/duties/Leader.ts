@@ -1,15 +1,16 @@
-import { Context, Duration, Effect, Layer, Option, type Scope, Stream, SubscriptionRef } from "effect"
+import { Context, Duration, Effect, Layer, Option, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
 import { Leadership, TermOver } from "../../cluster/Leadership.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
-import type { Loop, Step } from "../../core/Loop.js"
+import { type Loop, repeatLoop, type Step } from "../../core/Loop.js"
+import { pausing } from "../../core/LoopSchedule.js"
 import type { Term } from "../../core/Term.js"
 import { Signals } from "../../database/Signals.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
-import { turns } from "../Keep.js"
+import { repeatCounted } from "../Keep.js"
 import { Pod } from "../Pod.js"
-import { makePoke, type Poke } from "../worker/Poke.js"
+import { makePoke } from "../worker/Poke.js"
 
 // Every pod campaigns at a third of the lease: the leader renews, the others try. A leader that cannot renew stops leading
 // when its lease is over by its own steady clock; whatever it still writes is refused by its term. On the way out it resigns and
@@ -23,11 +24,8 @@ const leaderTopic = "leader"
 /** How long a process that must end waits for its resignation to be written. */
 const farewell = Duration.seconds(2)
 
-/** A duty of the leader's, and perhaps what wakes it before its time. */
-export interface LeadersDuty {
-  readonly loop: (term: Term) => Loop
-  readonly poke?: Poke
-}
+/** A loop that only the leader runs, made for each of its terms. */
+export type LeadersDuty = (term: Term) => Loop
 
 /** Whether this pod speaks for the whole cluster. */
 export class Leader extends Context.Tag("nightshift/crew/Leader")<
@@ -42,10 +40,10 @@ export class Leader extends Context.Tag("nightshift/crew/Leader")<
     ) => Effect.Effect<void, never, R | Scope.Scope>
 
     /**
-     * Keeps a duty of the leader's turning while this pod leads; its first turn is at its election. Each turn's writes must
-     * assert the term they were given in their own transaction.
+     * Runs a loop while this pod leads, from its election on. The writes of each pass must assert the term they were given in
+     * their own transaction.
      */
-    readonly keep: (duty: LeadersDuty) => Effect.Effect<void, never, Metrics | Scope.Scope>
+    readonly runLoop: (duty: LeadersDuty) => Effect.Effect<void, never, Metrics | Scope.Scope>
   }
 >() {
   /** Campaigns until the Scope closes, and then resigns. */
@@ -134,7 +132,14 @@ const make = Effect.gen(function* () {
   )
   yield* signals.hear(leaderTopic, poke.now)
   yield* campaign
-  yield* Effect.forkScoped(Effect.forever(Effect.zipRight(poke.orAfter(every), campaign)))
+  const campaigning: Loop = {
+    name: "leader",
+    about: "asking for the lease",
+    schedule: pausing(Schedule.spaced(every), poke.orAfter),
+    runAtStart: false,
+    steps: [{ name: "campaign", run: Effect.as(campaign, {}) }]
+  }
+  yield* Effect.forkScoped(repeatLoop(campaigning))
   yield* metrics.onRead(
     Effect.map(SubscriptionRef.get(current), (term) => metrics.series(leads, {}).set(Option.isSome(term) ? 1 : 0))
   )
@@ -142,11 +147,10 @@ const make = Effect.gen(function* () {
   return Leader.of({
     term: SubscriptionRef.get(current),
     reign,
-    keep: ({ loop: loopOf, poke: woken = makePoke() }) =>
+    runLoop: (loopOf) =>
       reign((term) => {
         const loop = loopOf(term)
-        const steps = loop.steps.map((step) => unlessOver(term, step))
-        return turns({ ...loop, atStart: true, steps }, woken.orAfter(loop.every))
+        return repeatCounted({ ...loop, steps: loop.steps.map((step) => unlessOver(term, step)) })
       })
   })
 })

@@ -1,11 +1,12 @@
-import { Clock, Duration, Effect, Option, type Scope } from "effect"
+import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
 import type { Loop } from "../../core/Loop.js"
+import { pausing } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { Operations, operationTopic } from "../../queue/desk/Operations.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { pass } from "../Keep.js"
-import { makePoke } from "../worker/Poke.js"
+import { repeatCounted } from "../Keep.js"
+import { makePoke, type Poke } from "../worker/Poke.js"
 
 /** After so long a turn ends, and the next follows at once: a turn that never ended could not be watched. */
 const turnLength = Duration.toMillis("20 seconds")
@@ -14,7 +15,7 @@ const turnLength = Duration.toMillis("20 seconds")
 const pollsToLook = 5
 
 /** Carries out acts on many jobs, one batch after the other until none is left, whoever began them. */
-export const make = (more: () => void): Effect.Effect<Loop, never, Operations | CrewConfig> =>
+export const make = (poke: Poke): Effect.Effect<Loop, never, Operations | CrewConfig> =>
   Effect.gen(function* () {
     const operations = yield* Operations
     const { poll } = yield* CrewConfig
@@ -26,7 +27,7 @@ export const make = (more: () => void): Effect.Effect<Loop, never, Operations | 
         if (Option.isNone(yield* operations.step())) return { batches }
         batches += 1
         if ((yield* Clock.currentTimeMillis) - began < turnLength) continue
-        more()
+        poke.now()
         return { batches }
       }
     })
@@ -34,9 +35,9 @@ export const make = (more: () => void): Effect.Effect<Loop, never, Operations | 
     return {
       name: "operations",
       about: "carrying out acts on many jobs",
-      every: Duration.times(poll, pollsToLook),
-      atStart: true,
-      steps: [{ name: "carry on", deadline: "1 minute", run: carryOn }]
+      schedule: pausing(Schedule.spaced(Duration.times(poll, pollsToLook)), poke.orAfter),
+      runAtStart: true,
+      steps: [{ name: "carry on", timeout: "1 minute", run: carryOn }]
     }
   })
 
@@ -45,8 +46,8 @@ export const start: Effect.Effect<void, never, Operations | Signals | CrewConfig
   function* () {
     const signals = yield* Signals
     const poke = makePoke()
-    const loop = yield* make(poke.now)
+    const loop = yield* make(poke)
     yield* signals.hear(operationTopic, poke.now)
-    yield* Effect.forkScoped(Effect.forever(Effect.zipRight(pass(loop), poke.orAfter(loop.every))))
+    yield* Effect.forkScoped(repeatCounted(loop))
   }
 )

@@ -1,8 +1,9 @@
-import { Context, Duration, Effect, Layer, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, Schedule, type Scope } from "effect"
 import { type Orders, Pods, podsTopic } from "../../cluster/Pods.js"
 import { sharesTopic } from "../../cluster/Shares.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Loop } from "../../core/Loop.js"
+import { pausing } from "../../core/LoopSchedule.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
@@ -10,7 +11,7 @@ import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { turns } from "../Keep.js"
+import { repeatCounted } from "../Keep.js"
 import { Pod } from "../Pod.js"
 import { makePoke } from "../worker/Poke.js"
 import { Supervisors } from "../worker/Supervisors.js"
@@ -112,17 +113,17 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
     const loop: Loop = {
       name: "presence",
       about: "showing that this process lives",
-      every: podHeartbeat,
-      atStart: false,
+      schedule: pausing(Schedule.spaced(podHeartbeat), poke.orAfter),
+      runAtStart: false,
       steps: [
         {
           name: "beat",
-          deadline: Duration.max(podHeartbeat, Duration.seconds(5)),
+          timeout: Duration.max(podHeartbeat, Duration.seconds(5)),
           run: noticeLateness.pipe(Effect.zipRight(beat), Effect.as({}))
         }
       ]
     }
-    yield* Effect.forkScoped(turns(loop, poke.orAfter(podHeartbeat)))
+    yield* Effect.forkScoped(repeatCounted(loop))
 
     return Presence.of({
       orders: () => orders,

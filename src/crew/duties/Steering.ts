@@ -1,11 +1,12 @@
-import { Clock, Duration, Effect, type Scope } from "effect"
+import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
 import type { Loop } from "../../core/Loop.js"
+import { pausing } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { type QueueSettings, Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { turns } from "../Keep.js"
+import { repeatCounted } from "../Keep.js"
 import { makePoke } from "../worker/Poke.js"
 import { Supervisors } from "../worker/Supervisors.js"
 import * as Target from "../worker/Target.js"
@@ -83,16 +84,16 @@ export const start: Effect.Effect<
   const loop: Loop = {
     name: "steering",
     about: "keeping as many slots as operators and leader want",
-    every: tick,
-    atStart: true,
+    schedule: pausing(Schedule.spaced(tick), poke.orAfter),
+    runAtStart: true,
     steps: [
       {
         name: "settings",
-        deadline: "10 seconds",
+        timeout: "10 seconds",
         run: Effect.if(isReadingDue, { onTrue: () => read, onFalse: () => Effect.succeed({}) })
       },
-      { name: "slots", deadline: "10 seconds", run: steer },
-      { name: "shelves", deadline: "10 seconds", run: tidy }
+      { name: "slots", timeout: "10 seconds", run: steer },
+      { name: "shelves", timeout: "10 seconds", run: tidy }
     ]
   }
 
@@ -102,5 +103,5 @@ export const start: Effect.Effect<
     poke.now()
   })
   yield* presence.onOrders(poke.now)
-  yield* Effect.forkScoped(turns(loop, poke.orAfter(tick)))
+  yield* Effect.forkScoped(repeatCounted(loop))
 })
