@@ -85,7 +85,7 @@ const poolOf = (
       pool.on("acquire", (client) => void Object.assign(client, { idle: false }))
       pool.on("release", (_, client) => {
         const connection = Object.assign(client, { idle: true }) as pg.PoolClient & ServerConnection.ServerConnection
-        if (connection.outdated) connection.sever(otherServer)
+        if (connection.outdated) connection.disconnect(otherServer)
       })
       return pool
     }),
@@ -97,7 +97,7 @@ const poolOf = (
   )
 
 const severAll = (connections: Iterable<ServerConnection.ServerConnection>, why: string) => {
-  for (const connection of [...connections]) connection.sever(new Error(`connection closed: ${why}`))
+  for (const connection of [...connections]) connection.disconnect(new Error(`connection closed: ${why}`))
 }
 
 /** Closes the connections whose server has owed an answer for longer than the limit, and idle ones that look no better. */
@@ -141,7 +141,7 @@ export const open = (
     const startup = Startup.make(url, config, (server) => {
       say(`the address of PostgreSQL leads to another server than before (${server}): older connections are closed`)
       for (const connection of [...connections.ours, ...connections.program]) {
-        if (connection.idle) connection.sever(otherServer)
+        if (connection.idle) connection.disconnect(otherServer)
         else connection.outdated = true
       }
     })

@@ -1,0 +1,70 @@
+import { Clock, Duration, Effect, type Scope } from "effect"
+import type { Loop } from "../../core/Loop.js"
+import { pausing, until } from "../../core/LoopSchedule.js"
+import { Queue } from "../../queue/Queue.js"
+import type { Metrics } from "../../telemetry/Metrics.js"
+import { CrewConfig } from "../CrewConfig.js"
+import { repeatCounted } from "../LoopRunner.js"
+import { makeLatch } from "../worker/Latch.js"
+import { Supervisors } from "../worker/Supervisors.js"
+
+// Polling is the truth, hints only make it faster. One question for all queues of the pod finds out when the next job of
+// each is due; its supervisor is woken then. Between questions the pod sleeps until the earliest of these instants.
+
+/** After a claim that came back short the question is worth asking anew, but not a thousand times a second. */
+const calm = Duration.millis(100)
+
+export interface DuePoller {
+  /** A queue has run out of due jobs. */
+  readonly ranShort: () => void
+}
+
+/** Wakes supervisors when their jobs become due, until the Scope closes. */
+export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewConfig | Metrics | Scope.Scope> =
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    const supervisors = yield* Supervisors
+    const { poll } = yield* CrewConfig
+    const latch = makeLatch()
+    let asked = true
+    let untilDue: Duration.Duration = poll
+
+    /** Queues that could run a job if they had one. */
+    const open = () => [...supervisors].filter(([, supervisor]) => supervisor.slots().wanted > 0).map(([name]) => name)
+
+    const look = Effect.gen(function* () {
+      asked = false
+      untilDue = poll
+      const names = open()
+      const due = names.length === 0 ? new Map<string, number>() : yield* queue.nextDue(names)
+      const now = yield* Clock.currentTimeMillis
+      let sleep = Duration.toMillis(poll)
+      for (const [name, runAt] of due) {
+        if (runAt <= now) supervisors.get(name)?.wake()
+        else sleep = Math.min(sleep, runAt - now)
+      }
+      untilDue = Duration.millis(sleep)
+      return {}
+    })
+
+    const pause = (delay: Duration.Duration) =>
+      Effect.zipRight(
+        latch.openedWithin(delay),
+        Effect.suspend(() => (asked ? Effect.sleep(calm) : Effect.void))
+      )
+    const loop: Loop = {
+      name: "duePoller",
+      about: "waking queues when their jobs are due",
+      schedule: pausing(until(Effect.sync(() => untilDue)), pause),
+      runAtStart: true,
+      steps: [{ name: "look for due jobs", run: look }]
+    }
+    yield* Effect.forkScoped(repeatCounted(loop))
+
+    return {
+      ranShort: () => {
+        asked = true
+        latch.open()
+      }
+    }
+  })
