@@ -15,6 +15,7 @@ import * as Gauges from "../crew/gauges/Gauges.js"
 import * as JobGauges from "../crew/gauges/JobGauges.js"
 import * as Measuring from "../crew/Measuring.js"
 import { MetricsConfig } from "../crew/MetricsConfig.js"
+import * as Shutdown from "../crew/Shutdown.js"
 import * as Assets from "../dashboard/Assets.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -86,7 +87,7 @@ export const onServer = <E, R>(
   declared: Declarations,
   queues: ReadonlyArray<string>
 ) =>
-  Layer.merge(Database.layerHurryAtEnd, RunningAtExit.layer).pipe(
+  Layer.merge(Shutdown.layer, RunningAtExit.layer).pipe(
     Layer.provideMerge(Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues })),
     Layer.provide([
       CrewConfig.layer,
