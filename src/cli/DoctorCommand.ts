@@ -4,13 +4,13 @@ import { Console, Effect, Option } from "effect"
 import * as CommonOptions from "./CommonOptions.js"
 import type { Finding } from "./doctor/Check.js"
 import * as ConfigCheck from "./doctor/ConfigCheck.js"
-import * as Examination from "./doctor/Examination.js"
+import * as DoctorRun from "./doctor/DoctorRun.js"
 import * as HealthCheck from "./doctor/HealthCheck.js"
 import * as Environment from "./Environment.js"
-import { Misused, SomeFailed } from "./Misused.js"
 import * as Running from "./Running.js"
 import * as Table from "./Table.js"
 import { printable } from "./Terminal.js"
+import { SomeFailed, UsageError } from "./UsageError.js"
 
 const url = Options.text("url").pipe(
   Options.withDescription("Ask a running process there whether it is alive and ready, and nothing else."),
@@ -22,10 +22,10 @@ const rowsOf = ({ check, fix, found, status }: Finding) => [
   ...(fix === undefined ? [] : [["", "", `-> ${printable(fix)}`]])
 ]
 
-const readUrl = (text: string): Effect.Effect<URL, Misused> =>
+const readUrl = (text: string): Effect.Effect<URL, UsageError> =>
   URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
     ? Effect.succeed(new URL(text))
-    : new Misused({ message: `--url must be like http://127.0.0.1:8787, not "${text}".` })
+    : new UsageError({ message: `--url must be like http://127.0.0.1:8787, not "${text}".` })
 
 /** A doctor has no time for a server that is still starting, unless told to. */
 const hasty = { DATABASE_BOOT_PATIENCE: "3s" }
@@ -35,16 +35,16 @@ const examine = (flags: Environment.Texts) =>
   Effect.gen(function* () {
     const environment = Environment.make(flags)
     const config = yield* Effect.withConfigProvider(ConfigCheck.look(environment), environment.provider)
-    if (Examination.hasFailed(config)) return config
+    if (DoctorRun.hasFailed(config)) return config
     const isPatient = environment.lookUp("DATABASE_BOOT_PATIENCE") !== undefined
-    const rest = Examination.ofDatabase.pipe(Running.configured(isPatient ? flags : { ...hasty, ...flags }))
+    const rest = DoctorRun.ofDatabase.pipe(Running.configured(isPatient ? flags : { ...hasty, ...flags }))
     return [...config, ...(yield* rest)]
   })
 
 const report = (findings: ReadonlyArray<Finding>, json: boolean) =>
   Console.log(
     json
-      ? JSON.stringify({ ok: !Examination.hasFailed(findings), findings }, null, 2)
+      ? JSON.stringify({ ok: !DoctorRun.hasFailed(findings), findings }, null, 2)
       : Table.render(["", "CHECK", "FOUND"], findings.flatMap(rowsOf))
   )
 

@@ -2,7 +2,7 @@ import * as ValidationError from "@effect/cli/ValidationError"
 import { Cause, ConfigError, Predicate } from "effect"
 import * as Setting from "../core/Setting.js"
 import type { BotsFileInvalid } from "../gateway/config/BotsFile.js"
-import { Misused, SomeFailed } from "./Misused.js"
+import { SomeFailed, UsageError } from "./UsageError.js"
 
 /** What a command leaves to the shell. */
 export const ExitCode = { done: 0, failed: 1, misused: 2, broken: 70 } as const
@@ -32,7 +32,7 @@ export const describe = (cause: Cause.Cause<unknown>): Failure => {
   // The command line's parser has already printed what is wrong with it.
   if (ValidationError.isValidationError(error)) return { lines: [], code: ExitCode.misused }
   if (ConfigError.isConfigError(error)) return configFailure(error)
-  if (error instanceof Misused || isBotsFileInvalid(error)) return { lines: [error.message], code: ExitCode.misused }
+  if (error instanceof UsageError || isBotsFileInvalid(error)) return { lines: [error.message], code: ExitCode.misused }
   if (error instanceof SomeFailed) return { lines: error.reasons, code: ExitCode.failed }
   const message = Predicate.hasProperty(error, "message") ? String(error.message) : String(error)
   return { lines: [message], code: ExitCode.failed }

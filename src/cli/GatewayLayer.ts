@@ -1,5 +1,5 @@
 import { Effect, Layer } from "effect"
-import { keep } from "../crew/Keep.js"
+import { runLoop } from "../crew/LoopRunner.js"
 import type { Services } from "../crew/Nightshift.js"
 import * as AuthSessionsMemory from "../gateway/auth/AuthSessionsMemory.js"
 import * as AuthSessionsPg from "../gateway/auth/AuthSessionsPg.js"
@@ -14,10 +14,10 @@ import type { DeadLetters } from "../gateway/dead/DeadLetters.js"
 import * as DeadLettersPg from "../gateway/dead/DeadLettersPg.js"
 import { SafeFetch } from "../gateway/fetch/SafeFetch.js"
 import * as GatewaySweeper from "../gateway/GatewaySweeper.js"
-import { Reception } from "../gateway/Reception.js"
 import { Telegram } from "../gateway/telegram/Telegram.js"
+import { WebhookIntake } from "../gateway/WebhookIntake.js"
 import type { Handler } from "../handlers/Handler.js"
-import { HooksDoor } from "../http/hooks/HooksDoor.js"
+import { WebhookEndpoint } from "../http/hooks/WebhookEndpoint.js"
 import { Transactions } from "../queue/Transactions.js"
 import type { App } from "./App.js"
 
@@ -36,8 +36,12 @@ export const handlers = (
 
 /** The whole of it. */
 export const onDatabase = (declared: Declarations, app: App) =>
-  Layer.mergeAll(HooksDoor.layer, Reload.layer, Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.make, keep))).pipe(
-    Layer.provide([Reception.layer, ChatOrders.layer(declared.bots)]),
+  Layer.mergeAll(
+    WebhookEndpoint.layer,
+    Reload.layer,
+    Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.make, runLoop))
+  ).pipe(
+    Layer.provide([WebhookIntake.layer, ChatOrders.layer(declared.bots)]),
     Layer.provideMerge(Bots.layer({ declared, database: true, handlers: app.handlers })),
     Layer.provideMerge(Deliveries.layer),
     Layer.provideMerge(Layer.mergeAll(outward, AuthSessionsPg.layer, DeadLettersPg.layer))
@@ -46,11 +50,11 @@ export const onDatabase = (declared: Declarations, app: App) =>
 /** What works without a database: sync bots, whose users are signed in for as long as the process lives. */
 export const alone = (declared: Declarations) =>
   Layer.mergeAll(
-    HooksDoor.layer,
+    WebhookEndpoint.layer,
     Reload.layer,
-    Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.makeWithoutDatabase, keep))
+    Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.makeWithoutDatabase, runLoop))
   ).pipe(
-    Layer.provide(Reception.layerWithoutDatabase),
+    Layer.provide(WebhookIntake.layerWithoutDatabase),
     Layer.provide([Bots.layer<never>({ declared, database: false, handlers: [] }), Deliveries.layer]),
     Layer.provide(Layer.mergeAll(outward, AuthSessionsMemory.layer, Transactions.layerMemory))
   )

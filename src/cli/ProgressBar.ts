@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import type { Operation } from "../queue/desk/Operations.js"
+import type { Operation } from "../queue/admin/Operations.js"
 
 const width = 30
 

@@ -6,7 +6,7 @@ import type { Tokens } from "../access/Tokens.js"
 import * as TokensPg from "../access/TokensPg.js"
 import type { Pods } from "../cluster/Pods.js"
 import * as PodsPg from "../cluster/PodsPg.js"
-import * as Measuring from "../crew/Measuring.js"
+import * as MeasuresLayer from "../crew/MeasuresLayer.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -19,8 +19,8 @@ import * as Package from "../database/Package.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import type { MinuteBuckets } from "../measures/MinuteBuckets.js"
-import type { JobDesk } from "../queue/desk/JobDesk.js"
-import type { Operations } from "../queue/desk/Operations.js"
+import type { JobAdmin } from "../queue/admin/JobAdmin.js"
+import type { Operations } from "../queue/admin/Operations.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
@@ -28,7 +28,7 @@ import type { JobOverview } from "../queue/search/JobOverview.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
-import type { JobStanding } from "../queue/why/JobStanding.js"
+import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -55,10 +55,10 @@ const upToDate = Layer.effectDiscard(
 export type QueueServices =
   | Queue
   | Queues
-  | JobDesk
+  | JobAdmin
   | JobSearch
   | JobOverview
-  | JobStanding
+  | JobDiagnosis
   | Operations
   | Kinds
   | Transactions
@@ -79,7 +79,7 @@ const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(
 ).pipe(
   Layer.provideMerge(QueuePg.layer),
   Layer.provide(Listener.layerDeaf),
-  Layer.provideMerge(Measuring.counting),
+  Layer.provideMerge(MeasuresLayer.counting),
   Layer.provide(Tracing.layer(Package.version.text)),
   Layer.provide(Metrics.layer)
 )

@@ -17,8 +17,8 @@ import { Metrics } from "../telemetry/Metrics.js"
 import * as App from "./App.js"
 import * as CommonOptions from "./CommonOptions.js"
 import { DatabaseChoice, fromConfig } from "./DatabaseChoice.js"
-import * as House from "./House.js"
 import * as Running from "./Running.js"
+import * as ServiceLayer from "./ServiceLayer.js"
 
 const host = Options.text("host").pipe(
   Options.withDescription("The address to listen on (default 127.0.0.1)."),
@@ -124,7 +124,9 @@ const serve = (module: Option.Option<string>) =>
     }).pipe(
       Effect.onExit(() => Effect.zipRight(lifecycle.drain, Effect.logInfo("shutting down"))),
       Effect.provide(
-        choice._tag === "None" ? House.alone(declared) : House.onDatabase(choice, loaded, declared, served)
+        choice._tag === "None"
+          ? ServiceLayer.alone(declared)
+          : ServiceLayer.onDatabase(choice, loaded, declared, served)
       )
     )
   }).pipe(

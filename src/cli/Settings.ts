@@ -1,12 +1,12 @@
 import { Effect } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
+import * as AccessRetentionConfig from "../crew/AccessRetentionConfig.js"
 import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
-import * as DoorsConfig from "../crew/DoorsConfig.js"
-import * as Janitor from "../crew/duties/Janitor.js"
-import * as SchedulerConfig from "../crew/duties/SchedulerConfig.js"
-import * as Sweeper from "../crew/duties/Sweeper.js"
+import * as Janitor from "../crew/loops/Janitor.js"
+import * as SchedulerConfig from "../crew/loops/SchedulerConfig.js"
+import * as Sweeper from "../crew/loops/Sweeper.js"
 import * as MetricsConfig from "../crew/MetricsConfig.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
@@ -38,7 +38,7 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   Sweeper.settings,
   PullConfig.settings,
   DatabaseClock.settings,
-  DoorsConfig.settings,
+  AccessRetentionConfig.settings,
   Logging.settings,
   TracingConfig.settings,
   Masking.settings

@@ -140,7 +140,7 @@ export const make = <Item, Answer, E, R>(
     }
 
     /** Tells those who wait for a drain whether the oldest that is left came after them. */
-    const settle = () => {
+    const complete = () => {
       const flying = [...flights].map(({ number }) => number)
       const oldest = Math.min(line.first()?.number ?? Number.POSITIVE_INFINITY, ...flying, ...apart)
       const ready = forDrained.filter(({ number }) => number < oldest)
@@ -165,7 +165,7 @@ export const make = <Item, Answer, E, R>(
         Effect.sync(() => {
           apart.delete(entry.number)
           entry.answer(exit)
-          settle()
+          complete()
         })
       )
       return Effect.forkIn(Effect.uninterruptible(way), scope)
@@ -203,7 +203,7 @@ export const make = <Item, Answer, E, R>(
         flush(batch),
         Effect.sync(() => {
           flights.delete(flight)
-          settle()
+          complete()
         })
       )
     })
@@ -232,7 +232,7 @@ export const make = <Item, Answer, E, R>(
       const entry = handOver(item, answer)
       return () => {
         line.leave(entry)
-        settle()
+        complete()
       }
     }
 
@@ -250,7 +250,7 @@ export const make = <Item, Answer, E, R>(
       },
       drained: Effect.async<void>((resume) => {
         forDrained.push({ number: numbered, tell: () => resume(Effect.void) })
-        settle()
+        complete()
       }),
       size: line.size
     }

@@ -1,4 +1,4 @@
-import { limits } from "./Job.js"
+import { limits } from "./StoredJob.js"
 
 // Values nested a few thousand levels deep overflow the stack of the code that walks them: JSON.stringify, jsonb, a schema.
 

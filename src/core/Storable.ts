@@ -1,6 +1,6 @@
 import { Duration, Either } from "effect"
-import { limits } from "./Job.js"
 import { isDeeperThan } from "./Nesting.js"
+import { limits } from "./StoredJob.js"
 
 // What can be stored: text that PostgreSQL has bytes for, JSON of a bounded size, names that are also fit for a url, a metric
 // label and a file. Each check answers with the reason against it, as the end of a sentence that begins with the field.

@@ -10,9 +10,9 @@ import * as Registry from "../handlers/Registry.js"
 import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
 import { RateLimits } from "../limits/RateLimits.js"
 import type { Measures } from "../measures/Measures.js"
-import type { Operations } from "../queue/desk/Operations.js"
-import type { FreeHands } from "../queue/FreeHands.js"
-import { isQueueName } from "../queue/intake/NewJob.js"
+import type { Operations } from "../queue/admin/Operations.js"
+import { isQueueName } from "../queue/enqueue/NewJob.js"
+import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import { Kinds } from "../queue/Kinds.js"
 import type { ClaimedJob, Queue } from "../queue/Queue.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
@@ -27,23 +27,23 @@ import type { Metrics } from "../telemetry/Metrics.js"
 import type { Storage } from "../uploads/Storage.js"
 import type { ClusterConfig } from "./ClusterConfig.js"
 import type { CrewConfig } from "./CrewConfig.js"
-import * as Cleanup from "./duties/Cleanup.js"
-import * as Heartbeat from "./duties/Heartbeat.js"
-import * as Janitor from "./duties/Janitor.js"
-import { Leader } from "./duties/Leader.js"
-import * as Lookout from "./duties/Lookout.js"
-import * as MetricsPurge from "./duties/MetricsPurge.js"
-import * as OperationRunner from "./duties/OperationRunner.js"
-import { Presence } from "./duties/Presence.js"
-import * as Reaper from "./duties/Reaper.js"
-import * as Rebalancer from "./duties/Rebalancer.js"
-import type { SchedulerConfig } from "./duties/SchedulerConfig.js"
-import * as SchedulerDuty from "./duties/SchedulerDuty.js"
-import * as Steering from "./duties/Steering.js"
-import * as Sweeper from "./duties/Sweeper.js"
 import * as QueueGauges from "./gauges/QueueGauges.js"
 import * as UploadGauge from "./gauges/UploadGauge.js"
-import { keep } from "./Keep.js"
+import { runLoop } from "./LoopRunner.js"
+import * as Cleanup from "./loops/Cleanup.js"
+import * as DuePoller from "./loops/DuePoller.js"
+import * as Janitor from "./loops/Janitor.js"
+import * as JobHeartbeat from "./loops/JobHeartbeat.js"
+import { Leader } from "./loops/Leader.js"
+import * as MetricsPurge from "./loops/MetricsPurge.js"
+import * as OperationRunner from "./loops/OperationRunner.js"
+import { PodHeartbeat } from "./loops/PodHeartbeat.js"
+import * as Reaper from "./loops/Reaper.js"
+import * as Rebalancer from "./loops/Rebalancer.js"
+import type { SchedulerConfig } from "./loops/SchedulerConfig.js"
+import * as SchedulerLoop from "./loops/SchedulerLoop.js"
+import * as SlotReconciler from "./loops/SlotReconciler.js"
+import * as Sweeper from "./loops/Sweeper.js"
 import type { MetricsConfig } from "./MetricsConfig.js"
 import { Pod } from "./Pod.js"
 import { Deadlines } from "./worker/Deadlines.js"
@@ -85,11 +85,11 @@ export interface CrewOptions<R> {
   readonly routes?: DeclaredRoutes | undefined
   /** Recurring jobs that the cluster is told of. */
   readonly schedules?: ReadonlyArray<Schedule.Schedule> | undefined
-  /** The limits that its handlers keep to. */
+  /** The limits that its handlers runLoop to. */
   readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
 }
 
-type QueuePorts = Queue | Queues | JobSearch | Operations | Kinds | Routes | Transactions | Wakeups | FreeHands
+type QueuePorts = Queue | Queues | JobSearch | Operations | Kinds | Routes | Transactions | Wakeups | DirectHandoff
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
 type Configs =
   | CrewConfig
@@ -109,28 +109,28 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     const supervisors = yield* Supervisors
     yield* QueueGauges.watch(queues)
     yield* UploadGauge.register
-    yield* keep(yield* Janitor.make)
-    yield* keep(yield* Sweeper.make)
-    yield* keep(yield* Reaper.make)
-    const onHeld = yield* Heartbeat.start
-    yield* Heartbeat.hearCancels
+    yield* runLoop(yield* Janitor.make)
+    yield* runLoop(yield* Sweeper.make)
+    yield* runLoop(yield* Reaper.make)
+    const onHeld = yield* JobHeartbeat.start
+    yield* JobHeartbeat.hearCancels
     yield* OperationRunner.start
-    const lookout = yield* Lookout.start
+    const duePoller = yield* DuePoller.start
     // All queues drain at the same time: the grace is one for all of them.
     const shift = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)
     for (const name of queues) {
       supervisors.set(
         name,
-        yield* Scope.extend(Supervisor.start(name, registry, { onShort: lookout.ranShort, onHeld }), shift)
+        yield* Scope.extend(Supervisor.start(name, registry, { onShort: duePoller.ranShort, onHeld }), shift)
       )
     }
-    yield* Steering.start
+    yield* SlotReconciler.start
     // A leader that drains for a while lets another lead meanwhile.
-    yield* Effect.provide(leadersDuties, yield* Layer.build(Leader.layer))
-    const presence = yield* Presence
+    yield* Effect.provide(leaderLoops, yield* Layer.build(Leader.layer))
+    const podHeartbeat = yield* PodHeartbeat
     yield* Effect.addFinalizer(() => {
       for (const supervisor of supervisors.values()) supervisor.rest()
-      return presence.drain
+      return podHeartbeat.drain
     })
     const { id } = yield* Pod
     const running = () => [...supervisors.values()].flatMap((supervisor) => supervisor.running())
@@ -143,11 +143,11 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
   })
 
 /** Duties of the one pod that leads, whichever that is. */
-const leadersDuties = Effect.gen(function* () {
+const leaderLoops = Effect.gen(function* () {
   const leader = yield* Leader
-  yield* leader.keep(yield* Rebalancer.make)
-  yield* leader.keep(yield* Cleanup.make(yield* forgotten))
-  yield* leader.keep(yield* SchedulerDuty.make)
+  yield* leader.runLoop(yield* Rebalancer.make)
+  yield* leader.runLoop(yield* Cleanup.make(yield* forgotten))
+  yield* leader.runLoop(yield* SchedulerLoop.make)
 })
 
 const checked = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<string>, NoQueues | BadQueueName> =>
@@ -193,7 +193,7 @@ export const layer = <R>(
       return Layer.scoped(Crew, hire(queues, registry)).pipe(
         Layer.provide(Deadlines.layer),
         Layer.provide(Finalizer.layer),
-        Layer.provide(Presence.layer({ queues, kinds: [...registry.keys()] })),
+        Layer.provide(PodHeartbeat.layer({ queues, kinds: [...registry.keys()] })),
         Layer.provide(Layer.merge(Pod.layer, Supervisors.layer))
       )
     })

@@ -43,4 +43,4 @@ export class CrewConfig extends Context.Tag("nightshift/crew/CrewConfig")<
 }
 
 /** How long a handler may ignore being interrupted before its slot is given up. */
-export const stubbornness: Duration.DurationInput = "5 seconds"
+export const interruptTimeout: Duration.DurationInput = "5 seconds"

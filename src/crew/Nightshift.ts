@@ -24,9 +24,9 @@ import type { RateLimit } from "../limits/RateLimit.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import type { Measures } from "../measures/Measures.js"
-import type { JobDesk } from "../queue/desk/JobDesk.js"
-import type { Operations } from "../queue/desk/Operations.js"
-import type { FreeHands } from "../queue/FreeHands.js"
+import type { JobAdmin } from "../queue/admin/JobAdmin.js"
+import type { Operations } from "../queue/admin/Operations.js"
+import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
@@ -48,10 +48,10 @@ import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import { ClusterConfig } from "./ClusterConfig.js"
 import * as Crew from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
-import { JanitorConfig } from "./duties/Janitor.js"
-import { SchedulerConfig } from "./duties/SchedulerConfig.js"
-import { SweeperConfig } from "./duties/Sweeper.js"
-import * as Measuring from "./Measuring.js"
+import { JanitorConfig } from "./loops/Janitor.js"
+import { SchedulerConfig } from "./loops/SchedulerConfig.js"
+import { SweeperConfig } from "./loops/Sweeper.js"
+import * as MeasuresLayer from "./MeasuresLayer.js"
 import { MetricsConfig } from "./MetricsConfig.js"
 import * as Shutdown from "./Shutdown.js"
 
@@ -62,14 +62,14 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type QueuePorts = Queue | Queues | JobDesk | JobSearch | Operations | Kinds | Routes | Transactions
+type QueuePorts = Queue | Queues | JobAdmin | JobSearch | Operations | Kinds | Routes | Transactions
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
 
 /** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
 export type Services =
   | Ports
   | Wakeups
-  | FreeHands
+  | DirectHandoff
   | Database
   | SqlClient
   | PgClient
@@ -112,7 +112,7 @@ export const client = (
 ): Layer.Layer<Services, FoundationError> =>
   Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
     Layer.provideMerge(QueuePg.layer),
-    Layer.provideMerge(Measuring.counting),
+    Layer.provideMerge(MeasuresLayer.counting),
     Layer.provide(Tracing.layer(Package.version.text)),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
@@ -154,6 +154,6 @@ export const layer = <R>(
         )
       )
     ),
-    Layer.provide([configs, Measuring.sampling]),
+    Layer.provide([configs, MeasuresLayer.sampling]),
     Layer.provideMerge(client(options))
   )

@@ -93,7 +93,7 @@ const poolOf = (
       pool.on("acquire", (client) => void Object.assign(client, { idle: false }))
       pool.on("release", (_, client) => {
         const connection = Object.assign(client, { idle: true }) as pg.PoolClient & ServerConnection.ServerConnection
-        if (connection.outdated) connection.sever(otherServer)
+        if (connection.outdated) connection.disconnect(otherServer)
       })
       return pool
     }),
@@ -105,7 +105,7 @@ const poolOf = (
   )
 
 const severAll = (connections: Iterable<ServerConnection.ServerConnection>, why: string) => {
-  for (const connection of [...connections]) connection.sever(new Error(`connection closed: ${why}`))
+  for (const connection of [...connections]) connection.disconnect(new Error(`connection closed: ${why}`))
 }
 
 /** Closes the connections whose server has owed an answer for longer than the limit, and idle ones that look no better. */
@@ -160,7 +160,7 @@ export const open = (
     const startup = Startup.make(url, config, (server) => {
       say(`the address of PostgreSQL leads to another server than before (${server}): older connections are closed`)
       for (const connection of [...connections.ours, ...connections.program]) {
-        if (connection.idle) connection.sever(otherServer)
+        if (connection.idle) connection.disconnect(otherServer)
         else connection.outdated = true
       }
     })
@@ -213,7 +213,7 @@ export const open = (
             Effect.andThen(() => {
               const error = new ServerGivenUp()
               refusal = error
-              for (const connection of [...connections.ours, ...connections.program]) connection.sever(error)
+              for (const connection of [...connections.ours, ...connections.program]) connection.disconnect(error)
             }),
             Effect.interruptible,
             Effect.forkIn(scope)

@@ -31,7 +31,7 @@ export interface ServerConnection extends pg.Client {
   /** A transaction set its own `statement_timeout`: this process cannot know how long its statements may take. */
   readonly hasOwnTimeout: boolean
   /** Ends it without waiting for the server; whatever waits for an answer fails with this error. */
-  readonly sever: (error: Error) => void
+  readonly disconnect: (error: Error) => void
 }
 
 const textOf = (query: unknown): string | undefined => {
@@ -119,7 +119,7 @@ export const classOf = ({
       this.unansweredSince = this.underWay === 0 ? undefined : now
     }
 
-    sever(error: Error): void {
+    disconnect(error: Error): void {
       destroySocket(this, error)
     }
   }

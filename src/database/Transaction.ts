@@ -38,10 +38,10 @@ const begin = "BEGIN isolation level read committed"
 const rollbackPatience = Duration.seconds(5)
 
 /** Ends a connection that does not answer. The server rolls back what it loses the client of. */
-const sever = (connection: Connection): Effect.Effect<void> =>
+const disconnect = (connection: Connection): Effect.Effect<void> =>
   Effect.sync(() => {
     const { pg } = connection as Connection & { readonly pg?: ServerConnection }
-    pg?.sever(new Error("connection closed: PostgreSQL did not answer a ROLLBACK"))
+    pg?.disconnect(new Error("connection closed: PostgreSQL did not answer a ROLLBACK"))
   })
 
 /** Whether the connection still lives. */
@@ -49,7 +49,7 @@ const rollback = (connection: Connection): Effect.Effect<boolean> =>
   connection.executeUnprepared("ROLLBACK", [], undefined).pipe(
     Effect.interruptible,
     Effect.timeoutOption(rollbackPatience),
-    Effect.tap((answer) => (Option.isNone(answer) ? sever(connection) : Effect.void)),
+    Effect.tap((answer) => (Option.isNone(answer) ? disconnect(connection) : Effect.void)),
     Effect.map(Option.isSome),
     Effect.catchAll(() => Effect.succeed(false))
   )

@@ -1,5 +1,5 @@
 import { Duration, Predicate } from "effect"
-import type { NewJob } from "../queue/intake/NewJob.js"
+import type { NewJob } from "../queue/enqueue/NewJob.js"
 import { kindOf, queueOf } from "./config/Declarations.js"
 import * as DeadLetterKind from "./dead/DeadLetterKind.js"
 import { addresseeOf, type Update } from "./telegram/TelegramUpdate.js"

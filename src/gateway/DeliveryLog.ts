@@ -1,6 +1,6 @@
 import { Clock, Context, Duration, Effect, Layer } from "effect"
 import { type JobId, millisOf } from "../core/Ids.js"
-import type { State, StoredJob } from "../core/Job.js"
+import type { State, StoredJob } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { JobOverview } from "../queue/search/JobOverview.js"
 import { type JobFilter, JobSearch } from "../queue/search/JobSearch.js"

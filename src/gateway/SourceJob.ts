@@ -1,5 +1,5 @@
 import { Duration } from "effect"
-import type { NewJob } from "../queue/intake/NewJob.js"
+import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { RegisteredKind } from "../queue/Kinds.js"
 
 /** What a source has sent, its signature checked. */

@@ -2,7 +2,7 @@ import { type ChildProcess as NodeChild, spawn as spawnNode } from "node:child_p
 import { randomBytes } from "node:crypto"
 import type { Readable, Writable } from "node:stream"
 import { Data, Deferred, type Duration, Effect, Exit, FiberId, type Scope } from "effect"
-import type { ChildKeeper } from "./ChildKeeper.js"
+import type { ChildReaper } from "./ChildReaper.js"
 import * as ProcessGroup from "./ProcessGroup.js"
 
 // A child starts behind a gate: a shell that waits for one line and then becomes the command. Before we give that line, the
@@ -82,7 +82,7 @@ const spawnFailed = (error: unknown): SpawnFailed => {
 const plainRefusal = (text: string, name: string): string =>
   (text.split("\n")[0] ?? "").slice(name.length + 2).replace(/^(?:line )?\d+: (?:exec: |cd: )?/, "")
 
-const launch = (keeper: ChildKeeper, { argv, directory, environment, root }: Command) =>
+const launch = (keeper: ChildReaper, { argv, directory, environment, root }: Command) =>
   Effect.async<ChildProcess, SpawnFailed>((resume) => {
     const name = `gate-${randomBytes(8).toString("hex")}`
     let child: NodeChild
@@ -138,5 +138,5 @@ const launch = (keeper: ChildKeeper, { argv, directory, environment, root }: Com
   })
 
 /** Starts a command at the head of a group of its own, all of which ends with the Scope, and with our process. */
-export const spawn = (keeper: ChildKeeper, command: Command): Effect.Effect<ChildProcess, SpawnFailed, Scope.Scope> =>
+export const spawn = (keeper: ChildReaper, command: Command): Effect.Effect<ChildProcess, SpawnFailed, Scope.Scope> =>
   Effect.acquireRelease(launch(keeper, command), ({ end }) => end)

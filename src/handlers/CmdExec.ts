@@ -3,8 +3,8 @@ import { Duration, Effect, Option, Schema } from "effect"
 import * as DurationText from "../core/DurationText.js"
 import * as Outcome from "../core/Outcome.js"
 import * as Job from "../queue/Job.js"
-import * as ChildKeeper from "./ChildKeeper.js"
 import * as ChildProcess from "./ChildProcess.js"
+import * as ChildReaper from "./ChildReaper.js"
 import * as Confinement from "./Confinement.js"
 import * as Handler from "./Handler.js"
 import { OutputTail } from "./OutputTail.js"
@@ -149,7 +149,7 @@ const timeoutOf = ({ timeout_secs }: Payload, { timeout }: Bounds) => {
 }
 
 /** Nothing is started before everything that was asked for is known to be allowed. */
-const run = (keeper: ChildKeeper.ChildKeeper, bounds: Bounds) => (payload: Payload) =>
+const run = (keeper: ChildReaper.ChildReaper, bounds: Bounds) => (payload: Payload) =>
   Effect.gen(function* () {
     const [name, ...rest] = payload.argv
     const timeout = yield* timeoutOf(payload, bounds)
@@ -205,6 +205,6 @@ export const make = (options: CmdExecOptions): Effect.Effect<Handler.Handler<nev
     const bounds = { allowed, root, timeout }
     return Handler.scoped(
       kindWith(timeout, env),
-      Effect.map(ChildKeeper.make, (keeper) => run(keeper, bounds))
+      Effect.map(ChildReaper.make, (keeper) => run(keeper, bounds))
     )
   })

@@ -1,6 +1,6 @@
 import { Either, JSONSchema, ParseResult, Schema } from "effect"
-import type { PayloadCheck } from "../queue/intake/PayloadCheck.js"
-import { fieldAt } from "../queue/intake/PayloadCheck.js"
+import type { PayloadCheck } from "../queue/enqueue/PayloadCheck.js"
+import { fieldAt } from "../queue/enqueue/PayloadCheck.js"
 import type { JobKind } from "../queue/Job.js"
 
 /** A schema that is larger is of no use to people, and not worth reading at every enqueue. */

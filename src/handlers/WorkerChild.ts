@@ -1,7 +1,7 @@
 import { Data, Deferred, type Duration, Effect, ExecutionStrategy, Exit, FiberId, Option, Schema, Scope } from "effect"
 import * as DurationText from "../core/DurationText.js"
-import type { ChildKeeper } from "./ChildKeeper.js"
 import * as ChildProcess from "./ChildProcess.js"
+import type { ChildReaper } from "./ChildReaper.js"
 import { Lines } from "./Lines.js"
 import { OutputTail } from "./OutputTail.js"
 import * as ProcessGroup from "./ProcessGroup.js"
@@ -89,7 +89,7 @@ const outputClosed = "it closed its output"
 
 /** Starts a child and waits until it is ready; interrupted, it ends the child. It lives until it is closed, or the Scope. */
 export const start = (
-  keeper: ChildKeeper,
+  keeper: ChildReaper,
   { command, isReady, mostLineBytes, startTimeout }: WorkerChildOptions
 ): Effect.Effect<WorkerChild, ChildBroken, Scope.Scope> =>
   Effect.gen(function* () {

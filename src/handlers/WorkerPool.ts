@@ -1,8 +1,8 @@
 import { Clock, Data, Duration, Effect, ExecutionStrategy, Exit, Schedule, Schema, Scope } from "effect"
 import * as Outcome from "../core/Outcome.js"
 import type { JobKind } from "../queue/Job.js"
-import * as ChildKeeper from "./ChildKeeper.js"
 import { cleanPath } from "./ChildProcess.js"
+import * as ChildReaper from "./ChildReaper.js"
 import * as Handler from "./Handler.js"
 import type { JobContext } from "./JobContext.js"
 import * as WorkerChild from "./WorkerChild.js"
@@ -60,7 +60,7 @@ interface Member {
 const open = (kind: string, options: WorkerPoolOptions) =>
   Effect.gen(function* () {
     const { command, directory = process.cwd(), environment, mostLineBytes = 1024 * 1024, ready = "ready" } = options
-    const keeper = yield* ChildKeeper.make
+    const keeper = yield* ChildReaper.make
     // All of them end at the same time: one that is slow to go does not keep the others.
     const scope = yield* Effect.flatMap(Effect.scope, (pod) => Scope.fork(pod, ExecutionStrategy.parallel))
     const free: Array<Member> = []

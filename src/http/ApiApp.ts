@@ -18,15 +18,15 @@ import type { Bots } from "../gateway/Bots.js"
 import type { Deliveries } from "../gateway/Deliveries.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import type { Measures } from "../measures/Measures.js"
-import type { JobDesk } from "../queue/desk/JobDesk.js"
-import type { Operations } from "../queue/desk/Operations.js"
+import type { JobAdmin } from "../queue/admin/JobAdmin.js"
+import type { Operations } from "../queue/admin/Operations.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import type { JobOverview } from "../queue/search/JobOverview.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
-import type { JobStanding } from "../queue/why/JobStanding.js"
+import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import type { Storage } from "../uploads/Storage.js"
 import { Api } from "./Api.js"
@@ -38,7 +38,14 @@ import { Caller } from "./access/Caller.js"
 import * as SessionRoutes from "./access/SessionRoutes.js"
 import * as Throttle from "./access/Throttle.js"
 import * as TokensRoutes from "./access/TokensRoutes.js"
+import * as LimitsRoutes from "./admin/LimitsRoutes.js"
+import * as MetricsRoutes from "./admin/MetricsRoutes.js"
+import * as PodsRoutes from "./admin/PodsRoutes.js"
+import * as QueuesRoutes from "./admin/QueuesRoutes.js"
+import * as SchedulesRoutes from "./admin/SchedulesRoutes.js"
+import { ThroughputCache } from "./admin/ThroughputCache.js"
 import * as BotsRoutes from "./bots/BotsRoutes.js"
+import { ClusterOverview } from "./ClusterOverview.js"
 import * as BulkRoutes from "./jobs/BulkRoutes.js"
 import { CountsCache } from "./jobs/CountsCache.js"
 import * as GroupsRoutes from "./jobs/GroupsRoutes.js"
@@ -50,13 +57,6 @@ import { Live } from "./live/Live.js"
 import * as Problem from "./Problem.js"
 import { AnswerTooLate, DatabaseOff } from "./RequestErrors.js"
 import { ServerConfig } from "./ServerConfig.js"
-import { Surroundings } from "./Surroundings.js"
-import * as LimitsRoutes from "./steering/LimitsRoutes.js"
-import * as MetricsRoutes from "./steering/MetricsRoutes.js"
-import * as PodsRoutes from "./steering/PodsRoutes.js"
-import * as QueuesRoutes from "./steering/QueuesRoutes.js"
-import * as SchedulesRoutes from "./steering/SchedulesRoutes.js"
-import { ThroughputCache } from "./steering/ThroughputCache.js"
 import * as UploadsRoutes from "./uploads/UploadsRoutes.js"
 
 /** Everything under `/api`, to be served by the Server. It asks who comes before it looks at what they want. */
@@ -73,7 +73,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
 }
 
 type Configs = ServerConfig | AccessConfig | ClusterConfig
-type QueuePorts = Queue | Queues | JobDesk | JobSearch | JobOverview | JobStanding | Operations | Kinds | Transactions
+type QueuePorts = Queue | Queues | JobAdmin | JobSearch | JobOverview | JobDiagnosis | Operations | Kinds | Transactions
 type OtherPorts = Schedules | RateLimits | Pods | Leadership | Measures | Storage | Tokens
 type Gateway = Bots | Deliveries
 type Memory = Sessions | Audit | Idempotency | SavedViews
@@ -101,7 +101,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     SessionRoutes.layer
   ]),
   Layer.provide(Layer.merge(Live.layer, ListCache.layer)),
-  Layer.provide(Layer.mergeAll(CountsCache.layer, ThroughputCache.layer, Surroundings.layer))
+  Layer.provide(Layer.mergeAll(CountsCache.layer, ThroughputCache.layer, ClusterOverview.layer))
 )
 
 // Generated on the first request: it takes a tenth of the time of a start.

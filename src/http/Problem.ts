@@ -6,14 +6,14 @@ import type { IdempotencyKeyBusy, IdempotencyKeyReused } from "../access/Idempot
 import type { TooManyViews, ViewExists, ViewNotFound } from "../access/SavedViews.js"
 import type { TokenNotFound } from "../access/Tokens.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
-import type { PreviousRunActive } from "../crew/duties/ScheduledJobs.js"
+import type { PreviousRunActive } from "../crew/loops/ScheduledJobs.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { InvalidLimit, UnknownScope } from "../limits/Limit.js"
-import type { TooManyPoints } from "../measures/Grid.js"
 import type { TooMuchToMerge } from "../measures/MinuteBuckets.js"
-import type { FilterRefused } from "../queue/desk/OperationScope.js"
-import type { OperationNotFound } from "../queue/desk/Operations.js"
-import type { KindRefused } from "../queue/intake/Intake.js"
+import type { TooManyPoints } from "../measures/TimeGrid.js"
+import type { FilterRefused } from "../queue/admin/OperationScope.js"
+import type { OperationNotFound } from "../queue/admin/Operations.js"
+import type { KindRefused } from "../queue/enqueue/JobRequests.js"
 import type {
   DedupeKeyHeld,
   JobIdTaken,
@@ -33,9 +33,9 @@ import type {
   UploadNotFound,
   UploadTooLarge
 } from "../uploads/UploadErrors.js"
+import { fieldOf } from "./admin/QueuePatchRequest.js"
 import { NotFound, type RequestError } from "./RequestErrors.js"
 import * as RequestFault from "./RequestFault.js"
-import { fieldOf } from "./steering/QueuePatchRequest.js"
 
 /** The body of every answer that says no. */
 export const Body = Schema.Struct({

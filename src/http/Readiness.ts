@@ -2,7 +2,7 @@ import { Context, Effect, Layer } from "effect"
 import { Lifecycle } from "../core/Lifecycle.js"
 import { Database } from "../database/Database.js"
 import { Migrations } from "../database/Migrations.js"
-import * as Shared from "./Shared.js"
+import * as RefreshedValue from "./RefreshedValue.js"
 
 /** Why traffic should go elsewhere, and what this process was started without. */
 export interface Report {
@@ -45,7 +45,7 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
         Effect.catchAll(refused("the database does not answer"))
       )
       // Anybody may ask, as often as they like: the database is asked once a second.
-      const shared = yield* Shared.make(databaseReasons, "1 second", "2 seconds")
+      const shared = yield* RefreshedValue.make(databaseReasons, "1 second", "2 seconds")
       return {
         report: Effect.map(Effect.all([lifecycle.draining, shared]), ([draining, { value: reasons }]) =>
           reportOf(draining, reasons, [])

@@ -15,7 +15,7 @@ import { ApiApp } from "./ApiApp.js"
 import { Attempts } from "./access/Attempts.js"
 import * as DocsRoute from "./DocsRoute.js"
 import * as HealthRoutes from "./HealthRoutes.js"
-import { HooksDoor, prefix as hooksPrefix } from "./hooks/HooksDoor.js"
+import { prefix as hooksPrefix, WebhookEndpoint } from "./hooks/WebhookEndpoint.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
 import * as RequestReader from "./RequestReader.js"
@@ -126,7 +126,7 @@ const appWith = ({ api, ui, uploads }: Apps) =>
   )
 
 /** Webhooks go straight to their door: the platform's router would cost them most of their speed. */
-const dispatch = (server: Http.Server, hooks: typeof HooksDoor.Service, others: Http.RequestListener) => {
+const dispatch = (server: Http.Server, hooks: typeof WebhookEndpoint.Service, others: Http.RequestListener) => {
   const isHook = ({ url }: Http.IncomingMessage) => url?.startsWith(hooksPrefix) === true
   server.on("request", (request, response) => {
     if (isHook(request)) hooks.take(request, response)
@@ -144,7 +144,7 @@ const dispatch = (server: Http.Server, hooks: typeof HooksDoor.Service, others: 
 export const layer: Layer.Layer<
   Server,
   ListenFailed,
-  ServerConfig | ApiApp | UploadsApp | UiApp | HooksDoor | Readiness | Metrics | EventLoop | Lifecycle
+  ServerConfig | ApiApp | UploadsApp | UiApp | WebhookEndpoint | Readiness | Metrics | EventLoop | Lifecycle
 > = Layer.scoped(
   Server,
   Effect.gen(function* () {
@@ -155,7 +155,7 @@ export const layer: Layer.Layer<
     // Who follows live events would keep the doors from closing: they are told first that it is over.
     yield* Effect.addFinalizer(() => lifecycle.drain)
     const apps = { api: yield* ApiApp, uploads: uploads.app, ui: yield* UiApp }
-    dispatch(server, yield* HooksDoor, yield* NodeHttpServer.makeHandler(appWith(apps)))
+    dispatch(server, yield* WebhookEndpoint, yield* NodeHttpServer.makeHandler(appWith(apps)))
     const address = yield* listen(server, host, port)
     const shownHost = host.includes(":") ? `[${host}]` : host
     return { url: `http://${shownHost}:${address.port}` }

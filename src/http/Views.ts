@@ -1,12 +1,12 @@
 import { Effect } from "effect"
-import type { StoredJob } from "../core/Job.js"
+import type { StoredJob } from "../core/StoredJob.js"
 import type { StoredSchedule } from "../schedule/StoredSchedule.js"
 import * as Masking from "../telemetry/Masking.js"
 import { AccessConfig } from "./access/AccessConfig.js"
 import { Caller } from "./access/Caller.js"
+import * as ScheduleView from "./admin/ScheduleView.js"
 import * as JobView from "./jobs/JobView.js"
 import { Forbidden } from "./RequestErrors.js"
-import * as ScheduleView from "./steering/ScheduleView.js"
 
 /** What each caller gets to see: the admin everything, a viewer all but what is masked. */
 export interface Views {

@@ -71,7 +71,7 @@ const refilled = (bucket: Bucket, now: number, lent: number, returned = 0): numb
     )
   )
 
-const settled = (bucket: Bucket, now: number): Bucket => ({
+const broughtUpTo = (bucket: Bucket, now: number): Bucket => ({
   ...bucket,
   tokens: refilled(bucket, now, sum(lentBy(bucket, now))),
   refilledAt: Math.max(bucket.refilledAt, now)
@@ -117,7 +117,7 @@ export const drain = (bucket: Bucket, forMillis: number, now: number): Bucket =>
 
 /** Other numbers from now on: what came in so far came in at the old rate. */
 const changed = (bucket: Bucket, now: number, change: Partial<Bucket>): Bucket => {
-  const next = { ...settled(bucket, now), ...change }
+  const next = { ...broughtUpTo(bucket, now), ...change }
   return { ...next, tokens: Math.min(next.tokens, capacityOf(next)) }
 }
 

@@ -1,6 +1,6 @@
 import { Context, type Duration, type Effect, type Option } from "effect"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { Range, TooManyPoints } from "./Grid.js"
+import type { Range, TooManyPoints } from "./TimeGrid.js"
 
 /** The database in numbers. */
 export interface DatabaseFacts {

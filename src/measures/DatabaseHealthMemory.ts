@@ -1,7 +1,7 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
 import { minuteOf } from "../telemetry/BucketCount.js"
 import { type DatabaseFacts, DatabaseHealth, type DatabasePoint, type Health } from "./DatabaseHealth.js"
-import * as Grid from "./Grid.js"
+import * as TimeGrid from "./TimeGrid.js"
 
 const well: DatabaseFacts = {
   sizeBytes: 0,
@@ -34,7 +34,7 @@ export const layer: Layer.Layer<DatabaseHealth> = Layer.sync(DatabaseHealth, () 
       return Option.some(health)
     }),
     series: ({ width, ...range }) =>
-      Effect.map(Grid.of(range, width), (grid) => {
+      Effect.map(TimeGrid.of(range, width), (grid) => {
         const points = new Map<number, DatabasePoint>()
         for (const [minute, facts] of [...rows].sort(([a], [b]) => a - b)) {
           if (minute < grid.from || minute >= grid.to) continue

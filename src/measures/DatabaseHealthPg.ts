@@ -1,13 +1,13 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
-import * as Bounded from "../database/Bounded.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import * as StatementLimits from "../database/StatementLimits.js"
 import { named } from "../database/StatementTimes.js"
 import { minuteOf } from "../telemetry/BucketCount.js"
 import { bucketStart, during, instant, millis } from "./BucketSql.js"
 import { type DatabaseFacts, DatabaseHealth, type DatabasePoint, type Health } from "./DatabaseHealth.js"
-import * as Grid from "./Grid.js"
 import * as OldRows from "./OldRows.js"
+import * as TimeGrid from "./TimeGrid.js"
 
 /** A look that takes longer would be part of the trouble. */
 const lookLimit = Duration.seconds(3)
@@ -96,7 +96,7 @@ const make = Effect.gen(function* () {
   const database = yield* Database
   const { schema, sql } = database
   const statements = named("health", statementsOf(schema))
-  const bounded = Bounded.within(database, lookLimit)
+  const bounded = StatementLimits.within(database, lookLimit)
 
   const look = Effect.gen(function* () {
     const [facts, found] = yield* bounded(
@@ -132,7 +132,7 @@ const make = Effect.gen(function* () {
     }),
     series: ({ width, ...range }) =>
       Effect.gen(function* () {
-        const grid = yield* Grid.of(range, width)
+        const grid = yield* TimeGrid.of(range, width)
         const rows = yield* bounded(
           sql.unsafe<FactsRow & { readonly at: number; readonly oldest_transaction_seconds: number }>(
             statements.series,

@@ -3,7 +3,7 @@ import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { BucketCount, JobCounts } from "../telemetry/BucketCount.js"
 import type { Summary } from "../telemetry/Histogram.js"
-import type { Range, TooManyPoints } from "./Grid.js"
+import type { Range, TooManyPoints } from "./TimeGrid.js"
 
 export interface SeriesRequest extends Range {
   /** All of them when absent. */

@@ -2,9 +2,9 @@ import { Clock, Duration, Effect, Layer } from "effect"
 import type { PodId } from "../core/Ids.js"
 import { type BucketCount, type Grain, type JobCounts, noCounts } from "../telemetry/BucketCount.js"
 import { Histogram } from "../telemetry/Histogram.js"
-import * as Grid from "./Grid.js"
 import { type KindTotals, MinuteBuckets, mostTotals, type SeriesPoint, type SeriesRequest } from "./MinuteBuckets.js"
 import * as Throughput from "./Throughput.js"
+import * as TimeGrid from "./TimeGrid.js"
 
 interface Row {
   readonly pod: PodId
@@ -41,7 +41,7 @@ const matches =
 /** In memory, for deterministic tests. */
 export const layer: Layer.Layer<MinuteBuckets> = Layer.sync(MinuteBuckets, () => {
   const rows = new Map<string, Row>()
-  const within = ({ from, grain, to }: Grid.Range & { readonly grain: Grain }) =>
+  const within = ({ from, grain, to }: TimeGrid.Range & { readonly grain: Grain }) =>
     [...rows.values()]
       .map(({ count }) => count)
       .filter((count) => count.grain === grain && count.start >= from && count.start < to)
@@ -55,16 +55,18 @@ export const layer: Layer.Layer<MinuteBuckets> = Layer.sync(MinuteBuckets, () =>
         }
       }),
     series: (request) =>
-      Effect.map(Grid.of(request, request.width), (grid) => {
+      Effect.map(TimeGrid.of(request, request.width), (grid) => {
         const found = new Map<number, Array<BucketCount>>()
         for (const count of within(grid).filter(matches(request))) {
           const at = Math.floor(count.start / grid.width) * grid.width
           found.set(at, [...(found.get(at) ?? []), count])
         }
-        return Grid.fill(grid, found, () => []).map((counts, index) => pointOf(grid.from + index * grid.width, counts))
+        return TimeGrid.fill(grid, found, () => []).map((counts, index) =>
+          pointOf(grid.from + index * grid.width, counts)
+        )
       }),
     throughput: ({ width, ...range }) =>
-      Effect.map(Grid.of(range, width), (grid) =>
+      Effect.map(TimeGrid.of(range, width), (grid) =>
         Throughput.of(
           grid,
           within(grid)
@@ -75,7 +77,7 @@ export const layer: Layer.Layer<MinuteBuckets> = Layer.sync(MinuteBuckets, () =>
     totals: (range) =>
       Effect.sync(() => {
         const totals = new Map<string, KindTotals>()
-        for (const count of within(Grid.outline(range))) {
+        for (const count of within(TimeGrid.outline(range))) {
           const { kind, queue } = count
           const key = `${queue} ${kind}`
           totals.set(key, { queue, kind, ...plus(totals.get(key) ?? noCounts, count) })

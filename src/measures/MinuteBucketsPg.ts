@@ -1,12 +1,11 @@
 import { Duration, Effect, Layer } from "effect"
-import * as Bounded from "../database/Bounded.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import * as StatementLimits from "../database/StatementLimits.js"
 import { named } from "../database/StatementTimes.js"
 import { type BucketCount, grains, type JobCounts, noCounts } from "../telemetry/BucketCount.js"
 import { emptySketch, Histogram } from "../telemetry/Histogram.js"
 import { bucketStart, during, instant } from "./BucketSql.js"
-import * as Grid from "./Grid.js"
 import {
   type KindTotals,
   MinuteBuckets,
@@ -18,6 +17,7 @@ import {
 import * as OldRows from "./OldRows.js"
 import * as SketchBytes from "./SketchBytes.js"
 import * as Throughput from "./Throughput.js"
+import * as TimeGrid from "./TimeGrid.js"
 
 /** The longest that a chart may keep the database busy. */
 const readLimit = Duration.seconds(10)
@@ -103,12 +103,12 @@ const make = Effect.gen(function* () {
   const database = yield* Database
   const { schema, sql } = database
   const statements = named("bucket", statementsOf(schema))
-  const reading = Bounded.within(database, readLimit)
+  const reading = StatementLimits.within(database, readLimit)
 
   /** Rows by bucket, unless there are too many to merge. */
   const readMerged = <Row extends object>(
     statement: string,
-    grid: Grid.Grid,
+    grid: TimeGrid.Grid,
     queue: string | null,
     kind: string | null
   ) =>
@@ -132,20 +132,20 @@ const make = Effect.gen(function* () {
     },
     series: ({ kind, queue, width, ...range }) =>
       Effect.gen(function* () {
-        const grid = yield* Grid.of(range, width)
+        const grid = yield* TimeGrid.of(range, width)
         const rows = yield* reading(readMerged<SeriesRow>(statements.series, grid, queue ?? null, kind ?? null))
-        return Grid.fill(grid, new Map(rows.map((row) => [row.at, pointOf(row)])), emptyPoint)
+        return TimeGrid.fill(grid, new Map(rows.map((row) => [row.at, pointOf(row)])), emptyPoint)
       }),
     throughput: ({ width, ...range }) =>
       Effect.gen(function* () {
-        const grid = yield* Grid.of(range, width)
+        const grid = yield* TimeGrid.of(range, width)
         return Throughput.of(
           grid,
           yield* reading(readMerged<Throughput.Count>(statements.throughput, grid, null, null))
         )
       }),
     totals: (range) => {
-      const { from, grain, to } = Grid.outline(range)
+      const { from, grain, to } = TimeGrid.outline(range)
       return Effect.map(reading(sql.unsafe<KindTotals>(statements.totals, [from, to, grain])), (rows) =>
         rows.map((row) => ({ queue: row.queue, kind: row.kind, ...countsOf(row) }))
       )

@@ -2,7 +2,7 @@ import { Context, type Duration, type Effect } from "effect"
 import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Sketch, Summary } from "../telemetry/Histogram.js"
-import type { Range, TooManyPoints } from "./Grid.js"
+import type { Range, TooManyPoints } from "./TimeGrid.js"
 
 /** What a process used in the minute or so before an instant. */
 export interface Usage {

@@ -1,8 +1,8 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 import type { PodId } from "../core/Ids.js"
 import { Histogram } from "../telemetry/Histogram.js"
-import * as Grid from "./Grid.js"
 import { mostPods, type PodPoint, type PodSample, PodSamples } from "./PodSamples.js"
+import * as TimeGrid from "./TimeGrid.js"
 
 const worst = (samples: ReadonlyArray<PodSample>, of: (sample: PodSample) => number) => Math.max(0, ...samples.map(of))
 
@@ -25,13 +25,13 @@ const pointOf = (at: number, samples: ReadonlyArray<PodSample>): PodPoint => ({
 /** In memory, for deterministic tests. */
 export const layer: Layer.Layer<PodSamples> = Layer.sync(PodSamples, () => {
   const rows = new Map<string, PodSample>()
-  const within = ({ from, to }: Grid.Range) =>
+  const within = ({ from, to }: TimeGrid.Range) =>
     [...rows.values()].filter(({ minute }) => minute >= from && minute < to).sort((a, b) => a.minute - b.minute)
 
   return {
     record: (sample) => Effect.sync(() => void rows.set(`${sample.minute} ${sample.pod}`, sample)),
     series: ({ width, ...range }) =>
-      Effect.map(Grid.of(range, width), (grid) => {
+      Effect.map(TimeGrid.of(range, width), (grid) => {
         const pods = new Map<PodId, Map<number, Array<PodSample>>>()
         for (const sample of within(grid)) {
           const at = Math.floor(sample.minute / grid.width) * grid.width

@@ -1,14 +1,14 @@
 import { Duration, Effect, Layer } from "effect"
 import type { PodId } from "../core/Ids.js"
-import * as Bounded from "../database/Bounded.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import * as StatementLimits from "../database/StatementLimits.js"
 import { named } from "../database/StatementTimes.js"
 import { bucketStart, during, instant } from "./BucketSql.js"
-import * as Grid from "./Grid.js"
 import * as OldRows from "./OldRows.js"
 import { mostPods, type PodPoint, type PodSample, PodSamples } from "./PodSamples.js"
 import * as SketchBytes from "./SketchBytes.js"
+import * as TimeGrid from "./TimeGrid.js"
 
 const readLimit = Duration.seconds(10)
 
@@ -89,7 +89,7 @@ const make = Effect.gen(function* () {
   const database = yield* Database
   const { schema, sql } = database
   const statements = named("sample", statementsOf(schema))
-  const reading = Bounded.within(database, readLimit)
+  const reading = StatementLimits.within(database, readLimit)
 
   return PodSamples.of({
     record: (sample) =>
@@ -98,7 +98,7 @@ const make = Effect.gen(function* () {
       ),
     series: ({ width, ...range }) =>
       Effect.gen(function* () {
-        const grid = yield* Grid.of(range, width)
+        const grid = yield* TimeGrid.of(range, width)
         const rows = yield* reading(sql.unsafe<SeriesRow>(statements.series, [grid.from, grid.to, grid.width]))
         const pods = new Map<PodId, Array<PodPoint>>()
         for (const row of rows) pods.set(row.pod_id, [...(pods.get(row.pod_id) ?? []), pointOf(row)])

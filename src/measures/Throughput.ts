@@ -1,5 +1,5 @@
-import * as Grid from "./Grid.js"
 import type { QueueThroughput } from "./MinuteBuckets.js"
+import * as TimeGrid from "./TimeGrid.js"
 
 /** What became of jobs of a queue in the bucket that begins at an instant. */
 export interface Count {
@@ -10,7 +10,7 @@ export interface Count {
 }
 
 /** Counts as one line of numbers per queue, by name; those of the same bucket are added up. */
-export const of = (grid: Grid.Grid, counts: Iterable<Count>): ReadonlyArray<QueueThroughput> => {
+export const of = (grid: TimeGrid.Grid, counts: Iterable<Count>): ReadonlyArray<QueueThroughput> => {
   const queues = new Map<string, Map<number, Count>>()
   for (const count of counts) {
     const buckets = queues.get(count.queue) ?? new Map<number, Count>()
@@ -25,7 +25,7 @@ export const of = (grid: Grid.Grid, counts: Iterable<Count>): ReadonlyArray<Queu
   return [...queues]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([queue, buckets]) => {
-      const points = Grid.fill(grid, buckets, (at) => ({ queue, at, completed: 0, dead: 0 }))
+      const points = TimeGrid.fill(grid, buckets, (at) => ({ queue, at, completed: 0, dead: 0 }))
       return { queue, completed: points.map(({ completed }) => completed), dead: points.map(({ dead }) => dead) }
     })
 }

@@ -1,6 +1,6 @@
 import type { Data } from "effect"
 import type { JobId, Lease } from "../core/Ids.js"
-import type { DeadReason } from "../core/Job.js"
+import type { DeadReason } from "../core/StoredJob.js"
 import * as Tagged from "../core/Tagged.js"
 
 /** How a run of a job ended, decided by the pod that ran it and fenced by its lease. */

@@ -1,13 +1,13 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
-import type { DeadReason } from "../core/Job.js"
+import type { DeadReason } from "../core/StoredJob.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
 import * as ArrayText from "./ArrayText.js"
 import type { AttemptEnd, Became } from "./AttemptEnd.js"
-import type { LeaseBook } from "./claim/LeaseBook.js"
+import type { HeldLeases } from "./claim/HeldLeases.js"
 import { errorText } from "./ErrorText.js"
 import type { JobSql } from "./JobSql.js"
 
@@ -53,20 +53,20 @@ const columnsOf = ({ end }: AttemptEnd) => {
 }
 
 /** What a job is after its end. */
-interface Settled {
+interface WrittenEnd {
   readonly status: Became
   readonly dead_reason: DeadReason | null
 }
 
 /** A job that was ended, or one that was stored because another died. */
-type SettledRow =
-  | ({ readonly id: JobId; readonly queue: string; readonly kind: null } & Settled)
+type WrittenRow =
+  | ({ readonly id: JobId; readonly queue: string; readonly kind: null } & WrittenEnd)
   | { readonly id: null; readonly queue: string; readonly kind: string; readonly status: "follow-up" }
 
 const isPlainDone = ({ end }: AttemptEnd) => end._tag === "Done" && end.result === undefined
 
-/** What is told of ends. */
-export interface Told {
+/** What is listeners of ends. */
+export interface FinalizeListeners {
   /** These queues have jobs to run again, or the follow-up of one that died. */
   readonly onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
   /** Runs are about to end in a pause that is not theirs alone. */
@@ -79,9 +79,9 @@ export interface Told {
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
-  leases: LeaseBook,
+  leases: HeldLeases,
   tally: typeof Tally.Service,
-  told: Told
+  listeners: FinalizeListeners
 ): ((ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>) => {
   const { direct, sql } = database
 
@@ -98,19 +98,19 @@ export const make = (
     })
 
   /** What a try before this one has made of these jobs, if it did. */
-  const settledBefore = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
+  const writtenEarlier = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
     mapErrors(
-      sql.unsafe<Settled & { readonly id: JobId }>(statements.settledAt, [
+      sql.unsafe<WrittenEnd & { readonly id: JobId }>(statements.writtenAt, [
         ArrayText.ofPlain(ends.map(({ id }) => id)),
         now
       ])
     )
 
-  const settle = (ends: ReadonlyArray<AttemptEnd>, now: number, isSecondTry: boolean, inTransaction: boolean) =>
+  const writeEnds = (ends: ReadonlyArray<AttemptEnd>, now: number, isSecondTry: boolean, inTransaction: boolean) =>
     Effect.gen(function* () {
       const columns = ends.map(columnsOf)
       const rows = yield* mapErrors(
-        sql.unsafe<SettledRow>(statements.settle, [
+        sql.unsafe<WrittenRow>(statements.finalize, [
           ArrayText.ofPlain(ends.map(({ id }) => id)),
           ArrayText.ofPlain(ends.map(({ lease }) => lease)),
           ArrayText.ofTexts(columns.map(({ verb }) => verb)),
@@ -125,22 +125,22 @@ export const make = (
           ArrayText.ofNumbers(columns.map(({ patience }) => patience))
         ])
       )
-      const became = new Map<JobId, Settled>()
+      const became = new Map<JobId, WrittenEnd>()
       for (const row of rows) {
         if (row.status === "follow-up") tally.of(row.queue, row.kind).enqueued(1, now)
         else became.set(row.id, row)
       }
       if (isSecondTry && became.size < ends.length) {
-        for (const row of yield* settledBefore(ends, now)) became.set(row.id, row)
+        for (const row of yield* writtenEarlier(ends, now)) became.set(row.id, row)
       }
       const movedOn = ends.flatMap((end) => {
-        const settled = became.get(end.id)
-        if (settled === undefined) return [end.id]
-        end.written?.(settled.status, now, settled.dead_reason ?? undefined)
+        const written = became.get(end.id)
+        if (written === undefined) return [end.id]
+        end.written?.(written.status, now, written.dead_reason ?? undefined)
         return []
       })
       const pending = rows.filter(({ status }) => status === "pending" || status === "follow-up")
-      if (pending.length > 0) yield* told.onPending(new Set(pending.map(({ queue }) => queue)))
+      if (pending.length > 0) yield* listeners.onPending(new Set(pending.map(({ queue }) => queue)))
       return movedOn
     })
 
@@ -161,12 +161,12 @@ export const make = (
       if (others.length > 0) {
         // Before the jobs go back: otherwise one of them could be claimed again in between.
         const cooling = others.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
-        if (cooling.length > 0) yield* told.onCooling(cooling)
-        movedOn.push(...(yield* settle(others, now, firstTry !== undefined, inTransaction)))
+        if (cooling.length > 0) yield* listeners.onCooling(cooling)
+        movedOn.push(...(yield* writeEnds(others, now, firstTry !== undefined, inTransaction)))
       }
       if (inTransaction) leases.forget(ends)
       else leases.ended(ends)
-      yield* told.onEnded(ends, inTransaction)
+      yield* listeners.onEnded(ends, inTransaction)
       return movedOn
     })
 }

@@ -1,10 +1,10 @@
 import { Clock, type DateTime, Duration, Effect, Either, Schema } from "effect"
 import type { JobId } from "../core/Ids.js"
 import { InvalidJob } from "../core/InvalidJob.js"
-import type { FollowUp } from "../core/Job.js"
 import * as Kind from "../core/Kind.js"
 import { faultOfWait } from "../core/Storable.js"
-import type { Dedupe, NewJob } from "./intake/NewJob.js"
+import type { FollowUp } from "../core/StoredJob.js"
+import type { Dedupe, NewJob } from "./enqueue/NewJob.js"
 import { type Enqueued, type EnqueueError, Queue } from "./Queue.js"
 
 /** What may be said about one job of a kind. */

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { JobId } from "../core/Ids.js"
 import { jobPrefix } from "../core/InvalidJob.js"
-import { State } from "../core/Job.js"
+import { State } from "../core/StoredJob.js"
 
 /** There is no job with this id, or no longer. */
 export class JobNotFound extends Schema.TaggedError<JobNotFound>()("JobNotFound", { id: Schema.String }) {

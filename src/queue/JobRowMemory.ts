@@ -9,7 +9,7 @@ import {
   type Status,
   type StoredJob,
   stateOf
-} from "../core/Job.js"
+} from "../core/StoredJob.js"
 import type { End } from "./AttemptEnd.js"
 import { errorText } from "./ErrorText.js"
 

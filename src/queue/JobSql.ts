@@ -1,4 +1,4 @@
-import { limits } from "../core/Job.js"
+import { limits } from "../core/StoredJob.js"
 import { hot } from "../database/HotStatements.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 
@@ -195,12 +195,12 @@ export const make = (schema: string) => ({
   where j.id is null`,
 
   /** Which of these have settled at this instant and are as they were then. */
-  settledAt: `
+  writtenAt: `
   select id, status, dead_reason from ${schema}.job
   where id = any($1::uuid[]) and updated_at = ${instant("$2")} and lease is null`,
 
   /** Every other end. A job that was asked to cancel is done or cancelled, and nothing else. */
-  settle: hot(`
+  finalize: hot(`
   with ${closed(schema, "$11")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
       $8::text[], $9::text[], $12::float8[])

@@ -1,5 +1,5 @@
 import { Context, Effect, Layer } from "effect"
-import type { StoredJob } from "../core/Job.js"
+import type { StoredJob } from "../core/StoredJob.js"
 import { toStored } from "./JobRowMemory.js"
 import { JobTable, type RowListener } from "./JobTableMemory.js"
 

@@ -1,7 +1,7 @@
 import { Context, type Effect } from "effect"
-import type { FollowUp } from "../core/Job.js"
+import type { FollowUp } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { PayloadCheck } from "./intake/PayloadCheck.js"
+import type { PayloadCheck } from "./enqueue/PayloadCheck.js"
 import type { UnknownKind } from "./JobErrors.js"
 
 /** What those who do not have a kind's code need to know of it. */

@@ -1,5 +1,5 @@
 import { Clock, Effect, Layer, Schema } from "effect"
-import { FollowUp } from "../core/Job.js"
+import { FollowUp } from "../core/StoredJob.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { UnknownKind } from "./JobErrors.js"

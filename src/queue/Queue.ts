@@ -4,7 +4,7 @@ import type { InvalidJob } from "../core/InvalidJob.js"
 import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
-import type { NewJob } from "./intake/NewJob.js"
+import type { NewJob } from "./enqueue/NewJob.js"
 import type { JobIdTaken, QueueFull } from "./JobErrors.js"
 
 /** What became of a job at the door. */

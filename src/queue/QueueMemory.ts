@@ -4,16 +4,16 @@ import type { Lease } from "../core/Ids.js"
 import { Signals } from "../database/Signals.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
+import type { JobAdmin } from "./admin/JobAdmin.js"
+import * as JobAdminMemory from "./admin/JobAdminMemory.js"
+import type { Operations } from "./admin/Operations.js"
+import * as OperationsMemory from "./admin/OperationsMemory.js"
 import { claimable, nextDue, took } from "./claim/ClaimMemory.js"
 import { ended } from "./claim/CoolingMemory.js"
-import type { JobDesk } from "./desk/JobDesk.js"
-import * as JobDeskMemory from "./desk/JobDeskMemory.js"
-import type { Operations } from "./desk/Operations.js"
-import * as OperationsMemory from "./desk/OperationsMemory.js"
-import { eachAlone } from "./intake/EachAlone.js"
-import { enqueueAll, newcomers } from "./intake/EnqueueMemory.js"
-import type { NewJob } from "./intake/NewJob.js"
-import * as SendSpan from "./intake/SendSpan.js"
+import { enqueueAll, newcomers } from "./enqueue/EnqueueMemory.js"
+import type { NewJob } from "./enqueue/NewJob.js"
+import { oneByOne } from "./enqueue/OneByOne.js"
+import * as SendSpan from "./enqueue/SendSpan.js"
 import { QueueFull } from "./JobErrors.js"
 import { begin, die, finish, type JobRow, rescue, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
@@ -41,8 +41,8 @@ import * as QueueTableMemory from "./settings/QueueTableMemory.js"
 import * as Routes from "./settings/Routes.js"
 import * as RoutesMemory from "./settings/RoutesMemory.js"
 import type { Wakeups } from "./Wakeups.js"
-import type { JobStanding } from "./why/JobStanding.js"
-import * as JobStandingMemory from "./why/JobStandingMemory.js"
+import type { JobDiagnosis } from "./why/JobDiagnosis.js"
+import * as JobDiagnosisMemory from "./why/JobDiagnosisMemory.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
 type QueueTables = typeof QueueTableMemory.QueueTable.Service
@@ -98,7 +98,7 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
   }
 }
 
-const settle = (table: Table, row: JobRow, now: number) =>
+const releaseAfter = (table: Table, row: JobRow, now: number) =>
   row.status === "dead" ? table.bury(row, now) : table.put(row)
 
 const finalizeAll = (
@@ -120,7 +120,7 @@ const finalizeAll = (
     // Whoever waits for the key may go on.
     if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.stir(row.queue)
     const after = afterwards(row, end, now)
-    settle(table, after, now)
+    releaseAfter(table, after, now)
     if (after.status !== "running") end.written?.(after.status, now, after.deadReason)
     return []
   })
@@ -140,7 +140,7 @@ const recoverAll = (table: Table, quiet: ReadonlyMap<Lease, number>, now: number
     const beat = row.run === undefined ? undefined : quiet.get(row.run.lease)
     if (row.run === undefined || beat === undefined || row.run.heartbeatAt > beat) continue
     const next = rescue(row, now)
-    settle(table, next, now)
+    releaseAfter(table, next, now)
     const counters = table.tally.of(row.queue, row.kind)
     if (next.deadReason === undefined) counters.rescued(1, now)
     else counters.died(1, next.deadReason, now)
@@ -191,7 +191,7 @@ const enqueuing = (
       })
     )
   const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
-  return { enqueue, enqueueEach: eachAlone(enqueue) }
+  return { enqueue, enqueueEach: oneByOne(enqueue) }
 }
 
 const make = (
@@ -256,10 +256,10 @@ const make = (
 export const layer: Layer.Layer<
   | Queue
   | Queues
-  | JobDesk
+  | JobAdmin
   | JobSearch
   | JobOverview
-  | JobStanding
+  | JobDiagnosis
   | Operations
   | Kinds
   | Routes.Routes
@@ -280,10 +280,10 @@ export const layer: Layer.Layer<
       )
     })
   ),
-  Layer.provideMerge(OperationsMemory.layer, JobDeskMemory.layer),
+  Layer.provideMerge(OperationsMemory.layer, JobAdminMemory.layer),
   JobSearchMemory.layer,
   JobOverviewMemory.layer,
-  JobStandingMemory.layer,
+  JobDiagnosisMemory.layer,
   JobsMemory.layer
 ).pipe(
   Layer.provideMerge(QueuesMemory.layer),

@@ -2,7 +2,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Duration, Effect, Layer, Option, Schema } from "effect"
 import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
 import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
-import { DeadReason } from "../core/Job.js"
+import { DeadReason } from "../core/StoredJob.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, isContention, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
@@ -11,32 +11,32 @@ import { named } from "../database/StatementTimes.js"
 import { Tally } from "../telemetry/Tally.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as ArrayText from "./ArrayText.js"
+import type { JobAdmin } from "./admin/JobAdmin.js"
+import * as JobAdminPg from "./admin/JobAdminPg.js"
+import type { Operations } from "./admin/Operations.js"
+import * as OperationsPg from "./admin/OperationsPg.js"
 import * as ClaimPg from "./claim/ClaimPg.js"
 import * as CoolingPg from "./claim/CoolingPg.js"
-import { LeaseBook } from "./claim/LeaseBook.js"
+import { HeldLeases } from "./claim/HeldLeases.js"
 import * as NextDuePg from "./claim/NextDuePg.js"
-import type { JobDesk } from "./desk/JobDesk.js"
-import * as JobDeskPg from "./desk/JobDeskPg.js"
-import type { Operations } from "./desk/Operations.js"
-import * as OperationsPg from "./desk/OperationsPg.js"
+import * as DepthCap from "./enqueue/DepthCap.js"
+import * as EnqueuePg from "./enqueue/EnqueuePg.js"
+import { oneByOne } from "./enqueue/OneByOne.js"
+import * as SendSpan from "./enqueue/SendSpan.js"
 import * as FinalizePg from "./FinalizePg.js"
-import { FreeHands } from "./FreeHands.js"
-import * as DepthCap from "./intake/DepthCap.js"
-import { eachAlone } from "./intake/EachAlone.js"
-import * as EnqueuePg from "./intake/EnqueuePg.js"
-import * as SendSpan from "./intake/SendSpan.js"
-import * as TakenAtDoor from "./intake/TakenAtDoor.js"
+import { DirectHandoff } from "./handoff/DirectHandoff.js"
+import * as DirectHandoffPg from "./handoff/DirectHandoffPg.js"
 import * as JobSql from "./JobSql.js"
 import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { Notifier } from "./Notifier.js"
 import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
+import { BoundedQuery } from "./search/BoundedQuery.js"
 import type { JobOverview } from "./search/JobOverview.js"
 import * as JobOverviewPg from "./search/JobOverviewPg.js"
 import type { JobSearch } from "./search/JobSearch.js"
 import * as JobSearchPg from "./search/JobSearchPg.js"
-import { Look } from "./search/Look.js"
 import { KnownQueues } from "./settings/KnownQueues.js"
 import { Queues } from "./settings/QueueSettings.js"
 import * as QueuesPg from "./settings/QueuesPg.js"
@@ -44,8 +44,8 @@ import * as Routes from "./settings/Routes.js"
 import * as RoutesPg from "./settings/RoutesPg.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
-import type { JobStanding } from "./why/JobStanding.js"
-import * as JobStandingPg from "./why/JobStandingPg.js"
+import type { JobDiagnosis } from "./why/JobDiagnosis.js"
+import * as JobDiagnosisPg from "./why/JobDiagnosisPg.js"
 
 /** How many rows one maintenance statement takes: enough to be worth it, few enough to be short. */
 const maintenanceBatch = 5_000
@@ -75,14 +75,14 @@ const make = Effect.gen(function* () {
   const notifier = yield* Notifier
   const known = yield* KnownQueues
   const wakeups = yield* Wakeups.Wakeups
-  const freeHands = yield* FreeHands
+  const directHandoff = yield* DirectHandoff
   const routes = yield* Routes.Routes
   const ids = yield* makeGenerator
   const tally = yield* Tally
   const tracer = yield* Tracing
   const { schema, sql } = database
   const statements = named("job", JobSql.make(schema))
-  const leases = new LeaseBook()
+  const leases = new HeldLeases()
   const claims = ClaimPg.make(database, known, ids, leases)
   notifier.onHint(claims.stir)
 
@@ -113,7 +113,8 @@ const make = Effect.gen(function* () {
     pass,
     onStored,
     count,
-    (again) => TakenAtDoor.make(database, claims.statements, ids, leases, freeHands, (ends) => finalize(ends), again)
+    (again) =>
+      DirectHandoffPg.make(database, claims.statements, ids, leases, directHandoff, (ends) => finalize(ends), again)
   )
 
   // Whoever traces wants a span for each job, and pays for it.
@@ -245,7 +246,7 @@ const make = Effect.gen(function* () {
 
   return Queue.of({
     enqueue: Routes.apply(routes, traced),
-    enqueueEach: Routes.apply(routes, tracer === undefined ? enqueueEach : eachAlone(traced, "unbounded")),
+    enqueueEach: Routes.apply(routes, tracer === undefined ? enqueueEach : oneByOne(traced, "unbounded")),
     claim: (request) => retrying(claims.claim(request)),
     finalize: (ends) => retrying(finalize(ends)),
     heartbeat: (held) =>
@@ -263,32 +264,32 @@ const make = Effect.gen(function* () {
 export const layer: Layer.Layer<
   | Queue
   | Queues
-  | JobDesk
+  | JobAdmin
   | JobSearch
   | JobOverview
-  | JobStanding
+  | JobDiagnosis
   | Operations
   | Kinds
   | Routes.Routes
   | Transactions
   | Signals
   | Wakeups.Wakeups
-  | FreeHands,
+  | DirectHandoff,
   never,
   Database | Listener
-> = Layer.mergeAll(Layer.scoped(Queue, make), JobDeskPg.layer, OperationsPg.layer).pipe(
+> = Layer.mergeAll(Layer.scoped(Queue, make), JobAdminPg.layer, OperationsPg.layer).pipe(
   Layer.provideMerge(QueuesPg.layer),
   Layer.provideMerge(
     Layer.mergeAll(
       JobSearchPg.layer,
       JobOverviewPg.layer,
-      JobStandingPg.layer,
+      JobDiagnosisPg.layer,
       KindsPg.layer,
       RoutesPg.layer,
       Transactions.layer,
       Signals.layer
     )
   ),
-  Layer.provide(Layer.mergeAll(Notifier.layer, KnownQueues.layer, Look.layer)),
-  Layer.provideMerge(Layer.merge(Wakeups.layer, FreeHands.layer))
+  Layer.provide(Layer.mergeAll(Notifier.layer, KnownQueues.layer, BoundedQuery.layer)),
+  Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer))
 )

@@ -14,7 +14,7 @@ import {
   type StampedJob,
   type StampedJobs,
   uniformParameters
-} from "./intake/StampedJob.js"
+} from "./enqueue/StampedJob.js"
 import { JobIdTaken } from "./JobErrors.js"
 import type { JobSql } from "./JobSql.js"
 import { Enqueued } from "./Queue.js"

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import type { JobId } from "../core/Ids.js"
+import { showableInstant } from "../core/Storable.js"
 import {
   type DeadReason,
   type DedupeScope,
@@ -8,8 +9,7 @@ import {
   type Status,
   type StoredJob,
   stateOf
-} from "../core/Job.js"
-import { showableInstant } from "../core/Storable.js"
+} from "../core/StoredJob.js"
 
 /** What `storedColumns` reads. */
 export interface StoredJobRow {

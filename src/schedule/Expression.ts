@@ -1,7 +1,7 @@
 import { Either } from "effect"
 import * as Calendar from "./Calendar.js"
 import * as CronText from "./CronText.js"
-import * as Remembering from "./Remembering.js"
+import * as Memoize from "./Memoize.js"
 import * as TimeZone from "./TimeZone.js"
 
 // When an expression fires is a set of instants, the same for every caller. Clock changes are handled as Vixie cron
@@ -116,4 +116,4 @@ const read = (cron: string, timezone: string): Either.Either<Expression, CronTex
   )
 
 /** Reads an expression and its zone, or says what is wrong with them. What is read fires again and again, for ever. */
-export const parse = Remembering.make(500, read)
+export const parse = Memoize.make(500, read)

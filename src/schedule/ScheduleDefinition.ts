@@ -1,6 +1,6 @@
 import { Either } from "effect"
-import { limits } from "../core/Job.js"
 import * as Storable from "../core/Storable.js"
+import { limits } from "../core/StoredJob.js"
 import * as Expression from "./Expression.js"
 import type { Missed, Overlap } from "./Policies.js"
 import { mostMissed } from "./Policies.js"

@@ -2,10 +2,10 @@ import { Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import { lastOf, mostRemembered, type Outcome } from "./Outcome.js"
 import type { Missed, Overlap } from "./Policies.js"
 import type { ScheduleField } from "./ScheduleDefinition.js"
 import type { ScheduleRow, StoredSchedule } from "./StoredSchedule.js"
+import { lastOf, mostRemembered, type TickOutcome } from "./TickOutcome.js"
 
 interface Row {
   readonly name: string
@@ -155,7 +155,7 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
         returning ${columns}`),
 
     /** In one statement, so that of two who write at once neither forgets the other. */
-    note: (name: string, outcomes: ReadonlyArray<Outcome>): Effect.Effect<void, DatabaseError> => {
+    note: (name: string, outcomes: ReadonlyArray<TickOutcome>): Effect.Effect<void, DatabaseError> => {
       const { fire, skip } = lastOf(outcomes)
       const newest = JSON.stringify(outcomes.slice(-mostRemembered).toReversed())
       return Effect.asVoid(
@@ -173,7 +173,7 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
 
     history: (name: string) =>
       Effect.map(
-        mapErrors(sql<{ history: ReadonlyArray<Outcome> }>`
+        mapErrors(sql<{ history: ReadonlyArray<TickOutcome> }>`
           select history from ${table} where name = ${name} and removed_at is null`),
         (found) => Option.map(Option.fromNullable(found[0]), ({ history }) => history)
       ),

@@ -1,9 +1,9 @@
 import { Context, type Effect, type Option, type Scope } from "effect"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { Outcome } from "./Outcome.js"
 import type { ScheduleDefinition } from "./ScheduleDefinition.js"
 import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "./ScheduleErrors.js"
 import type { ScheduleEdit, StoredSchedule } from "./StoredSchedule.js"
+import type { TickOutcome } from "./TickOutcome.js"
 
 /** Where a schedule stood before and after. */
 export interface Change {
@@ -61,10 +61,10 @@ export class Schedules extends Context.Tag("nightshift/schedule/Schedules")<
     ) => Effect.Effect<Option.Option<StoredSchedule>, DatabaseError>
 
     /** Writes down what came of ticks, oldest first. */
-    readonly note: (name: string, outcomes: ReadonlyArray<Outcome>) => Effect.Effect<void, DatabaseError>
+    readonly note: (name: string, outcomes: ReadonlyArray<TickOutcome>) => Effect.Effect<void, DatabaseError>
 
     /** What came of its last ticks, newest first, a handful. A schedule made anew under an old name begins without. */
-    readonly history: (name: string) => Effect.Effect<ReadonlyArray<Outcome>, ScheduleNotFound | DatabaseError>
+    readonly history: (name: string) => Effect.Effect<ReadonlyArray<TickOutcome>, ScheduleNotFound | DatabaseError>
 
     /** Switches off a schedule that cannot fire, if it is still as it was read, and says why; whether it did. */
     readonly disableBroken: (read: StoredSchedule, reason: string) => Effect.Effect<boolean, DatabaseError>

@@ -1,10 +1,10 @@
 import { Effect, Either, Layer, Option } from "effect"
 import * as Undo from "../core/Undo.js"
 import { Signals } from "../database/Signals.js"
-import { lastOf, type Outcome, remembered } from "./Outcome.js"
 import { ScheduleExists, ScheduleNotFound } from "./ScheduleErrors.js"
 import { Schedules, topic } from "./Schedules.js"
 import * as Stored from "./StoredSchedule.js"
+import { lastOf, remembered, type TickOutcome } from "./TickOutcome.js"
 
 type Row = Stored.ScheduleRow
 
@@ -19,7 +19,7 @@ const dueOrder = (a: Row, b: Row) => (a.nextFireAt ?? 0) - (b.nextFireAt ?? 0) |
 const make = Effect.gen(function* () {
   const signals = yield* Signals
   const rows = new Map<string, Row>()
-  const histories = new Map<string, ReadonlyArray<Outcome>>()
+  const histories = new Map<string, ReadonlyArray<TickOutcome>>()
 
   const live = () => [...rows.values()].filter(({ removedAt }) => removedAt === undefined)
   const running = () => live().filter(({ enabled }) => enabled)
@@ -49,7 +49,7 @@ const make = Effect.gen(function* () {
       return Undo.remember(() => void (before === undefined || rows.has(name) || rows.set(name, before)))
     })
 
-  const tell = (name: string, history: ReadonlyArray<Outcome>): Effect.Effect<void> =>
+  const tell = (name: string, history: ReadonlyArray<TickOutcome>): Effect.Effect<void> =>
     Effect.suspend(() => {
       const before = histories.get(name) ?? []
       histories.set(name, history)

@@ -1,4 +1,4 @@
-import type { DeadReason } from "../core/Job.js"
+import type { DeadReason } from "../core/StoredJob.js"
 import { type BucketCount, type Grain, minuteOf, RunningCounts, startOf } from "./BucketCount.js"
 import type { Series } from "./MetricFamily.js"
 import * as MetricSpec from "./MetricSpec.js"

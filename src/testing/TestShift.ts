@@ -4,14 +4,14 @@ import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
 import type { JobId } from "../core/Ids.js"
-import type { StoredJob } from "../core/Job.js"
+import type { StoredJob } from "../core/StoredJob.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
-import { JanitorConfig } from "../crew/duties/Janitor.js"
-import * as MetricsFlush from "../crew/duties/MetricsFlush.js"
-import { SchedulerConfig } from "../crew/duties/SchedulerConfig.js"
-import { SweeperConfig } from "../crew/duties/Sweeper.js"
+import { JanitorConfig } from "../crew/loops/Janitor.js"
+import * as MetricsFlush from "../crew/loops/MetricsFlush.js"
+import { SchedulerConfig } from "../crew/loops/SchedulerConfig.js"
+import { SweeperConfig } from "../crew/loops/Sweeper.js"
 import { MetricsConfig } from "../crew/MetricsConfig.js"
 import { explain } from "../crew/why/Explain.js"
 import type { Why } from "../crew/why/Why.js"
@@ -22,9 +22,9 @@ import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsMemory from "../limits/RateLimitsMemory.js"
 import type { Measures } from "../measures/Measures.js"
 import * as MeasuresMemory from "../measures/MeasuresMemory.js"
-import type { JobDesk } from "../queue/desk/JobDesk.js"
-import type { Operations } from "../queue/desk/Operations.js"
-import { FreeHands } from "../queue/FreeHands.js"
+import type { JobAdmin } from "../queue/admin/JobAdmin.js"
+import type { Operations } from "../queue/admin/Operations.js"
+import { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobsMemory } from "../queue/JobsMemory.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -35,7 +35,7 @@ import type { Queues } from "../queue/settings/QueueSettings.js"
 import { type DeclaredRoutes, decide, type Routes } from "../queue/settings/Routes.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
-import type { JobStanding } from "../queue/why/JobStanding.js"
+import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
@@ -43,8 +43,8 @@ import { Metrics } from "../telemetry/Metrics.js"
 import type { Storage } from "../uploads/Storage.js"
 import * as StorageMemory from "../uploads/StorageMemory.js"
 import { UploadsConfig } from "../uploads/UploadsConfig.js"
+import * as Disconnectable from "./Disconnectable.js"
 import { HandlerRuns } from "./HandlerRuns.js"
-import * as Severed from "./Severed.js"
 import { eventLoopTurn, VirtualClock } from "./VirtualClock.js"
 
 // A whole pod on memory layers and a test clock. The crew is the real one; only the tables and the time are not. Nothing
@@ -109,16 +109,16 @@ export interface TestShiftOptions<R> {
 type Ports =
   | Queue
   | Queues
-  | JobDesk
+  | JobAdmin
   | JobSearch
-  | JobStanding
+  | JobDiagnosis
   | Operations
   | Kinds
   | Routes
   | RateLimits
   | Transactions
   | Wakeups.Wakeups
-  | FreeHands
+  | DirectHandoff
   | Signals
   | Pods
   | Shares
@@ -147,7 +147,7 @@ const ports: Layer.Layer<Ports | JobsMemory> = Layer.mergeAll(
   RateLimitsMemory.layer
 ).pipe(
   Layer.provideMerge(QueueMemory.layer),
-  Layer.provideMerge(Layer.merge(Wakeups.layer, FreeHands.layer)),
+  Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer)),
   Layer.provideMerge(Transactions.layerMemory),
   Layer.provide(counting),
   Layer.provideMerge(MeasuresMemory.layer),
@@ -224,14 +224,14 @@ const layerOn = <R>(
       const context = yield* Effect.context<R | Ports>()
       let pod: {
         readonly scope: Scope.CloseableScope
-        readonly sever: Effect.Effect<void>
+        readonly disconnect: Effect.Effect<void>
         readonly crew: typeof Crew.Crew.Service
       }
 
       const hirePod = (janitorInterval: Duration.Duration) =>
         Effect.gen(function* () {
           const scope = yield* Scope.make()
-          const severable = Severed.make(context)
+          const severable = Disconnectable.make(context)
           const built = yield* Crew.layer({ ...options, queues, handlers: options.handlers.map(runs.watch) }).pipe(
             Layer.provide(configs(options, janitorInterval)),
             Layer.provide(counting),
@@ -241,7 +241,7 @@ const layerOn = <R>(
             Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
           )
           const crew = Context.get(built, Crew.Crew)
-          pod = { scope, crew, sever: severable.sever(crew.pod) }
+          pod = { scope, crew, disconnect: severable.disconnect(crew.pod) }
         })
       // What the handlers need is in the context, though the compiler cannot subtract it from a type it does not know.
       const startPod = (janitorInterval: Duration.Duration) =>
@@ -306,7 +306,7 @@ const layerOn = <R>(
       // A test may end while jobs run that nobody will advance the clock for: the pod is cut off and goes without waiting.
       yield* Effect.addFinalizer(() =>
         Effect.gen(function* () {
-          yield* pod.sever
+          yield* pod.disconnect
           const closing = yield* Effect.forkDaemon(stopPod)
           yield* clock.adjust("1 hour").pipe(Effect.repeatN(2))
           yield* Fiber.join(closing)
@@ -326,7 +326,7 @@ const layerOn = <R>(
         jobs: table.all,
         stopPod,
         crashPod: Effect.suspend(() =>
-          pod.sever.pipe(Effect.zipRight(Effect.forkDaemon(stopPod)), Effect.zipRight(startPod(rounds.afterCrash)))
+          pod.disconnect.pipe(Effect.zipRight(Effect.forkDaemon(stopPod)), Effect.zipRight(startPod(rounds.afterCrash)))
         )
       }
     })

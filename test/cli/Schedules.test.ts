@@ -5,10 +5,10 @@ import { Database } from "../../src/database/Database.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Listener from "../../src/database/Listener.js"
 import { Signals } from "../../src/database/Signals.js"
-import { Outcome } from "../../src/schedule/Outcome.js"
 import { defaults, type ScheduleDefinition } from "../../src/schedule/ScheduleDefinition.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
+import { TickOutcome } from "../../src/schedule/TickOutcome.js"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -127,9 +127,9 @@ describe("nightshift schedules", () => {
       expect(yield* run("history", "nightly")).toMatchObject({ stdout: "nightly has not come to a tick yet.\n" })
       const job = (yield* makeGenerator).job(1)
       yield* schedules.note("nightly", [
-        Outcome.Missed({ since: Date.parse("2026-01-01T01:30Z"), at: Date.parse("2026-01-03T01:30Z") }),
-        Outcome.CaughtUp({ at: Date.parse("2026-01-04T01:30Z"), job }),
-        Outcome.Triggered({ at: Date.parse("2026-07-04T12:00Z"), job, by: "cli:\u001b[31m" })
+        TickOutcome.Missed({ since: Date.parse("2026-01-01T01:30Z"), at: Date.parse("2026-01-03T01:30Z") }),
+        TickOutcome.CaughtUp({ at: Date.parse("2026-01-04T01:30Z"), job }),
+        TickOutcome.Triggered({ at: Date.parse("2026-07-04T12:00Z"), job, by: "cli:\u001b[31m" })
       ])
       const [, , ...rows] = (yield* run("history", "nightly")).stdout.split("\n")
       expect(rows.map((row) => row.replaceAll(/ {2,}/g, "  ").replace(/\d+d ago/, "long ago"))).toEqual([

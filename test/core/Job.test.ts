@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { type Status, stateOf } from "../../src/core/Job.js"
+import { type Status, stateOf } from "../../src/core/StoredJob.js"
 
 const now = 1_000
 const shown = (status: Status, runAt: number, lastError?: string) => stateOf({ status, runAt, lastError }, now)

@@ -6,9 +6,9 @@ import { Shares } from "../../src/cluster/Shares.js"
 import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Crew from "../../src/crew/Crew.js"
 import { CrewConfig } from "../../src/crew/CrewConfig.js"
-import { JanitorConfig } from "../../src/crew/duties/Janitor.js"
-import { SchedulerConfig } from "../../src/crew/duties/SchedulerConfig.js"
-import { SweeperConfig } from "../../src/crew/duties/Sweeper.js"
+import { JanitorConfig } from "../../src/crew/loops/Janitor.js"
+import { SchedulerConfig } from "../../src/crew/loops/SchedulerConfig.js"
+import { SweeperConfig } from "../../src/crew/loops/Sweeper.js"
 import { MetricsConfig } from "../../src/crew/MetricsConfig.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { Signals } from "../../src/database/Signals.js"
@@ -17,9 +17,9 @@ import * as NoopEcho from "../../src/handlers/NoopEcho.js"
 import type { RateLimits } from "../../src/limits/RateLimits.js"
 import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
-import type { JobDesk } from "../../src/queue/desk/JobDesk.js"
-import type { Operations } from "../../src/queue/desk/Operations.js"
-import { FreeHands } from "../../src/queue/FreeHands.js"
+import type { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
+import type { Operations } from "../../src/queue/admin/Operations.js"
+import { DirectHandoff } from "../../src/queue/handoff/DirectHandoff.js"
 import type { Kinds } from "../../src/queue/Kinds.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
@@ -42,13 +42,13 @@ import * as StepClock from "../support/StepClock.js"
 export type Ports =
   | Queue
   | Queues
-  | JobDesk
+  | JobAdmin
   | JobSearch
   | Operations
   | Kinds
   | Transactions
   | Wakeups.Wakeups
-  | FreeHands
+  | DirectHandoff
   | Signals
   | Pods
   | Shares
@@ -65,7 +65,7 @@ export const layer: Layer.Layer<Ports> = Layer.mergeAll(
   RateLimitsMemory.layer
 ).pipe(
   Layer.provideMerge(QueueMemory.layer),
-  Layer.provideMerge(Layer.merge(Wakeups.layer, FreeHands.layer)),
+  Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer)),
   Layer.provideMerge(Transactions.layerMemory),
   Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   Layer.provideMerge(StepClock.layer)

@@ -3,7 +3,7 @@ import { Effect, Schema } from "effect"
 import { Signals } from "../../src/database/Signals.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
-import { cancelTopic, JobDesk } from "../../src/queue/desk/JobDesk.js"
+import { cancelTopic, JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import * as Job from "../../src/queue/Job.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as StepClock from "../support/StepClock.js"
@@ -26,11 +26,11 @@ describe("cancelling a running job", () => {
   it.scopedLive("is requested at once, and done when the handler's finalizers have run", () =>
     Effect.gen(function* () {
       let cleaned = 0
-      const desk = yield* JobDesk
+      const jobAdmin = yield* JobAdmin
       yield* Camp.hire({ handlers: [tidyHandler(() => (cleaned += 1))] })
       const id = yield* Long.enqueue({})
       yield* StepClock.advance("500 millis")
-      expect(yield* desk.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 500 })
+      expect(yield* jobAdmin.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 500 })
       yield* StepClock.advance("1 second")
       expect(yield* job(id)).toMatchObject({ state: "running", cancelRequestedAt: 500 })
       yield* StepClock.advance("1 second")
@@ -46,12 +46,12 @@ describe("cancelling a running job", () => {
 
   it.scopedLive("gives a handler up that does not stop, says so, counts it and replaces its slot", () =>
     Effect.gen(function* () {
-      const desk = yield* JobDesk
+      const jobAdmin = yield* JobAdmin
       const pod = yield* Camp.hire({ slots: 1, handlers: [deafHandler, NoopEcho.handler] })
       const id = yield* Deaf.enqueue({})
       const next = yield* NoopEcho.NoopEcho.enqueue({})
       yield* StepClock.advance("1 second")
-      yield* desk.cancel(id)
+      yield* jobAdmin.cancel(id)
       yield* StepClock.advance("4 seconds")
       expect(yield* job(id)).toMatchObject({ state: "running" })
       yield* StepClock.advance("1 second")
@@ -68,14 +68,14 @@ describe("cancelling a running job", () => {
 
   it.scopedLive("does not wait for its turn on the shelf", () =>
     Effect.gen(function* () {
-      const desk = yield* JobDesk
+      const jobAdmin = yield* JobAdmin
       yield* Camp.hire({ slots: 1 })
       for (let n = 0; n < 1_000; n += 1) yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 1 })
       const blocking = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 60_000 })
       const waiting = yield* NoopEcho.NoopEcho.enqueue({})
       yield* StepClock.advance("1005 millis")
       expect([(yield* job(blocking)).state, (yield* job(waiting)).state]).toEqual(["running", "running"])
-      yield* desk.cancel(waiting)
+      yield* jobAdmin.cancel(waiting)
       yield* StepClock.advance("1 millis")
       expect(yield* job(waiting)).toMatchObject({ state: "dead", deadReason: "cancelled" })
       expect(yield* job(blocking)).toMatchObject({ state: "running" })
@@ -84,12 +84,12 @@ describe("cancelling a running job", () => {
 
   it.scopedLive("is found out at the heartbeat when the hint was lost", () =>
     Effect.gen(function* () {
-      const desk = yield* JobDesk
+      const jobAdmin = yield* JobAdmin
       const pod = yield* Camp.hire({ handlers: [tidyHandler(() => {})] })
       const id = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
       pod.connected(false)
-      yield* desk.cancel(id)
+      yield* jobAdmin.cancel(id)
       yield* StepClock.advance("1 second")
       pod.connected(true)
       yield* StepClock.advance("12 seconds")

@@ -4,7 +4,7 @@ import * as FastCheck from "effect/FastCheck"
 import * as Outcome from "../../src/core/Outcome.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
-import { JobDesk } from "../../src/queue/desk/JobDesk.js"
+import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import * as Job from "../../src/queue/Job.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { type JobCounts, noCounts } from "../../src/telemetry/BucketCount.js"
@@ -111,12 +111,12 @@ describe("counters of a crew", () => {
     Effect.gen(function* () {
       const shift = yield* TestShift
       const queue = yield* Queue
-      const desk = yield* JobDesk
+      const jobAdmin = yield* JobAdmin
       const onDead = { kind: "scripted", version: 1, queue: "stage", payload: { acts: [] }, maxAttempts: 1 }
       const job = { kind: "scripted", version: 1, queue: "stage", maxAttempts: 3 }
       yield* queue.enqueue([{ ...job, payload: "not a script", onDead }])
       const [cancelled] = yield* queue.enqueue([{ ...job, payload: { acts: [] }, runAt: 3_600_000 }])
-      if (cancelled !== undefined) yield* desk.cancel(cancelled.id)
+      if (cancelled !== undefined) yield* jobAdmin.cancel(cancelled.id)
       yield* shift.drain
       expect(yield* counted).toEqual({ ...noCounts, enqueued: 3, started: 1, completed: 1, dead: 2 })
     }).pipe(Effect.provide(TestShift.layer({ handlers: [stage().handler] })))
@@ -125,10 +125,10 @@ describe("counters of a crew", () => {
   it.effect("count a job that is cancelled while it runs as one death", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const desk = yield* JobDesk
+      const jobAdmin = yield* JobAdmin
       const ids = [yield* Scripted.enqueue({ acts: ["slow"] }), yield* Scripted.enqueue({ acts: ["falter"] })]
       yield* shift.settle
-      yield* Effect.forEach(ids, desk.cancel)
+      yield* Effect.forEach(ids, jobAdmin.cancel)
       yield* shift.drain
       const ended = yield* Effect.forEach(ids, shift.job)
       expect(ended.map(({ status }) => status)).toEqual(["dead", "dead"])

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Context, Duration, Effect, Layer, Ref, TestClock } from "effect"
-import * as Janitor from "../../src/crew/duties/Janitor.js"
-import { keep } from "../../src/crew/Keep.js"
+import { runLoop } from "../../src/crew/LoopRunner.js"
+import * as Janitor from "../../src/crew/loops/Janitor.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
@@ -46,7 +46,7 @@ const config = Layer.succeed(Janitor.JanitorConfig, {
 })
 
 const hired = (queue: Layer.Layer<Queue, never, Diary>) =>
-  Layer.scopedDiscard(Effect.flatMap(Janitor.make, keep)).pipe(
+  Layer.scopedDiscard(Effect.flatMap(Janitor.make, runLoop)).pipe(
     Layer.provide(queue),
     Layer.provide(config),
     Layer.provideMerge(Metrics.layer),

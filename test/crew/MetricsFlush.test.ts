@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope, TestClock } from "effect"
-import * as MetricsFlush from "../../src/crew/duties/MetricsFlush.js"
+import * as MetricsFlush from "../../src/crew/loops/MetricsFlush.js"
 import { MetricsConfig } from "../../src/crew/MetricsConfig.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import * as Handler from "../../src/handlers/Handler.js"
-import { Operations } from "../../src/queue/desk/Operations.js"
+import { Operations } from "../../src/queue/admin/Operations.js"
 import * as Job from "../../src/queue/Job.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 

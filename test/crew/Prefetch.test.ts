@@ -1,13 +1,13 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { LocalQueue } from "../../src/crew/worker/LocalQueue.js"
 import * as Prefetch from "../../src/crew/worker/Prefetch.js"
-import { Shelf } from "../../src/crew/worker/Shelf.js"
 
-/** A shelf that so many slots have found empty. */
+/** A localQueue that so many slots have found empty. */
 const shelfWith = (idle: number) => {
-  const shelf = new Shelf()
-  for (let slot = 0; slot < idle; slot += 1) Effect.runFork(shelf.somethingToDo(() => {}))
-  return shelf
+  const localQueue = new LocalQueue()
+  for (let slot = 0; slot < idle; slot += 1) Effect.runFork(localQueue.somethingToDo(() => {}))
+  return localQueue
 }
 
 const take = (prefetch: Prefetch.Prefetch, jobs: number) => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Fiber, Schema, TestClock } from "effect"
 import * as Handler from "../../src/handlers/Handler.js"
-import { JobDesk } from "../../src/queue/desk/JobDesk.js"
+import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import * as Job from "../../src/queue/Job.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
@@ -41,7 +41,7 @@ describe("a promise handler that is told to stop and goes on", () => {
     return Effect.gen(function* () {
       const shift = yield* TestShift
       const { first, second } = yield* enqueueTwo
-      yield* Effect.flatMap(JobDesk, (desk) => desk.cancel(first))
+      yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.cancel(first))
       yield* shift.advance("4 seconds")
       expect(running.map(({ signal }) => signal.aborted)).toEqual([true])
       expect(yield* shift.job(first)).toMatchObject({ state: "running" })
@@ -58,7 +58,7 @@ describe("a promise handler that is told to stop and goes on", () => {
     return Effect.gen(function* () {
       const shift = yield* TestShift
       const { first, second } = yield* enqueueTwo
-      yield* Effect.flatMap(JobDesk, (desk) => desk.cancel(first))
+      yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.cancel(first))
       yield* shift.advance("4999 millis")
       expect(running).toHaveLength(1)
       yield* shift.advance("1 millis")

@@ -4,7 +4,7 @@ import { Pods } from "../../src/cluster/Pods.js"
 import * as Outcome from "../../src/core/Outcome.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
-import { JobDesk } from "../../src/queue/desk/JobDesk.js"
+import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import * as Job from "../../src/queue/Job.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
@@ -66,14 +66,14 @@ describe("never again:", () => {
 
   it.scopedLive("Done not overwritten by a late cancel", () =>
     Effect.gen(function* () {
-      const desk = yield* JobDesk
+      const jobAdmin = yield* JobAdmin
       const pod = yield* Camp.hire()
       const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 1_000, message: "done" })
       yield* StepClock.advance("500 millis")
       // The handler ends while its pod cannot write, and the request comes before the end is written.
       pod.connected(false)
       yield* StepClock.advance("1 second")
-      expect(yield* desk.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 1_500 })
+      expect(yield* jobAdmin.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 1_500 })
       pod.connected(true)
       yield* StepClock.advance("15 seconds")
       expect(yield* job(id)).toMatchObject({ state: "done", result: "done", deadReason: undefined })
@@ -120,13 +120,13 @@ describe("never again:", () => {
 
   it.scopedLive("cancel survives the owner's death", () =>
     Effect.gen(function* () {
-      const desk = yield* JobDesk
+      const jobAdmin = yield* JobAdmin
       const forever = { handlers: [Handler.make(Long, () => Effect.never)] }
       const owner = yield* Camp.hire(forever)
       const id = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
       owner.connected(false)
-      yield* desk.cancel(id)
+      yield* jobAdmin.cancel(id)
       yield* Camp.hire(forever)
       yield* StepClock.advance("90 seconds")
       expect(yield* job(id)).toMatchObject({ state: "dead", deadReason: "cancelled" })

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Logger } from "effect"
 import { Boot } from "../../src/crew/Boot.js"
-import * as Sampler from "../../src/crew/duties/Sampler.js"
-import { pass } from "../../src/crew/Keep.js"
+import { runPass } from "../../src/crew/LoopRunner.js"
+import * as Sampler from "../../src/crew/loops/Sampler.js"
 import { MetricsConfig } from "../../src/crew/MetricsConfig.js"
 import * as MeasuresPg from "../../src/measures/MeasuresPg.js"
 import { PodSamples } from "../../src/measures/PodSamples.js"
@@ -30,7 +30,7 @@ const turn = Effect.gen(function* () {
     Logger.make(({ message }) => void lines.push(String(message)))
   )
   const { id } = yield* Boot
-  yield* Effect.flatMap(Sampler.make, pass).pipe(Effect.provide(listening))
+  yield* Effect.flatMap(Sampler.make, runPass).pipe(Effect.provide(listening))
   return { id, lines }
 }).pipe(Effect.provide(Boot.layer))
 

@@ -1,8 +1,8 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
-import * as Scheduler from "../../src/crew/duties/Scheduler.js"
+import * as Scheduler from "../../src/crew/loops/Scheduler.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
-import { JobDesk } from "../../src/queue/desk/JobDesk.js"
+import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as Story from "./SchedulerStories.js"
@@ -208,7 +208,7 @@ everywhere("a schedule whose runs must not overlap", (story) => {
         nextFireAt: Date.parse("2030-01-03T03:00Z")
       })
       const [job] = yield* jobs
-      if (job !== undefined) yield* Effect.flatMap(JobDesk, (desk) => desk.cancel(job.id))
+      if (job !== undefined) yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.cancel(job.id))
       expect(yield* passAt("2030-01-03T03:00:00Z", term)).toEqual({ ...nothing, fired: 1 })
       expect(yield* ticks).toEqual(["2030-01-01T03:00:00.000Z", "2030-01-03T03:00:00.000Z"])
       const metrics = yield* Effect.flatMap(Metrics, ({ render }) => render)
@@ -231,7 +231,7 @@ everywhere("a schedule whose runs must not overlap", (story) => {
       yield* create({ overlap: "skip" })
       yield* passAt("2030-01-01T03:00:00Z", term)
       const [job] = yield* jobs
-      if (job !== undefined) yield* Effect.flatMap(JobDesk, (desk) => desk.remove(job.id))
+      if (job !== undefined) yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.remove(job.id))
       expect(yield* passAt("2030-01-02T03:00:00Z", term)).toEqual({ ...nothing, fired: 1 })
     })
   )

@@ -1,8 +1,8 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
-import { trigger } from "../../src/crew/duties/Trigger.js"
+import { trigger } from "../../src/crew/loops/Trigger.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
-import { JobDesk } from "../../src/queue/desk/JobDesk.js"
+import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as Story from "./SchedulerStories.js"
@@ -22,7 +22,7 @@ everywhere("the history of a schedule", (story) => {
       yield* create({ overlap: "skip" })
       const done = Effect.flatMap(jobs, (all) =>
         Effect.forEach(all, ({ id, status }) =>
-          Effect.flatMap(JobDesk, (desk) => (status === "pending" ? desk.cancel(id) : Effect.void))
+          Effect.flatMap(JobAdmin, (jobAdmin) => (status === "pending" ? jobAdmin.cancel(id) : Effect.void))
         )
       )
       yield* passAt("2030-01-01T03:00:00.500Z", term)

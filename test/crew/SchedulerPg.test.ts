@@ -1,6 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Effect, Exit } from "effect"
-import * as Scheduler from "../../src/crew/duties/Scheduler.js"
+import * as Scheduler from "../../src/crew/loops/Scheduler.js"
 import { Database } from "../../src/database/Database.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as SteppableClock from "../support/SteppableClock.js"

@@ -5,12 +5,12 @@ import * as LeadershipMemory from "../../src/cluster/LeadershipMemory.js"
 import * as LeadershipPg from "../../src/cluster/LeadershipPg.js"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Term } from "../../src/core/Term.js"
-import * as Scheduler from "../../src/crew/duties/Scheduler.js"
-import { SchedulerConfig } from "../../src/crew/duties/SchedulerConfig.js"
+import * as Scheduler from "../../src/crew/loops/Scheduler.js"
+import { SchedulerConfig } from "../../src/crew/loops/SchedulerConfig.js"
 import { Database } from "../../src/database/Database.js"
 import type { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Listener from "../../src/database/Listener.js"
-import type { JobDesk } from "../../src/queue/desk/JobDesk.js"
+import type { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import type { JobsMemory } from "../../src/queue/JobsMemory.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
@@ -26,7 +26,7 @@ import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-export type World = Scheduler.Needs | JobDesk
+export type World = Scheduler.Needs | JobAdmin
 
 const config = Layer.succeed(SchedulerConfig, { poll: Duration.seconds(5), onTime: Duration.seconds(20) })
 

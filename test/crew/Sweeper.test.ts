@@ -1,9 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Context, Duration, Effect, Exit, Layer, Logger, Ref, Schema, Scope, TestClock } from "effect"
 import { Workspace } from "../../src/core/Workspace.js"
-import * as Sweeper from "../../src/crew/duties/Sweeper.js"
 import * as UploadGauge from "../../src/crew/gauges/UploadGauge.js"
-import { keep } from "../../src/crew/Keep.js"
+import { runLoop } from "../../src/crew/LoopRunner.js"
+import * as Sweeper from "../../src/crew/loops/Sweeper.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { Storage } from "../../src/uploads/Storage.js"
@@ -67,7 +67,7 @@ const house = (fault: Fault = "none") =>
     Layer.provideMerge(Layer.effect(Diary, Ref.make<ReadonlyArray<string>>([])))
   )
 
-const hire = Effect.flatMap(Sweeper.make, keep)
+const hire = Effect.flatMap(Sweeper.make, runLoop)
 const lines = Effect.flatMap(Diary, Ref.get)
 const sweeps = Effect.map(lines, (all) => all.filter((line) => line.endsWith(" sweep")))
 const metrics = Effect.flatMap(Metrics, ({ render }) => render)

@@ -4,7 +4,7 @@ import { Leadership } from "../../src/cluster/Leadership.js"
 import { Pods } from "../../src/cluster/Pods.js"
 import * as Outcome from "../../src/core/Outcome.js"
 import * as Handler from "../../src/handlers/Handler.js"
-import { JobDesk } from "../../src/queue/desk/JobDesk.js"
+import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import * as Job from "../../src/queue/Job.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { TestShift } from "../../src/testing/TestShift.js"
@@ -194,7 +194,7 @@ describe("a running job that is no longer wanted here", () => {
       const shift = yield* TestShift
       const id = yield* Long.enqueue({})
       yield* shift.settle
-      expect(yield* Effect.flatMap(JobDesk, (desk) => desk.cancel(id))).toMatchObject({ state: "running" })
+      expect(yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.cancel(id))).toMatchObject({ state: "running" })
       yield* shift.settle
       expect(yield* shift.job(id)).toMatchObject({ state: "dead", deadReason: "cancelled" })
       expect(yield* Effect.flatMap(Cleaned, Ref.get)).toBe(1)
@@ -252,7 +252,7 @@ describe("a payload", () => {
         attempt: 0,
         payload: { to: "" }
       })
-      expect(yield* Effect.flatMap(JobDesk, (desk) => desk.requeue(id))).toMatchObject({ state: "pending" })
+      expect(yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.requeue(id))).toMatchObject({ state: "pending" })
     }).pipe(Effect.provide(layer))
   )
 

@@ -1,7 +1,7 @@
 import { expect, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { within } from "../../src/database/Bounded.js"
 import { Database } from "../../src/database/Database.js"
+import { within } from "../../src/database/StatementLimits.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const settings = Effect.gen(function* () {

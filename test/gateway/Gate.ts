@@ -8,11 +8,11 @@ import * as BotsFile from "../../src/gateway/config/BotsFile.js"
 import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
 import { Deliveries } from "../../src/gateway/Deliveries.js"
 import { SafeFetch } from "../../src/gateway/fetch/SafeFetch.js"
-import { Reception } from "../../src/gateway/Reception.js"
 import { Telegram } from "../../src/gateway/telegram/Telegram.js"
+import { WebhookIntake } from "../../src/gateway/WebhookIntake.js"
 import type { Handler } from "../../src/handlers/Handler.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
-import { HooksDoor } from "../../src/http/hooks/HooksDoor.js"
+import { WebhookEndpoint } from "../../src/http/hooks/WebhookEndpoint.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
@@ -120,8 +120,13 @@ export const layer = <A, E, R>(options: GateOptions, stores: Layer.Layer<Queue |
       })
       return Layer.effect(Gate, gate).pipe(
         Layer.provide(Server.layer),
-        Layer.provide([HooksDoor.layer, ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase, UiApp.layerNone]),
-        Layer.provide(database ? Reception.layer : Reception.layerWithoutDatabase),
+        Layer.provide([
+          WebhookEndpoint.layer,
+          ApiApp.layerWithoutDatabase,
+          UploadsApp.layerWithoutDatabase,
+          UiApp.layerNone
+        ]),
+        Layer.provide(database ? WebhookIntake.layer : WebhookIntake.layerWithoutDatabase),
         Layer.provideMerge(Bots.layer({ declared, database, handlers })),
         Layer.provideMerge(Deliveries.layer),
         Layer.provideMerge(Layer.mergeAll(Telegram.layer, SafeFetch.layer)),

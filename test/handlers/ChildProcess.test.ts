@@ -9,8 +9,8 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { build } from "esbuild"
 import { afterAll, beforeAll } from "vitest"
-import * as ChildKeeper from "../../src/handlers/ChildKeeper.js"
 import * as ChildProcess from "../../src/handlers/ChildProcess.js"
+import * as ChildReaper from "../../src/handlers/ChildReaper.js"
 import { directory, eventually, isAlive, pidsIn, stubborn } from "./fixtures/Workshop.js"
 
 let home = ""
@@ -105,7 +105,7 @@ describe.concurrent("a child whose process is killed with -9", () => {
 describe("a child's way to its place", () => {
   const enter = (root: string, where: string) =>
     Effect.gen(function* () {
-      const keeper = yield* ChildKeeper.make
+      const keeper = yield* ChildReaper.make
       const child = yield* ChildProcess.spawn(keeper, {
         argv: ["sh", "-c", "pwd; touch entered"],
         directory: where,

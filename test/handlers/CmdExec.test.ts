@@ -3,7 +3,7 @@ import { chmod, mkdir, symlink, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Either, Fiber, Schema } from "effect"
-import { limits } from "../../src/core/Job.js"
+import { limits } from "../../src/core/StoredJob.js"
 import * as CmdExec from "../../src/handlers/CmdExec.js"
 import { directory, eventually, isAlive, perform, pidsIn, stubborn } from "./fixtures/Workshop.js"
 

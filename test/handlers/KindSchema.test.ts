@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Arbitrary, Effect, FastCheck, Schema } from "effect"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as KindSchema from "../../src/handlers/KindSchema.js"
-import * as PayloadCheck from "../../src/queue/intake/PayloadCheck.js"
+import * as PayloadCheck from "../../src/queue/enqueue/PayloadCheck.js"
 import * as Job from "../../src/queue/Job.js"
 
 interface Tree {

@@ -9,9 +9,9 @@ import * as BotsFile from "../../src/gateway/config/BotsFile.js"
 import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
 import { Deliveries, DeliveryBook, mostRemembered } from "../../src/gateway/Deliveries.js"
 import { SafeFetch } from "../../src/gateway/fetch/SafeFetch.js"
-import { Reception } from "../../src/gateway/Reception.js"
 import { Telegram } from "../../src/gateway/telegram/Telegram.js"
-import { HooksDoor } from "../../src/http/hooks/HooksDoor.js"
+import { WebhookIntake } from "../../src/gateway/WebhookIntake.js"
+import { WebhookEndpoint } from "../../src/http/hooks/WebhookEndpoint.js"
 import type { ServerConfig } from "../../src/http/ServerConfig.js"
 import { Queue } from "../../src/queue/Queue.js"
 import type { Metrics } from "../../src/telemetry/Metrics.js"
@@ -43,8 +43,8 @@ const hooks: Hooks<Ports | Metrics | ServerConfig> = Layer.unwrapEffect(
   Effect.map(
     BotsFile.declarationsIn("bots.yaml", yaml, { database: true, kinds: new Set(["plain"]), authSecret: false }),
     (declared) =>
-      HooksDoor.layer.pipe(
-        Layer.provide(Reception.layer),
+      WebhookEndpoint.layer.pipe(
+        Layer.provide(WebhookIntake.layer),
         Layer.provideMerge(Bots.layer<never>({ declared, database: true, handlers: [] })),
         Layer.provideMerge(Deliveries.layer),
         Layer.provide(Layer.mergeAll(Telegram.layer, SafeFetch.layer, AuthSessionsMemory.layer)),

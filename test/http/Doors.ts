@@ -20,7 +20,7 @@ import { none } from "../../src/gateway/config/Declarations.js"
 import { Deliveries } from "../../src/gateway/Deliveries.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
 import { AccessConfig } from "../../src/http/access/AccessConfig.js"
-import { HooksDoor } from "../../src/http/hooks/HooksDoor.js"
+import { WebhookEndpoint } from "../../src/http/hooks/WebhookEndpoint.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
@@ -32,8 +32,8 @@ import * as RateLimitsPg from "../../src/limits/RateLimitsPg.js"
 import type { Measures } from "../../src/measures/Measures.js"
 import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import * as MeasuresPg from "../../src/measures/MeasuresPg.js"
-import type { JobDesk } from "../../src/queue/desk/JobDesk.js"
-import type { Operations } from "../../src/queue/desk/Operations.js"
+import type { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
+import type { Operations } from "../../src/queue/admin/Operations.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import type { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
@@ -44,7 +44,7 @@ import type { Queues } from "../../src/queue/settings/QueueSettings.js"
 import type { Routes } from "../../src/queue/settings/Routes.js"
 import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
-import type { JobStanding } from "../../src/queue/why/JobStanding.js"
+import type { JobDiagnosis } from "../../src/queue/why/JobDiagnosis.js"
 import type { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
@@ -131,8 +131,8 @@ type Config = typeof ServerConfig.Service
 type Access = typeof AccessConfig.Service
 export type Configs = Partial<Config & Access>
 
-type JobActs = Queue | Queues | JobDesk | Operations | Kinds | Routes | Transactions
-type JobPorts = JobActs | JobSearch | JobOverview | JobStanding
+type JobActs = Queue | Queues | JobAdmin | Operations | Kinds | Routes | Transactions
+type JobPorts = JobActs | JobSearch | JobOverview | JobDiagnosis
 type QueuePorts = JobPorts | Schedules | RateLimits
 export type Ports = QueuePorts | Pods | Leadership | Measures | Sessions | Audit | Idempotency | SavedViews
 
@@ -158,11 +158,11 @@ const kinds = Layer.effectDiscard(
 )
 
 /** What the doors know of webhooks. */
-export type Hooks<R> = Layer.Layer<HooksDoor | Bots | Deliveries, never, R>
+export type Hooks<R> = Layer.Layer<WebhookEndpoint | Bots | Deliveries, never, R>
 
 /** Nobody receives webhooks here. */
 const noHooks: Hooks<never> = Layer.mergeAll(
-  Layer.succeed(HooksDoor, { take: (_, response) => void response.writeHead(404).end() }),
+  Layer.succeed(WebhookEndpoint, { take: (_, response) => void response.writeHead(404).end() }),
   Layer.succeed(Bots, {
     bot: () => undefined,
     source: () => undefined,

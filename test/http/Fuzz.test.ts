@@ -20,8 +20,8 @@ import * as ByteRange from "../../src/http/uploads/ByteRange.js"
 import * as ContentDisposition from "../../src/http/uploads/ContentDisposition.js"
 import { boundaryOf } from "../../src/http/uploads/MultipartParser.js"
 import { errorShape } from "../../src/queue/search/ErrorShape.js"
+import * as CronDescription from "../../src/schedule/CronDescription.js"
 import { expressionOf } from "../../src/schedule/ScheduleDefinition.js"
-import * as Words from "../../src/schedule/Words.js"
 import * as Masking from "../../src/telemetry/Masking.js"
 import * as Filename from "../../src/uploads/Filename.js"
 import * as MimeType from "../../src/uploads/MimeType.js"
@@ -76,7 +76,7 @@ const parsers: ReadonlyArray<readonly [name: string, read: (text: string) => unk
   ["duration", DurationText.parse, "1h"],
   ["size", BytesText.parse, "1"],
   ["cron expression", (cron) => expressionOf({ name: "", cron, timezone: "UTC" }), "* * * "],
-  ["cron expression in words", (cron) => Words.of(cron, "UTC"), "0 0 1,"],
+  ["cron expression in words", (cron) => CronDescription.of(cron, "UTC"), "0 0 1,"],
   ["time zone", (timezone) => expressionOf({ name: "", cron: "* * * * *", timezone }), "Europe/"],
   ["allowed host", Allowance.isRule, "a."],
   [

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { Outcome } from "../../src/schedule/Outcome.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
+import { TickOutcome } from "../../src/schedule/TickOutcome.js"
 import { backends, Doors, viewerToken } from "./Doors.js"
 
 const nightly = { name: "nightly", kind: "greet", payload: { name: "Ada" }, cron: "30 2 * * *" }
@@ -170,10 +170,10 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
       yield* admin("DELETE", `/api/v1/jobs/${deleted}`)
       const schedules = yield* Schedules
       yield* schedules.note("nightly", [
-        Outcome.Missed({ since: 0, at: 3_600_000 }),
-        Outcome.CaughtUp({ at: 7_200_000, job: waiting }),
-        Outcome.Skipped({ since: 9_000_000, at: 9_000_000 }),
-        Outcome.Fired({ at: 10_800_000, job: waiting })
+        TickOutcome.Missed({ since: 0, at: 3_600_000 }),
+        TickOutcome.CaughtUp({ at: 7_200_000, job: waiting }),
+        TickOutcome.Skipped({ since: 9_000_000, at: 9_000_000 }),
+        TickOutcome.Fired({ at: 10_800_000, job: waiting })
       ])
       const none = { jobId: null, jobState: null, by: null }
       const job = { jobId: waiting, jobState: "pending", by: null }

@@ -1,6 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect } from "effect"
-import type { Dedupe } from "../../src/queue/intake/NewJob.js"
+import type { Dedupe } from "../../src/queue/enqueue/NewJob.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 const active = (line: Line, more: Partial<Dedupe> = {}): Dedupe => ({ key: `${line.name}:k`, scope: "active", ...more })
@@ -59,7 +59,7 @@ export const dedupeLaws = (law: Law): void => {
       yield* line.advance("1 day")
       yield* line.queue.purgeDone(Duration.hours(1))
       const next = yield* line.put({ dedupe })
-      yield* line.desk.remove(next)
+      yield* line.jobAdmin.remove(next)
       expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
     })
   )

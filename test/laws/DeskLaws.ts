@@ -1,7 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
 import type { JobId } from "../../src/core/Ids.js"
-import type { State, StoredJob } from "../../src/core/Job.js"
+import type { State, StoredJob } from "../../src/core/StoredJob.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 /** A job brought into each state. */
@@ -29,7 +29,7 @@ const refused: ReadonlyArray<readonly [Act, ReadonlyArray<State>]> = [
 ]
 
 const perform = (line: Line, act: Act, id: JobId): Effect.Effect<StoredJob, unknown> =>
-  act === "edit" ? line.desk.edit(id, { priority: 3 }) : line.desk[act](id)
+  act === "edit" ? line.jobAdmin.edit(id, { priority: 3 }) : line.jobAdmin[act](id)
 
 const inState = (line: Line, state: State) =>
   Effect.gen(function* () {
@@ -66,7 +66,7 @@ export const deskLaws = (law: Law): void => {
         const job = yield* inState(line, state)
         yield* line.advance("1 second")
         const now = yield* line.now
-        const cancelled = yield* line.desk.cancel(job.id)
+        const cancelled = yield* line.jobAdmin.cancel(job.id)
         expect(cancelled).toMatchObject({ status: "dead", deadReason: "cancelled", finishedAt: now, updatedAt: now })
         expect(cancelled.history).toEqual(job.history)
         expect(yield* line.search.get(job.id)).toEqual(cancelled)
@@ -78,7 +78,7 @@ export const deskLaws = (law: Law): void => {
     law(`runNow makes a job that is ${state} due`, (line) =>
       Effect.gen(function* () {
         const job = yield* inState(line, state)
-        const due = yield* line.desk.runNow(job.id)
+        const due = yield* line.jobAdmin.runNow(job.id)
         expect(due).toMatchObject({ status: "pending", attempt: job.attempt, lastError: job.lastError })
         expect(due.runAt).toBeLessThanOrEqual(yield* line.now)
         expect(yield* line.claimOne).toMatchObject({ id: job.id })
@@ -90,7 +90,7 @@ export const deskLaws = (law: Law): void => {
         const job = yield* inState(line, state)
         yield* line.advance("1 second")
         const runAt = (yield* line.now) + 5_000
-        const edited = yield* line.desk.edit(job.id, { payload: [1], priority: -2, runAt })
+        const edited = yield* line.jobAdmin.edit(job.id, { payload: [1], priority: -2, runAt })
         expect(edited).toMatchObject({ payload: [1], priority: -2, runAt, updatedAt: yield* line.now })
         expect(yield* line.search.get(job.id)).toEqual(edited)
         yield* line.advance("5 seconds")
@@ -103,11 +103,11 @@ export const deskLaws = (law: Law): void => {
     Effect.gen(function* () {
       const job = yield* inState(line, "scheduled")
       const { updatedAt: _, ...unchanged } = job
-      const { priority } = yield* line.desk.edit(job.id, { priority: 4 })
-      const edited = yield* line.desk.edit(job.id, { payload: null })
+      const { priority } = yield* line.jobAdmin.edit(job.id, { priority: 4 })
+      const edited = yield* line.jobAdmin.edit(job.id, { payload: null })
       expect(edited).toMatchObject({ ...unchanged, priority, payload: null })
       expect(priority).toBe(4)
-      expect((yield* line.desk.edit(job.id, {})).payload).toBe(null)
+      expect((yield* line.jobAdmin.edit(job.id, {})).payload).toBe(null)
     })
   )
 
@@ -116,7 +116,7 @@ export const deskLaws = (law: Law): void => {
       const job = yield* inState(line, "pending")
       const edits = { payload: { payload: "\u0000" }, priority: { priority: 40_000 }, runAt: { runAt: -1 } }
       for (const [field, edit] of Object.entries(edits)) {
-        expect(yield* Effect.flip(line.desk.edit(job.id, edit))).toMatchObject({ _tag: "InvalidJob", field })
+        expect(yield* Effect.flip(line.jobAdmin.edit(job.id, edit))).toMatchObject({ _tag: "InvalidJob", field })
       }
       expect(yield* line.search.get(job.id)).toEqual(job)
     })
@@ -126,9 +126,9 @@ export const deskLaws = (law: Law): void => {
     Effect.gen(function* () {
       const job = yield* inState(line, "running")
       const now = yield* line.now
-      expect(yield* line.desk.cancel(job.id)).toMatchObject({ status: "running", cancelRequestedAt: now })
+      expect(yield* line.jobAdmin.cancel(job.id)).toMatchObject({ status: "running", cancelRequestedAt: now })
       yield* line.advance("1 second")
-      expect(yield* line.desk.cancel(job.id)).toMatchObject({ status: "running", cancelRequestedAt: now })
+      expect(yield* line.jobAdmin.cancel(job.id)).toMatchObject({ status: "running", cancelRequestedAt: now })
     })
   )
 
@@ -136,7 +136,7 @@ export const deskLaws = (law: Law): void => {
     Effect.gen(function* () {
       const job = yield* inState(line, "dead")
       yield* line.advance("1 second")
-      expect(yield* line.desk.cancel(job.id)).toEqual(job)
+      expect(yield* line.jobAdmin.cancel(job.id)).toEqual(job)
       expect(yield* line.search.get(job.id)).toEqual(job)
     })
   )
@@ -145,7 +145,7 @@ export const deskLaws = (law: Law): void => {
     law(`remove forgets a job that is ${state}, and answers what it was`, (line) =>
       Effect.gen(function* () {
         const job = yield* inState(line, state)
-        expect(yield* line.desk.remove(job.id)).toEqual(job)
+        expect(yield* line.jobAdmin.remove(job.id)).toEqual(job)
         expect(yield* Effect.flip(line.search.get(job.id))).toMatchObject({ _tag: "JobNotFound", id: job.id })
         yield* line.advance("2 hours")
         expect(yield* line.claim()).toEqual([])
@@ -159,7 +159,7 @@ export const deskLaws = (law: Law): void => {
       const dead = yield* line.end(yield* line.claimOne, ends.dead)
       yield* line.advance("1 hour")
       const now = yield* line.now
-      const job = yield* line.desk.requeue(dead.id)
+      const job = yield* line.jobAdmin.requeue(dead.id)
       expect(job).toMatchObject({ status: "pending", state: "pending", runAt: now, attempt: 0, crashCount: 0 })
       expect(job).toMatchObject({ finishedAt: undefined, deadReason: undefined, lastError: undefined, updatedAt: now })
       expect(job.history).toEqual(dead.history)
@@ -171,7 +171,7 @@ export const deskLaws = (law: Law): void => {
   law("requeue runs a done job once more", (line) =>
     Effect.gen(function* () {
       const done = yield* inState(line, "done")
-      expect(yield* line.desk.requeue(done.id)).toMatchObject({ status: "pending", result: undefined })
+      expect(yield* line.jobAdmin.requeue(done.id)).toMatchObject({ status: "pending", result: undefined })
       expect(yield* line.claimOne).toMatchObject({ id: done.id })
     })
   )
@@ -179,9 +179,9 @@ export const deskLaws = (law: Law): void => {
   law("requeue of a cancelled job lets it run", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
-      yield* line.desk.cancel(run.id)
+      yield* line.jobAdmin.cancel(run.id)
       yield* line.end(run, ends.again(yield* line.now))
-      expect(yield* line.desk.requeue(run.id)).toMatchObject({ status: "pending", cancelRequestedAt: undefined })
+      expect(yield* line.jobAdmin.requeue(run.id)).toMatchObject({ status: "pending", cancelRequestedAt: undefined })
       const again = yield* line.claimOne
       expect(yield* line.end(again, ends.again(yield* line.now))).toMatchObject({ status: "pending" })
     })
@@ -193,15 +193,15 @@ export const deskLaws = (law: Law): void => {
         const key = `${line.name}:k`
         const first = yield* line.end(yield* line.run({ dedupe: { key, scope: "active" } }), ends.dead)
         const holder = yield* line.put({ dedupe: { key, scope } })
-        const refusal = yield* Effect.flip(line.desk.requeue(first.id))
+        const refusal = yield* Effect.flip(line.jobAdmin.requeue(first.id))
         expect(refusal).toMatchObject({ _tag: "DedupeKeyHeld", id: first.id, holder })
         expect(yield* line.search.get(first.id)).toEqual(first)
         yield* line.end(yield* line.claimOne, ends.done)
         if (scope === "retained") {
-          expect(yield* Effect.flip(line.desk.requeue(first.id))).toMatchObject({ _tag: "DedupeKeyHeld", holder })
-          yield* line.desk.remove(holder)
+          expect(yield* Effect.flip(line.jobAdmin.requeue(first.id))).toMatchObject({ _tag: "DedupeKeyHeld", holder })
+          yield* line.jobAdmin.remove(holder)
         }
-        expect(yield* line.desk.requeue(first.id)).toMatchObject({ status: "pending" })
+        expect(yield* line.jobAdmin.requeue(first.id)).toMatchObject({ status: "pending" })
       })
     )
   }
@@ -210,7 +210,7 @@ export const deskLaws = (law: Law): void => {
     Effect.gen(function* () {
       const dedupe = { key: `${line.name}:k`, scope: "retained" } as const
       const done = yield* line.end(yield* line.run({ dedupe }), ends.done)
-      expect(yield* line.desk.requeue(done.id)).toMatchObject({ status: "pending", dedupe })
+      expect(yield* line.jobAdmin.requeue(done.id)).toMatchObject({ status: "pending", dedupe })
     })
   )
 }

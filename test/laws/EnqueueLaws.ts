@@ -1,7 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect, Exit } from "effect"
-import { limits } from "../../src/core/Job.js"
-import type { NewJob } from "../../src/queue/intake/NewJob.js"
+import { limits } from "../../src/core/StoredJob.js"
+import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
 import { ends, type Law } from "./Line.js"
 
 /** What must not come in, the field at fault, and which of the request's jobs it is in. */

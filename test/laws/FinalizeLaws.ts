@@ -1,6 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
-import { limits } from "../../src/core/Job.js"
+import { limits } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { ends, type Law } from "./Line.js"
 
@@ -36,10 +36,10 @@ export const finalizeLaws = (law: Law): void => {
   law("done: a request to cancel that comes too late changes nothing", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
-      yield* line.desk.cancel(run.id)
+      yield* line.jobAdmin.cancel(run.id)
       const job = yield* line.end(run, ends.done)
       expect(job).toMatchObject({ status: "done", deadReason: undefined, history: [] })
-      expect(yield* Effect.flip(line.desk.cancel(run.id))).toMatchObject({ _tag: "JobNotInState", state: "done" })
+      expect(yield* Effect.flip(line.jobAdmin.cancel(run.id))).toMatchObject({ _tag: "JobNotInState", state: "done" })
       expect(yield* line.search.get(run.id)).toEqual(job)
     })
   )
@@ -234,7 +234,7 @@ export const finalizeLaws = (law: Law): void => {
       Effect.gen(function* () {
         for (const reason of ["exhausted", "rejected", "undecodable"] as const) {
           const run = yield* line.run()
-          yield* line.desk.cancel(run.id)
+          yield* line.jobAdmin.cancel(run.id)
           const heard: Array<unknown> = []
           const end = End.Dead({ reason, counted: true, error: "no" })
           const written = (became: string, _: number, why?: string) => heard.push([became, why])
@@ -284,7 +284,7 @@ export const finalizeLaws = (law: Law): void => {
         if (how === "requeued") {
           const dead = yield* line.end(yield* line.claimOne, unknown(yield* line.now))
           expect(dead).toMatchObject({ status: "dead", deadReason: "unknown_kind" })
-          yield* line.desk.requeue(dead.id)
+          yield* line.jobAdmin.requeue(dead.id)
         } else yield* line.end(yield* line.claimOne, ends.again(yield* line.now))
         yield* line.end(yield* line.claimOne, unknown(yield* line.now))
         yield* line.advance("23 hours")
@@ -314,12 +314,12 @@ export const finalizeLaws = (law: Law): void => {
     Effect.gen(function* () {
       for (const end of [ends.again(yield* line.now), ends.release(yield* line.now)]) {
         const run = yield* line.run()
-        yield* line.desk.cancel(run.id)
+        yield* line.jobAdmin.cancel(run.id)
         expect(yield* line.end(run, end)).toMatchObject({ ...free, status: "dead", deadReason: "cancelled" })
         expect(yield* line.claim()).toEqual([])
       }
       const run = yield* line.run()
-      yield* line.desk.cancel(run.id)
+      yield* line.jobAdmin.cancel(run.id)
       expect(yield* line.end(run, ends.done)).toMatchObject({ status: "done" })
     })
   )

@@ -1,6 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
-import type { DeadReason, FollowUp } from "../../src/core/Job.js"
+import type { DeadReason, FollowUp } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { ends, type Law, type Line } from "./Line.js"
 
@@ -59,7 +59,7 @@ export const followUpLaws = (law: Law): void => {
       yield* line.end(run, ends.dead)
       yield* line.end(run, ends.dead)
       expect(yield* followUps(line)).toHaveLength(1)
-      yield* line.desk.requeue(run.id)
+      yield* line.jobAdmin.requeue(run.id)
       yield* line.end(yield* line.claimOne, ends.dead)
       const stored = yield* followUps(line)
       expect(new Set(stored.map(({ id }) => id)).size).toBe(2)
@@ -78,15 +78,15 @@ export const followUpLaws = (law: Law): void => {
   law("stores none for a job that was cancelled, wherever it died of that", (line) =>
     Effect.gen(function* () {
       const job = { onDead: onDead(line) }
-      yield* line.desk.cancel(yield* line.put(job))
+      yield* line.jobAdmin.cancel(yield* line.put(job))
       yield* line.end(yield* line.run(job), ends.cancelled)
       const flagged = yield* line.run(job)
-      yield* line.desk.cancel(flagged.id)
+      yield* line.jobAdmin.cancel(flagged.id)
       yield* line.end(flagged, ends.again(yield* line.now))
       const orphan = yield* line.run(job)
-      yield* line.desk.cancel(orphan.id)
+      yield* line.jobAdmin.cancel(orphan.id)
       const failing = yield* line.run(job)
-      yield* line.desk.cancel(failing.id)
+      yield* line.jobAdmin.cancel(failing.id)
       yield* line.end(failing, End.Dead({ reason: "exhausted", counted: true, error: "no" }))
       yield* line.crash(orphan)
       expect((yield* line.all()).map(({ deadReason }) => deadReason)).toEqual(Array(5).fill("cancelled"))

@@ -143,9 +143,9 @@ export const gatewayLaws = (
           for (const settlement of ["sent", "refused", "unknown"] as const) {
             const job = yield* newJob
             yield* letters.intend(letter(job))
-            yield* letters.settle(job, settlement)
+            yield* letters.record(job, settlement)
             expect(yield* letters.intend(letter(job))).toBe(settlement)
-            yield* letters.settle(job, "withdrawn")
+            yield* letters.record(job, "withdrawn")
             expect(yield* letters.intend(letter(job))).toBe(settlement)
           }
         })
@@ -156,7 +156,7 @@ export const gatewayLaws = (
           const letters = yield* DeadLetters
           const job = yield* newJob
           yield* letters.intend(letter(job))
-          yield* letters.settle(job, "withdrawn")
+          yield* letters.record(job, "withdrawn")
           expect(yield* letters.intend(letter(job))).toBeUndefined()
           expect(yield* letters.intend(letter(job))).toBe("intended")
         })

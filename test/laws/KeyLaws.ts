@@ -155,11 +155,11 @@ export const keyLaws = (law: Law): void => {
       yield* put(line, "a1", "a2", "a3")
       const first = yield* line.claimOne
       yield* line.end(first, ends.again((yield* line.now) + 3_600_000))
-      yield* line.desk.cancel(first.id)
+      yield* line.jobAdmin.cancel(first.id)
       const second = yield* line.claimOne
       expect(second.payload).toBe("a2")
       yield* line.end(second, ends.again((yield* line.now) + 3_600_000))
-      yield* line.desk.remove(second.id)
+      yield* line.jobAdmin.remove(second.id)
       expect((yield* line.claimOne).payload).toBe("a3")
     })
   )
@@ -172,7 +172,7 @@ export const keyLaws = (law: Law): void => {
       const first = yield* line.claimOne
       yield* line.end(first, ends.dead)
       yield* line.advance("1 second")
-      yield* line.desk.requeue(first.id)
+      yield* line.jobAdmin.requeue(first.id)
       expect((yield* line.claimOne).payload).toBe("a2")
     })
   )

@@ -1,20 +1,20 @@
 import type { Vitest } from "@effect/vitest"
 import { Clock, Duration, Effect } from "effect"
 import { type JobId, makeGenerator, type PodId } from "../../src/core/Ids.js"
-import type { StoredJob } from "../../src/core/Job.js"
+import type { StoredJob } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
-import { JobDesk } from "../../src/queue/desk/JobDesk.js"
-import { Operations } from "../../src/queue/desk/Operations.js"
-import type { NewJob } from "../../src/queue/intake/NewJob.js"
+import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
+import { Operations } from "../../src/queue/admin/Operations.js"
+import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
 import { JobOverview } from "../../src/queue/search/JobOverview.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Routes } from "../../src/queue/settings/Routes.js"
-import { JobStanding } from "../../src/queue/why/JobStanding.js"
+import { JobDiagnosis } from "../../src/queue/why/JobDiagnosis.js"
 
-export type Ports = Queue | Queues | JobDesk | JobSearch | JobOverview | JobStanding | Operations | Kinds | Routes
+export type Ports = Queue | Queues | JobAdmin | JobSearch | JobOverview | JobDiagnosis | Operations | Kinds | Routes
 
 /** How a law moves time: nothing else does. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -23,10 +23,10 @@ export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
 export interface Line {
   readonly queue: typeof Queue.Service
   readonly queues: typeof Queues.Service
-  readonly desk: typeof JobDesk.Service
+  readonly jobAdmin: typeof JobAdmin.Service
   readonly search: typeof JobSearch.Service
   readonly overview: typeof JobOverview.Service
-  readonly standing: typeof JobStanding.Service
+  readonly standing: typeof JobDiagnosis.Service
   readonly operations: typeof Operations.Service
   readonly kinds: typeof Kinds.Service
   readonly routes: typeof Routes.Service
@@ -69,10 +69,10 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const name = `law-${opened}`
     const queue = yield* Queue
     const queues = yield* Queues
-    const desk = yield* JobDesk
+    const jobAdmin = yield* JobAdmin
     const search = yield* JobSearch
     const overview = yield* JobOverview
-    const standing = yield* JobStanding
+    const standing = yield* JobDiagnosis
     const operations = yield* Operations
     const kinds = yield* Kinds
     const routes = yield* Routes
@@ -102,7 +102,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     return {
       queue,
       queues,
-      desk,
+      jobAdmin,
       search,
       overview,
       standing,

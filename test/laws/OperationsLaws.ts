@@ -1,7 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect, Option } from "effect"
 import type { JobId } from "../../src/core/Ids.js"
-import type { Action, Operation } from "../../src/queue/desk/Operations.js"
+import type { Action, Operation } from "../../src/queue/admin/Operations.js"
 import type { JobFilter } from "../../src/queue/search/JobFilter.js"
 import { ends, type Law, type Line } from "./Line.js"
 
@@ -61,7 +61,7 @@ export const operationsLaws = (law: Law): void => {
   law("requeue does to each job what it does to one", (line) =>
     Effect.gen(function* () {
       const [one, other] = [yield* bury(line), yield* bury(line)]
-      const alone = yield* line.desk.requeue(one)
+      const alone = yield* line.jobAdmin.requeue(one)
       yield* perform(line, "requeue", [other])
       const { id: _, ...expected } = alone
       const { createdAt, history, ...same } = expected

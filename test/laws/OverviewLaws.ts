@@ -15,7 +15,7 @@ export const overviewLaws = (law: Law): void => {
       const last = yield* fail(line, "timeout after 7 ms")
       yield* fail(line, "timeout after 7 ms", { kind: "other" })
       yield* line.advance("1 second")
-      const cancelled = yield* line.desk.cancel(yield* line.put())
+      const cancelled = yield* line.jobAdmin.cancel(yield* line.put())
       yield* line.end(yield* line.run(), ends.done)
       const { groups, looked, sampled } = yield* line.overview.deadGroups(line.name)
       expect({ looked, sampled }).toEqual({ looked: 5, sampled: false })

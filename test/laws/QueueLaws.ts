@@ -28,7 +28,7 @@ const chapters = {
   finalize: finalizeLaws,
   "follow-up": followUpLaws,
   "heartbeat, recovery and purge": recoverLaws,
-  "the desk": deskLaws,
+  "the jobAdmin": deskLaws,
   search: searchLaws,
   overview: overviewLaws,
   operations: operationsLaws,

@@ -32,7 +32,7 @@ export const recoverLaws = (law: Law): void => {
       yield* line.queue.enqueue([1, 2, 3, 4].map((payload) => line.job({ payload })))
       const [kept, asked, over, released] = yield* line.claim()
       if (!kept || !asked || !over || !released) return yield* Effect.dieMessage("four were stored")
-      yield* line.desk.cancel(asked.id)
+      yield* line.jobAdmin.cancel(asked.id)
       yield* line.end(over, ends.done)
       yield* line.end(released, ends.release(yield* line.now))
       const newer = yield* line.claimOne
@@ -174,7 +174,7 @@ export const recoverLaws = (law: Law): void => {
     Effect.gen(function* () {
       yield* alone(line)
       const run = yield* line.run()
-      yield* line.desk.cancel(run.id)
+      yield* line.jobAdmin.cancel(run.id)
       expect(yield* watchFor(line, "31 minutes")).toEqual({ rescued: 0, poisoned: 0, cancelled: 1 })
       const job = yield* line.search.get(run.id)
       expect(job).toMatchObject({ status: "dead", deadReason: "cancelled", attempt: 0, finishedAt: yield* line.now })

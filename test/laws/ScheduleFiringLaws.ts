@@ -1,7 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
-import { Outcome } from "../../src/schedule/Outcome.js"
+import { TickOutcome } from "../../src/schedule/TickOutcome.js"
 import { hour, type Law } from "./SchedulePlan.js"
 
 export const firingLaws = (law: Law) => {
@@ -56,8 +56,8 @@ export const firingLaws = (law: Law) => {
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly())
       const job = (yield* makeGenerator).job(1)
-      yield* plan.schedules.note(plan.name(), [Outcome.Fired({ at: 7_000, job })])
-      yield* plan.schedules.note(plan.name(), [Outcome.Skipped({ since: 8_000, at: 8_000 })])
+      yield* plan.schedules.note(plan.name(), [TickOutcome.Fired({ at: 7_000, job })])
+      yield* plan.schedules.note(plan.name(), [TickOutcome.Skipped({ since: 8_000, at: 8_000 })])
       expect(yield* plan.schedules.get(plan.name())).toMatchObject({
         lastFireAt: 7_000,
         lastJobId: job,
@@ -84,7 +84,7 @@ export const firingLaws = (law: Law) => {
       const job = (yield* makeGenerator).job(1)
       const all = Effect.gen(function* () {
         yield* plan.schedules.advance(read, (yield* plan.now) + 5 * hour)
-        yield* plan.schedules.note(plan.name(), [Outcome.Fired({ at: 1_000, job })])
+        yield* plan.schedules.note(plan.name(), [TickOutcome.Fired({ at: 1_000, job })])
         yield* plan.schedules.create(plan.hourly({ name: plan.name("other") }))
         yield* plan.schedules.edit(plan.name("other"), { payload: 1 })
         yield* plan.schedules.remove(plan.name("other"))

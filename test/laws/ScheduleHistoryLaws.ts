@@ -1,10 +1,10 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
-import { mostRemembered, Outcome } from "../../src/schedule/Outcome.js"
+import { mostRemembered, TickOutcome } from "../../src/schedule/TickOutcome.js"
 import type { Law } from "./SchedulePlan.js"
 
-const { CaughtUp, Fired, Missed, Skipped, Triggered } = Outcome
+const { CaughtUp, Fired, Missed, Skipped, Triggered } = TickOutcome
 
 export const historyLaws = (law: Law) => {
   law("what came of ticks is remembered, newest first, and the row shows the last of each", (plan) =>

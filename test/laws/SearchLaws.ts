@@ -39,7 +39,7 @@ export const searchLaws = (law: Law): void => {
     Effect.gen(function* () {
       yield* line.put({ payload: 1, kind: `${line.name}.other`, runAt: (yield* line.now) + 3_600_000 })
       yield* line.end(yield* line.run({ payload: 2 }), ends.dead)
-      yield* line.desk.cancel(yield* line.put({ payload: 3 }))
+      yield* line.jobAdmin.cancel(yield* line.put({ payload: 3 }))
       yield* line.put({ payload: 4 })
       expect(yield* found(line, { kind: `${line.name}.other` })).toEqual([1])
       expect(yield* found(line, { kind: "greet" })).toEqual([2, 3, 4])
@@ -55,7 +55,7 @@ export const searchLaws = (law: Law): void => {
     Effect.gen(function* () {
       const other = `${line.name}-b`
       yield* line.end(yield* line.run({ payload: "rejected" }), ends.dead)
-      yield* line.desk.cancel(yield* line.put({ payload: "cancelled", kind: "b" }))
+      yield* line.jobAdmin.cancel(yield* line.put({ payload: "cancelled", kind: "b" }))
       yield* line.put({ payload: "elsewhere", queue: other, kind: "c" })
       yield* line.put({ payload: "later", kind: "d", runAt: (yield* line.now) + 60_000 })
       expect(yield* found(line, { queue: [line.name, other], state: ["pending", "scheduled"] })).toEqual([
@@ -133,7 +133,7 @@ export const searchLaws = (law: Law): void => {
       const page = (cursor: string | undefined) => line.search.list({ queue: line.name }, { limit: 3, cursor })
       const first = yield* page(undefined)
       yield* line.put({ payload: 8 })
-      yield* line.desk.remove(first.jobs[0]?.id ?? (yield* line.newId))
+      yield* line.jobAdmin.remove(first.jobs[0]?.id ?? (yield* line.newId))
       const second = yield* page(first.next)
       const third = yield* page(second.next)
       expect([first, second, third].map(({ jobs }) => jobs.map(({ payload }) => payload))).toEqual([
@@ -246,12 +246,12 @@ export const searchLaws = (law: Law): void => {
       expect(yield* Fiber.join(buried)).toMatchObject({ deadReason: "rejected" })
       const id = yield* line.put()
       const cancelled = yield* Effect.fork(line.search.await(id))
-      yield* line.desk.cancel(id)
+      yield* line.jobAdmin.cancel(id)
       expect(yield* Fiber.join(cancelled)).toMatchObject({ deadReason: "cancelled" })
       const gone = yield* line.put()
       const removed = yield* Effect.fork(Effect.flip(line.search.await(gone)))
       yield* Effect.yieldNow()
-      yield* line.desk.remove(gone)
+      yield* line.jobAdmin.remove(gone)
       expect(yield* Fiber.join(removed)).toMatchObject({ _tag: "JobNotFound", id: gone })
       const done = yield* line.end(yield* line.run(), ends.done)
       yield* line.advance("1 hour")

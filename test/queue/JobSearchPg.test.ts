@@ -3,9 +3,9 @@ import { Deferred, Effect, Fiber, Layer } from "effect"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import { BoundedQuery } from "../../src/queue/search/BoundedQuery.js"
 import { type JobFilter, JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as JobSearchPg from "../../src/queue/search/JobSearchPg.js"
-import { Look } from "../../src/queue/search/Look.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const layer = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
@@ -114,14 +114,17 @@ describe("a look that takes too long", () => {
       expect(yield* search.total({}, 10)).toEqual({ count: 0, exact: true })
     }).pipe(
       Effect.provide(
-        JobSearchPg.layer.pipe(Layer.provide(Look.layerWithin("100 millis")), Layer.provideMerge(TestDatabase.layer))
+        JobSearchPg.layer.pipe(
+          Layer.provide(BoundedQuery.layerWithin("100 millis")),
+          Layer.provideMerge(TestDatabase.layer)
+        )
       )
     )
   )
 
   it.scopedLive("that reads through all jobs waits for the one before, and keeps nobody else waiting", () =>
     Effect.gen(function* () {
-      const look = yield* Look
+      const look = yield* BoundedQuery
       const { sql } = yield* Database
       const order: Array<string> = []
       const asleep = yield* Deferred.make<void>()
@@ -138,6 +141,6 @@ describe("a look that takes too long", () => {
       )
       yield* Fiber.join(scanning)
       expect(order).toEqual(["look", "first scan", "second scan"])
-    }).pipe(Effect.provide(Layer.provideMerge(Look.layer, TestDatabase.layer)))
+    }).pipe(Effect.provide(Layer.provideMerge(BoundedQuery.layer, TestDatabase.layer)))
   )
 })

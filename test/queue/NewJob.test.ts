@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Either } from "effect"
-import { limits } from "../../src/core/Job.js"
-import { admit, admitAll, isQueueName, jsonText, type NewJob } from "../../src/queue/intake/NewJob.js"
+import { limits } from "../../src/core/StoredJob.js"
+import { admit, admitAll, isQueueName, jsonText, type NewJob } from "../../src/queue/enqueue/NewJob.js"
 
 const job = (more: Partial<NewJob> = {}): NewJob => ({
   kind: "greet",

@@ -2,8 +2,8 @@ import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Random, TestClock } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
-import { JobDesk } from "../../src/queue/desk/JobDesk.js"
-import type { NewJob } from "../../src/queue/intake/NewJob.js"
+import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
+import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
 import { JobsMemory } from "../../src/queue/JobsMemory.js"
 import { type HeldJob, Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
@@ -30,7 +30,7 @@ const open = Effect.gen(function* () {
   const claim = Effect.map(queue.claim({ queue: "mail", pod, limit: 10 }), ([first]) => first)
   const finalize = (held: HeldJob | undefined, end: End) =>
     held === undefined ? Effect.dieMessage("nothing was claimed") : queue.finalize([{ ...held, end }])
-  return { queue, desk: yield* JobDesk, woken, claim, finalize, heard: Effect.sync(() => woken.splice(0)) }
+  return { queue, jobAdmin: yield* JobAdmin, woken, claim, finalize, heard: Effect.sync(() => woken.splice(0)) }
 })
 
 const onDead = { kind: "mourn", version: 1, queue: "after", payload: {}, maxAttempts: 1 }
@@ -38,7 +38,7 @@ const onDead = { kind: "mourn", version: 1, queue: "after", payload: {}, maxAtte
 describe("the queue in memory", () => {
   it.scoped("wakes a queue whenever one of its jobs may be due, and only then", () =>
     Effect.gen(function* () {
-      const { claim, desk, finalize, heard, queue } = yield* open
+      const { claim, jobAdmin, finalize, heard, queue } = yield* open
       yield* queue.enqueue([job(), job({ queue: "after" }), job()])
       expect(yield* heard).toEqual(["mail", "after"])
       const [first] = yield* queue.enqueue([job({ onDead, priority: -1 })])
@@ -50,9 +50,9 @@ describe("the queue in memory", () => {
       yield* finalize(yield* claim, End.Dead({ reason: "rejected", counted: true, error: "no" }))
       expect(yield* heard).toEqual(["after"])
       if (first === undefined) return yield* Effect.dieMessage("one was stored")
-      yield* desk.requeue(first.id)
-      yield* desk.edit(first.id, { priority: -2 })
-      yield* desk.runNow(first.id)
+      yield* jobAdmin.requeue(first.id)
+      yield* jobAdmin.edit(first.id, { priority: -2 })
+      yield* jobAdmin.runNow(first.id)
       expect(yield* heard).toEqual(["mail", "mail", "mail"])
       yield* claim
       yield* queue.recoverStuck(Duration.minutes(30))

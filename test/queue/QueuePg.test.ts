@@ -3,7 +3,7 @@ import { Context, Duration, Effect, Fiber, FiberRef, Layer, Option } from "effec
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
-import type { NewJob } from "../../src/queue/intake/NewJob.js"
+import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { Wakeups } from "../../src/queue/Wakeups.js"

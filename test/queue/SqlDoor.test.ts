@@ -5,7 +5,7 @@ import { Database } from "../../src/database/Database.js"
 import { mapErrors } from "../../src/database/DatabaseError.js"
 import * as Listener from "../../src/database/Listener.js"
 import { End } from "../../src/queue/AttemptEnd.js"
-import { JobDesk } from "../../src/queue/desk/JobDesk.js"
+import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
@@ -198,7 +198,7 @@ layer(house, { excludeTestServices: true })("the SQL door", (it) => {
       yield* add("cap-2")
       expect((yield* Effect.flip(add("cap-3"))).detail).toBe('Queue "capped" is full: 2 jobs wait in it already.')
       expect(yield* add("cap-1")).toEqual([first])
-      yield* Effect.flatMap(JobDesk, (desk) => desk.cancel(first?.id ?? ("" as JobId)))
+      yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.cancel(first?.id ?? ("" as JobId)))
       expect(yield* add("cap-3")).toHaveLength(1)
     })
   )

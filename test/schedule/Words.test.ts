@@ -1,9 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Either, FastCheck as fc } from "effect"
+import * as CronDescription from "../../src/schedule/CronDescription.js"
 import * as CronText from "../../src/schedule/CronText.js"
-import * as Words from "../../src/schedule/Words.js"
 
-const words = (cron: string, timezone = "UTC") => Either.getOrThrow(Words.of(cron, timezone))
+const words = (cron: string, timezone = "UTC") => Either.getOrThrow(CronDescription.of(cron, timezone))
 
 const inUtc: Readonly<Record<string, string>> = {
   "* * * * *": "every minute",
@@ -131,8 +131,8 @@ describe("an expression in words", () => {
 
   it("has none where it cannot be read", () => {
     for (const cron of ["", "nonsense", "61 * * * *", "0 0 30 2 *"])
-      expect(Either.isLeft(Words.of(cron, "UTC"))).toBe(true)
-    expect(Either.isLeft(Words.of("@daily", "Mars/Olympus"))).toBe(true)
+      expect(Either.isLeft(CronDescription.of(cron, "UTC"))).toBe(true)
+    expect(Either.isLeft(CronDescription.of("@daily", "Mars/Olympus"))).toBe(true)
   })
 
   it("has words for whatever can be read, and the same words only for what fires at the same times", () => {
@@ -140,7 +140,7 @@ describe("an expression in words", () => {
     fc.assert(
       fc.property(expression, (cron) => {
         const fields = CronText.parse(cron)
-        const said = Words.of(cron, "UTC")
+        const said = CronDescription.of(cron, "UTC")
         expect(Either.isRight(said)).toBe(Either.isRight(fields))
         if (Either.isLeft(fields) || Either.isLeft(said)) return
         expect(said.right).toMatch(/^(at|every) [A-Za-z0-9 :,]+$/)

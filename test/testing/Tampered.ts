@@ -3,7 +3,7 @@ import { Pods } from "../../src/cluster/Pods.js"
 import type { JobId, Lease } from "../../src/core/Ids.js"
 import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
 import type { AttemptEnd } from "../../src/queue/AttemptEnd.js"
-import { JobDesk } from "../../src/queue/desk/JobDesk.js"
+import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import { JobsMemory } from "../../src/queue/JobsMemory.js"
 import { type ClaimedJob, Enqueued, Queue } from "../../src/queue/Queue.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
@@ -150,7 +150,7 @@ export const mistakes: Readonly<
     breaks: "cancel",
     tamper: (tables) => {
       const search = Context.get(tables, JobSearch)
-      return Context.add(tables, JobDesk, { ...Context.get(tables, JobDesk), cancel: (id) => search.get(id) })
+      return Context.add(tables, JobAdmin, { ...Context.get(tables, JobAdmin), cancel: (id) => search.get(id) })
     }
   },
   "a schedule that fired stays where it was": {

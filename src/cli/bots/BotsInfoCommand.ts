@@ -5,10 +5,10 @@ import { Console, Effect, Either, Option } from "effect"
 import type { BotDeclaration } from "../../gateway/config/Declarations.js"
 import { Telegram } from "../../gateway/telegram/Telegram.js"
 import * as CommonOptions from "../CommonOptions.js"
-import { SomeFailed } from "../Misused.js"
 import * as Running from "../Running.js"
 import * as Table from "../Table.js"
 import { printable } from "../Terminal.js"
+import { SomeFailed } from "../UsageError.js"
 import * as BotsLayer from "./BotsLayer.js"
 
 const slug = Args.text({ name: "slug" }).pipe(

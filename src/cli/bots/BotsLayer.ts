@@ -3,7 +3,7 @@ import * as BotsFile from "../../gateway/config/BotsFile.js"
 import { GatewayConfig } from "../../gateway/config/GatewayConfig.js"
 import { closest } from "../../gateway/config/Suggestion.js"
 import { Telegram } from "../../gateway/telegram/Telegram.js"
-import { Misused } from "../Misused.js"
+import { UsageError } from "../UsageError.js"
 
 /** What commands about bots need: where Telegram is, and the file. */
 export const layer = Layer.provideMerge(Telegram.layer, GatewayConfig.layer)
@@ -22,7 +22,7 @@ export const find = (slug: string) =>
       bots.map((each) => each.slug)
     )
     const file = BotsFile.fileOf(yield* GatewayConfig)
-    return yield* new Misused({
+    return yield* new UsageError({
       message: `${file} declares no bot ${JSON.stringify(slug)}${near === undefined ? "" : `; did you mean ${near}?`}`
     })
   })

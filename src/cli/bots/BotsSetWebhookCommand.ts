@@ -5,8 +5,8 @@ import { Console, Effect, Option } from "effect"
 import { updatesOf } from "../../gateway/config/Declarations.js"
 import { Telegram } from "../../gateway/telegram/Telegram.js"
 import * as CommonOptions from "../CommonOptions.js"
-import { Misused } from "../Misused.js"
 import * as Running from "../Running.js"
+import { UsageError } from "../UsageError.js"
 import * as BotsLayer from "./BotsLayer.js"
 
 const slug = Args.text({ name: "slug" }).pipe(Args.withDescription("The bot's name in the file."))
@@ -26,10 +26,12 @@ const options = {
 }
 
 /** The address of a bot's webhook: a url that already names the path of hooks is taken as it is. */
-const webhookAt = (text: string, slug: string): Effect.Effect<string, Misused> => {
+const webhookAt = (text: string, slug: string): Effect.Effect<string, UsageError> => {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "") {
-    return new Misused({ message: `--url must be a url like https://bots.example.org, not ${JSON.stringify(text)}.` })
+    return new UsageError({
+      message: `--url must be a url like https://bots.example.org, not ${JSON.stringify(text)}.`
+    })
   }
   const path = `/hooks/telegram/${slug}`
   return Effect.succeed(url.pathname.endsWith(path) ? url.href : `${url.href.replace(/\/+$/, "")}${path}`)
@@ -43,9 +45,9 @@ export const command = Command.make("set-webhook", { slug, ...options }, (given)
     const [secret] = bot.secrets
     const most = Option.getOrUndefined(given.maxConnections)
     if (most !== undefined && (most < 1 || most > 100)) {
-      return yield* new Misused({ message: `--max-connections must be from 1 to 100, not ${most}.` })
+      return yield* new UsageError({ message: `--max-connections must be from 1 to 100, not ${most}.` })
     }
-    if (secret === undefined) return yield* new Misused({ message: `The bot ${bot.slug} has no secret.` })
+    if (secret === undefined) return yield* new UsageError({ message: `The bot ${bot.slug} has no secret.` })
     const telegram = yield* Telegram
     yield* telegram.setWebhook(bot.token, {
       url,

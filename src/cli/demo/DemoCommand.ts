@@ -19,18 +19,18 @@ import * as StoragePg from "../../uploads/StoragePg.js"
 import { UploadsConfig } from "../../uploads/UploadsConfig.js"
 import type { App } from "../App.js"
 import * as Environment from "../Environment.js"
-import * as House from "../House.js"
-import { Misused } from "../Misused.js"
 import * as Running from "../Running.js"
 import { pagesLink } from "../ServeCommand.js"
+import * as ServiceLayer from "../ServiceLayer.js"
+import { UsageError } from "../UsageError.js"
 import * as DemoBots from "./DemoBots.js"
-import * as DemoDoors from "./DemoDoors.js"
+import * as DemoClient from "./DemoClient.js"
 import * as DemoFiles from "./DemoFiles.js"
+import * as DemoFinishedJobs from "./DemoFinishedJobs.js"
 import { handlers } from "./DemoHandlers.js"
 import * as DemoHistory from "./DemoHistory.js"
 import * as DemoKinds from "./DemoKinds.js"
 import * as DemoOperator from "./DemoOperator.js"
-import * as DemoPast from "./DemoPast.js"
 import * as DemoPod from "./DemoPod.js"
 import * as DemoTraffic from "./DemoTraffic.js"
 
@@ -69,10 +69,10 @@ Stop it with Ctrl-C.
 `
 
 /** What was before we came. */
-const past = Effect.zipRight(DemoPast.write, DemoHistory.write).pipe(
+const past = Effect.zipRight(DemoFinishedJobs.write, DemoHistory.write).pipe(
   Effect.provide(
     Layer.mergeAll(MeasuresPg.layer, Layer.provide(StoragePg.layer, UploadsConfig.layerDefault)).pipe(
-      Layer.provide(House.migrated),
+      Layer.provide(ServiceLayer.migrated),
       Layer.provide(Migrations.layer),
       Layer.provideMerge(Database.layer),
       Layer.provide(DatabaseConfig.layer)
@@ -81,7 +81,7 @@ const past = Effect.zipRight(DemoPast.write, DemoHistory.write).pipe(
 )
 
 /** Everything that happens from now on, until the Scope closes. */
-const liven = (pace: DemoTraffic.Pace, doors: DemoDoors.DemoDoors) =>
+const liven = (pace: DemoTraffic.Pace, doors: DemoClient.DemoClient) =>
   Effect.gen(function* () {
     yield* DemoOperator.setUp(doors)
     yield* DemoTraffic.start(pace)
@@ -97,7 +97,7 @@ const served = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
     const { url } = yield* Server.Server
     const lifecycle = yield* Lifecycle
     yield* Console.log(greeting(url, token, yield* DatabaseUrl))
-    yield* liven(pace, DemoDoors.make(url, token))
+    yield* liven(pace, DemoClient.make(url, token))
     yield* lifecycle.collapsed
   })
 
@@ -111,11 +111,11 @@ const run = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
     yield* served(pace, token).pipe(
       Effect.onExit(() => lifecycle.drain),
       Effect.scoped,
-      Effect.provide(House.onServer(standing, app, DemoBots.declared, queues)),
+      Effect.provide(ServiceLayer.onServer(standing, app, DemoBots.declared, queues)),
       Effect.provideService(GatewayConfig, { ...config, telegramApi: new URL(telegram.url) })
     )
   }).pipe(
-    Effect.provide(House.throwaway),
+    Effect.provide(ServiceLayer.throwaway),
     Effect.provide(
       Layer.mergeAll(
         TelegramEmulator.layer({ ...DemoBots.delivery, seed: pace.seed }),
@@ -148,7 +148,8 @@ const isRate = (rate: number) => rate >= 0.1 && rate <= 10
 /** `nightshift demo` */
 export const command = Command.make("demo", { port, rate, seed }, ({ port, ...pace }) =>
   Effect.gen(function* () {
-    if (!isRate(pace.rate)) return yield* new Misused({ message: `--rate must be from 0.1 to 10, not ${pace.rate}.` })
+    if (!isRate(pace.rate))
+      return yield* new UsageError({ message: `--rate must be from 0.1 to 10, not ${pace.rate}.` })
     const token = Redacted.make(randomBytes(24).toString("base64url"))
     yield* run(pace, token).pipe(Running.configured(flagsOf(token, port)))
   })

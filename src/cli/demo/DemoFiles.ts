@@ -1,13 +1,13 @@
 import { Effect, Predicate, Random, type Scope } from "effect"
-import type { Asked, DemoDoors, DoorClosed } from "./DemoDoors.js"
+import type { Asked, DemoClient, DoorClosed } from "./DemoClient.js"
 import { keep, type Pace, pick } from "./DemoTraffic.js"
 
 // Files that arrive for two workspaces and are fetched by them. A third one's puller has not been seen for hours: see
-// DemoPast.
+// DemoFinishedJobs.
 
 const names = ["invoice.pdf", "photo.jpg", "scan.tiff", "orders.csv", "notes.txt", "setup.exe"] as const
 
-const tokenFor = (doors: DemoDoors, workspace: string) =>
+const tokenFor = (doors: DemoClient, workspace: string) =>
   Effect.map(
     doors.ask("POST", `/api/v1/workspaces/${workspace}/tokens`, {
       body: { label: "the demo's puller" },
@@ -16,7 +16,7 @@ const tokenFor = (doors: DemoDoors, workspace: string) =>
     (answer) => (Predicate.hasProperty(answer, "token") ? String(answer.token) : "")
   )
 
-const bring = (doors: DemoDoors, workspace: string, token: string) =>
+const bring = (doors: DemoClient, workspace: string, token: string) =>
   Effect.gen(function* () {
     const name = yield* pick(names)
     const size = yield* Random.nextIntBetween(200, 60_000)
@@ -33,7 +33,7 @@ const idsIn = (listing: unknown): ReadonlyArray<string> => {
 }
 
 /** Fetches what waits, and acknowledges most of it: some clients are slow to. */
-const fetchAll = (doors: DemoDoors, workspace: string, token: string): Effect.Effect<void, DoorClosed> =>
+const fetchAll = (doors: DemoClient, workspace: string, token: string): Effect.Effect<void, DoorClosed> =>
   Effect.gen(function* () {
     const asked: Asked = { token }
     for (const id of idsIn(yield* doors.ask("GET", `/uploads/${workspace}`, asked))) {
@@ -44,7 +44,7 @@ const fetchAll = (doors: DemoDoors, workspace: string, token: string): Effect.Ef
   })
 
 /** Files that come and go until the Scope closes. */
-export const start = (doors: DemoDoors, pace: Pace): Effect.Effect<void, DoorClosed, Scope.Scope> =>
+export const start = (doors: DemoClient, pace: Pace): Effect.Effect<void, DoorClosed, Scope.Scope> =>
   Effect.gen(function* () {
     for (const workspace of ["acme", "globex"]) {
       const token = yield* tokenFor(doors, workspace)

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import type { DemoDoors, DoorClosed } from "./DemoDoors.js"
+import type { DemoClient, DoorClosed } from "./DemoClient.js"
 
 // Somebody has set the house up before we look at it. All of it goes through the API, so the audit knows of it.
 
@@ -18,7 +18,7 @@ const settings = [
 ]
 
 /** What an operator did this morning. */
-export const setUp = (doors: DemoDoors): Effect.Effect<void, DoorClosed> =>
+export const setUp = (doors: DemoClient): Effect.Effect<void, DoorClosed> =>
   Effect.gen(function* () {
     for (const { body, queue, reason } of settings) {
       yield* doors.ask("PATCH", `/api/v1/queues/${queue}`, { body, reason })

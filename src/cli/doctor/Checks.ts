@@ -1,8 +1,13 @@
 import type { Check } from "./Check.js"
-import * as Deaths from "./Deaths.js"
-import * as Unserved from "./Unserved.js"
-import * as Uploads from "./Uploads.js"
-import * as Vacuum from "./Vacuum.js"
+import * as DeadJobsCheck from "./DeadJobsCheck.js"
+import * as QueuesCheck from "./QueuesCheck.js"
+import * as UploadsCheck from "./UploadsCheck.js"
+import * as VacuumCheck from "./VacuumCheck.js"
 
 /** What the doctor looks at once it has a database with a current schema, in this order. A new check is a file and a line. */
-export const checks: ReadonlyArray<Check> = [Vacuum.check, Unserved.check, Deaths.check, Uploads.check]
+export const checks: ReadonlyArray<Check> = [
+  VacuumCheck.check,
+  QueuesCheck.check,
+  DeadJobsCheck.check,
+  UploadsCheck.check
+]

@@ -3,15 +3,15 @@ import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import { Console, Effect, Option, Predicate, Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
-import { DedupeScope } from "../../core/Job.js"
-import * as Intake from "../../queue/intake/Intake.js"
+import { DedupeScope } from "../../core/StoredJob.js"
+import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { type Enqueued, Queue } from "../../queue/Queue.js"
 import { Transactions } from "../../queue/Transactions.js"
 import * as CommonOptions from "../CommonOptions.js"
-import { Misused } from "../Misused.js"
 import * as QueueLayer from "../QueueLayer.js"
 import * as Running from "../Running.js"
 import * as StartOption from "../schedules/StartOption.js"
+import { UsageError } from "../UsageError.js"
 import * as PayloadOption from "./PayloadOption.js"
 
 const optionalText = (name: string, about: string) =>
@@ -46,14 +46,14 @@ const readId = (text: Option.Option<string>) =>
   Option.match(text, {
     onNone: () => Effect.succeed(undefined),
     onSome: (id) =>
-      Effect.mapError(Schema.decode(JobId)(id), () => new Misused({ message: `--id must be a UUID, not "${id}".` }))
+      Effect.mapError(Schema.decode(JobId)(id), () => new UsageError({ message: `--id must be a UUID, not "${id}".` }))
   })
 
 const readMeta = (text: Option.Option<string>) =>
   Effect.gen(function* () {
     if (Option.isNone(text)) return undefined
     const meta = yield* PayloadOption.parse(text.value, "--meta")
-    return Predicate.isRecord(meta) ? meta : yield* new Misused({ message: "--meta must be a JSON object." })
+    return Predicate.isRecord(meta) ? meta : yield* new UsageError({ message: "--meta must be a JSON object." })
   })
 
 /** The queue refuses fields of a job; here they were options. */
@@ -78,7 +78,7 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
     yield* Effect.gen(function* () {
       const queue = yield* Queue
       const transactions = yield* Transactions
-      const request: Intake.JobRequest = {
+      const request: JobRequests.JobRequest = {
         kind: given.kind,
         payload,
         id,
@@ -90,7 +90,7 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
         meta,
         dedupe: Option.getOrUndefined(Option.map(given.dedupe, (key) => ({ key, scope: given.dedupeScope })))
       }
-      const jobs = yield* Intake.resolve([request], { force: given.force, check: true })
+      const jobs = yield* JobRequests.resolve([request], { force: given.force, check: true })
       // In a transaction the hint to those who wait for work is part of it; otherwise this process may end before it.
       const enqueued = yield* transactions.run(queue.enqueue(jobs))
       yield* Effect.forEach(enqueued, (outcome) => say(given.json, outcome), { discard: true })
@@ -98,11 +98,11 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
   }).pipe(
     Effect.catchTag("InvalidJob", ({ field, reason }) => {
       const what = field === "kind" ? "The kind" : optionOf(field)
-      return new Misused({ message: `${what} ${reason}.` })
+      return new UsageError({ message: `${what} ${reason}.` })
     }),
     Effect.catchTag("KindRefused", ({ kind }) => {
       const message = `No pod has ever registered the kind "${kind}". Start one that serves it, or add --force.`
-      return new Misused({ message })
+      return new UsageError({ message })
     }),
     Running.configured(CommonOptions.databaseFlags(given))
   )

@@ -3,21 +3,21 @@ import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import { Console, Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
-import type { StoredJob } from "../../core/Job.js"
+import type { StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Audited from "../../http/access/Audited.js"
 import * as JobSummary from "../../http/jobs/JobSummary.js"
 import * as JobView from "../../http/jobs/JobView.js"
-import { JobDesk } from "../../queue/desk/JobDesk.js"
-import type { Action } from "../../queue/desk/Operations.js"
+import { JobAdmin } from "../../queue/admin/JobAdmin.js"
+import type { Action } from "../../queue/admin/Operations.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../../queue/JobErrors.js"
 import { isEmpty } from "../../queue/search/JobFilter.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import * as CommonOptions from "../CommonOptions.js"
-import { Misused, SomeFailed } from "../Misused.js"
 import * as Operator from "../Operator.js"
 import * as QueueLayer from "../QueueLayer.js"
 import * as Running from "../Running.js"
+import { SomeFailed, UsageError } from "../UsageError.js"
 import * as JobFilterOptions from "./JobFilterOptions.js"
 import * as JobIdArgument from "./JobIdArgument.js"
 import * as JobsBulk from "./JobsBulk.js"
@@ -46,7 +46,7 @@ interface Outcome {
 export interface JobAct {
   readonly action: Action
   readonly about: string
-  readonly act: (desk: typeof JobDesk.Service, id: JobId) => Effect.Effect<StoredJob, Refusal | DatabaseError>
+  readonly act: (jobAdmin: typeof JobAdmin.Service, id: JobId) => Effect.Effect<StoredJob, Refusal | DatabaseError>
   readonly said: (job: StoredJob) => string
 }
 
@@ -59,12 +59,12 @@ const view = ({ id, job, refusal }: Outcome) => ({
 /** Does it to one after the other. A job that refuses does not stop the rest; a database that does not answer does. */
 const performEach = ({ act, action, said }: JobAct, ids: ReadonlyArray<JobId>, json: boolean) =>
   Effect.gen(function* () {
-    const desk = yield* JobDesk
+    const jobAdmin = yield* JobAdmin
     const search = yield* JobSearch
     const audited = yield* Audited.make
     const outcomes = yield* Effect.forEach(ids, (id) => {
       const refused = (refusal: Refusal): Effect.Effect<Outcome> => Effect.succeed({ id, job: undefined, refusal })
-      return Effect.zip(search.get(id), act(desk, id)).pipe(
+      return Effect.zip(search.get(id), act(jobAdmin, id)).pipe(
         audited(`job.${action}`, id, ([before, after]) => ({
           before: JobSummary.of(before),
           ...(action === "delete" ? {} : { after: JobSummary.of(after) })
@@ -87,10 +87,10 @@ export const command = <const Name extends string>(name: Name, job: JobAct) =>
       const filter = JobFilterOptions.filterOf(given)
       if (isEmpty(filter) === (ids.length === 0)) {
         const message = `Say which jobs to ${name}: give their ids, or a filter such as --queue or --state, not both.`
-        return yield* new Misused({ message })
+        return yield* new UsageError({ message })
       }
       if (dryRun && ids.length > 0)
-        return yield* new Misused({ message: "--dry-run goes with a filter, not with ids." })
+        return yield* new UsageError({ message: "--dry-run goes with a filter, not with ids." })
       const work = Effect.gen(function* () {
         if (ids.length > 0) return yield* performEach(job, ids, json)
         yield* JobsBulk.perform({ action: job.action, filter, dryRun, json })

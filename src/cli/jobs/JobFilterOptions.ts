@@ -2,7 +2,7 @@ import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
 import * as ValidationError from "@effect/cli/ValidationError"
 import { Effect, Option } from "effect"
-import { DeadReason, State } from "../../core/Job.js"
+import { DeadReason, State } from "../../core/StoredJob.js"
 import * as Instant from "../../http/Instant.js"
 import type { JobFilter } from "../../queue/search/JobFilter.js"
 

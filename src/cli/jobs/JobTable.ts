@@ -1,4 +1,4 @@
-import type { StoredJob } from "../../core/Job.js"
+import type { StoredJob } from "../../core/StoredJob.js"
 import * as Age from "../Age.js"
 import * as Table from "../Table.js"
 import { printable } from "../Terminal.js"

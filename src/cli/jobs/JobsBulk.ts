@@ -4,12 +4,12 @@ import * as Audited from "../../http/access/Audited.js"
 import { Caller } from "../../http/access/Caller.js"
 import * as JobsFilter from "../../http/jobs/JobsFilter.js"
 import * as JobView from "../../http/jobs/JobView.js"
-import { resolve } from "../../queue/desk/OperationScope.js"
-import { type Action, type Operation, type OperationNotFound, Operations } from "../../queue/desk/Operations.js"
+import { resolve } from "../../queue/admin/OperationScope.js"
+import { type Action, type Operation, type OperationNotFound, Operations } from "../../queue/admin/Operations.js"
 import type { JobFilter } from "../../queue/search/JobFilter.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
-import { Misused, SomeFailed } from "../Misused.js"
 import * as ProgressBar from "../ProgressBar.js"
+import { SomeFailed, UsageError } from "../UsageError.js"
 import * as JobTable from "./JobTable.js"
 
 const sampleSize = 10
@@ -68,7 +68,7 @@ export const perform = (given: {
     const { action, dryRun, json } = given
     const filter = yield* Effect.mapError(
       resolve(action, given.filter),
-      ({ message }) => new Misused({ message: message.replace(/^filter\.state/, "--state") })
+      ({ message }) => new UsageError({ message: message.replace(/^filter\.state/, "--state") })
     )
     if (dryRun) return yield* preview(action, filter, json)
     const operations = yield* Operations

@@ -4,6 +4,6 @@ import * as JobActs from "./JobActs.js"
 export const command = JobActs.command("cancel", {
   action: "cancel",
   about: "Cancel jobs: what waits ends at once, what runs is asked to stop.",
-  act: (desk, id) => desk.cancel(id),
+  act: (jobAdmin, id) => jobAdmin.cancel(id),
   said: ({ id, status }) => (status === "running" ? `asked to stop ${id}` : `cancelled ${id}`)
 })

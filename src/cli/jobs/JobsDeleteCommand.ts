@@ -4,6 +4,6 @@ import * as JobActs from "./JobActs.js"
 export const command = JobActs.command("delete", {
   action: "delete",
   about: "Delete jobs that do not run.",
-  act: (desk, id) => desk.remove(id),
+  act: (jobAdmin, id) => jobAdmin.remove(id),
   said: ({ id }) => `deleted ${id}`
 })

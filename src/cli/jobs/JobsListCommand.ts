@@ -5,9 +5,9 @@ import { pageLimits } from "../../http/Contract.js"
 import * as JobView from "../../http/jobs/JobView.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import * as CommonOptions from "../CommonOptions.js"
-import { Misused } from "../Misused.js"
 import * as QueueLayer from "../QueueLayer.js"
 import * as Running from "../Running.js"
+import { UsageError } from "../UsageError.js"
 import * as JobFilterOptions from "./JobFilterOptions.js"
 import * as JobTable from "./JobTable.js"
 
@@ -26,7 +26,7 @@ const options = {
 export const command = Command.make("list", options, (given) =>
   Effect.gen(function* () {
     if (given.limit < 1 || given.limit > pageLimits.most) {
-      return yield* new Misused({ message: `--limit must be from 1 to ${pageLimits.most}, not ${given.limit}.` })
+      return yield* new UsageError({ message: `--limit must be from 1 to ${pageLimits.most}, not ${given.limit}.` })
     }
     const filter = JobFilterOptions.filterOf(given)
     const place = { limit: given.limit, cursor: Option.getOrUndefined(given.cursor) }

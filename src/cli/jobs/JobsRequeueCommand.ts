@@ -4,6 +4,6 @@ import * as JobActs from "./JobActs.js"
 export const command = JobActs.command("requeue", {
   action: "requeue",
   about: "Run finished jobs again, from the first attempt. A filter alone means dead ones.",
-  act: (desk, id) => desk.requeue(id),
+  act: (jobAdmin, id) => jobAdmin.requeue(id),
   said: ({ id }) => `requeued ${id}`
 })

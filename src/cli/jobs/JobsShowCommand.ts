@@ -1,7 +1,7 @@
 import * as Command from "@effect/cli/Command"
 import { Clock, Console, Effect, Option } from "effect"
-import type { StoredJob } from "../../core/Job.js"
 import { showable } from "../../core/Nesting.js"
+import type { StoredJob } from "../../core/StoredJob.js"
 import * as Instant from "../../http/Instant.js"
 import * as JobView from "../../http/jobs/JobView.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"

@@ -3,10 +3,10 @@ import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
 import * as ValidationError from "@effect/cli/ValidationError"
 import { Data, Effect, Option } from "effect"
-import { limits } from "../../core/Job.js"
 import * as JsonNumbers from "../../core/JsonNumbers.js"
-import { fieldAt } from "../../queue/intake/PayloadCheck.js"
-import { Misused } from "../Misused.js"
+import { limits } from "../../core/StoredJob.js"
+import { fieldAt } from "../../queue/enqueue/PayloadCheck.js"
+import { UsageError } from "../UsageError.js"
 
 /** Where a payload comes from. */
 export type PayloadSource = Data.TaggedEnum<{
@@ -59,7 +59,7 @@ const reading = (where: string, read: () => Promise<string>) =>
   Effect.tryPromise({
     try: read,
     catch: (error) =>
-      new Misused({
+      new UsageError({
         message: `The payload cannot be read from ${where}: ${error instanceof Error ? error.message : error}.`
       })
   })
@@ -75,18 +75,18 @@ const textOf = $match({
 })
 
 /** Parses JSON text and names its source in errors. */
-export const parse = (text: string, where: string): Effect.Effect<unknown, Misused> =>
+export const parse = (text: string, where: string): Effect.Effect<unknown, UsageError> =>
   Effect.suspend(() => {
     try {
       const value: unknown = JSON.parse(text)
       const lost = JsonNumbers.lostIn(text)
       if (lost === undefined) return Effect.succeed(value)
-      return new Misused({ message: `${fieldAt(lost.path)} ${JsonNumbers.reasonOf(lost)}.` })
+      return new UsageError({ message: `${fieldAt(lost.path)} ${JsonNumbers.reasonOf(lost)}.` })
     } catch (error) {
-      return new Misused({ message: `${where} is not JSON: ${error instanceof Error ? error.message : error}.` })
+      return new UsageError({ message: `${where} is not JSON: ${error instanceof Error ? error.message : error}.` })
     }
   })
 
 /** The JSON value that a source holds. */
-export const read = (source: PayloadSource): Effect.Effect<unknown, Misused> =>
+export const read = (source: PayloadSource): Effect.Effect<unknown, UsageError> =>
   Effect.flatMap(textOf(source), ({ text, where }) => parse(text, where))

@@ -1,6 +1,6 @@
 import * as Command from "@effect/cli/Command"
 import { Clock, Console, DateTime, Effect, Option } from "effect"
-import * as HistoryView from "../../http/steering/HistoryView.js"
+import * as HistoryView from "../../http/admin/HistoryView.js"
 import * as Age from "../Age.js"
 import * as CommonOptions from "../CommonOptions.js"
 import * as QueueLayer from "../QueueLayer.js"

@@ -1,10 +1,10 @@
 import * as Command from "@effect/cli/Command"
 import { Chunk, Clock, Console, Effect, Either, Option, Stream } from "effect"
+import * as ScheduleView from "../../http/admin/ScheduleView.js"
 import { pageLimits } from "../../http/Contract.js"
-import * as ScheduleView from "../../http/steering/ScheduleView.js"
+import * as CronDescription from "../../schedule/CronDescription.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
-import * as Words from "../../schedule/Words.js"
 import * as Age from "../Age.js"
 import * as CommonOptions from "../CommonOptions.js"
 import * as QueueLayer from "../QueueLayer.js"
@@ -41,7 +41,7 @@ const rowOf = (now: number) => (schedule: StoredSchedule) => {
     printable(schedule.kind),
     when(schedule.lastFireAt),
     schedule.enabled ? when(schedule.nextFireAt) : "-",
-    Either.getOrElse(Words.of(schedule.cron, schedule.timezone), () => "-")
+    Either.getOrElse(CronDescription.of(schedule.cron, schedule.timezone), () => "-")
   ]
 }
 

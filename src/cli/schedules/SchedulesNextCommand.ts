@@ -1,17 +1,17 @@
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import { Clock, Console, Effect } from "effect"
+import { previewLimits } from "../../http/admin/SchedulesContract.js"
+import * as ScheduleView from "../../http/admin/ScheduleView.js"
 import * as Instant from "../../http/Instant.js"
-import { previewLimits } from "../../http/steering/SchedulesContract.js"
-import * as ScheduleView from "../../http/steering/ScheduleView.js"
 import { expressionOf } from "../../schedule/ScheduleDefinition.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import * as Age from "../Age.js"
 import * as CommonOptions from "../CommonOptions.js"
-import { Misused } from "../Misused.js"
 import * as QueueLayer from "../QueueLayer.js"
 import * as Running from "../Running.js"
 import * as Table from "../Table.js"
+import { UsageError } from "../UsageError.js"
 import * as LocalTime from "./LocalTime.js"
 import * as ScheduleActs from "./ScheduleActs.js"
 
@@ -24,7 +24,7 @@ const count = Options.integer("count").pipe(
 export const command = Command.make("next", { ...ScheduleActs.oneOptions, count }, (given) =>
   Effect.gen(function* () {
     if (given.count < 1 || given.count > previewLimits.most) {
-      return yield* new Misused({ message: `--count must be from 1 to ${previewLimits.most}, not ${given.count}.` })
+      return yield* new UsageError({ message: `--count must be from 1 to ${previewLimits.most}, not ${given.count}.` })
     }
     yield* Effect.gen(function* () {
       const schedules = yield* Schedules

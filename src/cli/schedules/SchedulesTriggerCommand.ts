@@ -1,6 +1,6 @@
 import * as Command from "@effect/cli/Command"
 import { Effect } from "effect"
-import { trigger } from "../../crew/duties/Trigger.js"
+import { trigger } from "../../crew/loops/Trigger.js"
 import { Caller } from "../../http/access/Caller.js"
 import * as ScheduleActs from "./ScheduleActs.js"
 

@@ -3,8 +3,8 @@ import * as Options from "@effect/cli/Options"
 import { Console, Effect, Option, Random } from "effect"
 import type { Report } from "../../testing/simulation/Simulation.js"
 import * as CommonOptions from "../CommonOptions.js"
-import { Misused, SomeFailed } from "../Misused.js"
 import * as ProgressBar from "../ProgressBar.js"
+import { SomeFailed, UsageError } from "../UsageError.js"
 
 const seed = Options.integer("seed").pipe(
   Options.withDescription("The first seed; the same one gives the same run (default: drawn)."),
@@ -26,12 +26,12 @@ interface Wanted {
 const within = (name: string, value: number, most: number) =>
   value >= 1 && value <= most
     ? Effect.void
-    : new Misused({ message: `--${name} must be a number from 1 to ${most}, not ${value}.` })
+    : new UsageError({ message: `--${name} must be a number from 1 to ${most}, not ${value}.` })
 
 /** Loaded when it is asked for: no other command should wait for it. */
 const simulation = Effect.promise(async () => ({
   ...(await import("../../testing/simulation/Simulation.js")),
-  Story: await import("../../testing/simulation/Story.js")
+  Story: await import("../../testing/simulation/ReportText.js")
 }))
 
 const replay = (seed: number, { jobs, pods }: Wanted) =>

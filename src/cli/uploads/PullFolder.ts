@@ -93,9 +93,9 @@ const idsOf = (names: ReadonlyArray<string>, ending: string) =>
 export const take = (folder: string): Effect.Effect<PullFolder, FolderUnusable | DirectoryHeld, Scope.Scope> =>
   Effect.gen(function* () {
     const root = resolve(folder)
-    const desk = join(root, ".nightshift-pull")
-    const partOf = (id: UploadId) => join(desk, `${id}.part`)
-    const doneOf = (id: UploadId) => join(desk, `${id}.done`)
+    const workFolder = join(root, ".nightshift-pull")
+    const partOf = (id: UploadId) => join(workFolder, `${id}.part`)
+    const doneOf = (id: UploadId) => join(workFolder, `${id}.done`)
     const unusable = (error: unknown) =>
       new FolderUnusable({ folder: root, reason: error instanceof Error ? error.message : String(error) })
     const here = <A>(act: () => Promise<A>) => Effect.tryPromise({ try: act, catch: unusable })
@@ -105,7 +105,7 @@ export const take = (folder: string): Effect.Effect<PullFolder, FolderUnusable |
       const path = join(root, name)
       await rename(partOf(id), path)
       await sync(root)
-      await sync(desk)
+      await sync(workFolder)
       return path
     }
 
@@ -118,17 +118,17 @@ export const take = (folder: string): Effect.Effect<PullFolder, FolderUnusable |
         .then(() => handle.sync())
         .finally(() => handle.close())
       await rename(unfinished, doneOf(id))
-      await sync(desk)
+      await sync(workFolder)
     }
 
-    yield* here(() => mkdir(desk, { recursive: true }))
-    yield* DirectoryLock.acquire(desk).pipe(
+    yield* here(() => mkdir(workFolder, { recursive: true }))
+    yield* DirectoryLock.acquire(workFolder).pipe(
       Effect.catchTag("DirectoryUnusable", ({ reason }) => new FolderUnusable({ folder: root, reason }))
     )
 
     return {
       delivered: here(async () => {
-        const ids = idsOf(await readdir(desk), ".done")
+        const ids = idsOf(await readdir(workFolder), ".done")
         for (const id of ids) {
           if (await exists(partOf(id))) {
             await putInPlace(
@@ -164,7 +164,7 @@ export const take = (folder: string): Effect.Effect<PullFolder, FolderUnusable |
 
       keepOnly: (ids) =>
         here(async () => {
-          const parts = idsOf(await readdir(desk), ".part")
+          const parts = idsOf(await readdir(workFolder), ".part")
           for (const id of parts) if (!ids.has(id)) await rm(partOf(id), { force: true })
         })
     }

@@ -6,9 +6,9 @@ import { Console, Duration, Effect, Option, Schedule } from "effect"
 import * as BytesText from "../../core/BytesText.js"
 import * as DurationText from "../../core/DurationText.js"
 import * as CommonOptions from "../CommonOptions.js"
-import { Misused, SomeFailed } from "../Misused.js"
 import * as Running from "../Running.js"
 import { printable } from "../Terminal.js"
+import { SomeFailed, UsageError } from "../UsageError.js"
 import * as PullClient from "./PullClient.js"
 import { PullConfig } from "./PullConfig.js"
 import * as Puller from "./Puller.js"
@@ -109,11 +109,11 @@ const keepPulling = (round: ReturnType<typeof Puller.round>, every: Duration.Dur
 export const command = Command.make("pull", options, (given) =>
   Effect.gen(function* () {
     if (given.once && Option.isSome(given.every)) {
-      return yield* new Misused({ message: "Give --once or --every, not both." })
+      return yield* new UsageError({ message: "Give --once or --every, not both." })
     }
     const { token, url } = yield* PullConfig
     if (Option.isNone(token)) {
-      return yield* new Misused({ message: "Nothing says who we are: set UPLOADS_TOKEN to the workspace's token." })
+      return yield* new UsageError({ message: "Nothing says who we are: set UPLOADS_TOKEN to the workspace's token." })
     }
     const client = PullClient.make({ url, workspace: given.workspace, token: token.value })
     const folder = yield* PullFolder.take(given.into)

@@ -10,12 +10,12 @@ import * as TokenSummary from "../../http/access/TokenSummary.js"
 import * as Instant from "../../http/Instant.js"
 import * as Age from "../Age.js"
 import * as CommonOptions from "../CommonOptions.js"
-import { Misused } from "../Misused.js"
 import * as Operator from "../Operator.js"
 import * as QueueLayer from "../QueueLayer.js"
 import * as Running from "../Running.js"
 import * as Table from "../Table.js"
 import { printable } from "../Terminal.js"
+import { UsageError } from "../UsageError.js"
 import * as WorkspaceOption from "./WorkspaceOption.js"
 
 const options = { workspace: WorkspaceOption.option, ...CommonOptions.database, json: CommonOptions.json }
@@ -48,7 +48,7 @@ const viewOf = ({ createdAt, id, label, prefix, workspace }: Token) => ({
 const create = Command.make("create", { ...options, label, reason: Operator.reason }, (given) =>
   Effect.gen(function* () {
     if (given.label.length > mostLabelCharacters) {
-      return yield* new Misused({ message: `--label must be at most ${mostLabelCharacters} characters long.` })
+      return yield* new UsageError({ message: `--label must be at most ${mostLabelCharacters} characters long.` })
     }
     yield* Effect.gen(function* () {
       const audited = yield* Audited.make

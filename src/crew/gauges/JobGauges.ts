@@ -1,7 +1,7 @@
 import { Effect, Layer } from "effect"
-import { State } from "../../core/Job.js"
-import * as Bounded from "../../database/Bounded.js"
+import { State } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
+import * as StatementLimits from "../../database/StatementLimits.js"
 import { JobSearch, type QueueCounts } from "../../queue/search/JobSearch.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -39,7 +39,7 @@ export const layer: Layer.Layer<never, never, Metrics | JobSearch | Database> = 
   Effect.gen(function* () {
     const metrics = yield* Metrics
     const search = yield* JobSearch
-    const bounded = Bounded.within(yield* Database, "5 seconds")
+    const bounded = StatementLimits.within(yield* Database, "5 seconds")
     const shown = new Set<string>()
     const counting = yield* OnDemand.make({
       name: "the number of jobs",

@@ -5,17 +5,17 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { RateLimits } from "../../limits/RateLimits.js"
 import type { JobNotFound } from "../../queue/JobErrors.js"
 import type { SearchTooSlow } from "../../queue/search/JobSearch.js"
-import { JobStanding } from "../../queue/why/JobStanding.js"
+import { JobDiagnosis } from "../../queue/why/JobDiagnosis.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { judge, limitOf, type Why } from "./Why.js"
 
 /** Says why a job does not run, or how it stands if it does or has. */
 export const explain = (
   id: JobId
-): Effect.Effect<Why, JobNotFound | SearchTooSlow | DatabaseError, JobStanding | Pods | RateLimits | ClusterConfig> =>
+): Effect.Effect<Why, JobNotFound | SearchTooSlow | DatabaseError, JobDiagnosis | Pods | RateLimits | ClusterConfig> =>
   Effect.gen(function* () {
     const { lease, staleAfter } = yield* ClusterConfig
-    const standing = yield* Effect.flatMap(JobStanding, (standings) => standings.of(id))
+    const standing = yield* Effect.flatMap(JobDiagnosis, (standings) => standings.of(id))
     const pods = yield* Effect.flatMap(Pods, ({ live }) => live(lease))
     const scope = limitOf(standing.job)
     const limits = yield* RateLimits

@@ -1,9 +1,9 @@
 import { Duration, Schema } from "effect"
 import type { StoredPod } from "../../cluster/Pods.js"
-import type { DeadReason, StoredJob } from "../../core/Job.js"
 import * as Outcome from "../../core/Outcome.js"
+import type { DeadReason, StoredJob } from "../../core/StoredJob.js"
 import type { LimitState } from "../../limits/Limit.js"
-import type { Standing } from "../../queue/why/JobStanding.js"
+import type { Standing } from "../../queue/why/JobDiagnosis.js"
 
 // Why a job does not run, as a value. Pure: the same facts give the same answer. Several reasons may hold at a time; the answer
 // is the one to begin with: a pause, which only a person ends; that its time has not come; that nobody could run it; and then

@@ -3,16 +3,16 @@ import { Queue } from "../../queue/Queue.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { Pod } from "../Pod.js"
+import type { LocalQueue } from "./LocalQueue.js"
 import type { Prefetch } from "./Prefetch.js"
-import type { Shelf } from "./Shelf.js"
 
 const claimErrors = MetricSpec.counter("claim_errors_total", "Claims that failed.", ["queue"])
 
-/** Fills a queue's shelf. */
+/** Fills a queue's localQueue. */
 export interface Claimer {
   /** There may be work. */
   readonly wake: () => void
-  /** The shelf may have room. */
+  /** The localQueue may have room. */
   readonly look: () => void
   /** Whether nothing is known to be due that was not claimed. */
   readonly isCaughtUp: () => boolean
@@ -26,15 +26,15 @@ const afterFailure = Schedule.exponential("1 second").pipe(
   Schedule.jittered
 )
 
-/** Claims for a queue whenever there may be work and the shelf wants some; `onShort` hears that nothing more was due. */
+/** Claims for a queue whenever there may be work and the localQueue wants some; `onShort` hears that nothing more was due. */
 export const start = (options: {
   readonly queue: string
-  readonly shelf: Shelf
+  readonly localQueue: LocalQueue
   readonly prefetch: Prefetch
   readonly onShort: () => void
 }): Effect.Effect<Claimer, never, Queue | Pod | Metrics | Scope.Scope> =>
   Effect.gen(function* () {
-    const { onShort, prefetch, queue: name, shelf } = options
+    const { onShort, prefetch, queue: name, localQueue } = options
     const queue = yield* Queue
     const pod = yield* Pod
     const clock = yield* Effect.clock
@@ -45,7 +45,7 @@ export const start = (options: {
 
     const demand = Effect.async<void>((resume) => {
       onDemand = () => {
-        if (prefetch.wanted(shelf) <= 0 || !woken) return
+        if (prefetch.wanted(localQueue) <= 0 || !woken) return
         onDemand = undefined
         resume(Effect.void)
       }
@@ -54,7 +54,7 @@ export const start = (options: {
 
     // A claim is not cut off half-way: jobs would be taken and nobody would know.
     const claimOnce = Effect.gen(function* () {
-      const limit = prefetch.wanted(shelf)
+      const limit = prefetch.wanted(localQueue)
       if (limit <= 0) return
       woken = false
       isClaiming = true
@@ -66,7 +66,7 @@ export const start = (options: {
         })
       )
       prefetch.claimed(clock.unsafeCurrentTimeMillis())
-      shelf.put(jobs)
+      localQueue.put(jobs)
       // More may be there when the claim came back full, or when it held a suspect, which comes alone.
       if (jobs.length === limit || jobs.some(({ crashCount }) => crashCount > 0)) woken = true
       else onShort()

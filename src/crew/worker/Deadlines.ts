@@ -18,11 +18,11 @@ export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
     Effect.gen(function* () {
       const watched = new Map<Slot, Effect.Effect<void>>()
       let nextLook = Number.POSITIVE_INFINITY
-      let poke: (() => void) | undefined
+      let latch: (() => void) | undefined
 
-      const poked = Effect.async<void>((resume) => {
-        poke = () => {
-          poke = undefined
+      const woken = Effect.async<void>((resume) => {
+        latch = () => {
+          latch = undefined
           resume(Effect.void)
         }
       })
@@ -36,7 +36,7 @@ export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
           else nextLook = Math.min(nextLook, slot.run.deadline)
         }
         // Nearly every run begins and ends before its deadline is looked at; only an earlier one than all others wakes us.
-        yield* nextLook === Number.POSITIVE_INFINITY ? poked : Effect.raceFirst(poked, Effect.sleep(nextLook - now))
+        yield* nextLook === Number.POSITIVE_INFINITY ? woken : Effect.raceFirst(woken, Effect.sleep(nextLook - now))
       })
 
       yield* Effect.forkScoped(Effect.forever(look))
@@ -45,7 +45,7 @@ export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
         watch: (slot, onLate) => void watched.set(slot, onLate),
         forget: (slot) => void watched.delete(slot),
         began: (slot) => {
-          if (slot.run !== undefined && slot.run.deadline < nextLook) poke?.()
+          if (slot.run !== undefined && slot.run.deadline < nextLook) latch?.()
         }
       }
     })

@@ -39,9 +39,9 @@ const lossOf = (ends: ReadonlyArray<AttemptEnd>): string => {
 export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
   Finalizer,
   {
-    /** Hands an end over. False when too many wait: then `settle` it, which waits. */
+    /** Hands an end over. False when too many wait: then `submit` it, which waits. */
     readonly offer: (end: AttemptEnd) => boolean
-    readonly settle: (end: AttemptEnd) => Effect.Effect<void>
+    readonly submit: (end: AttemptEnd) => Effect.Effect<void>
     /** Completes when everything handed over is written. */
     readonly drained: Effect.Effect<void>
   }
@@ -117,7 +117,7 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
 
       return {
         offer: batcher.offer,
-        settle: (end) =>
+        submit: (end) =>
           Effect.catchAll(batcher.submit(end), (error) =>
             Effect.logError("the end of a job could not be written", error).pipe(
               Effect.annotateLogs("job", { id: end.id, queue: end.queue })

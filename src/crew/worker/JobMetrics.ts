@@ -1,5 +1,5 @@
 import type { JobId, Lease } from "../../core/Ids.js"
-import type { DeadReason } from "../../core/Job.js"
+import type { DeadReason } from "../../core/StoredJob.js"
 import type { AttemptEnd, Became, End } from "../../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 import type { KindTally } from "../../telemetry/KindTally.js"

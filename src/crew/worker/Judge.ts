@@ -1,10 +1,10 @@
 import { Cause, Duration, Exit, Option, Predicate } from "effect"
 import * as Backoff from "../../core/Backoff.js"
-import { limits } from "../../core/Job.js"
 import * as Outcome from "../../core/Outcome.js"
 import { faultOfWait } from "../../core/Storable.js"
+import { limits } from "../../core/StoredJob.js"
 import { End } from "../../queue/AttemptEnd.js"
-import { jsonText } from "../../queue/intake/NewJob.js"
+import { jsonText } from "../../queue/enqueue/NewJob.js"
 import type { JobKind } from "../../queue/Job.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 

@@ -1,18 +1,18 @@
-import type { Shelf } from "./Shelf.js"
+import type { LocalQueue } from "./LocalQueue.js"
 
 // How many jobs to claim ahead. Slots that finish thousands of jobs a second must not wait for a round trip each time; slots
-// that work for minutes must not keep jobs from other pods. So the shelf holds what the slots took in the last moments.
+// that work for minutes must not keep jobs from other pods. So the localQueue holds what the slots took in the last moments.
 
-/** The shelf is filled for about this long. */
+/** The localQueue is filled for about this long. */
 const aheadMillis = 100
 const mostAhead = 2_000
 
 export interface Prefetch {
-  /** How many to claim now; 0 while the shelf is full enough. */
-  readonly wanted: (shelf: Shelf) => number
+  /** How many to claim now; 0 while the localQueue is full enough. */
+  readonly wanted: (localQueue: LocalQueue) => number
   /** A slot took a job. */
   readonly taken: () => void
-  /** Every slot has ended what it took, and found the shelf empty. */
+  /** Every slot has ended what it took, and found the localQueue empty. */
   readonly starved: (now: number) => void
   /** A claim has come back. */
   readonly claimed: (now: number) => void
@@ -30,10 +30,12 @@ export const make = (slots: number): Prefetch => {
   }
 
   return {
-    wanted: (shelf) => {
-      const short = Math.min(slots, shelf.idleSlots) + ahead - shelf.size
+    wanted: (localQueue) => {
+      const short = Math.min(slots, localQueue.idleSlots) + ahead - localQueue.size
       // Half-empty, or a slot has nothing to do: many small claims cost more than a few large ones.
-      return shelf.size <= ahead / 2 || shelf.size < shelf.idleSlots ? Math.max(0, Math.min(short, mostAhead)) : 0
+      return localQueue.size <= ahead / 2 || localQueue.size < localQueue.idleSlots
+        ? Math.max(0, Math.min(short, mostAhead))
+        : 0
     },
     taken: () => {
       taken += 1

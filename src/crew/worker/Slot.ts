@@ -2,13 +2,13 @@ import { Cause, type Clock, Data, Duration, Effect, Exit, Option, type Tracer } 
 import type { Backoff } from "../../core/Backoff.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
-import { limits } from "../../core/Job.js"
+import { limits } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { inHandler } from "../../database/Pools.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import type { Entry, Registry } from "../../handlers/Registry.js"
 import type { AttemptEnd, End } from "../../queue/AttemptEnd.js"
-import { jsonText } from "../../queue/intake/NewJob.js"
+import { jsonText } from "../../queue/enqueue/NewJob.js"
 import type { JobKind } from "../../queue/Job.js"
 import type { ClaimedJob, Queue } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
@@ -16,9 +16,9 @@ import * as DatabaseFailure from "./DatabaseFailure.js"
 import type { Finalizer } from "./Finalizer.js"
 import type { JobMetrics } from "./JobMetrics.js"
 import * as Judge from "./Judge.js"
+import type { LocalQueue } from "./LocalQueue.js"
 import { LoggedJob } from "./LoggedJob.js"
 import * as ProcessSpan from "./ProcessSpan.js"
-import type { Shelf } from "./Shelf.js"
 
 // The life of a job in a pod, as text: take, decode, run, judge, hand over. A slot runs jobs in place, one after another,
 // without a fiber per job. To stop a job, its slot's fiber is interrupted; the fiber's end then decides what becomes of the
@@ -44,10 +44,10 @@ export class Slot {
 }
 
 /** What the slots of a queue share. */
-export interface Station<R> {
+export interface SlotContext<R> {
   /** The queue's name. */
   readonly name: string
-  readonly shelf: Shelf
+  readonly localQueue: LocalQueue
   readonly registry: Registry<R>
   readonly queue: typeof Queue.Service
   readonly transactions: typeof Transactions.Service
@@ -76,64 +76,64 @@ class LeaseLost extends Data.TaggedError("LeaseLost") {}
 class EndedOtherwise extends Data.TaggedError("EndedOtherwise")<{ readonly end: End }> {}
 
 /** Works until it is retired. */
-export const work = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R> =>
-  Effect.whileLoop({ while: () => !slot.retired, body: () => turn(slot, station), step: () => {} }).pipe(
+export const work = <R>(slot: Slot, context: SlotContext<R>): Effect.Effect<void, never, R> =>
+  Effect.whileLoop({ while: () => !slot.retired, body: () => turn(slot, context), step: () => {} }).pipe(
     Effect.annotateLogs("job", new LoggedJob(slot)),
     Effect.locally(inHandler, true)
   )
 
-const turn = <R>(slot: Slot, station: Station<R>): Effect.Effect<void, never, R> => {
-  const job = station.shelf.take()
-  if (job === undefined) return station.shelf.somethingToDo(station.onIdle)
-  station.onTaken()
-  const entry = station.registry.get(job.kind)
+const turn = <R>(slot: Slot, context: SlotContext<R>): Effect.Effect<void, never, R> => {
+  const job = context.localQueue.take()
+  if (job === undefined) return context.localQueue.somethingToDo(context.onIdle)
+  context.onTaken()
+  const entry = context.registry.get(job.kind)
   if (entry === undefined) {
-    return handOver(station, job, Judge.ofUnknown(`no handler for the kind "${job.kind}" on this pod`, at(station)))
+    return handOver(context, job, Judge.ofUnknown(`no handler for the kind "${job.kind}" on this pod`, at(context)))
   }
   const decoded = entry.decode(job.payload, job.version)
   switch (decoded._tag) {
     case "TooNew":
       return handOver(
-        station,
+        context,
         job,
-        Judge.ofUnknown(`its payload has version ${decoded.version}, newer than this pod's code`, at(station))
+        Judge.ofUnknown(`its payload has version ${decoded.version}, newer than this pod's code`, at(context))
       )
     case "Unreadable":
-      return handOver(station, job, Judge.ofUnreadable(decoded.reason))
+      return handOver(context, job, Judge.ofUnreadable(decoded.reason))
     case "Ready":
-      return runJob(slot, station, job, entry, decoded.payload)
+      return runJob(slot, context, job, entry, decoded.payload)
   }
 }
 
-export const at = <R>(station: Station<R>) => ({
-  now: station.clock.unsafeCurrentTimeMillis(),
-  chance: station.chance(),
-  curve: station.curve
+export const at = <R>(context: SlotContext<R>) => ({
+  now: context.clock.unsafeCurrentTimeMillis(),
+  chance: context.chance(),
+  curve: context.curve
 })
 
-const runJob = <R>(slot: Slot, station: Station<R>, job: ClaimedJob, entry: Entry<R>, payload: never) => {
+const runJob = <R>(slot: Slot, context: SlotContext<R>, job: ClaimedJob, entry: Entry<R>, payload: never) => {
   const { handler } = entry
-  const began = station.clock.unsafeCurrentTimeMillis()
-  const deadline = steadyMillis(station.clock) + timeoutMillis(handler.kind)
+  const began = context.clock.unsafeCurrentTimeMillis()
+  const deadline = steadyMillis(context.clock) + timeoutMillis(handler.kind)
   const run: Run = { job, kind: handler.kind, began, deadline }
   slot.run = run
-  station.metrics.began(job, began)
-  station.onBegin(slot)
-  const handled = Effect.suspend(() => handler.run(payload, new RunningJob(station, job)))
-  const attempt = station.tracer === undefined ? handled : ProcessSpan.around(station.tracer, job, handled)
-  return handler.transactional ? runTransactional(slot, station, run, attempt) : runPlain(slot, station, run, attempt)
+  context.metrics.began(job, began)
+  context.onBegin(slot)
+  const handled = Effect.suspend(() => handler.run(payload, new RunningJob(context, job)))
+  const attempt = context.tracer === undefined ? handled : ProcessSpan.around(context.tracer, job, handled)
+  return handler.transactional ? runTransactional(slot, context, run, attempt) : runPlain(slot, context, run, attempt)
 }
 
-const runPlain = <R>(slot: Slot, station: Station<R>, run: Run, attempt: Effect.Effect<unknown, unknown, R>) =>
+const runPlain = <R>(slot: Slot, context: SlotContext<R>, run: Run, attempt: Effect.Effect<unknown, unknown, R>) =>
   Effect.flatMap(Effect.exit(attempt), (exit) => {
     slot.run = undefined
-    return conclude(station, run, Judge.ofExit(run.job, run.kind, exit, at(station)))
+    return conclude(context, run, Judge.ofExit(run.job, run.kind, exit, at(context)))
   })
 
 /** The handler's writes and the job's end are one transaction; the end comes last, fenced by the lease. */
 const runTransactional = <R>(
   slot: Slot,
-  station: Station<R>,
+  context: SlotContext<R>,
   run: Run,
   attempt: Effect.Effect<unknown, unknown, R>
 ) => {
@@ -146,57 +146,57 @@ const runTransactional = <R>(
     const exit = yield* Effect.exit(attempt)
     const conflict = DatabaseFailure.contentionIn(exit)
     if (conflict !== undefined) return yield* conflict
-    const end = Judge.ofExit(job, kind, exit, at(station))
+    const end = Judge.ofExit(job, kind, exit, at(context))
     if (end._tag !== "Done") {
       // What the handler said itself holds, even if the connection breaks while its transaction is undone.
       if (Exit.isSuccess(exit)) ended = end
       return yield* new EndedOtherwise({ end })
     }
-    const movedOn = yield* station.queue.finalize([
+    const movedOn = yield* context.queue.finalize([
       { id: job.id, lease: job.lease, end, queue: job.queue, key: job.key }
     ])
     return movedOn.length === 0 ? end : yield* new LeaseLost()
   })
-  const patient = DatabaseFailure.retrying(station.transactions.runHandler(whole), {
+  const patient = DatabaseFailure.retrying(context.transactions.runHandler(whole), {
     begun: () => begun,
     timeoutMillis: timeoutMillis(kind)
   })
   return Effect.flatMap(Effect.exit(patient), (exit) => {
     slot.run = undefined
     if (Exit.isSuccess(exit)) {
-      const { now } = at(station)
-      station.metrics.ended(job, exit.value, run.began, now).written?.("done", now)
+      const { now } = at(context)
+      context.metrics.ended(job, exit.value, run.began, now).written?.("done", now)
       // The end stands only now, so only now is its key free for another.
-      if (job.key !== undefined) station.onFreed()
+      if (job.key !== undefined) context.onFreed()
       return Effect.void
     }
     const failure = Option.getOrUndefined(Cause.failureOption(exit.cause))
     if (failure instanceof LeaseLost) return Effect.void
     const otherwise = failure instanceof EndedOtherwise ? failure.end : ended
     const back = DatabaseFailure.isOurs(failure)
-      ? DatabaseFailure.giveBack(job, failure, begun, at(station))
+      ? DatabaseFailure.giveBack(job, failure, begun, at(context))
       : undefined
-    return conclude(station, run, otherwise ?? back ?? Judge.ofExit(job, kind, exit, at(station)))
+    return conclude(context, run, otherwise ?? back ?? Judge.ofExit(job, kind, exit, at(context)))
   })
 }
 
 /** Hands over how a run ended. */
-export const conclude = <R>(station: Station<R>, run: Run, end: End): Effect.Effect<void> =>
+export const conclude = <R>(context: SlotContext<R>, run: Run, end: End): Effect.Effect<void> =>
   write(
-    station,
-    station.metrics.ended(run.job, masked(station, run.job, end), run.began, station.clock.unsafeCurrentTimeMillis())
+    context,
+    context.metrics.ended(run.job, masked(context, run.job, end), run.began, context.clock.unsafeCurrentTimeMillis())
   )
 
 /** The same for a job that was taken and never begun. */
-export const handOver = <R>(station: Station<R>, job: ClaimedJob, end: End): Effect.Effect<void> =>
-  write(station, station.metrics.unstarted(job, masked(station, job, end)))
+export const handOver = <R>(context: SlotContext<R>, job: ClaimedJob, end: End): Effect.Effect<void> =>
+  write(context, context.metrics.unstarted(job, masked(context, job, end)))
 
-const masked = <R>({ maskText }: Station<R>, { payload }: ClaimedJob, end: End): End =>
+const masked = <R>({ maskText }: SlotContext<R>, { payload }: ClaimedJob, end: End): End =>
   end._tag === "Done" || end.error === undefined ? end : { ...end, error: maskText(end.error, payload) }
 
 /** Does not wait, unless so much waits to be written that the next job must not begin. */
-const write = <R>(station: Station<R>, end: AttemptEnd): Effect.Effect<void> =>
-  station.finalizer.offer(end) ? Effect.void : station.finalizer.settle(end)
+const write = <R>(context: SlotContext<R>, end: AttemptEnd): Effect.Effect<void> =>
+  context.finalizer.offer(end) ? Effect.void : context.finalizer.submit(end)
 
 const timeouts = new WeakMap<JobKind<never>, number>()
 const timeoutMillis = (kind: JobKind<never>): number => {
@@ -210,7 +210,7 @@ const timeoutMillis = (kind: JobKind<never>): number => {
 /** What the handler sees. A class: its objects are made for every job, and most handlers use little of them. */
 class RunningJob<R> implements JobContext {
   constructor(
-    private readonly station: Station<R>,
+    private readonly context: SlotContext<R>,
     private readonly job: ClaimedJob
   ) {}
 
@@ -239,6 +239,6 @@ class RunningJob<R> implements JobContext {
   progress(value: unknown): Effect.Effect<void, InvalidJob | DatabaseError> {
     const text = jsonText(value, limits.resultBytes)
     if (text._tag === "Left") return new InvalidJob({ index: 0, field: "progress", reason: text.left })
-    return Effect.asVoid(this.station.queue.progress(this.job, text.right))
+    return Effect.asVoid(this.context.queue.progress(this.job, text.right))
   }
 }

@@ -3,11 +3,11 @@ import type { End } from "../../queue/AttemptEnd.js"
 import type { HeldJob } from "../../queue/Queue.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
-import { stubbornness } from "../CrewConfig.js"
+import { interruptTimeout } from "../CrewConfig.js"
 import { Deadlines } from "./Deadlines.js"
 import * as Judge from "./Judge.js"
 import { factsOf } from "./LoggedJob.js"
-import { at, conclude, type Run, Slot, type Station, work } from "./Slot.js"
+import { at, conclude, type Run, Slot, type SlotContext, work } from "./Slot.js"
 
 const abandonedSlots = MetricSpec.counter("slots_abandoned_total", "Slots whose handler ignored being stopped.", [
   "queue"
@@ -38,15 +38,15 @@ const asAbandoned = (end: End): End => (end._tag === "Done" ? end : { ...end, re
 /** By lease, too: a job that was lost may be back here under a newer one. */
 export const isSameRun = (a: HeldJob, b: HeldJob): boolean => a.id === b.id && a.lease === b.lease
 
-/** Keeps slots for a station, none at first, and another for each that ends, until they are retired. */
-export const make = <R>(station: Station<R>): Effect.Effect<Slots, never, R | Deadlines | Metrics> =>
+/** Keeps slots for a context, none at first, and another for each that ends, until they are retired. */
+export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R | Deadlines | Metrics> =>
   Effect.gen(function* () {
     const deadlines = yield* Deadlines
     const metrics = yield* Metrics
     const environment = yield* Effect.context<R>()
     const slots = new Map<Slot, Fiber.RuntimeFiber<void>>()
     const scope = yield* Scope.make()
-    const label = { queue: station.name }
+    const label = { queue: context.name }
     const abandoned = metrics.series(abandonedSlots, label)
     const crashed = metrics.series(crashedSlots, label)
     let wanted = 0
@@ -68,20 +68,20 @@ export const make = <R>(station: Station<R>): Effect.Effect<Slots, never, R | De
         const { run, stop } = slot
         slot.run = undefined
         if (run !== undefined) {
-          const then = at(station)
+          const then = at(context)
           const end =
             stop === undefined
               ? Judge.ofExit(run.job, run.kind, exit, then)
               : Judge.ofStop(run.job, run.kind, stop, then)
-          if (end !== undefined) yield* conclude(station, run, slot.abandoned ? asAbandoned(end) : end)
+          if (end !== undefined) yield* conclude(context, run, slot.abandoned ? asAbandoned(end) : end)
         }
         if (stop === undefined && Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)) {
           crashed.add(1)
-          yield* Effect.logError(`a slot of queue "${station.name}" crashed; another takes its place`, exit.cause).pipe(
+          yield* Effect.logError(`a slot of queue "${context.name}" crashed; another takes its place`, exit.cause).pipe(
             run === undefined ? identity : Effect.annotateLogs("job", factsOf(run.job))
           )
         }
-        if (staying().length < wanted) yield* hireOne
+        if (staying().length < wanted) yield* startSlot
       })
 
     const resize = (target: number): Effect.Effect<void> =>
@@ -89,20 +89,20 @@ export const make = <R>(station: Station<R>): Effect.Effect<Slots, never, R | De
         wanted = target
         const inPlace = staying()
         for (const slot of inPlace.slice(target)) slot.retired = true
-        if (inPlace.length > target) station.shelf.wakeAll()
+        if (inPlace.length > target) context.localQueue.wakeAll()
         // Those that were to end with their present job go on instead, before anybody is hired.
         const back = [...slots.keys()].filter((slot) => slot.retired && slot.stop === undefined)
         const called = back.slice(0, Math.max(0, target - inPlace.length))
         for (const slot of called) slot.retired = false
         const missing = target - inPlace.length - called.length
-        return missing > 0 ? Effect.replicateEffect(hireOne, missing, { discard: true }) : Effect.void
+        return missing > 0 ? Effect.replicateEffect(startSlot, missing, { discard: true }) : Effect.void
       })
 
-    const hireOne: Effect.Effect<void> = Effect.suspend(() => {
+    const startSlot: Effect.Effect<void> = Effect.suspend(() => {
       const slot = new Slot()
       deadlines.watch(slot, stopSlot(slot, "timeout"))
       // A slot is hired while another one ends, where nothing is interruptible; what it runs must be.
-      const life = Effect.onExit(Effect.interruptible(work(slot, station)), (exit) =>
+      const life = Effect.onExit(Effect.interruptible(work(slot, context)), (exit) =>
         slot.abandoned ? Effect.void : replace(slot, exit)
       )
       const inHouse = Effect.mapInputContext(life, (_: Context.Context<never>) => environment)
@@ -114,13 +114,13 @@ export const make = <R>(station: Station<R>): Effect.Effect<Slots, never, R | De
         const fiber = slots.get(slot)
         if (slot.run === undefined || slot.stop !== undefined || fiber === undefined) return Effect.void
         slot.stop = reason
-        const giveUpLater = Effect.flatMap(within(Fiber.await(fiber), stubbornness), (ended) =>
-          Option.isSome(ended) ? Effect.void : giveUp(slot)
+        const abandonLater = Effect.flatMap(within(Fiber.await(fiber), interruptTimeout), (ended) =>
+          Option.isSome(ended) ? Effect.void : abandon(slot)
         )
-        return Effect.zipRight(Fiber.interruptFork(fiber), Effect.forkIn(giveUpLater, scope))
+        return Effect.zipRight(Fiber.interruptFork(fiber), Effect.forkIn(abandonLater, scope))
       })
 
-    const giveUp = (slot: Slot) =>
+    const abandon = (slot: Slot) =>
       Effect.gen(function* () {
         if (slot.run === undefined) return
         const { job } = slot.run
@@ -137,11 +137,11 @@ export const make = <R>(station: Station<R>): Effect.Effect<Slots, never, R | De
         wanted = 0
         const fibers = [...slots.values()]
         for (const slot of slots.keys()) slot.retired = true
-        station.shelf.wakeAll()
+        context.localQueue.wakeAll()
         const finished = yield* within(Fiber.awaitAll(fibers), grace)
         if (Option.isNone(finished)) {
           yield* Effect.forEach([...slots.keys()], (slot) => stopSlot(slot, "shutdown"), { discard: true })
-          yield* within(Fiber.awaitAll(fibers), Duration.sum(stubbornness, "1 second"))
+          yield* within(Fiber.awaitAll(fibers), Duration.sum(interruptTimeout, "1 second"))
         }
         // A handler that will not stop even now must not keep the process from ending: its job has been put back.
         yield* Effect.forkDaemon(Scope.close(scope, Exit.void))

@@ -3,7 +3,7 @@ import type { QueueSlots } from "../../cluster/Pods.js"
 import * as Backoff from "../../core/Backoff.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
 import type { Registry } from "../../handlers/Registry.js"
-import type { FreeHands } from "../../queue/FreeHands.js"
+import type { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../queue/Queue.js"
 import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
 import { Transactions } from "../../queue/Transactions.js"
@@ -16,16 +16,16 @@ import { CrewConfig } from "../CrewConfig.js"
 import type { Pod } from "../Pod.js"
 import * as Claimer from "./Claimer.js"
 import { Deadlines } from "./Deadlines.js"
-import * as Doorstep from "./Doorstep.js"
 import { Finalizer } from "./Finalizer.js"
 import * as JobMetrics from "./JobMetrics.js"
 import * as Judge from "./Judge.js"
+import { LocalQueue } from "./LocalQueue.js"
 import * as Prefetch from "./Prefetch.js"
-import { Shelf } from "./Shelf.js"
-import { at, handOver, type Station } from "./Slot.js"
+import { at, handOver, type SlotContext } from "./Slot.js"
+import * as SlotHandoff from "./SlotHandoff.js"
 import * as Slots from "./Slots.js"
 
-// A queue's supervisor on a pod keeps a claimer that fills the shelf and slots that empty it, as many as it is told to. Fewer
+// A queue's supervisor on a pod keeps a claimer that fills the localQueue and slots that empty it, as many as it is told to. Fewer
 // slots let running jobs finish and put back what nobody has begun. On the way out it stops claiming, puts unstarted jobs
 // back, lets running ones finish for a while, and then stops them and gives their attempts back.
 
@@ -73,7 +73,7 @@ export const start = <R>(
   | Queues
   | Transactions
   | Wakeups
-  | FreeHands
+  | DirectHandoff
   | Metrics
   | CrewConfig
   | Deadlines
@@ -87,23 +87,23 @@ export const start = <R>(
     const queues = yield* Queues
     const chances = yield* drawChances
     const clock = yield* Effect.clock
-    const shelf = new Shelf(onHeld)
+    const localQueue = new LocalQueue(onHeld)
     let wanted = 0
     let restingSince: number | undefined
     let ahead = Prefetch.make(config.slots)
     const prefetch: Prefetch.Prefetch = {
-      wanted: () => (restingSince !== undefined || wanted === 0 ? 0 : ahead.wanted(shelf)),
+      wanted: () => (restingSince !== undefined || wanted === 0 ? 0 : ahead.wanted(localQueue)),
       taken: () => ahead.taken(),
       starved: (now) => ahead.starved(now),
       claimed: (now) => ahead.claimed(now)
     }
-    const claimer = yield* Claimer.start({ queue: name, shelf, prefetch, onShort })
+    const claimer = yield* Claimer.start({ queue: name, localQueue, prefetch, onShort })
     const begun = new Set<string>()
     let turns = 0
 
-    const station: Station<R> = {
+    const context: SlotContext<R> = {
       name,
-      shelf,
+      localQueue,
       registry,
       queue: yield* Queue,
       transactions: yield* Transactions,
@@ -119,34 +119,34 @@ export const start = <R>(
         deadlines.began(slot)
       },
       onIdle: () => {
-        if (shelf.idleSlots >= wanted) prefetch.starved(clock.unsafeCurrentTimeMillis())
+        if (localQueue.idleSlots >= wanted) prefetch.starved(clock.unsafeCurrentTimeMillis())
         claimer.look()
       },
       onFreed: claimer.wake,
       onTaken: () => {
         prefetch.taken()
-        if (prefetch.wanted(shelf) > 0) claimer.look()
+        if (prefetch.wanted(localQueue) > 0) claimer.look()
       }
     }
     yield* Effect.flatMap(Wakeups, (wakeups) => wakeups.onWake(name, claimer.wake))
-    const slots = yield* Slots.make(station)
+    const slots = yield* Slots.make(context)
 
     const putBack = (jobs: ReadonlyArray<ClaimedJob>) =>
-      Effect.forEach(jobs, (job) => handOver(station, job, Judge.ofUnstarted(job)), { discard: true })
+      Effect.forEach(jobs, (job) => handOver(context, job, Judge.ofUnstarted(job)), { discard: true })
 
     /** Too much was claimed ahead: how fast jobs were taken so far says nothing any more about how fast they will be. */
     const putBackThose = (jobs: ReadonlySet<ClaimedJob>) => {
       if (jobs.size === 0) return Effect.void
       ahead = Prefetch.make(config.slots)
-      return putBack(shelf.remove((job) => jobs.has(job)))
+      return putBack(localQueue.remove((job) => jobs.has(job)))
     }
 
     const aim = (target: number) =>
       Effect.suspend(() => {
         const before = wanted
         wanted = target
-        const kept = target < before ? Math.floor((shelf.size * target) / before) : shelf.size
-        const surplus = new Set(shelf.waiting.slice(target === 0 ? 0 : kept))
+        const kept = target < before ? Math.floor((localQueue.size * target) / before) : localQueue.size
+        const surplus = new Set(localQueue.waiting.slice(target === 0 ? 0 : kept))
         return putBackThose(surplus).pipe(
           Effect.zipRight(slots.resize(target)),
           Effect.tap(() => (target > before ? claimer.wake() : undefined))
@@ -155,8 +155,8 @@ export const start = <R>(
 
     let seen: ReadonlySet<ClaimedJob> = new Set()
     const tidy = Effect.suspend(() => {
-      const tired = new Set(shelf.waiting.filter((job) => seen.has(job)))
-      seen = new Set(shelf.waiting)
+      const tired = new Set(localQueue.waiting.filter((job) => seen.has(job)))
+      seen = new Set(localQueue.waiting)
       return putBackThose(tired)
     })
 
@@ -167,7 +167,7 @@ export const start = <R>(
     }
     yield* Effect.addFinalizer(() =>
       claimer.stop.pipe(
-        Effect.zipRight(Effect.suspend(() => putBack(shelf.remove(() => true)))),
+        Effect.zipRight(Effect.suspend(() => putBack(localQueue.remove(() => true)))),
         Effect.zipRight(Effect.suspend(() => slots.retire(graceLeft())))
       )
     )
@@ -176,11 +176,11 @@ export const start = <R>(
     const mayTake = (kind: string, version: number) =>
       restingSince === undefined && wanted > 0 && (registry.get(kind)?.handler.kind.version ?? 0) >= version
     // After the slots, so that it closes before they retire: what is on its way then is given back by whoever sent it.
-    yield* Doorstep.open({ queue: name, shelf, claimer, mayTake })
+    yield* SlotHandoff.open({ queue: name, localQueue, claimer, mayTake })
 
     const stopUnstarted = (job: ClaimedJob, reason: Judge.StopReason) => {
-      const end = Judge.ofStop(job, undefined, reason, at(station))
-      return end === undefined ? Effect.void : handOver(station, job, end)
+      const end = Judge.ofStop(job, undefined, reason, at(context))
+      return end === undefined ? Effect.void : handOver(context, job, end)
     }
 
     return {
@@ -197,12 +197,12 @@ export const start = <R>(
         return kinds
       },
       running: () => slots.running().map(({ job }) => job),
-      held: () => [...shelf.waiting, ...slots.running().map(({ job }) => job)],
+      held: () => [...localQueue.waiting, ...slots.running().map(({ job }) => job)],
       wake: claimer.wake,
-      isIdle: () => shelf.size === 0 && slots.running().length === 0,
+      isIdle: () => localQueue.size === 0 && slots.running().length === 0,
       stop: (held, reason) =>
         Effect.suspend(() => {
-          const [unstarted] = shelf.remove((job) => Slots.isSameRun(job, held))
+          const [unstarted] = localQueue.remove((job) => Slots.isSameRun(job, held))
           return unstarted === undefined ? slots.stop(held, reason) : stopUnstarted(unstarted, reason)
         })
     }

@@ -1,9 +1,9 @@
 import { Duration, Either, Redacted } from "effect"
-import { isQueueName } from "../../queue/intake/NewJob.js"
+import { isQueueName } from "../../queue/enqueue/NewJob.js"
 import { KeyOrder } from "../../queue/settings/QueueSettings.js"
-import { type FileFacts, isSlug, secretsIn, slugRule, variablesOfBot } from "../telegram/FileFacts.js"
 import { updateTypes } from "../telegram/TelegramUpdate.js"
 import { type BotDeclaration, type HandlerChoice, queueOf } from "./Declarations.js"
+import { type FileContext, isSlug, secretsIn, slugRule, variablesOfBot } from "./FileContext.js"
 import * as FileFields from "./FileFields.js"
 
 const keys = ["handler", "http", "requireAuth", "async", "chatOrder", "onError", "updates"]
@@ -40,7 +40,7 @@ const httpHandler = (fields: FileFields.FileFields): HandlerChoice => {
   }
 }
 
-const kindHandler = (fields: FileFields.FileFields, facts: FileFacts): HandlerChoice => {
+const kindHandler = (fields: FileFields.FileFields, facts: FileContext): HandlerChoice => {
   const given = fields.raw("handler")
   const known = facts.kinds
   if (typeof given !== "string" || (known !== undefined && !known.has(given))) {
@@ -54,7 +54,7 @@ const kindHandler = (fields: FileFields.FileFields, facts: FileFacts): HandlerCh
   return { _tag: "Kind", kind: String(given) }
 }
 
-const handlerOf = (fields: FileFields.FileFields, facts: FileFacts): HandlerChoice => {
+const handlerOf = (fields: FileFields.FileFields, facts: FileContext): HandlerChoice => {
   const given = fields.raw("handler")
   if (given !== "http" && fields.has("http")) {
     fields.problems.add(fields.at("http"), "stands only beside handler: http")
@@ -81,7 +81,7 @@ const checkAuth = (fields: FileFields.FileFields, slug: string, isAuth: boolean,
   }
 }
 
-const checkAsync = (fields: FileFields.FileFields, slug: string, isAuth: boolean, facts: FileFacts) => {
+const checkAsync = (fields: FileFields.FileFields, slug: string, isAuth: boolean, facts: FileContext) => {
   if (!facts.database) {
     const reason = `the bot ${slug} is async, which needs a database: set DATABASE_URL or start with --embedded, or write async: false`
     fields.problems.add(fields.at("async"), reason)
@@ -103,7 +103,7 @@ const secretPattern = /^[A-Za-z0-9_-]{1,256}$/
 const tokenPattern = /^[A-Za-z0-9:_-]{1,256}$/
 
 /** What the environment must hold for a bot. Nothing of it is shown. */
-const credentialsOf = (fields: FileFields.FileFields, slug: string, { variables }: FileFacts) => {
+const credentialsOf = (fields: FileFields.FileFields, slug: string, { variables }: FileContext) => {
   const names = variablesOfBot(slug)
   const token = variables.get(names.token)
   const secrets = secretsIn(variables.get(names.secret) ?? "")
@@ -124,7 +124,7 @@ export const read = (
   slug: string,
   value: unknown,
   problems: FileFields.FileProblems,
-  facts: FileFacts
+  facts: FileContext
 ): BotDeclaration => {
   const path = `bots.${slug}`
   if (!isSlug(slug)) problems.add(path, `${FileFields.shown(slug)} cannot be a bot's name: ${slugRule}`)

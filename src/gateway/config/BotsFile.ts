@@ -1,9 +1,9 @@
 import { constants } from "node:fs"
 import { open } from "node:fs/promises"
 import { Config, type ConfigError, Effect, Either, Option, Predicate, Schema } from "effect"
-import { type FileFacts, variableOfSource, variablesOfBot } from "../telegram/FileFacts.js"
 import * as BotFields from "./BotFields.js"
 import { type Declarations, none } from "./Declarations.js"
+import { type FileContext, variableOfSource, variablesOfBot } from "./FileContext.js"
 import { type FileFields, FileProblems, shown } from "./FileFields.js"
 import { GatewayConfig } from "./GatewayConfig.js"
 import * as SourceFields from "./SourceFields.js"
@@ -21,7 +21,7 @@ export class BotsFileInvalid extends Schema.TaggedError<BotsFileInvalid>()("Bots
 }
 
 /** What a caller knows that the file is held against. */
-export type Circumstances = Pick<FileFacts, "database" | "kinds">
+export type Circumstances = Pick<FileContext, "database" | "kinds">
 
 const usualFile = "bots.yaml"
 
@@ -88,7 +88,7 @@ const noteSharedVariables = (names: ReadonlyArray<string>, problems: FileProblem
 export const declarationsIn = (
   file: string,
   text: string,
-  circumstances: Circumstances & Pick<FileFacts, "authSecret">
+  circumstances: Circumstances & Pick<FileContext, "authSecret">
 ): Effect.Effect<Declarations, BotsFileInvalid | ConfigError.ConfigError> =>
   Effect.gen(function* () {
     const parsed = YamlText.parse(text)

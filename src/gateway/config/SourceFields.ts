@@ -1,7 +1,7 @@
 import { Redacted } from "effect"
 import { keyOf } from "../SignedSources.js"
-import { type FileFacts, isSlug, secretsIn, slugRule, variableOfSource } from "../telegram/FileFacts.js"
 import { type SourceDeclaration, signatureStyles } from "./Declarations.js"
+import { type FileContext, isSlug, secretsIn, slugRule, variableOfSource } from "./FileContext.js"
 import * as FileFields from "./FileFields.js"
 
 const keys = ["style", "kind"]
@@ -11,7 +11,7 @@ export const read = (
   name: string,
   value: unknown,
   problems: FileFields.FileProblems,
-  facts: FileFacts
+  facts: FileContext
 ): SourceDeclaration => {
   const path = `sources.${name}`
   if (!isSlug(name)) problems.add(path, `${FileFields.shown(name)} cannot be a source's name: ${slugRule}`)

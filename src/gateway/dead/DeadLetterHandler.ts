@@ -9,7 +9,7 @@ import { Bots } from "../Bots.js"
 import { Telegram } from "../telegram/Telegram.js"
 import type { TelegramError } from "../telegram/TelegramErrors.js"
 import { DeadLetter } from "./DeadLetterKind.js"
-import { DeadLetters, type Settlement } from "./DeadLetters.js"
+import { DeadLetters, type SendResult } from "./DeadLetters.js"
 
 const letters = MetricSpec.counter(
   "dead_letters_total",
@@ -31,21 +31,19 @@ const deadJobOf = ({ id, meta }: JobContext): JobId => {
 }
 
 /** What became of a message that Telegram did not take, and when it may be tried again: only if it certainly did not arrive. */
-const fateOf = (error: TelegramError): { readonly settlement: Settlement; readonly again?: Outcome.Outcome } => {
+const fateOf = (error: TelegramError): { readonly result: SendResult; readonly again?: Outcome.Outcome } => {
   switch (error._tag) {
     case "TelegramThrottled": {
       const after = Duration.seconds(error.retryAfter)
-      return { settlement: "withdrawn", again: Outcome.throttled({ after, scope: "job" }) }
+      return { result: "withdrawn", again: Outcome.throttled({ after, scope: "job" }) }
     }
     case "ChatClosed":
     case "TelegramRefused":
-      return { settlement: "refused" }
+      return { result: "refused" }
     case "TokenRefused":
-      return { settlement: "withdrawn", again: Outcome.retry(error.message) }
+      return { result: "withdrawn", again: Outcome.retry(error.message) }
     case "TelegramUnavailable":
-      return error.maybeDone
-        ? { settlement: "unknown" }
-        : { settlement: "withdrawn", again: Outcome.retry(error.message) }
+      return error.maybeDone ? { result: "unknown" } : { result: "withdrawn", again: Outcome.retry(error.message) }
   }
 }
 
@@ -61,24 +59,24 @@ export const handler: Handler.Handler<Bots | Telegram | DeadLetters | Metrics> =
       if (bot === undefined) return Outcome.snooze(untilDeclared)
       const dead = deadJobOf(job)
 
-      const settle = (settlement: Settlement) =>
-        Effect.map(deadLetters.settle(dead, settlement), () => {
-          if (settlement !== "withdrawn") metrics.series(letters, { bot: slug, outcome: settlement }).add(1)
-          return Outcome.done({ outcome: settlement })
+      const record = (result: SendResult) =>
+        Effect.map(deadLetters.record(dead, result), () => {
+          if (result !== "withdrawn") metrics.series(letters, { bot: slug, outcome: result }).add(1)
+          return Outcome.done({ outcome: result })
         })
 
       const known = yield* deadLetters.intend({ job: dead, bot: slug, chat })
       // Somebody meant to send it and never said how that went: they died, or could not write it down.
-      if (known === "intended") return yield* settle("unknown")
+      if (known === "intended") return yield* record("unknown")
       if (known !== undefined) return Outcome.done({ outcome: known })
 
       // A connection of its own: one that had served before may be closing, and then nobody knows whether it was heard.
       return yield* telegram.sendMessage(bot.token, { chat, text, fresh: true }).pipe(
         Effect.matchEffect({
-          onSuccess: () => settle("sent"),
+          onSuccess: () => record("sent"),
           onFailure: (error) => {
-            const { again, settlement } = fateOf(error)
-            return Effect.map(settle(settlement), (settled) => again ?? settled)
+            const { again, result } = fateOf(error)
+            return Effect.map(record(result), (recorded) => again ?? recorded)
           }
         })
       )

@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import type { FollowUp } from "../../core/Job.js"
+import type { FollowUp } from "../../core/StoredJob.js"
 import * as Job from "../../queue/Job.js"
 import { queueOf } from "../config/Declarations.js"
 

@@ -3,10 +3,10 @@ import type { JobId } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 
 /** What became of a message. `withdrawn` was certainly not sent and may be tried again; of `unknown` nobody knows. */
-export type Settlement = "sent" | "refused" | "unknown" | "withdrawn"
+export type SendResult = "sent" | "refused" | "unknown" | "withdrawn"
 
 /** What is known of a message: `intended` is about to be sent, or was when its process died. */
-export type LetterState = "intended" | Settlement
+export type LetterState = "intended" | SendResult
 
 export interface Letter {
   /** The job that died. */
@@ -26,7 +26,7 @@ export class DeadLetters extends Context.Tag("nightshift/gateway/DeadLetters")<
     readonly intend: (letter: Letter) => Effect.Effect<LetterState | undefined, DatabaseError>
 
     /** Writes down what became of it. A settled one stays as it is, unless it was withdrawn. */
-    readonly settle: (job: JobId, settlement: Settlement) => Effect.Effect<void, DatabaseError>
+    readonly record: (job: JobId, result: SendResult) => Effect.Effect<void, DatabaseError>
 
     /** Forgets those intended so long ago. Returns how many. */
     readonly purge: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>

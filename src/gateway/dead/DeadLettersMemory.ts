@@ -11,7 +11,7 @@ export const layer: Layer.Layer<DeadLetters> = Layer.sync(DeadLetters, () => {
         letters.set(job, { state: "intended", intendedAt })
         return undefined
       }),
-    settle: (job, state) =>
+    record: (job, state) =>
       Effect.sync(() => {
         const known = letters.get(job)
         if (known?.state === "intended") letters.set(job, { ...known, state })

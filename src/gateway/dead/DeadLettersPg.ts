@@ -24,10 +24,10 @@ const make = Effect.gen(function* () {
         )
         return rows[0]?.state ?? "unknown"
       }),
-    settle: (job, settlement) =>
+    record: (job, result) =>
       Effect.gen(function* () {
         const at = instant(yield* Clock.currentTimeMillis)
-        yield* mapErrors(sql`update ${table} set state = ${settlement}, settled_at = ${at}
+        yield* mapErrors(sql`update ${table} set state = ${result}, settled_at = ${at}
           where job_id = ${job}::uuid and state = 'intended'`)
       }),
     purge: (olderThan) =>

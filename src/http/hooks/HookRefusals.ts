@@ -1,5 +1,5 @@
 import { Cause, type Exit } from "effect"
-import type { ReceptionError } from "../../gateway/Reception.js"
+import type { WebhookIntakeError } from "../../gateway/WebhookIntake.js"
 import type { Refusal } from "./HookAnswers.js"
 import { mostBytes, type NoBody } from "./HookBody.js"
 
@@ -73,7 +73,7 @@ const unavailable = (tag: string, message: string): Refused => ({
   headers: retryAfter
 })
 
-const ofError = (error: ReceptionError): Refused => {
+const ofError = (error: WebhookIntakeError): Refused => {
   switch (error._tag) {
     case "InvalidJob":
       return invalid(`The delivery cannot be stored: ${error.field} ${error.reason}.`)
@@ -92,7 +92,7 @@ const ofError = (error: ReceptionError): Refused => {
 }
 
 /** For a delivery that was not taken in. */
-export const reception = (exit: Exit.Failure<unknown, ReceptionError>): Refused => {
+export const intake = (exit: Exit.Failure<unknown, WebhookIntakeError>): Refused => {
   const failure = Cause.failureOption(exit.cause)
   if (failure._tag === "Some") return ofError(failure.value)
   return unavailable("Unavailable", "The delivery could not be taken in. Try again.")

@@ -3,7 +3,7 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
-import { DeadReason } from "../../core/Job.js"
+import { DeadReason } from "../../core/StoredJob.js"
 import { Moment, problem } from "../Contract.js"
 import * as WireText from "../WireText.js"
 

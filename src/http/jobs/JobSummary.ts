@@ -1,5 +1,5 @@
-import type { StoredJob } from "../../core/Job.js"
 import { showable } from "../../core/Nesting.js"
+import type { StoredJob } from "../../core/StoredJob.js"
 import * as Instant from "../Instant.js"
 
 /** What the audit keeps of a job: what acts change, and what tells which job it was. */

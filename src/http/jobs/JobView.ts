@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
-import { DeadReason, DedupeScope, type HistoryEntry, State, Status, type StoredJob } from "../../core/Job.js"
 import { showable } from "../../core/Nesting.js"
+import { DeadReason, DedupeScope, type HistoryEntry, State, Status, type StoredJob } from "../../core/StoredJob.js"
 import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 

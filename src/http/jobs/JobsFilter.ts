@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { DeadReason, State } from "../../core/Job.js"
+import { DeadReason, State } from "../../core/StoredJob.js"
 import type { JobFilter } from "../../queue/search/JobFilter.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"

@@ -6,16 +6,16 @@ import type { Audit } from "../../access/Audit.js"
 import type { Idempotency } from "../../access/Idempotency.js"
 import type { Pods } from "../../cluster/Pods.js"
 import type { JobId } from "../../core/Ids.js"
-import { limits, type StoredJob } from "../../core/Job.js"
+import { limits, type StoredJob } from "../../core/StoredJob.js"
 import type { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { explain } from "../../crew/why/Explain.js"
 import type { RateLimits } from "../../limits/RateLimits.js"
-import { JobDesk, type JobEdit } from "../../queue/desk/JobDesk.js"
+import { JobAdmin, type JobEdit } from "../../queue/admin/JobAdmin.js"
 import type { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Transactions } from "../../queue/Transactions.js"
-import type { JobStanding } from "../../queue/why/JobStanding.js"
+import type { JobDiagnosis } from "../../queue/why/JobDiagnosis.js"
 import { Api } from "../Api.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
@@ -25,7 +25,7 @@ import { pageLimits } from "../Contract.js"
 import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as Views from "../Views.js"
-import * as EnqueueDoor from "./EnqueueDoor.js"
+import * as EnqueueEndpoint from "./EnqueueEndpoint.js"
 import * as JobPath from "./JobPath.js"
 import * as JobSummary from "./JobSummary.js"
 import * as JobsContract from "./JobsContract.js"
@@ -42,22 +42,22 @@ const readEdit = (request: HttpServerRequest.HttpServerRequest) =>
     return yield* new BadRequest({ message: "The body names nothing to change: give payload, priority or runAt." })
   })
 
-type Explaining = JobStanding | Pods | RateLimits | ClusterConfig
+type Explaining = JobDiagnosis | Pods | RateLimits | ClusterConfig
 
 /** Jobs: store, find, act on. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "jobs">,
   never,
-  Queue | JobDesk | JobSearch | ListCache | Kinds | Transactions | Audit | Idempotency | AccessConfig | Explaining
+  Queue | JobAdmin | JobSearch | ListCache | Kinds | Transactions | Audit | Idempotency | AccessConfig | Explaining
 > = HttpApiBuilder.group(Api, "jobs", (handlers) =>
   Effect.gen(function* () {
-    const desk = yield* JobDesk
+    const jobAdmin = yield* JobAdmin
     const search = yield* JobSearch
     const lists = yield* ListCache
     const views = yield* Views.make
     const audited = yield* Audited.make
-    const enqueue = yield* EnqueueDoor.make
-    const surroundings = yield* Effect.context<Explaining>()
+    const enqueue = yield* EnqueueEndpoint.make
+    const clusterOverview = yield* Effect.context<Explaining>()
 
     /** An operator's act on one job, written down with how the job was before and after. */
     const act = <E extends Problem.Foreseen>(
@@ -82,7 +82,7 @@ export const layer: Layer.Layer<
         "edit",
         text,
         (id) =>
-          Effect.catchTag(desk.edit(id, edit), "InvalidJob", ({ field, reason }) =>
+          Effect.catchTag(jobAdmin.edit(id, edit), "InvalidJob", ({ field, reason }) =>
             Effect.fail(new BadRequest({ message: `${field} ${reason}.`, field }))
           ),
         edit.payload === undefined ? JobSummary.of : JobSummary.withPayload
@@ -104,20 +104,20 @@ export const layer: Layer.Layer<
         JobPath.read(path.id).pipe(
           Effect.flatMap(explain),
           Effect.map(WhyView.of),
-          Effect.provide(surroundings),
+          Effect.provide(clusterOverview),
           Problem.answered
         )
       )
       .handleRaw("edit", ({ path, request }) =>
         Problem.answered(Effect.flatMap(readEdit(request), (given) => edit(path.id, given)))
       )
-      .handle("cancel", ({ path }) => act("cancel", path.id, desk.cancel))
-      .handle("requeue", ({ path }) => act("requeue", path.id, desk.requeue))
-      .handle("runNow", ({ path }) => act("run-now", path.id, desk.runNow))
+      .handle("cancel", ({ path }) => act("cancel", path.id, jobAdmin.cancel))
+      .handle("requeue", ({ path }) => act("requeue", path.id, jobAdmin.requeue))
+      .handle("runNow", ({ path }) => act("run-now", path.id, jobAdmin.runNow))
       .handle("remove", ({ path }) =>
         JobPath.read(path.id).pipe(
           Effect.flatMap((id) =>
-            desk.remove(id).pipe(
+            jobAdmin.remove(id).pipe(
               audited("job.delete", id, (job) => ({ before: JobSummary.withPayload(job) })),
               Effect.zipLeft(lists.forget)
             )

@@ -1,6 +1,6 @@
 import { Clock, Context, Duration, Effect, Layer } from "effect"
 import type { BadCursor } from "../../core/BadCursor.js"
-import { State } from "../../core/Job.js"
+import { State } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { choices } from "../../queue/search/JobFilter.js"
 import { type DeadGroups, JobOverview } from "../../queue/search/JobOverview.js"
@@ -12,7 +12,7 @@ import {
   type SearchTooSlow,
   type Total
 } from "../../queue/search/JobSearch.js"
-import * as Answers from "../Answers.js"
+import * as CoalescingCache from "../CoalescingCache.js"
 import { CountsCache, type TakenCounts } from "./CountsCache.js"
 
 /** Counting on would read the whole table for a number that nobody acts on. */
@@ -62,9 +62,9 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
       const search = yield* JobSearch
       const overview = yield* JobOverview
       const counts = yield* CountsCache
-      const pages = Answers.make<JobPage>(Answers.nothing)
-      const totals = Answers.make<Total>({ most: 300, longest: "10 seconds" })
-      const groups = Answers.make<DeadGroups>({ most: 30, longest: "10 seconds" })
+      const pages = CoalescingCache.make<JobPage>(CoalescingCache.nothing)
+      const totals = CoalescingCache.make<Total>({ most: 300, longest: "10 seconds" })
+      const groups = CoalescingCache.make<DeadGroups>({ most: 30, longest: "10 seconds" })
 
       /** Where there are plenty by the queues' counts, counting them once more would tell nothing new. */
       const isPlenty = (filter: JobFilter, now: number) => {

@@ -5,11 +5,11 @@ import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { Queues } from "../../queue/settings/QueueSettings.js"
 import { AccessConfig } from "../access/AccessConfig.js"
 import type { CallerSession } from "../access/Caller.js"
+import type { ClusterOverview } from "../ClusterOverview.js"
 import type { CountsCache } from "../jobs/CountsCache.js"
 import { LiveRefused } from "../RequestErrors.js"
-import type { Surroundings } from "../Surroundings.js"
 import { eventText, heartbeat, LiveListener } from "./LiveListener.js"
-import * as LivePicture from "./LivePicture.js"
+import * as LiveSnapshot from "./LiveSnapshot.js"
 
 // One look at the database serves everybody who follows. Looking begins with the first of them and ends with the last; who
 // joins gets the whole picture first, and then what changes in it. Nobody is waited for: what somebody does not read is
@@ -37,13 +37,13 @@ export class Live extends Context.Tag("nightshift/http/Live")<
   static readonly layer: Layer.Layer<
     Live,
     never,
-    CountsCache | Queues | JobOverview | Surroundings | AccessConfig | Lifecycle
+    CountsCache | Queues | JobOverview | ClusterOverview | AccessConfig | Lifecycle
   > = Layer.scoped(
     Live,
     Effect.gen(function* () {
       const { listeners: most } = yield* AccessConfig
       const lifecycle = yield* Lifecycle
-      const picture = yield* LivePicture.make
+      const picture = yield* LiveSnapshot.make
       const scope = yield* Effect.scope
       const turn = yield* Effect.makeSemaphore(1)
       const listeners = new Map<LiveListener, CallerSession | undefined>()

@@ -127,10 +127,10 @@ export class MultipartParser {
     const isContent = this.state === "content"
     const found = this.rest.indexOf(this.delimiter)
     // The end may be the beginning of a delimiter.
-    const settled = found === -1 ? Math.max(0, this.rest.length - this.delimiter.length + 1) : found
-    if (isContent && settled > 0) events.push({ _tag: "Content", bytes: this.rest.subarray(0, settled) })
+    const decided = found === -1 ? Math.max(0, this.rest.length - this.delimiter.length + 1) : found
+    if (isContent && decided > 0) events.push({ _tag: "Content", bytes: this.rest.subarray(0, decided) })
     if (found === -1) {
-      this.rest = this.rest.subarray(settled)
+      this.rest = this.rest.subarray(decided)
       return
     }
     if (isContent) events.push({ _tag: "PartEnds" })

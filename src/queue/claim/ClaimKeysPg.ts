@@ -8,8 +8,8 @@ import type { ClaimCursor, Start } from "./ClaimCursor.js"
 import { type ClaimedRow, toClaimed } from "./ClaimedRow.js"
 import { lookFromFront, startsOf } from "./ClaimLinePg.js"
 import type { ClaimSql } from "./ClaimSql.js"
-import type { KeyRing } from "./KeyRing.js"
-import type { LeaseBook } from "./LeaseBook.js"
+import type { HeldLeases } from "./HeldLeases.js"
+import type { KeyScan } from "./KeyScan.js"
 
 // Which keys to try. The front of the line tells, while it is short: whoever is due stands there. A long line may be all one
 // key's, so there keys are taken from the index of keys, behind the last one served; and jobs without a key, of which no
@@ -46,7 +46,7 @@ const firstsOf = (rows: ReadonlyArray<FrontRow>): ReadonlyMap<number, Start> =>
   new Map(rows.toReversed().map((row) => [row.priority, startOf(row)]))
 
 /** Claims by key: round-robin, and of each key no more than may run. */
-export const make = (database: typeof Database.Service, statements: ClaimSql, ids: IdGenerator, leases: LeaseBook) => {
+export const make = (database: typeof Database.Service, statements: ClaimSql, ids: IdGenerator, leases: HeldLeases) => {
   const { direct, sql } = database
 
   const stretch = (queue: string, from: ReadonlyArray<Start>, most: number, now: number) =>
@@ -69,40 +69,41 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
     })
 
   /** A short line: everything that is due, of which as many keys as can be of use, in their turn. */
-  const fromShort = (front: ReadonlyArray<FrontRow>, ring: KeyRing, limit: number): Tries => {
+  const fromShort = (front: ReadonlyArray<FrontRow>, keyScan: KeyScan, limit: number): Tries => {
     const keys = [...new Set(front.flatMap(({ key }) => key ?? []))]
     const usual = front.at(-1)?.priority ?? 0
     const urgent = front.flatMap(({ key, priority }) => (priority < usual ? (key ?? []) : []))
-    const inTurn = keys.toSorted((a, b) => Number(a <= ring.last) - Number(b <= ring.last) || (a < b ? -1 : 1))
+    const inTurn = keys.toSorted((a, b) => Number(a <= keyScan.last) - Number(b <= keyScan.last) || (a < b ? -1 : 1))
     const tried = new Set([...urgent, ...inTurn.slice(0, triesOf(limit))])
     return { keys: [...tried], keyless: keylessOf(front), isAll: tried.size === keys.length }
   }
 
-  const lookAround = (request: ClaimRequest, cursor: ClaimCursor, ring: KeyRing, now: number) =>
+  const lookAround = (request: ClaimRequest, cursor: ClaimCursor, keyScan: KeyScan, now: number) =>
     Effect.gen(function* () {
       const { limit, queue } = request
       const most = windowOf(limit)
       const front = yield* stretch(queue, cursor.from, most, now)
       cursor.took(firstsOf(front), front.at(-1)?.priority, front.length >= most, now)
       if (front.length < most) {
-        ring.walk(undefined, now)
-        return fromShort(front, ring, limit)
+        keyScan.walk(undefined, now)
+        return fromShort(front, keyScan, limit)
       }
-      const further = ring.isWalkDue(now) ? yield* stretch(queue, onward(cursor, ring.walked), longest, now) : []
+      const further = keyScan.isWalkDue(now) ? yield* stretch(queue, onward(cursor, keyScan.walked), longest, now) : []
       const lastSeen = further.at(-1)
-      if (ring.isWalkDue(now)) ring.walk(further.length < longest || !lastSeen ? undefined : startOf(lastSeen), now)
+      if (keyScan.isWalkDue(now))
+        keyScan.walk(further.length < longest || !lastSeen ? undefined : startOf(lastSeen), now)
       const usual = front.at(-1)?.priority ?? 0
       const urgent = front.flatMap(({ key, priority }) => (priority < usual ? (key ?? []) : []))
-      const inTurn = yield* keysBehind(queue, ring.last, triesOf(limit))
+      const inTurn = yield* keysBehind(queue, keyScan.last, triesOf(limit))
       const keyless = [...new Set([...keylessOf(front), ...keylessOf(further)])]
-      if (keyless.length > 0) ring.isMixed = true
-      const isAll = inTurn.length < triesOf(limit) && !ring.isMixed
+      if (keyless.length > 0) keyScan.isMixed = true
+      const isAll = inTurn.length < triesOf(limit) && !keyScan.isMixed
       return { keys: [...new Set([...urgent, ...inTurn])], keyless, isAll }
     })
 
   const keylessOf = (rows: ReadonlyArray<FrontRow>) => rows.flatMap(({ id, key }) => (key === null ? [id] : []))
 
-  const claimOf = (tries: Tries, request: ClaimRequest, ring: KeyRing, rated: boolean, now: number) =>
+  const claimOf = (tries: Tries, request: ClaimRequest, keyScan: KeyScan, rated: boolean, now: number) =>
     Effect.gen(function* () {
       if (tries.keys.length === 0 && tries.keyless.length === 0) return []
       const { limit, pod, queue } = request
@@ -114,7 +115,7 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
         lease,
         pod,
         ArrayText.ofTexts(tries.keys),
-        ring.last,
+        keyScan.last,
         ArrayText.ofPlain(tries.keyless.slice(0, limit))
       ])) as unknown as Array<ClaimedRow>
       rows.sort((a, b) => (a[12] ?? 0) - (b[12] ?? 0))
@@ -122,43 +123,43 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
         lease,
         rows.map((row) => row[0])
       )
-      ring.last = rows.findLast((row) => row[4] !== null)?.[4] ?? ring.last
+      keyScan.last = rows.findLast((row) => row[4] !== null)?.[4] ?? keyScan.last
       return rows.map(toClaimed(queue, lease, now))
     })
 
-  const claimReady = (request: ClaimRequest, ring: KeyRing, rated: boolean, now: number) =>
+  const claimReady = (request: ClaimRequest, keyScan: KeyScan, rated: boolean, now: number) =>
     Effect.gen(function* () {
-      const keys = ring.takeReady(triesOf(request.limit))
-      const jobs = yield* claimOf({ keys, keyless: [], isAll: true }, request, ring, rated, now)
+      const keys = keyScan.takeReady(triesOf(request.limit))
+      const jobs = yield* claimOf({ keys, keyless: [], isAll: true }, request, keyScan, rated, now)
       // Where there was room for no more, nothing is known of the keys that got none.
-      if (jobs.length >= request.limit) for (const key of keys) ring.touched(key)
+      if (jobs.length >= request.limit) for (const key of keys) keyScan.touched(key)
       return jobs
     })
 
   return (
     request: ClaimRequest,
     cursor: ClaimCursor,
-    ring: KeyRing,
+    keyScan: KeyScan,
     rated: boolean,
     now: number
   ): Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError> =>
     Effect.gen(function* () {
-      if (ring.isSettled(now)) return yield* claimReady(request, ring, rated, now)
-      ring.looks()
+      if (keyScan.isBlocked(now)) return yield* claimReady(request, keyScan, rated, now)
+      keyScan.looks()
       if (cursor.mayRescan(now)) yield* lookFromFront(database, statements, request.queue, cursor, now)
-      let tries: Tries = yield* lookAround(request, cursor, ring, now)
-      let jobs = yield* claimOf(tries, request, ring, rated, now)
-      let last = ring.last
+      let tries: Tries = yield* lookAround(request, cursor, keyScan, now)
+      let jobs = yield* claimOf(tries, request, keyScan, rated, now)
+      let last = keyScan.last
       for (let round = 1; round < rounds && jobs.length === 0 && !tries.isAll; round += 1) {
         last = tries.keys.at(-1) ?? last
         const keys = yield* keysBehind(request.queue, last, triesOf(request.limit))
         tries = { keys, keyless: [], isAll: false }
-        jobs = yield* claimOf(tries, request, ring, rated, now)
+        jobs = yield* claimOf(tries, request, keyScan, rated, now)
       }
       // Short of tokens, a claim has not tried what it was given.
       const triedAll = tries.isAll && !rated && jobs.length < request.limit
-      if (triedAll && !jobs.some(({ crashCount }) => crashCount > 0)) ring.settle(now)
-      else if (jobs.length === 0) ring.last = last
+      if (triedAll && !jobs.some(({ crashCount }) => crashCount > 0)) keyScan.markBlocked(now)
+      else if (jobs.length === 0) keyScan.last = last
       return jobs
     })
 }

@@ -8,7 +8,7 @@ import type { ClaimedJob, ClaimRequest } from "../Queue.js"
 import type { ClaimCursor, Start } from "./ClaimCursor.js"
 import { type ClaimedRow, toClaimed } from "./ClaimedRow.js"
 import type { ClaimSql } from "./ClaimSql.js"
-import type { LeaseBook } from "./LeaseBook.js"
+import type { HeldLeases } from "./HeldLeases.js"
 
 const rowOrder = (a: ClaimedRow, b: ClaimedRow) => a[9] - b[9] || a[11] - b[11] || (a[0] < b[0] ? -1 : 1)
 
@@ -45,7 +45,7 @@ export const lookFromFront = (
   )
 
 /** Claims in the order of the line: priority, then start, then id. */
-export const make = (database: typeof Database.Service, statements: ClaimSql, ids: IdGenerator, leases: LeaseBook) => {
+export const make = (database: typeof Database.Service, statements: ClaimSql, ids: IdGenerator, leases: HeldLeases) => {
   const { direct, sql } = database
 
   /** Priorities that others have begun to use since; only the gaps are searched, where no dead entries lie. */

@@ -10,8 +10,8 @@ import { ClaimCursor, type Start } from "./ClaimCursor.js"
 import * as ClaimKeysPg from "./ClaimKeysPg.js"
 import * as ClaimLinePg from "./ClaimLinePg.js"
 import * as ClaimSql from "./ClaimSql.js"
-import { KeyRing } from "./KeyRing.js"
-import type { LeaseBook } from "./LeaseBook.js"
+import type { HeldLeases } from "./HeldLeases.js"
+import { KeyScan } from "./KeyScan.js"
 
 /** A claim that comes back with nothing asks the queue's row why, at most so often. */
 const lookAgain = Duration.seconds(1)
@@ -36,13 +36,13 @@ export const make = (
   database: typeof Database.Service,
   known: typeof KnownQueues.Service,
   ids: IdGenerator,
-  leases: LeaseBook
+  leases: HeldLeases
 ): Claims => {
   const statements = named("claim", ClaimSql.make(database.schema))
   const claimLine = ClaimLinePg.make(database, statements, ids, leases)
   const claimKeys = ClaimKeysPg.make(database, statements, ids, leases)
   const cursors = new Map<string, ClaimCursor>()
-  const rings = new Map<string, KeyRing>()
+  const rings = new Map<string, KeyScan>()
   const revisions = new Map<string, number | undefined>()
 
   const cursorOf = (queue: string): ClaimCursor => {
@@ -51,10 +51,10 @@ export const make = (
     return cursor
   }
 
-  const ringOf = (queue: string): KeyRing => {
-    const ring = rings.get(queue) ?? new KeyRing()
-    rings.set(queue, ring)
-    return ring
+  const ringOf = (queue: string): KeyScan => {
+    const keyScan = rings.get(queue) ?? new KeyScan()
+    rings.set(queue, keyScan)
+    return keyScan
   }
 
   /** Under other settings a claim may have come back with nothing though much was due: its cursor says nothing any more. */
@@ -94,29 +94,29 @@ export const make = (
     claim,
     saw: (queue, job) => {
       cursorOf(queue).saw(job)
-      const ring = rings.get(queue)
-      if (ring === undefined) return
+      const keyScan = rings.get(queue)
+      if (keyScan === undefined) return
       if (job.key === null || job.key === undefined) {
-        ring.isMixed = true
-        ring.stir()
-      } else ring.touched(job.key)
+        keyScan.isMixed = true
+        keyScan.stir()
+      } else keyScan.touched(job.key)
     },
     rescan: (queue) => {
       cursors.delete(queue)
       rings.get(queue)?.stir()
     },
     stir: (queue) => {
-      for (const [name, ring] of rings) if (queue === undefined || queue === name) ring.stir()
+      for (const [name, keyScan] of rings) if (queue === undefined || queue === name) keyScan.stir()
     },
     freed: (queue, key) => {
-      const ring = rings.get(queue)
-      ring?.touched(key)
-      return ring !== undefined
+      const keyScan = rings.get(queue)
+      keyScan?.touched(key)
+      return keyScan !== undefined
     },
     blocked: (queue, now) => {
-      const ring = rings.get(queue)
-      const until = ring?.blockedUntil(now)
-      return ring === undefined || until === undefined ? undefined : { seenUntil: ring.seenUntil, until }
+      const keyScan = rings.get(queue)
+      const until = keyScan?.blockedUntil(now)
+      return keyScan === undefined || until === undefined ? undefined : { seenUntil: keyScan.seenUntil, until }
     }
   }
 }

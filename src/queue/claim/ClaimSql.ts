@@ -98,7 +98,7 @@ const line = (schema: string, form: Form) => `, due as materialized (
 // Jobs by key. Which of a key's jobs run is found in what this statement sees, which may be old: so is the key's turn, and it
 // is compared with the one that stands. Where it is the same, nobody has claimed of this key since, and no more can run than
 // were counted. A turn that somebody else holds is passed over.
-const ring = (schema: string) => `, ring as materialized (
+const keyScan = (schema: string) => `, keyScan as materialized (
     select k.key, t.spot, t.turn, gate.most, gate.key_order, begun.jobs as begun,
       case when gate.most is null then $3::int else gate.most - begun.running end as room,
       -- Keys take turns: those behind the last one served come first.
@@ -122,27 +122,27 @@ const ring = (schema: string) => `, ring as materialized (
   )`
 
 const candidates = (schema: string) => `, candidate as (
-    select first.id, first.priority, first.crash_count, first.round, ring.key, ring.place
-    from ring
+    select first.id, first.priority, first.crash_count, first.round, keyScan.key, keyScan.place
+    from keyScan
     cross join lateral (
       select id, priority, crash_count, row_number() over (order by
         fresh, case when fresh then priority end, case when fresh then run_at end, id) as round
       from (
         -- In order, whoever has begun comes before those who have not.
         select j.id, j.priority, j.run_at, j.crash_count, false as fresh
-        from unnest(ring.begun) as b(id) cross join lateral (${byId(schema, "b.id")}) j
-        where ring.key_order <> 'none' and j.lease is null and j.finished_at is null and j.run_at <= ${instant("$2")}
+        from unnest(keyScan.begun) as b(id) cross join lateral (${byId(schema, "b.id")}) j
+        where keyScan.key_order <> 'none' and j.lease is null and j.finished_at is null and j.run_at <= ${instant("$2")}
         union all
         (select j.id, j.priority, j.run_at, j.crash_count, true
         from ${schema}.job j
-        where j.queue = $1 and j.key = ring.key and j.finished_at is null and j.lease is null
+        where j.queue = $1 and j.key = keyScan.key and j.finished_at is null and j.lease is null
           and j.run_at <= ${instant("$2")}
-          and (ring.begun is null or ring.key_order = 'none' or (ring.key_order = 'serial' and j.id <> all(ring.begun)))
-        order by j.priority, j.run_at, j.id limit ring.room)
+          and (keyScan.begun is null or keyScan.key_order = 'none' or (keyScan.key_order = 'serial' and j.id <> all(keyScan.begun)))
+        order by j.priority, j.run_at, j.id limit keyScan.room)
       ) either
-      order by round limit ring.room
+      order by round limit keyScan.room
     ) first
-    where ring.room > 0
+    where keyScan.room > 0
     union all
     -- Jobs without a key are nobody's rivals, and take turns with the keys.
     select j.id, j.priority, j.crash_count, 1, null, k.place
@@ -159,10 +159,10 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
   ), chosen as materialized (
     select id, key, place from ranked where ${unsuspected("ranked")}
   ), wanted as materialized (
-    select ring.key, ring.spot, ring.turn, case when ring.most is null then '{}'
-      else coalesce(ring.begun[1:${mostBegun}], '{}') || mine.jobs end as jobs
+    select keyScan.key, keyScan.spot, keyScan.turn, case when keyScan.most is null then '{}'
+      else coalesce(keyScan.begun[1:${mostBegun}], '{}') || mine.jobs end as jobs
     from (select key, array_agg(id) as jobs from chosen where key is not null group by key) mine
-    join ring on ring.key = mine.key
+    join keyScan on keyScan.key = mine.key
   ), held as materialized (
     select wanted.spot, wanted.jobs
     from wanted join ${schema}.key_turn t on t.ctid = wanted.spot and t.turn <= wanted.turn
@@ -188,7 +188,7 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
     having count(*) > 0
   )`
 
-const keyedLine = (schema: string, form: Form) => ring(schema) + candidates(schema) + turns(schema, form)
+const keyedLine = (schema: string, form: Form) => keyScan(schema) + candidates(schema) + turns(schema, form)
 
 /** Pays for exactly what was taken. */
 const paid = (schema: string) => `, paid as (
@@ -214,7 +214,7 @@ const take = (schema: string, { keyed, rated }: Form) => `, leased as (
     ${millis("j.created_at")}, ${millis("j.run_at")}${keyed ? ", place.number::int" : ""}`
 
 /** Stores jobs of one kind as taken already, where the queue lets jobs begin, and as pending where it does not. */
-const born = (schema: string) => `
+const insertClaimed = (schema: string) => `
   with entered as materialized (select ${lock(schema)})${gate(schema, { keyed: false, rated: false })}, way as materialized (
     -- A queue without a row is one that nobody has changed.
     select coalesce((select open from gate), true) as is_open from entered
@@ -251,7 +251,7 @@ export const make = (schema: string) => ({
   keysRated: claimOf(schema, { keyed: true, rated: true }),
 
   /** Parameters: queue, now, ids, lease, pod; then what the jobs share, and their payloads and starts. */
-  born: hot(born(schema)),
+  insertClaimed: hot(insertClaimed(schema)),
 
   /** The first due jobs in the order of the line, for those who look at keys. */
   front: hot(`

@@ -3,7 +3,7 @@ import type { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import * as ArrayText from "../ArrayText.js"
 import type { AttemptEnd } from "../AttemptEnd.js"
-import type { Told } from "../FinalizePg.js"
+import type { FinalizeListeners } from "../FinalizePg.js"
 import { channel, type KnownQueues } from "../settings/KnownQueues.js"
 import * as QueueSql from "../settings/QueueSql.js"
 import type { Wakeups } from "../Wakeups.js"
@@ -18,7 +18,7 @@ export const make = (
   known: typeof KnownQueues.Service,
   wakeups: typeof Wakeups.Service,
   claims: Claims
-): Pick<Told, "onCooling" | "onEnded"> => {
+): Pick<FinalizeListeners, "onCooling" | "onEnded"> => {
   const statements = QueueSql.make(schema)
 
   const cool = (statement: string, ends: ReadonlyArray<AttemptEnd>, now: number) =>

@@ -1,10 +1,10 @@
 import { Clock, Effect } from "effect"
-import type { State } from "../../core/Job.js"
 import { showableInstant } from "../../core/Storable.js"
+import type { State } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import type { BoundedQuery } from "./BoundedQuery.js"
 import type { QueueCounts, SearchTooSlow } from "./JobSearch.js"
-import type { Look } from "./Look.js"
 
 // Counting a million rows reads a million rows. What is not over is found lane by lane (a queue and a priority) through the
 // claim index, what is due and what is not yet each up to a cap; dead jobs through their own index, up to a cap for each
@@ -141,13 +141,13 @@ const toCounts = (row: CountsRow, now: number): QueueCounts => {
 /** Counts by queue and state, at a cost that does not grow with the table. */
 export const make = (
   database: typeof Database.Service,
-  look: typeof Look.Service
+  bounded: typeof BoundedQuery.Service
 ): Effect.Effect<ReadonlyArray<QueueCounts>, SearchTooSlow | DatabaseError> => {
   const { schema, sql } = database
   const text = statement(schema)
   return Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
-    const rows = yield* look(sql.unsafe<CountsRow>(text, [now]))
+    const rows = yield* bounded(sql.unsafe<CountsRow>(text, [now]))
     return rows.map((row) => toCounts(row, now))
   })
 }

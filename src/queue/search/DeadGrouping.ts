@@ -1,5 +1,5 @@
 import type { JobId } from "../../core/Ids.js"
-import type { DeadReason } from "../../core/Job.js"
+import type { DeadReason } from "../../core/StoredJob.js"
 import { errorShape } from "./ErrorShape.js"
 import { type DeadGroup, type DeadGroups, glimpseCharacters, groupLimits } from "./JobOverview.js"
 

@@ -1,8 +1,8 @@
 import type { Fragment } from "@effect/sql/Statement"
 import type { PgClient } from "@effect/sql-pg/PgClient"
-import type { State } from "../../core/Job.js"
+import type { State } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
-import { isUnstorable } from "../intake/NewJob.js"
+import { isUnstorable } from "../enqueue/NewJob.js"
 import { errorShapeSql } from "./ErrorShape.js"
 import { choices, type JobFilter } from "./JobFilter.js"
 

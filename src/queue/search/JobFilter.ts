@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { DeadReason, State } from "../../core/Job.js"
+import { DeadReason, State } from "../../core/StoredJob.js"
 
 const oneOrMany = <A extends string>(schema: Schema.Schema<A>) =>
   Schema.optional(Schema.Union(schema, Schema.Array(schema)))

@@ -1,4 +1,4 @@
-import { stateOf } from "../../core/Job.js"
+import { stateOf } from "../../core/StoredJob.js"
 import type { JobRow } from "../JobRowMemory.js"
 import { errorShape } from "./ErrorShape.js"
 import { choices, type JobFilter } from "./JobFilter.js"

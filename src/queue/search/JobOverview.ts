@@ -1,6 +1,6 @@
 import { Context, type Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
-import type { DeadReason, State } from "../../core/Job.js"
+import type { DeadReason, State } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { SearchTooSlow } from "./JobSearch.js"
 

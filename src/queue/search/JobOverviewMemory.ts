@@ -1,5 +1,5 @@
 import { Effect, Layer } from "effect"
-import { stateOf } from "../../core/Job.js"
+import { stateOf } from "../../core/StoredJob.js"
 import type { JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { group } from "./DeadGrouping.js"

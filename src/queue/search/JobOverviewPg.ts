@@ -1,11 +1,11 @@
 import { Clock, Effect, Layer } from "effect"
 import { floorOf, type JobId } from "../../core/Ids.js"
-import { type DeadReason, type Status, stateOf } from "../../core/Job.js"
+import { type DeadReason, type Status, stateOf } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
+import { BoundedQuery } from "./BoundedQuery.js"
 import { group } from "./DeadGrouping.js"
 import { glimpseCharacters, groupLimits, type JobGlimpse, JobOverview } from "./JobOverview.js"
-import { Look } from "./Look.js"
 
 interface GlimpseRow {
   readonly id: JobId
@@ -42,7 +42,7 @@ const newestFirst = (a: JobGlimpse, b: JobGlimpse) => b.updatedAt - a.updatedAt 
 
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
-  const look = yield* Look
+  const bounded = yield* BoundedQuery
   const jobs = sql(`${schema}.job`)
   const leases = sql(`${schema}.lease`)
   const columns = sql`j.id, j.queue, j.kind, j.status, j.attempt, j.max_attempts, j.priority, j.dead_reason,
@@ -54,7 +54,7 @@ const make = Effect.gen(function* () {
   const changed: typeof JobOverview.Service.changed = (since, limit) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const rows = yield* look(sql<GlimpseRow & { readonly crowded: boolean }>`
+      const rows = yield* bounded(sql<GlimpseRow & { readonly crowded: boolean }>`
         with stored as (
           select id from ${jobs} where id >= ${floorOf(since)} order by id desc limit ${limit}
         ), ended as (
@@ -76,7 +76,7 @@ const make = Effect.gen(function* () {
   const deadGroups: typeof JobOverview.Service.deadGroups = (queue) =>
     Effect.gen(function* () {
       const only = queue === undefined ? sql`true` : sql`queue = ${queue}`
-      const rows = yield* look(sql<{
+      const rows = yield* bounded(sql<{
         readonly id: JobId
         readonly kind: string
         readonly dead_reason: DeadReason
@@ -109,4 +109,4 @@ const make = Effect.gen(function* () {
   return JobOverview.of({ changed, deadGroups, glimpses })
 })
 
-export const layer: Layer.Layer<JobOverview, never, Database | Look> = Layer.effect(JobOverview, make)
+export const layer: Layer.Layer<JobOverview, never, Database | BoundedQuery> = Layer.effect(JobOverview, make)

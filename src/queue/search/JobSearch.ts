@@ -1,7 +1,7 @@
 import { Context, type Duration, type Effect, Schema } from "effect"
 import type { BadCursor } from "../../core/BadCursor.js"
 import type { JobId } from "../../core/Ids.js"
-import type { State, StoredJob } from "../../core/Job.js"
+import type { State, StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { JobNotFound } from "../JobErrors.js"
 import type { JobFilter } from "./JobFilter.js"

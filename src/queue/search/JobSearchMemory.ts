@@ -1,6 +1,6 @@
 import { Array, Effect, Either, Layer } from "effect"
 import { isId, type JobId } from "../../core/Ids.js"
-import { type State, type StoredJob, stateOf } from "../../core/Job.js"
+import { type State, type StoredJob, stateOf } from "../../core/StoredJob.js"
 import { JobNotFound } from "../JobErrors.js"
 import { type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"

@@ -5,11 +5,11 @@ import { mapErrors } from "../../database/DatabaseError.js"
 import { JobNotFound } from "../JobErrors.js"
 import { storedColumns } from "../JobSql.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
+import { BoundedQuery } from "./BoundedQuery.js"
 import * as CountsPg from "./CountsPg.js"
 import { conditions } from "./JobConditions.js"
 import type { JobFilter } from "./JobFilter.js"
 import { BadCursor, JobSearch } from "./JobSearch.js"
-import { Look } from "./Look.js"
 
 /** How often a waiting caller looks: a job's end is not announced, and whoever waits for one waits longer than this. */
 const awaitEvery = "200 millis"
@@ -20,7 +20,7 @@ const scans = ({ dedupe, kind, payload, shape, text }: JobFilter) =>
 
 const make = Effect.gen(function* () {
   const database = yield* Database
-  const look = yield* Look
+  const bounded = yield* BoundedQuery
   const { schema, sql } = database
   const table = sql(`${schema}.job`)
   const columns = sql.literal(storedColumns)
@@ -45,7 +45,7 @@ const make = Effect.gen(function* () {
       // Ids rise with time, so the primary key gives the newest first, and a page begins where the last one ended.
       const after = cursor === undefined ? [] : [sql`j.id < ${cursor}`]
       const jobs = among === undefined ? source(filter) : sql`(select * from ${table} order by id desc limit ${among})`
-      const rows = yield* look(
+      const rows = yield* bounded(
         sql<StoredJobRow>`select ${columns} from ${jobs} j
           where ${sql.and([...conditions(database, filter, now), ...after])} order by j.id desc limit ${limit + 1}`,
         { scans: among === undefined && scans(filter) }
@@ -62,7 +62,7 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       // Those of a time are among the newest, which only their ids tell; all others may be counted in whatever order.
       const order = filter.since === undefined ? sql`` : sql`order by j.id desc`
-      const rows = yield* look(
+      const rows = yield* bounded(
         sql<{ count: number }>`select count(*)::int as count from
           (select 1 from ${source(filter)} j where ${sql.and(conditions(database, filter, now))} ${order} limit ${cap + 1}) counted`,
         { scans: scans(filter), patience }
@@ -78,7 +78,7 @@ const make = Effect.gen(function* () {
         : Effect.zipRight(Effect.sleep(awaitEvery), ended(id))
     )
 
-  return JobSearch.of({ get, list, total, counts: CountsPg.make(database, look), await: ended })
+  return JobSearch.of({ get, list, total, counts: CountsPg.make(database, bounded), await: ended })
 })
 
-export const layer: Layer.Layer<JobSearch, never, Database | Look> = Layer.effect(JobSearch, make)
+export const layer: Layer.Layer<JobSearch, never, Database | BoundedQuery> = Layer.effect(JobSearch, make)

@@ -1,6 +1,6 @@
 import { Context, Effect, Schema } from "effect"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { isQueueName, isUnstorable, type NewJob } from "../intake/NewJob.js"
+import { isQueueName, isUnstorable, type NewJob } from "../enqueue/NewJob.js"
 
 /** Where kinds go that begin so and name no queue. */
 export interface Route {

@@ -1,5 +1,5 @@
 import type { JobId } from "../../core/Ids.js"
-import type { Act, Change, Facts, Run } from "./Facts.js"
+import type { Call, Change, History, Run } from "./History.js"
 
 /** Something that should not have been. */
 export interface Finding {
@@ -12,11 +12,11 @@ export interface Invariant {
   readonly name: string
   /** What is promised, as a sentence. */
   readonly promise: string
-  /** A row is about to be as it was written; the facts do not know it yet. */
-  readonly onChange?: (change: Change, facts: Facts) => string | undefined
+  /** A row is about to be as it was written; the history do not know it yet. */
+  readonly onChange?: (change: Change, history: History) => string | undefined
   /** A handler is about to begin. */
-  readonly onRun?: (run: Run, facts: Facts) => string | undefined
-  /** An act is done; the facts do not know its answer yet. */
-  readonly onAnswer?: (act: Act, answer: unknown, facts: Facts) => ReadonlyArray<Finding>
-  readonly atEnd?: (facts: Facts) => ReadonlyArray<Finding>
+  readonly onRun?: (run: Run, history: History) => string | undefined
+  /** An call is done; the history do not know its answer yet. */
+  readonly onAnswer?: (call: Call, answer: unknown, history: History) => ReadonlyArray<Finding>
+  readonly atEnd?: (history: History) => ReadonlyArray<Finding>
 }

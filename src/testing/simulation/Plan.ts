@@ -23,7 +23,7 @@ export interface Plan {
 }
 
 /** What can go wrong; absent, all of it. */
-export interface Mischief {
+export interface FaultPlan {
   /** Calls that fail, get lost or take long, and notifications that do not arrive. [true] */
   readonly database?: boolean | undefined
   /** Pods that are killed, stopped or stand still. [true] */
@@ -39,7 +39,7 @@ export interface PlanOptions {
   readonly pods: number
   readonly jobs: number
   readonly queues: ReadonlyArray<string>
-  readonly mischief: Mischief
+  readonly faultPlan: FaultPlan
 }
 
 /** For so long things go wrong; after that nothing does. */
@@ -54,7 +54,7 @@ const drawRates = (dice: Dice): FaultRates => {
   return { refused: share, lost: share, slow: share / 4, unheard: dice.pick(0, 0.1, 0.5, 1) }
 }
 
-const drawMischief = (dice: Dice, { jobs, mischief, pods, queues }: PlanOptions, at: number): Step | undefined => {
+const drawFault = (dice: Dice, { jobs, faultPlan, pods, queues }: PlanOptions, at: number): Step | undefined => {
   const pod = podName(dice.whole(1, pods))
   const nth = dice.whole(1, Math.max(1, jobs))
   const queue = dice.pick(queues[0] ?? "default", ...queues)
@@ -73,17 +73,17 @@ const drawMischief = (dice: Dice, { jobs, mischief, pods, queues }: PlanOptions,
     { at, _tag: "PauseQueue", queue, millis: dice.whole(500, 12_000) }
   )
   const possible = [
-    ...(mischief.pods === false ? [] : [podStep, podStep]),
-    ...(mischief.database === false ? [] : [cut]),
-    ...(mischief.operators === false ? [] : [operator, operator])
+    ...(faultPlan.pods === false ? [] : [podStep, podStep]),
+    ...(faultPlan.database === false ? [] : [cut]),
+    ...(faultPlan.operators === false ? [] : [operator, operator])
   ]
   return possible[dice.whole(0, possible.length - 1)]
 }
 
 /** Drawn apart from everything else, so that a seed does the same as before in all but its clock. */
-const drawClockSteps = ({ mischief, seed }: PlanOptions, last: number): ReadonlyArray<Step> => {
+const drawClockSteps = ({ faultPlan, seed }: PlanOptions, last: number): ReadonlyArray<Step> => {
   const dice = new Dice(digest("clock", seed))
-  const count = mischief.clock === false ? 0 : dice.pick(0, 0, 1, 2)
+  const count = faultPlan.clock === false ? 0 : dice.pick(0, 0, 1, 2)
   return Array.from({ length: count }, () => ({
     at: dice.whole(100, last),
     _tag: "StepClock" as const,
@@ -106,13 +106,13 @@ export const draw = (options: PlanOptions): Plan => {
   const count = dice.whole(0, 14)
   // Harm is done while there is something to harm.
   const last = Math.min(troubled - 2_000, span + 6_000)
-  const mischief = Array.from({ length: count }, () => drawMischief(dice, options, dice.whole(100, last)))
+  const faultPlan = Array.from({ length: count }, () => drawFault(dice, options, dice.whole(100, last)))
   return {
     pods: options.pods,
-    steps: [...arrivals, ...mischief.filter((step) => step !== undefined), ...drawClockSteps(options, last)].sort(
+    steps: [...arrivals, ...faultPlan.filter((step) => step !== undefined), ...drawClockSteps(options, last)].sort(
       byTime
     ),
-    faults: options.mischief.database === false ? [] : rates
+    faults: options.faultPlan.database === false ? [] : rates
   }
 }
 

@@ -1,9 +1,9 @@
 import { Context, Duration, Option } from "effect"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { CrewConfig } from "../../crew/CrewConfig.js"
-import { JanitorConfig } from "../../crew/duties/Janitor.js"
-import { SchedulerConfig } from "../../crew/duties/SchedulerConfig.js"
-import { SweeperConfig } from "../../crew/duties/Sweeper.js"
+import { JanitorConfig } from "../../crew/loops/Janitor.js"
+import { SchedulerConfig } from "../../crew/loops/SchedulerConfig.js"
+import { SweeperConfig } from "../../crew/loops/Sweeper.js"
 import { MetricsConfig } from "../../crew/MetricsConfig.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
 

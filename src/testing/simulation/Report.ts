@@ -1,9 +1,9 @@
 import type { Duration } from "effect"
-import type { StoredJob } from "../../core/Job.js"
+import type { StoredJob } from "../../core/StoredJob.js"
 import type { Fault } from "./Faults.js"
+import type { Violation } from "./HistoryChecker.js"
 import type { Plan } from "./Plan.js"
-import type { Happening } from "./Trace.js"
-import type { Violation } from "./Witness.js"
+import type { TraceEvent } from "./Trace.js"
 
 /** What came of a run. */
 export interface Report {
@@ -14,7 +14,7 @@ export interface Report {
   /** Promises that were not kept. */
   readonly violations: ReadonlyArray<Violation>
   /** All that happened, step by step. */
-  readonly trace: ReadonlyArray<Happening>
+  readonly trace: ReadonlyArray<TraceEvent>
   /** The same for the same seed: a digest of the trace. */
   readonly fingerprint: string
   /** What has become of the jobs. */

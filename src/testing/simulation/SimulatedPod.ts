@@ -1,25 +1,25 @@
 import { Context, Deferred, Effect, Exit, Layer, Logger, type LogLevel, type Runtime, Scope } from "effect"
 import type { PodId } from "../../core/Ids.js"
 import * as Crew from "../../crew/Crew.js"
-import * as MetricsFlush from "../../crew/duties/MetricsFlush.js"
+import * as MetricsFlush from "../../crew/loops/MetricsFlush.js"
 import type { Handler } from "../../handlers/Handler.js"
 import type * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import type { Actor } from "./Actor.js"
-import type { Conductor } from "./Conductor.js"
+import { FaultInjector } from "./FaultInjector.js"
 import type { Faults } from "./Faults.js"
+import type { HistoryChecker } from "./HistoryChecker.js"
 import * as PodSettings from "./PodSettings.js"
 import { drawn } from "./Seed.js"
+import type { SimulationScheduler } from "./SimulationScheduler.js"
 import * as Tables from "./Tables.js"
-import { Wire } from "./Wire.js"
-import type { Witness } from "./Witness.js"
 
 /** What all pods of a simulation share. */
 export interface Site<R> {
   readonly seed: number
-  readonly conductor: Conductor
+  readonly scheduler: SimulationScheduler
   readonly faults: Faults
-  readonly witness: Witness
+  readonly checker: HistoryChecker
   readonly tables: Context.Context<Tables.Shared>
   readonly buckets: RateLimitsMemory.Table
   /** What handlers need besides. */
@@ -31,7 +31,7 @@ export interface Site<R> {
 
 interface Boot {
   readonly actor: Actor
-  readonly wire: Wire
+  readonly wire: FaultInjector
   readonly stop: Deferred.Deferred<void>
   readonly down: Deferred.Deferred<void>
   id: PodId | undefined
@@ -63,9 +63,9 @@ export class SimulatedPod<R> {
   kill(why: string): void {
     const { boot, site } = this
     if (boot === undefined || boot.actor.isGone) return
-    site.witness.trace.note(boot.actor.name, why)
-    site.witness.facts.killed.add(boot.actor.name)
-    site.conductor.kill(boot.actor)
+    site.checker.trace.note(boot.actor.name, why)
+    site.checker.history.killed.add(boot.actor.name)
+    site.scheduler.kill(boot.actor)
     boot.wire.break()
     Deferred.unsafeDone(boot.down, Effect.void)
   }
@@ -73,20 +73,20 @@ export class SimulatedPod<R> {
   /** As by SIGTERM. */
   stop(): void {
     if (this.boot === undefined) return
-    this.site.witness.trace.note(this.boot.actor.name, "is told to stop")
+    this.site.checker.trace.note(this.boot.actor.name, "is told to stop")
     Deferred.unsafeDone(this.boot.stop, Effect.void)
   }
 
   /** As by SIGSTOP and SIGCONT. */
   freeze(): void {
     if (this.boot === undefined || this.boot.actor.isPaused) return
-    this.site.witness.trace.note(this.boot.actor.name, "stands still")
+    this.site.checker.trace.note(this.boot.actor.name, "stands still")
     this.boot.actor.pause()
   }
 
   thaw(): void {
     if (this.boot === undefined || !this.boot.actor.isPaused) return
-    this.site.witness.trace.note(this.boot.actor.name, "goes on")
+    this.site.checker.trace.note(this.boot.actor.name, "goes on")
     this.boot.actor.resume()
   }
 
@@ -103,26 +103,26 @@ export class SimulatedPod<R> {
 
   /** One life, from its start to its end. */
   private readonly once: Effect.Effect<void> = Effect.gen(this, function* () {
-    const { conductor, faults, seed, witness } = this.site
+    const { scheduler, faults, seed, checker } = this.site
     this.boots += 1
-    const actor = conductor.actor(`${this.name}.${this.boots}`)
+    const actor = scheduler.actor(`${this.name}.${this.boots}`)
     const boot: Boot = {
       actor,
-      wire: new Wire({ actor, conductor, faults, witness }),
+      wire: new FaultInjector({ actor, scheduler, faults, checker }),
       stop: yield* Deferred.make<void>(),
       down: yield* Deferred.make<void>(),
       id: undefined
     }
     this.boot = boot
-    witness.trace.note(actor.name, "starts")
+    checker.trace.note(actor.name, "starts")
     const skew = Math.round((drawn(seed, `skew ${this.name}`) * 2 - 1) * PodSettings.mostSkew)
-    conductor.start(actor, this.site.runtime, this.life(boot), skew)
+    scheduler.start(actor, this.site.runtime, this.life(boot), skew)
     yield* Deferred.await(boot.down)
     this.boot = undefined
   })
 
   private life(boot: Boot): Effect.Effect<void, never, R> {
-    const { logLevel, witness } = this.site
+    const { logLevel, checker } = this.site
     return Effect.gen(this, function* () {
       const scope = yield* Scope.make()
       const metrics = yield* Layer.buildWithScope(Metrics.layer, scope)
@@ -130,9 +130,9 @@ export class SimulatedPod<R> {
       if (Exit.isSuccess(built)) {
         boot.id = Context.get(built.value, Crew.Crew).pod
         yield* Deferred.await(boot.stop)
-      } else witness.trace.note(boot.actor.name, "cannot start")
+      } else checker.trace.note(boot.actor.name, "cannot start")
       yield* Scope.close(scope, Exit.void)
-      witness.trace.note(boot.actor.name, "has stopped")
+      checker.trace.note(boot.actor.name, "has stopped")
       this.stopped.push({ actor: boot.actor, id: boot.id, heard: this.site.faults.areOver })
       Deferred.unsafeDone(boot.down, Effect.void)
     }).pipe(Logger.withMinimumLogLevel(logLevel))

@@ -3,15 +3,15 @@ import type { Handler } from "../../handlers/Handler.js"
 import type { RateLimit } from "../../limits/RateLimit.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
 import type { Schedule } from "../../schedule/Schedule.js"
-import type { Supply } from "./Director.js"
 import type { Invariant } from "./Invariant.js"
 import * as Invariants from "./Invariants.js"
 import * as WorkloadInvariants from "./invariants/WorkloadInvariants.js"
 import * as Plan from "./Plan.js"
+import type { Supply } from "./PlanRunner.js"
 import type { Report } from "./Report.js"
+import * as ReportText from "./ReportText.js"
 import * as Shrinker from "./Shrinker.js"
-import * as Stage from "./Stage.js"
-import * as Story from "./Story.js"
+import * as SimulationRun from "./SimulationRun.js"
 import type { Ports } from "./Tables.js"
 import * as WatchedHandler from "./WatchedHandler.js"
 import * as Workload from "./Workload.js"
@@ -30,7 +30,7 @@ export interface SimulationOptions<R> {
   /** How many pods. [3] */
   readonly pods?: number
   /** What may go wrong. [everything] */
-  readonly faults?: Plan.Mischief
+  readonly faults?: Plan.FaultPlan
   readonly schedules?: ReadonlyArray<Schedule>
   readonly limits?: ReadonlyArray<RateLimit>
   /** How operators have set the queues, by name. */
@@ -46,15 +46,15 @@ export interface SimulationOptions<R> {
   /** What pods and handlers log. [LogLevel.None] */
   readonly logLevel?: LogLevel.LogLevel
   /** Puts something else in the place of the database, to see that a mistake there would be found. */
-  readonly tamper?: Stage.Piece<R>["tamper"]
+  readonly tamper?: SimulationRun.RunSpec<R>["tamper"]
 }
 
 const defaults = { pods: 3, jobs: 12 } as const
 
-type Cast<R> = Pick<Stage.Piece<R>, "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "patience">
+type Cast<R> = Pick<SimulationRun.RunSpec<R>, "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "patience">
 
 /** Nobody gave any handlers: ours are played. */
-const ourCast = (options: SimulationOptions<never>): Cast<Ports> => {
+const defaultWorkload = (options: SimulationOptions<never>): Cast<Ports> => {
   const { seed } = options
   const runs = new Map<string, number>()
   const nthRun = (job: string) => {
@@ -68,15 +68,15 @@ const ourCast = (options: SimulationOptions<never>): Cast<Ports> => {
     queues: { ...Workload.queues, ...options.queues },
     invariants: WorkloadInvariants.all,
     patience: Duration.toMillis(options.patience ?? "10 minutes"),
-    handlersFor: ({ actor, isCalm, now, pod, witness }) =>
+    handlersFor: ({ actor, isCalm, now, pod, checker }) =>
       Workload.handlers({
         seed,
         isCalm,
         nthRun,
         // Whoever crashes does not come back to see what became of it.
         crash: Effect.async<never>(() => pod.kill("crashes")),
-        granted: () => witness.facts.grants.push({ scope: Workload.upstream.scope, at: now() })
-      }).map((handler) => WatchedHandler.of(handler, { actor, witness, mayWait: false }))
+        granted: () => checker.history.grants.push({ scope: Workload.upstream.scope, at: now() })
+      }).map((handler) => WatchedHandler.of(handler, { actor, checker, mayWait: false }))
   }
 }
 
@@ -90,8 +90,8 @@ const yourCast = <R>(handlers: ReadonlyArray<Handler<R>>, options: SimulationOpt
   queues: options.queues ?? {},
   invariants: [],
   patience: Duration.toMillis(options.patience ?? "1 day"),
-  handlersFor: ({ actor, witness }) =>
-    handlers.map((handler) => WatchedHandler.of(handler, { actor, witness, mayWait: true }))
+  handlersFor: ({ actor, checker }) =>
+    handlers.map((handler) => WatchedHandler.of(handler, { actor, checker, mayWait: true }))
 })
 
 /** Runs one seed from its beginning to its end. It does not fail: what went wrong is in the report. */
@@ -99,7 +99,7 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
   const { handlers, seed } = options
   // What handlers need of the ports they get from their pod; only the compiler cannot subtract that.
   const cast = (
-    handlers === undefined ? ourCast(options as SimulationOptions<never>) : yourCast(handlers, options)
+    handlers === undefined ? defaultWorkload(options as SimulationOptions<never>) : yourCast(handlers, options)
   ) as Cast<R>
   const plan =
     options.plan ??
@@ -108,9 +108,9 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
       pods: options.pods ?? defaults.pods,
       jobs: cast.jobs.length,
       queues: [...cast.crew.queues],
-      mischief: options.faults ?? {}
+      faultPlan: options.faults ?? {}
     })
-  const piece: Stage.Piece<R> = {
+  const spec: SimulationRun.RunSpec<R> = {
     ...cast,
     seed,
     plan,
@@ -119,13 +119,13 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
     logLevel: options.logLevel ?? LogLevel.None,
     tamper: options.tamper ?? ((tables) => tables)
   }
-  const played = Effect.flatMap(Effect.runtime<R>(), (runtime) => Stage.play(piece, runtime))
+  const played = Effect.flatMap(Effect.runtime<R>(), (runtime) => SimulationRun.play(spec, runtime))
   return Effect.map(played, ({ faults, jobs, lasted, trace, violations }) => ({
     seed,
     plan,
     faults,
     violations,
-    trace: trace.happenings,
+    trace: trace.events,
     fingerprint: trace.fingerprint,
     jobs,
     lasted: Duration.millis(lasted)
@@ -140,6 +140,6 @@ export const shrink = <R = never>(
   Shrinker.shrink(report, (plan, stopAt) => run({ ...options, plan, stopAt }))
 
 /** What a person wants to know of a report: which promise was broken, by which plan, and what happened to the job. */
-export const tell = (report: Report): string => Story.ofViolations(report)
+export const tell = (report: Report): string => ReportText.ofViolations(report)
 
 export type { Report } from "./Report.js"

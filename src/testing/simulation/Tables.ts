@@ -3,7 +3,7 @@ import * as ClusterMemory from "../../cluster/ClusterMemory.js"
 import { Leadership } from "../../cluster/Leadership.js"
 import { Pods } from "../../cluster/Pods.js"
 import { Shares } from "../../cluster/Shares.js"
-import * as MetricsFlush from "../../crew/duties/MetricsFlush.js"
+import * as MetricsFlush from "../../crew/loops/MetricsFlush.js"
 import { MetricsConfig } from "../../crew/MetricsConfig.js"
 import { Signals } from "../../database/Signals.js"
 import { RateLimits } from "../../limits/RateLimits.js"
@@ -13,9 +13,9 @@ import type { Measures } from "../../measures/Measures.js"
 import * as MeasuresMemory from "../../measures/MeasuresMemory.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import { PodSamples } from "../../measures/PodSamples.js"
-import { JobDesk } from "../../queue/desk/JobDesk.js"
-import { Operations } from "../../queue/desk/Operations.js"
-import { FreeHands } from "../../queue/FreeHands.js"
+import { JobAdmin } from "../../queue/admin/JobAdmin.js"
+import { Operations } from "../../queue/admin/Operations.js"
+import { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import type { JobsMemory } from "../../queue/JobsMemory.js"
 import { Kinds } from "../../queue/Kinds.js"
 import { Queue } from "../../queue/Queue.js"
@@ -31,10 +31,10 @@ import { Metrics } from "../../telemetry/Metrics.js"
 import { Storage } from "../../uploads/Storage.js"
 import * as StorageMemory from "../../uploads/StorageMemory.js"
 import { UploadsConfig } from "../../uploads/UploadsConfig.js"
+import type { FaultInjector } from "./FaultInjector.js"
 import * as PodSettings from "./PodSettings.js"
-import type { Wire } from "./Wire.js"
 
-type QueuePorts = Queue | Queues | JobDesk | JobSearch | Operations | Kinds | Routes | Wakeups.Wakeups | FreeHands
+type QueuePorts = Queue | Queues | JobAdmin | JobSearch | Operations | Kinds | Routes | Wakeups.Wakeups | DirectHandoff
 type ClusterPorts = Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
 
 /** Everything that the processes of a cluster share. */
@@ -46,7 +46,7 @@ export type Ports = Shared | Transactions | RateLimits
 /** The tables of one database, which many processes can be given. */
 export const layer: Layer.Layer<Shared | JobsMemory> = Layer.mergeAll(SchedulesMemory.layer, ClusterMemory.layer).pipe(
   Layer.provideMerge(QueueMemory.layer),
-  Layer.provideMerge(Layer.merge(Wakeups.layer, FreeHands.layer)),
+  Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer)),
   Layer.provide(Layer.provide(MetricsFlush.layer, Layer.succeed(MetricsConfig, PodSettings.metrics))),
   Layer.provideMerge(MeasuresMemory.layer),
   Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
@@ -54,7 +54,7 @@ export const layer: Layer.Layer<Shared | JobsMemory> = Layer.mergeAll(SchedulesM
 )
 
 const overHints = (
-  wire: Wire,
+  wire: FaultInjector,
   tables: Context.Context<Shared>
 ): Context.Context<Signals | Wakeups.Wakeups | Schedules> => {
   const signals = Context.get(tables, Signals)
@@ -78,7 +78,7 @@ const overHints = (
 
 /** The tables at the far end of a process's wire. Buckets of limits are shared; what a process took ahead is its own. */
 export const over = (
-  wire: Wire,
+  wire: FaultInjector,
   tables: Context.Context<Shared>,
   buckets: RateLimitsMemory.Table
 ): Context.Context<Ports> => {
@@ -86,9 +86,9 @@ export const over = (
     Context.make(tag, wire.to(tag, Context.get(tables, tag), local))
   return Context.mergeAll(
     far(Queue),
-    Context.pick(FreeHands)(tables),
+    Context.pick(DirectHandoff)(tables),
     far(Queues, ["known"]),
-    far(JobDesk),
+    far(JobAdmin),
     far(JobSearch, ["await"]),
     far(Operations),
     far(Kinds),

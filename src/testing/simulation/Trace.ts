@@ -2,7 +2,7 @@ import type { JobId } from "../../core/Ids.js"
 import { digest } from "./Seed.js"
 
 /** Something that happened. */
-export interface Happening {
+export interface TraceEvent {
   /** Milliseconds since the simulation began. */
   readonly at: number
   readonly who: string
@@ -13,12 +13,12 @@ export interface Happening {
 
 const instant = (at: number) => `+${(at / 1000).toFixed(3)}s`.padStart(10)
 
-/** A happening in one line. */
-export const line = ({ at, what, who }: Happening): string => `${instant(at)}  ${who.padEnd(10)}  ${what}`
+/** A event in one line. */
+export const line = ({ at, what, who }: TraceEvent): string => `${instant(at)}  ${who.padEnd(10)}  ${what}`
 
 /** What happened, step by step, in words: ids are told as the first, second, ... of their sort. */
 export class Trace {
-  private readonly happened: Array<Happening> = []
+  private readonly happened: Array<TraceEvent> = []
   private readonly jobs = new Map<JobId, string>()
   private readonly leases = new Map<string, string>()
   private hash = digest("trace")
@@ -26,7 +26,7 @@ export class Trace {
   /** `now` is how long the simulation has lasted, in milliseconds. */
   constructor(private readonly now: () => number) {}
 
-  get happenings(): ReadonlyArray<Happening> {
+  get events(): ReadonlyArray<TraceEvent> {
     return this.happened
   }
 
@@ -36,9 +36,9 @@ export class Trace {
   }
 
   note(who: string, what: string, jobs: ReadonlyArray<JobId> = []): void {
-    const happening = { at: this.now(), who, what, jobs }
-    this.happened.push(happening)
-    this.hash = digest(line(happening), digest(jobs.join(), this.hash))
+    const event = { at: this.now(), who, what, jobs }
+    this.happened.push(event)
+    this.hash = digest(line(event), digest(jobs.join(), this.hash))
   }
 
   nameOf(job: JobId): string {
@@ -54,7 +54,7 @@ export class Trace {
   }
 
   /** All that happened to a job. */
-  about(job: JobId): ReadonlyArray<Happening> {
+  about(job: JobId): ReadonlyArray<TraceEvent> {
     return this.happened.filter(({ jobs }) => jobs.includes(job))
   }
 }

@@ -2,7 +2,7 @@ import { Cause, Effect, Exit, Option } from "effect"
 import * as Outcome from "../../core/Outcome.js"
 import type { Handler } from "../../handlers/Handler.js"
 import type { Actor } from "./Actor.js"
-import type { Witness } from "./Witness.js"
+import type { HistoryChecker } from "./HistoryChecker.js"
 
 const said = (value: unknown): string =>
   Outcome.isOutcome(value) && value._tag !== "Done" ? `said ${value._tag}` : "returned"
@@ -16,18 +16,18 @@ const howEnded = (exit: Exit.Exit<unknown, unknown>): string => {
 }
 
 /**
- * The handler, seen by a witness. Somebody else's may wait for promises: while one runs, the event loop is given the time to
+ * The handler, seen by a checker. Somebody else's may wait for promises: while one runs, the event loop is given the time to
  * settle them.
  */
 export const of = <R>(
   handler: Handler<R>,
-  { actor, mayWait, witness }: { readonly actor: Actor; readonly mayWait: boolean; readonly witness: Witness }
+  { actor, mayWait, checker }: { readonly actor: Actor; readonly mayWait: boolean; readonly checker: HistoryChecker }
 ): Handler<R> => {
   const watched =
     (run: Handler<R>["run"]): Handler<R>["run"] =>
     (payload, job) =>
       Effect.suspend(() => {
-        const ended = witness.began(actor.name, job.id)
+        const ended = checker.began(actor.name, job.id)
         if (mayWait) actor.waiting += 1
         return Effect.onExit(run(payload, job), (exit) =>
           Effect.sync(() => {

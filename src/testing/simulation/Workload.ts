@@ -6,7 +6,7 @@ import * as Handler from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import * as RateLimit from "../../limits/RateLimit.js"
 import type { RateLimits } from "../../limits/RateLimits.js"
-import type { NewJob } from "../../queue/intake/NewJob.js"
+import type { NewJob } from "../../queue/enqueue/NewJob.js"
 import * as Job from "../../queue/Job.js"
 import type { Queue } from "../../queue/Queue.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
@@ -71,7 +71,7 @@ export const jobs = (seed: number, count: number): ReadonlyArray<Supply> => {
 }
 
 /** What handlers can do to their surroundings. */
-export interface Powers {
+export interface HandlerControls {
   readonly seed: number
   /** Ends the process that they run in. */
   readonly crash: Effect.Effect<never>
@@ -87,7 +87,7 @@ const mostTrouble = 6
 
 /** The same job does the same, however it came about: ids change when a plan is made smaller, numbers do not. */
 const misbehave = (
-  { crash, isCalm, nthRun, seed }: Powers,
+  { crash, isCalm, nthRun, seed }: HandlerControls,
   { id, kind }: Pick<JobContext, "id" | "kind">,
   n: number
 ): Effect.Effect<unknown, string> => {
@@ -109,7 +109,7 @@ const misbehave = (
   return Effect.zipRight(Effect.sleep(long), crash)
 }
 
-export const handlers = (powers: Powers): ReadonlyArray<Handler.Handler<Queue | RateLimits>> => {
+export const handlers = (powers: HandlerControls): ReadonlyArray<Handler.Handler<Queue | RateLimits>> => {
   const plain = (kind: Job.JobKind<{ readonly n: number }>) =>
     Handler.make(kind, ({ n }, job) => misbehave(powers, job, n))
   return [

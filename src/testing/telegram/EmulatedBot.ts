@@ -9,7 +9,7 @@ export interface BotCall {
   readonly parameters: Readonly<Record<string, unknown>>
   /** Whether it came over HTTP, or as the answer to a webhook. */
   readonly via: "call" | "response"
-  /** Whether it was carried out: what a fault kept from happening was not. */
+  /** Whether it was carried out: what a fault kept from event was not. */
   readonly done: boolean
 }
 

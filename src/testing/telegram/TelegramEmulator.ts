@@ -1,9 +1,9 @@
 import { Clock, Context, Effect, Layer, type Scope } from "effect"
 import { typeOf, type Update } from "../../gateway/telegram/TelegramUpdate.js"
-import * as Courier from "./Courier.js"
 import * as EmulatedApi from "./EmulatedApi.js"
 import { type BotCall, type DeliveryTry, type EmulatedBot, make as makeBot } from "./EmulatedBot.js"
 import type { EmulatedFault } from "./EmulatedFault.js"
+import * as WebhookSender from "./WebhookSender.js"
 
 export interface TelegramEmulatorOptions {
   /** The tokens that are known from the start. */
@@ -105,7 +105,7 @@ const make = (options: TelegramEmulatorOptions): Effect.Effect<typeof TelegramEm
 
     const onCall = (call: BotCall) => void calls.push(call)
     const url = yield* EmulatedApi.serve({ bot: (token) => bots.get(token), faultFor, onCall })
-    const courier = yield* Courier.make({
+    const sender = yield* WebhookSender.make({
       seed: options.seed ?? 1,
       speed: options.speed ?? 1,
       duplicates: options.duplicates ?? 0,
@@ -127,7 +127,7 @@ const make = (options: TelegramEmulatorOptions): Effect.Effect<typeof TelegramEm
         bot.nextUpdate = id + 1
         const whole = { ...update, update_id: id }
         // Telegram does not deliver what the webhook did not ask for.
-        if (bot.webhook?.updates?.includes(typeOf(whole) ?? "") ?? true) courier.carry(bot, whole)
+        if (bot.webhook?.updates?.includes(typeOf(whole) ?? "") ?? true) sender.carry(bot, whole)
         return id
       })
 
@@ -161,6 +161,6 @@ const make = (options: TelegramEmulatorOptions): Effect.Effect<typeof TelegramEm
       calls: Effect.sync(() => [...calls]),
       tries: Effect.sync(() => [...tries]),
       expired: (token) => Effect.sync(() => [...botOf(token).expired]),
-      settled: courier.settled
+      settled: sender.settled
     }
   })

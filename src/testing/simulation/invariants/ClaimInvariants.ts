@@ -1,15 +1,15 @@
 import { Duration } from "effect"
 import type { JobRow } from "../../../queue/JobRowMemory.js"
-import type { Change, Facts } from "../Facts.js"
+import type { Change, History } from "../History.js"
 import type { Finding, Invariant } from "../Invariant.js"
 
-const isClaim = ({ act, after, before }: Change) =>
-  act?.call === "Queue.claim" && before !== undefined && after?.status === "running"
+const isClaim = ({ call, after, before }: Change) =>
+  call?.call === "Queue.claim" && before !== undefined && after?.status === "running"
 
 /** A rule for rows that are claimed. */
 const atClaim =
-  (rule: (row: JobRow, change: Change, facts: Facts) => string | undefined) => (change: Change, facts: Facts) =>
-    isClaim(change) && change.before !== undefined ? rule(change.before, change, facts) : undefined
+  (rule: (row: JobRow, change: Change, history: History) => string | undefined) => (change: Change, history: History) =>
+    isClaim(change) && change.before !== undefined ? rule(change.before, change, history) : undefined
 
 const seconds = (millis: number) => `${(millis / 1000).toFixed(3)} s`
 
@@ -17,9 +17,9 @@ const seconds = (millis: number) => `${(millis / 1000).toFixed(3)} s`
 export const notEarly: Invariant = {
   name: "not early",
   promise: "a job is not begun before its time",
-  onChange: atClaim(({ id, runAt }, { act }, facts) => {
-    const early = runAt - (act?.local ?? runAt)
-    return early > 0 ? `${act?.who} claimed ${facts.nameOf(id)} ${seconds(early)} before its time` : undefined
+  onChange: atClaim(({ id, runAt }, { call }, history) => {
+    const early = runAt - (call?.local ?? runAt)
+    return early > 0 ? `${call?.who} claimed ${history.nameOf(id)} ${seconds(early)} before its time` : undefined
   })
 }
 
@@ -27,9 +27,9 @@ export const notEarly: Invariant = {
 export const pauseHolds: Invariant = {
   name: "pause",
   promise: "nothing is claimed from a queue after its pause was answered",
-  onChange: atClaim(({ id, queue }, { act }, facts) =>
-    facts.settings.get(queue)?.paused === true
-      ? `${act?.who} claimed ${facts.nameOf(id)} from queue "${queue}", which is paused`
+  onChange: atClaim(({ id, queue }, { call }, history) =>
+    history.settings.get(queue)?.paused === true
+      ? `${call?.who} claimed ${history.nameOf(id)} from queue "${queue}", which is paused`
       : undefined
   )
 }
@@ -37,25 +37,25 @@ export const pauseHolds: Invariant = {
 export const cancelHolds: Invariant = {
   name: "cancel",
   promise: "a job is not begun anew after its cancel was answered",
-  onChange: atClaim(({ id }, { act }, facts) =>
-    facts.cancelled.has(id) ? `${act?.who} claimed ${facts.nameOf(id)}, which was cancelled` : undefined
+  onChange: atClaim(({ id }, { call }, history) =>
+    history.cancelled.has(id) ? `${call?.who} claimed ${history.nameOf(id)}, which was cancelled` : undefined
   )
 }
 
-const ofKey = (facts: Facts, { id, key, queue }: JobRow): ReadonlyArray<JobRow> =>
+const ofKey = (history: History, { id, key, queue }: JobRow): ReadonlyArray<JobRow> =>
   key === undefined
     ? []
-    : [...facts.rows.values()].filter((row) => row.queue === queue && row.key === key && row.id !== id)
+    : [...history.rows.values()].filter((row) => row.queue === queue && row.key === key && row.id !== id)
 
 /** 8 */
 export const keyLimit: Invariant = {
   name: "key limit",
   promise: "no more jobs of a key run at a time than its queue allows",
-  onChange: atClaim((row, _, facts) => {
-    const most = facts.settings.get(row.queue)?.perKey?.concurrency
-    const running = ofKey(facts, row).filter(({ status }) => status === "running")
+  onChange: atClaim((row, _, history) => {
+    const most = history.settings.get(row.queue)?.perKey?.concurrency
+    const running = ofKey(history, row).filter(({ status }) => status === "running")
     return most !== undefined && running.length >= most
-      ? `${facts.nameOf(row.id)} was claimed while ${running.map(({ id }) => facts.nameOf(id)).join(", ")} of the same key ran`
+      ? `${history.nameOf(row.id)} was claimed while ${running.map(({ id }) => history.nameOf(id)).join(", ")} of the same key ran`
       : undefined
   })
 }
@@ -67,21 +67,21 @@ const isBefore = (a: JobRow, b: JobRow) =>
 export const keyOrder: Invariant = {
   name: "key order",
   promise: "jobs of a key begin in their order, and where it is strict never past one that waits for its retry",
-  onChange: atClaim((row, { act }, facts) => {
-    const order = facts.settings.get(row.queue)?.perKey?.order ?? "none"
+  onChange: atClaim((row, { call }, history) => {
+    const order = history.settings.get(row.queue)?.perKey?.order ?? "none"
     if (order === "none" || row.startedAt !== undefined) return undefined
-    const others = ofKey(facts, row).filter(({ status }) => status === "pending")
+    const others = ofKey(history, row).filter(({ status }) => status === "pending")
     const begun = others.find(
-      ({ startedAt, runAt }) => startedAt !== undefined && (order === "strict" || runAt <= (act?.local ?? 0))
+      ({ startedAt, runAt }) => startedAt !== undefined && (order === "strict" || runAt <= (call?.local ?? 0))
     )
     if (begun !== undefined)
-      return `${facts.nameOf(row.id)} was claimed past ${facts.nameOf(begun.id)} of its key, which has begun and waits`
+      return `${history.nameOf(row.id)} was claimed past ${history.nameOf(begun.id)} of its key, which has begun and waits`
     const earlier = others.find(
-      (other) => other.startedAt === undefined && other.runAt <= (act?.local ?? 0) && isBefore(other, row)
+      (other) => other.startedAt === undefined && other.runAt <= (call?.local ?? 0) && isBefore(other, row)
     )
     return earlier === undefined
       ? undefined
-      : `${facts.nameOf(row.id)} was claimed before ${facts.nameOf(earlier.id)} of its key`
+      : `${history.nameOf(row.id)} was claimed before ${history.nameOf(earlier.id)} of its key`
   })
 }
 

@@ -13,13 +13,13 @@ const tickOf = (meta: string | undefined): string | undefined => {
 export const oncePerTick: Invariant = {
   name: "schedule",
   promise: "there is one job per schedule and tick",
-  onChange: ({ after, before }, facts) => {
+  onChange: ({ after, before }, history) => {
     const tick = before === undefined ? tickOf(after?.meta) : undefined
     if (tick === undefined || after === undefined) return undefined
-    const twin = [...facts.rows.values()].find(({ id, meta }) => id !== after.id && tickOf(meta) === tick)
+    const twin = [...history.rows.values()].find(({ id, meta }) => id !== after.id && tickOf(meta) === tick)
     return twin === undefined
       ? undefined
-      : `${facts.nameOf(after.id)} was stored for ${tick}, and so was ${facts.nameOf(twin.id)}`
+      : `${history.nameOf(after.id)} was stored for ${tick}, and so was ${history.nameOf(twin.id)}`
   }
 }
 
@@ -33,20 +33,20 @@ const counters: ReadonlyArray<keyof JobCounts> = ["started", "completed", "retri
 export const counted: Invariant = {
   name: "counters",
   promise: "counters equal what happened, but for what a killed pod had not written yet",
-  atEnd: (facts) => {
-    const wrong = facts.counted.everybody.flatMap((who): ReadonlyArray<Finding> => {
-      const { seen, written } = facts.counted.of(who)
+  atEnd: (history) => {
+    const wrong = history.counted.everybody.flatMap((who): ReadonlyArray<Finding> => {
+      const { seen, written } = history.counted.of(who)
       return counters.flatMap((name): ReadonlyArray<Finding> => {
         // A run whose transaction could not even begin counts as started, and no handler saw it.
         const over = name !== "started" && written[name] > seen[name]
-        const slack = name === "completed" ? facts.lostCommits : 0
-        const under = !facts.killed.has(who) && !facts.unwritten.has(who) && written[name] + slack < seen[name]
+        const slack = name === "completed" ? history.lostCommits : 0
+        const under = !history.killed.has(who) && !history.unwritten.has(who) && written[name] + slack < seen[name]
         return over || under ? [{ found: `${who} wrote ${name}=${written[name]} where ${seen[name]} were seen` }] : []
       })
     })
-    const { ending } = facts
+    const { ending } = history
     if (ending === undefined) return wrong
-    const { shared, total } = facts.counted
+    const { shared, total } = history.counted
     const unlike = names.filter((name) => ending.charted[name] !== total[name] + shared[name])
     const told = (name: keyof JobCounts) =>
       `charts show ${name}=${ending.charted[name]} where ${total[name]} were written by pods and ${shared[name]} seen beside them`

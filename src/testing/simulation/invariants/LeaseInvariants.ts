@@ -1,23 +1,23 @@
 import { Duration } from "effect"
 import type { HeldJob } from "../../../queue/Queue.js"
-import { type Act, type Change, endOf } from "../Facts.js"
+import { type Call, type Change, endOf } from "../History.js"
 import type { Invariant } from "../Invariant.js"
 
 const named = (lease: string | undefined, name: (lease: string) => string) =>
   lease === undefined ? "none" : name(lease)
 
-/** The lease in whose name an act speaks about a job. */
-const leaseSaid = ({ act, before }: Change): string | undefined => {
-  if (act === undefined || before === undefined) return undefined
-  switch (act.call) {
+/** The lease in whose name an call speaks about a job. */
+const leaseSaid = ({ call, before }: Change): string | undefined => {
+  if (call === undefined || before === undefined) return undefined
+  switch (call.call) {
     case "Queue.finalize":
-      return endOf(act, before)?.lease
+      return endOf(call, before)?.lease
     case "Queue.heartbeat":
-      return (act.args[0] as ReadonlyArray<HeldJob>).find(
+      return (call.args[0] as ReadonlyArray<HeldJob>).find(
         ({ id, lease }) => id === before.id && lease === before.run?.lease
       )?.lease
     case "Queue.progress":
-      return (act.args[0] as HeldJob).lease
+      return (call.args[0] as HeldJob).lease
     default:
       return undefined
   }
@@ -26,7 +26,7 @@ const leaseSaid = ({ act, before }: Change): string | undefined => {
 const fenced = new Set(["Queue.finalize", "Queue.heartbeat", "Queue.progress"])
 
 /** Whether a run showed no sign of life for the limit that its rescuer used, by true time. */
-const isQuiet = ({ args, at }: Act, lastBeat: number): boolean =>
+const isQuiet = ({ args, at }: Call, lastBeat: number): boolean =>
   at - lastBeat >= Duration.toMillis(args[0] as Duration.Duration)
 
 /** 4 */
@@ -34,27 +34,27 @@ export const oneLease: Invariant = {
   name: "one lease",
   promise: "a job has at most one live lease, and a stale attempt changes nothing",
   onChange: (change, { beatAt, leases, trace }) => {
-    const { act, after, before } = change
-    if (act === undefined) return undefined
+    const { call, after, before } = change
+    if (call === undefined) return undefined
     const name = (lease: string) => trace.nameOfLease(lease)
     const row = after ?? before
     const job = row === undefined ? "a job" : trace.nameOf(row.id)
-    if (act.call === "Queue.claim") {
-      if (before?.status !== "pending") return `${act.who} claimed ${job}, which was ${before?.status ?? "not there"}`
+    if (call.call === "Queue.claim") {
+      if (before?.status !== "pending") return `${call.who} claimed ${job}, which was ${before?.status ?? "not there"}`
       const taken = after?.run === undefined ? undefined : leases.get(after.run.lease)
-      return taken === undefined || taken === act
+      return taken === undefined || taken === call
         ? undefined
-        : `${act.who} claimed ${job} under ${named(after?.run?.lease, name)}, which was given out before`
+        : `${call.who} claimed ${job} under ${named(after?.run?.lease, name)}, which was given out before`
     }
-    if (fenced.has(act.call) && before !== undefined) {
+    if (fenced.has(call.call) && before !== undefined) {
       const said = leaseSaid(change)
       if (said !== undefined && said === before.run?.lease) return undefined
-      return `${act.call} of ${act.who} in the name of ${named(said, name)} changed ${job}, which was under ${named(before.run?.lease, name)}`
+      return `${call.call} of ${call.who} in the name of ${named(said, name)} changed ${job}, which was under ${named(before.run?.lease, name)}`
     }
-    if (act.call === "Queue.recoverStuck" && before !== undefined) {
-      const lastBeat = beatAt.get(before.id) ?? act.at
-      if (before.run !== undefined && isQuiet(act, lastBeat)) return undefined
-      return `${act.who} took back ${job}, which was ${before.status} and quiet for ${(act.at - lastBeat) / 1000} s`
+    if (call.call === "Queue.recoverStuck" && before !== undefined) {
+      const lastBeat = beatAt.get(before.id) ?? call.at
+      if (before.run !== undefined && isQuiet(call, lastBeat)) return undefined
+      return `${call.who} took back ${job}, which was ${before.status} and quiet for ${(call.at - lastBeat) / 1000} s`
     }
     return undefined
   }
@@ -64,26 +64,26 @@ export const oneLease: Invariant = {
 export const runsWhatItClaimed: Invariant = {
   name: "claimed before run",
   promise: "a pod runs a job once for each time it claimed it",
-  onRun: ({ job, who }, facts) => {
-    const { begun, claimed } = facts.handsOn(who, job)
+  onRun: ({ job, who }, history) => {
+    const { begun, claimed } = history.handsOn(who, job)
     return begun < claimed
       ? undefined
-      : `${who} began ${facts.nameOf(job)} for the ${begun + 1}. time and had claimed it ${claimed} times`
+      : `${who} began ${history.nameOf(job)} for the ${begun + 1}. time and had claimed it ${claimed} times`
   }
 }
 
-const operators = new Set(["JobDesk.requeue", "JobDesk.remove", "Operations.step"])
+const operators = new Set(["JobAdmin.requeue", "JobAdmin.remove", "Operations.step"])
 const forgetful = new Set(["Queue.purge", "Queue.purgeDone"])
 
 /** 3 */
 export const finishedStays: Invariant = {
   name: "finished stays",
-  promise: "a finished state changes only by an operator's act",
-  onChange: ({ act, after, before }, facts) => {
-    if (before === undefined || before.finishedAt === undefined || act === undefined) return undefined
-    if (operators.has(act.call) || (after === undefined && forgetful.has(act.call))) return undefined
+  promise: "a finished state changes only by an operator's call",
+  onChange: ({ call, after, before }, history) => {
+    if (before === undefined || before.finishedAt === undefined || call === undefined) return undefined
+    if (operators.has(call.call) || (after === undefined && forgetful.has(call.call))) return undefined
     if (after !== undefined && after.status === before.status && after.finishedAt === before.finishedAt)
       return undefined
-    return `${act.call} of ${act.who} made ${facts.nameOf(before.id)} ${after?.status ?? "vanish"}, which was ${before.status}`
+    return `${call.call} of ${call.who} made ${history.nameOf(before.id)} ${after?.status ?? "vanish"}, which was ${before.status}`
   }
 }

@@ -1,8 +1,8 @@
-import { limits } from "../../../core/Job.js"
-import type { NewJob } from "../../../queue/intake/NewJob.js"
+import { limits } from "../../../core/StoredJob.js"
+import type { NewJob } from "../../../queue/enqueue/NewJob.js"
 import type { JobRow } from "../../../queue/JobRowMemory.js"
 import type { Enqueued } from "../../../queue/Queue.js"
-import { endOf } from "../Facts.js"
+import { endOf } from "../History.js"
 import type { Finding, Invariant } from "../Invariant.js"
 
 /** 1 */
@@ -20,10 +20,10 @@ export const kept: Invariant = {
 export const ran: Invariant = {
   name: "ran",
   promise: "a job is done only when its handler ran to its end",
-  onChange: ({ after, before }, facts) => {
+  onChange: ({ after, before }, history) => {
     if (after?.status !== "done" || before?.status === "done") return undefined
-    const ended = facts.runs.some(({ how, job }) => job === after.id && how === "returned")
-    return ended ? undefined : `${facts.nameOf(after.id)} is done and no handler of it has returned`
+    const ended = history.runs.some(({ how, job }) => job === after.id && how === "returned")
+    return ended ? undefined : `${history.nameOf(after.id)} is done and no handler of it has returned`
   }
 }
 
@@ -31,15 +31,15 @@ export const ran: Invariant = {
 export const attemptsBounded: Invariant = {
   name: "attempts",
   promise: "attempts never exceed the maximum",
-  onChange: ({ act, after, before }, facts) => {
+  onChange: ({ call, after, before }, history) => {
     if (after === undefined) return undefined
     const { attempt, id, maxAttempts, status } = after
-    if (attempt > maxAttempts) return `${facts.nameOf(id)} is at attempt ${attempt} of ${maxAttempts}`
-    if (act?.call !== "Queue.finalize" || status !== "pending" || before === undefined) return undefined
-    const end = endOf(act, before)?.end
-    const used = (facts.attempts.get(id) ?? 0) + (end?._tag === "Again" && end.counted ? 1 : 0)
+    if (attempt > maxAttempts) return `${history.nameOf(id)} is at attempt ${attempt} of ${maxAttempts}`
+    if (call?.call !== "Queue.finalize" || status !== "pending" || before === undefined) return undefined
+    const end = endOf(call, before)?.end
+    const used = (history.attempts.get(id) ?? 0) + (end?._tag === "Again" && end.counted ? 1 : 0)
     return used >= maxAttempts
-      ? `${facts.nameOf(id)} has failed ${used} times of ${maxAttempts} and is to be tried again`
+      ? `${history.nameOf(id)} has failed ${used} times of ${maxAttempts} and is to be tried again`
       : undefined
   }
 }
@@ -48,16 +48,16 @@ export const attemptsBounded: Invariant = {
 export const historyKept: Invariant = {
   name: "history",
   promise: "a run that did not simply succeed is in the job's history",
-  onChange: ({ act, after, before }, facts) => {
+  onChange: ({ call, after, before }, history) => {
     if (after === undefined || before?.status !== "running" || after.status === "running" || after.status === "done")
       return undefined
-    if (act === undefined || act.call.startsWith("JobDesk.")) return undefined
-    const end = act.call === "Queue.finalize" ? endOf(act, before)?.end : undefined
+    if (call === undefined || call.call.startsWith("JobAdmin.")) return undefined
+    const end = call.call === "Queue.finalize" ? endOf(call, before)?.end : undefined
     if (end?._tag === "Again" && end.remember === undefined) return undefined
     const grew = after.history.length > before.history.length || after.history.length >= limits.historyEntries
     return grew
       ? undefined
-      : `${act.call} of ${act.who} made ${facts.nameOf(after.id)} ${after.status}, and its history does not tell`
+      : `${call.call} of ${call.who} made ${history.nameOf(after.id)} ${after.status}, and its history does not tell`
   }
 }
 
@@ -68,30 +68,30 @@ const holds = ({ dedupe, finishedAt }: JobRow) =>
 export const oncePerKey: Invariant = {
   name: "dedupe",
   promise: "there is one job per dedupe key in its scope",
-  onChange: ({ after }, facts) => {
+  onChange: ({ after }, history) => {
     if (after === undefined || !holds(after)) return undefined
-    const twin = [...facts.rows.values()].find(
+    const twin = [...history.rows.values()].find(
       (row) => row.id !== after.id && row.dedupe?.key === after.dedupe?.key && holds(row)
     )
     return twin === undefined
       ? undefined
-      : `${facts.nameOf(after.id)} and ${facts.nameOf(twin.id)} both hold "${after.dedupe?.key}"`
+      : `${history.nameOf(after.id)} and ${history.nameOf(twin.id)} both hold "${after.dedupe?.key}"`
   },
-  onAnswer: (act, answer, facts) => {
-    if (act.call !== "Queue.enqueue") return []
+  onAnswer: (call, answer, history) => {
+    if (call.call !== "Queue.enqueue") return []
     const stored = answer as ReadonlyArray<Enqueued>
-    return (act.args[0] as ReadonlyArray<NewJob>).flatMap(({ dedupe }, index): ReadonlyArray<Finding> => {
+    return (call.args[0] as ReadonlyArray<NewJob>).flatMap(({ dedupe }, index): ReadonlyArray<Finding> => {
       const fresh = stored[index]
-      const holder = dedupe === undefined ? undefined : facts.holders.get(dedupe.key)
-      if (dedupe === undefined || holder === undefined || fresh === undefined || !facts.isNewBy(act, fresh.id))
+      const holder = dedupe === undefined ? undefined : history.holders.get(dedupe.key)
+      if (dedupe === undefined || holder === undefined || fresh === undefined || !history.isNewBy(call, fresh.id))
         return []
-      const standing = facts.rows.get(holder.id)
+      const standing = history.rows.get(holder.id)
       const isHeld = standing !== undefined && (holder.scope === "retained" || standing.finishedAt === undefined)
       return isHeld
         ? [
             {
               job: fresh.id,
-              found: `${facts.nameOf(fresh.id)} was stored beside ${facts.nameOf(holder.id)}, which holds "${dedupe.key}"`
+              found: `${history.nameOf(fresh.id)} was stored beside ${history.nameOf(holder.id)}, which holds "${dedupe.key}"`
             }
           ]
         : []

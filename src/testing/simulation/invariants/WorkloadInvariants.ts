@@ -1,25 +1,25 @@
 import type { JobRow } from "../../../queue/JobRowMemory.js"
-import type { Facts } from "../Facts.js"
+import type { History } from "../History.js"
 import type { Finding, Invariant } from "../Invariant.js"
 import { kinds, upstream } from "../Workload.js"
 import { overflow } from "./ClaimInvariants.js"
 
-const ofKind = (facts: Facts, kind: string): ReadonlyArray<JobRow> =>
-  [...facts.rows.values()].filter((row) => row.kind === kind)
+const ofKind = (history: History, kind: string): ReadonlyArray<JobRow> =>
+  [...history.rows.values()].filter((row) => row.kind === kind)
 
 /** 2 */
 export const childWithParent: Invariant = {
   name: "rollback",
   promise: "what was enqueued in a transaction stands if and only if that committed",
-  atEnd: (facts) =>
-    ofKind(facts, kinds.parent).flatMap((parent): ReadonlyArray<Finding> => {
-      const children = ofKind(facts, kinds.child).filter(({ payload }) => payload === parent.payload).length
+  atEnd: (history) =>
+    ofKind(history, kinds.parent).flatMap((parent): ReadonlyArray<Finding> => {
+      const children = ofKind(history, kinds.child).filter(({ payload }) => payload === parent.payload).length
       const due = parent.status === "done" ? 1 : 0
       // An operator who puts a done job back has it run again.
-      const isRepeated = facts.trace.about(parent.id).some(({ what }) => what.includes("done -> pending"))
+      const isRepeated = history.trace.about(parent.id).some(({ what }) => what.includes("done -> pending"))
       return children === due || isRepeated
         ? []
-        : [{ job: parent.id, found: `${facts.nameOf(parent.id)} is ${parent.status} and has ${children} children` }]
+        : [{ job: parent.id, found: `${history.nameOf(parent.id)} is ${parent.status} and has ${children} children` }]
     })
 }
 
@@ -40,17 +40,17 @@ export const tokens: Invariant = {
 export const obituaries: Invariant = {
   name: "follow-up",
   promise: "each death of a job that names a follow-up stores it once, unless an operator cancelled the job",
-  atEnd: (facts) =>
-    ofKind(facts, kinds.plain).flatMap((dead): ReadonlyArray<Finding> => {
-      const deaths = facts.trace
+  atEnd: (history) =>
+    ofKind(history, kinds.plain).flatMap((dead): ReadonlyArray<Finding> => {
+      const deaths = history.trace
         .about(dead.id)
-        .filter(({ what, who }) => who !== "witness" && / -> dead \((?!cancelled)/.test(what)).length
-      const stored = ofKind(facts, kinds.obituary).filter(
+        .filter(({ what, who }) => who !== "checker" && / -> dead \((?!cancelled)/.test(what)).length
+      const stored = ofKind(history, kinds.obituary).filter(
         ({ meta }) => meta !== undefined && JSON.parse(meta).follows === dead.id
       ).length
       return stored === deaths
         ? []
-        : [{ job: dead.id, found: `${facts.nameOf(dead.id)} died ${deaths} times and has ${stored} follow-ups` }]
+        : [{ job: dead.id, found: `${history.nameOf(dead.id)} died ${deaths} times and has ${stored} follow-ups` }]
     })
 }
 

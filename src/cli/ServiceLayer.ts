@@ -1,0 +1,138 @@
+import { Effect, Layer } from "effect"
+import * as AccessPg from "../access/AccessPg.js"
+import * as TokensPg from "../access/TokensPg.js"
+import * as ClusterPg from "../cluster/ClusterPg.js"
+import { Lifecycle } from "../core/Lifecycle.js"
+import { AccessRetentionConfig } from "../crew/AccessRetentionConfig.js"
+import { ClusterConfig } from "../crew/ClusterConfig.js"
+import * as Crew from "../crew/Crew.js"
+import { CrewConfig } from "../crew/CrewConfig.js"
+import * as Gauges from "../crew/gauges/Gauges.js"
+import * as JobGauges from "../crew/gauges/JobGauges.js"
+import * as AccessCleanup from "../crew/loops/AccessCleanup.js"
+import { JanitorConfig } from "../crew/loops/Janitor.js"
+import { SchedulerConfig } from "../crew/loops/SchedulerConfig.js"
+import * as Sweeper from "../crew/loops/Sweeper.js"
+import * as MeasuresLayer from "../crew/MeasuresLayer.js"
+import { MetricsConfig } from "../crew/MetricsConfig.js"
+import * as Shutdown from "../crew/Shutdown.js"
+import * as Assets from "../dashboard/Assets.js"
+import { Database } from "../database/Database.js"
+import * as DatabaseClock from "../database/DatabaseClock.js"
+import { DatabaseConfig } from "../database/DatabaseConfig.js"
+import { DatabaseUrl } from "../database/DatabaseUrl.js"
+import * as EmbeddedPostgres from "../database/embedded/EmbeddedPostgres.js"
+import * as Listener from "../database/Listener.js"
+import { Migrations } from "../database/Migrations.js"
+import * as Package from "../database/Package.js"
+import type { Declarations } from "../gateway/config/Declarations.js"
+import { ApiApp } from "../http/ApiApp.js"
+import { AccessConfig } from "../http/access/AccessConfig.js"
+import * as AdminToken from "../http/access/AdminToken.js"
+import { Readiness } from "../http/Readiness.js"
+import * as Server from "../http/Server.js"
+import { ServerConfig } from "../http/ServerConfig.js"
+import { UiApp } from "../http/UiApp.js"
+import { UploadsApp } from "../http/uploads/UploadsApp.js"
+import * as RateLimitsPg from "../limits/RateLimitsPg.js"
+import * as QueuePg from "../queue/QueuePg.js"
+import * as SchedulesPg from "../schedule/SchedulesPg.js"
+import { EventLoop } from "../telemetry/EventLoop.js"
+import { Tracing } from "../telemetry/tracing/Tracing.js"
+import * as StoragePg from "../uploads/StoragePg.js"
+import { UploadsConfig } from "../uploads/UploadsConfig.js"
+import type { App } from "./App.js"
+import type { ChosenDatabase } from "./DatabaseChoice.js"
+import * as GatewayLayer from "./GatewayLayer.js"
+import * as RunningAtExit from "./RunningAtExit.js"
+
+// The service as layers, from the database at the bottom to the doors at the top. They are built from the bottom up, and
+// closed from the top down: the crew stops before the doors do, so that the service answers while it drains.
+
+const pages = Layer.effect(UiApp, Assets.app)
+
+const doors = Server.layer.pipe(Layer.provide(pages), Layer.provideMerge(Gauges.layer), Layer.provide(EventLoop.layer))
+
+/** The schema of this release. */
+export const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => migrations.migrate))
+
+/** An embedded server that ends by itself takes the process with it: starting anew is how it recovers. */
+const watchServer = Layer.scopedDiscard(
+  Effect.gen(function* () {
+    const server = yield* EmbeddedPostgres.EmbeddedPostgres
+    const lifecycle = yield* Lifecycle
+    yield* Effect.forkScoped(Effect.flatMap(server.ended, lifecycle.collapse))
+  })
+)
+
+const configAsGiven = Layer.effect(ServerConfig, ServerConfig)
+
+/** The server, and the configuration of the doors: an embedded one comes with an admin token. */
+const serverOf = (choice: ChosenDatabase) =>
+  choice._tag === "Served"
+    ? Layer.merge(DatabaseUrl.layerOf(choice.url), configAsGiven)
+    : Layer.mergeAll(DatabaseUrl.layerEmbedded, AdminToken.layerConfig, watchServer).pipe(
+        Layer.provide(EmbeddedPostgres.layerDurable(choice.directory))
+      )
+
+/** A server that is gone with the process, and what was in it too. */
+export const throwaway = Layer.mergeAll(DatabaseUrl.layerEmbedded, configAsGiven, watchServer).pipe(
+  Layer.provide(EmbeddedPostgres.layerThrowaway)
+)
+
+/** Everything, on a PostgreSQL that stands already. The schema is current before anyone uses it. */
+export const onServer = <E, R>(
+  server: Layer.Layer<DatabaseUrl | ServerConfig, E, R>,
+  app: App,
+  declared: Declarations,
+  queues: ReadonlyArray<string>
+) =>
+  Layer.merge(Shutdown.layer, RunningAtExit.layer).pipe(
+    Layer.provideMerge(Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues })),
+    Layer.provide([
+      CrewConfig.layer,
+      JanitorConfig.layer,
+      SchedulerConfig.layer,
+      Sweeper.SweeperConfig.layer,
+      MetricsConfig.layer
+    ]),
+    Layer.provideMerge(doors),
+    Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
+    Layer.provide(AccessCleanup.layer),
+    Layer.provide(Layer.mergeAll(ClusterConfig.layer, AccessConfig.layer, AccessRetentionConfig.layer)),
+    Layer.provide([Readiness.layer, Gauges.layerDatabase, JobGauges.layer, MeasuresLayer.sampling]),
+    Layer.provide(GatewayLayer.onDatabase(declared, app)),
+    Layer.provideMerge(
+      Layer.mergeAll(
+        SchedulesPg.layer,
+        ClusterPg.layer,
+        RateLimitsPg.layer,
+        StoragePg.layer,
+        TokensPg.layer,
+        AccessPg.layer
+      ).pipe(Layer.provideMerge(QueuePg.layer))
+    ),
+    Layer.provide(UploadsConfig.layer),
+    Layer.provide(MeasuresLayer.counting),
+    Layer.provide(Tracing.layer(Package.version.text)),
+    Layer.provide(DatabaseClock.layer),
+    Layer.provide(Listener.layer),
+    Layer.provide(migrated),
+    Layer.provide(Migrations.layer),
+    Layer.provide(Database.layer),
+    Layer.provideMerge(server),
+    Layer.provide(DatabaseConfig.layer)
+  )
+
+/** Everything, on the PostgreSQL that was chosen. */
+export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarations, queues: ReadonlyArray<string>) =>
+  onServer(serverOf(choice), app, declared, queues)
+
+/** What works without a database. */
+export const alone = (declared: Declarations) =>
+  Layer.merge(doors, Sweeper.layerWithoutDatabase).pipe(
+    Layer.provide(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase)),
+    Layer.provide(Readiness.layerWithoutDatabase),
+    Layer.provide(GatewayLayer.alone(declared)),
+    Layer.provideMerge(configAsGiven)
+  )

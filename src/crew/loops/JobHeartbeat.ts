@@ -1,0 +1,81 @@
+import { Effect, type Scope } from "effect"
+import type { Loop } from "../../core/Loop.js"
+import { Signals } from "../../database/Signals.js"
+import { cancelTopic } from "../../queue/admin/JobAdmin.js"
+import { type HeldJob, Queue } from "../../queue/Queue.js"
+import type { Metrics } from "../../telemetry/Metrics.js"
+import { CrewConfig } from "../CrewConfig.js"
+import { runLoop } from "../LoopRunner.js"
+import { makeLatch } from "../worker/Latch.js"
+import { Supervisors } from "../worker/Supervisors.js"
+
+/** Shows that this pod still works on its jobs, and stops those that are no longer its own or no longer wanted. */
+const makeBeat = Effect.gen(function* () {
+  const queue = yield* Queue
+  const supervisors = yield* Supervisors
+  return (held: ReadonlyArray<HeldJob>) =>
+    Effect.gen(function* () {
+      const pulse = yield* queue.heartbeat(held)
+      for (const supervisor of supervisors.values()) {
+        yield* Effect.forEach(pulse.lost, (job) => supervisor.stop(job, "lost"), { discard: true })
+        yield* Effect.forEach(pulse.cancelRequested, (job) => supervisor.stop(job, "cancelled"), { discard: true })
+      }
+      return { lost: pulse.lost.length, cancelled: pulse.cancelRequested.length }
+    })
+})
+
+const heldBy = (supervisors: typeof Supervisors.Service) =>
+  [...supervisors.values()].flatMap((supervisor) => supervisor.held())
+
+export const make: Effect.Effect<Loop, never, Queue | Supervisors | CrewConfig> = Effect.gen(function* () {
+  const supervisors = yield* Supervisors
+  const config = yield* CrewConfig
+  const beat = yield* makeBeat
+  return {
+    name: "heartbeat",
+    about: "for all running jobs at once",
+    every: config.heartbeat,
+    atStart: false,
+    steps: [{ name: "beat", deadline: config.heartbeat, run: Effect.suspend(() => beat(heldBy(supervisors))) }]
+  }
+})
+
+/** Beats while this pod holds jobs, until the Scope closes. The answer is to be called when it holds another one. */
+export const start: Effect.Effect<() => void, never, Queue | Supervisors | CrewConfig | Metrics | Scope.Scope> =
+  Effect.gen(function* () {
+    const supervisors = yield* Supervisors
+    const loop = yield* make
+    const latch = makeLatch()
+    const untilHeld = Effect.suspend(() => (heldBy(supervisors).length > 0 ? Effect.void : latch.opened))
+    yield* runLoop(loop, Effect.zipRight(untilHeld, Effect.sleep(loop.every)))
+    return latch.open
+  })
+
+/**
+ * Until the Scope closes: jobs of this pod that somebody is said to have cancelled need not wait for the heartbeat. What is
+ * said is only a reason to look.
+ */
+export const hearCancels: Effect.Effect<void, never, Queue | Signals | Supervisors | Scope.Scope> = Effect.gen(
+  function* () {
+    const supervisors = yield* Supervisors
+    const signals = yield* Signals
+    const beat = yield* makeBeat
+    const named = new Set<string>()
+    const latch = makeLatch()
+    yield* signals.hear(cancelTopic, (id) => {
+      if (id === undefined) return
+      named.add(id)
+      latch.open()
+    })
+    const look = Effect.suspend(() => {
+      const asked = heldBy(supervisors).filter(({ id }) => named.has(id))
+      named.clear()
+      return asked.length === 0 ? Effect.void : Effect.asVoid(beat(asked))
+    })
+    yield* Effect.zipRight(latch.opened, look).pipe(
+      Effect.catchAll((error) => Effect.logDebug("cancelled jobs are stopped at the next heartbeat", error)),
+      Effect.forever,
+      Effect.forkScoped
+    )
+  }
+)

@@ -1,0 +1,152 @@
+import { Context, Duration, Effect, Layer, Option, type Scope, Stream, SubscriptionRef } from "effect"
+import { Leadership, TermOver } from "../../cluster/Leadership.js"
+import { steadyNow } from "../../core/ChangeWatch.js"
+import type { Loop, Step } from "../../core/Loop.js"
+import type { Term } from "../../core/Term.js"
+import { Signals } from "../../database/Signals.js"
+import * as MetricSpec from "../../telemetry/MetricSpec.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+import { ClusterConfig } from "../ClusterConfig.js"
+import { repeatLoop } from "../LoopRunner.js"
+import { Pod } from "../Pod.js"
+import { type Latch, makeLatch } from "../worker/Latch.js"
+
+// Every pod campaigns at a third of the lease: the leader renews, the others try. A leader that cannot renew stops leading
+// when its lease is over by its own steady clock; whatever it still writes is refused by its term. On the way out it resigns and
+// says so, and another leads at once.
+
+const leads = MetricSpec.gauge("leader", "1 while this process leads the cluster.")
+
+/** Where it is said that the lease is free. */
+const leaderTopic = "leader"
+
+/** How long a process that must end waits for its resignation to be written. */
+const farewell = Duration.seconds(2)
+
+/** A duty of the leader's, and perhaps what wakes it before its time. */
+export interface LeaderLoop {
+  readonly loop: (term: Term) => Loop
+  readonly latch?: Latch
+}
+
+/** Whether this pod speaks for the whole cluster. */
+export class Leader extends Context.Tag("nightshift/crew/Leader")<
+  Leader,
+  {
+    /** The term in which this pod leads, while it does. */
+    readonly term: Effect.Effect<Option.Option<Term>>
+
+    /** Until the Scope closes: runs this whenever the pod is elected, and interrupts it when the term is over. */
+    readonly whileLeading: <R>(
+      work: (term: Term) => Effect.Effect<void, never, R>
+    ) => Effect.Effect<void, never, R | Scope.Scope>
+
+    /**
+     * Keeps a duty of the leader's turning while this pod leads; its first turn is at its election. Each turn's writes must
+     * assert the term they were given in their own transaction.
+     */
+    readonly runLoop: (duty: LeaderLoop) => Effect.Effect<void, never, Metrics | Scope.Scope>
+  }
+>() {
+  /** Campaigns until the Scope closes, and then resigns. */
+  static readonly layer: Layer.Layer<Leader, never, Leadership | Signals | ClusterConfig | Pod | Metrics> =
+    Layer.scoped(
+      Leader,
+      Effect.suspend(() => make)
+    )
+}
+
+const make = Effect.gen(function* () {
+  const leadership = yield* Leadership
+  const signals = yield* Signals
+  const { lease } = yield* ClusterConfig
+  const pod = yield* Pod
+  const metrics = yield* Metrics
+  const current = yield* SubscriptionRef.make<Option.Option<Term>>(Option.none())
+  const every = Duration.times(lease, 1 / 3)
+  const latch = makeLatch()
+  let leadsUntil = Number.NEGATIVE_INFINITY
+  /** Whether the last campaign got no answer: this pod may hold the lease without knowing. */
+  let inDoubt = false
+
+  const set = (term: Option.Option<Term>) =>
+    Effect.gen(function* () {
+      const before = yield* SubscriptionRef.get(current)
+      if (Option.getEquivalence<Term>((a, b) => a === b)(before, term)) return
+      yield* SubscriptionRef.set(current, term)
+      yield* Effect.logInfo(
+        Option.isSome(term) ? `leading the cluster in term ${term.value}` : "no longer leading the cluster"
+      )
+    })
+
+  const campaign = Effect.gen(function* () {
+    const asked = yield* steadyNow
+    inDoubt = true
+    const term = yield* leadership.campaign(pod.id, lease).pipe(Effect.timeout(every))
+    inDoubt = false
+    leadsUntil = asked + Duration.toMillis(lease)
+    yield* set(term)
+  }).pipe(
+    Effect.catchAll((error) =>
+      Effect.gen(function* () {
+        yield* Effect.logDebug("the leader's lease could not be asked for", error)
+        if ((yield* steadyNow) >= leadsUntil) yield* set(Option.none())
+      })
+    )
+  )
+
+  const over = (term: Term) =>
+    Effect.flatMap(SubscriptionRef.get(current), (now) =>
+      Option.contains(now, term) ? set(Option.none()) : Effect.void
+    )
+
+  /** Somebody else leads by now: that is no failure of the step, and nothing to do about it. */
+  const unlessOver = (term: Term, step: Step): Step => ({
+    ...step,
+    run: Effect.catchIf(
+      step.run,
+      (error) => error instanceof TermOver,
+      () => Effect.as(over(term), {})
+    )
+  })
+
+  const whileLeading = <R>(work: (term: Term) => Effect.Effect<void, never, R>) =>
+    current.changes.pipe(
+      Stream.flatMap((term) => (Option.isSome(term) ? Stream.fromEffect(work(term.value)) : Stream.empty), {
+        switch: true
+      }),
+      Stream.runDrain,
+      Effect.forkScoped,
+      Effect.asVoid
+    )
+
+  yield* Effect.addFinalizer(() =>
+    Effect.gen(function* () {
+      const term = yield* SubscriptionRef.get(current)
+      yield* set(Option.none())
+      if (Option.isNone(term) && !inDoubt) return
+      yield* leadership.resign(pod.id, Option.getOrUndefined(term)).pipe(Effect.zipRight(signals.tell(leaderTopic, "")))
+    }).pipe(
+      Effect.interruptible,
+      Effect.timeout(farewell),
+      Effect.catchAll((error) => Effect.logDebug("could not resign; the lease runs out by itself", error))
+    )
+  )
+  yield* signals.hear(leaderTopic, latch.open)
+  yield* campaign
+  yield* Effect.forkScoped(Effect.forever(Effect.zipRight(latch.openedWithin(every), campaign)))
+  yield* metrics.onRead(
+    Effect.map(SubscriptionRef.get(current), (term) => metrics.series(leads, {}).set(Option.isSome(term) ? 1 : 0))
+  )
+
+  return Leader.of({
+    term: SubscriptionRef.get(current),
+    whileLeading,
+    runLoop: ({ loop: loopOf, latch: woken = makeLatch() }) =>
+      whileLeading((term) => {
+        const loop = loopOf(term)
+        const steps = loop.steps.map((step) => unlessOver(term, step))
+        return repeatLoop({ ...loop, atStart: true, steps }, woken.openedWithin(loop.every))
+      })
+  })
+})

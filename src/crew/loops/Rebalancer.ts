@@ -1,0 +1,82 @@
+import { Effect, Option, type Scope } from "effect"
+import { Pods, podsTopic, type StoredPod } from "../../cluster/Pods.js"
+import * as ShareSplit from "../../cluster/ShareSplit.js"
+import { Shares, sharesTopic } from "../../cluster/Shares.js"
+import type { Loop } from "../../core/Loop.js"
+import type { Term } from "../../core/Term.js"
+import { Signals } from "../../database/Signals.js"
+import type { Queue } from "../../queue/Queue.js"
+import { Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
+import * as MetricSpec from "../../telemetry/MetricSpec.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+import { ClusterConfig } from "../ClusterConfig.js"
+import { makeLatch } from "../worker/Latch.js"
+import { Leader, type LeaderLoop } from "./Leader.js"
+import * as Unserved from "./Unserved.js"
+
+const unserved = MetricSpec.gauge(
+  "queues_unserved",
+  "Queues with due jobs that no live process serves; the leader knows."
+)
+
+/** Splits every queue's slots over the live pods that serve it, and tells of queues that nobody serves. */
+export const make: Effect.Effect<
+  LeaderLoop,
+  never,
+  Pods | Shares | Queues | Queue | Leader | Signals | ClusterConfig | Metrics | Scope.Scope
+> = Effect.gen(function* () {
+  const pods = yield* Pods
+  const shares = yield* Shares
+  const queues = yield* Queues
+  const context = yield* Effect.context<Queue>()
+  const { lease, rebalanceInterval } = yield* ClusterConfig
+  const leader = yield* Leader
+  const signals = yield* Signals
+  const metrics = yield* Metrics
+  const gauge = metrics.series(unserved, {})
+
+  const split = (term: Term, live: ReadonlyArray<StoredPod>) =>
+    Effect.gen(function* () {
+      const changes = ShareSplit.changes(yield* queues.all, live, yield* shares.all)
+      if (changes.length > 0) {
+        yield* shares.assign(term, changes)
+        yield* signals.tell(sharesTopic, "")
+      }
+      return { shares: changes.length }
+    })
+
+  // Said when it changes, and not at every turn.
+  let alone = ""
+  let count = 0
+  const warn = (live: ReadonlyArray<StoredPod>) =>
+    Effect.gen(function* () {
+      const names = yield* Unserved.among(live)
+      const text = names.join(", ")
+      if (text !== alone && text !== "") {
+        yield* Effect.logWarning(`no live process serves these queues, and they have jobs that are due: ${text}`)
+      }
+      alone = text
+      count = names.length
+    })
+  yield* metrics.onRead(Effect.map(leader.term, (term) => gauge.set(Option.isSome(term) ? count : 0)))
+
+  const latch = makeLatch()
+  yield* signals.hear(podsTopic, latch.open)
+  yield* signals.hear(settingsTopic, latch.open)
+  const loop = (term: Term): Loop => ({
+    name: "rebalancer",
+    about: "splitting the queues' slots over the live processes",
+    every: rebalanceInterval,
+    atStart: true,
+    steps: [
+      {
+        name: "split",
+        deadline: "10 seconds",
+        run: Effect.flatMap(pods.present(lease), (live) => Effect.zipLeft(split(term, live), warn(live))).pipe(
+          Effect.provide(context)
+        )
+      }
+    ]
+  })
+  return { loop, latch }
+})

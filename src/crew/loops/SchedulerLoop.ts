@@ -1,0 +1,68 @@
+import { Clock, Duration, Effect, Option, type Scope } from "effect"
+import type { Term } from "../../core/Term.js"
+import { Schedules } from "../../schedule/Schedules.js"
+import { makeLatch } from "../worker/Latch.js"
+import type { LeaderLoop } from "./Leader.js"
+import * as Scheduler from "./Scheduler.js"
+import { SchedulerConfig } from "./SchedulerConfig.js"
+
+/** How long to leave in peace a schedule that could not fire. */
+const calm = Duration.seconds(1)
+
+/** Fires schedules while this pod leads: at its election, at every due instant, and when somebody changes a schedule. */
+export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scope> = Effect.gen(function* () {
+  const schedules = yield* Schedules
+  const { poll } = yield* SchedulerConfig
+  const context = yield* Effect.context<Scheduler.Needs>()
+  const latch = makeLatch()
+  yield* schedules.onChange(latch.open)
+  /** Until when there is nothing to do, as far as the last turn could tell. */
+  let idleUntil = 0
+
+  const fire = (term: Term) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      // Until it is known better: a turn that fails or is cut off may have left something due behind.
+      idleUntil = now + Duration.toMillis(poll)
+      const next = yield* nextInstant
+      if (next > now) {
+        idleUntil = next
+        return {}
+      }
+      const report = yield* Scheduler.pass(term)
+      idleUntil = report.failed + report.superseded > 0 ? now + Duration.toMillis(calm) : yield* nextInstant
+      return Scheduler.noteworthy(report)
+    })
+
+  const nextInstant = Effect.map(
+    schedules.nextInstant,
+    Option.getOrElse(() => Number.POSITIVE_INFINITY)
+  )
+
+  const untilNext = (most: Duration.DurationInput) =>
+    Effect.map(Clock.currentTimeMillis, (now) => Duration.min(Duration.millis(idleUntil - now), most))
+
+  return {
+    loop: (term) => {
+      let recalled = false
+      const recall = Effect.suspend(() => {
+        if (recalled) return Effect.succeed({})
+        return Effect.map(Scheduler.recall, () => {
+          recalled = true
+          return {}
+        })
+      })
+      return {
+        name: "scheduler",
+        about: "firing schedules when they are due",
+        every: poll,
+        atStart: true,
+        steps: [
+          { name: "fire", deadline: "30 seconds", run: Effect.provide(fire(term), context) },
+          { name: "recall", deadline: "10 seconds", run: Effect.provide(recall, context) }
+        ]
+      }
+    },
+    latch: { ...latch, openedWithin: (most) => Effect.flatMap(untilNext(most), latch.openedWithin) }
+  }
+})

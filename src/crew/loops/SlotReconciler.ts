@@ -1,0 +1,106 @@
+import { Clock, Duration, Effect, type Scope } from "effect"
+import type { Loop } from "../../core/Loop.js"
+import { Signals } from "../../database/Signals.js"
+import { type QueueSettings, Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
+import type { Metrics } from "../../telemetry/Metrics.js"
+import { ClusterConfig } from "../ClusterConfig.js"
+import { CrewConfig } from "../CrewConfig.js"
+import { repeatLoop } from "../LoopRunner.js"
+import { makeLatch } from "../worker/Latch.js"
+import * as SlotTarget from "../worker/SlotTarget.js"
+import { Supervisors } from "../worker/Supervisors.js"
+import { PodHeartbeat } from "./PodHeartbeat.js"
+
+// Operators change a queue's settings, the leader assigns slots, pods come and go: whatever of it is known here decides how
+// many slots each queue has on this pod. It is looked at every tick, and at once when a change is told.
+
+/** While changes are told, the settings are read once in so many ticks, in case one was not. */
+const ticksPerReading = 5
+
+/** Keeps the slots of every queue of this pod at what operators and leader want, until the Scope closes. */
+export const start: Effect.Effect<
+  void,
+  never,
+  Queues | Signals | PodHeartbeat | Supervisors | ClusterConfig | CrewConfig | Metrics | Scope.Scope
+> = Effect.gen(function* () {
+  const queues = yield* Queues
+  const signals = yield* Signals
+  const podHeartbeat = yield* PodHeartbeat
+  const supervisors = yield* Supervisors
+  const { slots: cap } = yield* CrewConfig
+  const { podHeartbeat: tick } = yield* ClusterConfig
+  const known = new Map<string, QueueSettings>()
+  const vanished = new Set<string>()
+  const latch = makeLatch()
+  let readAt = Number.NEGATIVE_INFINITY
+  let tidiedAt = Number.NEGATIVE_INFINITY
+  let told = true
+
+  const isReadingDue = Effect.gen(function* () {
+    const ticks = (yield* signals.connected) ? ticksPerReading : 1
+    return told || (yield* Clock.currentTimeMillis) - readAt >= Duration.toMillis(tick) * ticks
+  })
+
+  const read = Effect.gen(function* () {
+    told = false
+    const all = new Map((yield* queues.all).map((settings) => [settings.name, settings]))
+    readAt = yield* Clock.currentTimeMillis
+    for (const name of supervisors.keys()) {
+      const settings = all.get(name)
+      if (settings !== undefined) {
+        known.set(name, settings)
+        vanished.delete(name)
+      } else if (!vanished.has(name)) {
+        vanished.add(name)
+        yield* Effect.logWarning(`the settings of queue "${name}" have vanished; it keeps the slots it has`)
+      }
+    }
+    return {}
+  }).pipe(Effect.tapError(() => Effect.sync(() => (told = true))))
+
+  const steer = Effect.gen(function* () {
+    const report = { raised: 0, lowered: 0 }
+    for (const [name, supervisor] of supervisors) {
+      const settings = known.get(name)
+      if (settings === undefined || vanished.has(name)) continue
+      const { wanted } = supervisor.slots()
+      const target = SlotTarget.of(settings, podHeartbeat.orders(), cap)
+      if (target > wanted) report.raised += 1
+      if (target < wanted) report.lowered += 1
+      yield* supervisor.aim(target)
+    }
+    return report
+  })
+
+  const tidy = Effect.gen(function* () {
+    const now = yield* Clock.currentTimeMillis
+    if (now - tidiedAt < Duration.toMillis(tick)) return {}
+    tidiedAt = now
+    yield* Effect.forEach(supervisors.values(), (supervisor) => supervisor.tidy, { discard: true })
+    return {}
+  })
+
+  const loop: Loop = {
+    name: "slot reconciler",
+    about: "keeping as many slots as operators and leader want",
+    every: tick,
+    atStart: true,
+    steps: [
+      {
+        name: "settings",
+        deadline: "10 seconds",
+        run: Effect.if(isReadingDue, { onTrue: () => read, onFalse: () => Effect.succeed({}) })
+      },
+      { name: "slots", deadline: "10 seconds", run: steer },
+      { name: "prefetched", deadline: "10 seconds", run: tidy }
+    ]
+  }
+
+  yield* signals.hear(settingsTopic, (name) => {
+    if (name !== undefined && !supervisors.has(name)) return
+    told = true
+    latch.open()
+  })
+  yield* podHeartbeat.onOrders(latch.open)
+  yield* Effect.forkScoped(repeatLoop(loop, latch.openedWithin(tick)))
+})

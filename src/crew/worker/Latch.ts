@@ -1,0 +1,34 @@
+import { type Duration, Effect } from "effect"
+
+/** Wakes a loop that sleeps. */
+export interface Latch {
+  readonly open: () => void
+  /** Completes when it is woken; at once when it was since the last time. */
+  readonly opened: Effect.Effect<void>
+  /** The same, and after so long at the latest. */
+  readonly openedWithin: (duration: Duration.DurationInput) => Effect.Effect<void>
+}
+
+export const makeLatch = (): Latch => {
+  let pending = false
+  let wake: (() => void) | undefined
+  const opened = Effect.async<void>((resume) => {
+    wake = () => {
+      wake = undefined
+      pending = false
+      resume(Effect.void)
+    }
+    if (pending) wake()
+    return Effect.sync(() => {
+      wake = undefined
+    })
+  })
+  return {
+    open: () => {
+      pending = true
+      wake?.()
+    },
+    opened,
+    openedWithin: (duration) => Effect.raceFirst(Effect.sleep(duration), opened)
+  }
+}

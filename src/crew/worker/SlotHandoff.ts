@@ -1,0 +1,45 @@
+import { Effect, type Scope } from "effect"
+import { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
+import { Pod } from "../Pod.js"
+import type { Claimer } from "./Claimer.js"
+import type { LocalQueue } from "./LocalQueue.js"
+
+/**
+ * Lets those who store jobs in this process hand them to a queue's slots, past the claim: as many as slots wait for a job,
+ * while none is known to be due that came before. Until the Scope closes; what comes later is refused.
+ */
+export const open = (options: {
+  readonly queue: string
+  readonly localQueue: LocalQueue
+  readonly claimer: Claimer
+  readonly mayTake: (kind: string, version: number) => boolean
+}): Effect.Effect<void, never, DirectHandoff | Pod | Scope.Scope> =>
+  Effect.gen(function* () {
+    const { claimer, mayTake, queue, localQueue } = options
+    const pod = yield* Pod
+    const directHandoff = yield* DirectHandoff
+    let isOpen = true
+    yield* directHandoff.join(queue, {
+      pod: pod.id,
+      reserve: ({ count, kind, version }) => {
+        const isFree = isOpen && localQueue.size === 0 && localQueue.idleSlots >= count && claimer.isCaughtUp()
+        if (!isFree || !mayTake(kind, version)) return false
+        localQueue.reserve(count)
+        return true
+      },
+      release: (jobs) => {
+        localQueue.unreserve(jobs)
+        claimer.look()
+      },
+      take: (jobs) => {
+        localQueue.unreserve(jobs.length)
+        if (isOpen) localQueue.put(jobs)
+        return isOpen
+      }
+    })
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        isOpen = false
+      })
+    )
+  })

@@ -1,0 +1,51 @@
+import { Clock, Context, Effect, Layer } from "effect"
+import { Leadership } from "../cluster/Leadership.js"
+import { Pods } from "../cluster/Pods.js"
+import { ClusterConfig } from "../crew/ClusterConfig.js"
+import * as Unserved from "../crew/loops/Unserved.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import { Queue } from "../queue/Queue.js"
+import * as PodView from "./admin/PodView.js"
+
+/** Something that an operator should know of. */
+export interface Warning {
+  /** For programs. */
+  readonly code: string
+  readonly message: string
+}
+
+/** Who is there, and what nobody does. */
+export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOverview")<
+  ClusterOverview,
+  {
+    readonly look: Effect.Effect<
+      { readonly pods: ReadonlyArray<PodView.PodView>; readonly warnings: ReadonlyArray<Warning> },
+      DatabaseError
+    >
+  }
+>() {
+  static readonly layer: Layer.Layer<ClusterOverview, never, Pods | Leadership | Queue | ClusterConfig> = Layer.effect(
+    ClusterOverview,
+    Effect.gen(function* () {
+      const pods = yield* Pods
+      const leadership = yield* Leadership
+      const queue = yield* Queue
+      const { lease } = yield* ClusterConfig
+      return {
+        look: Effect.gen(function* () {
+          const live = yield* pods.live(lease)
+          const leader = yield* leadership.leader
+          const unserved = yield* Effect.provideService(Unserved.among(live), Queue, queue)
+          const now = yield* Clock.currentTimeMillis
+          return {
+            pods: live.map((pod) => PodView.of(pod, leader, now)),
+            warnings: unserved.map((name) => ({
+              code: "unserved_queue",
+              message: `Queue ${name} has due jobs and no live pod that serves it.`
+            }))
+          }
+        })
+      }
+    })
+  )
+}

@@ -1,0 +1,155 @@
+import { Duration, Schema } from "effect"
+import { State } from "../../core/StoredJob.js"
+import type { QueueCounts } from "../../queue/search/JobSearch.js"
+import { KeyOrder, type QueueSettings } from "../../queue/settings/QueueSettings.js"
+import * as Instant from "../Instant.js"
+
+const Counts = Schema.Struct({
+  scheduled: Schema.Int,
+  retrying: Schema.Int,
+  pending: Schema.Int,
+  running: Schema.Int,
+  done: Schema.Int,
+  dead: Schema.Int
+})
+
+const Throughput = Schema.Struct({
+  seconds: Schema.Number.annotations({ description: "How long was looked at: the last hour, about." }),
+  completed: Schema.Int,
+  dead: Schema.Int
+}).annotations({ identifier: "Throughput" })
+export type Throughput = typeof Throughput.Type
+
+const Seconds = Schema.Number.annotations({ description: "Seconds." })
+
+/** A queue as programs outside see it: what waits in it, and what operators want of it. */
+export const QueueView = Schema.Struct({
+  name: Schema.String,
+  counts: Counts,
+  approximate: Schema.Array(State).annotations({
+    description: "States whose count is not exact: at least so many, and of done ones about so many."
+  }),
+  oldestDueAgeSeconds: Schema.NullOr(Schema.Number),
+  utilisation: Schema.NullOr(Schema.Number).annotations({
+    description:
+      "Running jobs over workers: 1 is all of them, and it is more while workers are taken away. Null without."
+  }),
+  throughput: Schema.NullOr(Throughput).annotations({
+    description: "What became of jobs lately; null where that was not looked at, as in events."
+  }),
+  paused: Schema.Boolean,
+  maxWorkers: Schema.Int,
+  retainDone: Schema.NullOr(Seconds).annotations({ description: "Seconds; null where QUEUE_DONE_RETENTION holds." }),
+  retainDead: Schema.NullOr(Seconds).annotations({ description: "Seconds; null where dead jobs stay." }),
+  backoff: Schema.Struct({ enabled: Schema.Boolean, base: Seconds, max: Seconds }),
+  limits: Schema.Struct({
+    rate: Schema.NullOr(Schema.Struct({ jobs: Schema.Int, per: Seconds })),
+    perKey: Schema.NullOr(Schema.Struct({ concurrency: Schema.Int, order: KeyOrder })),
+    depthCap: Schema.NullOr(Schema.Int)
+  }),
+  throttledUntil: Schema.NullOr(Schema.String),
+  throttleAttempts: Schema.Int,
+  declared: Schema.Boolean.annotations({
+    description: "False for a queue that has jobs and that no pod ever declared."
+  })
+}).annotations({ identifier: "Queue" })
+export type QueueView = typeof QueueView.Type
+
+const noCounts: Readonly<Record<State, number>> = {
+  scheduled: 0,
+  retrying: 0,
+  pending: 0,
+  running: 0,
+  done: 0,
+  dead: 0
+}
+
+const seconds = (duration: Duration.Duration | undefined) =>
+  duration === undefined ? null : Duration.toSeconds(duration)
+
+/** What a queue goes by that has no row of its own. */
+const undeclared = {
+  paused: false,
+  maxWorkers: 10,
+  retainDone: undefined,
+  retainDead: undefined,
+  backoff: { enabled: false, base: Duration.seconds(60), max: Duration.minutes(30) },
+  rate: undefined,
+  perKey: undefined,
+  depthCap: undefined,
+  throttledUntil: undefined,
+  throttleAttempts: 0
+} satisfies Omit<QueueSettings, "name" | "revision">
+
+/** What is shown of a queue, of which there are jobs, settings, or both. */
+export const of = (
+  name: string,
+  counted: QueueCounts | undefined,
+  settings: QueueSettings | undefined,
+  throughput?: Throughput
+): QueueView => {
+  const {
+    backoff,
+    depthCap,
+    maxWorkers,
+    paused,
+    perKey,
+    rate,
+    retainDead,
+    retainDone,
+    throttleAttempts,
+    throttledUntil
+  } = settings ?? undeclared
+  return {
+    name,
+    counts: counted?.counts ?? noCounts,
+    approximate: counted?.approximate ?? [],
+    oldestDueAgeSeconds: counted?.oldestDueAge === undefined ? null : counted.oldestDueAge / 1000,
+    utilisation: maxWorkers === 0 ? null : (counted?.counts.running ?? 0) / maxWorkers,
+    throughput: throughput ?? null,
+    paused,
+    maxWorkers,
+    retainDone: seconds(retainDone),
+    retainDead: seconds(retainDead),
+    backoff: {
+      enabled: backoff.enabled,
+      base: Duration.toSeconds(backoff.base),
+      max: Duration.toSeconds(backoff.max)
+    },
+    limits: {
+      rate: rate === undefined ? null : { jobs: rate.jobs, per: Duration.toSeconds(rate.per) },
+      perKey: perKey ?? null,
+      depthCap: depthCap ?? null
+    },
+    throttledUntil: throttledUntil === undefined ? null : Instant.format(throttledUntil),
+    throttleAttempts,
+    declared: settings !== undefined
+  }
+}
+
+/** What operators want of a queue, without what is in it. */
+export const settingsOf = (settings: QueueSettings) => {
+  const {
+    approximate: _,
+    counts: __,
+    declared: ___,
+    oldestDueAgeSeconds: ____,
+    throughput: _____,
+    utilisation: ______,
+    ...wanted
+  } = of(settings.name, undefined, settings)
+  return wanted
+}
+
+/** Every queue that has jobs or settings, by name. */
+export const ofAll = (
+  counts: ReadonlyArray<QueueCounts>,
+  settings: ReadonlyArray<QueueSettings>,
+  throughput?: (queue: string) => Throughput
+): ReadonlyArray<QueueView> => {
+  const counted = new Map(counts.map((of) => [of.queue, of]))
+  const set = new Map(settings.map((of) => [of.name, of]))
+  return [...new Set([...counted.keys(), ...set.keys()])]
+    .sort()
+    .map((name) => of(name, counted.get(name), set.get(name), throughput?.(name)))
+}

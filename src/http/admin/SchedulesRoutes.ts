@@ -1,0 +1,128 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import { Clock, Effect, Either, type Layer } from "effect"
+import type { Audit } from "../../access/Audit.js"
+import { trigger } from "../../crew/loops/Trigger.js"
+import { Kinds } from "../../queue/Kinds.js"
+import type { Queue } from "../../queue/Queue.js"
+import type { JobOverview } from "../../queue/search/JobOverview.js"
+import type { JobSearch } from "../../queue/search/JobSearch.js"
+import type { Transactions } from "../../queue/Transactions.js"
+import { defaults, expressionOf } from "../../schedule/ScheduleDefinition.js"
+import { Schedules } from "../../schedule/Schedules.js"
+import { Api } from "../Api.js"
+import type { AccessConfig } from "../access/AccessConfig.js"
+import * as Audited from "../access/Audited.js"
+import { Caller } from "../access/Caller.js"
+import * as Body from "../Body.js"
+import { pageLimits } from "../Contract.js"
+import * as Instant from "../Instant.js"
+import * as Problem from "../Problem.js"
+import * as Views from "../Views.js"
+import * as HistoryView from "./HistoryView.js"
+import * as ScheduleSummary from "./ScheduleSummary.js"
+import { CreateRequest, EditRequest, previewLimits } from "./SchedulesContract.js"
+import * as ScheduleView from "./ScheduleView.js"
+
+const mostBodyBytes = 256 * 1024
+
+/** Schedules: see them, make and change them, fire one now. */
+export const layer: Layer.Layer<
+  HttpApiGroup.ApiGroup<"nightshift", "schedules">,
+  never,
+  Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions | Audit | AccessConfig
+> = HttpApiBuilder.group(Api, "schedules", (handlers) =>
+  Effect.gen(function* () {
+    const schedules = yield* Schedules
+    const kinds = yield* Kinds
+    const audited = yield* Audited.make
+    const views = yield* Views.make
+    const context = yield* Effect.context<Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions>()
+
+    /** Whoever mistypes a kind should hear of it now, and not when the first job is dead. */
+    const checkKind = (kind: string | undefined, force = false) =>
+      kind === undefined || force ? Effect.void : Effect.asVoid(kinds.find(kind))
+
+    return (
+      handlers
+        .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual } }) =>
+          Effect.gen(function* () {
+            const found = yield* schedules.list({ limit: limit + 1, after: cursor })
+            const page = found.slice(0, limit)
+            return {
+              schedules: yield* Effect.forEach(page, views.schedule),
+              next: found.length > limit ? (page.at(-1)?.name ?? null) : null
+            }
+          }).pipe(Problem.answered)
+        )
+        .handleRaw("create", ({ request }) =>
+          Effect.gen(function* () {
+            const { force, maxAttempts, queue, ...given } = yield* Body.decoded(request, CreateRequest, mostBodyBytes)
+            yield* checkKind(given.kind, force)
+            const made = yield* schedules
+              .create({
+                ...defaults,
+                ...given,
+                queue: queue ?? undefined,
+                maxAttempts: maxAttempts ?? undefined
+              })
+              .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleSummary.of(after) })))
+            return yield* views.schedule(made)
+          }).pipe(Problem.answered)
+        )
+        .handle("get", ({ path }) => Problem.answered(Effect.flatMap(schedules.get(path.name), views.schedule)))
+        .handleRaw("edit", ({ path, request }) =>
+          Effect.gen(function* () {
+            const { force, ...edit } = yield* Body.decoded(request, EditRequest, mostBodyBytes)
+            yield* checkKind(edit.kind, force)
+            const { after } = yield* schedules.edit(path.name, edit).pipe(
+              audited("schedule.edit", path.name, ({ after, before }) => ({
+                before: ScheduleSummary.of(before),
+                after: ScheduleSummary.of(after)
+              }))
+            )
+            return yield* views.schedule(after)
+          }).pipe(Problem.answered)
+        )
+        .handle("remove", ({ path }) =>
+          schedules.remove(path.name).pipe(
+            audited("schedule.delete", path.name, (before) => ({ before: ScheduleSummary.of(before) })),
+            Effect.flatMap(views.schedule),
+            Problem.answered
+          )
+        )
+        .handle("trigger", ({ path }) =>
+          Effect.flatMap(Caller, ({ who }) => trigger(path.name, who)).pipe(
+            audited("schedule.trigger", path.name, (after) => ({ after: ScheduleSummary.triggered(after) })),
+            Effect.flatMap(views.schedule),
+            Effect.provide(context),
+            Problem.answered
+          )
+        )
+        .handle("next", ({ path, urlParams: { count = previewLimits.usual } }) =>
+          Effect.gen(function* () {
+            const schedule = yield* schedules.get(path.name)
+            const expression = yield* expressionOf(schedule)
+            const next = expression.preview(yield* Clock.currentTimeMillis, count)
+            const { name, timezone, words } = ScheduleView.of(schedule)
+            return { name, timezone, words, next: next.map(Instant.format) }
+          }).pipe(Problem.answered)
+        )
+        // What is being typed is wrong most of the time: that is an answer, and nothing that failed.
+        .handle("read", ({ urlParams: { count = previewLimits.usual, cron = "", timezone = defaults.timezone } }) =>
+          Effect.map(Clock.currentTimeMillis, (now) =>
+            Either.match(expressionOf({ name: "", cron, timezone }), {
+              onLeft: ({ field, reason }) => ({ timezone, words: null, next: [], wrong: `${field} ${reason}` }),
+              onRight: (expression) => ({
+                timezone,
+                words: ScheduleView.wordsOf(cron, timezone),
+                next: expression.preview(now, count).map(Instant.format),
+                wrong: null
+              })
+            })
+          )
+        )
+        .handle("history", ({ path }) => HistoryView.read(path.name).pipe(Effect.provide(context), Problem.answered))
+    )
+  })
+)

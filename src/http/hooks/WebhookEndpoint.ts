@@ -1,0 +1,255 @@
+import type { IncomingMessage, ServerResponse } from "node:http"
+import { Cause, Context, Effect, Exit, Fiber, Layer, Runtime, Schedule } from "effect"
+import { type Bot, Bots, type Source } from "../../gateway/Bots.js"
+import { isAmongShort } from "../../gateway/ConstantTime.js"
+import { Deliveries, type DeliveryBook } from "../../gateway/Deliveries.js"
+import * as SignedSources from "../../gateway/SignedSources.js"
+import type { SourceDelivery } from "../../gateway/SourceJob.js"
+import { isUpdate, type Update } from "../../gateway/telegram/TelegramUpdate.js"
+import { type Received, type Tell, WebhookIntake, type WebhookIntakeError } from "../../gateway/WebhookIntake.js"
+import type { Series } from "../../telemetry/MetricFamily.js"
+import * as MetricSpec from "../../telemetry/MetricSpec.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+import * as ClientAddress from "../access/ClientAddress.js"
+import { ServerConfig } from "../ServerConfig.js"
+import { HookAnswers } from "./HookAnswers.js"
+import { BodyReader, mostBytes, parse, refusedType } from "./HookBody.js"
+import * as HookRefusals from "./HookRefusals.js"
+import { TickBatch } from "./TickBatch.js"
+
+const requests = MetricSpec.counter("webhook_requests_total", "Webhooks by bot or source and what became of them.", [
+  "bot",
+  "outcome"
+])
+
+/** The words under which deliveries are counted that were taken. */
+const outcomes: Readonly<Record<Received["_tag"], string>> = {
+  Stored: "stored",
+  Duplicate: "duplicate",
+  Answered: "answered",
+  Prompted: "prompted",
+  Dropped: "dropped",
+  Ignored: "ignored",
+  Apologized: "failed"
+}
+
+export const prefix = "/hooks/"
+const telegramPrefix = `${prefix}telegram/`
+
+/** While the database is away every delivery fails: one line in so long says so. */
+const quietMillis = 5_000
+
+/** Where webhooks arrive. It works on node's own objects up to the point where something must be done with a delivery. */
+export class WebhookEndpoint extends Context.Tag("nightshift/http/WebhookEndpoint")<
+  WebhookEndpoint,
+  {
+    /** Answers a request whose path begins with `/hooks/`. */
+    readonly take: (request: IncomingMessage, response: ServerResponse) => void
+  }
+>() {
+  static readonly layer: Layer.Layer<
+    WebhookEndpoint,
+    never,
+    Bots | WebhookIntake | Deliveries | Metrics | ServerConfig
+  > = Layer.suspend(() => Layer.scoped(WebhookEndpoint, make))
+}
+
+/** Whom a request is for: the name it is counted under, and the book that remembers it. */
+interface Hook {
+  readonly name: string
+  readonly book: DeliveryBook | undefined
+}
+
+const nobody: Hook = { name: "", book: undefined }
+
+/** A delivery that was let in, and where it is to be answered. */
+interface Arrived<A> {
+  readonly item: A
+  /** By which its sender would know it again. */
+  readonly id: string
+  readonly hook: Hook
+  readonly response: ServerResponse
+}
+
+/** What is done with deliveries that arrived together. */
+type Work<A> = (items: ReadonlyArray<A>, tell: Tell) => Effect.Effect<void>
+
+const pathOf = ({ url = "" }: IncomingMessage) => {
+  const query = url.indexOf("?")
+  return query === -1 ? url : url.slice(0, query)
+}
+
+const forwardedFor = ({ headers }: IncomingMessage): string | undefined => {
+  const value = headers["x-forwarded-for"]
+  return Array.isArray(value) ? value.join(",") : value
+}
+
+const hasBody = ({ headers }: IncomingMessage) =>
+  headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0"
+
+const make = Effect.gen(function* () {
+  const bots = yield* Bots
+  const intake = yield* WebhookIntake
+  const deliveries = yield* Deliveries
+  const metrics = yield* Metrics
+  const clock = yield* Effect.clock
+  const now = () => clock.unsafeCurrentTimeMillis()
+  const fork = Runtime.runFork(yield* Effect.runtime<never>())
+  const running = new Set<Fiber.RuntimeFiber<unknown, unknown>>()
+  yield* Effect.addFinalizer(() => Fiber.interruptAll(running))
+  // Senders who have shown a secret before their body do not compete with those who have shown nothing yet.
+  const readers = { known: new BodyReader(now), unknown: new BodyReader(now) }
+  const addressOf = ClientAddress.make((yield* ServerConfig).trustProxy)
+  const answers = new HookAnswers(now)
+  const counted = new Map<string, Series>()
+  let quietUntil = 0
+
+  yield* Effect.forkScoped(
+    Effect.repeat(
+      Effect.sync(() => {
+        readers.known.sweep()
+        readers.unknown.sweep()
+        answers.sweep()
+      }),
+      Schedule.spaced("500 millis")
+    )
+  )
+
+  const count = ({ book, name }: Hook, outcome: string) => {
+    const key = `${name} ${outcome}`
+    const known = counted.get(key) ?? metrics.series(requests, { bot: name, outcome })
+    counted.set(key, known)
+    known.add(1)
+    book?.count(outcome, now())
+  }
+
+  /** Says no before the body was read, and does not read it any more. */
+  const turnAway = (hook: Hook, request: IncomingMessage, response: ServerResponse, refused: HookRefusals.Refused) => {
+    count(hook, refused.outcome)
+    if (hasBody(request)) answers.refuseUnread(request, response, refused)
+    else answers.refuse(response, refused)
+  }
+
+  const refuse = (hook: Hook, response: ServerResponse, refused: HookRefusals.Refused) => {
+    count(hook, refused.outcome)
+    answers.refuse(response, refused)
+  }
+
+  const complain = (name: string, cause: Cause.Cause<WebhookIntakeError>) => {
+    if (now() < quietUntil || Cause.isInterruptedOnly(cause)) return
+    quietUntil = now() + quietMillis
+    fork(Effect.annotateLogs(Effect.logError("a webhook could not be taken in", cause), { bot: name }))
+  }
+
+  const answer = ({ hook, id, response }: Arrived<unknown>, exit: Exit.Exit<Received, WebhookIntakeError>) => {
+    if (Exit.isSuccess(exit)) {
+      const outcome = outcomes[exit.value._tag]
+      count(hook, outcome)
+      answers.accept(response, "body" in exit.value ? exit.value.body : undefined)
+      hook.book?.note(id, outcome, "job" in exit.value ? exit.value.job : undefined, now())
+    } else {
+      complain(hook.name, exit.cause)
+      const refused = HookRefusals.intake(exit)
+      refuse(hook, response, refused)
+      hook.book?.note(id, refused.outcome, undefined, now())
+    }
+  }
+
+  /** Runs what is to be done with deliveries, and answers each when it is done. */
+  const respondAfter = <A>(waiting: ReadonlyArray<Arrived<A>>, work: Work<A>) => {
+    const open = new Set(waiting.keys())
+    const tell: Tell = (place, exit) => {
+      const arrived = waiting[place]
+      if (arrived !== undefined && open.delete(place)) answer(arrived, exit)
+    }
+    const items = waiting.map(({ item }) => item)
+    const fiber = fork(Effect.suspend(() => work(items, tell)))
+    running.add(fiber)
+    fiber.addObserver((exit) => {
+      running.delete(fiber)
+      if (Exit.isSuccess(exit)) return
+      for (const place of open) tell(place, Exit.failCause(exit.cause))
+    })
+  }
+
+  const arrivedUpdates = new TickBatch<Bot, Arrived<Update>>((bot, waiting) =>
+    respondAfter(waiting, (items, tell) => intake.receive(bot, items, tell))
+  )
+  const arrivedDeliveries = new TickBatch<Source, Arrived<SourceDelivery>>((source, waiting) =>
+    respondAfter(waiting, (items, tell) => intake.deliver(source, items, tell))
+  )
+
+  /** Reads the body of a request that may be read, and hands it on whole. */
+  const read = (
+    reader: BodyReader,
+    hook: Hook,
+    request: IncomingMessage,
+    response: ServerResponse,
+    whole: (body: Buffer) => void
+  ) => {
+    const odd = refusedType(request)
+    if (odd !== undefined) return turnAway(hook, request, response, HookRefusals.type(odd))
+    if (Number(request.headers["content-length"] ?? 0) > mostBytes) {
+      return turnAway(hook, request, response, HookRefusals.body.TooLarge)
+    }
+    if (request.headers.expect !== undefined) response.writeContinue()
+    const address = addressOf(request.socket.remoteAddress, forwardedFor(request))
+    reader.read(request, { hook: hook.name, address: ClientAddress.group(address) }, (body) => {
+      if (typeof body === "string") turnAway(hook, request, response, HookRefusals.body[body])
+      else whole(body)
+    })
+  }
+
+  const takeUpdate = (bot: Bot, request: IncomingMessage, response: ServerResponse) => {
+    const hook = { name: bot.slug, book: deliveries.book(`telegram/${bot.slug}`) }
+    if (request.method !== "POST") return turnAway(hook, request, response, HookRefusals.method)
+    const secret = request.headers["x-telegram-bot-api-secret-token"]
+    if (!isAmongShort(typeof secret === "string" ? secret : "", bot.known)) {
+      const message = "The header X-Telegram-Bot-Api-Secret-Token does not hold the bot's secret."
+      return turnAway(hook, request, response, HookRefusals.unauthorized(message))
+    }
+    read(readers.known, hook, request, response, (body) => {
+      const parsed = parse(body)
+      if ("fault" in parsed) {
+        return refuse(hook, response, HookRefusals.invalid(`The body is not JSON: ${parsed.fault}.`))
+      }
+      if (!isUpdate(parsed.value)) {
+        const message = "The body must be an update: an object with a whole number as its update_id."
+        return refuse(hook, response, HookRefusals.invalid(message))
+      }
+      arrivedUpdates.add(bot, { item: parsed.value, id: String(parsed.value.update_id), hook, response })
+    })
+  }
+
+  const takeDelivery = (source: Source, request: IncomingMessage, response: ServerResponse) => {
+    const { keys, name, style } = source
+    const { headers } = request
+    const hook = { name, book: deliveries.book(name) }
+    if (request.method !== "POST") return turnAway(hook, request, response, HookRefusals.method)
+    const early = SignedSources.preVerify(style, headers, now())
+    if (early._tag === "Refused") return turnAway(hook, request, response, HookRefusals.unauthorized(early.reason))
+    read(readers.unknown, hook, request, response, (body) => {
+      const verdict = SignedSources.verify(style, keys, headers, body, now())
+      if (verdict._tag === "Refused") return refuse(hook, response, HookRefusals.unauthorized(verdict.reason))
+      const parsed = parse(body)
+      if ("fault" in parsed)
+        return refuse(hook, response, HookRefusals.invalid(`The body is not JSON: ${parsed.fault}.`))
+      const { event, id } = SignedSources.deliveryOf(style, headers, parsed.value)
+      if (id === undefined || id.length > 256) {
+        return refuse(hook, response, HookRefusals.invalid("The delivery has no id by which it could be known again."))
+      }
+      arrivedDeliveries.add(source, { item: { id, event, body: parsed.value }, id, hook, response })
+    })
+  }
+
+  return WebhookEndpoint.of({
+    take: (request, response) => {
+      const path = pathOf(request)
+      const bot = path.startsWith(telegramPrefix) ? bots.bot(path.slice(telegramPrefix.length)) : undefined
+      if (bot !== undefined) return takeUpdate(bot, request, response)
+      const source = bots.source(path.slice(prefix.length))
+      if (source !== undefined) return takeDelivery(source, request, response)
+      turnAway(nobody, request, response, HookRefusals.nobody(path))
+    }
+  })
+})

@@ -1,0 +1,76 @@
+import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import { Clock, Duration, Effect, Either, Schema } from "effect"
+import { Idempotency } from "../../access/Idempotency.js"
+import * as JobRequests from "../../queue/enqueue/JobRequests.js"
+import { isUnstorable } from "../../queue/enqueue/NewJob.js"
+import type { Kinds } from "../../queue/Kinds.js"
+import { Queue } from "../../queue/Queue.js"
+import * as Body from "../Body.js"
+import * as Problem from "../Problem.js"
+import { BadRequest } from "../RequestErrors.js"
+import { derivedId } from "./DerivedId.js"
+import * as EnqueueRequest from "./EnqueueRequest.js"
+import { Outcomes } from "./JobsContract.js"
+
+const mostBodyBytes = 8 * 1024 * 1024
+const mostKeyCharacters = 255
+
+/** How long a key is known. */
+const remembered = Duration.hours(24)
+
+const keyOf = ({ headers }: HttpServerRequest.HttpServerRequest): Effect.Effect<string | undefined, BadRequest> => {
+  const key = headers["idempotency-key"]
+  if (key === undefined) return Effect.succeed(undefined)
+  if (key.length > 0 && key.length <= mostKeyCharacters && !isUnstorable(key)) return Effect.succeed(key)
+  const message = `Idempotency-Key must be 1 to ${mostKeyCharacters} characters long.`
+  return new BadRequest({ message, field: "Idempotency-Key" })
+}
+
+const decodeOutcomes = Schema.decodeUnknown(Outcomes)
+
+const store = (jobs: ReadonlyArray<JobRequests.JobRequest>, force: boolean) =>
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    const enqueued = yield* queue.enqueue(yield* JobRequests.resolve(jobs, { force, check: true }))
+    return {
+      jobs: enqueued.map(({ _tag, id }) => ({
+        id,
+        outcome: _tag === "Enqueued" ? ("enqueued" as const) : ("deduplicated" as const)
+      }))
+    }
+  })
+
+const storeAsked = ({ force, jobs: asked }: EnqueueRequest.Asked, key: string | undefined, body: unknown) =>
+  Effect.gen(function* () {
+    const now = yield* Clock.currentTimeMillis
+    const jobs = yield* Either.all(asked.map((job, index) => EnqueueRequest.toRequest(job, index, asked.length, now)))
+    if (key === undefined) return yield* store(jobs, force)
+    const idempotency = yield* Idempotency
+    const content = JSON.stringify(body)
+    const answer = yield* idempotency.once({ key, content, remembered }, (firstSeen) =>
+      store(
+        jobs.map((job, place) => ({ ...job, id: job.id ?? derivedId(key, place, firstSeen) })),
+        force
+      )
+    )
+    return yield* Effect.orDie(decodeOutcomes(answer))
+  })
+
+const handle = (request: HttpServerRequest.HttpServerRequest) =>
+  Effect.gen(function* () {
+    const key = yield* keyOf(request)
+    const body = yield* Body.json(request, mostBodyBytes)
+    const asked = yield* EnqueueRequest.decode(body)
+    const stored = storeAsked(asked, key, body)
+    if (!asked.single) return yield* Problem.answered(stored)
+    const one = Effect.flatMap(stored, ({ jobs: [only] }) =>
+      only === undefined ? Effect.dieMessage("a job was not answered for") : Effect.succeed(only)
+    )
+    return yield* Problem.answeredForOne(one)
+  }).pipe(Problem.answered)
+
+/** Stores the jobs of a request: once, however often it comes, where it brings a key of its own. */
+export const make = Effect.map(
+  Effect.context<Queue | Kinds | Idempotency>(),
+  (context) => (request: HttpServerRequest.HttpServerRequest) => Effect.provide(handle(request), context)
+)

@@ -1,0 +1,131 @@
+import { Clock, Duration, Effect } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import { type JobGlimpse, JobOverview } from "../../queue/search/JobOverview.js"
+import { Queues } from "../../queue/settings/QueueSettings.js"
+import type { PodView } from "../admin/PodView.js"
+import * as QueueView from "../admin/QueueView.js"
+import { ClusterOverview, type Warning } from "../ClusterOverview.js"
+import * as Instant from "../Instant.js"
+import { CountsCache } from "../jobs/CountsCache.js"
+
+// What everybody who follows sees, drawn anew at every look. A look that fails leaves the old picture and a warning in it.
+
+/** How many changed jobs one look shows. */
+const mostJobs = 100
+
+/** Running jobs whose end is looked for one by one: no index tells of a job that went back to be tried again. */
+const mostWatched = 200
+
+/** Commits come a little after the instants they carry. */
+const overlap = 1_000
+
+/** How far back the first look goes. */
+const beforeFirst = Duration.toMillis("30 seconds")
+
+export interface Picture {
+  readonly queues: ReadonlyArray<QueueView.QueueView>
+  /** When the jobs of the queues were counted. */
+  readonly countedAt: string | null
+  readonly pods: ReadonlyArray<PodView>
+  /** Jobs that changed lately, newest change first. */
+  readonly jobs: ReadonlyArray<object>
+  /** Whether more jobs changed than are shown. */
+  readonly sampled: boolean
+  readonly warnings: ReadonlyArray<Warning>
+}
+
+/** What has changed from one picture to the next, by the name of the event that tells of it. */
+export type Change = Readonly<Partial<Record<"queues" | "pods" | "jobs" | "warnings", object>>>
+
+const empty: Picture = { queues: [], countedAt: null, pods: [], jobs: [], sampled: false, warnings: [] }
+
+const databaseAway: Warning = {
+  code: "database",
+  message: "The database does not answer in time; what is shown may be old."
+}
+
+const glimpseView = ({ deadReason, error, runAt, updatedAt, ...glimpse }: JobGlimpse) => ({
+  ...glimpse,
+  runAt: Instant.format(runAt),
+  updatedAt: Instant.format(updatedAt),
+  deadReason: deadReason ?? null,
+  error: error ?? null
+})
+
+const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
+
+/** A pod that does nothing but beat has not changed. */
+const still = (pods: ReadonlyArray<PodView>) => pods.map((pod) => ({ ...pod, heartbeatAgeSeconds: 0 }))
+
+const changeOf = (before: Picture, after: Picture, news: ReadonlyArray<object>): Change => {
+  const known = new Map(before.queues.map((queue) => [queue.name, queue]))
+  const names = new Set(after.queues.map(({ name }) => name))
+  const changed = after.queues.filter((queue) => !same(known.get(queue.name), queue))
+  const gone = before.queues.filter(({ name }) => !names.has(name)).map(({ name }) => name)
+  return {
+    ...(changed.length + gone.length === 0 ? {} : { queues: { changed, gone, countedAt: after.countedAt } }),
+    ...(same(still(before.pods), still(after.pods)) ? {} : { pods: { pods: after.pods } }),
+    ...(news.length === 0 ? {} : { jobs: { jobs: news, sampled: after.sampled } }),
+    ...(same(before.warnings, after.warnings) ? {} : { warnings: { warnings: after.warnings } })
+  }
+}
+
+/** Finds the jobs that changed since the last time: what the indexes tell, and what became of those that ran then. */
+const makeNews = (overview: typeof JobOverview.Service) => {
+  let since: number | undefined
+  let watched: ReadonlyArray<JobId> = []
+  let told = new Map<JobId, number>()
+  return Effect.gen(function* () {
+    const now = yield* Clock.currentTimeMillis
+    const { jobs, sampled } = yield* overview.changed((since ?? now - beforeFirst) - overlap, mostJobs)
+    const seen = new Set(jobs.map(({ id }) => id))
+    const others = watched.filter((id) => !seen.has(id))
+    const all = others.length === 0 ? jobs : [...jobs, ...(yield* overview.glimpses(others))]
+    const news = all.filter(({ id, updatedAt }) => told.get(id) !== updatedAt)
+    since = now
+    told = new Map(all.map(({ id, updatedAt }) => [id, updatedAt]))
+    const running = all.filter(({ state }) => state === "running").map(({ id }) => id)
+    watched = running.slice(0, mostWatched)
+    return { news: news.slice(0, mostJobs).map(glimpseView), sampled: sampled || news.length > mostJobs }
+  })
+}
+
+export interface LiveSnapshot {
+  readonly current: () => Picture
+  /** Draws it anew, and says what has changed. It cannot fail. */
+  readonly look: Effect.Effect<Change>
+}
+
+export const make: Effect.Effect<LiveSnapshot, never, CountsCache | Queues | JobOverview | ClusterOverview> =
+  Effect.gen(function* () {
+    const counts = yield* CountsCache
+    const settings = yield* Queues
+    const clusterOverview = yield* ClusterOverview
+    const changedJobs = makeNews(yield* JobOverview)
+    let picture = empty
+
+    const turnTo = (after: Picture, news: ReadonlyArray<object>): Change => {
+      const before = picture
+      picture = after
+      return changeOf(before, after, news)
+    }
+
+    const look = Effect.gen(function* () {
+      const { at, queues } = yield* counts.read
+      const rows = yield* settings.all
+      const { pods, warnings } = yield* clusterOverview.look
+      const { news, sampled } = yield* changedJobs
+      const jobs = [...news, ...picture.jobs].slice(0, mostJobs)
+      const shown = QueueView.ofAll(queues, rows)
+      return turnTo({ queues: shown, countedAt: Instant.format(at), pods, jobs, sampled, warnings }, news)
+    })
+
+    return {
+      current: () => picture,
+      look: Effect.catchAll(look, (error) =>
+        Effect.map(Effect.logDebug("a look for live events failed", error), () =>
+          turnTo({ ...picture, warnings: [databaseAway] }, [])
+        )
+      )
+    }
+  })

@@ -1,0 +1,107 @@
+import { Effect, Either, Layer } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import { type State, type Status, type StoredJob, stateOf } from "../../core/StoredJob.js"
+import { Signals } from "../../database/Signals.js"
+import { admit } from "../enqueue/NewJob.js"
+import { DedupeKeyHeld, JobNotFound, JobNotInState } from "../JobErrors.js"
+import { blank, die, type JobRow, toStored } from "../JobRowMemory.js"
+import { JobTable } from "../JobTableMemory.js"
+import { cancelTopic, JobAdmin, type JobEdit } from "./JobAdmin.js"
+
+type Table = typeof JobTable.Service
+
+const states: Readonly<Record<Status, ReadonlyArray<State>>> = {
+  pending: ["scheduled", "retrying", "pending"],
+  running: ["running"],
+  done: ["done"],
+  dead: ["dead"]
+}
+
+/** One act on a job that is there and in one of the statuses for which the act is meant. */
+const act =
+  (table: Table, name: string, allowed: ReadonlyArray<Status>) =>
+  <E>(id: JobId, change: (row: JobRow, now: number) => Either.Either<JobRow, E>) =>
+    Effect.flatten(
+      table.step((now): Either.Either<StoredJob, E | JobNotFound | JobNotInState> => {
+        const row = table.get(id)
+        if (row === undefined) return Either.left(new JobNotFound({ id }))
+        if (!allowed.includes(row.status)) {
+          const refusal = { id, act: name, state: stateOf(row, now), allowed: allowed.flatMap((each) => states[each]) }
+          return Either.left(new JobNotInState(refusal))
+        }
+        return Either.map(change(row, now), (changed) => toStored(changed, now))
+      })
+    )
+
+const stored = (table: Table, row: JobRow) => {
+  table.put(row)
+  return Either.right(row)
+}
+
+const cancelled = (table: Table, row: JobRow, now: number): JobRow => {
+  if (row.status === "pending") {
+    const dead = die(row, { reason: "cancelled", counted: true, error: undefined, remember: undefined }, now)
+    table.bury(dead, now)
+    table.tally.of(row.queue, row.kind).died(1, "cancelled", now)
+    return dead
+  }
+  if (row.status === "dead" || row.cancelRequestedAt !== undefined) return row
+  const flagged = { ...row, cancelRequestedAt: now, updatedAt: now }
+  table.put(flagged)
+  return flagged
+}
+
+const requeued = (table: Table, row: JobRow, now: number): Either.Either<JobRow, DedupeKeyHeld> => {
+  const holder = row.dedupe === undefined ? undefined : table.holderOf(row.dedupe.key)
+  if (holder !== undefined && holder.id !== row.id) {
+    return Either.left(new DedupeKeyHeld({ id: row.id, holder: holder.id }))
+  }
+  const { deathCount, history } = row
+  return stored(table, { ...row, ...blank, deathCount, history, runAt: now, updatedAt: now })
+}
+
+const edited = (table: Table, row: JobRow, edit: JobEdit, now: number) => {
+  const { kind, maxAttempts, queue, version } = row
+  const whole = {
+    kind,
+    maxAttempts,
+    queue,
+    version,
+    payload: edit.payload === undefined ? JSON.parse(row.payload) : edit.payload,
+    priority: edit.priority ?? row.priority,
+    runAt: edit.runAt ?? row.runAt
+  }
+  return Either.flatMap(admit(whole, 0), ({ payload, priority, runAt = row.runAt }) =>
+    stored(table, { ...row, payload, priority, runAt, updatedAt: now })
+  )
+}
+
+const make = (table: Table, signals: typeof Signals.Service): typeof JobAdmin.Service => {
+  const cancel = act(table, "cancel", ["pending", "running", "dead"])
+  const requeue = act(table, "requeue", ["done", "dead"])
+  const runNow = act(table, "run now", ["pending"])
+  const edit = act(table, "edit", ["pending"])
+  const remove = act(table, "remove", ["pending", "done", "dead"])
+  return {
+    cancel: (id) =>
+      Effect.tap(
+        cancel(id, (row, now) => Either.right(cancelled(table, row, now))),
+        ({ status }) => (status === "running" ? signals.tell(cancelTopic, id) : Effect.void)
+      ),
+    requeue: (id) => requeue(id, (row, now) => requeued(table, row, now)),
+    // One that is due already keeps its place in the line.
+    runNow: (id) =>
+      runNow(id, (row, now) => stored(table, { ...row, runAt: Math.min(row.runAt, now), updatedAt: now })),
+    edit: (id, change) => edit(id, (row, now) => edited(table, row, change, now)),
+    remove: (id) =>
+      remove(id, (row) => {
+        table.remove(row)
+        return Either.right(row)
+      })
+  }
+}
+
+export const layer: Layer.Layer<JobAdmin, never, JobTable | Signals> = Layer.effect(
+  JobAdmin,
+  Effect.zipWith(JobTable, Signals, make)
+)

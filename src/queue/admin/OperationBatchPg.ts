@@ -1,0 +1,184 @@
+import { Effect } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import type { Status } from "../../core/StoredJob.js"
+import type { Database } from "../../database/Database.js"
+import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
+import * as ArrayText from "../ArrayText.js"
+import { conditions } from "../search/JobConditions.js"
+import { filterOf, type OperationRow } from "./OperationRow.js"
+import { isFor } from "./OperationScope.js"
+import { actionStatement } from "./OperationSql.js"
+import { type Action, batchLimits } from "./Operations.js"
+
+/** How long a batch waits for what somebody else holds: all of its jobs together, and each where they go one by one. */
+const patience = { all: "1s", each: "20ms" }
+
+/** Whether jobs that somebody holds are waited for or left out, and how long it may take to get what is waited for. */
+interface Wait {
+  readonly forJobs: boolean
+  readonly atMost: string
+}
+
+const zeroId = "00000000-0000-0000-0000-000000000000"
+
+/** The jobs of one batch, and how far it goes. */
+interface Chosen {
+  readonly ids: ReadonlyArray<JobId>
+  readonly reached: string
+  readonly isLast: boolean
+}
+
+/** What a batch did. */
+export interface BatchReport {
+  readonly done: number
+  readonly failed: number
+  readonly skipped: Readonly<Record<string, number>>
+  /** Queues that have jobs to be run because of it. */
+  readonly woken: ReadonlySet<string>
+  /** Running jobs that were asked to stop. */
+  readonly stopped: ReadonlyArray<JobId>
+  readonly reached: string
+  readonly isLast: boolean
+}
+
+interface Fate {
+  readonly id: JobId
+  readonly changed: boolean
+  readonly queue: string | null
+  readonly status: Status | null
+}
+
+const isTaken = (error: DatabaseError) => error instanceof DatabaseConflict
+
+const isHeldUp = (error: DatabaseError) =>
+  error instanceof DatabaseUnavailable && ["55P03", "40P01"].includes(error.sqlState ?? "")
+
+const tally = (names: ReadonlyArray<string>) => {
+  const counts: Record<string, number> = {}
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1
+  return counts
+}
+
+/** One batch of an operation, to be run in the transaction that holds its row. */
+export const make = (database: typeof Database.Service) => {
+  const { schema, sql, transaction } = database
+  const jobs = sql(`${schema}.job`)
+  const operations = sql(`${schema}.operation`)
+
+  const chooseNamed = (operation: OperationRow) =>
+    Effect.map(
+      mapErrors(sql<{ id: JobId }>`
+        select named.id from ${operations} o cross join unnest(o.ids) as named(id)
+        where o.id = ${operation.id} and named.id > ${operation.reached ?? zeroId}
+        order by named.id limit ${batchLimits.jobs}`),
+      (rows): Chosen => ({
+        ids: rows.map(({ id }) => id),
+        reached: rows.at(-1)?.id ?? operation.last_id,
+        isLast: rows.length < batchLimits.jobs
+      })
+    )
+
+  /** However few jobs a filter means, a batch looks at so many and no more, and the next one goes on from there. */
+  const chooseFiltered = (operation: OperationRow, now: number) =>
+    Effect.gen(function* () {
+      const from = operation.reached ?? zeroId
+      const [edge] = yield* mapErrors(sql<{ id: string }>`
+        select id from ${jobs} where id > ${from} and id <= ${operation.last_id}
+        order by id offset ${batchLimits.looked - 1} limit 1`)
+      const to = edge?.id ?? operation.last_id
+      const rows = yield* mapErrors(sql<{ id: JobId }>`
+        select j.id from ${jobs} j
+        where j.id > ${from} and j.id <= ${to}
+          and j.created_at <= pg_catalog.to_timestamp(${operation.created_at}::float8 / 1000)
+          and ${sql.and(conditions(database, filterOf(operation) ?? {}, now))}
+        order by j.id limit ${batchLimits.jobs}`)
+      const isFull = rows.length === batchLimits.jobs
+      return {
+        ids: rows.map(({ id }) => id),
+        reached: isFull ? (rows.at(-1)?.id ?? to) : to,
+        isLast: !isFull && edge === undefined
+      } satisfies Chosen
+    })
+
+  /** A key that somebody is just taking is waited for as well. */
+  const perform = (action: Action, ids: ReadonlyArray<JobId>, now: number, wait: Wait) => {
+    const named = ArrayText.ofPlain(ids)
+    const parameters = action === "delete" ? [named] : [named, now]
+    return transaction(
+      Effect.zipRight(
+        mapErrors(sql`select set_config('lock_timeout', ${wait.atMost}, true)`),
+        mapErrors(sql.unsafe<Fate>(actionStatement(schema, action, wait.forJobs), parameters))
+      )
+    )
+  }
+
+  /** Somebody took a key between our look and our write: only one by one can be told whose it was. */
+  const oneByOne = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
+    Effect.map(
+      Effect.forEach(ids, (id) =>
+        perform(action, [id], now, { forJobs: false, atMost: patience.each }).pipe(
+          Effect.catchIf(isTaken, () => Effect.succeed([{ id, changed: false, queue: null, status: null }])),
+          Effect.catchIf(isHeldUp, () => Effect.succeed<ReadonlyArray<Fate>>([]))
+        )
+      ),
+      (fates): ReadonlyArray<Fate> => fates.flat()
+    )
+
+  const performFree = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
+    perform(action, ids, now, { forJobs: false, atMost: patience.all }).pipe(
+      Effect.catchIf(
+        (error) => isTaken(error) || isHeldUp(error),
+        () => oneByOne(action, ids, now)
+      )
+    )
+
+  /** Jobs that somebody held at that moment are worth a wait, but not a long one. */
+  const performHeld = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
+    perform(action, ids, now, { forJobs: true, atMost: patience.all }).pipe(
+      Effect.catchIf(
+        (error) => isTaken(error) || isHeldUp(error),
+        () => Effect.succeed<ReadonlyArray<Fate>>([])
+      )
+    )
+
+  const standing = (ids: ReadonlyArray<JobId>) =>
+    Effect.map(
+      mapErrors(sql<{ id: JobId; status: Status }>`select id, status from ${jobs} where id = any(${ids}::uuid[])`),
+      (rows) => new Map(rows.map(({ id, status }) => [id, status]))
+    )
+
+  return (operation: OperationRow, now: number): Effect.Effect<BatchReport, DatabaseError> =>
+    Effect.gen(function* () {
+      const { action } = operation
+      const { ids, isLast, reached } = yield* operation.filter === null
+        ? chooseNamed(operation)
+        : chooseFiltered(operation, now)
+      const fates = ids.length === 0 ? [] : [...(yield* performFree(action, ids, now))]
+      const unmet = (among: ReadonlyArray<JobId>) => {
+        const met = new Set(fates.map(({ id }) => id))
+        return among.filter((id) => !met.has(id))
+      }
+      const others = unmet(ids)
+      const statuses = others.length === 0 ? new Map<JobId, Status>() : yield* standing(others)
+      const held = others.filter((id) => {
+        const status = statuses.get(id)
+        return status !== undefined && isFor(action, status)
+      })
+      if (held.length > 0) fates.push(...(yield* performHeld(action, held, now)))
+      const isHeld = new Set<JobId>(held)
+      const changed = fates.filter((fate) => fate.changed)
+      const reasons = [
+        ...fates.filter((fate) => !fate.changed).map(() => "dedupe_key_held"),
+        ...unmet(others).map((id) => (isHeld.has(id) ? "locked" : (statuses.get(id) ?? "not_found")))
+      ]
+      return {
+        done: changed.length,
+        failed: 0,
+        skipped: tally(reasons),
+        woken: new Set(changed.flatMap(({ queue, status }) => (status === "pending" && queue !== null ? [queue] : []))),
+        stopped: changed.filter(({ status }) => status === "running").map(({ id }) => id),
+        reached,
+        isLast
+      }
+    })
+}

@@ -1,0 +1,47 @@
+import { Either, Schema } from "effect"
+import type { State } from "../../core/StoredJob.js"
+import { choices, isEmpty, type JobFilter } from "../search/JobFilter.js"
+import type { Action } from "./Operations.js"
+
+/** A filter that cannot be meant for the action. */
+export class FilterRefused extends Schema.TaggedError<FilterRefused>()("FilterRefused", {
+  field: Schema.String,
+  reason: Schema.String
+}) {
+  override get message(): string {
+    return `${this.field} ${this.reason}.`
+  }
+}
+
+/** The states that each action is for, and those that are meant where nobody names any. */
+const scopes: Readonly<
+  Record<Action, { readonly allowed: ReadonlyArray<State>; readonly usual: ReadonlyArray<State> }>
+> = {
+  cancel: {
+    allowed: ["scheduled", "retrying", "pending", "running"],
+    usual: ["scheduled", "retrying", "pending", "running"]
+  },
+  // What is done was done: it is done again only for those who say so.
+  requeue: { allowed: ["done", "dead"], usual: ["dead"] },
+  "run-now": { allowed: ["scheduled", "retrying", "pending"], usual: ["scheduled", "retrying"] },
+  delete: {
+    allowed: ["scheduled", "retrying", "pending", "done", "dead"],
+    usual: ["scheduled", "retrying", "pending", "done", "dead"]
+  }
+}
+
+/** Whether the action is for a job in this state. */
+export const isFor = (action: Action, state: State): boolean => scopes[action].allowed.includes(state)
+
+/** The filter with the states that the action is for. One that says nothing would mean everything, and is refused. */
+export const resolve = (action: Action, filter: JobFilter): Either.Either<JobFilter, FilterRefused> => {
+  const refuse = (field: string, reason: string) => Either.left(new FilterRefused({ field, reason }))
+  if (isEmpty(filter)) return refuse("filter", "must say which jobs are meant; name the states to mean all of them")
+  const { allowed, usual } = scopes[action]
+  const named = choices(filter.state)
+  const odd = named?.find((state) => !allowed.includes(state))
+  if (odd !== undefined) {
+    return refuse("filter.state", `must not be ${odd}: ${action} is for jobs that are ${allowed.join(" or ")}`)
+  }
+  return Either.right({ ...filter, state: named ?? usual })
+}

@@ -1,0 +1,175 @@
+import { Clock, Duration, Effect, Layer, Option } from "effect"
+import { BadCursor } from "../../core/BadCursor.js"
+import { isId, type JobId } from "../../core/Ids.js"
+import { storableText } from "../../core/StorableText.js"
+import { type StoredJob, stateOf } from "../../core/StoredJob.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import { Signals } from "../../database/Signals.js"
+import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../JobErrors.js"
+import { JobTable } from "../JobTableMemory.js"
+import { matches } from "../search/JobMatch.js"
+import { JobAdmin } from "./JobAdmin.js"
+import { isFor } from "./OperationScope.js"
+import {
+  type Action,
+  batchLimits,
+  type NewOperation,
+  type Operation,
+  OperationNotFound,
+  Operations,
+  operationTopic
+} from "./Operations.js"
+
+interface Row {
+  readonly operation: Operation
+  readonly ids: ReadonlyArray<JobId> | undefined
+  readonly lastId: string
+  readonly reached: string
+}
+
+const make = Effect.gen(function* () {
+  const table = yield* JobTable
+  const jobAdmin = yield* JobAdmin
+  const signals = yield* Signals
+  const rows = new Map<string, Row>()
+  const turn = yield* Effect.makeSemaphore(1)
+
+  /** The jobs that an operation is still about, by id. */
+  const left = ({ ids, lastId, operation, reached }: Row, now: number): ReadonlyArray<JobId> =>
+    (
+      ids ??
+      [...table.rows()]
+        .filter((row) => row.id <= lastId && row.createdAt <= operation.createdAt)
+        .filter((row) => matches(row, operation.filter ?? {}, now))
+        .map(({ id }) => id)
+        .sort()
+    ).filter((id) => id > reached)
+
+  const act = (
+    action: Action,
+    id: JobId
+  ): Effect.Effect<StoredJob, JobNotFound | JobNotInState | DedupeKeyHeld | DatabaseError> => {
+    switch (action) {
+      case "cancel":
+        return jobAdmin.cancel(id)
+      case "requeue":
+        return jobAdmin.requeue(id)
+      case "run-now":
+        return jobAdmin.runNow(id)
+      case "delete":
+        return jobAdmin.remove(id)
+    }
+  }
+
+  /** Nothing where it was done, and why not where it was not. */
+  const fateOf = (action: Action, id: JobId, now: number): Effect.Effect<string | undefined> => {
+    const row = table.get(id)
+    if (row === undefined) return Effect.succeed("not_found")
+    if (!isFor(action, stateOf(row, now))) return Effect.succeed(row.status)
+    return act(action, id).pipe(
+      Effect.as(undefined),
+      Effect.catchTag("DedupeKeyHeld", () => Effect.succeed("dedupe_key_held")),
+      Effect.orDie
+    )
+  }
+
+  /** The newest first, so that of several with one key it is the newest that gets it. */
+  const carryOut = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
+    Effect.forEach(ids.toReversed(), (id) => fateOf(action, id, now))
+
+  const carryOn = (row: Row, now: number) =>
+    Effect.gen(function* () {
+      const ids = left(row, now).slice(0, batchLimits.jobs)
+      const fates = yield* carryOut(row.operation.action, ids, now)
+      const skipped: Record<string, number> = { ...row.operation.skipped }
+      for (const why of fates) if (why !== undefined) skipped[why] = (skipped[why] ?? 0) + 1
+      const isLast = ids.length < batchLimits.jobs
+      const operation: Operation = {
+        ...row.operation,
+        done: row.operation.done + fates.filter((why) => why === undefined).length,
+        skipped,
+        updatedAt: now,
+        status: isLast ? "done" : "running",
+        finishedAt: isLast ? now : undefined
+      }
+      rows.set(operation.id, { ...row, operation, reached: ids.at(-1) ?? row.reached })
+      return operation
+    })
+
+  const begin = ({ action, reason, target, who }: NewOperation) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const id = table.ids.plain(now)
+      const ids = target.ids === undefined ? undefined : [...new Set(target.ids)].sort()
+      const count = ids?.length ?? [...table.rows()].filter((row) => matches(row, target.filter ?? {}, now)).length
+      const operation: Operation = {
+        id,
+        action,
+        status: "running",
+        who: storableText(who, 200),
+        reason: reason === undefined ? undefined : storableText(reason, 1_000),
+        filter: target.filter,
+        createdAt: now,
+        updatedAt: now,
+        finishedAt: undefined,
+        total: { count, exact: true },
+        done: 0,
+        skipped: {},
+        failed: 0,
+        error: undefined
+      }
+      const lastId = [...table.rows()].reduce((last, row) => (row.id > last ? row.id : last), "")
+      rows.set(id, { operation, ids, lastId, reached: "" })
+      yield* signals.tell(operationTopic, id)
+      return operation
+    })
+
+  const get = (id: string) => {
+    const row = rows.get(id)
+    return row === undefined ? new OperationNotFound({ id }) : Effect.succeed(row.operation)
+  }
+
+  return Operations.of({
+    begin,
+    step: (id) =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const open = [...rows.values()].filter(
+          ({ operation }) => operation.status === "running" && (id === undefined || operation.id === id)
+        )
+        const [next] = open.sort((a, b) => a.operation.updatedAt - b.operation.updatedAt)
+        return next === undefined ? Option.none() : Option.some(yield* carryOn(next, now))
+      }).pipe(turn.withPermits(1)),
+    get: (id) => Effect.suspend(() => get(id)),
+    list: ({ cursor, limit }) =>
+      Effect.suspend(() => {
+        if (cursor !== undefined && !isId(cursor)) return new BadCursor({ cursor })
+        const found = [...rows.values()]
+          .map(({ operation }) => operation)
+          .filter(({ id }) => cursor === undefined || id < cursor)
+          .sort((a, b) => (a.id < b.id ? 1 : -1))
+        const operations = found.slice(0, limit)
+        return Effect.succeed({ operations, next: found.length > limit ? operations.at(-1)?.id : undefined })
+      }),
+    cancel: (id) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        const row = rows.get(id)
+        if (row?.operation.status === "running") {
+          rows.set(id, {
+            ...row,
+            operation: { ...row.operation, status: "cancelled", updatedAt: now, finishedAt: now }
+          })
+        }
+        return get(id)
+      }),
+    purge: (olderThan) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const before = now - Duration.toMillis(olderThan)
+        const old = [...rows.values()].filter(({ operation }) => (operation.finishedAt ?? now) < before)
+        for (const { operation } of old) rows.delete(operation.id)
+        return old.length
+      })
+  })
+})
+
+export const layer: Layer.Layer<Operations, never, JobTable | JobAdmin | Signals> = Layer.effect(Operations, make)

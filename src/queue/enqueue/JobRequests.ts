@@ -1,0 +1,96 @@
+import { Effect, Schema } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import { InvalidJob, jobPrefix } from "../../core/InvalidJob.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import { UnknownKind } from "../JobErrors.js"
+import { Kinds, type RegisteredKind } from "../Kinds.js"
+import type { Dedupe, NewJob } from "./NewJob.js"
+import * as PayloadCheck from "./PayloadCheck.js"
+
+/** A job as somebody without the code asks for it: all they know of its kind is the name. */
+export interface JobRequest {
+  readonly kind: string
+  readonly payload: unknown
+  readonly queue?: string | undefined
+  readonly priority?: number | undefined
+  /** Epoch milliseconds. */
+  readonly runAt?: number | undefined
+  readonly maxAttempts?: number | undefined
+  readonly key?: string | undefined
+  readonly dedupe?: Dedupe | undefined
+  readonly id?: JobId | undefined
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** A job of the request is of a kind that nobody ever registered. */
+export class KindRefused extends Schema.TaggedError<KindRefused>()("KindRefused", {
+  index: Schema.Int,
+  /** How many jobs the request held. */
+  jobs: Schema.Int,
+  kind: Schema.String
+}) {
+  override get message(): string {
+    return `${jobPrefix(this)}${new UnknownKind({ kind: this.kind }).message}`
+  }
+}
+
+/** What holds for a kind nobody registered, when it is forced in. */
+const unregistered = { queue: "default", routed: true, version: 1, maxAttempts: 5, onDead: undefined } as const
+
+const lookUp = (names: ReadonlySet<string>): Effect.Effect<ReadonlyMap<string, RegisteredKind>, DatabaseError, Kinds> =>
+  Effect.gen(function* () {
+    const kinds = yield* Kinds
+    const [name] = names
+    // One question to the database, whatever a request holds: one kind as a rule, and a thousand at worst.
+    const found =
+      names.size === 1 && name !== undefined
+        ? yield* kinds.find(name).pipe(
+            Effect.map((kind) => [kind]),
+            Effect.catchTag("UnknownKind", () => Effect.succeed([]))
+          )
+        : yield* kinds.all
+    return new Map(found.map((kind) => [kind.name, kind]))
+  })
+
+/** The first job whose payload does not fit its kind: by its own code where this process has that, else by JSON Schema. */
+const misfit = (
+  requests: ReadonlyArray<JobRequest>,
+  registered: ReadonlyMap<string, RegisteredKind>
+): InvalidJob | undefined => {
+  for (const [index, { kind: name, payload }] of requests.entries()) {
+    const { check, schema } = registered.get(name) ?? {}
+    const fault = (check ?? (schema === undefined ? undefined : PayloadCheck.ofSchema(schema)))?.(payload)
+    if (fault === undefined) continue
+    const reason = `does not fit the kind "${name}": ${fault.reason}. Change it, or force the job in`
+    return new InvalidJob({ index, jobs: requests.length, field: fault.field, reason })
+  }
+  return undefined
+}
+
+/**
+ * Fills in what the cluster knows of each job's kind. What a request says itself wins. An open queue is the routes' to say.
+ * `check` looks whether payloads fit their kinds; `force` takes them as they are, and accepts kinds that no pod registered.
+ */
+export const resolve = Effect.fn("JobRequests.resolve")(function* (
+  requests: ReadonlyArray<JobRequest>,
+  options: { readonly force: boolean; readonly check?: boolean }
+): Effect.fn.Return<ReadonlyArray<NewJob>, KindRefused | InvalidJob | DatabaseError, Kinds> {
+  const registered = yield* lookUp(new Set(requests.map(({ kind }) => kind)))
+  const unknown = requests.findIndex(({ kind }) => !registered.has(kind))
+  if (unknown !== -1 && !options.force) {
+    return yield* new KindRefused({ index: unknown, jobs: requests.length, kind: requests[unknown]?.kind ?? "" })
+  }
+  const fault = options.check === true && !options.force ? misfit(requests, registered) : undefined
+  if (fault !== undefined) return yield* fault
+  return requests.map((request) => {
+    const { maxAttempts, onDead, queue, routed, version } = registered.get(request.kind) ?? unregistered
+    return {
+      ...request,
+      version,
+      onDead,
+      queue: request.queue ?? queue,
+      routed: request.queue === undefined && routed === true,
+      maxAttempts: request.maxAttempts ?? maxAttempts
+    }
+  })
+})

@@ -1,0 +1,154 @@
+import { Duration, Either } from "effect"
+import { isId, type JobId } from "../../core/Ids.js"
+import { InvalidJob } from "../../core/InvalidJob.js"
+import {
+  faultOfInstant,
+  faultOfText,
+  faultOfWait,
+  faultOfWhole,
+  isPlainName,
+  jsonText,
+  plainNameRule
+} from "../../core/Storable.js"
+import { type DedupeScope, type FollowUp, limits } from "../../core/StoredJob.js"
+
+/** A job to be stored, its kind already resolved into queue, version and attempts. */
+export interface NewJob {
+  readonly kind: string
+  readonly version: number
+  readonly queue: string
+  /** The queue was nobody's wish: a route for the kind's name goes before it. */
+  readonly routed?: boolean | undefined
+  readonly payload: unknown
+  readonly maxAttempts: number
+  /** Made here when absent. Giving one lets a request whose reply was lost be repeated. */
+  readonly id?: JobId | undefined
+  readonly priority?: number | undefined
+  /** Epoch milliseconds; now when absent. */
+  readonly runAt?: number | undefined
+  readonly key?: string | undefined
+  readonly dedupe?: Dedupe | undefined
+  readonly onDead?: FollowUp | undefined
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** Keeps a second job with the same key away. */
+export interface Dedupe {
+  readonly key: string
+  readonly scope: DedupeScope
+  /** With scope `retained`: how long the key is held after the job was stored, if not for as long as its row exists. */
+  readonly window?: Duration.Duration | undefined
+  /** Where the holder is still pending, give it this payload and start instead of leaving it as it is. */
+  readonly replace?: boolean | undefined
+}
+
+/** A job that passed the door: JSON is text, absent is null, and nothing in it can fail a statement of its neighbours. */
+export interface AdmittedJob {
+  readonly id: JobId | undefined
+  readonly queue: string
+  readonly kind: string
+  readonly version: number
+  readonly payload: string
+  readonly maxAttempts: number
+  readonly priority: number
+  readonly runAt: number | undefined
+  readonly key: string | null
+  readonly dedupeKey: string | null
+  readonly dedupeScope: DedupeScope | null
+  readonly dedupeWindow: number | undefined
+  readonly replace: boolean
+  readonly onDead: string | null
+  readonly meta: string | null
+}
+
+export {
+  faultOfInstant as faultOfRunAt,
+  isPlainName as isQueueName,
+  isUnstorable,
+  jsonText
+} from "../../core/Storable.js"
+
+/** Why this cannot be a priority, or nothing. */
+export const faultOfPriority = (priority: number): string | undefined =>
+  faultOfWhole(priority, limits.priority.min, limits.priority.max)
+
+type Fault = readonly [field: string, reason: string]
+
+const at = (field: string, reason: string | undefined): Fault | undefined =>
+  reason === undefined ? undefined : [field, reason]
+
+/** The first field that keeps the job out. No list is built: a bulk enqueue asks this a thousand times. */
+export const faultOfFields = (job: NewJob): Fault | undefined =>
+  at("id", job.id === undefined || isId(job.id) ? undefined : "must be a lower-case UUID") ??
+  at("kind", faultOfText(job.kind, limits.nameCharacters)) ??
+  at("queue", isPlainName(job.queue) ? undefined : plainNameRule) ??
+  at("version", faultOfWhole(job.version, 1, 2_147_483_647)) ??
+  at("maxAttempts", faultOfWhole(job.maxAttempts, 1, limits.attempts)) ??
+  at("priority", faultOfPriority(job.priority ?? 0)) ??
+  at("runAt", job.runAt === undefined ? undefined : faultOfInstant(job.runAt)) ??
+  at("key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)) ??
+  at("dedupe.key", job.dedupe === undefined ? undefined : faultOfText(job.dedupe.key, limits.keyCharacters)) ??
+  at("dedupe.window", job.dedupe?.window === undefined ? undefined : faultOfWait(job.dedupe.window)) ??
+  (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
+
+/** A follow-up is stored when its job dies, together with other jobs' ends: a bad one must not get that far. */
+const faultOfFollowUp = (followUp: FollowUp): Fault | undefined =>
+  at("onDead.kind", faultOfText(followUp.kind, limits.nameCharacters)) ??
+  at("onDead.queue", isPlainName(followUp.queue) ? undefined : plainNameRule) ??
+  at("onDead.version", faultOfWhole(followUp.version, 1, 2_147_483_647)) ??
+  at("onDead.maxAttempts", faultOfWhole(followUp.maxAttempts, 1, limits.attempts)) ??
+  at("onDead.payload", followUp.payload === undefined ? "must be a JSON value" : undefined)
+
+/** Lets a job through the door, or says which field keeps it out. */
+export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<AdmittedJob, InvalidJob> => {
+  const refuse = (field: string, reason: string) => Either.left(new InvalidJob({ index, jobs, field, reason }))
+  const fault = faultOfFields(job)
+  if (fault !== undefined) return refuse(...fault)
+  const payload = jsonText(job.payload, limits.payloadBytes)
+  if (Either.isLeft(payload)) return refuse("payload", payload.left)
+  const onDead = job.onDead === undefined ? Either.right(null) : jsonText(job.onDead, limits.payloadBytes)
+  if (Either.isLeft(onDead)) return refuse("onDead", onDead.left)
+  const meta = job.meta === undefined ? Either.right(null) : jsonText(job.meta, limits.resultBytes)
+  if (Either.isLeft(meta)) return refuse("meta", meta.left)
+  return Either.right({
+    id: job.id,
+    queue: job.queue,
+    kind: job.kind,
+    version: job.version,
+    payload: payload.right,
+    maxAttempts: job.maxAttempts,
+    priority: job.priority ?? 0,
+    runAt: job.runAt === undefined ? undefined : Math.floor(job.runAt),
+    key: job.key ?? null,
+    dedupeKey: job.dedupe?.key ?? null,
+    dedupeScope: job.dedupe?.scope ?? null,
+    dedupeWindow: job.dedupe?.window === undefined ? undefined : Duration.toMillis(job.dedupe.window),
+    replace: job.dedupe?.replace ?? false,
+    onDead: onDead.right,
+    meta: meta.right
+  })
+}
+
+/** Lets a whole request through, or none of it. */
+export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArray<AdmittedJob>, InvalidJob> => {
+  if (jobs.length === 0 || jobs.length > limits.batch) {
+    const reason = `must hold 1 to ${limits.batch} jobs, not ${jobs.length}`
+    return Either.left(new InvalidJob({ index: 0, field: "jobs", reason }))
+  }
+  const admitted: Array<AdmittedJob> = []
+  const ids = new Set<string>()
+  for (const [index, job] of jobs.entries()) {
+    const result = admit(job, index, jobs.length)
+    if (Either.isLeft(result)) return Either.left(result.left)
+    const { id } = result.right
+    if (id !== undefined) {
+      if (ids.has(id))
+        return Either.left(
+          new InvalidJob({ index, jobs: jobs.length, field: "id", reason: "stands twice in this request" })
+        )
+      ids.add(id)
+    }
+    admitted.push(result.right)
+  }
+  return Either.right(admitted)
+}

@@ -1,0 +1,17 @@
+import { Effect } from "effect"
+import type { Queue } from "../Queue.js"
+
+/** Enqueues each job on its own, one after the other if nothing else is said. */
+export const oneByOne =
+  (enqueue: typeof Queue.Service.enqueue, concurrency: 1 | "unbounded" = 1): typeof Queue.Service.enqueueEach =>
+  (jobs) =>
+    Effect.forEach(
+      jobs,
+      (job) =>
+        Effect.exit(
+          Effect.flatMap(enqueue([job]), ([answer]) =>
+            answer === undefined ? Effect.dieMessage("a job was not answered for") : Effect.succeed(answer)
+          )
+        ),
+      { concurrency }
+    )

@@ -1,0 +1,66 @@
+import { Context, Effect, Exit, type Option, Tracer } from "effect"
+import { limits } from "../../core/StoredJob.js"
+import * as TraceParent from "../../telemetry/tracing/TraceParent.js"
+import type { Enqueued } from "../Queue.js"
+import type { NewJob } from "./NewJob.js"
+
+type Enqueue<E> = (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, E>
+
+/** A job must not be refused for the place in a trace that we add to what its sender gave. */
+const mostMeta = limits.resultBytes - 1_024
+
+const roomFor = ({ meta }: NewJob): boolean =>
+  meta === undefined || (!(TraceParent.key in meta) && Buffer.byteLength(JSON.stringify(meta)) < mostMeta)
+
+const marked = (job: NewJob, span: Tracer.Span): NewJob =>
+  roomFor(job) ? { ...job, meta: { ...job.meta, [TraceParent.key]: TraceParent.format(span) } } : job
+
+const begin = (
+  tracer: Tracer.Tracer,
+  queue: string,
+  jobs: ReadonlyArray<NewJob>,
+  parent: Option.Option<Tracer.AnySpan>,
+  now: bigint
+) => {
+  const span = tracer.span(`send ${queue}`, parent, Context.empty(), [], now, "producer")
+  span.attribute("messaging.system", "nightshift")
+  span.attribute("messaging.destination.name", queue)
+  span.attribute("messaging.operation.name", "send")
+  span.attribute("messaging.operation.type", "send")
+  const own = jobs.filter((job) => job.queue === queue)
+  if (own.length > 1) span.attribute("messaging.batch.message_count", own.length)
+  const kinds = new Set(own.map(({ kind }) => kind))
+  if (kinds.size === 1) span.attribute("nightshift.job.kind", own[0]?.kind)
+  return span
+}
+
+/** Tells a tracer of jobs that are sent, one span per queue, and leaves the place in the trace with each job. */
+export const around = <E>(tracer: Tracer.Tracer | undefined, enqueue: Enqueue<E>): Enqueue<E> => {
+  if (tracer === undefined) return enqueue
+  return (jobs) =>
+    Effect.gen(function* () {
+      const clock = yield* Effect.clock
+      const parent = Context.getOption(yield* Effect.context<never>(), Tracer.ParentSpan)
+      const now = clock.unsafeCurrentTimeNanos()
+      const queues = [...new Set(jobs.map(({ queue }) => queue))]
+      const spans = new Map(queues.map((queue) => [queue, begin(tracer, queue, jobs, parent, now)]))
+      const sent = jobs.map((job) => {
+        const span = spans.get(job.queue)
+        return span === undefined ? job : marked(job, span)
+      })
+      return yield* Effect.onExit(enqueue(sent), (exit) =>
+        Effect.sync(() => {
+          const then = clock.unsafeCurrentTimeNanos()
+          for (const [queue, span] of spans) {
+            const answers = Exit.isSuccess(exit) ? exit.value.filter((_, place) => jobs[place]?.queue === queue) : []
+            const [only] = answers
+            if (only !== undefined && answers.length === 1) {
+              span.attribute("messaging.message.id", only.id)
+              if (only._tag === "Deduplicated") span.attribute("nightshift.job.deduplicated", true)
+            }
+            span.end(then, exit)
+          }
+        })
+      )
+    })
+}

@@ -1,0 +1,38 @@
+import type { StoredJob } from "../../core/StoredJob.js"
+import { attemptsAt, formOf, opensAt, type QueueRow } from "../settings/QueueRow.js"
+import { mostAhead, type Standing } from "./JobDiagnosis.js"
+import type { KeyHold } from "./KeyHold.js"
+
+/** What only the other jobs of the queue tell. */
+export interface Neighbours {
+  readonly coolingUntil?: number | undefined
+  readonly held?: KeyHold | undefined
+  readonly ahead?: number
+}
+
+const later = (instant: number | undefined, now: number): number | undefined =>
+  instant !== undefined && instant > now ? instant : undefined
+
+/** A job's standing, from its queue's row and what its neighbours tell. A pause that is over is none. */
+export const diagnosisOf = (
+  job: StoredJob,
+  row: QueueRow,
+  now: number,
+  { ahead = 0, coolingUntil, held }: Neighbours = {}
+): Standing => {
+  const until = later(row.throttledUntil, now)
+  // The rate alone: a queue may be paused or cool down besides.
+  const opens = later(opensAt({ ...row, paused: false, throttledUntil: undefined }, now), now)
+  return {
+    job,
+    now,
+    paused: row.paused,
+    maxWorkers: row.maxWorkers,
+    cooling: until === undefined ? undefined : { until, times: attemptsAt(row, now) },
+    keyCoolingUntil: later(coolingUntil, now),
+    rated: row.rate === undefined || opens === undefined ? undefined : { rate: row.rate, opensAt: opens },
+    held,
+    ahead: { count: Math.min(ahead, mostAhead), exact: ahead <= mostAhead },
+    keyed: formOf(row, now).keyed
+  }
+}

@@ -1,0 +1,58 @@
+import { Effect, Either, Layer } from "effect"
+import { JobNotFound } from "../JobErrors.js"
+import { type JobRow, toStored } from "../JobRowMemory.js"
+import { JobTable } from "../JobTableMemory.js"
+import { fresh, type QueueRow } from "../settings/QueueRow.js"
+import { QueueTable } from "../settings/QueueTableMemory.js"
+import { diagnosisOf, type Neighbours } from "./DiagnosisOf.js"
+import { JobDiagnosis } from "./JobDiagnosis.js"
+import { holdOf } from "./KeyHold.js"
+
+const byId = (left: JobRow, right: JobRow) => (left.id < right.id ? -1 : 1)
+
+const make = (table: typeof JobTable.Service, queues: typeof QueueTable.Service): typeof JobDiagnosis.Service => {
+  const heldBy = ({ id, key, queue }: JobRow, { perKey }: QueueRow, now: number) => {
+    if (key === undefined || perKey === undefined) return undefined
+    const own = table.pending(queue).filter((job) => job.key === key)
+    const running = table.running().filter((job) => job.queue === queue && job.key === key)
+    const begun = [...running, ...own.filter(({ startedAt }) => startedAt !== undefined)].sort(byId)
+    const first = own.find(({ runAt, startedAt }) => runAt <= now && startedAt === undefined)
+    return holdOf({
+      id,
+      perKey,
+      begun: begun.map((job) => ({ id: job.id, running: job.run !== undefined, runAt: job.runAt })),
+      first: first?.id,
+      now
+    })
+  }
+
+  const neighboursOf = (job: JobRow, row: QueueRow, now: number): Neighbours => {
+    if (job.status !== "pending" || job.runAt > now) return {}
+    const line = table.pending(job.queue).filter(({ runAt }) => runAt <= now)
+    return {
+      coolingUntil: job.key === undefined ? undefined : queues.cooling.get(job.queue)?.get(job.key),
+      held: heldBy(job, row, now),
+      ahead: line.findIndex(({ id }) => id === job.id)
+    }
+  }
+
+  return {
+    of: (id) =>
+      Effect.flatten(
+        table.step((now) =>
+          Either.map(
+            Either.fromNullable(table.get(id), () => new JobNotFound({ id })),
+            (job) => {
+              const row = queues.rows.get(job.queue) ?? fresh(job.queue)
+              return diagnosisOf(toStored(job, now), row, now, neighboursOf(job, row, now))
+            }
+          )
+        )
+      )
+  }
+}
+
+export const layer: Layer.Layer<JobDiagnosis, never, JobTable | QueueTable> = Layer.effect(
+  JobDiagnosis,
+  Effect.zipWith(JobTable, QueueTable, make)
+)

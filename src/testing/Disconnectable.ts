@@ -1,0 +1,81 @@
+import { Context, Effect, Layer, Option } from "effect"
+import { Leadership } from "../cluster/Leadership.js"
+import { Pods } from "../cluster/Pods.js"
+import type { PodId } from "../core/Ids.js"
+import { MinuteBuckets } from "../measures/MinuteBuckets.js"
+import { Queue } from "../queue/Queue.js"
+import { Schedules } from "../schedule/Schedules.js"
+
+/** Ports that a pod can be cut off from: after that nothing it says arrives, and nothing comes back. */
+export const make = (
+  context: Context.Context<Queue | Pods | Leadership | Schedules | MinuteBuckets>
+): {
+  readonly layer: Layer.Layer<Queue | Pods | Leadership | Schedules | MinuteBuckets>
+  /** Cuts the pod off. The cluster takes notice at once: its row goes, and its lease. Its jobs stay as they are. */
+  readonly disconnect: (pod: PodId) => Effect.Effect<void>
+} => {
+  const queue = Context.get(context, Queue)
+  const pods = Context.get(context, Pods)
+  const leadership = Context.get(context, Leadership)
+  const schedules = Context.get(context, Schedules)
+  const buckets = Context.get(context, MinuteBuckets)
+  let disconnected = false
+  const unless = <A, E>(silence: A, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    Effect.suspend(() => (disconnected ? Effect.succeed(silence) : effect))
+
+  const bury = (pod: PodId) =>
+    Effect.gen(function* () {
+      yield* pods.leave(pod)
+      const leader = yield* leadership.leader
+      if (Option.isSome(leader) && leader.value.pod === pod) yield* leadership.resign(pod, leader.value.term)
+    })
+
+  return {
+    disconnect: (pod) =>
+      Effect.suspend(() => {
+        disconnected = true
+        return Effect.orDie(bury(pod))
+      }),
+    layer: Layer.mergeAll(
+      Layer.succeed(Queue, {
+        enqueue: (jobs) => Effect.suspend(() => (disconnected ? Effect.never : queue.enqueue(jobs))),
+        enqueueEach: (jobs) => Effect.suspend(() => (disconnected ? Effect.never : queue.enqueueEach(jobs))),
+        claim: (request) => unless([], queue.claim(request)),
+        finalize: (ends) => unless([], queue.finalize(ends)),
+        heartbeat: (held) => unless({ lost: [], cancelRequested: [] }, queue.heartbeat(held)),
+        progress: (job, progress) => unless(true, queue.progress(job, progress)),
+        nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),
+        pendingQueues: unless([], queue.pendingQueues),
+        recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
+        purgeDone: (olderThan) => unless(0, queue.purgeDone(olderThan)),
+        purge: (usual, fence) => unless({ done: 0, dead: 0 }, queue.purge(usual, fence))
+      }),
+      Layer.succeed(Pods, {
+        beat: (facts, state, liveWithin) =>
+          unless({ shares: new Map(), companions: new Map() }, pods.beat(facts, state, liveWithin)),
+        present: (within) => unless([], pods.present(within)),
+        live: (within) => unless([], pods.live(within)),
+        leave: (id) => unless(undefined, pods.leave(id)),
+        removeDead: (silentFor) => unless([], pods.removeDead(silentFor))
+      }),
+      Layer.succeed(Leadership, {
+        campaign: (pod, lease) => unless(Option.none(), leadership.campaign(pod, lease)),
+        resign: (pod, term) => unless(undefined, leadership.resign(pod, term)),
+        assertTerm: (term) => leadership.assertTerm(term),
+        leader: leadership.leader
+      }),
+      // Whatever a pod does about schedules in the background begins with one of these.
+      Layer.succeed(Schedules, {
+        ...schedules,
+        declare: (definitions) => unless([], schedules.declare(definitions)),
+        due: (limit) => unless([], schedules.due(limit)),
+        nextInstant: unless(Option.none(), schedules.nextInstant),
+        advance: (read, nextFireAt) => unless(Option.none(), schedules.advance(read, nextFireAt))
+      }),
+      Layer.succeed(MinuteBuckets, {
+        ...buckets,
+        record: (pod, revision, counts) => unless(undefined, buckets.record(pod, revision, counts))
+      })
+    )
+  }
+}

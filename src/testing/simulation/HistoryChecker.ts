@@ -1,0 +1,130 @@
+import { Effect, Exit } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import type { JobRow } from "../../queue/JobRowMemory.js"
+import { type Call, type Change, endOf, History, type Run } from "./History.js"
+import type { Invariant } from "./Invariant.js"
+import type { Trace } from "./Trace.js"
+
+/** A promise that was not kept. */
+export interface Violation {
+  /** The name of the invariant. */
+  readonly invariant: string
+  /** What it promises. */
+  readonly promise: string
+  /** What was seen instead. */
+  readonly found: string
+  readonly job: JobId | undefined
+}
+
+/** So many are enough to know. */
+const mostViolations = 20
+
+const described = (row: JobRow, trace: Trace): string => {
+  if (row.run !== undefined) return `running (attempt ${row.attempt}, ${trace.nameOfLease(row.run.lease)})`
+  if (row.status === "dead") return `dead (${row.deadReason})`
+  return row.status === "pending" ? `pending (attempt ${row.attempt})` : row.status
+}
+
+/** Sees every write to the jobs and who made it, and holds it against the promises. */
+export class HistoryChecker {
+  readonly history: History
+  private readonly found: Array<Violation> = []
+  private call: Call | undefined
+
+  constructor(
+    readonly trace: Trace,
+    private readonly now: () => number,
+    private readonly invariants: ReadonlyArray<Invariant>
+  ) {
+    this.history = new History(trace)
+  }
+
+  get isInCall(): boolean {
+    return this.call !== undefined
+  }
+
+  get violations(): ReadonlyArray<Violation> {
+    return this.found
+  }
+
+  /** Runs one call of the database in somebody's name. */
+  during<A, E, R>(by: Omit<Call, "at">, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.suspend(() => {
+      const call: Call = { ...by, at: this.now() }
+      const outer = this.call
+      this.call = call
+      return Effect.onExit(effect, (exit) =>
+        Effect.sync(() => {
+          this.call = outer
+          if (Exit.isSuccess(exit)) this.answered(call, exit.value)
+        })
+      )
+    })
+  }
+
+  /** A row is written. */
+  readonly wrote = (before: JobRow | undefined, after: JobRow | undefined): void => {
+    const change: Change = { call: this.call, at: this.now(), before, after }
+    const row = after ?? before
+    if (row === undefined) return
+    if (before?.status !== after?.status || before?.run?.lease !== after?.run?.lease) this.tell(change, row)
+    for (const invariant of this.invariants) this.hold(invariant, row.id, invariant.onChange?.(change, this.history))
+    this.history.changed(change)
+  }
+
+  /** A handler begins; the answer is how to say that it ended. */
+  began(who: string, job: JobId): (how: string) => void {
+    const run: Run = { who, job, began: this.now(), how: undefined }
+    for (const invariant of this.invariants) this.hold(invariant, job, invariant.onRun?.(run, this.history))
+    this.history.began(run)
+    this.trace.note(who, `begins ${this.trace.nameOf(job)}`, [job])
+    return (how) => {
+      run.how = how
+      this.trace.note(who, `${this.trace.nameOf(job)}: its handler ${how}`, [job])
+    }
+  }
+
+  asked(who: string, call: string): void {
+    if (call === "MinuteBuckets.record") this.history.unwritten.add(who)
+  }
+
+  answerLost(who: string, call: string): void {
+    if (call === "Transactions.commit") this.history.lostCommits += 1
+    this.trace.note(who, `does not hear the answer of ${call}`)
+  }
+
+  /** All is over: what only shows at the end is looked at. */
+  conclude(): void {
+    for (const invariant of this.invariants) {
+      for (const { found, job } of invariant.atEnd?.(this.history) ?? []) this.hold(invariant, job, found)
+    }
+  }
+
+  private answered(call: Call, answer: unknown): void {
+    for (const invariant of this.invariants) {
+      for (const { found, job } of invariant.onAnswer?.(call, answer, this.history) ?? [])
+        this.hold(invariant, job, found)
+    }
+    this.history.answered(call, answer)
+  }
+
+  private tell({ call, after, before }: Change, { id, kind, queue }: JobRow): void {
+    const who = call?.who ?? "database"
+    const name = this.trace.nameOf(id)
+    if (before === undefined && after !== undefined) {
+      this.trace.note(who, `${name} is stored: ${kind} in ${queue}, ${described(after, this.trace)}`, [id])
+      return
+    }
+    const end = call?.call === "Queue.finalize" && before !== undefined ? endOf(call, before) : undefined
+    const told = end === undefined ? "" : ` by ${end.end._tag}`
+    const from = before === undefined ? "nothing" : described(before, this.trace)
+    const to = after === undefined ? "gone" : described(after, this.trace)
+    this.trace.note(who, `${name}: ${from} -> ${to}${told}${call === undefined ? " (rolled back)" : ""}`, [id])
+  }
+
+  private hold(invariant: Invariant, job: JobId | undefined, found: string | undefined): void {
+    if (found === undefined || this.found.length >= mostViolations) return
+    this.found.push({ invariant: invariant.name, promise: invariant.promise, found, job })
+    this.trace.note("checker", `BROKEN ${invariant.name}: ${found}`, job === undefined ? [] : [job])
+  }
+}

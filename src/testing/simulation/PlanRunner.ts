@@ -1,0 +1,146 @@
+import { Clock, Context, Effect, Fiber, Schedule } from "effect"
+import { type JobId, makeGenerator } from "../../core/Ids.js"
+import type { InvalidJob } from "../../core/InvalidJob.js"
+import { JobAdmin } from "../../queue/admin/JobAdmin.js"
+import type { NewJob } from "../../queue/enqueue/NewJob.js"
+import { Queue } from "../../queue/Queue.js"
+import { type QueueSettingsPatch, Queues } from "../../queue/settings/QueueSettings.js"
+import { Schedules } from "../../schedule/Schedules.js"
+import { described, type Plan, type Step } from "./Plan.js"
+import type { SimulatedPod, Site } from "./SimulatedPod.js"
+import type { Ports } from "./Tables.js"
+
+/** A job that somebody will want done, made when its time has come. */
+export type Supply = Effect.Effect<NewJob, InvalidJob>
+
+export interface PlanRunnerOptions<R> {
+  readonly site: Site<R>
+  /** The tables, as clients and operators see them. */
+  readonly ports: Context.Context<Ports>
+  readonly pods: ReadonlyMap<string, SimulatedPod<R>>
+  readonly jobs: ReadonlyArray<Supply>
+}
+
+/** Whoever must be heard goes on until they are. */
+const untilHeard = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.retry(effect, {
+    while: ({ _tag }) => _tag === "DatabaseUnavailable",
+    schedule: Schedule.spaced("400 millis")
+  })
+
+/** Carries out a plan: stores jobs as a client would, acts as operators do, and does harm to pods. */
+export class PlanRunner<R> {
+  private readonly named = new Map<number, JobId>()
+
+  constructor(private readonly options: PlanRunnerOptions<R>) {}
+
+  /** How operators want the queues, before anything begins. */
+  setUp(queues: Readonly<Record<string, QueueSettingsPatch>>): Effect.Effect<void> {
+    const port = Context.get(this.options.ports, Queues)
+    const each = ([name, patch]: readonly [string, QueueSettingsPatch]) => untilHeard(port.change(name, patch))
+    return Effect.zipRight(
+      untilHeard(port.declare(Object.keys(queues))),
+      Effect.forEach(Object.entries(queues), each, { discard: true })
+    ).pipe(Effect.orDie)
+  }
+
+  /** Starts every step at its time; the answer completes when all are done. */
+  begin({ steps }: Plan): Effect.Effect<Effect.Effect<void>> {
+    return Effect.gen(this, function* () {
+      const ids = yield* makeGenerator
+      const fibers = yield* Effect.forEach(steps, (step) =>
+        Effect.fork(
+          Effect.zipRight(
+            Effect.sleep(step.at),
+            Effect.suspend(() => this.carryOut(step, ids.job))
+          )
+        )
+      )
+      return Effect.asVoid(Fiber.joinAll(fibers))
+    })
+  }
+
+  /** Nobody fires schedules any more: a queue that gets new jobs for ever has no end. */
+  endSchedules(names: ReadonlyArray<string>): Effect.Effect<void> {
+    const schedules = Context.get(this.options.ports, Schedules)
+    const disable = (name: string) => untilHeard(schedules.edit(name, { enabled: false }))
+    // A schedule that no pod lived long enough to declare is none.
+    return Effect.forEach(names, (name) => Effect.ignore(disable(name)), { discard: true })
+  }
+
+  private carryOut(step: Step, newId: (now: number) => JobId): Effect.Effect<void> {
+    const { pods, site } = this.options
+    const { faults, checker } = site
+    if (step._tag !== "Enqueue") checker.trace.note("plan", described(step))
+    switch (step._tag) {
+      case "Enqueue":
+        return this.enqueue(step.nth, newId)
+      case "Cancel":
+      case "Requeue":
+      case "RunNow":
+        return this.operate(step._tag, step.nth)
+      case "Kill":
+        return Effect.sync(() => pods.get(step.pod)?.kill("is killed"))
+      case "Stop":
+        return Effect.sync(() => pods.get(step.pod)?.stop())
+      case "Freeze": {
+        const pod = pods.get(step.pod)
+        return Effect.sync(() => pod?.freeze()).pipe(
+          Effect.zipRight(Effect.sleep(step.millis)),
+          Effect.zipRight(Effect.sync(() => pod?.thaw()))
+        )
+      }
+      case "CutOff":
+        return Effect.sync(() => faults.cut(step.pod)).pipe(
+          Effect.zipRight(Effect.sleep(step.millis)),
+          Effect.zipRight(Effect.sync(() => faults.mend(step.pod)))
+        )
+      case "StepClock":
+        return Effect.sync(() => {
+          checker.history.clockSteps += 1
+          site.scheduler.server.step(step.millis)
+        })
+      case "PauseQueue":
+        return this.pause(step.queue, step.millis)
+    }
+  }
+
+  /** A client gives its job an id, so that it can ask again when it heard no answer. */
+  private enqueue(nth: number, newId: (now: number) => JobId): Effect.Effect<void> {
+    const { jobs, ports, site } = this.options
+    const { history, trace } = site.checker
+    return Effect.gen(this, function* () {
+      const supply = jobs[nth - 1]
+      if (supply === undefined) return
+      const job = yield* supply
+      const id = job.id ?? newId(yield* Clock.currentTimeMillis)
+      const [answer] = yield* untilHeard(Context.get(ports, Queue).enqueue([{ ...job, id }]))
+      if (answer === undefined) return
+      this.named.set(nth, answer.id)
+      history.acknowledged.add(answer.id)
+      trace.note(
+        "client",
+        `no. ${nth} is ${trace.nameOf(answer.id)}${answer._tag === "Deduplicated" ? " already" : ""}`,
+        [answer.id]
+      )
+    }).pipe(
+      Effect.catchAll((error) => Effect.sync(() => trace.note("client", `no. ${nth} is refused: ${error.message}`)))
+    )
+  }
+
+  private operate(act: "Cancel" | "Requeue" | "RunNow", nth: number): Effect.Effect<void> {
+    const jobAdmin = Context.get(this.options.ports, JobAdmin)
+    const id = this.named.get(nth)
+    if (id === undefined) return Effect.void
+    const acts = { Cancel: jobAdmin.cancel, Requeue: jobAdmin.requeue, RunNow: jobAdmin.runNow }
+    return Effect.ignore(acts[act](id))
+  }
+
+  private pause(queue: string, millis: number): Effect.Effect<void> {
+    const queues = Context.get(this.options.ports, Queues)
+    return Effect.ignore(queues.change(queue, { paused: true })).pipe(
+      Effect.zipRight(Effect.sleep(millis)),
+      Effect.zipRight(Effect.ignore(untilHeard(queues.change(queue, { paused: false }))))
+    )
+  }
+}

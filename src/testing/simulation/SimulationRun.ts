@@ -1,0 +1,183 @@
+import { Cause, Context, Duration, Effect, Exit, Layer, type LogLevel, Option, type Runtime } from "effect"
+import { Leadership } from "../../cluster/Leadership.js"
+import { Pods } from "../../cluster/Pods.js"
+import type { StoredJob } from "../../core/StoredJob.js"
+import type { CrewOptions } from "../../crew/Crew.js"
+import type { Handler } from "../../handlers/Handler.js"
+import type * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
+import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
+import { JobsMemory } from "../../queue/JobsMemory.js"
+import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import type { Actor } from "./Actor.js"
+import { sum } from "./CountsModel.js"
+import { FaultInjector } from "./FaultInjector.js"
+import { type Fault, Faults, noFaults } from "./Faults.js"
+import type { Ending } from "./History.js"
+import { HistoryChecker, type Violation } from "./HistoryChecker.js"
+import type { Invariant } from "./Invariant.js"
+import { type Plan, podNames, troubled } from "./Plan.js"
+import { PlanRunner, type Supply } from "./PlanRunner.js"
+import { SimulatedPod, type Site } from "./SimulatedPod.js"
+import { SimulationScheduler } from "./SimulationScheduler.js"
+import * as Tables from "./Tables.js"
+import { Trace } from "./Trace.js"
+
+/** What is to be played. */
+export interface RunSpec<R> {
+  readonly seed: number
+  readonly plan: Plan
+  readonly crew: Omit<CrewOptions<R>, "handlers">
+  readonly handlersFor: (powers: HandlerControls<R>) => ReadonlyArray<Handler<R>>
+  readonly jobs: ReadonlyArray<Supply>
+  readonly queues: Readonly<Record<string, QueueSettingsPatch>>
+  readonly invariants: ReadonlyArray<Invariant>
+  /** How long the cluster may take to come to its end once nothing goes wrong any more, in milliseconds. */
+  readonly patience: number
+  /** The name of an invariant: when it is broken, enough was seen. */
+  readonly stopAt: string | undefined
+  readonly logLevel: LogLevel.LogLevel
+  /** Puts something else in the place of the database, to see whether that is noticed. */
+  readonly tamper: (tables: Context.Context<Tables.Shared | JobsMemory>) => Context.Context<Tables.Shared>
+}
+
+/** What a handler's surroundings can do. */
+export interface HandlerControls<R> {
+  readonly pod: SimulatedPod<R>
+  readonly actor: Actor
+  readonly checker: HistoryChecker
+  readonly isCalm: () => boolean
+  readonly now: () => number
+}
+
+/** What came of it. */
+export interface RunResult {
+  readonly violations: ReadonlyArray<Violation>
+  readonly faults: ReadonlyArray<Fault>
+  readonly trace: Trace
+  readonly jobs: ReadonlyArray<StoredJob>
+  /** Milliseconds of virtual time. */
+  readonly lasted: number
+  readonly turns: number
+}
+
+/** A day like any other. */
+const startAt = 1_767_225_600_000
+
+const often = 500
+/** When this has passed, whoever was told to stop has stopped, and what was counted is written. */
+const afterwards = 30_000
+
+const isPlanned = (faults: Plan["faults"]): faults is ReadonlyArray<Fault> => Array.isArray(faults)
+
+/** Plays a spec from its beginning to its end. */
+export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.Effect<RunResult> =>
+  Effect.suspend(() => {
+    const { plan, seed } = spec
+    const scheduler = new SimulationScheduler(seed, startAt)
+    const now = () => scheduler.clock.now - startAt
+    const trace = new Trace(now)
+    const checker = new HistoryChecker(trace, () => scheduler.clock.now, spec.invariants)
+    const faults = isPlanned(plan.faults)
+      ? new Faults(seed, noFaults, plan.faults)
+      : new Faults(seed, plan.faults, undefined)
+    const client = scheduler.actor("client")
+    let calm = false
+
+    const scene = Effect.gen(function* () {
+      const tables = yield* Layer.build(Tables.layer)
+      const memory = Context.get(tables, JobsMemory)
+      memory.watch(checker.wrote)
+      const buckets: RateLimitsMemory.Table = new Map()
+      const site: Site<R> = {
+        seed,
+        scheduler,
+        faults,
+        checker,
+        tables: spec.tamper(tables),
+        buckets,
+        runtime,
+        crew: spec.crew,
+        logLevel: spec.logLevel,
+        handlersFor: (pod, actor) =>
+          spec.handlersFor({ pod, actor, checker, isCalm: () => calm, now: () => scheduler.clock.now })
+      }
+      const pods = new Map(podNames(plan.pods).map((name) => [name, new SimulatedPod(name, site)]))
+      const ports = Tables.over(new FaultInjector({ actor: client, scheduler, faults, checker }), site.tables, buckets)
+      const planRunner = new PlanRunner({ site, ports, pods, jobs: spec.jobs })
+
+      yield* planRunner.setUp(spec.queues)
+      yield* Effect.forEach(pods.values(), (pod) => Effect.fork(pod.kept))
+      const allDone = yield* planRunner.begin(plan)
+      yield* Effect.sleep(troubled)
+      trace.note("plan", "nothing goes wrong from now on")
+      calm = true
+      const peace = { from: scheduler.clock.now, until: Number.POSITIVE_INFINITY }
+      faults.end()
+      for (const pod of pods.values()) pod.thaw()
+      yield* allDone
+      yield* planRunner.endSchedules((spec.crew.schedules ?? []).map(({ name }) => name))
+      checker.history.calm = peace
+      const waited = yield* untilDrained(checker, spec.patience)
+      peace.until = scheduler.clock.now
+      yield* Effect.forEach(pods.values(), (pod) => pod.retire, { concurrency: "unbounded", discard: true })
+      yield* Effect.sleep(afterwards)
+      checker.history.ending = yield* endingOf(site, [...pods.values()], waited)
+      return yield* memory.all
+    }).pipe(Effect.scoped)
+
+    const fiber = scheduler.start(client, runtime, scene)
+    const isEnough = () => checker.violations.some(({ invariant }) => invariant === spec.stopAt)
+    const over = Effect.ensuring(scheduler.untilOver(fiber, isEnough), scheduler.end)
+    return Effect.map(over, (outcome): RunResult => {
+      if (Option.isSome(outcome)) checker.conclude()
+      return {
+        violations: [...Option.toArray(Option.flatMap(outcome, unfinished)), ...checker.violations],
+        faults: faults.injected,
+        trace,
+        jobs: Option.getOrElse(Option.flatMap(outcome, jobsOf), () => []),
+        lasted: now(),
+        turns: scheduler.turns
+      }
+    })
+  })
+
+type Outcome = Exit.Exit<ReadonlyArray<StoredJob>> | string
+
+const jobsOf = (outcome: Outcome) =>
+  typeof outcome === "string" ? Option.none() : Exit.getOrElse(Exit.map(outcome, Option.some), Option.none)
+
+/** A simulation that did not come to its end: everybody waits, somebody turns in circles, or it has a mistake itself. */
+const unfinished = (outcome: Outcome): Option.Option<Violation> => {
+  if (typeof outcome !== "string" && Exit.isSuccess(outcome)) return Option.none()
+  const found = typeof outcome === "string" ? outcome : Cause.pretty(outcome.cause)
+  return Option.some({ invariant: "drains", promise: "a simulation comes to its end", found, job: undefined })
+}
+
+/** Waits until every job is over, or it took too long; how long it waited. */
+const untilDrained = ({ history }: HistoryChecker, patience: number): Effect.Effect<number> =>
+  Effect.gen(function* () {
+    for (let waited = 0; ; waited += often) {
+      if (waited >= patience || [...history.rows.values()].every(({ finishedAt }) => finishedAt !== undefined))
+        return waited
+      yield* Effect.sleep(often)
+    }
+  })
+
+const endingOf = <R>(site: Site<R>, pods: ReadonlyArray<SimulatedPod<R>>, waited: number): Effect.Effect<Ending> =>
+  Effect.gen(function* () {
+    const { scheduler, tables } = site
+    const stopped = pods.flatMap((pod) => pod.stopped)
+    const live = new Set((yield* Context.get(tables, Pods).live(Duration.days(1))).map(({ id }) => id))
+    const leader = yield* Context.get(tables, Leadership).leader
+    const leftovers = stopped.flatMap(({ actor, heard, id }) => [
+      ...(scheduler.clock.sleepers(actor.name) > 0
+        ? [`${actor.name} has stopped, and something of it still sleeps`]
+        : []),
+      ...(heard && id !== undefined && live.has(id) ? [`${actor.name} has stopped, and is still listed as alive`] : []),
+      ...(heard && leader._tag === "Some" && leader.value.pod === id
+        ? [`${actor.name} has stopped, and still leads`]
+        : [])
+    ])
+    const range = { from: startAt - 3_600_000, to: scheduler.clock.now + 3_600_000 }
+    return { waited, leftovers, charted: sum(yield* Context.get(tables, MinuteBuckets).totals(range)) }
+  }).pipe(Effect.orDie)
