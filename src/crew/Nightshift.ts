@@ -63,6 +63,7 @@ import { SchedulerConfig } from "./loops/SchedulerConfig.js"
 import { SweeperConfig } from "./loops/Sweeper.js"
 import * as MeasuresLayer from "./MeasuresLayer.js"
 import { MetricsConfig } from "./MetricsConfig.js"
+import * as Shutdown from "./Shutdown.js"
 
 /** Neither code nor environment says where the database is. */
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
@@ -191,23 +192,26 @@ const crewConfig = <R>({ grace, slots }: CrewOptions<R>) =>
     }))
   ).pipe(Layer.provide(CrewConfig.layer))
 
-/** A crew that runs these handlers, over a client that is there. */
+const crewOn = <R>(options: CrewOptions<R>) =>
+  Layer.unwrapEffect(
+    Effect.map(RouteConfig.declared, (routes) => Crew.layer({ ...options, routes: { ...options.routes, ...routes } }))
+  )
+
+const configsOf = <R>(options: CrewOptions<R>) =>
+  Layer.provide([crewConfig(options), otherConfigs, MeasuresLayer.sampling])
+
+/** A crew that runs these handlers, over a client that goes on when the crew stops. */
 export const crew = <R>(
   options: CrewOptions<R>
 ): Layer.Layer<Crew.Crew, CrewError | DatabaseError | ConfigError, Services | R> =>
-  Database.layerHurryAtEnd.pipe(
-    Layer.provideMerge(
-      Layer.unwrapEffect(
-        Effect.map(RouteConfig.declared, (routes) =>
-          Crew.layer({ ...options, routes: { ...options.routes, ...routes } })
-        )
-      )
-    ),
-    Layer.provide([crewConfig(options), otherConfigs, MeasuresLayer.sampling])
-  )
+  crewOn(options).pipe(configsOf(options))
 
 /** A whole pod: the queue on PostgreSQL, and a crew that runs these handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<Services | Crew.Crew, FoundationError | CrewError, Exclude<R, Services>> =>
-  Layer.provideMerge(crew(options), client(options))
+  Shutdown.layer.pipe(
+    Layer.provideMerge(crewOn(options)),
+    configsOf(options),
+    Layer.provideMerge(client(options))
+  )
