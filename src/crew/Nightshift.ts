@@ -210,8 +210,4 @@ export const crew = <R>(
 export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<Services | Crew.Crew, FoundationError | CrewError, Exclude<R, Services>> =>
-  Shutdown.layer.pipe(
-    Layer.provideMerge(crewOn(options)),
-    configsOf(options),
-    Layer.provideMerge(client(options))
-  )
+  Shutdown.layer.pipe(Layer.provideMerge(crewOn(options)), configsOf(options), Layer.provideMerge(client(options)))
