@@ -34,7 +34,8 @@ export interface Issue {
 }
 
 const plainIssue = ({ message, path = [] }: StandardIssue): Issue => ({
-  path: path.map((step) => (typeof step === "object" ? step.key : step)),
+  // Some validators have lists of their own class, which are to stay inside.
+  path: Array.from(path, (step) => (typeof step === "object" ? step.key : step)),
   message
 })
 
@@ -42,7 +43,7 @@ const plainIssue = ({ message, path = [] }: StandardIssue): Issue => ({
 export type Checked<A> = { readonly value: A; readonly issues?: undefined } | { readonly issues: ReadonlyArray<Issue> }
 
 const checkedOf = <A>(result: Validation<A>): Checked<A> =>
-  result.issues === undefined ? result : { issues: result.issues.map(plainIssue) }
+  result.issues === undefined ? result : { issues: Array.from(result.issues, plainIssue) }
 
 /** Asks the validator. A promise only where the validator needs one. */
 export const check = <A>(

@@ -1,3 +1,4 @@
+export { type PromiseTestShift, testShift } from "./PromiseTestShift.js"
 export type { Fault, FaultKind } from "./simulation/Faults.js"
 export type { Call, Change, History, Run } from "./simulation/History.js"
 export type { Violation } from "./simulation/HistoryChecker.js"
