@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { z } from "zod"
 import { connect, job, QueueFullError, type Shift, type Transaction, TransactionError } from "../../src/client/index.js"
 import { useDatabase } from "./ClientDatabase.js"
+import * as PrismaOrders from "./PrismaOrders.js"
 
 // One program's own table and one job, written by each library in one transaction.
 
@@ -155,7 +156,23 @@ const typeormLibrary = async (): Promise<Library> => {
   }
 }
 
+const prismaLibrary = (): Library => {
+  const prisma = PrismaOrders.make(database.url())
+  return {
+    name: "Prisma",
+    transaction: (body) => prisma.$transaction((tx) => body(tx, (order) => tx.$executeRawUnsafe(insert, order))),
+    savepoint: (body) =>
+      prisma.$transaction(async (tx) => {
+        await tx.$executeRawUnsafe("savepoint one")
+        await body(tx).catch(() => tx.$executeRawUnsafe("rollback to savepoint one"))
+      }),
+    outside: () => prisma,
+    close: () => prisma.$disconnect()
+  }
+}
+
 const makers = {
+  Prisma: prismaLibrary,
   pg: pgLibrary,
   Drizzle: drizzleLibrary,
   "Drizzle on postgres.js": drizzlePostgresJsLibrary,
