@@ -4,6 +4,7 @@ type Example = readonly [line: string, what: string]
 
 const first: ReadonlyArray<Example> = [
   ["nightshift demo", "a look at all of it, at work"],
+  ["nightshift init my-jobs", "a TypeScript project with a job, its handler and a test"],
   ["nightshift serve --embedded", "the whole service on a PostgreSQL of its own"],
   ["nightshift serve --port 9000", "on the database of DATABASE_URL"],
   [`nightshift enqueue greet --payload '{"name":"Ada"}'`, "a job, as soon as a slot is free"],
@@ -19,6 +20,7 @@ const more: ReadonlyArray<Example> = [
   ["nightshift demo --port 0 --rate 3", "on a free port, with three times as much going on"],
   ["nightshift doctor --url http://127.0.0.1:8787", "whether a running process is alive and ready"],
   ["nightshift doctor --json", "for programs"],
+  ["nightshift init --json", "in this folder, for programs"],
   ["nightshift enqueue report --delay 5m --priority 10", "later, and after others"],
   ["nightshift enqueue report --dedupe daily", "once, while one with this key is not done"],
   ["cat order.json | nightshift enqueue import --payload -", "with a payload from another program"],

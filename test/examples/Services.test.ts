@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { type AddressInfo, createServer } from "node:net"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Redacted, Schedule } from "effect"
+import { Effect, Redacted } from "effect"
 import pg from "pg"
 import "../../examples/effect-service/test/orders.test.js"
 import "../../examples/telegram-bot/test/bot.test.js"
@@ -38,18 +38,22 @@ const freePort = Effect.promise(async () => {
   return port
 })
 
-/** Between two looks at what another process does. */
-const looks = Schedule.spaced("20 millis")
+/** Asks another process until it says so, with a pause that leaves it the processor. */
+const until = <A, E>(ask: Effect.Effect<A, E>, isOver: (answer: A) => boolean) =>
+  Effect.repeat(Effect.delay(ask, "20 millis"), { until: isOver })
 
-const get = (url: string) =>
-  Effect.promise(async () => (await fetch(url, { headers: { authorization: `Bearer ${admin}` } })).json())
+interface ShownJob {
+  readonly state: string
+}
+
+const get = (url: string): Effect.Effect<ShownJob> =>
+  Effect.promise(
+    async () => (await fetch(url, { headers: { authorization: `Bearer ${admin}` } })).json() as Promise<ShownJob>
+  )
 
 /** The job when it is over. */
 const finished = (url: string, id: string) =>
-  Effect.repeat(get(`${url}/api/v1/jobs/${id}`), {
-    schedule: looks,
-    until: ({ state }) => state === "done" || state === "dead"
-  })
+  until(get(`${url}/api/v1/jobs/${id}`), ({ state }) => state === "done" || state === "dead")
 
 describe("the Telegram bot", () => {
   it.scopedLive("answers a message that Telegram delivered", () =>
@@ -62,7 +66,7 @@ describe("the Telegram bot", () => {
       yield* telegram.deliverTo(token, { urls: [`${url}/hooks/telegram/tracker`], secret })
       yield* telegram.say(token, { chat: 7, text: "/track 17" })
       const replies = Effect.map(telegram.calls, (calls) => calls.filter(({ method }) => method === "sendMessage"))
-      const [reply] = yield* Effect.repeat(replies, { schedule: looks, until: (found) => found.length > 0 })
+      const [reply] = yield* until(replies, (found) => found.length > 0)
       expect(reply?.parameters).toMatchObject({ chat_id: 7, text: "Parcel 17: arrives today" })
     }).pipe(Effect.provide(TelegramEmulator.layer()))
   )
@@ -94,8 +98,11 @@ describe("the upload inbox", () => {
       const form = new FormData()
       form.append("files", new Blob(["hello"]), "hello.txt")
       yield* Effect.promise(() => fetch(`${url}/uploads/acme`, { method: "POST", headers, body: form }))
-      const waiting = Effect.promise(async () => (await fetch(`${url}/uploads/acme`, { headers })).json())
-      yield* Effect.repeat(waiting, { schedule: looks, until: ({ files }) => files.length === 0 })
+      const waiting = Effect.promise(
+        async () =>
+          (await fetch(`${url}/uploads/acme`, { headers })).json() as Promise<{ files: ReadonlyArray<unknown> }>
+      )
+      yield* until(waiting, ({ files }) => files.length === 0)
       const [stored = ""] = readdirSync(join(cwd, "objects", "acme"))
       expect(stored).toMatch(/^[0-9a-f]{12}-hello\.txt$/)
       expect(readFileSync(join(cwd, "objects", "acme", stored), "utf8")).toBe("hello")

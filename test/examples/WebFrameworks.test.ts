@@ -10,8 +10,6 @@ import { resizeImage } from "../../examples/fastify-kysely/src/jobs.js"
 import { createApp as createHono } from "../../examples/hono/src/app.js"
 import { OrderHandlers, OrdersModule, OrdersService } from "../../examples/nestjs-module/src/orders.js"
 import { SHIFT, ShiftModule } from "../../examples/nestjs-module/src/shift.module.js"
-import { GET } from "../../examples/next-route-handler/app/api/jobs/[id]/route.js"
-import { POST } from "../../examples/next-route-handler/app/api/signups/route.js"
 import { useDatabase } from "../client/ClientDatabase.js"
 
 const database = useDatabase()
@@ -20,6 +18,12 @@ beforeAll(async () => {
   shift = await connect(database.url(), { log: false })
 })
 afterAll(() => shift.close())
+
+// Next.js resolves imports without extensions, which this project's compiler settings refuse: examples/tsconfig.json allows them.
+const routes = "../../examples/next-route-handler/app/api"
+const { POST }: { POST: (request: Request) => Promise<Response> } = await import(`${routes}/signups/route.ts`)
+type Get = (request: Request, context: { params: Promise<{ id: string }> }) => Promise<Response>
+const { GET }: { GET: Get } = await import(`${routes}/jobs/[id]/route.ts`)
 
 const json = (body: unknown) => ({
   method: "POST",
