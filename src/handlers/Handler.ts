@@ -24,33 +24,45 @@ export interface Handler<out R, out Result = unknown> {
   readonly open?: Effect.Effect<Handler<R, Result>["run"], never, R | Scope.Scope>
 }
 
+type AnyEffect = Effect.Effect<unknown, unknown, unknown>
+
+/** The handler that such an Effect, or one of several, makes. */
+export type HandlerOf<Run extends AnyEffect> = Handler<Effect.Effect.Context<Run>, ResultOf<Effect.Effect.Success<Run>>>
+
 /** Runs a kind by an Effect. */
-export const make = <A, B, E, R>(
+export const make = <A, Run extends AnyEffect>(
   kind: JobKind<A>,
-  run: (payload: A, job: JobContext) => Effect.Effect<B, E, R>
-): Handler<R, ResultOf<B>> => ({
+  run: (payload: A, job: JobContext) => Run
+): HandlerOf<Run> => ({
   kind: kind as unknown as JobKind<never>,
   transactional: false,
-  run: run as Handler<R, ResultOf<B>>["run"]
+  run: run as unknown as HandlerOf<Run>["run"]
 })
 
 /**
  * Runs a kind by an Effect inside a database transaction in which the job ends, too: what it writes through `SqlClient`
  * happens exactly once. Keep it short; its transaction is open all the while.
  */
-export const transactional = <A, B, E, R>(
+export const transactional = <A, Run extends AnyEffect>(
   kind: JobKind<A>,
-  run: (payload: A, job: JobContext) => Effect.Effect<B, E, R>
-): Handler<R, ResultOf<B>> => ({ ...make(kind, run), transactional: true })
+  run: (payload: A, job: JobContext) => Run
+): HandlerOf<Run> => ({ ...make(kind, run), transactional: true })
 
 /** Runs a kind by an Effect that shares something with the pod's other jobs of the kind, made once per pod in its Scope. */
-export const scoped = <A, B, E, R, R2>(
+export const scoped = <A, Run extends AnyEffect, R>(
   kind: JobKind<A>,
-  open: Effect.Effect<(payload: A, job: JobContext) => Effect.Effect<B, E, R2>, never, R>
-): Handler<Exclude<R, Scope.Scope> | R2, ResultOf<B>> => ({
-  ...make(kind, (payload: A, job) => Effect.scoped(Effect.flatMap(open, (run) => run(payload, job)))),
-  open: open as unknown as Effect.Effect<Handler<R2, ResultOf<B>>["run"], never, Exclude<R, Scope.Scope> | Scope.Scope>
-})
+  open: Effect.Effect<(payload: A, job: JobContext) => Run, never, R>
+): Handler<Exclude<R, Scope.Scope> | Effect.Effect.Context<Run>, ResultOf<Effect.Effect.Success<Run>>> => {
+  type Opened = Handler<Exclude<R, Scope.Scope> | Effect.Effect.Context<Run>, ResultOf<Effect.Effect.Success<Run>>>
+  const once = (payload: A, job: JobContext) =>
+    Effect.scoped(Effect.flatMap(open, (run) => run(payload, job) as AnyEffect))
+  return {
+    kind: kind as unknown as JobKind<never>,
+    transactional: false,
+    run: once as unknown as Opened["run"],
+    open: open as unknown as NonNullable<Opened["open"]>
+  }
+}
 
 /** The handler with what it keeps, until the Scope closes. */
 export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never, R | Scope.Scope> =>
@@ -115,10 +127,10 @@ const untilSettled = <A>(run: (signal: AbortSignal) => Promise<A>): Effect.Effec
   })
 
 /** Runs a kind by an async function. What it throws is a failure. */
-export const promise = <A, B>(
+export const promise = <A, Run extends Promise<unknown>>(
   kind: JobKind<A>,
-  run: (payload: A, job: PromiseJobContext) => Promise<B>
-): Handler<Queue | RateLimits, ResultOf<B>> =>
+  run: (payload: A, job: PromiseJobContext) => Run
+): Handler<Queue | RateLimits, ResultOf<Awaited<Run>>> =>
   make(kind, (payload, job) =>
     Effect.gen(function* () {
       const runtime = yield* Effect.runtime<Queue | RateLimits>()
@@ -148,4 +160,4 @@ export const promise = <A, B>(
         })
       )
     })
-  )
+  ) as Handler<Queue | RateLimits, ResultOf<Awaited<Run>>>
