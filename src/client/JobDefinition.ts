@@ -2,7 +2,6 @@ import { Either } from "effect"
 import * as Backoff from "../core/Backoff.js"
 import type { DurationInput } from "../core/DurationText.js"
 import type { FollowUp } from "../core/StoredJob.js"
-import type { Handler } from "../handlers/Handler.js"
 import * as Kind from "../queue/Job.js"
 import type { Missed, Overlap } from "../schedule/Policies.js"
 import type { Schedule } from "../schedule/Schedule.js"
@@ -69,9 +68,9 @@ export interface Job<in In, out Out = unknown, in RIn = never, out ROut = unknow
   /** The same for the Effect API. */
   readonly kind: Kind.JobKind<StandardSchema.Decoded>
   /** Runs jobs of this kind by an async function. What it throws is tried again. */
-  handle(run: PromiseHandler.Run<Out, RIn>): Handler<PromiseHandler.Needs>
+  handle(run: PromiseHandler.Run<Out, RIn>): PromiseHandler.Handler
   /** The same inside a transaction in which the job ends, too. Write through its `tx`: that happens exactly once. */
-  handleInTransaction(run: PromiseHandler.RunInTransaction<Out, RIn>): Handler<PromiseHandler.Needs>
+  handleInTransaction(run: PromiseHandler.RunInTransaction<Out, RIn>): PromiseHandler.Handler
   /** A recurring job, for `worker(shift, { schedules })`. */
   schedule(name: string, options: ScheduleOptions<In>): Schedule
   /** The job to run when another dies. */

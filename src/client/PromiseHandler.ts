@@ -2,7 +2,7 @@ import { TransactionConnection } from "@effect/sql/SqlClient"
 import { Effect, Option, Predicate } from "effect"
 import type pg from "pg"
 import * as Outcome from "../core/Outcome.js"
-import * as Handler from "../handlers/Handler.js"
+import * as Core from "../handlers/Handler.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import type { JobKind } from "../queue/Job.js"
 import type { Queue } from "../queue/Queue.js"
@@ -10,11 +10,11 @@ import * as Enqueue from "./Enqueue.js"
 import { TransactionError, textOf } from "./ShiftErrors.js"
 import type { Decoded } from "./StandardSchema.js"
 
-/** What handlers need of a worker. */
-export type Needs = Queue | RateLimits
+/** What runs the jobs of a kind: give it to `worker` or to `testShift`. */
+export interface Handler extends Core.Handler<Queue | RateLimits> {}
 
 /** What a handler sees of its job. */
-export interface HandlerContext extends Omit<Handler.PromiseJobContext, "enqueue" | "id" | "run"> {
+export interface HandlerContext extends Omit<Core.PromiseJobContext, "enqueue" | "id" | "run"> {
   readonly id: string
   /** Stores another job. */
   readonly enqueue: Enqueue.EnqueueOne<Omit<Enqueue.EnqueueOptions, "tx">>
@@ -40,8 +40,8 @@ export type RunInTransaction<Payload, Result> = (
 ) => Promise<Answer<Result>> | Answer<Result>
 
 /** Runs a kind by an async function. */
-export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, Result>): Handler.Handler<Needs> =>
-  Handler.promise(kind, async (decoded, context) => {
+export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, Result>): Handler =>
+  Core.promise(kind, async (decoded, context) => {
     const checked = await decoded
     // Only a validator that answers later gets here: what others refuse is not handed to a handler.
     if (checked.issues !== undefined)
@@ -58,8 +58,8 @@ const noConnection = {
 export const makeTransactional = <Payload, Result>(
   kind: JobKind<Decoded>,
   run: RunInTransaction<Payload, Result>
-): Handler.Handler<Needs> =>
-  Handler.transactional(kind, (decoded: Decoded, job) =>
+): Handler =>
+  Core.transactional(kind, (decoded: Decoded, job) =>
     Effect.flatMap(Effect.serviceOption(TransactionConnection), (outer) => {
       const connection: unknown = Option.isSome(outer) ? outer.value[0] : undefined
       const client = Predicate.hasProperty(connection, "pg") ? connection.pg : noConnection
