@@ -10,10 +10,10 @@ import { isFor } from "./OperationScope.js"
 import { actionStatement } from "./OperationSql.js"
 import { type Action, batchLimits } from "./Operations.js"
 
-/** How long a batch waits for what somebody else holds: all of its jobs together, and each where they go one by one. */
+/** Lock wait of a batch: for all of its jobs together, and for each job when they run one by one. */
 const patience = { all: "1s", each: "20ms" }
 
-/** Whether jobs that somebody holds are waited for or left out, and how long it may take to get what is waited for. */
+/** Whether to wait for locked jobs or skip them, and the lock timeout. */
 interface Wait {
   readonly forJobs: boolean
   readonly atMost: string
@@ -21,21 +21,20 @@ interface Wait {
 
 const zeroId = "00000000-0000-0000-0000-000000000000"
 
-/** The jobs of one batch, and how far it goes. */
+/** The jobs of one batch, and the id up to which it covers the table. */
 interface Chosen {
   readonly ids: ReadonlyArray<JobId>
   readonly reached: string
   readonly isLast: boolean
 }
 
-/** What a batch did. */
 export interface BatchReport {
   readonly done: number
   readonly failed: number
   readonly skipped: Readonly<Record<string, number>>
-  /** Queues that have jobs to be run because of it. */
+  /** Queues that have new pending jobs. */
   readonly woken: ReadonlySet<string>
-  /** Running jobs that were asked to stop. */
+  /** Running jobs whose cancellation was requested. */
   readonly stopped: ReadonlyArray<JobId>
   readonly reached: string
   readonly isLast: boolean
@@ -59,7 +58,7 @@ const tally = (names: ReadonlyArray<string>) => {
   return counts
 }
 
-/** One batch of an operation, to be run in the transaction that holds its row. */
+/** Runs one batch of an operation, in the transaction that holds the operation's row. */
 export const make = (database: typeof Database.Service) => {
   const { schema, sql, transaction } = database
   const jobs = sql(`${schema}.job`)
@@ -78,7 +77,7 @@ export const make = (database: typeof Database.Service) => {
       })
     )
 
-  /** However few jobs a filter means, a batch looks at so many and no more, and the next one goes on from there. */
+  /** Reads a bounded number of jobs per batch even if few of them match; the next batch continues from there. */
   const chooseFiltered = (operation: OperationRow, now: number) =>
     Effect.gen(function* () {
       const from = operation.reached ?? zeroId
@@ -100,7 +99,7 @@ export const make = (database: typeof Database.Service) => {
       } satisfies Chosen
     })
 
-  /** A key that somebody is just taking is waited for as well. */
+  /** The lock timeout also covers dedupe keys that another transaction is taking. */
   const perform = (action: Action, ids: ReadonlyArray<JobId>, now: number, wait: Wait) => {
     const named = ArrayText.ofPlain(ids)
     const parameters = action === "delete" ? [named] : [named, now]
@@ -112,7 +111,10 @@ export const make = (database: typeof Database.Service) => {
     )
   }
 
-  /** Somebody took a key between our look and our write: only one by one can be told whose it was. */
+  /**
+   * Another transaction took a dedupe key between the check and the write: only one by one can the job in conflict be
+   * found.
+   */
   const oneByOne = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
     Effect.map(
       Effect.forEach(ids, (id) =>
@@ -132,7 +134,7 @@ export const make = (database: typeof Database.Service) => {
       )
     )
 
-  /** Jobs that somebody held at that moment are worth a wait, but not a long one. */
+  /** Retries jobs that were locked, with a short wait. */
   const performHeld = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
     perform(action, ids, now, { forJobs: true, atMost: patience.all }).pipe(
       Effect.catchIf(

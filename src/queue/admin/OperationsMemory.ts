@@ -34,7 +34,7 @@ const make = Effect.gen(function* () {
   const rows = new Map<string, Row>()
   const turn = yield* Effect.makeSemaphore(1)
 
-  /** The jobs that an operation is still about, by id. */
+  /** The jobs that the operation has not visited yet, by id. */
   const left = ({ ids, lastId, operation, reached }: Row, now: number): ReadonlyArray<JobId> =>
     (
       ids ??
@@ -61,7 +61,7 @@ const make = Effect.gen(function* () {
     }
   }
 
-  /** Nothing where it was done, and why not where it was not. */
+  /** Returns undefined on success, otherwise the reason for skipping. */
   const fateOf = (action: Action, id: JobId, now: number): Effect.Effect<string | undefined> => {
     const row = table.get(id)
     if (row === undefined) return Effect.succeed("not_found")
@@ -73,7 +73,7 @@ const make = Effect.gen(function* () {
     )
   }
 
-  /** The newest first, so that of several with one key it is the newest that gets it. */
+  /** Newest first: of several jobs with the same key the newest gets it. */
   const carryOut = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
     Effect.forEach(ids.toReversed(), (id) => fateOf(action, id, now))
 

@@ -16,15 +16,15 @@ import { OperationNotFound, Operations, operationTopic, type Target } from "./Op
 
 const zeroId = "00000000-0000-0000-0000-000000000000"
 
-/** Counting on would read the whole table for a number that only a bar of progress needs. */
+/** Counting further would read the whole table only for a progress bar. */
 const countedUpTo = 100_000
 
 const purgeBatch = 1_000
 
-/** How many running jobs of one batch are told of one by one. */
+/** Maximum number of running jobs per batch that are signalled one by one. */
 const mostTold = 100
 
-/** Whether trying the same batch again can never help: then the operation ends, with the reason. */
+/** Whether a retry of the batch cannot succeed. The operation then fails with the reason. */
 const isHopeless = (error: DatabaseError) =>
   error instanceof DatabaseFault || (error instanceof DatabaseUnavailable && error.sqlState === "57014")
 
@@ -65,7 +65,7 @@ const make = Effect.gen(function* () {
       return toOperation(row)
     })
 
-  /** The batch and how far it came are written together, so that whoever goes on knows exactly where. */
+  /** Stores the batch and its position in one transaction, so that the next batch continues exactly there. */
   const carryOn = (row: OperationRow, now: number) =>
     Effect.gen(function* () {
       const report = yield* batch(row, now)
@@ -99,7 +99,7 @@ const make = Effect.gen(function* () {
       const only = id === undefined ? sql`true` : sql`id = ${id}`
       const went = yield* transaction(
         Effect.gen(function* () {
-          // The one that has waited for longest: several take turns.
+          // Least recently updated first, so that several operations take turns.
           const [row] = yield* mapErrors(sql<OperationRow>`
             select ${columns} from ${table} where finished_at is null and ${only}
             order by updated_at, id limit 1 for update skip locked`)
@@ -111,7 +111,7 @@ const make = Effect.gen(function* () {
       )
       if (went === undefined) return Option.none()
       yield* Effect.forEach(went.woken, wakeups.wake, { discard: true })
-      // Pods need not wait for their next heartbeat to find out; beyond some they do.
+      // Signalled pods stop the job immediately; the others learn of it with their next heartbeat.
       const soon = went.stopped.slice(0, mostTold)
       yield* Effect.forEach(soon, (job) => signals.tell(cancelTopic, job), { discard: true })
       return Option.some(toOperation(went.after))

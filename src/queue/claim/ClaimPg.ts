@@ -13,25 +13,25 @@ import * as ClaimSql from "./ClaimSql.js"
 import type { HeldLeases } from "./HeldLeases.js"
 import { KeyScan } from "./KeyScan.js"
 
-/** A claim that comes back with nothing asks the queue's row why, at most so often. */
+/** An empty claim reads the queue's row again if the cached one is older than this. */
 const lookAgain = Duration.seconds(1)
 
 export interface Claims {
   readonly statements: ClaimSql.ClaimSql
   readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
-  /** A job of this queue was stored or put back here. */
+  /** A job of this queue was stored or returned by this process. */
   readonly saw: (queue: string, job: Start & { readonly key?: string | null }) => void
-  /** Jobs of this queue were put back somewhere behind, or somebody else stored some. */
+  /** Jobs were returned before the cursor's position, or stored by another process. */
   readonly rescan: (queue: string) => void
-  /** Others may have done something to the queue's jobs, or to any queue's. */
+  /** Another process may have changed jobs of this queue, or of any queue if undefined. */
   readonly stir: (queue: string | undefined) => void
-  /** A job of this key has ended: its turn may be another's. Answers whether anybody here looks at keys of this queue. */
+  /** A job of this key ended, so another may start. Returns whether this process claims by key in this queue. */
   readonly freed: (queue: string, key: string) => boolean
-  /** What is known of a queue whose due jobs all wait for their keys. */
+  /** State of a queue in which every due job waits for its key. */
   readonly blocked: (queue: string, now: number) => { readonly seenUntil: number; readonly until: number } | undefined
 }
 
-/** Claims over PostgreSQL, each queue with a cursor of its own. */
+/** Claims over PostgreSQL, with one cursor per queue. */
 export const make = (
   database: typeof Database.Service,
   known: typeof KnownQueues.Service,
@@ -57,7 +57,7 @@ export const make = (
     return keyScan
   }
 
-  /** Under other settings a claim may have come back with nothing though much was due: its cursor says nothing any more. */
+  /** After a settings change the positions are stale: a claim may have returned nothing although jobs were due. */
   const lookAnew = (queue: string, revision: number | undefined) => {
     if (revisions.get(queue) === revision) return
     revisions.set(queue, revision)
@@ -84,7 +84,7 @@ export const make = (
       const form = formOf(row, now)
       const jobs = yield* claimBy(form, request, now)
       if (jobs.length > 0) return jobs
-      // The row may ask for something else by now than what it was taken for.
+      // The settings may have changed since the cached row was read.
       const newer = formOf(yield* known.get(request.queue, lookAgain), now)
       return newer.keyed === form.keyed && newer.rated === form.rated ? jobs : yield* claimBy(newer, request, now)
     })

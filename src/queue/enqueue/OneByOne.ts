@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { Queue } from "../Queue.js"
 
-/** Enqueues each job on its own, one after the other if nothing else is said. */
+/** Enqueues each job on its own, sequentially by default. */
 export const oneByOne =
   (enqueue: typeof Queue.Service.enqueue, concurrency: 1 | "unbounded" = 1): typeof Queue.Service.enqueueEach =>
   (jobs) =>

@@ -2,7 +2,7 @@ import { Duration, Either } from "effect"
 import type { QueueRow } from "./QueueRow.js"
 import { InvalidSetting, type QueueSettings, type QueueSettingsPatch } from "./QueueSettings.js"
 
-// What a patch makes of a row. Whole or not at all: the first field that cannot be keeps everything out.
+// Applies a patch to a queue row, all or nothing: the first invalid field rejects the patch.
 
 const longest = Duration.days(36_500)
 const mostWorkers = 10_000
@@ -56,14 +56,14 @@ const faultOf = (patch: QueueSettingsPatch, backoff: QueueSettings["backoff"]): 
   faultOfPerKey(patch.perKey) ??
   whole("depthCap", patch.depthCap, 1, mostDepth)
 
-/** The field as it was, as the patch says, or as if nobody had ever set it. */
+/** The new value, the old one if the patch omits it, or the default if the patch sets null. */
 const patched = <A>(before: A | undefined, change: A | null | undefined): A | undefined =>
   change === undefined ? before : (change ?? undefined)
 
 const sameRate = (left: QueueSettings["rate"], right: QueueSettings["rate"]) =>
   left !== undefined && right !== undefined && left.jobs === right.jobs && Duration.equals(left.per, right.per)
 
-/** The row after the patch, or the field that cannot be. */
+/** Returns the patched row, or the field that is invalid. */
 export const apply = (row: QueueRow, patch: QueueSettingsPatch): Either.Either<QueueRow, InvalidSetting> => {
   const { base, enabled, max } = patch.backoff ?? {}
   const backoff = {
@@ -82,11 +82,11 @@ export const apply = (row: QueueRow, patch: QueueSettingsPatch): Either.Either<Q
     retainDead: patched(row.retainDead, patch.retainDead),
     backoff,
     rate,
-    // A bucket that was half empty under one rate says nothing under another.
+    // The tokens left under the old rate mean nothing under a new one.
     bucket: sameRate(row.rate, rate) ? row.bucket : undefined,
     perKey: patched(row.perKey, patch.perKey),
     depthCap: patched(row.depthCap, patch.depthCap),
-    // Who ends a cool-down early takes the upstream for recovered.
+    // An operator who ends a cool-down early considers the upstream recovered.
     ...(patch.throttledUntil === null ? { throttledUntil: undefined, throttleAttempts: 0, calmSince: undefined } : {}),
     revision: row.revision + 1
   })

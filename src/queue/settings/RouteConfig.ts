@@ -14,7 +14,7 @@ const read = (pairs: ReadonlyArray<string>): Either.Either<DeclaredRoutes, Confi
   const refuse = (why: string) => Either.left(ConfigError.InvalidData([words.key], `expected ${expected}, ${why}`))
   const routes: Record<string, string | null> = {}
   for (const pair of pairs) {
-    // The last one: a kind's name may hold the sign itself, a queue's may not.
+    // The last `=`: a kind's name may contain it, a queue's name may not.
     const sign = pair.lastIndexOf("=")
     if (sign === -1) return refuse(`got ${JSON.stringify(pair)}`)
     const prefix = pair.slice(0, sign).trim()
@@ -29,5 +29,5 @@ export const settings: { readonly routes: Setting.Setting<DeclaredRoutes> } = {
   routes: { ...words, config: Config.mapOrFail(words.config, read) }
 }
 
-/** Routes of the process's settings. They go before those of the code: whoever runs a program has the last word. */
+/** Routes from the environment. They take precedence over routes in code, so that operators have the final say. */
 export const declared: Config.Config<DeclaredRoutes> = settings.routes.config
