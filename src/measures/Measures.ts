@@ -2,5 +2,5 @@ import type { DatabaseHealth } from "./DatabaseHealth.js"
 import type { MinuteBuckets } from "./MinuteBuckets.js"
 import type { PodSamples } from "./PodSamples.js"
 
-/** What is kept of the past. */
+/** All stored measurements. */
 export type Measures = MinuteBuckets | PodSamples | DatabaseHealth
