@@ -17,7 +17,7 @@ const sample = (name: string, labels: ReadonlyArray<LabelPair>, value: number | 
 const heading = (name: string, help: string, type: string) =>
   `${help === "" ? "" : `# HELP ${name} ${escapeHelp(help)}\n`}# TYPE ${name} ${type}\n`
 
-/** Buckets are cumulative on the wire and end with one for everything. */
+/** Prometheus buckets are cumulative and end with `+Inf`. */
 const histogram = (
   name: string,
   labels: ReadonlyArray<LabelPair>,
@@ -45,7 +45,7 @@ const renderCell = (name: string, labelNames: ReadonlyArray<string>, type: strin
   return histogram(name, labels, cumulative, cell.value, cell.count)
 }
 
-/** Our own metrics, in the order in which they were first counted. */
+/** Renders Nightshift's own metrics in the order of first use. */
 export const renderFamilies = (families: Iterable<Family>): string => {
   let text = ""
   for (const { series, spec } of families) {
@@ -74,10 +74,10 @@ const renderState = (
   return undefined
 }
 
-/** What Effect counts about its own fibers: forty lines a scrape that nobody asked for. */
+/** Effect's own fiber metrics, which would add forty lines per scrape. */
 const isRuntimeMetric = (pair: MetricPair.MetricPair.Untyped) => pair.metricKey.name.startsWith("effect_fiber_")
 
-/** What the program counts with Effect's own `Metric`: a handler's metrics need no second registry. */
+/** Renders metrics that the program records with Effect's `Metric`, so that handlers need no second registry. */
 export const renderEffectMetrics = (pairs: ReadonlyArray<MetricPair.MetricPair.Untyped>): string => {
   const own = Arr.groupBy(
     pairs.filter((pair) => !isRuntimeMetric(pair)),

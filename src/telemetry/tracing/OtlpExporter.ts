@@ -4,24 +4,23 @@ import * as Batcher from "../../core/Batcher.js"
 import { attributesOf, type OtlpSpan, toJson } from "./OtlpSpan.js"
 import type { Collector } from "./TracingConfig.js"
 
-/** A collector did not take what it was sent. */
+/** The collector did not accept a request. */
 class NotTaken extends Data.TaggedError("NotTaken")<{ readonly reason: string; readonly passing: boolean }> {}
 
-/** Beyond so many that wait, spans are lost: a collector that is away must not cost the memory of its process. */
+/** Maximum number of queued spans; more are dropped, so that an unavailable collector does not exhaust memory. */
 const mostWaiting = 10_000
 const mostAtOnce = 500
 
-/** Milliseconds between two requests, so that a busy process does not send one per job. */
+/** Minimum interval between two requests in milliseconds, so that a busy process does not send one per job. */
 const pause = 250
 
-/** A few more tries where trying again may help. */
 const again = Schedule.intersect(Schedule.exponential("200 millis"), Schedule.recurs(3))
 
-/** Milliseconds that a collector has to answer, and that a process which must end goes on telling. */
+/** Request timeout, and time to flush at shutdown, in milliseconds. */
 const patience = 2_000
 const lastWords = 3_000
 
-/** Sends spans to a collector until the Scope closes, and those that wait then. Nobody waits for it, and nobody fails by it. */
+/** Sends spans to a collector until the Scope closes, then flushes the rest. Never blocks or fails the caller. */
 export const make = (
   { headers, serviceName, url }: Collector,
   version: string
@@ -51,7 +50,7 @@ export const make = (
             headers: { ...headers, "content-type": "application/json" },
             body: JSON.stringify({ resourceSpans: [{ resource, scopeSpans: [{ scope, spans: spans.map(toJson) }] }] }),
             redirect: "manual",
-            // By the machine's own clock: while a Scope closes nothing else ends it.
+            // A real-time timeout: while the Scope closes, nothing else interrupts the request.
             signal: AbortSignal.timeout(patience)
           })
           await response.body?.cancel()
@@ -72,7 +71,7 @@ export const make = (
         })
       )
 
-    /** What waits when the time of a process is over is lost. */
+    /** Drops spans that are still queued when the shutdown time is over. */
     const inTime = (spans: ReadonlyArray<OtlpSpan>) =>
       Effect.suspend(() =>
         clock.unsafeCurrentTimeMillis() < giveUpAt
@@ -80,7 +79,7 @@ export const make = (
           : new NotTaken({ reason: "the process has ended", passing: false })
       )
 
-    /** Said once when it begins, and once when it is over. */
+    /** Logs once when delivery starts to fail, and once when it recovers. */
     const told = (spans: ReadonlyArray<OtlpSpan>) =>
       Effect.matchEffect(inTime(spans), {
         onFailure: ({ reason }) => {

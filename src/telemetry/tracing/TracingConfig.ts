@@ -10,14 +10,14 @@ const readUrl = (text: string): Either.Either<string, string> => {
     : Either.left("an address without a password in it: send one with OTEL_EXPORTER_OTLP_HEADERS")
 }
 
-/** `name=value,name=value`, percent-encoded where need be. */
+/** Parses `name=value,name=value`, with percent-encoded values. */
 const readHeaders = (text: string): Either.Either<ReadonlyArray<readonly [name: string, value: string]>, string> => {
   const pairs = text.split(",").map((pair) => pair.split("="))
   try {
     const headers = pairs.map(
       ([name = "", ...value]) => [name.trim(), decodeURIComponent(value.join("=").trim())] as const
     )
-    // Whether they can be headers, those who send them know best.
+    // `Headers` rejects invalid names and values.
     for (const [name, value] of headers) new Headers([[name, value]])
     return Either.right(headers)
   } catch {
@@ -41,14 +41,14 @@ export const settings = {
   disabled: Setting.boolean({ key: "OTEL_SDK_DISABLED", about: "Trace nothing, whatever else is set." }, false)
 }
 
-/** Who takes the spans, and what they want to hear. */
+/** Where spans are sent. */
 export interface Collector {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly serviceName: string
 }
 
-/** The collector that the settings name, unless they name none or say no. */
+/** Returns the configured collector; undefined if there is none or tracing is disabled. */
 export const collectorOf = ({
   disabled,
   endpoint,
