@@ -4,7 +4,7 @@ import type { Limit, LimitPatch, LimitState } from "./Limit.js"
 // floating point, so comparisons allow an epsilon: a caller that waited exactly as long as it was told must not be
 // refused because of a rounding error.
 
-export const hair = 1e-9
+export const epsilon = 1e-9
 
 /**
  * Tokens that a pod reserved in advance. They count against the capacity, as if still in the bucket, until they are
@@ -37,7 +37,6 @@ export interface Taking {
   readonly holder?: string | undefined
   /** Unused tokens of the holder's previous block. */
   readonly returned?: number | undefined
-  /** Lifetime of the block. */
   readonly lifeMillis?: number | undefined
 }
 
@@ -61,7 +60,6 @@ export const fresh = (scope: string, declared: Limit, now: number): Bucket => ({
   blocks: {}
 })
 
-/** Unexpired blocks of other holders. */
 const lentBy = ({ blocks }: Bucket, now: number, holder?: string) =>
   Object.entries(blocks).filter(([name, { until }]) => name !== holder && until > now)
 
@@ -97,12 +95,12 @@ export const take = (bucket: Bucket, taking: Taking, now: number): readonly [Tak
   )
   const capacity = capacityOf(bucket)
   const rate = rateOf(bucket)
-  if (available + hair < least) {
+  if (available + epsilon < least) {
     const refill = Math.max(0, bucket.refilledAt - now) + ((least - available) / rate) * 1000
     const expiry = least > capacity - lent ? Math.max(...others.map(([, { until }]) => until - now), 0) : 0
     return [{ granted: 0, capacity, rate, waitMillis: Math.max(refill, expiry) }, bucket]
   }
-  const granted = Math.floor(Math.min(most, available + hair))
+  const granted = Math.floor(Math.min(most, available + epsilon))
   const block = { tokens: granted - least, until: now + lifeMillis }
   return [
     { granted, capacity, rate, waitMillis: 0 },
@@ -134,10 +132,10 @@ export const redeclare = (bucket: Bucket, declared: Limit, now: number): Bucket 
     : changed(bucket, now, { declared })
 
 export const tune = (bucket: Bucket, { capacity, rate }: LimitPatch, now: number): Bucket => {
-  const word = (given: number | null | undefined, standing: number | undefined) =>
+  const override = (given: number | null | undefined, standing: number | undefined) =>
     given === undefined ? standing : (given ?? undefined)
   return changed(bucket, now, {
-    tuned: { capacity: word(capacity, bucket.tuned.capacity), rate: word(rate, bucket.tuned.rate) }
+    tuned: { capacity: override(capacity, bucket.tuned.capacity), rate: override(rate, bucket.tuned.rate) }
   })
 }
 

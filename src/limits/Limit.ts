@@ -10,13 +10,11 @@ export interface DeclaredLimit extends Limit {
   readonly scope: string
 }
 
-/** State of a limit, as operators see it. */
 export interface LimitState extends DeclaredLimit {
   /** The limit declared in code; `capacity` and `rate` are the effective values. */
   readonly declared: Limit
   /** Whether an operator has overridden the declared limit. */
   readonly tuned: boolean
-  /** Tokens in the bucket now. */
   readonly tokens: number
   /** Tokens that pods have reserved and may still use. */
   readonly lent: number
@@ -30,7 +28,6 @@ export interface LimitPatch {
   readonly rate?: number | null | undefined
 }
 
-/** An invalid limit, request or pause. */
 export class InvalidLimit extends Schema.TaggedError<InvalidLimit>()("InvalidLimit", {
   scope: Schema.String,
   field: Schema.String,
@@ -41,10 +38,9 @@ export class InvalidLimit extends Schema.TaggedError<InvalidLimit>()("InvalidLim
   }
 }
 
-/** The scope has not been declared. */
 export class UnknownScope extends Schema.TaggedError<UnknownScope>()("UnknownScope", { scope: Schema.String }) {
   override get message(): string {
-    return `No limit "${this.scope}" is declared. Make it with RateLimit.make and give it to Nightshift.layer({ limits: [...] }), or export it as \`limits\` from the app's module.`
+    return `Limit "${this.scope}" is not declared. Create it with RateLimit.make and pass it to Nightshift.layer({ limits: [...] }), or export it as \`limits\` from the app's module.`
   }
 }
 
@@ -55,7 +51,7 @@ export class BeyondCapacity extends Schema.TaggedError<BeyondCapacity>()("Beyond
   capacity: Schema.Number
 }) {
   override get message(): string {
-    return `Limit "${this.scope}" holds ${this.capacity} tokens at most, so ${this.asked} at once will never be granted. Ask for fewer, or raise its capacity.`
+    return `Limit "${this.scope}" has a capacity of ${this.capacity}, so a request for ${this.asked} tokens can never be granted. Request fewer tokens, or raise the capacity.`
   }
 }
 
@@ -66,25 +62,22 @@ const longestFill = Duration.days(366)
 /** Whether the name is valid; other names need no lookup. */
 export const isScope = (scope: string): boolean => /^[A-Za-z0-9_.:-]{1,64}$/.test(scope)
 
-/** Returns what is wrong with a limit, or undefined. */
 export const faultOf = ({ capacity, rate, scope }: DeclaredLimit): InvalidLimit | undefined => {
   const fault = (field: string, reason: string) => new InvalidLimit({ scope, field, reason })
   if (!isScope(scope)) return fault("scope", "must be 1 to 64 letters, digits, _, ., : or -")
-  if (!(capacity >= 1 && capacity <= most)) return fault("capacity", `must be a number from 1 to ${most}`)
+  if (!(capacity >= 1 && capacity <= most)) return fault("capacity", `must be between 1 and ${most}, got ${capacity}`)
   if (!(rate > 0 && rate <= most))
-    return fault("rate", `must be a number of tokens per second above 0, ${most} at most`)
+    return fault("rate", `must be above 0 and at most ${most} tokens per second, got ${rate}`)
   if (capacity / rate > Duration.toSeconds(longestFill))
-    return fault("rate", "would take more than a year to fill the bucket")
+    return fault("rate", "is too low: the bucket would take more than a year to fill")
   return undefined
 }
 
-/** Returns what is wrong with a requested number of tokens, or undefined. */
 export const faultOfCount = (scope: string, field: string, count: number, least: number): InvalidLimit | undefined =>
   Number.isInteger(count) && count >= least && count <= most
     ? undefined
-    : new InvalidLimit({ scope, field, reason: `must be a whole number from ${least} to ${most}` })
+    : new InvalidLimit({ scope, field, reason: `must be a whole number from ${least} to ${most}, got ${count}` })
 
-/** Returns what is wrong with the limits of one declaration, or undefined. */
 export const faultOfDeclared = (limits: ReadonlyArray<DeclaredLimit>): InvalidLimit | undefined => {
   const seen = new Map<string, DeclaredLimit>()
   for (const limit of limits) {
@@ -95,7 +88,7 @@ export const faultOfDeclared = (limits: ReadonlyArray<DeclaredLimit>): InvalidLi
       return new InvalidLimit({
         scope: limit.scope,
         field: "scope",
-        reason: "is declared twice, with different numbers"
+        reason: "is declared twice, with different values"
       })
     }
     seen.set(limit.scope, limit)

@@ -1,5 +1,5 @@
 import { hot } from "../database/HotStatements.js"
-import { hair } from "./Bucket.js"
+import { epsilon } from "./Bucket.js"
 
 export interface LimitSql {
   /** Parameters: scope, now, least, most, holder, returned, block lifetime in milliseconds. */
@@ -28,7 +28,7 @@ with bucket as materialized (
     tokens + returned + greatest(0, $2::float8 - refilled_ms) / 1000 * rate)) as available
   from lent
 ), decided as (
-  select *, case when available + ${hair} >= $3::float8 then floor(least($4::float8, available + ${hair})) else 0 end as granted
+  select *, case when available + ${epsilon} >= $3::float8 then floor(least($4::float8, available + ${epsilon})) else 0 end as granted
   from filled
 ), taken as (
   update ${schema}.rate_limit as r

@@ -64,7 +64,6 @@ export class RateLimits extends Context.Tag("nightshift/limits/RateLimits")<
 
     readonly get: (scope: string) => Effect.Effect<LimitState, UnknownScope | DatabaseError>
 
-    /** All limits, by scope. */
     readonly all: Effect.Effect<ReadonlyArray<LimitState>, DatabaseError>
   }
 >() {}

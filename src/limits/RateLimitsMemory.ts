@@ -10,7 +10,6 @@ export type Table = Map<string, Bucket.Bucket>
 /** Runs synchronously, so no other fiber runs between its reads and its writes. */
 const step = <A>(act: (now: number) => A) => Effect.map(Clock.currentTimeMillis, act)
 
-/** The rate limits as seen by one pod. */
 export const make = (table: Table, pod: string): typeof RateLimits.Service => {
   const find = (scope: string) =>
     Effect.suspend(() => {
