@@ -17,7 +17,7 @@ export interface DatabaseFacts {
 /** Something that keeps vacuum from removing dead rows. */
 export interface VacuumBlocker {
   readonly what: "session" | "prepared transaction" | "replication slot"
-  /** Process id, transaction id or slot name. */
+  /** Process id, prepared transaction id or slot name. */
   readonly name: string
   readonly user: string | undefined
   readonly application: string | undefined
@@ -45,7 +45,6 @@ export interface DatabasePoint extends DatabaseFacts {
 export class DatabaseHealth extends Context.Tag("nightshift/measures/DatabaseHealth")<
   DatabaseHealth,
   {
-    /** Checks the database now. */
     readonly look: Effect.Effect<Health, DatabaseError>
 
     /** Checks the database and stores a sample, unless another process has done so this minute. */

@@ -13,7 +13,6 @@ export interface SeriesRequest extends Range {
   readonly width: Duration.Duration
 }
 
-/** Totals of one bucket. */
 export interface SeriesPoint extends JobCounts {
   /** Start of the bucket, in epoch milliseconds. */
   readonly at: number
@@ -40,17 +39,15 @@ export interface QueueThroughput {
   readonly dead: ReadonlyArray<number>
 }
 
-/** Maximum number of rows merged for one chart. */
 export const mostMerged = 200_000
 
 /** Too many queues, kinds and pods were active to merge, even with a bounded number of points. */
 export class TooMuchToMerge extends Schema.TaggedError<TooMuchToMerge>()("TooMuchToMerge", {}) {
   override get message(): string {
-    return `More than ${mostMerged} counts would have to be merged. Ask for one queue or kind, for a shorter range, or for buckets of whole hours.`
+    return `The chart would have to merge more than ${mostMerged} rows. Select one queue or kind, a shorter range, or buckets of whole hours.`
   }
 }
 
-/** Maximum number of kinds that `totals` returns. */
 export const mostTotals = 500
 
 /** Job statistics per minute, collected from all pods. */

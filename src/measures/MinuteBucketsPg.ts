@@ -21,7 +21,6 @@ import * as TimeGrid from "./TimeGrid.js"
 
 /** Time limit for the query of a chart. */
 const readLimit = Duration.seconds(10)
-/** Rows per insert statement. */
 const batch = 500
 
 const counters = Object.keys(noCounts)

@@ -45,13 +45,10 @@ export const decode = (bytes: Uint8Array | null, sum: number | null, max: number
 export const summary = (bytes: Uint8Array | null, sum: number | null, max: number | null): Summary =>
   Histogram.of(decode(bytes, sum, max)).summary()
 
-/** Columns of the histogram `name`. */
 export const columns = (name: string) => [`${name}_sum`, `${name}_max`, name]
 
-/** Column types for `jsonb_to_recordset`. */
 export const types = (name: string) => `${name}_sum float8, ${name}_max float8, ${name} bytea`
 
-/** Column values as JSON. */
 export const fields = (name: string, sketch: Sketch) => ({
   [`${name}_sum`]: sketch.sum,
   [`${name}_max`]: sketch.max,

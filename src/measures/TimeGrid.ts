@@ -1,7 +1,6 @@
 import { Duration, Either, Schema } from "effect"
 import { type Grain, grains } from "../telemetry/BucketCount.js"
 
-/** Maximum number of points per chart. */
 export const mostPoints = 1_500
 
 export class TooManyPoints extends Schema.TaggedError<TooManyPoints>()("TooManyPoints", {
@@ -10,7 +9,7 @@ export class TooManyPoints extends Schema.TaggedError<TooManyPoints>()("TooManyP
   narrowest: Schema.Number
 }) {
   override get message(): string {
-    return `The range has ${this.points} buckets, and ${mostPoints} are the most. Ask for buckets of ${this.narrowest} seconds or more, or for a shorter range.`
+    return `The range has ${this.points} buckets, but the maximum is ${mostPoints}. Use buckets of at least ${this.narrowest} seconds, or a shorter range.`
   }
 }
 
@@ -35,7 +34,6 @@ const wholeMinutes = (millis: number) => Math.max(1, Math.ceil(millis / minute))
 
 const grainOf = (width: number): Grain => grains.findLast((grain) => width % (grain * minute) === 0) ?? 1
 
-/** Returns the buckets that cover a range. */
 export const of = ({ from, to }: Range, width: Duration.Duration): Either.Either<Grid, TooManyPoints> => {
   const step = wholeMinutes(Duration.toMillis(width))
   const first = Math.floor(from / step) * step
