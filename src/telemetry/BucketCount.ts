@@ -9,16 +9,13 @@ export const minuteOf = (millis: number): number => Math.floor(millis / minuteMi
 export const grains = [1, 10, 60] as const
 export type Grain = (typeof grains)[number]
 
-/** Start of the bucket that contains a time. */
 export const startOf = (grain: Grain, millis: number): number => {
   const length = grain * minuteMillis
   return Math.floor(millis / length) * length
 }
 
-/** Job counters. */
 export interface JobCounts {
   readonly enqueued: number
-  /** Attempts started. */
   readonly started: number
   readonly completed: number
   /** Attempts that ended in a retry. */
@@ -43,7 +40,6 @@ export interface BucketCount extends JobCounts {
   readonly total: Sketch
 }
 
-/** Mutable counters. */
 export class RunningCounts {
   enqueued = 0
   started = 0

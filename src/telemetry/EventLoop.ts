@@ -58,7 +58,6 @@ export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
     })
   )
 
-  /** Reports no delay. */
   static readonly still: typeof EventLoop.Service = {
     longestDelaySeconds: Effect.succeed(0),
     watch: Effect.succeed(Effect.succeed({ p99: 0, max: 0 }))

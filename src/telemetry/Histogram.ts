@@ -45,7 +45,6 @@ export class Histogram {
   max = 0
   private readonly counts = new Float64Array(size)
 
-  /** Merges sketches. */
   static of(...sketches: ReadonlyArray<Sketch>): Histogram {
     const whole = new Histogram()
     for (const sketch of sketches) whole.add(sketch)
@@ -99,7 +98,6 @@ export class Histogram {
     }
   }
 
-  /** Returns a sketch, merged with `other` if given. */
   sketch(other?: Histogram): Sketch {
     const places: Array<number> = []
     const counts: Array<number> = []

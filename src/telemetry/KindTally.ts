@@ -5,14 +5,17 @@ import * as MetricSpec from "./MetricSpec.js"
 import type { Metrics } from "./Metrics.js"
 
 const specs = {
-  enqueued: MetricSpec.counter("jobs_enqueued_total", "Jobs that this process has stored.", ["queue", "kind"]),
-  started: MetricSpec.counter("jobs_started_total", "Runs of jobs that have begun.", ["queue", "kind"]),
-  completed: MetricSpec.counter("jobs_completed_total", "Jobs that are done.", ["queue", "kind"]),
-  retried: MetricSpec.counter("jobs_retried_total", "Runs after which a job is to be tried again.", ["queue", "kind"]),
-  dead: MetricSpec.counter("jobs_dead_total", "Jobs that have died here.", ["queue", "kind", "reason"]),
-  rescued: MetricSpec.counter("jobs_rescued_total", "Jobs taken back from pods that went quiet.", ["queue", "kind"]),
-  duration: MetricSpec.histogram("job_duration_seconds", "How long runs took.", ["queue", "kind"]),
-  wait: MetricSpec.histogram("job_wait_seconds", "How long jobs waited from being due to their run.", ["queue", "kind"])
+  enqueued: MetricSpec.counter("jobs_enqueued_total", "Jobs enqueued by this process.", ["queue", "kind"]),
+  started: MetricSpec.counter("jobs_started_total", "Job attempts started.", ["queue", "kind"]),
+  completed: MetricSpec.counter("jobs_completed_total", "Jobs completed.", ["queue", "kind"]),
+  retried: MetricSpec.counter("jobs_retried_total", "Job attempts that ended in a retry.", ["queue", "kind"]),
+  dead: MetricSpec.counter("jobs_dead_total", "Jobs that died in this process.", ["queue", "kind", "reason"]),
+  rescued: MetricSpec.counter("jobs_rescued_total", "Jobs recovered from pods that stopped sending heartbeats.", [
+    "queue",
+    "kind"
+  ]),
+  duration: MetricSpec.histogram("job_duration_seconds", "Duration of job attempts.", ["queue", "kind"]),
+  wait: MetricSpec.histogram("job_wait_seconds", "Time from when a job is due until it starts.", ["queue", "kind"])
 }
 
 interface RunSeries {
@@ -23,7 +26,6 @@ interface RunSeries {
   readonly wait: Series
 }
 
-/** Receives notifications about counts. */
 export interface TallyOwner {
   /** Called at every count, so it must be cheap. */
   readonly touched: () => void

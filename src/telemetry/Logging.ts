@@ -6,7 +6,7 @@ export const settings = {
   level: Setting.choice(
     {
       key: "LOG_LEVEL",
-      about: "The least severe level that is logged: trace, debug, info, warning, error, fatal or none."
+      about: "Minimum log level: trace, debug, info, warning, error, fatal or none."
     },
     "info",
     ["trace", "debug", "info", "warning", "error", "fatal", "none"]
@@ -14,7 +14,7 @@ export const settings = {
   format: Setting.choice(
     {
       key: "LOG_FORMAT",
-      about: "`pretty` for people, `json` for machines, `auto` is pretty on a terminal and JSON elsewhere."
+      about: "`pretty`, `json`, or `auto`: pretty on a terminal and JSON elsewhere."
     },
     "auto",
     ["auto", "pretty", "json"]

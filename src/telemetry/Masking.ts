@@ -4,11 +4,10 @@ import * as Setting from "../core/Setting.js"
 export const settings = {
   mask: Setting.list({
     key: "NIGHTSHIFT_MASK",
-    about: "Names of payload fields that viewers and logs must not show, separated by commas, as in `password, email`."
+    about: "Payload fields to hide from viewers and logs, separated by commas, as in `password, email`."
   })
 }
 
-/** Replaces hidden values. */
 export const masked = "[masked]"
 
 /** Maximum nesting depth; deeper values are hidden entirely. */
@@ -104,7 +103,6 @@ export const makeText = (names: ReadonlyArray<string>): ((text: string, data?: u
 /** Key under which a log annotation attaches the data that a log line refers to. */
 export const dataOf: unique symbol = Symbol.for("nightshift/telemetry/Masking/data")
 
-/** Whether a value contains a hidden field. */
 export const touches = (names: ReadonlyArray<string>, value: unknown): boolean => {
   const mask = make(names)
   return names.length > 0 && JSON.stringify(mask(value)) !== JSON.stringify(value)

@@ -37,7 +37,6 @@ export class Cell implements Series {
   }
 }
 
-/** All series of one metric. */
 export class Family {
   private readonly cells = new Map<string, Cell>()
 

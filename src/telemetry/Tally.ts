@@ -6,7 +6,7 @@ import { Metrics } from "./Metrics.js"
 
 const dropped = MetricSpec.counter(
   "buckets_dropped_total",
-  "Buckets of the past given up because the database stayed away for too long."
+  "Closed buckets dropped because the database was unavailable for too long."
 )
 
 /** Kind names come from users: beyond this many pairs of queue and kind, the rest are counted together. */
@@ -16,7 +16,6 @@ const others = "(other)"
 /** Maximum number of closed buckets kept while the database is unavailable. */
 const mostWaiting = 10_000
 
-/** Job counters of this process, by queue and kind. */
 interface Counting {
   /** Returns the counters of a kind in a queue, always the same object. Keep them in a variable on hot paths. */
   readonly of: (queue: string, kind: string) => KindTally

@@ -7,7 +7,6 @@ import * as Outcome from "../../core/Outcome.js"
 
 const kinds = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as const
 
-/** Longer texts are truncated. */
 const mostCharacters = 1_024
 
 type Value =
@@ -97,7 +96,6 @@ export class OtlpSpan implements Tracer.Span {
   }
 }
 
-/** Encodes an ended span as OTLP JSON. */
 export const toJson = (span: OtlpSpan) => {
   const { status } = span
   const error = span.attributes.get("error.type")

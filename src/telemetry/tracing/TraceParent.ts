@@ -2,7 +2,6 @@ import { Option, Predicate, Tracer } from "effect"
 
 // The W3C trace context in a job's meta. Any program that reads meta can continue the trace.
 
-/** Key in a job's meta. */
 export const key = "traceparent"
 
 const pattern = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})/
@@ -10,7 +9,6 @@ const pattern = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})/
 export const format = ({ sampled, spanId, traceId }: Pick<Tracer.AnySpan, "sampled" | "spanId" | "traceId">): string =>
   `00-${traceId}-${spanId}-${sampled ? "01" : "00"}`
 
-/** Parses a trace context; none if it is invalid. */
 const parse = (text: string): Option.Option<Tracer.ExternalSpan> => {
   const [, traceId, spanId, flags = ""] = pattern.exec(text) ?? []
   if (traceId === undefined || spanId === undefined || /^0+$/.test(traceId) || /^0+$/.test(spanId)) return Option.none()
