@@ -28,7 +28,6 @@ export interface Cooling {
   readonly after: number | undefined
 }
 
-/** Status of a job after an attempt. */
 export type Became = "done" | "pending" | "dead"
 
 export type End = Data.TaggedEnum<{

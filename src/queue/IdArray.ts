@@ -11,7 +11,6 @@ const idBytes = 16
 
 export interface NewIds {
   readonly ids: ReadonlyArray<JobId>
-  /** Parameter of a statement that takes `uuid[]`. */
   readonly array: Buffer
 }
 

@@ -7,7 +7,6 @@ import type { FollowUp } from "../core/StoredJob.js"
 import type { Dedupe, NewJob } from "./enqueue/NewJob.js"
 import { type Enqueued, type EnqueueError, Queue } from "./Queue.js"
 
-/** Options for enqueuing one job. */
 export interface EnqueueOptions {
   readonly id?: JobId
   readonly queue?: string
@@ -116,12 +115,12 @@ export const make = <A, I>(
     job: (payload, enqueue = {}) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
         Effect.flatMap(prepareAll([payload], enqueue, now), ([job]) =>
-          job === undefined ? Effect.dieMessage("a job was not made") : Effect.succeed(job)
+          job === undefined ? Effect.dieMessage("no job was built") : Effect.succeed(job)
         )
       ),
     enqueue: (payload, enqueue) =>
       Effect.flatMap(enqueueAll([payload], enqueue), ([answer]) =>
-        answer === undefined ? Effect.dieMessage("the queue gave no answer") : Effect.succeed(answer.id)
+        answer === undefined ? Effect.dieMessage("the queue returned no result") : Effect.succeed(answer.id)
       ),
     enqueueAll
   }

@@ -3,14 +3,12 @@ import { JobId } from "../core/Ids.js"
 import { jobPrefix } from "../core/InvalidJob.js"
 import { State } from "../core/StoredJob.js"
 
-/** The job does not exist, or was deleted. */
 export class JobNotFound extends Schema.TaggedError<JobNotFound>()("JobNotFound", { id: Schema.String }) {
   override get message(): string {
     return `There is no job ${this.id}.`
   }
 }
 
-/** The job's state does not allow this action. */
 export class JobNotInState extends Schema.TaggedError<JobNotInState>()("JobNotInState", {
   id: JobId,
   act: Schema.String,
@@ -29,7 +27,6 @@ export class DedupeKeyHeld extends Schema.TaggedError<DedupeKeyHeld>()("DedupeKe
   }
 }
 
-/** A job with this id already exists and has different content. */
 export class JobIdTaken extends Schema.TaggedError<JobIdTaken>()("JobIdTaken", {
   index: Schema.Int,
   /** Number of jobs in the request [1]. */
@@ -37,20 +34,18 @@ export class JobIdTaken extends Schema.TaggedError<JobIdTaken>()("JobIdTaken", {
   id: JobId
 }) {
   override get message(): string {
-    return `${jobPrefix(this)}id ${this.id} belongs to a job with other content.`
+    return `${jobPrefix(this)}id ${this.id} already belongs to a job with different content.`
   }
 }
 
-/** The queue has reached its depth cap. */
 export class QueueFull extends Schema.TaggedError<QueueFull>()("QueueFull", { queue: Schema.String, cap: Schema.Int }) {
   override get message(): string {
-    return `Queue "${this.queue}" is full: it holds at most ${this.cap} waiting jobs. Try again when it has drained, or raise its depth cap.`
+    return `Queue "${this.queue}" is full: it has reached its depth cap of ${this.cap} waiting jobs. Retry later, or raise the depth cap.`
   }
 }
 
-/** No pod has ever registered this kind, so no pod would run the job. */
 export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind", { kind: Schema.String }) {
   override get message(): string {
-    return `No pod has ever registered the kind "${this.kind}". Start one that serves it, or force the job in.`
+    return `No pod has ever registered the kind "${this.kind}". Start a pod that serves it, or use force to store the job anyway.`
   }
 }

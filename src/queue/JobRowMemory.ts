@@ -53,7 +53,6 @@ export interface JobRow {
   readonly meta: string | undefined
 }
 
-/** Initial values of a new job. */
 export const blank = {
   status: "pending",
   attempt: 0,
@@ -76,7 +75,6 @@ const crashesToPoison = 5
 
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
-/** Converts a row to the public job type. */
 export const toStored = (row: JobRow, now: number): StoredJob => {
   const { deathCount: _, unknownSince: __, dedupe, run, ...shared } = row
   return {
@@ -200,7 +198,6 @@ const followUpId = (dead: JobRow, now: number): JobId => {
   ) as JobId
 }
 
-/** Returns the follow-up of a dead job, if it has one. */
 export const followUp = (dead: JobRow, now: number): JobRow | undefined => {
   if (dead.onDead === undefined || dead.deadReason === "cancelled") return undefined
   const { payload, ...named } = JSON.parse(dead.onDead) as FollowUp

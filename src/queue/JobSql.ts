@@ -6,12 +6,12 @@ import { columns as queueColumns } from "./settings/QueueSql.js"
 // it), so it is interpolated; everything else is a parameter. Times are passed as epoch milliseconds.
 
 const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-/** Exact microseconds, to compare two heartbeats for equality. */
+/** Exact microseconds, to detect whether a heartbeat has changed. */
 const exact = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`
 const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 
 /** Appends an entry to the bounded history. `now` is the parameter with the end time. */
-const remembering = (outcome: string, message: string, now: string) => `
+const appendHistory = (outcome: string, message: string, now: string) => `
   case when jsonb_array_length(coalesce(j.history, '[]')) >= ${limits.historyEntries} then j.history - 0
     else coalesce(j.history, '[]') end
   || (jsonb_build_object('attempt', j.attempt, 'pod', j.pod_id, 'startedAt', ${millis("j.started_at")},
@@ -41,7 +41,7 @@ const followUps = (schema: string, ended: string, now: string) => `
   returning queue, kind`
 
 /** The result of an end `e`: done, pending, or the reason the job is dead. `$10` is the end time. */
-const fate = `case when e.verb = 'done' then 'done'
+const endState = `case when e.verb = 'done' then 'done'
         when j.cancel_requested_at is not null then 'cancelled'
         when e.verb = 'dead' then e.reason
         when j.unknown_since <= ${instant("($10::float8 - e.patience)")} then 'unknown_kind'
@@ -49,7 +49,7 @@ const fate = `case when e.verb = 'done' then 'done'
 
 /** Outcome recorded in the history: what actually happened, if that differs from what the pod reported. */
 const remember = `case when e.verb = 'dead' and j.cancel_requested_at is not null and e.remember = e.reason then 'cancelled'
-        when e.verb = 'again' and ${fate} = 'unknown_kind' then 'unknown_kind'
+        when e.verb = 'again' and ${endState} = 'unknown_kind' then 'unknown_kind'
         else e.remember end`
 
 /**
@@ -76,7 +76,7 @@ const recover = (schema: string, stuck: string) => `
       finished_at = case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then ${instant("$2")} end,
       crash_count = j.crash_count + 1,
       attempt = j.attempt - 1,
-      history = ${remembering("'crashed'", "null::text", "$2")},
+      history = ${appendHistory("'crashed'", "null::text", "$2")},
       last_error = 'pod ' || j.pod_id || ' ended while this job ran (crash ' || j.crash_count + 1 || ' of ' || $4::int || ')',
       run_at = least(j.run_at, ${instant("$2")}),
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
@@ -106,7 +106,6 @@ const fullSource = plainSource.replace(
 const plainValues = `i.id, i.queue, i.kind, i.version, i.payload, i.priority, ${instant("i.run_at")}, i.max_attempts,
     ${instant("$9")}, ${instant("$9")}`
 
-/** Columns of a whole job, for `StoredJobRow`. */
 export const storedColumns = `j.id, j.queue, j.kind, j.version, j.payload, j.key, j.status, j.priority, j.attempt,
   j.max_attempts, j.crash_count, j.dedupe_key, j.dedupe_scope, j.pod_id, j.on_dead, j.result, j.progress, j.last_error,
   j.history, j.dead_reason, j.meta, ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at,
@@ -126,7 +125,7 @@ export const make = (schema: string) => ({
     select unnest($1::uuid[]) as id, jsonb_array_elements($5::jsonb) as payload, unnest($7::float8[]) as run_at
   ) i
   -- The NOTIFY is sent at commit. A separate statement would compete with the claim.
-  cross join (select case when $10::text is not null then pg_notify($10, $2)::text end) as told`),
+  cross join (select case when $10::text is not null then pg_notify($10, $2)::text end) as notified`),
 
   /** Inserts jobs with new ids and no dedupe key: conflicts are impossible. */
   insertPlain: hot(`
@@ -137,13 +136,13 @@ export const make = (schema: string) => ({
   insertFull: hot(`
   -- Another open transaction that holds a key must not stall the whole batch: the lock wait is bounded, and the caller
   -- then retries the jobs one by one. The setting is local to this statement's transaction.
-  with impatience as materialized (
+  with lock_wait as materialized (
     select set_config('lock_timeout', coalesce($16, current_setting('lock_timeout')), true)
   )
   insert into ${schema}.job (${insertColumns}, ${dedupeColumns})
   select ${plainValues}, i.key, i.dedupe_key, i.dedupe_scope, ${instant("i.dedupe_until")},
     nullif(i.on_dead, 'null'), nullif(i.meta, 'null')
-  from impatience, ${fullSource}
+  from lock_wait, ${fullSource}
   on conflict do nothing
   returning id`),
 
@@ -159,7 +158,6 @@ export const make = (schema: string) => ({
   join ${schema}.job j on j.id = i.id
     or (j.dedupe_key = i.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null))`,
 
-  /** Releases dedupe keys whose window has expired. */
   lapse: `
   with over as (
     select id from ${schema}.job
@@ -217,17 +215,17 @@ export const make = (schema: string) => ({
   ), ended as (
     update ${schema}.job j
     set
-      status = case ${fate} when 'done' then 'done' when 'pending' then 'pending' else 'dead' end,
-      dead_reason = case when ${fate} not in ('done', 'pending') then ${fate} end,
-      death_count = j.death_count + (case when ${fate} in ('done', 'pending') then 0 else 1 end),
-      finished_at = case when ${fate} = 'pending' then null else ${instant("$10")} end,
+      status = case ${endState} when 'done' then 'done' when 'pending' then 'pending' else 'dead' end,
+      dead_reason = case when ${endState} not in ('done', 'pending') then ${endState} end,
+      death_count = j.death_count + (case when ${endState} in ('done', 'pending') then 0 else 1 end),
+      finished_at = case when ${endState} = 'pending' then null else ${instant("$10")} end,
       -- The first pod without a handler sets the time; later pods keep it.
       unknown_since = case when e.patience is not null then coalesce(j.unknown_since, ${instant("$10")}) end,
       run_at = case when e.verb = 'again' then ${instant("e.run_at")} else j.run_at end,
       attempt = j.attempt - (case when e.counted then 0 else 1 end),
       result = case when e.verb = 'done' then e.result::jsonb else j.result end,
       last_error = case when e.verb = 'done' then null else coalesce(e.error, j.last_error) end,
-      history = case when ${remember} is null then j.history else ${remembering(remember, "e.error", "$10")} end,
+      history = case when ${remember} is null then j.history else ${appendHistory(remember, "e.error", "$10")} end,
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$10")}
     from e
     where j.id = e.id and j.lease = e.lease
@@ -246,7 +244,7 @@ export const make = (schema: string) => ({
     -- Check the lease again on the locked row: the attempt may have ended since this statement started.
     select j.id, j.lease from ${schema}.job j join held on held.id = j.id and held.lease = j.lease
     for update of j skip locked
-  ), beaten as (
+  ), renewed as (
     update ${schema}.job j set heartbeat_at = ${instant("$3")} from free where j.id = free.id and j.lease = free.lease
   )
   select lease, id, cancel from held`),
@@ -308,7 +306,7 @@ export const make = (schema: string) => ({
     delete from ${schema}.lease l using quiet
     where l.id = quiet.id and not exists (select from held where held.lease = l.id)
   ), stuck as (
-    -- Check the row again: it may have ended or sent a heartbeat while this statement waited for the lock.
+    -- Check the row again: the job may have ended or sent a heartbeat since this statement started.
     select j.id from held join ${schema}.job j on j.id = held.id and j.lease = held.lease
     where ${exact("j.heartbeat_at")} <= held.beat
     limit $3 for update of j skip locked

@@ -17,8 +17,7 @@ export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
     readonly tally: typeof Tally.Service
     readonly get: (id: JobId) => JobRow | undefined
     readonly put: (row: JobRow) => void
-    /** Stores a dead row and its follow-up. */
-    readonly bury: (row: JobRow, now: number) => void
+    readonly putDead: (row: JobRow, now: number) => void
     readonly remove: (row: JobRow) => void
     /** Wakes the queue after this step even if no job was added. */
     readonly stir: (queue: string) => void
@@ -30,7 +29,6 @@ export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
     readonly changes: () => number
     /** Calls the listener after every step that changed a row. Returns a function that unsubscribes. */
     readonly onChange: (listener: () => void) => () => void
-    /** Calls the listener with every written row, before and after. */
     readonly onRow: (listener: RowListener) => void
   }
 >() {}
@@ -58,7 +56,6 @@ const placeOf = (row: JobRow, sorted: ReadonlyArray<JobRow>): number => {
   return from
 }
 
-/** The dedupe key that the row holds in its current status. */
 const heldKey = ({ dedupe, status }: JobRow): string | undefined =>
   dedupe !== undefined && (dedupe.scope === "retained" || status === "pending" || status === "running")
     ? dedupe.key
@@ -120,7 +117,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
     let written: Array<readonly [before: JobRow | undefined, after: JobRow | undefined]> = []
     const woken = new Set<string>()
     let changes = 0
-    let told = 0
+    let announced = 0
 
     const wrote = (before: JobRow | undefined, after: JobRow | undefined) => {
       changes += 1
@@ -160,8 +157,8 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
     }
 
     const announce = Effect.suspend(() => {
-      if (told !== changes) for (const listener of [...listeners]) listener()
-      told = changes
+      if (announced !== changes) for (const listener of [...listeners]) listener()
+      announced = changes
       const queues = [...woken]
       woken.clear()
       return Effect.forEach(queues, wake, { discard: true })
@@ -177,7 +174,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
           Effect.zipLeft(announce),
           Effect.uninterruptible
         ),
-      bury: (row, now) => {
+      putDead: (row, now) => {
         put(row)
         const next = followUp(row, now)
         if (next === undefined || reads.get(next.id) !== undefined) return

@@ -9,7 +9,6 @@ export class JobsMemory extends Context.Tag("nightshift/queue/JobsMemory")<
   {
     /** Increases with every change to a job. */
     readonly changes: () => number
-    /** All jobs, by id. */
     readonly all: Effect.Effect<ReadonlyArray<StoredJob>>
     /** Calls the listener synchronously with every written row, before and after. */
     readonly watch: (listener: RowListener) => void

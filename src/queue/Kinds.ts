@@ -10,7 +10,6 @@ export interface RegisteredKind {
   readonly queue: string
   /** The kind declares no queue: a matching route takes precedence over `queue`. */
   readonly routed?: boolean | undefined
-  /** Current payload version. */
   readonly version: number
   readonly maxAttempts: number
   readonly onDead: FollowUp | undefined

@@ -63,7 +63,9 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         for (const queue of queues) budgetOf(queue).spend(1, now)
         yield* notify([...queues])
       }).pipe(
-        Effect.catchAll((error) => Effect.logDebug("other pods were not told of new work; they poll", error)),
+        Effect.catchAll((error) =>
+          Effect.logDebug("could not notify other pods of new work; they find it by polling", error)
+        ),
         Effect.forever,
         Effect.forkScoped
       )

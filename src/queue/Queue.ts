@@ -7,7 +7,6 @@ import type { AttemptEnd } from "./AttemptEnd.js"
 import type { NewJob } from "./enqueue/NewJob.js"
 import type { JobIdTaken, QueueFull } from "./JobErrors.js"
 
-/** Result of enqueuing a job. */
 export type Enqueued = Data.TaggedEnum<{
   Enqueued: { readonly id: JobId }
   /** Id of the existing job with this dedupe key. */
@@ -23,7 +22,6 @@ export interface ClaimRequest {
   readonly limit: number
 }
 
-/** A job claimed by a pod. */
 export interface ClaimedJob {
   readonly id: JobId
   readonly lease: Lease
@@ -66,7 +64,6 @@ export interface Recovered {
   readonly cancelled: number
 }
 
-/** Number of deleted jobs. */
 export interface Purged {
   readonly done: number
   readonly dead: number

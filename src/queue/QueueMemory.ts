@@ -79,7 +79,6 @@ const claimAll = (
   })
 }
 
-/** Returns the row if the lease is still valid. */
 const heldBy = (table: Table, { id, lease }: HeldJob): JobRow | undefined => {
   const row = table.get(id)
   return row?.run?.lease === lease ? row : undefined
@@ -99,7 +98,7 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
 }
 
 const releaseAfter = (table: Table, row: JobRow, now: number) =>
-  row.status === "dead" ? table.bury(row, now) : table.put(row)
+  row.status === "dead" ? table.putDead(row, now) : table.put(row)
 
 const finalizeAll = (
   table: Table,
@@ -125,7 +124,6 @@ const finalizeAll = (
     return []
   })
 
-/** The oldest heartbeat of each lease. */
 const signsOfLife = (table: Table): ReadonlyMap<Lease, number> => {
   const oldest = new Map<Lease, number>()
   for (const { run } of table.running()) {

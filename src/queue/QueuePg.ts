@@ -56,7 +56,6 @@ const thoroughEvery = Duration.toMillis("1 hour")
 /** A job with this many crashes is quarantined. */
 const poisonAt = 5
 
-/** A lease and its oldest heartbeat. */
 type SignOfLife = readonly [Lease, string | null]
 
 const isDeadReason = Schema.is(DeadReason)

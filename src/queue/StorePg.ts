@@ -21,7 +21,6 @@ import { Enqueued } from "./Queue.js"
 
 export type StoreError = JobIdTaken | DatabaseError
 
-/** Result of storing jobs. */
 export interface Stored {
   /** In the order of the jobs. */
   readonly answers: ReadonlyArray<Enqueued>
@@ -161,7 +160,7 @@ export const make = (
       }
       if (open.length > 0) {
         return yield* new DatabaseUnavailable({
-          detail: "a dedupe key changed hands at every try",
+          detail: "another job took and released the dedupe key at every try",
           nothingWritten: false
         })
       }

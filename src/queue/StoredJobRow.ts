@@ -48,7 +48,6 @@ const decodeFollowUp = Schema.decodeUnknownSync(FollowUp)
 /** A row written by other programs may contain `infinity`, which is not a valid date here. */
 const instant = (millis: number | null) => (millis === null ? undefined : showableInstant(millis))
 
-/** Converts a row to the public job type. */
 export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
   const lastError = row.last_error ?? undefined
   return {

@@ -7,7 +7,6 @@ import { Context, Deferred, Effect, FiberId, Layer, type Scope } from "effect"
 export class Wakeups extends Context.Tag("nightshift/queue/Wakeups")<
   Wakeups,
   {
-    /** Signals that a job of this queue may be due. */
     readonly wake: (queue: string) => Effect.Effect<void>
     /** Signals that any queue may have work, because notifications may have been missed. */
     readonly wakeAll: Effect.Effect<void>

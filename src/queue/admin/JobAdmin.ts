@@ -5,7 +5,6 @@ import type { StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../JobErrors.js"
 
-/** Changes to a pending job. */
 export interface JobEdit {
   readonly payload?: unknown
   readonly priority?: number

@@ -41,7 +41,7 @@ const stored = (table: Table, row: JobRow) => {
 const cancelled = (table: Table, row: JobRow, now: number): JobRow => {
   if (row.status === "pending") {
     const dead = die(row, { reason: "cancelled", counted: true, error: undefined, remember: undefined }, now)
-    table.bury(dead, now)
+    table.putDead(dead, now)
     table.tally.of(row.queue, row.kind).died(1, "cancelled", now)
     return dead
   }

@@ -74,7 +74,6 @@ const make = Effect.gen(function* () {
   const signals = yield* Signals
   const statements = statementsOf(schema)
 
-  /** Returns the changed job, or the reason it could not be changed. */
   const act = (
     name: string,
     allowed: ReadonlyArray<State>,

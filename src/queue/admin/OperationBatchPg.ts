@@ -40,7 +40,7 @@ export interface BatchReport {
   readonly isLast: boolean
 }
 
-interface Fate {
+interface JobResult {
   readonly id: JobId
   readonly changed: boolean
   readonly queue: string | null
@@ -106,7 +106,7 @@ export const make = (database: typeof Database.Service) => {
     return transaction(
       Effect.zipRight(
         mapErrors(sql`select set_config('lock_timeout', ${wait.atMost}, true)`),
-        mapErrors(sql.unsafe<Fate>(actionStatement(schema, action, wait.forJobs), parameters))
+        mapErrors(sql.unsafe<JobResult>(actionStatement(schema, action, wait.forJobs), parameters))
       )
     )
   }
@@ -120,10 +120,10 @@ export const make = (database: typeof Database.Service) => {
       Effect.forEach(ids, (id) =>
         perform(action, [id], now, { forJobs: false, atMost: patience.each }).pipe(
           Effect.catchIf(isTaken, () => Effect.succeed([{ id, changed: false, queue: null, status: null }])),
-          Effect.catchIf(isHeldUp, () => Effect.succeed<ReadonlyArray<Fate>>([]))
+          Effect.catchIf(isHeldUp, () => Effect.succeed<ReadonlyArray<JobResult>>([]))
         )
       ),
-      (fates): ReadonlyArray<Fate> => fates.flat()
+      (results): ReadonlyArray<JobResult> => results.flat()
     )
 
   const performFree = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
@@ -139,7 +139,7 @@ export const make = (database: typeof Database.Service) => {
     perform(action, ids, now, { forJobs: true, atMost: patience.all }).pipe(
       Effect.catchIf(
         (error) => isTaken(error) || isHeldUp(error),
-        () => Effect.succeed<ReadonlyArray<Fate>>([])
+        () => Effect.succeed<ReadonlyArray<JobResult>>([])
       )
     )
 
@@ -155,9 +155,9 @@ export const make = (database: typeof Database.Service) => {
       const { ids, isLast, reached } = yield* operation.filter === null
         ? chooseNamed(operation)
         : chooseFiltered(operation, now)
-      const fates = ids.length === 0 ? [] : [...(yield* performFree(action, ids, now))]
+      const results = ids.length === 0 ? [] : [...(yield* performFree(action, ids, now))]
       const unmet = (among: ReadonlyArray<JobId>) => {
-        const met = new Set(fates.map(({ id }) => id))
+        const met = new Set(results.map(({ id }) => id))
         return among.filter((id) => !met.has(id))
       }
       const others = unmet(ids)
@@ -166,11 +166,11 @@ export const make = (database: typeof Database.Service) => {
         const status = statuses.get(id)
         return status !== undefined && isFor(action, status)
       })
-      if (held.length > 0) fates.push(...(yield* performHeld(action, held, now)))
+      if (held.length > 0) results.push(...(yield* performHeld(action, held, now)))
       const isHeld = new Set<JobId>(held)
-      const changed = fates.filter((fate) => fate.changed)
+      const changed = results.filter((result) => result.changed)
       const reasons = [
-        ...fates.filter((fate) => !fate.changed).map(() => "dedupe_key_held"),
+        ...results.filter((result) => !result.changed).map(() => "dedupe_key_held"),
         ...unmet(others).map((id) => (isHeld.has(id) ? "locked" : (statuses.get(id) ?? "not_found")))
       ]
       return {

@@ -31,7 +31,6 @@ export const filterOf = (row: OperationRow): JobFilter | undefined =>
 
 export const skippedOf = (row: OperationRow): Readonly<Record<string, number>> => decodeSkipped(row.skipped)
 
-/** Converts a row to the public type. */
 export const toOperation = (row: OperationRow): Operation => ({
   id: row.id,
   action: row.action,

@@ -3,7 +3,6 @@ import type { State } from "../../core/StoredJob.js"
 import { choices, isEmpty, type JobFilter } from "../search/JobFilter.js"
 import type { Action } from "./Operations.js"
 
-/** A filter that the action does not accept. */
 export class FilterRefused extends Schema.TaggedError<FilterRefused>()("FilterRefused", {
   field: Schema.String,
   reason: Schema.String
@@ -35,7 +34,7 @@ export const isFor = (action: Action, state: State): boolean => scopes[action].a
 /** Adds the action's default states to the filter. Rejects an empty filter, which would match every job. */
 export const resolve = (action: Action, filter: JobFilter): Either.Either<JobFilter, FilterRefused> => {
   const refuse = (field: string, reason: string) => Either.left(new FilterRefused({ field, reason }))
-  if (isEmpty(filter)) return refuse("filter", "must say which jobs are meant; name the states to mean all of them")
+  if (isEmpty(filter)) return refuse("filter", "must not be empty; to select all jobs, list the states")
   const { allowed, usual } = scopes[action]
   const named = choices(filter.state)
   const odd = named?.find((state) => !allowed.includes(state))

@@ -5,7 +5,6 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { JobFilter } from "../search/JobFilter.js"
 import type { Total } from "../search/JobSearch.js"
 
-/** Actions on many jobs. */
 export const Action = Schema.Literal("cancel", "requeue", "run-now", "delete")
 export type Action = typeof Action.Type
 
@@ -24,7 +23,6 @@ export interface NewOperation {
   readonly reason?: string | undefined
 }
 
-/** An action on many jobs, and its progress. */
 export interface Operation {
   readonly id: string
   readonly action: Action
@@ -48,7 +46,6 @@ export interface Operation {
   readonly error: string | undefined
 }
 
-/** The operation does not exist, or was deleted. */
 export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("OperationNotFound", {
   id: Schema.String
 }) {
@@ -57,7 +54,6 @@ export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("
   }
 }
 
-/** Signal topic for a new operation. */
 export const operationTopic = "operation"
 
 /** Maximum number of jobs listed by id. */

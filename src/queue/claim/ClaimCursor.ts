@@ -38,7 +38,6 @@ export class ClaimCursor {
   private lastProbe = Number.NEGATIVE_INFINITY
   private pause = rescanEvery
 
-  /** Start position of each priority. */
   get from(): ReadonlyArray<Start> {
     return this.starts
   }

@@ -22,14 +22,12 @@ const lastsOf = (rows: ReadonlyArray<ClaimedRow>): ReadonlyMap<number, Start> =>
   return lasts
 }
 
-/** Start positions as statement parameters. */
 export const startsOf = (starts: ReadonlyArray<Start>): ReadonlyArray<string> => [
   ArrayText.ofPlain(starts.map(({ priority }) => priority)),
   ArrayText.ofPlain(starts.map(({ runAt }) => runAt)),
   ArrayText.ofPlain(starts.map(({ id }) => id))
 ]
 
-/** Rescans the queue from the front. */
 export const lookFromFront = (
   { sql }: typeof Database.Service,
   statements: ClaimSql,

@@ -14,7 +14,7 @@ import type { HeldLeases } from "./HeldLeases.js"
 import { KeyScan } from "./KeyScan.js"
 
 /** An empty claim reads the queue's row again if the cached one is older than this. */
-const lookAgain = Duration.seconds(1)
+const rereadAfter = Duration.seconds(1)
 
 export interface Claims {
   readonly statements: ClaimSql.ClaimSql
@@ -42,7 +42,7 @@ export const make = (
   const claimLine = ClaimLinePg.make(database, statements, ids, leases)
   const claimKeys = ClaimKeysPg.make(database, statements, ids, leases)
   const cursors = new Map<string, ClaimCursor>()
-  const rings = new Map<string, KeyScan>()
+  const keyScans = new Map<string, KeyScan>()
   const revisions = new Map<string, number | undefined>()
 
   const cursorOf = (queue: string): ClaimCursor => {
@@ -51,24 +51,24 @@ export const make = (
     return cursor
   }
 
-  const ringOf = (queue: string): KeyScan => {
-    const keyScan = rings.get(queue) ?? new KeyScan()
-    rings.set(queue, keyScan)
+  const keyScanOf = (queue: string): KeyScan => {
+    const keyScan = keyScans.get(queue) ?? new KeyScan()
+    keyScans.set(queue, keyScan)
     return keyScan
   }
 
   /** After a settings change the positions are stale: a claim may have returned nothing although jobs were due. */
-  const lookAnew = (queue: string, revision: number | undefined) => {
+  const resetIfChanged = (queue: string, revision: number | undefined) => {
     if (revisions.get(queue) === revision) return
     revisions.set(queue, revision)
     cursors.delete(queue)
-    rings.get(queue)?.stir()
+    keyScans.get(queue)?.stir()
   }
 
   const claimBy = (form: ClaimSql.Form, request: ClaimRequest, now: number) => {
     const cursor = cursorOf(request.queue)
     return form.keyed
-      ? claimKeys(request, cursor, ringOf(request.queue), form.rated, now)
+      ? claimKeys(request, cursor, keyScanOf(request.queue), form.rated, now)
       : claimLine(request, cursor, form.rated, now)
   }
 
@@ -78,14 +78,14 @@ export const make = (
       const isClosed = (row: Parameters<typeof opensAt>[0]) =>
         row !== undefined && (row.paused || (row.throttledUntil ?? 0) > now)
       let row = yield* known.get(request.queue, Duration.infinity)
-      if (isClosed(row)) row = yield* known.get(request.queue, lookAgain)
+      if (isClosed(row)) row = yield* known.get(request.queue, rereadAfter)
       if (isClosed(row)) return []
-      lookAnew(request.queue, row?.revision)
+      resetIfChanged(request.queue, row?.revision)
       const form = formOf(row, now)
       const jobs = yield* claimBy(form, request, now)
       if (jobs.length > 0) return jobs
       // The settings may have changed since the cached row was read.
-      const newer = formOf(yield* known.get(request.queue, lookAgain), now)
+      const newer = formOf(yield* known.get(request.queue, rereadAfter), now)
       return newer.keyed === form.keyed && newer.rated === form.rated ? jobs : yield* claimBy(newer, request, now)
     })
 
@@ -94,7 +94,7 @@ export const make = (
     claim,
     saw: (queue, job) => {
       cursorOf(queue).saw(job)
-      const keyScan = rings.get(queue)
+      const keyScan = keyScans.get(queue)
       if (keyScan === undefined) return
       if (job.key === null || job.key === undefined) {
         keyScan.isMixed = true
@@ -103,18 +103,18 @@ export const make = (
     },
     rescan: (queue) => {
       cursors.delete(queue)
-      rings.get(queue)?.stir()
+      keyScans.get(queue)?.stir()
     },
     stir: (queue) => {
-      for (const [name, keyScan] of rings) if (queue === undefined || queue === name) keyScan.stir()
+      for (const [name, keyScan] of keyScans) if (queue === undefined || queue === name) keyScan.stir()
     },
     freed: (queue, key) => {
-      const keyScan = rings.get(queue)
+      const keyScan = keyScans.get(queue)
       keyScan?.touched(key)
       return keyScan !== undefined
     },
     blocked: (queue, now) => {
-      const keyScan = rings.get(queue)
+      const keyScan = keyScans.get(queue)
       const until = keyScan?.blockedUntil(now)
       return keyScan === undefined || until === undefined ? undefined : { seenUntil: keyScan.seenUntil, until }
     }

@@ -189,7 +189,6 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
 
 const keyedLine = (schema: string, form: Form) => keyScan(schema) + candidates(schema) + turns(schema, form)
 
-/** Takes one token per claimed job. */
 const paid = (schema: string) => `, paid as (
     update ${schema}.queue q
     set rate_tokens = gate.tokens - cardinality(taken.ids), rate_filled_at = greatest(q.rate_filled_at, ${instant("$2")})

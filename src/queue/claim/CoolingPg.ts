@@ -45,7 +45,11 @@ export const make = (
         yield* mapErrors(sql.unsafe(statements.calm, [ArrayText.ofPlain([queue]), now]))
         known.forget(queue)
       }
-    }).pipe(Effect.catchAll((error) => Effect.logDebug("calm was not noted; the next end notes it", error)))
+    }).pipe(
+      Effect.catchAll((error) =>
+        Effect.logDebug("could not record the end of a cool-down; the next completed job retries it", error)
+      )
+    )
 
   return {
     onCooling: (ends) =>

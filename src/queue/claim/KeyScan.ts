@@ -50,7 +50,6 @@ export class KeyScan {
     return taken
   }
 
-  /** All keys are about to be tried. */
   looks(): void {
     this.ready.clear()
   }

@@ -93,7 +93,6 @@ const storeOne = (table: Table, job: AdmittedJob, now: number): Enqueued => {
   return Enqueued.Deduplicated({ id: holder.id })
 }
 
-/** Stores all jobs of a request in order, or none. */
 export const enqueueAll = (
   table: Table,
   jobs: ReadonlyArray<NewJob>,

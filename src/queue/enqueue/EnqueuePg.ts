@@ -5,7 +5,7 @@ import type { IdGenerator } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
 import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, isDataError } from "../../database/DatabaseError.js"
 import { AfterCommit } from "../../database/Transaction.js"
-import type { Fate } from "../handoff/DirectHandoffPg.js"
+import type { HandoffResult } from "../handoff/DirectHandoffPg.js"
 import { QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
 import { Enqueued, type EnqueueError, type Queue } from "../Queue.js"
@@ -44,8 +44,8 @@ const allNew = (jobs: StampedJobs): StorePg.Stored => ({
   standing: new Set()
 })
 
-const theOne = ([first]: ReadonlyArray<Enqueued>): Exit.Exit<Enqueued> =>
-  first === undefined ? Exit.die(new Error("a job was not answered for")) : Exit.succeed(first)
+const firstResult = ([first]: ReadonlyArray<Enqueued>): Exit.Exit<Enqueued> =>
+  first === undefined ? Exit.die(new Error("a job has no result")) : Exit.succeed(first)
 
 /** Called with the stored jobs. For uniform jobs the first in queue order is enough. */
 export type OnStored = (
@@ -56,14 +56,14 @@ export type OnStored = (
 /** Called with new jobs; `each` is the number of jobs that one entry stands for. */
 export type Count = (jobs: ReadonlyArray<Pick<NewJob, "queue" | "kind">>, now: number, each?: number) => void
 
-type AtDoor = (jobs: StampedJobs, now: number) => Effect.Effect<Fate, StorePg.StoreError>
+type Handoff = (jobs: StampedJobs, now: number) => Effect.Effect<HandoffResult, StorePg.StoreError>
 
 type Enqueuing = Pick<typeof Queue.Service, "enqueue" | "enqueueEach">
 
 /**
  * Enqueue over PostgreSQL. `onStored` receives all accepted jobs, after the commit unless the caller owns the
  * transaction; `count` receives the new ones, always after the commit. `hint` returns the channel that the insert
- * should notify, if any; `pass` enforces depth caps; `takenAtDoor` hands jobs to free workers of this process.
+ * should notify, if any; `pass` enforces depth caps; `makeHandoff` hands jobs to free workers of this process.
  */
 export const make = (
   database: typeof Database.Service,
@@ -73,7 +73,7 @@ export const make = (
   pass: DepthCap.Pass,
   onStored: OnStored,
   count: Count,
-  takenAtDoor: (again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StorePg.StoreError>) => AtDoor
+  makeHandoff: (again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StorePg.StoreError>) => Handoff
 ): Effect.Effect<Enqueuing, never, Scope.Scope> =>
   Effect.gen(function* () {
     const { standing, store } = StorePg.make(database, statements, hint)
@@ -92,12 +92,12 @@ export const make = (
         return { answers, standing: new Set(others.map(({ id }) => id)) }
       }
 
-    const mayStand = (jobs: StampedJobs) => jobs.map((job) => ({ ...job, ownId: true }))
+    const mayExist = (jobs: StampedJobs) => jobs.map((job) => ({ ...job, ownId: true }))
 
     /** Repeats a batch once if its reply was lost. Jobs that the first try stored count as stored. */
     const storeTwice = (jobs: StampedJobs, now: number, wait: string) =>
       store(jobs, now, wait).pipe(
-        Effect.catchIf(isPassing, () => Effect.map(store(mayStand(jobs), now, wait), ours(jobs))),
+        Effect.catchIf(isPassing, () => Effect.map(store(mayExist(jobs), now, wait), ours(jobs))),
         Effect.tap(() => onStored(jobs, false)),
         Effect.map(counted(jobs, now))
       )
@@ -133,15 +133,15 @@ export const make = (
           : full
       )
 
-    const atDoor = takenAtDoor((jobs, now) => store(mayStand(jobs), now, patience.alone))
+    const handOff = makeHandoff((jobs, now) => store(mayExist(jobs), now, patience.alone))
 
     /** Hands the jobs to a free worker of this process if there is one, otherwise stores them as pending. */
     const storeOrHand = (jobs: StampedJobs, now: number, wait: string) =>
-      Effect.zipRight(passNew(jobs, now), atDoor(jobs, now)).pipe(
-        Effect.flatMap((fate) => {
-          if (fate === "not stored") return storeTwice(jobs, now, wait)
+      Effect.zipRight(passNew(jobs, now), handOff(jobs, now)).pipe(
+        Effect.flatMap((handoff) => {
+          if (handoff === "not stored") return storeTwice(jobs, now, wait)
           const stored = counted(jobs, now)(allNew(jobs))
-          return fate === "taken" ? Effect.succeed(stored) : Effect.as(onStored(jobs, false), stored)
+          return handoff === "taken" ? Effect.succeed(stored) : Effect.as(onStored(jobs, false), stored)
         })
       )
 
@@ -242,7 +242,7 @@ export const make = (
     const hand = (job: NewJob, now: number, answer: (exit: Exit.Exit<Enqueued, EnqueueError>) => void) => {
       const admitted = admit(job, 0)
       if (Either.isRight(admitted)) {
-        return batcher.hand([stampOne(admitted.right, now)], (exit) => answer(Exit.flatMap(exit, theOne)))
+        return batcher.hand([stampOne(admitted.right, now)], (exit) => answer(Exit.flatMap(exit, firstResult)))
       }
       answer(Exit.fail(admitted.left))
       return () => {}

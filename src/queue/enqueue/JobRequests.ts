@@ -22,10 +22,8 @@ export interface JobRequest {
   readonly meta?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** A job of the request has a kind that no pod has ever registered. */
 export class KindRefused extends Schema.TaggedError<KindRefused>()("KindRefused", {
   index: Schema.Int,
-  /** Number of jobs in the request. */
   jobs: Schema.Int,
   kind: Schema.String
 }) {
@@ -64,7 +62,7 @@ const misfit = (
     const { check, schema } = registered.get(name) ?? {}
     const fault = (check ?? (schema === undefined ? undefined : PayloadCheck.ofSchema(schema)))?.(payload)
     if (fault === undefined) continue
-    const reason = `does not fit the kind "${name}": ${fault.reason}. Change it, or force the job in`
+    const reason = `does not fit the kind "${name}": ${fault.reason}. Fix it, or use force to store the job anyway`
     return new InvalidJob({ index, jobs: requests.length, field: fault.field, reason })
   }
   return undefined

@@ -32,7 +32,6 @@ export interface NewJob {
   readonly meta?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** Prevents a second job with the same key. */
 export interface Dedupe {
   readonly key: string
   readonly scope: DedupeScope
@@ -70,7 +69,6 @@ export {
   jsonText
 } from "../../core/Storable.js"
 
-/** Returns why this is not a valid priority, or undefined. */
 export const faultOfPriority = (priority: number): string | undefined =>
   faultOfWhole(priority, limits.priority.min, limits.priority.max)
 
@@ -104,7 +102,6 @@ const faultOfFollowUp = (followUp: FollowUp): Fault | undefined =>
   at("onDead.maxAttempts", faultOfWhole(followUp.maxAttempts, 1, limits.attempts)) ??
   at("onDead.payload", followUp.payload === undefined ? "must be a JSON value" : undefined)
 
-/** Validates a job, or returns the field that is invalid. */
 export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<AdmittedJob, InvalidJob> => {
   const refuse = (field: string, reason: string) => Either.left(new InvalidJob({ index, jobs, field, reason }))
   const fault = faultOfFields(job)
@@ -134,10 +131,9 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
   })
 }
 
-/** Validates all jobs of a request, or fails with the first error. */
 export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArray<AdmittedJob>, InvalidJob> => {
   if (jobs.length === 0 || jobs.length > limits.batch) {
-    const reason = `must hold 1 to ${limits.batch} jobs, not ${jobs.length}`
+    const reason = `must hold 1 to ${limits.batch} jobs, got ${jobs.length}`
     return Either.left(new InvalidJob({ index: 0, field: "jobs", reason }))
   }
   const admitted: Array<AdmittedJob> = []
@@ -149,7 +145,7 @@ export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArr
     if (id !== undefined) {
       if (ids.has(id))
         return Either.left(
-          new InvalidJob({ index, jobs: jobs.length, field: "id", reason: "stands twice in this request" })
+          new InvalidJob({ index, jobs: jobs.length, field: "id", reason: "is used twice in this request" })
         )
       ids.add(id)
     }

@@ -10,7 +10,7 @@ export const oneByOne =
       (job) =>
         Effect.exit(
           Effect.flatMap(enqueue([job]), ([answer]) =>
-            answer === undefined ? Effect.dieMessage("a job was not answered for") : Effect.succeed(answer)
+            answer === undefined ? Effect.dieMessage("a job has no result") : Effect.succeed(answer)
           )
         ),
       { concurrency }

@@ -5,7 +5,6 @@ import { Predicate } from "effect"
 // JSON Schema that a pod stored in the kind's row. The JSON Schema check is more lenient, never stricter: a process
 // without the code must not reject what the handler would accept.
 
-/** Location and reason of a mismatch. */
 export interface PayloadFault {
   /** Starts at the payload: `payload.items[2].price`. */
   readonly field: string
@@ -14,7 +13,6 @@ export interface PayloadFault {
 
 export type PayloadCheck = (payload: unknown) => PayloadFault | undefined
 
-/** Formats a path inside the payload. */
 export const fieldAt = (path: ReadonlyArray<PropertyKey>): string =>
   path.reduce<string>(
     (text, step) =>

@@ -19,7 +19,6 @@ export interface HandoffReceiver {
    * to wait for those slots.
    */
   readonly reserve: (jobs: JobGroup) => boolean
-  /** Releases reserved slots. */
   readonly release: (jobs: number) => void
   /** Runs jobs in reserved slots. Returns false if the worker pool has stopped. */
   readonly take: (jobs: ReadonlyArray<ClaimedJob>) => boolean

@@ -15,7 +15,7 @@ import type { DirectHandoff, HandoffReceiver } from "./DirectHandoff.js"
 // notification to other pods. Any other job is stored as pending.
 
 /** Result of an offer: no slot was free, the jobs were stored as pending, or a worker has them. */
-export type Fate = "not stored" | "pending" | "taken"
+export type HandoffResult = "not stored" | "pending" | "taken"
 
 /** Larger groups are served as fast by a claim, which several pods can share. */
 const mostAtOnce = 16
@@ -59,7 +59,11 @@ export const make = (
       startedAt: now
     }))
 
-  const storeFor = (receiver: HandoffReceiver, jobs: StampedJobs, now: number): Effect.Effect<Fate, StoreError> => {
+  const storeFor = (
+    receiver: HandoffReceiver,
+    jobs: StampedJobs,
+    now: number
+  ): Effect.Effect<HandoffResult, StoreError> => {
     const lease = ids.lease(now)
     const [first] = jobs
     const parameters = [
@@ -87,12 +91,12 @@ export const make = (
     }
     return direct.rows(statements.insertClaimed, parameters).pipe(
       Effect.matchEffect({
-        onSuccess: ([row]): Effect.Effect<Fate> => {
+        onSuccess: ([row]): Effect.Effect<HandoffResult> => {
           if (row?.[0] === true) return Effect.as(handOver(), "taken")
           receiver.release(jobs.length)
           return Effect.succeed("pending")
         },
-        onFailure: (error): Effect.Effect<Fate, StoreError> => {
+        onFailure: (error): Effect.Effect<HandoffResult, StoreError> => {
           receiver.release(jobs.length)
           if (!(error instanceof DatabaseUnavailable)) return Effect.fail(error)
           // If only the reply was lost, the jobs are stored as claimed, with no worker. Storing them again waits for
@@ -103,7 +107,7 @@ export const make = (
     )
   }
 
-  return (jobs: StampedJobs, now: number): Effect.Effect<Fate, StoreError> => {
+  return (jobs: StampedJobs, now: number): Effect.Effect<HandoffResult, StoreError> => {
     const [first] = jobs
     if (first === undefined || jobs.length > mostAtOnce || !isUniform(jobs)) return Effect.succeed("not stored")
     if (jobs.some((job) => job.runAt > now || hasExtras(job))) return Effect.succeed("not stored")

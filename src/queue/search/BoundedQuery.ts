@@ -18,7 +18,7 @@ const budget = { most: 3_000, refill: 0.2 }
 /** PostgreSQL cancelled the statement because of its statement_timeout. */
 const isTooLong = (error: DatabaseError) => error instanceof DatabaseUnavailable && error.sqlState === "57014"
 
-/** Runs a read-only query with a time limit. */
+/** Runs a query with a time limit. */
 export class BoundedQuery extends Context.Tag("nightshift/queue/BoundedQuery")<
   BoundedQuery,
   <A>(

@@ -61,21 +61,21 @@ const statement = (schema: string) => `
       order by j.run_at, j.id limit lanes.share)
     ) f
     group by lanes.queue, lanes.priority, lanes.share, lanes.cut
-  ), grave(queue, number) as (
+  ), dead_queue(queue, number) as (
     (select queue, 1 from ${schema}.job where dead_reason is not null order by queue limit 1)
     union all
-    select next.queue, grave.number + 1
-    from grave cross join lateral (
+    select next.queue, dead_queue.number + 1
+    from dead_queue cross join lateral (
       select j.queue from ${schema}.job j
-      where j.dead_reason is not null and j.queue > grave.queue order by j.queue limit 1
+      where j.dead_reason is not null and j.queue > dead_queue.queue order by j.queue limit 1
     ) next
-    where grave.number < ${mostLanes}
+    where dead_queue.number < ${mostLanes}
   ), dead as (
-    select grave.queue, count(*) as dead, count(*) >= ${cap} as cut
-    from grave cross join lateral (
-      select 1 from ${schema}.job j where j.dead_reason is not null and j.queue = grave.queue limit ${cap}
+    select dead_queue.queue, count(*) as dead, count(*) >= ${cap} as cut
+    from dead_queue cross join lateral (
+      select 1 from ${schema}.job j where j.dead_reason is not null and j.queue = dead_queue.queue limit ${cap}
     ) f
-    group by grave.queue
+    group by dead_queue.queue
   ), finished as (
     select queue, dead_reason is null as done from ${schema}.job
     where finished_at is not null order by finished_at desc limit ${cap}

@@ -18,7 +18,6 @@ export const errorShape = (text: string | undefined): string => {
   return patterns.reduce((shape, pattern) => shape.replace(pattern, "#"), line)
 }
 
-/** SQL expression for the shape of a column. */
 export const errorShapeSql = (column: string): string =>
   rules.reduce(
     (inner, rule) => `regexp_replace(${inner}, '${rule}', '#', 'g')`,

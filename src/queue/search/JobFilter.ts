@@ -15,7 +15,6 @@ export const JobFilter = Schema.Struct({
   until: Schema.optional(Schema.Number),
   /** JSON that the payload contains (`@>`). */
   payload: Schema.optional(Schema.Unknown),
-  /** Exact dedupe key. */
   dedupe: Schema.optional(Schema.String),
   /** Text in the last error, case-insensitive. */
   text: Schema.optional(Schema.String),

@@ -20,7 +20,6 @@ export interface JobGlimpse {
   readonly error: string | undefined
 }
 
-/** Maximum length of the error in a summary. */
 export const glimpseCharacters = 200
 
 /** Dead jobs of one kind with the same cause. */
@@ -40,7 +39,6 @@ export interface DeadGroup {
 export interface DeadGroups {
   /** Largest first. */
   readonly groups: ReadonlyArray<DeadGroup>
-  /** Number of jobs read. */
   readonly looked: number
   /** Whether older jobs were left out. */
   readonly sampled: boolean

@@ -29,7 +29,6 @@ export interface Total {
   readonly exact: boolean
 }
 
-/** Number of jobs of a queue by state. */
 export interface QueueCounts {
   readonly queue: string
   readonly counts: Readonly<Record<State, number>>
@@ -42,10 +41,9 @@ export interface QueueCounts {
   readonly oldestDueAge: number | undefined
 }
 
-/** The query exceeded its time limit and was cancelled. */
 export class SearchTooSlow extends Schema.TaggedError<SearchTooSlow>()("SearchTooSlow", { seconds: Schema.Number }) {
   override get message(): string {
-    return `Looking took longer than ${this.seconds} s and was given up. Narrow the filter: fewer states, one queue, a shorter time.`
+    return `The query exceeded its limit of ${this.seconds} s and was cancelled. Narrow the filter: fewer states, one queue, a shorter time range.`
   }
 }
 

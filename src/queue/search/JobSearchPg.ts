@@ -14,7 +14,6 @@ import { BadCursor, JobSearch } from "./JobSearch.js"
 /** Poll interval of a waiting caller: the end of a job is not announced, and most waits are longer than this. */
 const awaitEvery = "200 millis"
 
-/** Whether no index supports the filter. */
 const scans = ({ dedupe, kind, payload, shape, text }: JobFilter) =>
   [dedupe, kind, payload, shape, text].some((field) => field !== undefined)
 

@@ -15,7 +15,6 @@ import * as QueueSql from "./QueueSql.js"
 export const channel = (schema: string): string => `${schema}_queue`
 
 interface Known {
-  /** Undefined if the queue has no row. */
   readonly row: QueueRow | undefined
   readonly readAt: number
 }
@@ -27,7 +26,6 @@ export class KnownQueues extends Context.Tag("nightshift/queue/KnownQueues")<
     readonly peek: (name: string) => QueueRow | undefined
     /** The row, read again if the cached one is older than `atMost`; undefined if the queue has no row. */
     readonly get: (name: string, atMost: Duration.DurationInput) => Effect.Effect<QueueRow | undefined, DatabaseError>
-    /** Invalidates the row. */
     readonly forget: (name: string) => void
     /** Stores a row that another statement has read. */
     readonly saw: (row: QueueRow, now: number) => void

@@ -15,7 +15,7 @@ type Fault = readonly [field: string, reason: string]
 const whole = (field: string, value: number | null | undefined, min: number, max: number): Fault | undefined =>
   value === null || value === undefined || (Number.isInteger(value) && value >= min && value <= max)
     ? undefined
-    : [field, `must be a whole number from ${min} to ${max}`]
+    : [field, `must be a whole number from ${min} to ${max}, got ${value}`]
 
 const span = (
   field: string,
@@ -26,7 +26,7 @@ const span = (
   value === undefined ||
   (Duration.greaterThanOrEqualTo(value, least) && Duration.lessThanOrEqualTo(value, longest))
     ? undefined
-    : [field, `must be from ${Duration.format(least)} to 36500 days`]
+    : [field, `must be from ${Duration.format(least)} to 36500 days, got ${Duration.format(value)}`]
 
 const faultOfBackoff = ({ base, max }: QueueSettings["backoff"]): Fault | undefined =>
   span("backoff.base", base, "1 millis") ??
@@ -42,7 +42,7 @@ const faultOfPerKey = (perKey: QueueSettingsPatch["perKey"]): Fault | undefined 
   if (perKey === null || perKey === undefined) return undefined
   const { concurrency, order } = perKey
   if (order !== "none" && concurrency !== 1) {
-    return ["perKey.concurrency", `must be 1 where the order is ${order}: an order means one at a time`]
+    return ["perKey.concurrency", `must be 1 with order ${order}, which runs one job at a time, got ${concurrency}`]
   }
   return whole("perKey.concurrency", concurrency, 1, mostOfKey)
 }
@@ -63,7 +63,6 @@ const patched = <A>(before: A | undefined, change: A | null | undefined): A | un
 const sameRate = (left: QueueSettings["rate"], right: QueueSettings["rate"]) =>
   left !== undefined && right !== undefined && left.jobs === right.jobs && Duration.equals(left.per, right.per)
 
-/** Returns the patched row, or the field that is invalid. */
 export const apply = (row: QueueRow, patch: QueueSettingsPatch): Either.Either<QueueRow, InvalidSetting> => {
   const { base, enabled, max } = patch.backoff ?? {}
   const backoff = {

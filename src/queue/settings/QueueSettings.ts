@@ -50,14 +50,12 @@ export interface QueueSettingsPatch {
   readonly throttledUntil?: null | undefined
 }
 
-/** The queue has no settings row. */
 export class QueueNotFound extends Schema.TaggedError<QueueNotFound>()("QueueNotFound", { name: Schema.String }) {
   override get message(): string {
     return `There is no queue "${this.name}".`
   }
 }
 
-/** A setting with an invalid value. */
 export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("InvalidSetting", {
   field: Schema.String,
   reason: Schema.String
@@ -77,7 +75,6 @@ export class Queues extends Context.Tag("nightshift/queue/Queues")<
     /** Creates a settings row for each of these queues. Never changes an existing row. */
     readonly declare: (names: ReadonlyArray<string>) => Effect.Effect<void, DatabaseError>
 
-    /** All settings rows, by name. */
     readonly all: Effect.Effect<ReadonlyArray<QueueSettings>, DatabaseError>
 
     readonly get: (name: string) => Effect.Effect<QueueSettings, QueueNotFound | DatabaseError>

@@ -1,14 +1,12 @@
 import { Context, Layer } from "effect"
 import type { QueueRow } from "./QueueRow.js"
 
-/** Queue rows and key state of the memory layers. */
 export class QueueTable extends Context.Tag("nightshift/queue/QueueTableMemory")<
   QueueTable,
   {
     readonly rows: Map<string, QueueRow>
     /** End of each key's cool-down, by queue. */
     readonly cooling: Map<string, Map<string, number>>
-    /** The last key served, by queue. */
     readonly lastKey: Map<string, string>
   }
 >() {}

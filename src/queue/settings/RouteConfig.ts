@@ -5,10 +5,10 @@ import { type DeclaredRoutes, faultOf } from "./Routes.js"
 const words = Setting.list({
   key: "NIGHTSHIFT_ROUTES",
   about:
-    "Where kinds go that name no queue, by how they begin: `gh.=github,slack.=slack`. The longest prefix decides; `gh.=` takes a route back."
+    "Queues for kinds that name none, by prefix: `gh.=github,slack.=slack`. The longest matching prefix wins; `gh.=` removes a route."
 })
 
-const expected = "prefixes with a queue each, like gh.=github,slack.=slack"
+const expected = "prefix=queue pairs, like gh.=github,slack.=slack"
 
 const read = (pairs: ReadonlyArray<string>): Either.Either<DeclaredRoutes, ConfigError.ConfigError> => {
   const refuse = (why: string) => Either.left(ConfigError.InvalidData([words.key], `expected ${expected}, ${why}`))

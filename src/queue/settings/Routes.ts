@@ -11,24 +11,22 @@ export interface Route {
 /** Routes declared in code or settings, as queues by prefix. `null` removes an earlier route. */
 export type DeclaredRoutes = Readonly<Record<string, string | null>>
 
-/** An invalid route. */
 export class InvalidRoute extends Schema.TaggedError<InvalidRoute>()("InvalidRoute", {
   prefix: Schema.String,
   reason: Schema.String
 }) {
   override get message(): string {
-    return `The route for kinds that begin with ${JSON.stringify(this.prefix.slice(0, 80))} ${this.reason}.`
+    return `The route for prefix ${JSON.stringify(this.prefix.slice(0, 80))} ${this.reason}.`
   }
 }
 
-/** Returns the first fault of the declared routes, or undefined. */
 export const faultOf = (declared: DeclaredRoutes): InvalidRoute | undefined => {
   for (const [prefix, queue] of Object.entries(declared)) {
     if (prefix === "" || prefix.length > 128 || isUnstorable(prefix)) {
-      return new InvalidRoute({ prefix, reason: "needs a prefix of 1 to 128 characters without NUL" })
+      return new InvalidRoute({ prefix, reason: "is invalid: a prefix has 1 to 128 characters and no NUL" })
     }
     if (queue !== null && !isQueueName(queue)) {
-      const reason = `leads to ${JSON.stringify(queue)}, which cannot be a queue: 1 to 64 letters, digits, _, . or -`
+      const reason = `points to ${JSON.stringify(queue)}, which is not a queue name: use 1 to 64 letters, digits, _, . or -`
       return new InvalidRoute({ prefix, reason })
     }
   }
@@ -51,7 +49,6 @@ export class Routes extends Context.Tag("nightshift/queue/Routes")<
     /** Registers routes. The latest registration of a prefix wins, whichever pod made it; `null` removes it. */
     readonly register: (declared: DeclaredRoutes) => Effect.Effect<void, InvalidRoute | DatabaseError>
 
-    /** All routes, by prefix. */
     readonly all: Effect.Effect<ReadonlyArray<Route>, DatabaseError>
 
     /** The current routing function. Changes by other processes may take a second to appear. */

@@ -3,7 +3,6 @@ import { attemptsAt, formOf, opensAt, type QueueRow } from "../settings/QueueRow
 import { mostAhead, type Standing } from "./JobDiagnosis.js"
 import type { KeyHold } from "./KeyHold.js"
 
-/** Facts about the other jobs of the queue. */
 export interface Neighbours {
   readonly coolingUntil?: number | undefined
   readonly held?: KeyHold | undefined

@@ -10,7 +10,6 @@ import type { KeyHold } from "./KeyHold.js"
 /** Why a job is not running, as far as its queue is concerned. Times are epoch milliseconds. */
 export interface Standing {
   readonly job: StoredJob
-  /** Time of the diagnosis. */
   readonly now: number
   readonly paused: boolean
   readonly maxWorkers: number
@@ -28,7 +27,6 @@ export interface Standing {
   readonly keyed: boolean
 }
 
-/** Jobs ahead are counted up to this number. */
 export const mostAhead = 1_000
 
 /** Explains why jobs are not running. */

@@ -1,7 +1,6 @@
 import type { JobId } from "../../core/Ids.js"
 import type { QueueSettings } from "../settings/QueueSettings.js"
 
-/** Another job of the same key that goes first. */
 export interface KeyHold {
   readonly by: JobId
   /** `busy`: it is running and the key's limit is reached. `order`: it is an earlier job of an ordered key. */
