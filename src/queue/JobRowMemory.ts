@@ -17,8 +17,8 @@ import { errorText } from "./ErrorText.js"
 // finalize by its pod. running -> pending or dead: reaper. pending -> dead: cancel. done or dead -> pending: requeue.
 
 /**
- * A row of the job table, as the migrations define it. JSON is kept as text, so that callers never share a mutable
- * value.
+ * A row of the job table, as migrations/0001_baseline.sql defines it. JSON is kept as text, so that callers never
+ * share a mutable value.
  */
 export interface JobRow {
   readonly id: JobId

@@ -287,6 +287,7 @@ export interface UploadedFile {
   readonly id: string
   readonly workspace: string
   readonly name: string
+  readonly originalName: string
   readonly mimeType: string
   readonly size: number
   readonly sha256: string

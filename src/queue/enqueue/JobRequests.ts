@@ -50,22 +50,38 @@ const lookUp = (names: ReadonlySet<string>): Effect.Effect<ReadonlyMap<string, R
     return new Map(found.map((kind) => [kind.name, kind]))
   })
 
-/**
- * Returns the first payload that does not match its kind, checked by the kind's own code if this process has it,
- * otherwise by JSON Schema.
- */
+/** Checks a payload by the kind's own code if this process has it, otherwise by JSON Schema. */
+const misfitOf = (
+  { check, name, schema }: RegisteredKind,
+  payload: unknown,
+  place: { readonly index: number; readonly jobs: number }
+): InvalidJob | undefined => {
+  const fault = (check ?? (schema === undefined ? undefined : PayloadCheck.ofSchema(schema)))?.(payload)
+  if (fault === undefined) return undefined
+  const reason = `does not fit the kind "${name}": ${fault.reason}. Fix it, or use force to store the job anyway`
+  return new InvalidJob({ ...place, field: fault.field, reason })
+}
+
 const misfit = (
   requests: ReadonlyArray<JobRequest>,
   registered: ReadonlyMap<string, RegisteredKind>
 ): InvalidJob | undefined => {
   for (const [index, { kind: name, payload }] of requests.entries()) {
-    const { check, schema } = registered.get(name) ?? {}
-    const fault = (check ?? (schema === undefined ? undefined : PayloadCheck.ofSchema(schema)))?.(payload)
-    if (fault === undefined) continue
-    const reason = `does not fit the kind "${name}": ${fault.reason}. Fix it, or use force to store the job anyway`
-    return new InvalidJob({ index, jobs: requests.length, field: fault.field, reason })
+    const kind = registered.get(name)
+    const fault = kind === undefined ? undefined : misfitOf(kind, payload, { index, jobs: requests.length })
+    if (fault !== undefined) return fault
   }
   return undefined
+}
+
+/** Fails if a payload does not fit its kind. Only the current version of a kind has a schema. */
+export const checkPayload = (
+  kind: RegisteredKind,
+  payload: unknown,
+  version: number = kind.version
+): Effect.Effect<void, InvalidJob> => {
+  const fault = version === kind.version ? misfitOf(kind, payload, { index: 0, jobs: 1 }) : undefined
+  return fault === undefined ? Effect.void : Effect.fail(fault)
 }
 
 /**
