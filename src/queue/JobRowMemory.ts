@@ -16,7 +16,7 @@ import { errorText } from "./ErrorText.js"
 // A row and what can become of it, as values. pending -> running by a claim; running -> done, dead or pending again by its
 // pod, or pending or dead by the reaper; pending -> dead by a cancel; done or dead -> pending by a requeue.
 
-/** A row of the job table, as migrations/0001_job.sql describes it. JSON is text here too, so nobody shares a value. */
+/** A row of the job table, as migrations/0001_baseline.sql describes it. JSON is text here too, so nobody shares a value. */
 export interface JobRow {
   readonly id: JobId
   readonly queue: string
