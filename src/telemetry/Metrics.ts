@@ -32,7 +32,8 @@ export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
       onRead: (refresh) => Effect.sync(() => void refreshers.push(refresh)),
       render: Effect.gen(function* () {
         yield* Effect.forEach(refreshers, (refresh) => refresh, { discard: true })
-        return Prometheus.renderFamilies(families.values()) + Prometheus.renderEffectMetrics(yield* Metric.snapshot)
+        const own = [...families.values()]
+        return Prometheus.renderFamilies(own) + Prometheus.renderEffectMetrics(yield* Metric.snapshot, own)
       })
     }
   })

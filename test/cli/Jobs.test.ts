@@ -177,7 +177,7 @@ describe("nightshift jobs", () => {
       ])
       expect(shown.stdout).not.toMatch(/\\u\{[ad]\}/)
       const parsed = JSON.parse((yield* run("jobs", "show", id, "--json")).stdout)
-      expect(parsed).toMatchObject({ lastError: error, history: [{ message: error }] })
+      expect(parsed.lastError).toBe(error)
     })
   )
 

@@ -181,6 +181,7 @@ export interface Pod {
   readonly host: { readonly name: string; readonly pid: number; readonly node: string }
   readonly startedAt: string
   readonly heartbeatAgeSeconds: number
+  readonly server: string | null
   readonly draining: boolean
   readonly leader: boolean
 }
