@@ -17,7 +17,7 @@ const sample = (name: string, labels: ReadonlyArray<LabelPair>, value: number | 
 const heading = (name: string, help: string, type: string) =>
   `${help === "" ? "" : `# HELP ${name} ${escapeHelp(help)}\n`}# TYPE ${name} ${type}\n`
 
-/** Buckets are cumulative on the wire and end with one for everything. */
+/** Prometheus buckets are cumulative and end with `+Inf`. */
 const histogram = (
   name: string,
   labels: ReadonlyArray<LabelPair>,
@@ -45,7 +45,7 @@ const renderCell = (name: string, labelNames: ReadonlyArray<string>, type: strin
   return histogram(name, labels, cumulative, cell.value, cell.count)
 }
 
-/** Our own metrics, in the order in which they were first counted. */
+/** Renders Nightshift's own metrics in the order of first use. */
 export const renderFamilies = (families: Iterable<Family>): string => {
   let text = ""
   for (const { series, spec } of families) {
@@ -74,13 +74,13 @@ const renderState = (
   return undefined
 }
 
-/** What Effect counts about its own fibers: forty lines a scrape that nobody asked for. */
+/** Effect's own fiber metrics, which would add forty lines per scrape. */
 const isRuntimeMetric = (pair: MetricPair.MetricPair.Untyped) => pair.metricKey.name.startsWith("effect_fiber_")
 
-/** Names that only histograms and summaries may use, under the name that Prometheus gives such labels itself. */
+/** Label names that Prometheus reserves for histograms and summaries. */
 const reserved = new Set(["le", "quantile"])
 
-/** Label names hold no colon, and `__` is Prometheus' own. Tags that become one label are one: the last. */
+/** Label names may not contain a colon or start with `__`. If several tags map to one label, the last one wins. */
 const labelsOf = ({ metricKey: { tags } }: MetricPair.MetricPair.Untyped): ReadonlyArray<LabelPair> => {
   const labels = new Map<string, string>()
   for (const { key, value } of tags) {
@@ -95,8 +95,8 @@ const sampleNames = (name: string, type: string) =>
   type === "histogram" ? [name, `${name}_bucket`, `${name}_sum`, `${name}_count`] : [name]
 
 /**
- * What the program counts with Effect's own `Metric`: a handler's metrics need no second registry. A page with one family or
- * series twice is refused as a whole, so what cannot be told apart from something before it is left out, and a comment says so.
+ * Renders metrics that the program records with Effect's `Metric`, so that handlers need no second registry. Prometheus rejects the
+ * whole page if a family or series appears twice, so later duplicates are left out and named in a comment.
  */
 export const renderEffectMetrics = (
   pairs: ReadonlyArray<MetricPair.MetricPair.Untyped>,
