@@ -3,7 +3,7 @@ import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Redacted } from "effect"
-import { running } from "../../../src/database/embedded/EmbeddedPostgres.js"
+import { EmbeddedPostgres, launchDurable, running } from "../../../src/database/embedded/EmbeddedPostgres.js"
 import { holder } from "./fixtures/Holder.js"
 import { query, scratch } from "./fixtures/Scratch.js"
 import { start, startThrowaway } from "./fixtures/Started.js"
@@ -58,6 +58,27 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
       const { url } = yield* start(directory)
       assert.strictEqual(Redacted.value(url), before.url)
       assert.deepStrictEqual(yield* query(Redacted.value(url), "select x from kept"), [{ x: 7 }])
+    })
+  )
+
+  it.scopedLive("starts while its process does something else, and is stopped in the middle of that", () =>
+    Effect.gen(function* () {
+      const directory = join(yield* scratch, ".nightshift")
+      const launched = Effect.flatMap(launchDurable(directory), (server) => Effect.provide(EmbeddedPostgres, server))
+      const { url } = yield* Effect.scoped(
+        Effect.gen(function* () {
+          const service = yield* launched
+          assert.deepStrictEqual(yield* query(Redacted.value(service.url), "select 1 as one"), [{ one: 1 }])
+          // The launch itself does not fail: the layer says why there is no server.
+          const { message } = yield* Effect.flip(Effect.scoped(launched))
+          assert.match(message, /in use by process/)
+          return service
+        })
+      )
+      yield* Effect.scoped(launchDurable(directory))
+      assert.deepStrictEqual(readdirSync(join(directory, "lock")), [])
+      assert.isFalse(existsSync(join(directory, "data/postmaster.pid")))
+      assert.strictEqual(Redacted.value((yield* launched).url), Redacted.value(url))
     })
   )
 
