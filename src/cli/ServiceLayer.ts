@@ -15,6 +15,7 @@ import { SchedulerConfig } from "../crew/loops/SchedulerConfig.js"
 import * as Sweeper from "../crew/loops/Sweeper.js"
 import * as MeasuresLayer from "../crew/MeasuresLayer.js"
 import { MetricsConfig } from "../crew/MetricsConfig.js"
+import * as Shutdown from "../crew/Shutdown.js"
 import * as Assets from "../dashboard/Assets.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -85,7 +86,7 @@ export const onServer = <E, R>(
   declared: Declarations,
   queues: ReadonlyArray<string>
 ) =>
-  Layer.merge(Database.layerHurryAtEnd, RunningAtExit.layer).pipe(
+  Layer.merge(Shutdown.layer, RunningAtExit.layer).pipe(
     Layer.provideMerge(Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues })),
     Layer.provide([
       CrewConfig.layer,
