@@ -32,6 +32,19 @@ export interface Loop {
   readonly steps: ReadonlyArray<Step>
 }
 
+/** The report of a step that found nothing to do. */
+export const nothing: Report = {}
+
+/** A loop of one step that reports nothing. */
+export const single = ({
+  run,
+  ...loop
+}: Omit<Loop, "about" | "steps"> & { readonly run: Effect.Effect<unknown, unknown> }): Loop => ({
+  ...loop,
+  about: "",
+  steps: [{ name: "pass", run: Effect.as(run, nothing) }]
+})
+
 const isEmpty = (report: Report) => Object.values(report).every((count) => count === 0)
 const shown = (report: Report) =>
   Object.entries(report)

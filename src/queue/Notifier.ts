@@ -1,8 +1,10 @@
 import { Clock, Context, Effect, Layer, Queue as Mailbox } from "effect"
 import * as Budget from "../core/Budget.js"
+import { repeatLoop, single } from "../core/Loop.js"
+import { onEvent } from "../core/LoopSchedule.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import { Listener } from "../database/Listener.js"
+import { type Heard, Listener } from "../database/Listener.js"
 import { Wakeups } from "./Wakeups.js"
 
 // Telling that a queue has work: this process directly, other processes by NOTIFY on one channel whose payload is the
@@ -51,32 +53,34 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         )
 
       // Who has none left waits for the next, and what comes meanwhile is folded in.
-      yield* Effect.gen(function* () {
+      const send = Effect.gen(function* () {
         const first = yield* Mailbox.take(outgoing)
         yield* Effect.sleep(budgetOf(first).wait(yield* Clock.currentTimeMillis))
         const queues = new Set([first, ...(yield* Mailbox.takeAll(outgoing))])
         const now = yield* Clock.currentTimeMillis
         for (const queue of queues) budgetOf(queue).spend(1, now)
         yield* notify([...queues])
-      }).pipe(
-        Effect.catchAll((error) => Effect.logDebug("other pods were not told of new work; they poll", error)),
-        Effect.forever,
-        Effect.forkScoped
-      )
+      }).pipe(Effect.catchAll((error) => Effect.logDebug("other pods were not told of new work; they poll", error)))
+      const sending = single({
+        name: "notifier",
+        schedule: onEvent(Effect.void),
+        runAtStart: true,
+        run: send
+      })
+      yield* Effect.forkScoped(repeatLoop(sending))
 
       // The payload is what another process said; one that is no queue of ours wakes nobody. A process that only stores jobs
       // does not listen at all: it would be woken by each of its own.
+      const hear = Effect.fnUntraced(function* (heard: Mailbox.Dequeue<Heard>) {
+        const message = yield* Mailbox.take(heard)
+        const queue = message._tag === "Notified" ? message.payload : undefined
+        for (const listener of listeners) listener(queue)
+        yield* queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)
+      })
       yield* wakeups.awaited.pipe(
         Effect.zipRight(listener.hear(channel(schema))),
-        Effect.flatMap(
-          Effect.fnUntraced(function* (heard) {
-            for (;;) {
-              const message = yield* Mailbox.take(heard)
-              const queue = message._tag === "Notified" ? message.payload : undefined
-              for (const listener of listeners) listener(queue)
-              yield* queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)
-            }
-          })
+        Effect.flatMap((heard) =>
+          repeatLoop(single({ name: "wakeups", schedule: onEvent(Effect.void), runAtStart: true, run: hear(heard) }))
         ),
         Effect.forkScoped
       )
