@@ -98,7 +98,8 @@ export const runPass = (loop: Loop): Effect.Effect<PassOutcome> => {
 
 /** Repeats a pass on the loop's schedule until it is interrupted. `passed` is called after each pass. */
 export const repeatLoop = (loop: Loop, passed: (outcome: PassOutcome) => void = () => {}): Effect.Effect<void> => {
-  const pass = Effect.tap(runPass(loop), passed)
+  // A schedule that never sleeps must not keep other fibers from running.
+  const pass = runPass(loop).pipe(Effect.tap(passed), Effect.zipLeft(Effect.yieldNow()))
   return Effect.asVoid(
     loop.runAtStart ? Effect.repeat(pass, loop.schedule) : Effect.scheduleFrom(pass, "ok", loop.schedule)
   )

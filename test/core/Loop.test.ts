@@ -129,6 +129,17 @@ describe("a loop", () => {
     }).pipe(Effect.provide(errorLines().layer))
   )
 
+  it.effect("lets others run though its event is always ready", () =>
+    Effect.gen(function* () {
+      const ready = Effect.async<void>((resume) => resume(Effect.void))
+      const run = Effect.sync(() => {})
+      const loop = single({ name: "eager", schedule: LoopSchedule.onEvent(ready), runAtStart: false, run })
+      const fiber = yield* Effect.fork(repeatLoop(loop))
+      yield* Effect.yieldNow()
+      yield* Fiber.interrupt(fiber)
+    })
+  )
+
   it.effect("survives errors, defects and timeouts; logs each step at most once a minute and counts every pass", () => {
     const { layer, lines } = errorLines()
     return Effect.gen(function* () {
