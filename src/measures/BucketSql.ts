@@ -1,10 +1,5 @@
+import { instant } from "../database/SqlInstant.js"
 // Instants travel as epoch milliseconds.
-
-/** A parameter as an instant. */
-export const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-
-/** An instant as epoch milliseconds. */
-export const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 
 /** Rows whose instant lies in the range of the first two parameters. */
 export const during = (column: string) => `${column} >= ${instant("$1")} and ${column} < ${instant("$2")}`

@@ -1,7 +1,7 @@
 import { Clock, Duration, Effect } from "effect"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import { instant } from "./BucketSql.js"
+import { instant } from "../database/SqlInstant.js"
 
 /** How many rows one statement deletes: enough to be worth it, few enough to be short. */
 const batch = 5_000

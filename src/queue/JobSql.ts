@@ -1,14 +1,10 @@
 import { limits } from "../core/StoredJob.js"
 import { hot } from "../database/HotStatements.js"
+import { instant, micros, millis } from "../database/SqlInstant.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 
 // The life of a job as SQL, in one place. `schema` is an identifier that needs no quoting (DatabaseConfig sees to it), so
 // it may stand in the text; everything else is a parameter. Instants travel as epoch milliseconds.
-
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-/** In microseconds, exact: only to see whether it changed. */
-const exact = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`
-const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 
 /** A bounded history with one more entry. `now` is the parameter with the instant of the end. */
 const remembering = (outcome: string, message: string, now: string) => `
@@ -278,7 +274,7 @@ export const make = (schema: string) => ({
 
   /** The oldest sign of life under each lease, to see whether it changes; none where nothing runs under it any more. */
   signsOfLife: `
-  select l.id, ${exact("min(j.heartbeat_at)")}::text as beat
+  select l.id, ${micros("min(j.heartbeat_at)")}::text as beat
   from ${schema}.lease l
   left join lateral unnest(l.jobs) as taken(id) on true
   left join ${schema}.job j on j.id = taken.id and j.lease = l.id
@@ -301,7 +297,7 @@ export const make = (schema: string) => ({
   ), stuck as (
     -- Asked again of the row itself: it may have ended, or shown a sign of life, while we waited to lock it.
     select j.id from held join ${schema}.job j on j.id = held.id and j.lease = held.lease
-    where ${exact("j.heartbeat_at")} <= held.beat
+    where ${micros("j.heartbeat_at")} <= held.beat
     limit $3 for update of j skip locked
   )`
   ),

@@ -1,10 +1,10 @@
 import { hot } from "../../database/HotStatements.js"
+import { instant } from "../../database/SqlInstant.js"
 
 // Claims as SQL. One of four takes jobs from a queue, by what its row says: whether keys are looked at, and whether claims
 // are rated. Which one a pod uses, it decides by what it knows of the row; each looks at the row itself, and takes nothing
 // where another is due.
 
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
 // `extract` counts in numeric, which costs a large claim more than reading the rows. As float8 an instant may come out half a
 // microsecond early.
 const millis = (column: string) => `floor(date_part('epoch', ${column}) * 1000 + 0.0005)`

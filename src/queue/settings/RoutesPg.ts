@@ -2,6 +2,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Effect, Layer, Option } from "effect"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
+import { fragments } from "../../database/SqlInstant.js"
 import { type Decide, decide, faultOf, type Route, Routes } from "./Routes.js"
 
 // Every enqueue of a kind that names no queue asks for the routes, which change with a deploy: they are read once a second
@@ -44,7 +45,7 @@ const make = Effect.gen(function* () {
   )
 
   const registerOne = (prefix: string, queue: string | null, now: number) => {
-    const at = sql`pg_catalog.to_timestamp(${now}::float8 / 1000)`
+    const at = fragments(sql).instant(now)
     return queue === null
       ? sql`delete from ${table} where prefix = ${prefix}`
       : sql`
