@@ -572,6 +572,8 @@ create table pod (
   draining boolean not null,
   started_at timestamptz not null,
   heartbeat_at timestamptz not null,
+  -- The PostgreSQL server that wrote the last beat: its address and start.
+  server text,
 
   constraint pod_pkey primary key (id)
 ) with (fillfactor = 50);
@@ -771,7 +773,7 @@ create table upload (
   constraint upload_not_empty check (size_bytes > 0),
   constraint upload_chunked check (chunk_bytes > 0),
   constraint upload_workspace_named check (length(workspace_id) between 1 and 64),
-  constraint upload_filename_bounded check (length(filename) between 1 and 100),
+  constraint upload_filename_bounded check (length(filename) between 1 and 255),
   constraint upload_sha256_whole check (length(sha256) = 64)
 ) with (
   -- A file is updated when it is fetched and when it is acknowledged: room on the page for both.
