@@ -1,12 +1,12 @@
 import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
+import { type Latch, makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { pausing } from "../../core/LoopSchedule.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { Operations, operationTopic } from "../../queue/admin/Operations.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
-import { type Latch, makeLatch } from "../worker/Latch.js"
 
 /** After so long a turn ends, and the next follows at once: a turn that never ended could not be watched. */
 const turnLength = Duration.toMillis("20 seconds")
@@ -35,7 +35,7 @@ export const make = (latch: Latch): Effect.Effect<Loop, never, Operations | Crew
     return {
       name: "operations",
       about: "carrying out acts on many jobs",
-      schedule: pausing(Schedule.spaced(Duration.times(poll, pollsToLook)), latch.openedWithin),
+      schedule: wakeable(Schedule.spaced(Duration.times(poll, pollsToLook)), latch.openedWithin),
       runAtStart: true,
       steps: [{ name: "carry on", timeout: "1 minute", run: carryOn }]
     }
