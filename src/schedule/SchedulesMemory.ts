@@ -13,7 +13,7 @@ const step = <A>(act: (now: number) => A): Effect.Effect<A> =>
 
 const byName = (a: Row, b: Row) => (a.name < b.name ? -1 : 1)
 
-/** What nobody has seen yet comes first. */
+/** Schedules without a next fire time come first. */
 const dueOrder = (a: Row, b: Row) => (a.nextFireAt ?? 0) - (b.nextFireAt ?? 0) || byName(a, b)
 
 const make = Effect.gen(function* () {
@@ -30,7 +30,7 @@ const make = Effect.gen(function* () {
       : Either.right(row)
   }
 
-  /** Writes, and knows how to take it back unless somebody has written since. */
+  /** Writes a row. A rollback restores the old row unless it was written again in the meantime. */
   const put = (row: Row): Effect.Effect<void> =>
     Effect.suspend(() => {
       const before = rows.get(row.name)
@@ -58,7 +58,7 @@ const make = Effect.gen(function* () {
 
   const told = (name: string) => Effect.orDie(signals.tell(topic, name))
 
-  /** The row as it was read, if it still is. */
+  /** Returns the current row if it has not changed since it was read. */
   const unchanged = ({ name, revision }: Stored.StoredSchedule) => {
     const row = rows.get(name)
     return row?.revision === revision && row.enabled && row.removedAt === undefined ? row : undefined
@@ -150,5 +150,5 @@ const make = Effect.gen(function* () {
 
 const instantOf = ({ nextFireAt }: Row) => nextFireAt ?? 0
 
-/** For deterministic tests: nothing in it outlives the process. */
+/** In-memory implementation for deterministic tests. */
 export const layer: Layer.Layer<Schedules, never, Signals> = Layer.effect(Schedules, make)

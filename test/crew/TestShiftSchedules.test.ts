@@ -95,9 +95,13 @@ describe("schedules in a shift", () => {
     [
       "an expression that cannot fire",
       [Schedule.make("a", { job: SendReport, payload: { day: "x" }, cron: "0 0 31 2 *" })],
-      /Schedule "a": cron is wrong: its day of month .* never fire/
+      /Schedule "a": cron is invalid: its day of month .* never fire/
     ],
-    ["a name that is declared twice", [hourly, hourly], /Schedule "hourly_report": name is declared twice/],
+    [
+      "a name that is declared twice",
+      [hourly, hourly],
+      /Schedule "hourly_report": name is declared twice/
+    ],
     [
       "a payload that does not fit the kind",
       [
@@ -107,7 +111,7 @@ describe("schedules in a shift", () => {
           cron: "@daily"
         })
       ],
-      /Schedule "a": payload does not fit the kind "k"/
+      /Schedule "a": payload does not match the schema of kind "k"/
     ]
   ]
   it.effect.each(refusals)("refuse to start with %s", ([, schedules, says]) =>
