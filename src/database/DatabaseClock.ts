@@ -34,7 +34,7 @@ export class ClockTooUncertain extends Schema.TaggedError<ClockTooUncertain>()("
 export class DatabaseTime extends Context.Tag("nightshift/database/DatabaseTime")<
   DatabaseTime,
   {
-    /** How far the database's clock is ahead of this machine's. */
+    /** Offset of the database's clock from this machine's; positive if the database is ahead. */
     readonly offsetMillis: Effect.Effect<number>
     /** Maximum error of the offset: half of the shortest round trip in the last sampling. */
     readonly uncertaintyMillis: Effect.Effect<number>

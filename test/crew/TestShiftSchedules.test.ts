@@ -97,11 +97,7 @@ describe("schedules in a shift", () => {
       [Schedule.make("a", { job: SendReport, payload: { day: "x" }, cron: "0 0 31 2 *" })],
       /Schedule "a": cron is invalid: its day of month .* never fire/
     ],
-    [
-      "a name that is declared twice",
-      [hourly, hourly],
-      /Schedule "hourly_report": name is declared twice/
-    ],
+    ["a name that is declared twice", [hourly, hourly], /Schedule "hourly_report": name is declared twice/],
     [
       "a payload that does not fit the kind",
       [

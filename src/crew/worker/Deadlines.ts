@@ -2,14 +2,14 @@ import { Context, Effect, Layer } from "effect"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Slot } from "./Slot.js"
 
-/** Watches every slot of the pod for runs that take too long: one fiber, instead of a timer per job. */
+/** Enforces the timeouts of all slots of the pod with one fiber instead of a timer per job. */
 export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
   Deadlines,
   {
-    /** Watches a slot until it is forgotten; `onLate` is run for it once its run has passed its deadline. */
+    /** Watches a slot until `forget`. Runs `onLate` when the slot's run passes its deadline. */
     readonly watch: (slot: Slot, onLate: Effect.Effect<void>) => void
     readonly forget: (slot: Slot) => void
-    /** A slot has begun a run. */
+    /** Reports that a slot has started a run. */
     readonly began: (slot: Slot) => void
   }
 >() {
@@ -35,7 +35,8 @@ export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
           if (slot.run.deadline <= now) yield* onLate
           else nextLook = Math.min(nextLook, slot.run.deadline)
         }
-        // Nearly every run begins and ends before its deadline is looked at; only an earlier one than all others wakes us.
+        // Most runs end before their deadline is checked, so a new run wakes this fiber only if its deadline is the
+        // earliest.
         yield* nextLook === Number.POSITIVE_INFINITY ? woken : Effect.raceFirst(woken, Effect.sleep(nextLook - now))
       })
 

@@ -1,11 +1,11 @@
 import { type Duration, Effect } from "effect"
 
-/** Wakes a loop that sleeps. */
+/** Wakes a sleeping loop. */
 export interface Latch {
   readonly open: () => void
-  /** Completes when it is woken; at once when it was since the last time. */
+  /** Completes when the latch is opened; at once if it was opened since the last wait. */
   readonly opened: Effect.Effect<void>
-  /** The same, and after so long at the latest. */
+  /** Like `opened`, with a timeout. */
   readonly openedWithin: (duration: Duration.DurationInput) => Effect.Effect<void>
 }
 
