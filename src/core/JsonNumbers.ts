@@ -87,6 +87,6 @@ const shown = (text: string) => (text.length > 40 ? `${text.slice(0, 40)}…` : 
 /** The reason for the rejection. The caller puts the field's name in front. */
 export const reasonOf = ({ text }: LostNumber): string => {
   const value = Number(text)
-  const fate = Number.isFinite(value) ? `it would arrive as ${value}` : "it is out of range"
-  return `is ${shown(text)}, which a 64-bit float cannot hold (${fate}): send it as a string`
+  const effect = Number.isFinite(value) ? `it would arrive as ${value}` : "it is out of range"
+  return `is ${shown(text)}, which a 64-bit float cannot hold (${effect}): send it as a string`
 }

@@ -56,7 +56,7 @@ const make = Effect.gen(function* () {
       return Undo.remember(() => void (histories.get(name) === history && histories.set(name, before)))
     })
 
-  const told = (name: string) => Effect.orDie(signals.tell(topic, name))
+  const signal = (name: string) => Effect.orDie(signals.tell(topic, name))
 
   /** Returns the current row if it has not changed since it was read. */
   const unchanged = ({ name, revision }: Stored.StoredSchedule) => {
@@ -73,7 +73,7 @@ const make = Effect.gen(function* () {
           )
         )
         const written = next.filter((row) => row !== undefined)
-        yield* Effect.forEach(written, (row) => Effect.zipRight(put(row), told(row.name)), { discard: true })
+        yield* Effect.forEach(written, (row) => Effect.zipRight(put(row), signal(row.name)), { discard: true })
         return written.map(({ name }) => name)
       }),
     create: (definition) =>
@@ -81,14 +81,14 @@ const make = Effect.gen(function* () {
         const row = yield* yield* step((now) => Stored.created(definition, "operator", now))
         if (Either.isRight(find(row.name))) return yield* new ScheduleExists({ name: row.name })
         yield* put({ ...row, fingerprint: rows.get(row.name)?.fingerprint })
-        yield* Effect.zipRight(tell(row.name, []), told(row.name))
+        yield* Effect.zipRight(tell(row.name, []), signal(row.name))
         return row
       }),
     edit: (name, edit) =>
       Effect.gen(function* () {
         const before = yield* find(name)
         const after = yield* yield* step((now) => Stored.edited(before, edit, now))
-        if (after !== before) yield* Effect.zipRight(put(after), told(name))
+        if (after !== before) yield* Effect.zipRight(put(after), signal(name))
         return { before, after }
       }),
     remove: (name) =>
@@ -96,7 +96,7 @@ const make = Effect.gen(function* () {
         const row = yield* find(name)
         const after = yield* step((now) => Stored.removed(row, now))
         yield* after === undefined ? erase(name) : put(after)
-        yield* told(name)
+        yield* signal(name)
         return row
       }),
     get: (name) => Effect.suspend(() => find(name)),

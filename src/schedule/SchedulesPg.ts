@@ -15,7 +15,7 @@ const make = Effect.gen(function* () {
   const signals = yield* Signals
   const statements = ScheduleSql.make(database)
 
-  const told = (name: string) => signals.tell(topic, name)
+  const signal = (name: string) => signals.tell(topic, name)
 
   const found = (name: string, row: Option.Option<Stored.ScheduleRow>) =>
     Option.match(row, {
@@ -43,14 +43,14 @@ const make = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const fresh = yield* Stored.declared(undefined, definition, now)
         if (fresh !== undefined && (yield* statements.insert(fresh))) {
-          yield* told(definition.name)
+          yield* signal(definition.name)
           return true
         }
         const row = yield* statements.lock(definition.name)
         const next = yield* Stored.declared(Option.getOrUndefined(row), definition, now)
         if (next === undefined) return false
         yield* statements.replace(next)
-        yield* told(definition.name)
+        yield* signal(definition.name)
         return true
       })
     )
@@ -84,7 +84,7 @@ const make = Effect.gen(function* () {
             yield* statements.replace({ ...row, fingerprint: standing.value.fingerprint })
             yield* statements.forget(row.name)
           }
-          yield* told(row.name)
+          yield* signal(row.name)
           return row
         })
       ),
@@ -94,7 +94,7 @@ const make = Effect.gen(function* () {
         Effect.gen(function* () {
           const before = yield* hold(name)
           const after = yield* Stored.edited(before, edit, yield* Clock.currentTimeMillis)
-          if (after !== before) yield* Effect.zipRight(statements.replace(after), told(name))
+          if (after !== before) yield* Effect.zipRight(statements.replace(after), signal(name))
           return { before, after }
         })
       ),
@@ -105,7 +105,7 @@ const make = Effect.gen(function* () {
           const row = yield* hold(name)
           const after = Stored.removed(row, yield* Clock.currentTimeMillis)
           yield* after === undefined ? statements.erase(name) : statements.replace(after)
-          yield* told(name)
+          yield* signal(name)
           return row
         })
       ),
