@@ -33,6 +33,8 @@ export interface PodState {
 
 export interface StoredPod extends PodFacts, PodState {
   readonly heartbeatAt: number
+  /** The PostgreSQL server that wrote its last beat, by `ServerIdentity`; absent in memory and of older releases. */
+  readonly server: string | undefined
 }
 
 /** The response to a pod's heartbeat. */

@@ -53,6 +53,7 @@ import { SchedulerConfig } from "./loops/SchedulerConfig.js"
 import { SweeperConfig } from "./loops/Sweeper.js"
 import * as MeasuresLayer from "./MeasuresLayer.js"
 import { MetricsConfig } from "./MetricsConfig.js"
+import * as Shutdown from "./Shutdown.js"
 
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
   override get message(): string {
@@ -144,7 +145,7 @@ export const layer = <R>(
   FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule,
   Exclude<R, Services>
 > =>
-  Database.layerHurryAtEnd.pipe(
+  Shutdown.layer.pipe(
     Layer.provideMerge(
       Layer.unwrapEffect(
         Effect.map(RouteConfig.declared, (routes) =>

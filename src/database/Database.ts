@@ -55,8 +55,12 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     /** Number of connections closed because the server did not answer a statement in time. */
     readonly unansweredStatements: Effect.Effect<number>
 
-    /** Shortens the timeout of Nightshift's own statements to a few seconds, because the process is stopping. */
-    readonly hurry: Effect.Effect<void>
+    /**
+     * Prepares for shutdown: Nightshift's own statements get only DATABASE_CONNECT_TIMEOUT from now on. After
+     * `workEnded` completes, if the server does not answer for three seconds, all connections are closed and later
+     * statements fail.
+     */
+    readonly hurry: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
 
     /** Calls the listener with the duration of every later statement of this process. */
     readonly onStatement: (listener: StatementListener) => Effect.Effect<void>
@@ -96,7 +100,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             handlerPoolSize: config.handlerPool,
             handlerPoolUse: Effect.sync(pools.programUse),
             unansweredStatements: Effect.sync(pools.unanswered),
-            hurry: Effect.sync(pools.hurry),
+            hurry: pools.hurry,
             onStatement: (listener) => Effect.sync(() => void listeners.push(listener)),
             serverVersion
           })
@@ -104,14 +108,6 @@ export class Database extends Context.Tag("nightshift/database/Database")<
       )
       return Layer.merge(database, layerClient(pools.program))
     })
-  )
-
-  /**
-   * Must be built after the layers that use the database, so that it is closed before them: then a server that does not
-   * answer cannot block the shutdown.
-   */
-  static readonly layerHurryAtEnd: Layer.Layer<never, never, Database> = Layer.scopedDiscard(
-    Effect.flatMap(Database, ({ hurry }) => Effect.addFinalizer(() => hurry))
   )
 }
 

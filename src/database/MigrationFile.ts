@@ -7,7 +7,7 @@ import * as Version from "../core/Version.js"
 /** A migration: plain SQL that is applied once, in the order of the numbers. */
 export interface MigrationFile {
   readonly number: number
-  /** The file name without its extension, like `0001_job`. */
+  /** The file name without its extension, like `0001_baseline`. */
   readonly name: string
   readonly sql: string
   readonly checksum: string

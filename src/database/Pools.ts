@@ -2,6 +2,7 @@ import { Duration, Effect, Fiber, FiberRef, Option, type Redacted, Runtime, Sche
 import pg from "pg"
 import * as DurationText from "../core/DurationText.js"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
+import { ServerGivenUp } from "./DatabaseError.js"
 import { type PreparedNames, preparing } from "./HotStatements.js"
 import * as ServerConnection from "./ServerConnection.js"
 import * as Startup from "./Startup.js"
@@ -31,9 +32,17 @@ export interface Pools {
   readonly programUse: () => PoolUse
   /** Number of connections closed because the server did not answer in time. */
   readonly unanswered: () => number
-  /** Shortens the timeout of Nightshift's own statements to a few seconds, because the process is stopping. */
-  readonly hurry: () => void
+  /**
+   * Prepares for shutdown: Nightshift's statements get only DATABASE_CONNECT_TIMEOUT from now on. After `workEnded`
+   * completes, if the server does not answer for `lastPatience`, all connections are closed and later statements fail
+   * at once.
+   */
+  readonly hurry: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
 }
+
+/** How long a process that must end waits for a sign of life. One limit for everything that it still has to write. */
+const lastPatience = Duration.seconds(3)
+const askEvery = Duration.millis(500)
 
 const lookEvery = Duration.seconds(1)
 const sayAtMostEvery = Duration.toMillis("1 minute")
@@ -131,6 +140,16 @@ const prepared = (config: typeof DatabaseConfig.Service, say: (text: string) => 
     )
   )
 
+/** Completes when the server owes the answer to a trivial statement for too long. An error is an answer. */
+const untilSilent = (pool: pg.Pool): Effect.Effect<void> =>
+  Effect.async<boolean>((resume) => {
+    pool.query("select 1", () => resume(Effect.succeed(true)))
+  }).pipe(
+    Effect.timeoutOption(lastPatience),
+    Effect.repeat({ until: Option.isNone, schedule: Schedule.spaced(askEvery) }),
+    Effect.asVoid
+  )
+
 /** Opens both pools. They connect on first use. */
 export const open = (
   url: Redacted.Redacted,
@@ -139,6 +158,7 @@ export const open = (
 ): Effect.Effect<Pools, never, Scope.Scope> =>
   Effect.gen(function* () {
     const runtime = yield* Effect.runtime<never>()
+    const scope = yield* Effect.scope
     const say = (text: string) => void Runtime.runFork(runtime, Effect.logWarning(text))
     const names = prepared(config, say)
     const connections = {
@@ -152,12 +172,14 @@ export const open = (
         else connection.outdated = true
       }
     })
+    let refusal: ServerGivenUp | undefined
     const sharedBy = (purpose: "ours" | "program"): ServerConnection.Shared => ({
       config: () => startup.config(purpose),
       onConnectFailed: startup.failed,
       listener,
       names,
-      connections: connections[purpose]
+      connections: connections[purpose],
+      refusal: () => refusal
     })
     const own = yield* poolOf(startup, config, config.pool, sharedBy("ours"))
     const program = yield* poolOf(startup, config, config.handlerPool, sharedBy("program"))
@@ -186,8 +208,24 @@ export const open = (
       use: () => useOf(own),
       programUse: () => useOf(program),
       unanswered: () => unanswered,
-      hurry: () => {
-        ownPatience = config.connectTimeout
-      }
+      hurry: (workEnded) =>
+        Effect.suspend(() => {
+          ownPatience = config.connectTimeout
+          return workEnded.pipe(
+            Effect.zipRight(untilSilent(own)),
+            Effect.zipRight(
+              Effect.logWarning(
+                `PostgreSQL has not answered for ${DurationText.format(lastPatience)}: the process ends without it`
+              )
+            ),
+            Effect.andThen(() => {
+              const error = new ServerGivenUp()
+              refusal = error
+              for (const connection of [...connections.ours, ...connections.program]) connection.disconnect(error)
+            }),
+            Effect.interruptible,
+            Effect.forkIn(scope)
+          )
+        })
     }
   })

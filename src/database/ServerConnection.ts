@@ -14,6 +14,8 @@ export interface Shared {
   readonly listener: StatementListener
   readonly names: PreparedNames
   readonly connections: Set<ServerConnection>
+  /** Why no connection is opened any more. */
+  readonly refusal: () => Error | undefined
 }
 
 export interface ServerConnection extends pg.Client {
@@ -52,7 +54,8 @@ export const classOf = ({
   connections,
   listener,
   names,
-  onConnectFailed
+  onConnectFailed,
+  refusal
 }: Shared): typeof pg.Client =>
   class extends pg.Client implements ServerConnection {
     unansweredSince: number | undefined
@@ -67,11 +70,17 @@ export const classOf = ({
       connections.add(this)
       this.once("end", () => connections.delete(this))
       const connect = this.connect.bind(this) as (callback: (error: Error | null) => void) => void
-      this.connect = ((callback: (error: Error | null) => void) =>
+      this.connect = ((callback: (error: Error | null) => void) => {
+        const refused = refusal()
+        if (refused !== undefined) {
+          connections.delete(this)
+          return process.nextTick(callback, refused)
+        }
         connect((error) => {
           if (error) onConnectFailed(error)
-          callback(error)
-        })) as typeof this.connect
+          callback(error === null ? null : (refusal() ?? error))
+        })
+      }) as typeof this.connect
       const plain = this.query.bind(this) as (...args: ReadonlyArray<unknown>) => unknown
       // `pg` declares ten overloads of `query`. The SQL client and the pool use those with a callback; cursors have
       // none.

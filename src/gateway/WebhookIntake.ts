@@ -122,7 +122,7 @@ const make = ({
     const { allowedUsers } = yield* GatewayConfig
 
     const storeOne = (job: NewJob) =>
-      Effect.flatMap(store([job]), ([exit]) => Exit.map(exit ?? Exit.die("a job was not answered for"), receivedOf))
+      Effect.flatMap(store([job]), ([exit]) => Exit.map(exit ?? Exit.die("a job has no result"), receivedOf))
 
     const enqueue = (bot: Bot, update: Update) =>
       storeOne(BotJob.of(bot.slug, update)).pipe(

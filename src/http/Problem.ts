@@ -208,7 +208,11 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
     message: "What was asked contradicts what the database holds; the log says more.",
     logged: true
   }),
-  DatabaseFault: () => ({ status: 500, message: "The database refused a statement; the log says more.", logged: true })
+  DatabaseFault: () => ({
+    status: 500,
+    message: "The database rejected a statement. See the log for details.",
+    logged: true
+  })
 })
 
 /** What a client is told of a failure. */

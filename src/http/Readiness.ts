@@ -31,7 +31,7 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
         if (mode === "standby") return ["the database is a read-only standby"]
         if (mode === "read-only") return ["the database is read-only"]
         const { pending } = yield* migrations.state
-        return pending.length === 0 ? [] : [`${pending.length} migrations are not applied: run nightshift migrate`]
+        return pending.length === 0 ? [] : [`migrations are not applied (${pending.length}): run nightshift migrate`]
       }).pipe(
         Effect.timeout("2 seconds"),
         Effect.catchTags({
@@ -40,6 +40,7 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
               `the schema needs nightshift ${needs} or later, and this is ${code}: upgrade this process`
             ]),
           SchemaForeign: refused("the schema was built by another set of migrations: run nightshift doctor"),
+          SchemaUnreleased: refused("the schema was created by an unreleased version: run nightshift doctor"),
           DatabaseFault: refused("the database refuses to be read: run nightshift doctor")
         }),
         Effect.catchAll(refused("the database does not answer"))

@@ -47,8 +47,8 @@ const make = Effect.gen(function* () {
   const ids = yield* makeGenerator
   const holder = ids.pod(yield* Clock.currentTimeMillis)
 
-  // A row lock held to the end of a caller's transaction would stop every pod that works under the same limit, and a
-  // rollback would give back tokens that the upstream has counted.
+  // Runs outside the caller's transaction: a row lock held until its end would block every pod under the same limit,
+  // and a rollback would return tokens that the upstream has counted.
   const take: TokenBlocks.Take<UnknownScope | DatabaseError> = (scope, taking, now) =>
     Effect.gen(function* () {
       const { holder = "", least, lifeMillis = 0, most, returned = 0 } = taking
@@ -63,13 +63,13 @@ const make = Effect.gen(function* () {
 
   const found = (scope: string) => (rows: ReadonlyArray<BucketRow>) =>
     rows[0] === undefined ? new UnknownScope({ scope }) : Effect.succeed(toBucket(rows[0]))
-  /** Not even asked for where it cannot be. */
+  /** Skips the query if the name is invalid. */
   const find = <E>(scope: string, rows: Effect.Effect<ReadonlyArray<BucketRow>, E>) =>
     isScope(scope) ? Effect.flatMap(rows, found(scope)) : new UnknownScope({ scope })
   const held = (scope: string) =>
     find(scope, sql<BucketRow>`select ${columns} from ${table} where scope = ${scope} for update`)
 
-  /** Nobody takes what is between reading a bucket and writing it. */
+  /** The caller holds the row lock from `held`, so no token is taken between read and write. */
   const write = (bucket: Bucket.Bucket, now: number) => sql`
     update ${table} set capacity = ${bucket.declared.capacity}, rate = ${bucket.declared.rate},
       tuned_capacity = ${bucket.tuned.capacity ?? null}, tuned_rate = ${bucket.tuned.rate ?? null},
@@ -96,7 +96,7 @@ const make = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const byScope = limits.toSorted((a, b) => (a.scope < b.scope ? -1 : 1))
         if (byScope.length === 0) return
-        // What was just inserted cannot be gone: nothing here deletes.
+        // The row was just inserted and limits are never deleted, so it must exist.
         yield* Effect.forEach(byScope, (limit) => registerOne(limit, now), { discard: true }).pipe(
           transaction,
           Effect.catchTag("UnknownScope", Effect.die)

@@ -19,9 +19,8 @@ import * as SketchBytes from "./SketchBytes.js"
 import * as Throughput from "./Throughput.js"
 import * as TimeGrid from "./TimeGrid.js"
 
-/** The longest that a chart may keep the database busy. */
+/** Time limit for the query of a chart. */
 const readLimit = Duration.seconds(10)
-/** How many rows one statement writes. */
 const batch = 500
 
 const counters = Object.keys(noCounts)
@@ -32,7 +31,7 @@ const wanted = `minutes = $3 and ${during("start")} and ($4::text is null or que
 const rows = {
   table: "job_bucket",
   key: "minutes, start, queue, kind, pod_id",
-  // The index begins with the width, so every width is named.
+  // The index starts with the width, so every width is listed.
   old: (before: string) => `minutes in (${grains.join(", ")}) and start < ${before}`
 }
 
@@ -105,7 +104,7 @@ const make = Effect.gen(function* () {
   const statements = named("bucket", statementsOf(schema))
   const reading = StatementLimits.within(database, readLimit)
 
-  /** Rows by bucket, unless there are too many to merge. */
+  /** Returns rows by bucket, or fails if there are too many to merge. */
   const readMerged = <Row extends object>(
     statement: string,
     grid: TimeGrid.Grid,

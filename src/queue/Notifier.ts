@@ -5,26 +5,30 @@ import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { Listener } from "../database/Listener.js"
 import { Wakeups } from "./Wakeups.js"
 
-// Telling that a queue has work: this process directly, other processes by NOTIFY on one channel whose payload is the
-// queue's name. It is a hint. A notifying commit takes a lock that all of PostgreSQL shares, so a queue has a budget of hints:
-// jobs that come now and then are told of at once, and of those that come in masses some are folded into one a moment later.
+// Announces that a queue has work: in this process directly, to other processes by NOTIFY on one channel with the queue
+// name as payload. The notification is only a hint. A commit with NOTIFY takes a lock shared by the whole PostgreSQL
+// server, so each queue has a budget: occasional jobs are announced immediately, bursts are coalesced into fewer
+// notifications.
 
 export const channel = (schema: string): string => `${schema}_work`
 
-/** So many hints of a queue in one go, and one in ten milliseconds from then on. */
+/** A burst of 10 notifications per queue, then one every 10 milliseconds. */
 const budget = { most: 10, refill: 0.1 }
 
-/** Tells whoever serves a queue that it has work. */
+/** Notifies the workers of a queue that it has work. */
 export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
   Notifier,
   {
-    /** The channel on which a statement that stores jobs of this queue is to tell others; none when they were just told. */
+    /** Returns the channel that an insert for this queue should notify, or null if the budget is used up. */
     readonly hint: (queue: string, now: number) => string | null
 
-    /** Jobs of these queues were stored. In a caller's transaction the hint is part of it and goes out with its commit. */
+    /** Announces stored jobs. In a caller's transaction the NOTIFY is part of it and is sent at commit. */
     readonly stored: (queues: ReadonlySet<string>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
 
-    /** Calls back when another process tells of a queue's work, before anyone is woken; of no queue when any may be meant. */
+    /**
+     * Calls the listener when another process announces work, before workers are woken. The queue is undefined if
+     * notifications may have been missed.
+     */
     readonly onHint: (listener: (queue: string | undefined) => void) => void
   }
 >() {
@@ -41,7 +45,7 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         budgets.set(queue, known)
         return known
       }
-      /** Queues whose hint travels with a statement that is under way. */
+      /** Queues whose notification is part of a running statement. */
       const hinted = new Set<string>()
       const listeners: Array<(queue: string | undefined) => void> = []
 
@@ -50,7 +54,7 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
           Effect.asVoid(sql`select pg_notify(${channel(schema)}, queue) from unnest(${queues}::text[]) as queue`)
         )
 
-      // Who has none left waits for the next, and what comes meanwhile is folded in.
+      // A queue without budget waits for the next token; notifications that arrive in the meantime are coalesced.
       yield* Effect.gen(function* () {
         const first = yield* Mailbox.take(outgoing)
         yield* Effect.sleep(budgetOf(first).wait(yield* Clock.currentTimeMillis))
@@ -59,13 +63,15 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         for (const queue of queues) budgetOf(queue).spend(1, now)
         yield* notify([...queues])
       }).pipe(
-        Effect.catchAll((error) => Effect.logDebug("other pods were not told of new work; they poll", error)),
+        Effect.catchAll((error) =>
+          Effect.logDebug("could not notify other pods of new work; they find it by polling", error)
+        ),
         Effect.forever,
         Effect.forkScoped
       )
 
-      // The payload is what another process said; one that is no queue of ours wakes nobody. A process that only stores jobs
-      // does not listen at all: it would be woken by each of its own.
+      // The payload comes from another process; an unknown queue name wakes no worker. A process that only enqueues
+      // does not listen: it would be woken by each of its own jobs.
       yield* wakeups.awaited.pipe(
         Effect.zipRight(listener.hear(channel(schema))),
         Effect.flatMap(

@@ -118,7 +118,13 @@ const rows: ReadonlyArray<Row> = [
     /Attempt 2 of 5 failed/,
     later
   ],
-  ["put back by a pod of older code", { job: { runAt: later, lastError: "newer" } }, "retrying", /returned to the queue/, later],
+  [
+    "put back by a pod of older code",
+    { job: { runAt: later, lastError: "newer" } },
+    "retrying",
+    /returned to the queue/,
+    later
+  ],
   ["throttled alone", { job: ended("throttled") }, "cooling_down", /handler was throttled/, later],
   [
     "throttled by a limit",
@@ -204,7 +210,13 @@ const rows: ReadonlyArray<Row> = [
     "running",
     /asked to stop and has not stopped/
   ],
-  ["whose pod is gone", { job: running, pods: [] }, "running", /sends no heartbeat.*returned to the queue/, now + 55_000],
+  [
+    "whose pod is gone",
+    { job: running, pods: [] },
+    "running",
+    /sends no heartbeat.*returned to the queue/,
+    now + 55_000
+  ],
   [
     "whose pod is gone and that was asked to stop",
     { job: { ...running, cancelRequestedAt: now }, pods: [] },

@@ -116,7 +116,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
         [{ action: "cancel", ids: [] }, /1 to 10000 ids, not 0/],
         [{ action: "cancel", ids: ["seven"] }, /must be the id of a job/],
         [{ action: "cancel", ids: Array.from({ length: 10_001 }, () => nobody) }, /1 to 10000 ids, not 10001/],
-        [{ action: "delete", filter: {} }, /must say which jobs/],
+        [{ action: "delete", filter: {} }, /must not be empty/],
         [{ action: "requeue", filter: { state: "pending" } }, /must not be pending: requeue is for/],
         [{ action: "cancel", filter: { state: ["dead"] } }, /must not be dead/],
         [{ action: "cancel", filter: { sate: "dead" } }, /sate is not a field/],

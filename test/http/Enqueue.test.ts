@@ -131,7 +131,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs with one job", (_, layer) => {
         [{ ...job, delay: "40000d" }, 400, "delay", /^delay must be at most 36500 days, not 40000 days/],
         [{ ...job, delay: 1, runAt: "2030-01-01T00:00:00Z" }, 400, "delay", /^delay must not be given beside runAt/],
         [{ ...job, kind: "strange" }, 422, "kind", /^No pod has ever registered/],
-        [{ ...job, id: given, payload: 1 }, 409, "id", /^id .* belongs to a job with other content/]
+        [{ ...job, id: given, payload: 1 }, 409, "id", /^id .* already belongs to a job with different content/]
       ]
       for (const [json, status, field, message] of wrongs) {
         const refused = yield* post(json)

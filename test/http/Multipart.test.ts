@@ -168,6 +168,9 @@ describe("a part's disposition", () => {
     ['form-data; name="files"; filename="C:\\dir\\a.txt"', { name: "files", filename: "C:\\dir\\a.txt" }],
     ["form-data; name=\"files\"; filename*=UTF-8''na%C3%AFve.txt", { name: "files", filename: "naïve.txt" }],
     [`form-data; name="files"; filename="x"; filename*=UTF-8''%zz`, { name: "files", filename: "x" }],
+    ["form-data; name=\"files\"; filename*=iso-8859-1'en'na%EFve.txt", { name: "files", filename: "naïve.txt" }],
+    // A browser's encoding of a quote and of line breaks; a percent sign stays one.
+    ['form-data; name="files"; filename="a%22b%0D%0A%41 100%.txt"', { name: "files", filename: 'a"b\r\n%41 100%.txt' }],
     ['form-data; filename="a.txt"', undefined],
     ['attachment; name="files"', undefined],
     ['form-data; name="files', undefined],

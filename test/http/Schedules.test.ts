@@ -267,7 +267,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         ["payload", { payload: "\ud800" }, /surrogate/],
         ["payload", { payload: "x".repeat(70_000) }, /larger than/],
         ["cron", { cron: "60 * * * *" }, /cron is invalid: its minute must be 0 to 59/],
-        ["cron", { cron: "* * * * * * *" }, /not 7/],
+        ["cron", { cron: "* * * * * * *" }, /got 7/],
         ["cron", { cron: "0,".repeat(5_000) }, /at most 256/],
         ["cron", { cron: "0 0 30 2 *" }, /never fire/],
         ["cron", { cron: "0 0 * *\u0000*" }, /NUL/],

@@ -1,6 +1,10 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
+import type { Loop } from "../../core/Loop.js"
+import { pausing, until } from "../../core/LoopSchedule.js"
 import { Queue } from "../../queue/Queue.js"
+import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
+import { repeatCounted } from "../LoopRunner.js"
 import { makeLatch } from "../worker/Latch.js"
 import { Supervisors } from "../worker/Supervisors.js"
 
@@ -20,19 +24,21 @@ export interface DuePoller {
 }
 
 /** Wakes supervisors when their jobs become due. Closing the Scope stops it. */
-export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewConfig | Scope.Scope> = Effect.gen(
-  function* () {
+export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewConfig | Metrics | Scope.Scope> =
+  Effect.gen(function* () {
     const queue = yield* Queue
     const supervisors = yield* Supervisors
     const { poll } = yield* CrewConfig
     const latch = makeLatch()
     let asked = true
+    let untilDue: Duration.Duration = poll
 
     /** Queues with at least one slot. */
     const open = () => [...supervisors].filter(([, supervisor]) => supervisor.slots().wanted > 0).map(([name]) => name)
 
     const look = Effect.gen(function* () {
       asked = false
+      untilDue = poll
       const names = open()
       const due = names.length === 0 ? new Map<string, number>() : yield* queue.nextDue(names)
       const now = yield* Clock.currentTimeMillis
@@ -41,16 +47,23 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
         if (runAt <= now) supervisors.get(name)?.wake()
         else sleep = Math.min(sleep, runAt - now)
       }
-      return Duration.millis(sleep)
-    }).pipe(
-      Effect.catchAll((error) => Effect.as(Effect.logWarning("polling for due jobs failed, retrying", error), poll))
-    )
-
-    const turn = Effect.gen(function* () {
-      yield* latch.openedWithin(yield* look)
-      if (asked) yield* Effect.sleep(calm)
+      untilDue = Duration.millis(sleep)
+      return {}
     })
-    yield* Effect.forkScoped(Effect.forever(turn))
+
+    const pause = (delay: Duration.Duration) =>
+      Effect.zipRight(
+        latch.openedWithin(delay),
+        Effect.suspend(() => (asked ? Effect.sleep(calm) : Effect.void))
+      )
+    const loop: Loop = {
+      name: "duePoller",
+      about: "waking queues when their jobs are due",
+      schedule: pausing(until(Effect.sync(() => untilDue)), pause),
+      runAtStart: true,
+      steps: [{ name: "look for due jobs", run: look }]
+    }
+    yield* Effect.forkScoped(repeatCounted(loop))
 
     return {
       ranShort: () => {
@@ -58,5 +71,4 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
         latch.open()
       }
     }
-  }
-)
+  })

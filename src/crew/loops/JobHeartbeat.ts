@@ -1,5 +1,7 @@
-import { Effect, type Scope } from "effect"
-import type { Loop } from "../../core/Loop.js"
+import { Effect, Schedule, type Scope } from "effect"
+import * as DurationText from "../../core/DurationText.js"
+import { type Loop, repeatLoop } from "../../core/Loop.js"
+import { onEvent, pausing } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { cancelTopic } from "../../queue/admin/JobAdmin.js"
 import { type HeldJob, Queue } from "../../queue/Queue.js"
@@ -27,18 +29,20 @@ const makeBeat = Effect.gen(function* () {
 const heldBy = (supervisors: typeof Supervisors.Service) =>
   [...supervisors.values()].flatMap((supervisor) => supervisor.held())
 
-export const make: Effect.Effect<Loop, never, Queue | Supervisors | CrewConfig> = Effect.gen(function* () {
-  const supervisors = yield* Supervisors
-  const config = yield* CrewConfig
-  const beat = yield* makeBeat
-  return {
-    name: "heartbeat",
-    about: "for all running jobs at once",
-    every: config.heartbeat,
-    atStart: false,
-    steps: [{ name: "beat", deadline: config.heartbeat, run: Effect.suspend(() => beat(heldBy(supervisors))) }]
-  }
-})
+const make = (untilHeld: Effect.Effect<void>): Effect.Effect<Loop, never, Queue | Supervisors | CrewConfig> =>
+  Effect.gen(function* () {
+    const supervisors = yield* Supervisors
+    const { heartbeat } = yield* CrewConfig
+    const beat = yield* makeBeat
+    return {
+      name: "heartbeat",
+      about: `every ${DurationText.format(heartbeat)}, for all running jobs at once`,
+      // An idle pod waits for a job first, and beats one interval after it got one.
+      schedule: pausing(Schedule.spaced(heartbeat), (delay) => Effect.zipRight(untilHeld, Effect.sleep(delay))),
+      runAtStart: false,
+      steps: [{ name: "beat", timeout: heartbeat, run: Effect.suspend(() => beat(heldBy(supervisors))) }]
+    }
+  })
 
 /**
  * Sends heartbeats while this pod holds jobs, until the Scope closes. Returns a function to call when the pod receives
@@ -47,10 +51,9 @@ export const make: Effect.Effect<Loop, never, Queue | Supervisors | CrewConfig> 
 export const start: Effect.Effect<() => void, never, Queue | Supervisors | CrewConfig | Metrics | Scope.Scope> =
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
-    const loop = yield* make
     const latch = makeLatch()
     const untilHeld = Effect.suspend(() => (heldBy(supervisors).length > 0 ? Effect.void : latch.opened))
-    yield* runLoop(loop, Effect.zipRight(untilHeld, Effect.sleep(loop.every)))
+    yield* runLoop(yield* make(untilHeld))
     return latch.open
   })
 
@@ -74,11 +77,17 @@ export const hearCancels: Effect.Effect<void, never, Queue | Signals | Superviso
       const asked = heldBy(supervisors).filter(({ id }) => named.has(id))
       named.clear()
       return asked.length === 0 ? Effect.void : Effect.asVoid(beat(asked))
-    })
-    yield* Effect.zipRight(latch.opened, look).pipe(
+    }).pipe(
       Effect.catchAll((error) => Effect.logDebug("cancelled jobs are stopped at the next heartbeat", error)),
-      Effect.forever,
-      Effect.forkScoped
+      Effect.as({})
     )
+    const loop: Loop = {
+      name: "cancels",
+      about: "stopping cancelled jobs before the next heartbeat",
+      schedule: onEvent(latch.opened),
+      runAtStart: false,
+      steps: [{ name: "look", run: look }]
+    }
+    yield* Effect.forkScoped(repeatLoop(loop))
   }
 )

@@ -1,15 +1,16 @@
-import { Context, Duration, Effect, Layer, Option, type Scope, Stream, SubscriptionRef } from "effect"
+import { Context, Duration, Effect, Layer, Option, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
 import { Leadership, TermOver } from "../../cluster/Leadership.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
-import type { Loop, Step } from "../../core/Loop.js"
+import { type Loop, repeatLoop, type Step } from "../../core/Loop.js"
+import { pausing } from "../../core/LoopSchedule.js"
 import type { Term } from "../../core/Term.js"
 import { Signals } from "../../database/Signals.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
-import { repeatLoop } from "../LoopRunner.js"
+import { repeatCounted } from "../LoopRunner.js"
 import { Pod } from "../Pod.js"
-import { type Latch, makeLatch } from "../worker/Latch.js"
+import { makeLatch } from "../worker/Latch.js"
 
 // Every pod campaigns at a third of the lease: the leader renews, the other pods try to take the lease. A leader that
 // cannot renew stops when its lease expires on its own monotonic clock; the term fences its later writes. On shutdown
@@ -23,11 +24,8 @@ const leaderTopic = "leader"
 /** Time limit for the resignation on shutdown. */
 const farewell = Duration.seconds(2)
 
-/** A loop that runs on the leader, with an optional latch that wakes it early. */
-export interface LeaderLoop {
-  readonly loop: (term: Term) => Loop
-  readonly latch?: Latch
-}
+/** A loop that only the leader runs, made for each of its terms. */
+export type LeaderLoop = (term: Term) => Loop
 
 /** Leadership of this pod. */
 export class Leader extends Context.Tag("nightshift/crew/Leader")<
@@ -42,8 +40,8 @@ export class Leader extends Context.Tag("nightshift/crew/Leader")<
     ) => Effect.Effect<void, never, R | Scope.Scope>
 
     /**
-     * Repeats a loop while this pod leads, starting at its election. Every write must assert the given term in its own
-     * transaction.
+     * Runs a loop while this pod leads, from its election on. The writes of each pass must assert the term they were given in
+     * their own transaction.
      */
     readonly runLoop: (duty: LeaderLoop) => Effect.Effect<void, never, Metrics | Scope.Scope>
   }
@@ -134,7 +132,14 @@ const make = Effect.gen(function* () {
   )
   yield* signals.hear(leaderTopic, latch.open)
   yield* campaign
-  yield* Effect.forkScoped(Effect.forever(Effect.zipRight(latch.openedWithin(every), campaign)))
+  const campaigning: Loop = {
+    name: "leader",
+    about: "asking for the lease",
+    schedule: pausing(Schedule.spaced(every), latch.openedWithin),
+    runAtStart: false,
+    steps: [{ name: "campaign", run: Effect.as(campaign, {}) }]
+  }
+  yield* Effect.forkScoped(repeatLoop(campaigning))
   yield* metrics.onRead(
     Effect.map(SubscriptionRef.get(current), (term) => metrics.series(leads, {}).set(Option.isSome(term) ? 1 : 0))
   )
@@ -142,11 +147,10 @@ const make = Effect.gen(function* () {
   return Leader.of({
     term: SubscriptionRef.get(current),
     whileLeading,
-    runLoop: ({ loop: loopOf, latch: woken = makeLatch() }) =>
+    runLoop: (loopOf) =>
       whileLeading((term) => {
         const loop = loopOf(term)
-        const steps = loop.steps.map((step) => unlessOver(term, step))
-        return repeatLoop({ ...loop, atStart: true, steps }, woken.openedWithin(loop.every))
+        return repeatCounted({ ...loop, steps: loop.steps.map((step) => unlessOver(term, step)) })
       })
   })
 })

@@ -1,10 +1,11 @@
-import { Duration, Effect, Exit, Layer } from "effect"
+import { Duration, Effect, Exit, Layer, Schedule } from "effect"
 import type { Loop } from "../../core/Loop.js"
+import { backingOff, pausing } from "../../core/LoopSchedule.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { Boot } from "../Boot.js"
-import { runPass } from "../LoopRunner.js"
+import { repeatCounted } from "../LoopRunner.js"
 import { MetricsConfig } from "../MetricsConfig.js"
 
 /** Delay after a failed write. Counts accumulate in memory meanwhile, so nothing is lost. */
@@ -24,7 +25,6 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
     const boot = yield* Boot
     const tally = yield* Tally.make
     let revision = 0
-    let failed = false
 
     // If the write is interrupted or fails, the counts are restored. Writing the same counts twice is idempotent.
     const flush = Effect.suspend(() => {
@@ -32,10 +32,7 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
       if (counts.length === 0) return Effect.succeed({})
       revision += 1
       return buckets.record(boot.id, revision, counts).pipe(
-        Effect.onExit((exit) => {
-          failed = Exit.isFailure(exit)
-          return failed ? Effect.sync(() => tally.giveBack(counts)) : Effect.void
-        }),
+        Effect.onExit((exit) => (Exit.isFailure(exit) ? Effect.sync(() => tally.giveBack(counts)) : Effect.void)),
         Effect.as({})
       )
     })
@@ -43,9 +40,11 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
     const loop: Loop = {
       name: "metrics",
       about: "when there are new counts",
-      every: config.flush,
-      atStart: false,
-      steps: [{ name: "flush", deadline: "10 seconds", run: flush }]
+      schedule: pausing(backingOff(Schedule.spaced(config.flush), Schedule.spaced(afterFailure)), (delay) =>
+        Effect.zipRight(tally.changed, Effect.sleep(delay))
+      ),
+      runAtStart: false,
+      steps: [{ name: "flush", timeout: "10 seconds", run: flush }]
     }
 
     // Registered before the loop starts, so that it runs after the loop has stopped.
@@ -56,12 +55,7 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
         Effect.catchAll((error) => Effect.logWarning("could not write the last counts of this process", error))
       )
     )
-    yield* tally.changed.pipe(
-      Effect.zipRight(Effect.suspend(() => Effect.sleep(failed ? afterFailure : config.flush))),
-      Effect.zipRight(runPass(loop)),
-      Effect.forever,
-      Effect.forkScoped
-    )
+    yield* Effect.forkScoped(repeatCounted(loop))
     return tally
   })
 ).pipe(Layer.provide(Boot.layer))

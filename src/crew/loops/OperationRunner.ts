@@ -1,11 +1,12 @@
-import { Clock, Duration, Effect, Option, type Scope } from "effect"
+import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
 import type { Loop } from "../../core/Loop.js"
+import { pausing } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { Operations, operationTopic } from "../../queue/admin/Operations.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { runPass } from "../LoopRunner.js"
-import { makeLatch } from "../worker/Latch.js"
+import { repeatCounted } from "../LoopRunner.js"
+import { type Latch, makeLatch } from "../worker/Latch.js"
 
 /** Maximum length of a pass; the next one follows at once. Bounded, so that a stuck pass is detected. */
 const turnLength = Duration.toMillis("20 seconds")
@@ -16,7 +17,7 @@ const turnLength = Duration.toMillis("20 seconds")
 const pollsToLook = 5
 
 /** Runs bulk operations batch by batch until none is left, including those started on other pods. */
-export const make = (more: () => void): Effect.Effect<Loop, never, Operations | CrewConfig> =>
+export const make = (latch: Latch): Effect.Effect<Loop, never, Operations | CrewConfig> =>
   Effect.gen(function* () {
     const operations = yield* Operations
     const { poll } = yield* CrewConfig
@@ -28,7 +29,7 @@ export const make = (more: () => void): Effect.Effect<Loop, never, Operations | 
         if (Option.isNone(yield* operations.step())) return { batches }
         batches += 1
         if ((yield* Clock.currentTimeMillis) - began < turnLength) continue
-        more()
+        latch.open()
         return { batches }
       }
     })
@@ -36,9 +37,9 @@ export const make = (more: () => void): Effect.Effect<Loop, never, Operations | 
     return {
       name: "operations",
       about: "running bulk operations",
-      every: Duration.times(poll, pollsToLook),
-      atStart: true,
-      steps: [{ name: "carry on", deadline: "1 minute", run: carryOn }]
+      schedule: pausing(Schedule.spaced(Duration.times(poll, pollsToLook)), latch.openedWithin),
+      runAtStart: true,
+      steps: [{ name: "carry on", timeout: "1 minute", run: carryOn }]
     }
   })
 
@@ -47,8 +48,8 @@ export const start: Effect.Effect<void, never, Operations | Signals | CrewConfig
   function* () {
     const signals = yield* Signals
     const latch = makeLatch()
-    const loop = yield* make(latch.open)
+    const loop = yield* make(latch)
     yield* signals.hear(operationTopic, latch.open)
-    yield* Effect.forkScoped(Effect.forever(Effect.zipRight(runPass(loop), latch.openedWithin(loop.every))))
+    yield* Effect.forkScoped(repeatCounted(loop))
   }
 )

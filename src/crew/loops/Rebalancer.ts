@@ -1,8 +1,9 @@
-import { Effect, Option, type Scope } from "effect"
+import { Effect, Option, Schedule, type Scope } from "effect"
 import { Pods, podsTopic, type StoredPod } from "../../cluster/Pods.js"
 import * as ShareSplit from "../../cluster/ShareSplit.js"
 import { Shares, sharesTopic } from "../../cluster/Shares.js"
 import type { Loop } from "../../core/Loop.js"
+import { pausing } from "../../core/LoopSchedule.js"
 import type { Term } from "../../core/Term.js"
 import { Signals } from "../../database/Signals.js"
 import type { Queue } from "../../queue/Queue.js"
@@ -66,17 +67,17 @@ export const make: Effect.Effect<
   const loop = (term: Term): Loop => ({
     name: "rebalancer",
     about: "assigning the queues' slots to the live processes",
-    every: rebalanceInterval,
-    atStart: true,
+    schedule: pausing(Schedule.spaced(rebalanceInterval), latch.openedWithin),
+    runAtStart: true,
     steps: [
       {
         name: "split",
-        deadline: "10 seconds",
+        timeout: "10 seconds",
         run: Effect.flatMap(pods.present(lease), (live) => Effect.zipLeft(split(term, live), warn(live))).pipe(
           Effect.provide(context)
         )
       }
     ]
   })
-  return { loop, latch }
+  return loop
 })

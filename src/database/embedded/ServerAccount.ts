@@ -66,9 +66,12 @@ export const ask = (
     child.on("close", (code) => resume(Effect.succeed({ ok: code === 0, output: output.trim() })))
   })
 
-/** Whether the account can enter a directory by its path. */
+/**
+ * Whether the account can enter a directory of this process by its path. Without an account the server runs as the
+ * current user.
+ */
 export const canEnter = (account: Option.Option<ServerAccount>, directory: string): Effect.Effect<boolean> =>
-  Effect.map(ask(account, 'cd "$1"', directory), ({ ok }) => ok)
+  Option.isNone(account) ? Effect.succeed(true) : Effect.map(ask(account, 'cd "$1"', directory), ({ ok }) => ok)
 
 // Maximum length of a Unix socket path, minus the file name that PostgreSQL uses.
 const longestSocketDirectory = (process.platform === "darwin" ? 103 : 107) - "/.s.PGSQL.65535".length

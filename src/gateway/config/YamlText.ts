@@ -1,9 +1,6 @@
 import { Either } from "effect"
 import { LineCounter, parseDocument, visit } from "yaml"
 
-/** A file that people write by hand is shorter. */
-export const mostBytes = 256 * 1024
-
 /** The rest of what is wrong with a text that is not YAML at all tells nobody anything. */
 const mostProblems = 20
 

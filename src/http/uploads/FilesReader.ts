@@ -61,7 +61,7 @@ export interface Reading {
   readonly onBegun: (id: UploadId) => void
 }
 
-/** Name and type that a part gives its file, made safe. */
+/** Name and type that a part gives its file. */
 const factsOf = (head: ReadonlyMap<string, string>, before: number) => {
   const part = ContentDisposition.parse(head.get("content-disposition") ?? "")
   if (part === undefined) return Either.left(malformed("a part does not say which field it is"))
@@ -70,7 +70,7 @@ const factsOf = (head: ReadonlyMap<string, string>, before: number) => {
   if (filename === undefined) return Either.left(misplaced("A part has no filename, so it is no file.", name))
   if (before >= mostFiles) return Either.left(misplaced("There are too many files.", name))
   const mimetype = MimeType.strip(head.get("content-type") ?? "")
-  return Either.right({ filename: Filename.sanitize(filename), mimetype })
+  return Either.right({ filename: Filename.original(filename), mimetype })
 }
 
 /** Keeps track of the files of one body; what it is told of comes in the body's order. */

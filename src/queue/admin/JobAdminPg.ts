@@ -18,7 +18,7 @@ import { cancelTopic, JobAdmin, type JobEdit } from "./JobAdmin.js"
 const waiting: ReadonlyArray<State> = ["scheduled", "retrying", "pending"]
 
 const statementsOf = (schema: string) => ({
-  // A job that was cancelled before it began has nobody to telling, so no follow-up is stored.
+  // A job cancelled before it started stores no follow-up.
   cancel: `
   update ${schema}.job j
   set status = case when j.status = 'pending' then 'dead' else j.status end,
@@ -45,7 +45,7 @@ const statementsOf = (schema: string) => ({
   where j.id = $1 and j.status = 'pending'
   returning ${storedColumns}`,
 
-  // A job that is due already keeps its place.
+  // A job that is already due keeps its position in the queue.
   runNow: `
   update ${schema}.job j set run_at = least(j.run_at, pg_catalog.to_timestamp($2::float8 / 1000)),
     updated_at = pg_catalog.to_timestamp($2::float8 / 1000)
@@ -74,7 +74,6 @@ const make = Effect.gen(function* () {
   const signals = yield* Signals
   const statements = statementsOf(schema)
 
-  /** The job after the act, or why the act was not done. */
   const act = (
     name: string,
     allowed: ReadonlyArray<State>,
@@ -92,7 +91,9 @@ const make = Effect.gen(function* () {
       return yield* new JobNotInState({ id, act: name, state, allowed: [...allowed] })
     })
 
-  /** Somebody may be waiting for what this job has become. In a caller's transaction that is when it commits. */
+  /**
+   * Notifies workers and callers that wait for this job. In a caller's transaction the notification is sent at commit.
+   */
   const telling = <E>(changed: Effect.Effect<StoredJob, E>) =>
     Effect.tap(changed, (job) =>
       Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
@@ -116,12 +117,13 @@ const make = Effect.gen(function* () {
           (error) => error._tag === "JobNotInState" && error.state === "dead",
           () => search.get(id)
         ),
-        // The pod that runs it need not wait for its next heartbeat to find out.
+        // The pod that runs the job learns of it before its next heartbeat.
         Effect.tap(({ status }) => (status === "running" ? signals.tell(cancelTopic, id) : Effect.void)),
         telling
       ),
     requeue: (id) =>
-      // A transaction, or a savepoint of the caller's: a conflict must not spoil what else the caller does in it.
+      // In a transaction, or a savepoint of the caller's transaction: a conflict must not abort the caller's other
+      // work.
       transaction(act("requeue", ["done", "dead"], id, statements.requeue)).pipe(
         Effect.catchIf(
           (error) => error instanceof DatabaseConflict,

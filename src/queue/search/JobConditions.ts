@@ -10,7 +10,7 @@ const stateIs = (sql: PgClient, schema: string, state: State, now: number): Frag
   const at = sql`pg_catalog.to_timestamp(${now}::float8 / 1000)`
   switch (state) {
     case "scheduled":
-      // What is not due yet was not due when it was stored, either: so it is in the index of those that wait.
+      // A job that is not due yet was not due when it was stored either, so it is in the index of scheduled jobs.
       return sql`(j.finished_at is null and j.status = 'pending' and j.last_error is null and j.run_at > ${at}
         and j.run_at > j.created_at)`
     case "pending":
@@ -18,18 +18,18 @@ const stateIs = (sql: PgClient, schema: string, state: State, now: number): Frag
     case "retrying":
       return sql`(j.finished_at is null and j.status = 'pending' and j.last_error is not null)`
     case "running":
-      // No index knows what runs; the leases do.
+      // No index covers running jobs; the lease table lists them.
       return sql`(j.finished_at is null and j.status = 'running'
         and j.id = any(array(select unnest(jobs) from ${sql(`${schema}.lease`)})))`
     case "done":
       return sql`(j.finished_at is not null and j.status = 'done')`
     case "dead":
-      // In the words of the index of dead jobs.
+      // Matches the predicate of the dead job index.
       return sql`j.dead_reason is not null`
   }
 }
 
-/** Text that no job can hold: PostgreSQL would refuse to look for it. */
+/** PostgreSQL rejects this text as a parameter, so no job can match it. */
 const isNowhere = (filter: JobFilter) =>
   [
     ...(choices(filter.queue) ?? []),
@@ -40,7 +40,7 @@ const isNowhere = (filter: JobFilter) =>
     filter.payload === undefined ? "" : JSON.stringify(filter.payload)
   ].some((text) => isUnstorable(text) || text.includes("\\u0000"))
 
-/** A filter as conditions on the job table, which is `j`. */
+/** Converts a filter to conditions on the job table, aliased as `j`. */
 export const conditions = (
   { schema, sql }: Pick<typeof Database.Service, "schema" | "sql">,
   filter: JobFilter,

@@ -50,7 +50,7 @@ const make = Effect.gen(function* () {
     floor(extract(epoch from j.updated_at) * 1000)::float8 as updated_at,
     left(j.last_error, ${sql.literal(String(glimpseCharacters))}) as error`
 
-  /** No index knows when a job was last changed. Those of new ids, ends and leases together know what happened lately. */
+  /** No index covers the last change. The indexes of new ids, finish times and leases together cover recent changes. */
   const changed: typeof JobOverview.Service.changed = (since, limit) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
