@@ -5,6 +5,7 @@ import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { hot } from "../database/HotStatements.js"
 import * as ServerIdentity from "../database/ServerIdentity.js"
+import { instant, micros, millis } from "../database/SqlInstant.js"
 import { named } from "../database/StatementTimes.js"
 import { type Orders, type PodFacts, type PodState, Pods, type StoredPod } from "./Pods.js"
 
@@ -50,14 +51,9 @@ const toPod = (row: PodRow): StoredPod => ({
   server: row.server ?? undefined
 })
 
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-/** Exact microseconds, only compared for equality. */
-const exact = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`
-const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
-
 const podColumns = `id, label, version, queues, kinds, slots, host, os_pid, node_version, draining, server,
     ${millis("started_at")} as started_at, ${millis("heartbeat_at")} as heartbeat_at,
-    ${exact("heartbeat_at")}::text as beat`
+    ${micros("heartbeat_at")}::text as beat`
 
 const statementsOf = (schema: string) => ({
   beat: hot(`
@@ -89,7 +85,7 @@ const statementsOf = (schema: string) => ({
   select ${podColumns} from ${schema}.pod order by id`,
 
   beats: `
-  select id, ${exact("heartbeat_at")}::text as beat from ${schema}.pod`,
+  select id, ${micros("heartbeat_at")}::text as beat from ${schema}.pod`,
 
   leave: `
   with gone as (delete from ${schema}.pod where id = $1)
@@ -99,7 +95,7 @@ const statementsOf = (schema: string) => ({
   with dead as (
     -- Only if the heartbeat is unchanged since it was read; a pod with a newer one is alive.
     delete from ${schema}.pod p using unnest($1::uuid[], $2::bigint[]) as quiet(id, beat)
-    where p.id = quiet.id and ${exact("p.heartbeat_at")} = quiet.beat
+    where p.id = quiet.id and ${micros("p.heartbeat_at")} = quiet.beat
     returning p.id
   ), freed as (
     delete from ${schema}.share s

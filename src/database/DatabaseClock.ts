@@ -1,6 +1,7 @@
 import { Clock, Context, Duration, Effect, Layer, Schedule, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as DurationText from "../core/DurationText.js"
+import { repeatLoop, single } from "../core/Loop.js"
 import * as Setting from "../core/Setting.js"
 import { Database } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
@@ -34,7 +35,7 @@ export class ClockTooUncertain extends Schema.TaggedError<ClockTooUncertain>()("
 export class DatabaseTime extends Context.Tag("nightshift/database/DatabaseTime")<
   DatabaseTime,
   {
-    /** Offset of the database's clock from this machine's; positive if the database is ahead. */
+    /** How far the database's clock is ahead of this machine's. */
     readonly offsetMillis: Effect.Effect<number>
     /** Maximum error of the offset: half of the shortest round trip in the last sampling. */
     readonly uncertaintyMillis: Effect.Effect<number>
@@ -104,17 +105,22 @@ export const layer: Layer.Layer<DatabaseTime, ClockTooUncertain | DatabaseError 
       const time = new SlewedTime(localMillis, first.offset)
       let uncertainty = first.halfRoundTrip
 
-      yield* sample(sql).pipe(
+      const discipline = sample(sql).pipe(
         Effect.tap((latest) =>
           Effect.sync(() => {
             time.aim(latest.offset)
             uncertainty = latest.halfRoundTrip
           })
         ),
-        Effect.catchAll((error) => Effect.logDebug("could not sample the database's clock", error)),
-        Effect.schedule(Schedule.spaced(samplingInterval)),
-        Effect.forkScoped
+        Effect.catchAll((error) => Effect.logDebug("could not sample the database's clock", error))
       )
+      const loop = single({
+        name: "clock",
+        schedule: Schedule.spaced(samplingInterval),
+        runAtStart: false,
+        run: discipline
+      })
+      yield* Effect.forkScoped(repeatLoop(loop))
 
       const facts = Layer.succeed(DatabaseTime, {
         offsetMillis: Effect.sync(() => time.offset),

@@ -174,6 +174,8 @@ const make = Effect.gen(function* () {
   })
   yield* listenOnce(url, config, hearers, current, tellResumed).pipe(
     Effect.tapErrorCause((cause) => Effect.logDebug("listener connection lost, reconnecting", cause)),
+    // Defects, too, end a connection and not the listener.
+    Effect.sandbox,
     Effect.retry(
       Schedule.exponential("50 millis").pipe(
         Schedule.union(Schedule.spaced("2 seconds")),

@@ -1,6 +1,7 @@
 import { Duration, Effect, Fiber, FiberRef, Option, type Redacted, Runtime, Schedule, type Scope } from "effect"
 import pg from "pg"
 import * as DurationText from "../core/DurationText.js"
+import { repeatLoop, single } from "../core/Loop.js"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
 import { ServerGivenUp } from "./DatabaseError.js"
 import { type PreparedNames, preparing } from "./HotStatements.js"
@@ -200,7 +201,13 @@ export const open = (
         `PostgreSQL did not answer ${closed} statements within ${DurationText.format(patience)}: closed their connections`
       )
     })
-    yield* Effect.forkScoped(Effect.repeat(look, Schedule.spaced(lookEvery)))
+    const loop = single({
+      name: "connections",
+      schedule: Schedule.spaced(lookEvery),
+      runAtStart: true,
+      run: look
+    })
+    yield* Effect.forkScoped(repeatLoop(loop))
 
     return {
       own: leading(own, own, () => (isInHandler() ? program : own)),

@@ -16,7 +16,7 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
   Readiness,
   { readonly report: Effect.Effect<Report> }
 >() {
-  static readonly layer: Layer.Layer<Readiness, never, Lifecycle | Database | Migrations> = Layer.effect(
+  static readonly layer: Layer.Layer<Readiness, never, Lifecycle | Database | Migrations> = Layer.scoped(
     Readiness,
     Effect.gen(function* () {
       const lifecycle = yield* Lifecycle
@@ -47,6 +47,8 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
       )
       // Anybody may ask, as often as they like: the database is asked once a second.
       const shared = yield* RefreshedValue.make(databaseReasons, "1 second", "2 seconds")
+      // The first request finds the answer ready: the database answers while the rest of the service is built.
+      yield* Effect.forkScoped(shared)
       return {
         report: Effect.map(Effect.all([lifecycle.draining, shared]), ([draining, { value: reasons }]) =>
           reportOf(draining, reasons, [])

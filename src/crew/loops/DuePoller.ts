@@ -1,11 +1,11 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
+import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { pausing, until } from "../../core/LoopSchedule.js"
+import { until, wakeable } from "../../core/LoopSchedule.js"
 import { Queue } from "../../queue/Queue.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
-import { makeLatch } from "../worker/Latch.js"
 import { Supervisors } from "../worker/Supervisors.js"
 
 // Polling guarantees that jobs are found; notifications only make it faster. One query for all queues of the pod
@@ -57,11 +57,11 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
         Effect.suspend(() => (asked ? Effect.sleep(calm) : Effect.void))
       )
     const loop: Loop = {
-      name: "duePoller",
+      name: "due poller",
       about: "waking queues when their jobs are due",
-      schedule: pausing(until(Effect.sync(() => untilDue)), pause),
+      schedule: wakeable(until(Effect.sync(() => untilDue)), pause),
       runAtStart: true,
-      steps: [{ name: "look for due jobs", run: look }]
+      steps: [{ name: "look", run: look }]
     }
     yield* Effect.forkScoped(repeatCounted(loop))
 

@@ -1,8 +1,9 @@
 import { Context, Duration, Effect, Layer, Option, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
 import { Leadership, TermOver } from "../../cluster/Leadership.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
-import { type Loop, repeatLoop, type Step } from "../../core/Loop.js"
-import { pausing } from "../../core/LoopSchedule.js"
+import { makeLatch } from "../../core/Latch.js"
+import { type Loop, repeatLoop, type Step, single } from "../../core/Loop.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import type { Term } from "../../core/Term.js"
 import { Signals } from "../../database/Signals.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
@@ -10,7 +11,6 @@ import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
 import { Pod } from "../Pod.js"
-import { makeLatch } from "../worker/Latch.js"
 
 // Every pod campaigns at a third of the lease: the leader renews, the other pods try to take the lease. A leader that
 // cannot renew stops when its lease expires on its own monotonic clock; the term fences its later writes. On shutdown
@@ -132,13 +132,12 @@ const make = Effect.gen(function* () {
   )
   yield* signals.hear(leaderTopic, latch.open)
   yield* campaign
-  const campaigning: Loop = {
+  const campaigning = single({
     name: "leader",
-    about: "asking for the lease",
-    schedule: pausing(Schedule.spaced(every), latch.openedWithin),
+    schedule: wakeable(Schedule.spaced(every), latch.openedWithin),
     runAtStart: false,
-    steps: [{ name: "campaign", run: Effect.as(campaign, {}) }]
-  }
+    run: campaign
+  })
   yield* Effect.forkScoped(repeatLoop(campaigning))
   yield* metrics.onRead(
     Effect.map(SubscriptionRef.get(current), (term) => metrics.series(leads, {}).set(Option.isSome(term) ? 1 : 0))

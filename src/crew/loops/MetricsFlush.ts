@@ -1,6 +1,6 @@
 import { Duration, Effect, Exit, Layer, Schedule } from "effect"
 import type { Loop } from "../../core/Loop.js"
-import { backingOff, pausing } from "../../core/LoopSchedule.js"
+import { after, backingOff } from "../../core/LoopSchedule.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
@@ -40,9 +40,7 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
     const loop: Loop = {
       name: "metrics",
       about: "when there are new counts",
-      schedule: pausing(backingOff(Schedule.spaced(config.flush), Schedule.spaced(afterFailure)), (delay) =>
-        Effect.zipRight(tally.changed, Effect.sleep(delay))
-      ),
+      schedule: after(tally.changed, backingOff(Schedule.spaced(config.flush), Schedule.spaced(afterFailure))),
       runAtStart: false,
       steps: [{ name: "flush", timeout: "10 seconds", run: flush }]
     }

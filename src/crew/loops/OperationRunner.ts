@@ -1,12 +1,12 @@
 import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
+import { type Latch, makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { pausing } from "../../core/LoopSchedule.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { Operations, operationTopic } from "../../queue/admin/Operations.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
-import { type Latch, makeLatch } from "../worker/Latch.js"
 
 /** Maximum length of a pass; the next one follows at once. Bounded, so that a stuck pass is detected. */
 const turnLength = Duration.toMillis("20 seconds")
@@ -37,7 +37,7 @@ export const make = (latch: Latch): Effect.Effect<Loop, never, Operations | Crew
     return {
       name: "operations",
       about: "running bulk operations",
-      schedule: pausing(Schedule.spaced(Duration.times(poll, pollsToLook)), latch.openedWithin),
+      schedule: wakeable(Schedule.spaced(Duration.times(poll, pollsToLook)), latch.openedWithin),
       runAtStart: true,
       steps: [{ name: "carry on", timeout: "1 minute", run: carryOn }]
     }

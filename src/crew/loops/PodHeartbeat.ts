@@ -2,8 +2,9 @@ import { Context, Duration, Effect, Layer, Schedule, type Scope } from "effect"
 import { type Orders, Pods, podsTopic } from "../../cluster/Pods.js"
 import { sharesTopic } from "../../cluster/Shares.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
+import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { pausing } from "../../core/LoopSchedule.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
@@ -13,7 +14,6 @@ import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
 import { Pod } from "../Pod.js"
-import { makeLatch } from "../worker/Latch.js"
 import { Supervisors } from "../worker/Supervisors.js"
 
 // A pod sends a heartbeat every second, and the same statement returns its slot assignments. It is the first layer to
@@ -117,7 +117,7 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
     const loop: Loop = {
       name: "pod heartbeat",
       about: "sending the heartbeat of this process",
-      schedule: pausing(Schedule.spaced(podHeartbeat), latch.openedWithin),
+      schedule: wakeable(Schedule.spaced(podHeartbeat), latch.openedWithin),
       runAtStart: false,
       steps: [
         {

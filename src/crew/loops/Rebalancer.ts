@@ -2,8 +2,9 @@ import { Effect, Option, Schedule, type Scope } from "effect"
 import { Pods, podsTopic, type StoredPod } from "../../cluster/Pods.js"
 import * as ShareSplit from "../../cluster/ShareSplit.js"
 import { Shares, sharesTopic } from "../../cluster/Shares.js"
+import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { pausing } from "../../core/LoopSchedule.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import type { Term } from "../../core/Term.js"
 import { Signals } from "../../database/Signals.js"
 import type { Queue } from "../../queue/Queue.js"
@@ -11,7 +12,6 @@ import { Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
-import { makeLatch } from "../worker/Latch.js"
 import { Leader, type LeaderLoop } from "./Leader.js"
 import * as Unserved from "./Unserved.js"
 
@@ -67,7 +67,7 @@ export const make: Effect.Effect<
   const loop = (term: Term): Loop => ({
     name: "rebalancer",
     about: "assigning the queues' slots to the live processes",
-    schedule: pausing(Schedule.spaced(rebalanceInterval), latch.openedWithin),
+    schedule: wakeable(Schedule.spaced(rebalanceInterval), latch.openedWithin),
     runAtStart: true,
     steps: [
       {

@@ -1,8 +1,8 @@
 import { Clock, Duration, Effect, Option, type Scope } from "effect"
-import { pausing, until } from "../../core/LoopSchedule.js"
+import { makeLatch } from "../../core/Latch.js"
+import { until, wakeable } from "../../core/LoopSchedule.js"
 import type { Term } from "../../core/Term.js"
 import { Schedules } from "../../schedule/Schedules.js"
-import { makeLatch } from "../worker/Latch.js"
 import type { LeaderLoop } from "./Leader.js"
 import * as Scheduler from "./Scheduler.js"
 import { SchedulerConfig } from "./SchedulerConfig.js"
@@ -54,7 +54,7 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
     return {
       name: "scheduler",
       about: "firing schedules when they are due",
-      schedule: pausing(until(untilNext), latch.openedWithin),
+      schedule: wakeable(until(untilNext), latch.openedWithin),
       runAtStart: true,
       steps: [
         { name: "fire", timeout: "30 seconds", run: Effect.provide(fire(term), context) },

@@ -1,13 +1,13 @@
 import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
+import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { pausing } from "../../core/LoopSchedule.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { type QueueSettings, Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
-import { makeLatch } from "../worker/Latch.js"
 import * as SlotTarget from "../worker/SlotTarget.js"
 import { Supervisors } from "../worker/Supervisors.js"
 import { PodHeartbeat } from "./PodHeartbeat.js"
@@ -84,7 +84,7 @@ export const start: Effect.Effect<
   const loop: Loop = {
     name: "slot reconciler",
     about: "adjusting slots to their targets",
-    schedule: pausing(Schedule.spaced(tick), latch.openedWithin),
+    schedule: wakeable(Schedule.spaced(tick), latch.openedWithin),
     runAtStart: true,
     steps: [
       {

@@ -1,4 +1,6 @@
 import { Effect, Fiber, Schedule, type Scope } from "effect"
+import { type Loop, nothing, repeatLoop } from "../../core/Loop.js"
+import { onEvent } from "../../core/LoopSchedule.js"
 import { Queue } from "../../queue/Queue.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -57,7 +59,7 @@ export const start = (options: {
     // Uninterruptible: an interrupted claim could leave jobs claimed that no slot knows about.
     const claimOnce = Effect.gen(function* () {
       const limit = prefetch.wanted(localQueue)
-      if (limit <= 0) return
+      if (limit <= 0) return nothing
       woken = false
       isClaiming = true
       const claiming = queue.claim({ queue: name, pod: pod.id, limit })
@@ -73,19 +75,26 @@ export const start = (options: {
       // claimed alone.
       if (jobs.length === limit || jobs.some(({ crashCount }) => crashCount > 0)) woken = true
       else onShort()
+      return nothing
     }).pipe(Effect.uninterruptible)
 
-    const patiently = claimOnce.pipe(
-      Effect.tapError((error) => {
-        failures.add(1)
-        woken = true
-        return Effect.logWarning(`claiming from queue "${name}" failed, retrying`, error)
-      }),
-      Effect.retry(afterFailure),
-      Effect.orDie
-    )
-
-    const fiber = yield* Effect.forkScoped(Effect.forever(Effect.zipRight(demand, patiently)))
+    const loop: Loop = {
+      name: `queue "${name}"`,
+      about: "claiming whenever there may be work and a slot for it",
+      schedule: onEvent(demand, afterFailure),
+      runAtStart: false,
+      steps: [
+        {
+          name: "claim",
+          run: claimOnce,
+          failed: Effect.sync(() => {
+            failures.add(1)
+            woken = true
+          })
+        }
+      ]
+    }
+    const fiber = yield* Effect.forkScoped(repeatLoop(loop))
     const look = () => onDemand?.()
     return {
       look,

@@ -1,11 +1,11 @@
 import { type Duration, Effect } from "effect"
 
-/** Wakes a sleeping loop. */
+/** Wakes a loop in its pause. */
 export interface Latch {
   readonly open: () => void
-  /** Completes when the latch is opened; at once if it was opened since the last wait. */
+  /** Completes when the latch is opened, or at once if it was opened since the last wait. Closes the latch again. */
   readonly opened: Effect.Effect<void>
-  /** Like `opened`, with a timeout. */
+  /** The same, and after this long at the latest. */
   readonly openedWithin: (duration: Duration.DurationInput) => Effect.Effect<void>
 }
 
