@@ -53,7 +53,7 @@ const unstorable = /\0|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\
 const faultOfFilename = (filename: string): string | undefined => {
   if (filename === "") return "must not be empty"
   if (filename.length > Filename.mostCharacters) return `must be at most ${Filename.mostCharacters} characters long`
-  return unstorable.test(filename) ? "must not contain NUL or half a surrogate pair" : undefined
+  return unstorable.test(filename) ? "must not contain NUL characters or unpaired surrogates" : undefined
 }
 
 /** Why this cannot be the name and type of a file, or nothing. */
