@@ -23,7 +23,7 @@ const unstorableEscape = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f][0-9a-f]{2})/
 export const faultOfText = (text: string, most: number): string | undefined => {
   if (text.length === 0) return "must not be empty"
   if (text.length > most) return `must be at most ${most} characters long`
-  return isUnstorable(text) ? "must not contain NUL or half a surrogate pair" : undefined
+  return isUnstorable(text) ? "must not contain NUL or an unpaired surrogate" : undefined
 }
 
 export const faultOfWhole = (value: number, min: number, max: number): string | undefined =>
@@ -71,7 +71,7 @@ export const jsonText = (value: unknown, mostBytes: number): Either.Either<strin
     return Either.left(`is larger than ${mostBytes} bytes as JSON`)
   }
   if (text.includes("\\u") && unstorableEscape.test(text)) {
-    return Either.left("must not contain NUL or half a surrogate pair")
+    return Either.left("must not contain NUL or an unpaired surrogate")
   }
   // Every level takes two characters.
   if (text.length > 2 * limits.nesting && isDeeperThan(value, limits.nesting))

@@ -1,9 +1,9 @@
-/** How long a file's name may be. */
+/** Maximum length of a file name. */
 export const mostCharacters = 100
 
 const mostExtension = 16
 
-/** A name is cut before anything looks at it: nobody's file is called ten kilobytes. */
+/** A longer name is truncated before it is processed. */
 const mostRead = 1024
 
 const splitExtension = (name: string): readonly [stem: string, extension: string] => {
@@ -11,7 +11,7 @@ const splitExtension = (name: string): readonly [stem: string, extension: string
   return dot > 0 && name.length - dot <= mostExtension ? [name.slice(0, dot), name.slice(dot)] : [name, ""]
 }
 
-/** Without the dots around it. A loop: `/\.+$/` tries each dot of a long run as the first of the last one. */
+/** Strips leading and trailing dots. A loop, because `/\.+$/` takes quadratic time on a long run of dots. */
 const withoutDots = (name: string): string => {
   let from = 0
   let to = name.length
@@ -21,12 +21,12 @@ const withoutDots = (name: string): string => {
 }
 
 /**
- * A name that is safe on every system, from whatever a client calls its file: letters, digits, `_`, `.` and `-`, at most a
- * hundred, with its extension, never a path and never hidden.
+ * Returns a file name that is safe on every system: at most 100 characters out of letters, digits, `_`, `.` and `-`.
+ * Keeps the extension. The result is never a path and never starts with a dot.
  */
 export const sanitize = (given: string): string => {
-  // The beginning may be a long path and the end holds the extension, so it is the end that is kept. Compatibility forms
-  // come apart first: a full-width slash or a dot leader must be seen for what a file system may make of it.
+  // Keep the end: the start may be a long path, and the end has the extension. NFKD first, because a file system may
+  // normalize a full-width slash or a dot leader to `/` or `.`.
   const plain = given.slice(-mostRead).normalize("NFKD").replace(/\p{M}/gu, "")
   const base = plain.split(/[/\\]/).at(-1) ?? ""
   const safe = withoutDots(base.replace(/[^A-Za-z0-9._-]/gu, "_"))
