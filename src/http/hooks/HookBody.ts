@@ -155,7 +155,7 @@ export const parse = (body: Buffer): { readonly value: unknown } | { readonly fa
   try {
     return { value: JSON.parse(body.toString()) }
   } catch {
-    return { fault: "it cannot be parsed" }
+    return { fault: "parsing failed" }
   }
 }
 

@@ -6,7 +6,7 @@ import { Deliveries, type DeliveryBook } from "../../gateway/Deliveries.js"
 import * as SignedSources from "../../gateway/SignedSources.js"
 import type { SourceDelivery } from "../../gateway/SourceJob.js"
 import { isUpdate, type Update } from "../../gateway/telegram/TelegramUpdate.js"
-import { type Received, type Tell, WebhookIntake, type WebhookIntakeError } from "../../gateway/WebhookIntake.js"
+import { type Received, type Report, WebhookIntake, type WebhookIntakeError } from "../../gateway/WebhookIntake.js"
 import type { Series } from "../../telemetry/MetricFamily.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -72,7 +72,7 @@ interface Arrived<A> {
 }
 
 /** What is done with deliveries that arrived together. */
-type Work<A> = (items: ReadonlyArray<A>, tell: Tell) => Effect.Effect<void>
+type Work<A> = (items: ReadonlyArray<A>, report: Report) => Effect.Effect<void>
 
 const pathOf = ({ url = "" }: IncomingMessage) => {
   const query = url.indexOf("?")
@@ -158,25 +158,25 @@ const make = Effect.gen(function* () {
   /** Runs what is to be done with deliveries, and answers each when it is done. */
   const respondAfter = <A>(waiting: ReadonlyArray<Arrived<A>>, work: Work<A>) => {
     const open = new Set(waiting.keys())
-    const tell: Tell = (place, exit) => {
+    const report: Report = (place, exit) => {
       const arrived = waiting[place]
       if (arrived !== undefined && open.delete(place)) answer(arrived, exit)
     }
     const items = waiting.map(({ item }) => item)
-    const fiber = fork(Effect.suspend(() => work(items, tell)))
+    const fiber = fork(Effect.suspend(() => work(items, report)))
     running.add(fiber)
     fiber.addObserver((exit) => {
       running.delete(fiber)
       if (Exit.isSuccess(exit)) return
-      for (const place of open) tell(place, Exit.failCause(exit.cause))
+      for (const place of open) report(place, Exit.failCause(exit.cause))
     })
   }
 
   const arrivedUpdates = new TickBatch<Bot, Arrived<Update>>((bot, waiting) =>
-    respondAfter(waiting, (items, tell) => intake.receive(bot, items, tell))
+    respondAfter(waiting, (items, report) => intake.receive(bot, items, report))
   )
   const arrivedDeliveries = new TickBatch<Source, Arrived<SourceDelivery>>((source, waiting) =>
-    respondAfter(waiting, (items, tell) => intake.deliver(source, items, tell))
+    respondAfter(waiting, (items, report) => intake.deliver(source, items, report))
   )
 
   /** Reads the body of a request that may be read, and hands it on whole. */
