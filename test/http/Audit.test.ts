@@ -181,13 +181,13 @@ describe.each(backends)("on %s, PATCH /api/v1/jobs/{id}", (_, layer) => {
   )
 
   it.scopedLive.each([
-    [{}, /names nothing to change/, undefined],
-    [{ reason: "x" }, /names nothing to change/, undefined],
+    [{}, /has nothing to change/, undefined],
+    [{ reason: "x" }, /has nothing to change/, undefined],
     [{ priority: "high" }, /must be a number/, "priority"],
     [{ priority: 1.5 }, /whole number/, "priority"],
     [{ runAt: "soon" }, /RFC 3339/, "runAt"],
     [{ payload: "\u0000" }, /NUL/, "payload"],
-    [{ kind: "other" }, /not a field/, "kind"],
+    [{ kind: "other" }, /not a known field/, "kind"],
     [[1], /must be an object/, undefined]
   ] as const)("refuses %j and changes nothing", ([json, says, field]) =>
     Effect.gen(function* () {

@@ -121,7 +121,7 @@ describe("bots without a database", () => {
       })
       const stranger = { ...env, BOT_HELPER_TOKEN: "1:to-be-hidden" }
       const failed = yield* Nightshift.call(["bots", "info"], { cwd, env: stranger })
-      expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining("does not know the bot's token") })
+      expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining("the bot's token is not valid") })
       expect(failed.stdout).toMatch(/^desk +auth +sync +https:/m)
       const printed = [info, failed].map(({ stderr, stdout }) => stdout + stderr).join()
       expect(printed).not.toMatch(/to-be-hidden|new-one/)

@@ -26,7 +26,6 @@ import * as ScheduleView from "./ScheduleView.js"
 
 const mostBodyBytes = 256 * 1024
 
-/** Schedules: see them, make and change them, fire one now. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "schedules">,
   never,
@@ -39,7 +38,7 @@ export const layer: Layer.Layer<
     const views = yield* Views.make
     const context = yield* Effect.context<Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions>()
 
-    /** Whoever mistypes a kind should hear of it now, and not when the first job is dead. */
+    /** Rejects a mistyped kind now instead of when its first job becomes dead. */
     const checkKind = (kind: string | undefined, force = false) =>
       kind === undefined || force ? Effect.void : Effect.asVoid(kinds.find(kind))
 
@@ -108,7 +107,7 @@ export const layer: Layer.Layer<
             return { name, timezone, words, next: next.map(Instant.format) }
           }).pipe(Problem.answered)
         )
-        // What is being typed is wrong most of the time: that is an answer, and nothing that failed.
+        // An invalid expression is a normal response: the editor calls this route while the user types.
         .handle("read", ({ urlParams: { count = previewLimits.usual, cron = "", timezone = defaults.timezone } }) =>
           Effect.map(Clock.currentTimeMillis, (now) =>
             Either.match(expressionOf({ name: "", cron, timezone }), {

@@ -1,6 +1,6 @@
 const parameter = /; *([!#$%&'*+.^_`|~\w-]+) *= *(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*)) */suy
 
-/** RFC 5987, as in `UTF-8''na%C3%AFve.txt`; nothing when it is not in that form. */
+/** Decodes an RFC 5987 value such as `UTF-8''na%C3%AFve.txt`; undefined if malformed. */
 const decodeExtended = (value: string): string | undefined => {
   const [, encoded] = /^utf-8'[^']*'(.*)$/is.exec(value) ?? []
   try {
@@ -10,13 +10,13 @@ const decodeExtended = (value: string): string | undefined => {
   }
 }
 
-/** What a part of a form says of itself. */
+/** Field name and file name of a form part. */
 export interface FormPart {
   readonly name: string
   readonly filename: string | undefined
 }
 
-/** The name of a form's field and of its file; nothing when the header is no form part's. Browsers send plain UTF-8. */
+/** Parses the header of a form part; undefined if it is not one. Browsers send names as plain UTF-8. */
 export const parse = (header: string): FormPart | undefined => {
   const type = /^form-data */i.exec(header)
   if (type === null) return undefined
@@ -25,7 +25,7 @@ export const parse = (header: string): FormPart | undefined => {
   let end = parameter.lastIndex
   for (let match = parameter.exec(header); match !== null; match = parameter.exec(header)) {
     const [, name = "", quoted, plain] = match
-    // Only a quote is ever escaped in practice: a backslash belongs to a path of Windows.
+    // In practice only quotes are escaped; any other backslash is part of a Windows path.
     parameters.set(name.toLowerCase(), quoted?.replaceAll('\\"', '"') ?? plain ?? "")
     end = parameter.lastIndex
   }
