@@ -1,6 +1,7 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 import { Database } from "../database/Database.js"
 import { DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
+import { fragments } from "../database/SqlInstant.js"
 import { digest, Idempotency, IdempotencyKeyBusy, IdempotencyKeyReused } from "./Idempotency.js"
 
 /** How long to wait for a concurrent request with the same key. */
@@ -10,7 +11,7 @@ const purgeBatch = 5_000
 const make = Effect.gen(function* () {
   const { schema, sql, transaction } = yield* Database
   const table = sql(`${schema}.idempotency`)
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
+  const { instant } = fragments(sql)
 
   /**
    * Returns whether the key is new or its earlier use has expired. If a concurrent transaction holds the key, the

@@ -2,6 +2,7 @@ import { Clock, Effect, Layer } from "effect"
 import { makeGenerator, type ViewId } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { fragments, millis } from "../database/SqlInstant.js"
 import {
   limits,
   type NewView,
@@ -31,9 +32,7 @@ const make = Effect.gen(function* () {
   const { schema, sql, transaction } = yield* Database
   const ids = yield* makeGenerator
   const table = sql(`${schema}.saved_view`)
-  const columns = sql.literal(
-    "id, name, page, filter, floor(extract(epoch from created_at) * 1000)::float8 as created_at"
-  )
+  const columns = sql.literal(`id, name, page, filter, ${millis("created_at")} as created_at`)
 
   return SavedViews.of({
     list: mapErrors(sql<ViewRow>`select ${columns} from ${table} order by id`).pipe(
@@ -47,7 +46,7 @@ const make = Effect.gen(function* () {
       const [row] = yield* mapErrors(sql<ViewRow>`
         insert into ${table} (id, name, page, filter, created_at)
         select ${ids.view(now)}::uuid, ${name}::text, ${page}::text, ${JSON.stringify(filter)}::jsonb,
-          pg_catalog.to_timestamp(${now}::float8 / 1000)
+          ${fragments(sql).instant(now)}
         where (select count(*) from ${table}) < ${limits.views}
         on conflict on constraint saved_view_name_once do nothing
         returning ${columns}`)

@@ -4,6 +4,7 @@ import type { PodId } from "../core/Ids.js"
 import type { Term } from "../core/Term.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { fragments, micros } from "../database/SqlInstant.js"
 import { Leadership, TermOver } from "./Leadership.js"
 import * as LeadershipWatch from "./LeadershipWatch.js"
 
@@ -27,8 +28,8 @@ const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const table = sql(`${schema}.leader`)
   const watchOf = LeadershipWatch.make()
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
-  const exact = sql`(extract(epoch from leased_until) * 1000000)::bigint`
+  const { instant, millis } = fragments(sql)
+  const exact = sql.literal(micros("leased_until"))
 
   return Leadership.of({
     campaign: (pod, lease) =>
@@ -88,7 +89,7 @@ const make = Effect.gen(function* () {
 
     leader: Effect.map(
       mapErrors(sql<LeaderRow>`
-        select pod_id as pod, term, floor(extract(epoch from leased_until) * 1000)::float8 as until
+        select pod_id as pod, term, ${millis("leased_until")} as until
         from ${table} where pod_id is not null`),
       (rows) => Option.fromNullable(rows[0])
     )

@@ -35,6 +35,8 @@ export interface PodState {
 
 export interface StoredPod extends PodFacts, PodState {
   readonly heartbeatAt: number
+  /** The PostgreSQL server that wrote its last beat, by `ServerIdentity`; absent in memory and of older releases. */
+  readonly server: string | undefined
 }
 
 /** What a pod hears back when it shows itself. */

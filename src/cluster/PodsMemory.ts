@@ -28,7 +28,7 @@ export const layer: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
     return {
       beat: (facts, state, liveWithin) =>
         step((clock) => {
-          pods.set(facts.id, { ...facts, ...state, heartbeatAt: clock.unsafeCurrentTimeMillis() })
+          pods.set(facts.id, { ...facts, ...state, heartbeatAt: clock.unsafeCurrentTimeMillis(), server: undefined })
           const silent = quiet(liveWithin, clock)
           const others = [...pods.values()].filter(
             ({ draining, id }) => id !== facts.id && !draining && !silent.has(id)

@@ -53,6 +53,7 @@ import { SchedulerConfig } from "./loops/SchedulerConfig.js"
 import { SweeperConfig } from "./loops/Sweeper.js"
 import * as MeasuresLayer from "./MeasuresLayer.js"
 import { MetricsConfig } from "./MetricsConfig.js"
+import * as Shutdown from "./Shutdown.js"
 
 /** Neither code nor environment says where the database is. */
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
@@ -145,7 +146,7 @@ export const layer = <R>(
   FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule,
   Exclude<R, Services>
 > =>
-  Database.layerHurryAtEnd.pipe(
+  Shutdown.layer.pipe(
     Layer.provideMerge(
       Layer.unwrapEffect(
         Effect.map(RouteConfig.declared, (routes) =>

@@ -53,8 +53,11 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     /** How many connections were closed because the server did not answer a statement in time. */
     readonly unansweredStatements: Effect.Effect<number>
 
-    /** The process must end: from now on our own statements are given up after a few seconds. */
-    readonly hurry: Effect.Effect<void>
+    /**
+     * The process must end: from now on our own statements get DATABASE_CONNECT_TIMEOUT. When `workEnded` completes, a server
+     * that does not answer for three seconds is given up: every connection is closed, and every later statement is refused.
+     */
+    readonly hurry: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
 
     /** Tells how long every statement of this process took, from now on. */
     readonly onStatement: (listener: StatementListener) => Effect.Effect<void>
@@ -94,7 +97,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             handlerPoolSize: config.handlerPool,
             handlerPoolUse: Effect.sync(pools.programUse),
             unansweredStatements: Effect.sync(pools.unanswered),
-            hurry: Effect.sync(pools.hurry),
+            hurry: pools.hurry,
             onStatement: (listener) => Effect.sync(() => void listeners.push(listener)),
             serverVersion
           })
@@ -102,11 +105,6 @@ export class Database extends Context.Tag("nightshift/database/Database")<
       )
       return Layer.merge(database, layerClient(pools.program))
     })
-  )
-
-  /** Built after what uses the database and so closed before it: a server that does not answer must not keep a process. */
-  static readonly layerHurryAtEnd: Layer.Layer<never, never, Database> = Layer.scopedDiscard(
-    Effect.flatMap(Database, ({ hurry }) => Effect.addFinalizer(() => hurry))
   )
 }
 

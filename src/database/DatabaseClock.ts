@@ -1,6 +1,7 @@
 import { Clock, Context, Duration, Effect, Layer, Schedule, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as DurationText from "../core/DurationText.js"
+import { repeatLoop, single } from "../core/Loop.js"
 import * as Setting from "../core/Setting.js"
 import { Database } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
@@ -104,17 +105,22 @@ export const layer: Layer.Layer<DatabaseTime, ClockTooUncertain | DatabaseError 
       const time = new SlewedTime(localMillis, first.offset)
       let uncertainty = first.halfRoundTrip
 
-      yield* sample(sql).pipe(
+      const discipline = sample(sql).pipe(
         Effect.tap((latest) =>
           Effect.sync(() => {
             time.aim(latest.offset)
             uncertainty = latest.halfRoundTrip
           })
         ),
-        Effect.catchAll((error) => Effect.logDebug("the database's clock could not be sampled", error)),
-        Effect.schedule(Schedule.spaced(samplingInterval)),
-        Effect.forkScoped
+        Effect.catchAll((error) => Effect.logDebug("the database's clock could not be sampled", error))
       )
+      const loop = single({
+        name: "clock",
+        schedule: Schedule.spaced(samplingInterval),
+        runAtStart: false,
+        run: discipline
+      })
+      yield* Effect.forkScoped(repeatLoop(loop))
 
       const facts = Layer.succeed(DatabaseTime, {
         offsetMillis: Effect.sync(() => time.offset),

@@ -11,6 +11,8 @@ const fields = {
 /** The database could not be asked, or asked that the same be tried again: connection lost, restart, deadlock, time-out. */
 export class DatabaseUnavailable extends Schema.TaggedError<DatabaseUnavailable>()("DatabaseUnavailable", {
   ...fields,
+  /** This process ends and asks nothing more of the database: a retry cannot help. */
+  processEnds: Schema.optional(Schema.Boolean),
   /** False when a COMMIT was under way: what it held may stand, so only an act that bears repeating may be repeated. */
   nothingWritten: Schema.Boolean
 }) {
@@ -47,6 +49,13 @@ const contention = new Set(["40001", "40P01"])
 export const isContention = (error: unknown): boolean =>
   error instanceof DatabaseUnavailable && error.sqlState !== undefined && contention.has(error.sqlState)
 
+/** Why connections are closed and statements refused at the end of a process whose server does not answer. */
+export class ServerGivenUp extends Error {
+  constructor() {
+    super("connection closed: the process ends, and PostgreSQL does not answer")
+  }
+}
+
 const driverError = (error: SqlError): SqlState.DriverError =>
   typeof error.cause === "object" && error.cause !== null ? (error.cause as SqlState.DriverError) : {}
 
@@ -56,10 +65,15 @@ export const fromSqlError = (error: SqlError, during: "statement" | "commit" = "
   const sqlState = SqlState.codeOf(cause)
   const detail = cause.message ?? error.message
   const shared = { detail, ...(sqlState === undefined ? {} : { sqlState }) }
+  const ends = error.cause instanceof ServerGivenUp ? { processEnds: true } : {}
   switch (SqlState.sort(cause)) {
     case "retryable":
       // A server that answers COMMIT with an error has rolled back; one that did not answer may have committed.
-      return new DatabaseUnavailable({ ...shared, nothingWritten: during === "statement" || sqlState !== undefined })
+      return new DatabaseUnavailable({
+        ...shared,
+        ...ends,
+        nothingWritten: during === "statement" || sqlState !== undefined
+      })
     case "conflict":
       return new DatabaseConflict({
         ...shared,

@@ -169,6 +169,8 @@ const make = Effect.gen(function* () {
   })
   yield* listenOnce(url, config, hearers, current, tellResumed).pipe(
     Effect.tapErrorCause((cause) => Effect.logDebug("listener connection lost, opening another", cause)),
+    // Defects, too, end a connection and not the listener.
+    Effect.sandbox,
     Effect.retry(
       Schedule.exponential("50 millis").pipe(
         Schedule.union(Schedule.spaced("2 seconds")),
@@ -196,11 +198,9 @@ const make = Effect.gen(function* () {
       yield* Queue.shutdown(queue)
       const others = hearers.get(channel)
       others?.delete(queue)
-      if (others?.size !== 0) return
-      hearers.delete(channel)
-      const client = yield* Ref.get(current)
-      if (client === undefined) return
-      yield* Effect.ignore(Effect.tryPromise(() => client.query(`unlisten ${pg.escapeIdentifier(channel)}`)))
+      // No UNLISTEN: a connection hears a handful of channels for as long as it lives, and a server that does not answer would
+      // keep a process that ends.
+      if (others?.size === 0) hearers.delete(channel)
     })
 
   return Listener.of({

@@ -7,7 +7,7 @@ import * as Version from "../core/Version.js"
 /** One step of the schema: plain SQL, applied once, in the order of its number. */
 export interface MigrationFile {
   readonly number: number
-  /** The file's name without its ending, like `0001_job`. */
+  /** The file's name without its ending, like `0001_baseline`. */
   readonly name: string
   readonly sql: string
   readonly checksum: string

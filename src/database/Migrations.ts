@@ -4,6 +4,7 @@ import { Database } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { type MigrationFile, type MigrationFileInvalid, readAll } from "./MigrationFile.js"
 import * as Package from "./Package.js"
+import * as SqlStatements from "./SqlStatements.js"
 
 // Any number of processes may start at once on an empty database. Each reads what is applied; where something is
 // missing it opens one transaction, locks the table of migrations, looks again, and applies what is still missing.
@@ -31,6 +32,16 @@ export class SchemaForeign extends Schema.TaggedError<SchemaForeign>()("SchemaFo
   }
 }
 
+/** The schema was built by the migrations that development used before the first release. No upgrade from them exists. */
+export class SchemaUnreleased extends Schema.TaggedError<SchemaUnreleased>()("SchemaUnreleased", {
+  applied: Schema.String,
+  schema: Schema.String
+}) {
+  override get message(): string {
+    return `Schema "${this.schema}" was created by an unreleased version of nightshift (migration ${this.applied}) and cannot be upgraded: drop it (drop schema ${this.schema} cascade), or delete the directory of the embedded database, and start again.`
+  }
+}
+
 /** The SQL of a migration failed; nothing of it stands. */
 export class MigrationFailed extends Schema.TaggedError<MigrationFailed>()("MigrationFailed", {
   migration: Schema.String,
@@ -54,6 +65,7 @@ export class MigrationRefused extends Schema.TaggedError<MigrationRefused>()("Mi
 export type MigrationError =
   | SchemaTooNew
   | SchemaForeign
+  | SchemaUnreleased
   | MigrationFailed
   | MigrationRefused
   | MigrationFileInvalid
@@ -168,7 +180,8 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
       const apply = (file: MigrationFile) =>
         Effect.gen(function* () {
           const now = new Date(yield* Clock.currentTimeMillis)
-          yield* sql.unsafe(file.sql)
+          // One by one: Citus refuses several statements in one string.
+          yield* Effect.forEach(SqlStatements.split(file.sql), (statement) => sql.unsafe(statement), { discard: true })
           yield* sql`insert into ${table} ${sql.insert({
             number: file.number,
             name: file.name,
@@ -205,13 +218,18 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
     })
   )
 
+/** The first migration of development; the first of a release is 0001_baseline. */
+const firstUnreleased = "0001_job"
+
 const compare = (
   files: ReadonlyArray<MigrationFile>,
   applied: ReadonlyArray<AppliedRow>,
   schema: string,
   code: Version.Version
-): Effect.Effect<SchemaState, SchemaTooNew | SchemaForeign> =>
+): Effect.Effect<SchemaState, SchemaTooNew | SchemaForeign | SchemaUnreleased> =>
   Effect.gen(function* () {
+    const first = applied[0]?.name
+    if (first === firstUnreleased) return yield* new SchemaUnreleased({ applied: first, schema })
     const ahead: Array<string> = []
     for (const row of applied) {
       const file = files[row.number - 1]

@@ -1,7 +1,9 @@
 import { Duration, Effect, Fiber, FiberRef, Option, type Redacted, Runtime, Schedule, type Scope } from "effect"
 import pg from "pg"
 import * as DurationText from "../core/DurationText.js"
+import { repeatLoop, single } from "../core/Loop.js"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
+import { ServerGivenUp } from "./DatabaseError.js"
 import { type PreparedNames, preparing } from "./HotStatements.js"
 import * as ServerConnection from "./ServerConnection.js"
 import * as Startup from "./Startup.js"
@@ -31,9 +33,16 @@ export interface Pools {
   readonly programUse: () => PoolUse
   /** How many connections were closed because the server owed them an answer for too long. */
   readonly unanswered: () => number
-  /** From now on our statements are given up after a few seconds: the process must end. */
-  readonly hurry: () => void
+  /**
+   * The process must end: from now on our statements get DATABASE_CONNECT_TIMEOUT. When `workEnded` completes, a server that
+   * does not answer for a few seconds is given up: every connection is closed, and every later statement is refused at once.
+   */
+  readonly hurry: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
 }
+
+/** How long a process that must end waits for a sign of life. One limit for everything that it still has to write. */
+const lastPatience = Duration.seconds(3)
+const askEvery = Duration.millis(500)
 
 const lookEvery = Duration.seconds(1)
 const sayAtMostEvery = Duration.toMillis("1 minute")
@@ -124,6 +133,16 @@ const prepared = (config: typeof DatabaseConfig.Service, say: (text: string) => 
     )
   )
 
+/** Completes when the server owes the answer to a trivial statement for too long. An error is an answer. */
+const untilSilent = (pool: pg.Pool): Effect.Effect<void> =>
+  Effect.async<boolean>((resume) => {
+    pool.query("select 1", () => resume(Effect.succeed(true)))
+  }).pipe(
+    Effect.timeoutOption(lastPatience),
+    Effect.repeat({ until: Option.isNone, schedule: Schedule.spaced(askEvery) }),
+    Effect.asVoid
+  )
+
 /** Opens both. They connect when they are first used. */
 export const open = (
   url: Redacted.Redacted,
@@ -132,6 +151,7 @@ export const open = (
 ): Effect.Effect<Pools, never, Scope.Scope> =>
   Effect.gen(function* () {
     const runtime = yield* Effect.runtime<never>()
+    const scope = yield* Effect.scope
     const say = (text: string) => void Runtime.runFork(runtime, Effect.logWarning(text))
     const names = prepared(config, say)
     const connections = {
@@ -145,12 +165,14 @@ export const open = (
         else connection.outdated = true
       }
     })
+    let refusal: ServerGivenUp | undefined
     const sharedBy = (purpose: "ours" | "program"): ServerConnection.Shared => ({
       config: () => startup.config(purpose),
       onConnectFailed: startup.failed,
       listener,
       names,
-      connections: connections[purpose]
+      connections: connections[purpose],
+      refusal: () => refusal
     })
     const own = yield* poolOf(startup, config, config.pool, sharedBy("ours"))
     const program = yield* poolOf(startup, config, config.handlerPool, sharedBy("program"))
@@ -171,7 +193,13 @@ export const open = (
         `PostgreSQL did not answer ${closed} statements within ${DurationText.format(patience)}: their connections were closed`
       )
     })
-    yield* Effect.forkScoped(Effect.repeat(look, Schedule.spaced(lookEvery)))
+    const loop = single({
+      name: "connections",
+      schedule: Schedule.spaced(lookEvery),
+      runAtStart: true,
+      run: look
+    })
+    yield* Effect.forkScoped(repeatLoop(loop))
 
     return {
       own: leading(own, own, () => (isInHandler() ? program : own)),
@@ -179,8 +207,24 @@ export const open = (
       use: () => useOf(own),
       programUse: () => useOf(program),
       unanswered: () => unanswered,
-      hurry: () => {
-        ownPatience = config.connectTimeout
-      }
+      hurry: (workEnded) =>
+        Effect.suspend(() => {
+          ownPatience = config.connectTimeout
+          return workEnded.pipe(
+            Effect.zipRight(untilSilent(own)),
+            Effect.zipRight(
+              Effect.logWarning(
+                `PostgreSQL has not answered for ${DurationText.format(lastPatience)}: the process ends without it`
+              )
+            ),
+            Effect.andThen(() => {
+              const error = new ServerGivenUp()
+              refusal = error
+              for (const connection of [...connections.ours, ...connections.program]) connection.disconnect(error)
+            }),
+            Effect.interruptible,
+            Effect.forkIn(scope)
+          )
+        })
     }
   })

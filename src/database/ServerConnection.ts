@@ -14,6 +14,8 @@ export interface Shared {
   readonly listener: StatementListener
   readonly names: PreparedNames
   readonly connections: Set<ServerConnection>
+  /** Why no connection is opened any more. */
+  readonly refusal: () => Error | undefined
 }
 
 /** A connection as the pool's owner sees it. */
@@ -53,7 +55,8 @@ export const classOf = ({
   connections,
   listener,
   names,
-  onConnectFailed
+  onConnectFailed,
+  refusal
 }: Shared): typeof pg.Client =>
   class extends pg.Client implements ServerConnection {
     unansweredSince: number | undefined
@@ -68,11 +71,17 @@ export const classOf = ({
       connections.add(this)
       this.once("end", () => connections.delete(this))
       const connect = this.connect.bind(this) as (callback: (error: Error | null) => void) => void
-      this.connect = ((callback: (error: Error | null) => void) =>
+      this.connect = ((callback: (error: Error | null) => void) => {
+        const refused = refusal()
+        if (refused !== undefined) {
+          connections.delete(this)
+          return process.nextTick(callback, refused)
+        }
         connect((error) => {
           if (error) onConnectFailed(error)
-          callback(error)
-        })) as typeof this.connect
+          callback(error === null ? null : (refusal() ?? error))
+        })
+      }) as typeof this.connect
       const plain = this.query.bind(this) as (...args: ReadonlyArray<unknown>) => unknown
       // `pg` declares `query` with ten overloads. The clients above it use those with a callback; cursors have none.
       const send = (query: unknown, ...rest: ReadonlyArray<unknown>): unknown => {

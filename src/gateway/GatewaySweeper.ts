@@ -1,4 +1,4 @@
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Schedule } from "effect"
 import type { Loop, Step } from "../core/Loop.js"
 import { AuthSessions } from "./auth/AuthSessions.js"
 import { DeadLetters } from "./dead/DeadLetters.js"
@@ -9,15 +9,15 @@ const letterRetention = Duration.days(30)
 /** Deletes expired sign-ins and expired counts of wrong codes. */
 const sweepSessions = (sessions: typeof AuthSessions.Service): Step => ({
   name: "sessions",
-  deadline: "30 seconds",
+  timeout: "30 seconds",
   run: Effect.map(sessions.sweep, (swept) => ({ ...swept }))
 })
 
 const loop = (steps: Loop["steps"]): Loop => ({
   name: "gateway sweeper",
-  about: "deleting expired sign-ins",
-  every: "10 minutes",
-  atStart: true,
+  about: "every 10m, forgetting sign-ins that are over",
+  schedule: Schedule.spaced("10 minutes"),
+  runAtStart: true,
   steps
 })
 
@@ -26,7 +26,7 @@ export const make: Effect.Effect<Loop, never, AuthSessions | DeadLetters> = Effe
   const sessions = yield* AuthSessions
   const letters = yield* DeadLetters
   const purge = Effect.map(letters.purge(letterRetention), (count) => ({ letters: count }))
-  return loop([sweepSessions(sessions), { name: "dead letters", deadline: "30 seconds", run: purge }])
+  return loop([sweepSessions(sessions), { name: "dead letters", timeout: "30 seconds", run: purge }])
 })
 
 /** The sweeper of a process without a database, which has no dead letters. */

@@ -121,9 +121,7 @@ const make = ({
     const { allowedUsers } = yield* GatewayConfig
 
     const storeOne = (job: NewJob) =>
-      Effect.flatMap(store([job]), ([exit]) =>
-        Exit.map(exit ?? Exit.die("enqueueEach returned no result for a job"), receivedOf)
-      )
+      Effect.flatMap(store([job]), ([exit]) => Exit.map(exit ?? Exit.die("a job has no result"), receivedOf))
 
     const enqueue = (bot: Bot, update: Update) =>
       storeOne(BotJob.of(bot.slug, update)).pipe(

@@ -1,4 +1,5 @@
 import { Clock, Data, Duration, Effect, ExecutionStrategy, Exit, Schedule, Schema, Scope } from "effect"
+import { repeatLoop, single } from "../core/Loop.js"
 import * as Outcome from "../core/Outcome.js"
 import type { JobKind } from "../queue/Job.js"
 import { cleanPath } from "./ChildProcess.js"
@@ -138,7 +139,13 @@ const open = (kind: string, options: WorkerPoolOptions) =>
       const idle = free.filter(({ idleSince }) => now - idleSince >= idleMillis)
       yield* Effect.forEach(idle, discard, { concurrency: "unbounded", discard: true })
     })
-    yield* Effect.forkScoped(Effect.delay(Effect.repeat(closeIdle, Schedule.spaced(idleMillis)), idleMillis))
+    const loop = single({
+      name: `pool of ${kind}`,
+      schedule: Schedule.spaced(idleMillis),
+      runAtStart: false,
+      run: letGo
+    })
+    yield* Effect.forkScoped(repeatLoop(loop))
     return { takeOne, giveBack, discard }
   })
 

@@ -209,7 +209,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   }),
   DatabaseFault: () => ({
     status: 500,
-    message: "The database rejected a statement. See the server log for details.",
+    message: "The database rejected a statement. See the log for details.",
     logged: true
   })
 })

@@ -16,7 +16,7 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
   Readiness,
   { readonly report: Effect.Effect<Report> }
 >() {
-  static readonly layer: Layer.Layer<Readiness, never, Lifecycle | Database | Migrations> = Layer.effect(
+  static readonly layer: Layer.Layer<Readiness, never, Lifecycle | Database | Migrations> = Layer.scoped(
     Readiness,
     Effect.gen(function* () {
       const lifecycle = yield* Lifecycle
@@ -31,7 +31,7 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
         if (mode === "standby") return ["the database is a read-only standby"]
         if (mode === "read-only") return ["the database is read-only"]
         const { pending } = yield* migrations.state
-        return pending.length === 0 ? [] : [`${pending.length} migrations are pending: run nightshift migrate`]
+        return pending.length === 0 ? [] : [`migrations are not applied (${pending.length}): run nightshift migrate`]
       }).pipe(
         Effect.timeout("2 seconds"),
         Effect.catchTags({
@@ -39,13 +39,16 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
             Effect.succeed([
               `the schema requires nightshift ${needs} or later, but this process is ${code}: upgrade it`
             ]),
-          SchemaForeign: refused("the schema was created by a different set of migrations: run nightshift doctor"),
-          DatabaseFault: refused("the database rejects queries: run nightshift doctor")
+          SchemaForeign: refused("the schema was built by another set of migrations: run nightshift doctor"),
+          SchemaUnreleased: refused("the schema was created by an unreleased version: run nightshift doctor"),
+          DatabaseFault: refused("the database refuses to be read: run nightshift doctor")
         }),
         Effect.catchAll(refused("the database is not responding"))
       )
       // The route is open and may be polled at any rate, so the database is checked at most once a second.
       const shared = yield* RefreshedValue.make(databaseReasons, "1 second", "2 seconds")
+      // The first request finds the answer ready: the database answers while the rest of the service is built.
+      yield* Effect.forkScoped(shared)
       return {
         report: Effect.map(Effect.all([lifecycle.draining, shared]), ([draining, { value: reasons }]) =>
           reportOf(draining, reasons, [])

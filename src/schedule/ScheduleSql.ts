@@ -2,6 +2,7 @@ import { Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { fragments } from "../database/SqlInstant.js"
 import type { Missed, Overlap } from "./Policies.js"
 import type { ScheduleField } from "./ScheduleDefinition.js"
 import type { ScheduleRow, StoredSchedule } from "./StoredSchedule.js"
@@ -66,12 +67,12 @@ const lastKept = `$[0 to ${mostRemembered - 1}]`
 /** The statements about schedules. Instants travel as epoch milliseconds. */
 export const make = ({ schema, sql }: typeof Database.Service) => {
   const table = sql(`${schema}.schedule`)
-  const instant = (millis: number | undefined) => sql`pg_catalog.to_timestamp(${millis ?? null}::float8 / 1000)`
-  const millis = (column: string) => sql`floor(extract(epoch from ${sql(column)}) * 1000)::float8 as ${sql(column)}`
+  const { instant, millis } = fragments(sql)
+  const named = (column: string) => sql`${millis(column)} as ${sql(column)}`
   const columns = sql.csv([
     sql`name, kind, payload, cron, timezone, queue, max_attempts, overlap, missed, missed_limit, enabled, origin`,
     sql`fingerprint, edited, last_error, last_job_id, revision::float8 as revision`,
-    ...["next_fire_at", "last_fire_at", "last_skip_at", "created_at", "updated_at", "removed_at"].map(millis)
+    ...["next_fire_at", "last_fire_at", "last_skip_at", "created_at", "updated_at", "removed_at"].map(named)
   ])
   const stillSo = ({ name, revision }: StoredSchedule) =>
     sql`name = ${name} and revision = ${revision} and enabled and removed_at is null`
@@ -123,7 +124,7 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
     /** One that was never seen counts as due since ever. */
     nextInstant: Effect.map(
       mapErrors(sql<{ at: number }>`
-        select coalesce(floor(extract(epoch from next_fire_at) * 1000)::float8, 0) as at from ${table}
+        select coalesce(${millis("next_fire_at")}, 0) as at from ${table}
         where enabled and removed_at is null order by next_fire_at nulls first limit 1`),
       (found) => Option.map(Option.fromNullable(found[0]), ({ at }) => at)
     ),

@@ -1,10 +1,8 @@
 import { hot } from "../database/HotStatements.js"
+import { instant, millis } from "../database/SqlInstant.js"
 
 // All SQL statements on files. `schema` is an identifier that needs no quoting; everything else is a parameter. Times
 // are passed as epoch milliseconds.
-
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 
 const facts = `u.file_id, u.workspace_id, u.filename, u.mimetype, u.size_bytes::float8 as size_bytes, u.sha256,
   u.chunk_bytes, ${millis("u.created_at")} as created_at, ${millis("u.expires_at")} as expires_at,

@@ -97,7 +97,7 @@ describe("a limit", () => {
       yield* settle
       const { lastError, status } = yield* job(id)
       expect(status).toBe("dead")
-      expect(lastError).toMatch(/^UnknownScope: No limit "github" is declared\. Make it with RateLimit\.make/)
+      expect(lastError).toMatch(/^UnknownScope: Limit "github" is not declared\. Create it with RateLimit\.make/)
     }).pipe(Effect.provide(TestShift.layer({ handlers: [byEffect] })))
   )
 

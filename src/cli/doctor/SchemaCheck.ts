@@ -45,19 +45,20 @@ export const look: Effect.Effect<ReadonlyArray<Finding>, DatabaseError, Database
     const { ahead, applied, pending } = yield* Effect.flatMap(Migrations, (migrations) => migrations.state)
     if (pending.length > 0) {
       const names = pending.map((file) => file.name).join(", ")
-      return [fail(`${pending.length} migrations are not applied: ${names}.`, "Run nightshift migrate.")]
+      return [fail(`Migrations are not applied: ${names}.`, "Run nightshift migrate.")]
     }
     if (ahead.length > 0) {
       const fix = "Nothing is broken. Upgrade this process when the others are."
       return [warn(`A newer release has applied ${ahead.join(", ")}.`, fix)]
     }
     const differences = compare(yield* recorded, yield* Effect.flatMap(Database, Catalogue.describe))
-    return differences.length > 0 ? differences : [ok(`Current: ${applied.length} migrations, no difference.`)]
+    return differences.length > 0 ? differences : [ok(`Current: ${applied.at(-1)} is applied, no difference.`)]
   }
 ).pipe(
   Effect.catchTags({
     SchemaTooNew: (error) => Effect.succeed([fail(error.message, "Upgrade nightshift here.")]),
     SchemaForeign: (error) => Effect.succeed([fail(error.message, "Point it elsewhere, or restore that release.")]),
+    SchemaUnreleased: (error) => Effect.succeed([fail(error.message, "Drop the schema, then run nightshift migrate.")]),
     MigrationRefused: (error) => Effect.succeed([fail(error.message, error.todo)]),
     MigrationFailed: (error) => Effect.succeed([fail(error.message, "Run nightshift migrate.")]),
     MigrationFileInvalid: (error) => Effect.succeed([fail(error.message, "Install nightshift again.")])

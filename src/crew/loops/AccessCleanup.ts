@@ -1,4 +1,4 @@
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer, Schedule } from "effect"
 import { Audit } from "../../access/Audit.js"
 import { Idempotency } from "../../access/Idempotency.js"
 import { Sessions } from "../../access/Sessions.js"
@@ -22,14 +22,14 @@ export const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
   const { auditRetention } = yield* AccessRetentionConfig
   const step = (name: string, purge: Effect.Effect<number, unknown>): Step => ({
     name,
-    deadline: "1 minute",
+    timeout: "1 minute",
     run: Effect.map(purge, (gone) => ({ gone }))
   })
   return {
     name: "access cleanup",
-    about: "forgetting ended logins, answered requests and old deeds",
-    every: "1 hour",
-    atStart: true,
+    about: "every hour, forgetting ended logins, answered requests and old deeds",
+    schedule: Schedule.spaced("1 hour"),
+    runAtStart: true,
     steps: [
       step("sessions", sessions.purge),
       step("requests", idempotency.purge(requestsRemembered)),

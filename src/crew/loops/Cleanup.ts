@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
 import { Leadership } from "../../cluster/Leadership.js"
 import type { Step } from "../../core/Loop.js"
 import type { Term } from "../../core/Term.js"
@@ -31,12 +31,10 @@ const patience = "10 minutes"
 
 /** Forgets what is past its retention, so that no table grows for ever. */
 export const make = (steps: ReadonlyArray<CleanupStep>): Effect.Effect<LeaderLoop, never, ClusterConfig> =>
-  Effect.map(ClusterConfig, ({ cleanupInterval }) => ({
-    loop: (term) => ({
-      name: "cleanup",
-      about: "forgetting what is past its retention",
-      every: cleanupInterval,
-      atStart: true,
-      steps: steps.map(({ name, run }) => ({ name, deadline: patience, run: run(term) }))
-    })
+  Effect.map(ClusterConfig, ({ cleanupInterval }) => (term) => ({
+    name: "cleanup",
+    about: "forgetting what is past its retention",
+    schedule: Schedule.spaced(cleanupInterval),
+    runAtStart: true,
+    steps: steps.map(({ name, run }) => ({ name, timeout: patience, run: run(term) }))
   }))

@@ -1,7 +1,11 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
+import { makeLatch } from "../../core/Latch.js"
+import type { Loop } from "../../core/Loop.js"
+import { until, wakeable } from "../../core/LoopSchedule.js"
 import { Queue } from "../../queue/Queue.js"
+import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { makeLatch } from "../worker/Latch.js"
+import { repeatCounted } from "../LoopRunner.js"
 import { Supervisors } from "../worker/Supervisors.js"
 
 // Polling is the truth, hints only make it faster. One question for all queues of the pod finds out when the next job of
@@ -16,19 +20,21 @@ export interface DuePoller {
 }
 
 /** Wakes supervisors when their jobs become due, until the Scope closes. */
-export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewConfig | Scope.Scope> = Effect.gen(
-  function* () {
+export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewConfig | Metrics | Scope.Scope> =
+  Effect.gen(function* () {
     const queue = yield* Queue
     const supervisors = yield* Supervisors
     const { poll } = yield* CrewConfig
     const latch = makeLatch()
     let asked = true
+    let untilDue: Duration.Duration = poll
 
     /** Queues that could run a job if they had one. */
     const open = () => [...supervisors].filter(([, supervisor]) => supervisor.slots().wanted > 0).map(([name]) => name)
 
     const look = Effect.gen(function* () {
       asked = false
+      untilDue = poll
       const names = open()
       const due = names.length === 0 ? new Map<string, number>() : yield* queue.nextDue(names)
       const now = yield* Clock.currentTimeMillis
@@ -37,16 +43,23 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
         if (runAt <= now) supervisors.get(name)?.wake()
         else sleep = Math.min(sleep, runAt - now)
       }
-      return Duration.millis(sleep)
-    }).pipe(
-      Effect.catchAll((error) => Effect.as(Effect.logWarning("looking for due jobs failed, trying again", error), poll))
-    )
-
-    const turn = Effect.gen(function* () {
-      yield* latch.openedWithin(yield* look)
-      if (asked) yield* Effect.sleep(calm)
+      untilDue = Duration.millis(sleep)
+      return {}
     })
-    yield* Effect.forkScoped(Effect.forever(turn))
+
+    const pause = (delay: Duration.Duration) =>
+      Effect.zipRight(
+        latch.openedWithin(delay),
+        Effect.suspend(() => (asked ? Effect.sleep(calm) : Effect.void))
+      )
+    const loop: Loop = {
+      name: "due poller",
+      about: "waking queues when their jobs are due",
+      schedule: wakeable(until(Effect.sync(() => untilDue)), pause),
+      runAtStart: true,
+      steps: [{ name: "look", run: look }]
+    }
+    yield* Effect.forkScoped(repeatCounted(loop))
 
     return {
       ranShort: () => {
@@ -54,5 +67,4 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
         latch.open()
       }
     }
-  }
-)
+  })

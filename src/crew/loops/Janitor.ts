@@ -1,4 +1,4 @@
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Schedule } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as DurationText from "../../core/DurationText.js"
 import type { Loop } from "../../core/Loop.js"
@@ -43,18 +43,18 @@ export const make: Effect.Effect<Loop, never, Queue | JanitorConfig> = Effect.ge
   const config = yield* JanitorConfig
   return {
     name: "janitor",
-    about: `taking back jobs quiet for ${DurationText.format(config.stuckTimeout)}, forgetting those done for ${DurationText.format(config.doneRetention)}`,
-    every: config.interval,
-    atStart: true,
+    about: `every ${DurationText.format(config.interval)}, taking back jobs quiet for ${DurationText.format(config.stuckTimeout)}, forgetting those done for ${DurationText.format(config.doneRetention)}`,
+    schedule: Schedule.spaced(config.interval),
+    runAtStart: true,
     steps: [
       {
         name: "recover",
-        deadline: "30 seconds",
+        timeout: "30 seconds",
         run: rescue(config.stuckTimeout)
       },
       {
         name: "purge",
-        deadline: "30 seconds",
+        timeout: "30 seconds",
         run: Effect.map(queue.purge(config.doneRetention), (purged) => ({ ...purged }))
       }
     ]

@@ -1,15 +1,16 @@
-import { Context, Duration, Effect, Layer, Option, type Scope, Stream, SubscriptionRef } from "effect"
+import { Context, Duration, Effect, Layer, Option, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
 import { Leadership, TermOver } from "../../cluster/Leadership.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
-import type { Loop, Step } from "../../core/Loop.js"
+import { makeLatch } from "../../core/Latch.js"
+import { type Loop, repeatLoop, type Step, single } from "../../core/Loop.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import type { Term } from "../../core/Term.js"
 import { Signals } from "../../database/Signals.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
-import { repeatLoop } from "../LoopRunner.js"
+import { repeatCounted } from "../LoopRunner.js"
 import { Pod } from "../Pod.js"
-import { type Latch, makeLatch } from "../worker/Latch.js"
 
 // Every pod campaigns at a third of the lease: the leader renews, the others try. A leader that cannot renew stops leading
 // when its lease is over by its own steady clock; whatever it still writes is refused by its term. On the way out it resigns and
@@ -23,11 +24,8 @@ const leaderTopic = "leader"
 /** How long a process that must end waits for its resignation to be written. */
 const farewell = Duration.seconds(2)
 
-/** A duty of the leader's, and perhaps what wakes it before its time. */
-export interface LeaderLoop {
-  readonly loop: (term: Term) => Loop
-  readonly latch?: Latch
-}
+/** A loop that only the leader runs, made for each of its terms. */
+export type LeaderLoop = (term: Term) => Loop
 
 /** Whether this pod speaks for the whole cluster. */
 export class Leader extends Context.Tag("nightshift/crew/Leader")<
@@ -42,8 +40,8 @@ export class Leader extends Context.Tag("nightshift/crew/Leader")<
     ) => Effect.Effect<void, never, R | Scope.Scope>
 
     /**
-     * Keeps a duty of the leader's turning while this pod leads; its first turn is at its election. Each turn's writes must
-     * assert the term they were given in their own transaction.
+     * Runs a loop while this pod leads, from its election on. The writes of each pass must assert the term they were given in
+     * their own transaction.
      */
     readonly runLoop: (duty: LeaderLoop) => Effect.Effect<void, never, Metrics | Scope.Scope>
   }
@@ -134,7 +132,13 @@ const make = Effect.gen(function* () {
   )
   yield* signals.hear(leaderTopic, latch.open)
   yield* campaign
-  yield* Effect.forkScoped(Effect.forever(Effect.zipRight(latch.openedWithin(every), campaign)))
+  const campaigning = single({
+    name: "leader",
+    schedule: wakeable(Schedule.spaced(every), latch.openedWithin),
+    runAtStart: false,
+    run: campaign
+  })
+  yield* Effect.forkScoped(repeatLoop(campaigning))
   yield* metrics.onRead(
     Effect.map(SubscriptionRef.get(current), (term) => metrics.series(leads, {}).set(Option.isSome(term) ? 1 : 0))
   )
@@ -142,11 +146,10 @@ const make = Effect.gen(function* () {
   return Leader.of({
     term: SubscriptionRef.get(current),
     whileLeading,
-    runLoop: ({ loop: loopOf, latch: woken = makeLatch() }) =>
+    runLoop: (loopOf) =>
       whileLeading((term) => {
         const loop = loopOf(term)
-        const steps = loop.steps.map((step) => unlessOver(term, step))
-        return repeatLoop({ ...loop, atStart: true, steps }, woken.openedWithin(loop.every))
+        return repeatCounted({ ...loop, steps: loop.steps.map((step) => unlessOver(term, step)) })
       })
   })
 })

@@ -1,10 +1,11 @@
-import { Duration, Effect, Exit, Layer } from "effect"
+import { Duration, Effect, Exit, Layer, Schedule } from "effect"
 import type { Loop } from "../../core/Loop.js"
+import { after, backingOff } from "../../core/LoopSchedule.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { Boot } from "../Boot.js"
-import { runPass } from "../LoopRunner.js"
+import { repeatCounted } from "../LoopRunner.js"
 import { MetricsConfig } from "../MetricsConfig.js"
 
 /** A database that is away is not asked every two seconds: counts wait, and nothing is lost by writing them later. */
@@ -25,7 +26,6 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
     const boot = yield* Boot
     const tally = yield* Tally.make
     let revision = 0
-    let failed = false
 
     // Cut off or refused, the counts are taken back: written a second time they are the same.
     const flush = Effect.suspend(() => {
@@ -33,10 +33,7 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
       if (counts.length === 0) return Effect.succeed({})
       revision += 1
       return buckets.record(boot.id, revision, counts).pipe(
-        Effect.onExit((exit) => {
-          failed = Exit.isFailure(exit)
-          return failed ? Effect.sync(() => tally.giveBack(counts)) : Effect.void
-        }),
+        Effect.onExit((exit) => (Exit.isFailure(exit) ? Effect.sync(() => tally.giveBack(counts)) : Effect.void)),
         Effect.as({})
       )
     })
@@ -44,9 +41,9 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
     const loop: Loop = {
       name: "metrics",
       about: "when something was counted",
-      every: config.flush,
-      atStart: false,
-      steps: [{ name: "flush", deadline: "10 seconds", run: flush }]
+      schedule: after(tally.changed, backingOff(Schedule.spaced(config.flush), Schedule.spaced(afterFailure))),
+      runAtStart: false,
+      steps: [{ name: "flush", timeout: "10 seconds", run: flush }]
     }
 
     // Registered before the loop starts, so that it runs when the loop has stopped.
@@ -57,12 +54,7 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
         Effect.catchAll((error) => Effect.logWarning("the last counts of this process were not written", error))
       )
     )
-    yield* tally.changed.pipe(
-      Effect.zipRight(Effect.suspend(() => Effect.sleep(failed ? afterFailure : config.flush))),
-      Effect.zipRight(runPass(loop)),
-      Effect.forever,
-      Effect.forkScoped
-    )
+    yield* Effect.forkScoped(repeatCounted(loop))
     return tally
   })
 ).pipe(Layer.provide(Boot.layer))

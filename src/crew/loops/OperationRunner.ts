@@ -1,11 +1,12 @@
-import { Clock, Duration, Effect, Option, type Scope } from "effect"
+import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
+import { type Latch, makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { Operations, operationTopic } from "../../queue/admin/Operations.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { runPass } from "../LoopRunner.js"
-import { makeLatch } from "../worker/Latch.js"
+import { repeatCounted } from "../LoopRunner.js"
 
 /** After so long a turn ends, and the next follows at once: a turn that never ended could not be watched. */
 const turnLength = Duration.toMillis("20 seconds")
@@ -14,7 +15,7 @@ const turnLength = Duration.toMillis("20 seconds")
 const pollsToLook = 5
 
 /** Carries out acts on many jobs, one batch after the other until none is left, whoever began them. */
-export const make = (more: () => void): Effect.Effect<Loop, never, Operations | CrewConfig> =>
+export const make = (latch: Latch): Effect.Effect<Loop, never, Operations | CrewConfig> =>
   Effect.gen(function* () {
     const operations = yield* Operations
     const { poll } = yield* CrewConfig
@@ -26,7 +27,7 @@ export const make = (more: () => void): Effect.Effect<Loop, never, Operations | 
         if (Option.isNone(yield* operations.step())) return { batches }
         batches += 1
         if ((yield* Clock.currentTimeMillis) - began < turnLength) continue
-        more()
+        latch.open()
         return { batches }
       }
     })
@@ -34,9 +35,9 @@ export const make = (more: () => void): Effect.Effect<Loop, never, Operations | 
     return {
       name: "operations",
       about: "carrying out acts on many jobs",
-      every: Duration.times(poll, pollsToLook),
-      atStart: true,
-      steps: [{ name: "carry on", deadline: "1 minute", run: carryOn }]
+      schedule: wakeable(Schedule.spaced(Duration.times(poll, pollsToLook)), latch.openedWithin),
+      runAtStart: true,
+      steps: [{ name: "carry on", timeout: "1 minute", run: carryOn }]
     }
   })
 
@@ -45,8 +46,8 @@ export const start: Effect.Effect<void, never, Operations | Signals | CrewConfig
   function* () {
     const signals = yield* Signals
     const latch = makeLatch()
-    const loop = yield* make(latch.open)
+    const loop = yield* make(latch)
     yield* signals.hear(operationTopic, latch.open)
-    yield* Effect.forkScoped(Effect.forever(Effect.zipRight(runPass(loop), latch.openedWithin(loop.every))))
+    yield* Effect.forkScoped(repeatCounted(loop))
   }
 )

@@ -1,8 +1,10 @@
-import { Context, Duration, Effect, Layer, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, Schedule, type Scope } from "effect"
 import { type Orders, Pods, podsTopic } from "../../cluster/Pods.js"
 import { sharesTopic } from "../../cluster/Shares.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
+import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
@@ -10,9 +12,8 @@ import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { repeatLoop } from "../LoopRunner.js"
+import { repeatCounted } from "../LoopRunner.js"
 import { Pod } from "../Pod.js"
-import { makeLatch } from "../worker/Latch.js"
 import { Supervisors } from "../worker/Supervisors.js"
 
 // A pod shows itself every second, and the same statement brings back what the cluster wants of it. It is the first to come
@@ -116,17 +117,17 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
     const loop: Loop = {
       name: "pod heartbeat",
       about: "showing that this process lives",
-      every: podHeartbeat,
-      atStart: false,
+      schedule: wakeable(Schedule.spaced(podHeartbeat), latch.openedWithin),
+      runAtStart: false,
       steps: [
         {
           name: "beat",
-          deadline: Duration.max(podHeartbeat, Duration.seconds(5)),
+          timeout: Duration.max(podHeartbeat, Duration.seconds(5)),
           run: noticeLateness.pipe(Effect.zipRight(beat), Effect.as({}))
         }
       ]
     }
-    yield* Effect.forkScoped(repeatLoop(loop, latch.openedWithin(podHeartbeat)))
+    yield* Effect.forkScoped(repeatCounted(loop))
 
     return PodHeartbeat.of({
       orders: () => orders,

@@ -1,4 +1,4 @@
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Schedule } from "effect"
 import { Pods } from "../../cluster/Pods.js"
 import * as DurationText from "../../core/DurationText.js"
 import type { Loop } from "../../core/Loop.js"
@@ -26,14 +26,14 @@ export const make: Effect.Effect<Loop, never, Queue | Pods | PodHeartbeat | Clus
 
     return {
       name: "reaper",
-      about: `taking back jobs, and forgetting processes, quiet for ${DurationText.format(staleAfter)}`,
-      every: reaperInterval,
-      atStart: false,
+      about: `every ${DurationText.format(reaperInterval)}, taking back jobs, and forgetting processes, quiet for ${DurationText.format(staleAfter)}`,
+      schedule: Schedule.spaced(reaperInterval),
+      runAtStart: false,
       steps: [
-        { name: "recover", deadline: "30 seconds", run: recover },
+        { name: "recover", timeout: "30 seconds", run: recover },
         {
           name: "pods",
-          deadline: "30 seconds",
+          timeout: "30 seconds",
           run: Effect.map(pods.removeDead(staleAfter), (dead) => ({ dead: dead.length }))
         }
       ]

@@ -1,8 +1,10 @@
-import { Effect, Option, type Scope } from "effect"
+import { Effect, Option, Schedule, type Scope } from "effect"
 import { Pods, podsTopic, type StoredPod } from "../../cluster/Pods.js"
 import * as ShareSplit from "../../cluster/ShareSplit.js"
 import { Shares, sharesTopic } from "../../cluster/Shares.js"
+import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import type { Term } from "../../core/Term.js"
 import { Signals } from "../../database/Signals.js"
 import type { Queue } from "../../queue/Queue.js"
@@ -10,7 +12,6 @@ import { Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
-import { makeLatch } from "../worker/Latch.js"
 import { Leader, type LeaderLoop } from "./Leader.js"
 import * as Unserved from "./Unserved.js"
 
@@ -66,17 +67,17 @@ export const make: Effect.Effect<
   const loop = (term: Term): Loop => ({
     name: "rebalancer",
     about: "splitting the queues' slots over the live processes",
-    every: rebalanceInterval,
-    atStart: true,
+    schedule: wakeable(Schedule.spaced(rebalanceInterval), latch.openedWithin),
+    runAtStart: true,
     steps: [
       {
         name: "split",
-        deadline: "10 seconds",
+        timeout: "10 seconds",
         run: Effect.flatMap(pods.present(lease), (live) => Effect.zipLeft(split(term, live), warn(live))).pipe(
           Effect.provide(context)
         )
       }
     ]
   })
-  return { loop, latch }
+  return loop
 })

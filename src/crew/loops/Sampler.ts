@@ -1,4 +1,4 @@
-import { Clock, Duration, Effect, Option } from "effect"
+import { Clock, Duration, Effect, Option, Schedule } from "effect"
 import * as DurationText from "../../core/DurationText.js"
 import type { Loop } from "../../core/Loop.js"
 import { Database } from "../../database/Database.js"
@@ -74,12 +74,12 @@ export const make: Effect.Effect<
 
   return {
     name: "sampler",
-    about: "what this process uses and how the database is",
-    every: "1 minute",
-    atStart: true,
+    about: "every minute, what this process uses and how the database is",
+    schedule: Schedule.spaced("1 minute"),
+    runAtStart: true,
     steps: [
-      { name: "pod", deadline: "10 seconds", run: samplePod },
-      { name: "database", deadline: "20 seconds", run: sampleDatabase }
+      { name: "pod", timeout: "10 seconds", run: samplePod },
+      { name: "database", timeout: "20 seconds", run: sampleDatabase }
     ]
   }
 })

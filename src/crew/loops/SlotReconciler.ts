@@ -1,12 +1,13 @@
-import { Clock, Duration, Effect, type Scope } from "effect"
+import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
+import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { type QueueSettings, Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { repeatLoop } from "../LoopRunner.js"
-import { makeLatch } from "../worker/Latch.js"
+import { repeatCounted } from "../LoopRunner.js"
 import * as SlotTarget from "../worker/SlotTarget.js"
 import { Supervisors } from "../worker/Supervisors.js"
 import { PodHeartbeat } from "./PodHeartbeat.js"
@@ -83,16 +84,16 @@ export const start: Effect.Effect<
   const loop: Loop = {
     name: "slot reconciler",
     about: "keeping as many slots as operators and leader want",
-    every: tick,
-    atStart: true,
+    schedule: wakeable(Schedule.spaced(tick), latch.openedWithin),
+    runAtStart: true,
     steps: [
       {
         name: "settings",
-        deadline: "10 seconds",
+        timeout: "10 seconds",
         run: Effect.if(isReadingDue, { onTrue: () => read, onFalse: () => Effect.succeed({}) })
       },
-      { name: "slots", deadline: "10 seconds", run: steer },
-      { name: "prefetched", deadline: "10 seconds", run: tidy }
+      { name: "slots", timeout: "10 seconds", run: steer },
+      { name: "prefetched", timeout: "10 seconds", run: tidy }
     ]
   }
 
@@ -102,5 +103,5 @@ export const start: Effect.Effect<
     latch.open()
   })
   yield* podHeartbeat.onOrders(latch.open)
-  yield* Effect.forkScoped(repeatLoop(loop, latch.openedWithin(tick)))
+  yield* Effect.forkScoped(repeatCounted(loop))
 })

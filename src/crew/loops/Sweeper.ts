@@ -1,4 +1,4 @@
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Schedule } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as DurationText from "../../core/DurationText.js"
 import type { Loop, Report } from "../../core/Loop.js"
@@ -56,13 +56,13 @@ export const make: Effect.Effect<Loop, never, Storage | SweeperConfig | Metrics>
   })
   return {
     name: "sweeper",
-    about: `deleting files acknowledged for ${DurationText.format(ackRetention)}, and those that expired`,
-    every: interval,
-    atStart: true,
+    about: `every ${DurationText.format(interval)}, deleting files acknowledged for ${DurationText.format(ackRetention)}, and those that expired`,
+    schedule: Schedule.spaced(interval),
+    runAtStart: true,
     steps: [
       {
         name: "sweep",
-        deadline: "30 seconds",
+        timeout: "30 seconds",
         run: sweep,
         told,
         failed: Effect.sync(() => series.error.add(1))

@@ -1,4 +1,6 @@
 import { Effect, Fiber, Schedule, type Scope } from "effect"
+import { type Loop, nothing, repeatLoop } from "../../core/Loop.js"
+import { onEvent } from "../../core/LoopSchedule.js"
 import { Queue } from "../../queue/Queue.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -55,7 +57,7 @@ export const start = (options: {
     // A claim is not cut off half-way: jobs would be taken and nobody would know.
     const claimOnce = Effect.gen(function* () {
       const limit = prefetch.wanted(localQueue)
-      if (limit <= 0) return
+      if (limit <= 0) return nothing
       woken = false
       isClaiming = true
       const claiming = queue.claim({ queue: name, pod: pod.id, limit })
@@ -70,19 +72,26 @@ export const start = (options: {
       // More may be there when the claim came back full, or when it held a suspect, which comes alone.
       if (jobs.length === limit || jobs.some(({ crashCount }) => crashCount > 0)) woken = true
       else onShort()
+      return nothing
     }).pipe(Effect.uninterruptible)
 
-    const patiently = claimOnce.pipe(
-      Effect.tapError((error) => {
-        failures.add(1)
-        woken = true
-        return Effect.logWarning(`claiming from queue "${name}" failed, trying again`, error)
-      }),
-      Effect.retry(afterFailure),
-      Effect.orDie
-    )
-
-    const fiber = yield* Effect.forkScoped(Effect.forever(Effect.zipRight(demand, patiently)))
+    const loop: Loop = {
+      name: `queue "${name}"`,
+      about: "claiming whenever there may be work and a slot for it",
+      schedule: onEvent(demand, afterFailure),
+      runAtStart: false,
+      steps: [
+        {
+          name: "claim",
+          run: claimOnce,
+          failed: Effect.sync(() => {
+            failures.add(1)
+            woken = true
+          })
+        }
+      ]
+    }
+    const fiber = yield* Effect.forkScoped(repeatLoop(loop))
     const look = () => onDemand?.()
     return {
       look,

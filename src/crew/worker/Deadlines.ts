@@ -1,5 +1,8 @@
 import { Context, Effect, Layer } from "effect"
 import { steadyNow } from "../../core/ChangeWatch.js"
+import { makeLatch } from "../../core/Latch.js"
+import { repeatLoop, single } from "../../core/Loop.js"
+import { onEvent } from "../../core/LoopSchedule.js"
 import type { Slot } from "./Slot.js"
 
 /** Watches every slot of the pod for runs that take too long: one fiber, instead of a timer per job. */
@@ -18,14 +21,7 @@ export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
     Effect.gen(function* () {
       const watched = new Map<Slot, Effect.Effect<void>>()
       let nextLook = Number.POSITIVE_INFINITY
-      let latch: (() => void) | undefined
-
-      const woken = Effect.async<void>((resume) => {
-        latch = () => {
-          latch = undefined
-          resume(Effect.void)
-        }
-      })
+      const latch = makeLatch()
 
       const look = Effect.gen(function* () {
         const now = yield* steadyNow
@@ -35,17 +31,25 @@ export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
           if (slot.run.deadline <= now) yield* onLate
           else nextLook = Math.min(nextLook, slot.run.deadline)
         }
-        // Nearly every run begins and ends before its deadline is looked at; only an earlier one than all others wakes us.
-        yield* nextLook === Number.POSITIVE_INFINITY ? woken : Effect.raceFirst(woken, Effect.sleep(nextLook - now))
       })
 
-      yield* Effect.forkScoped(Effect.forever(look))
+      // Nearly every run begins and ends before its deadline is looked at; only an earlier one than all others wakes the loop.
+      const nextDeadline = Effect.flatMap(steadyNow, (now) =>
+        nextLook === Number.POSITIVE_INFINITY ? latch.opened : latch.openedWithin(nextLook - now)
+      )
+      const loop = single({
+        name: "deadlines",
+        schedule: onEvent(nextDeadline),
+        runAtStart: true,
+        run: look
+      })
+      yield* Effect.forkScoped(repeatLoop(loop))
 
       return {
         watch: (slot, onLate) => void watched.set(slot, onLate),
         forget: (slot) => void watched.delete(slot),
         began: (slot) => {
-          if (slot.run !== undefined && slot.run.deadline < nextLook) latch?.()
+          if (slot.run !== undefined && slot.run.deadline < nextLook) latch.open()
         }
       }
     })

@@ -25,6 +25,16 @@ const refused = (end: AttemptEnd, { sqlState = "unknown" }: DatabaseError): Atte
   })
 })
 
+const mostNamed = 20
+
+/** What an operator must know about outcomes that were not written. */
+const lossOf = (ends: ReadonlyArray<AttemptEnd>): string => {
+  const ids = ends.slice(0, mostNamed).map(({ id }) => id)
+  const more = ends.length > mostNamed ? ` and ${ends.length - mostNamed} more` : ""
+  const jobs = ends.length === 1 ? "1 job" : `${ends.length} jobs`
+  return `the process ends before PostgreSQL answers: the outcome of ${jobs} was not written. Each stays "running" until the reaper of another process returns it to the queue after QUEUE_STALE_AFTER, and then runs again: ${ids.join(", ")}${more}`
+}
+
 /** Gathers how runs ended and writes it down, many at a time. */
 export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
   Finalizer,
@@ -45,6 +55,13 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
 
       const clock = yield* Effect.clock
       let giveUpAt = Number.POSITIVE_INFINITY
+      const unwritten: Array<AttemptEnd> = []
+
+      const mayRetry = (error: DatabaseError) =>
+        error._tag === "DatabaseUnavailable" && error.processEnds !== true && steadyMillis(clock) < giveUpAt
+
+      /** The process must end, and the database is away. */
+      const isLost = (error: DatabaseError) => error._tag === "DatabaseUnavailable" && !mayRetry(error)
 
       /** What happened has happened: it is written when the database is back, unless the process must end first. */
       const write = (ends: ReadonlyArray<AttemptEnd>) =>
@@ -53,16 +70,19 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
             Effect.logWarning(`the ends of ${ends.length} jobs could not be written yet`, error)
           ),
           Effect.retry({
-            while: (error) => error._tag === "DatabaseUnavailable" && steadyMillis(clock) < giveUpAt,
+            while: mayRetry,
             schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
           })
         )
 
       const flush = (ends: ReadonlyArray<AttemptEnd>) =>
-        Effect.map(write(ends), (movedOn) => {
-          staleEnds.add(movedOn.length)
-          return ends.map(() => Exit.void)
-        })
+        write(ends).pipe(
+          Effect.tapError((error) => Effect.sync(() => (isLost(error) ? unwritten.push(...ends) : 0))),
+          Effect.map((movedOn) => {
+            staleEnds.add(movedOn.length)
+            return ends.map(() => Exit.void)
+          })
+        )
 
       /** Without an end the job would be rescued and run again, for ever. */
       const alone = (end: AttemptEnd) =>
@@ -76,12 +96,14 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
           Effect.asVoid
         )
 
+      // Before the batcher, so that it runs after the last flush.
+      yield* Effect.addFinalizer(() => (unwritten.length === 0 ? Effect.void : Effect.logError(lossOf(unwritten))))
       const batcher = yield* Batcher.make<AttemptEnd, void, DatabaseError, never>({
         maxWeight: 500,
         // Whoever runs jobs is busy when the first is written: the second is on its way by then.
         lanes: 2,
         capacity: 10_000,
-        isolate: () => true,
+        isolate: (error) => !isLost(error),
         alone,
         flush
       })

@@ -1,6 +1,7 @@
-import { Effect, type Scope } from "effect"
+import { Duration, Effect, type Scope } from "effect"
 import type { QueueSlots } from "../../cluster/Pods.js"
 import * as Backoff from "../../core/Backoff.js"
+import { steadyMillis } from "../../core/ChangeWatch.js"
 import type { Registry } from "../../handlers/Registry.js"
 import type { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../queue/Queue.js"
@@ -88,10 +89,10 @@ export const start = <R>(
     const clock = yield* Effect.clock
     const localQueue = new LocalQueue(onHeld)
     let wanted = 0
-    let resting = false
+    let restingSince: number | undefined
     let ahead = Prefetch.make(config.slots)
     const prefetch: Prefetch.Prefetch = {
-      wanted: () => (resting || wanted === 0 ? 0 : ahead.wanted(localQueue)),
+      wanted: () => (restingSince !== undefined || wanted === 0 ? 0 : ahead.wanted(localQueue)),
       taken: () => ahead.taken(),
       starved: (now) => ahead.starved(now),
       claimed: (now) => ahead.claimed(now)
@@ -159,16 +160,21 @@ export const start = <R>(
       return putBackThose(tired)
     })
 
+    /** The grace counts from the moment in which the pod was told to stop, whatever it did since. */
+    const graceLeft = () => {
+      const now = steadyMillis(clock)
+      return Duration.millis(Math.max(0, Duration.toMillis(config.grace) - (now - (restingSince ?? now))))
+    }
     yield* Effect.addFinalizer(() =>
       claimer.stop.pipe(
         Effect.zipRight(Effect.suspend(() => putBack(localQueue.remove(() => true)))),
-        Effect.zipRight(slots.retire(config.grace))
+        Effect.zipRight(Effect.suspend(() => slots.retire(graceLeft())))
       )
     )
 
     /** One whose code is elsewhere would only lie here: others find it sooner in the line. */
     const mayTake = (kind: string, version: number) =>
-      !resting && wanted > 0 && (registry.get(kind)?.handler.kind.version ?? 0) >= version
+      restingSince === undefined && wanted > 0 && (registry.get(kind)?.handler.kind.version ?? 0) >= version
     // After the slots, so that it closes before they retire: what is on its way then is given back by whoever sent it.
     yield* SlotHandoff.open({ queue: name, localQueue, claimer, mayTake })
 
@@ -180,7 +186,7 @@ export const start = <R>(
     return {
       aim,
       rest: () => {
-        resting = true
+        restingSince ??= steadyMillis(clock)
       },
       tidy,
       slots: () => ({ wanted, have: slots.count(), busy: slots.running().length }),

@@ -2,6 +2,7 @@ import { chown, mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 
 import { hostname } from "node:os"
 import { join } from "node:path"
 import { Clock, DateTime, Deferred, Duration, Effect, Option, Random, Schedule, Schema, type Scope } from "effect"
+import { repeatLoop, single } from "../../core/Loop.js"
 import { DirectoryHeld, type DirectoryUnusable, errorCode, inDirectory } from "./EmbeddedPostgresError.js"
 import { isSame, place, startOf } from "./OsProcess.js"
 
@@ -159,7 +160,13 @@ export const acquire = Effect.fn("DirectoryLock.acquire")(function* (
   yield* prepare(directory, claims)
   yield* Effect.acquireRelease(write(directory, name, claim), () => remove(file))
   // Alive from the first moment: looking around may take longer than others wait for a sign.
-  yield* showLife.pipe(Effect.ignore, Effect.repeat(Schedule.spaced(times.beat)), Effect.forkScoped)
+  const loop = single({
+    name: "directory lock",
+    schedule: Schedule.spaced(times.beat),
+    runAtStart: true,
+    run: Effect.ignore(showLife)
+  })
+  yield* Effect.forkScoped(repeatLoop(loop))
   yield* rivals.pipe(
     Effect.flatMap(([other]) => (other === undefined ? Effect.void : Effect.fail(other))),
     Effect.retry({ schedule: withdrawal, while: (other) => "claim" in other && other.name > name }),

@@ -91,7 +91,7 @@ const lastPort = (path: string): Effect.Effect<Option.Option<number>> =>
     Effect.option
   )
 
-const makeDurable = (directory: string) =>
+const makeDurable = (directory: string, onLaunch: Effect.Effect<void>) =>
   Effect.gen(function* () {
     const taken = yield* DataDirectory.take(directory)
     const { account, lock, owner, password, path } = taken
@@ -105,7 +105,8 @@ const makeDurable = (directory: string) =>
       directory: path,
       data,
       removeWhenOrphaned: Option.none(),
-      onOutput: log.write
+      onOutput: log.write,
+      onLaunch
     }
     yield* DataDirectory.createCluster(taken, (unfinished) => PostgresServer.initialize(cluster, unfinished, password))
     yield* PostgresServer.checkVersion(cluster)
@@ -138,7 +139,8 @@ const makeThrowaway = Effect.gen(function* () {
     directory,
     data,
     removeWhenOrphaned: Option.some(directory),
-    onOutput: () => {}
+    onOutput: () => {},
+    onLaunch: Effect.void
   }
   yield* DataDirectory.makeForServer(data, account)
   yield* PostgresServer.initialize(cluster, data, password)
@@ -148,7 +150,29 @@ const makeThrowaway = Effect.gen(function* () {
 
 /** A server that keeps its data in the directory, held against other processes; `--embedded`. */
 export const layerDurable = (directory: string): Layer.Layer<EmbeddedPostgres, EmbeddedPostgresError> =>
-  Layer.scoped(EmbeddedPostgres, makeDurable(directory))
+  Layer.scoped(EmbeddedPostgres, makeDurable(directory, Effect.void))
+
+/**
+ * Launches a durable server and returns, so that this process can load modules while the server starts. The layer waits
+ * until it is ready; closing the Scope stops it.
+ */
+export const launchDurable = (
+  directory: string
+): Effect.Effect<Layer.Layer<EmbeddedPostgres, EmbeddedPostgresError>, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const launched = yield* Deferred.make<void>()
+    const ready = yield* Deferred.make<Context.Tag.Service<EmbeddedPostgres>, EmbeddedPostgresError>()
+    // The fiber owns the server: interrupting it in the middle of the start releases what it has acquired.
+    yield* makeDurable(directory, Effect.asVoid(Deferred.succeed(launched, undefined))).pipe(
+      Effect.intoDeferred(ready),
+      Effect.zipRight(Effect.never),
+      Effect.scoped,
+      Effect.forkScoped
+    )
+    // A start that fails before the launch is reported by the layer, too.
+    yield* Effect.raceFirst(Deferred.await(launched), Effect.exit(Deferred.await(ready)))
+    return Layer.effect(EmbeddedPostgres, Deferred.await(ready))
+  })
 
 /** A quick server that leaves nothing behind; for tests. */
 export const layerThrowaway: Layer.Layer<EmbeddedPostgres, EmbeddedPostgresError> = Layer.scoped(

@@ -60,6 +60,9 @@ export interface Cluster {
   readonly data: string
   readonly removeWhenOrphaned: Option.Option<string>
   readonly onOutput: (chunk: Buffer) => void
+
+  /** Runs when the server's process exists, before it is ready. */
+  readonly onLaunch: Effect.Effect<void>
 }
 
 export interface PostgresServer {
@@ -170,6 +173,7 @@ const attempt = Effect.fn("PostgresServer.start")(function* (
     spawn(cluster, data, "postgres", args, ""),
     (error) => new ServerStartFailed({ directory, detail: error.message })
   )
+  yield* cluster.onLaunch
   const ready = readNotice(data).pipe(
     Effect.filterOrFail(Option.exists((notice) => notice.pid === server.pid)),
     Effect.retry(Schedule.spaced("20 millis")),

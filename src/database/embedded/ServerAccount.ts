@@ -62,9 +62,9 @@ export const ask = (
     child.on("close", (code) => resume(Effect.succeed({ ok: code === 0, output: output.trim() })))
   })
 
-/** Whether the account may enter a directory by its path. */
+/** Whether the account may enter a directory of ours by its path. Without an account the server runs as this process does. */
 export const canEnter = (account: Option.Option<ServerAccount>, directory: string): Effect.Effect<boolean> =>
-  Effect.map(ask(account, 'cd "$1"', directory), ({ ok }) => ok)
+  Option.isNone(account) ? Effect.succeed(true) : Effect.map(ask(account, 'cd "$1"', directory), ({ ok }) => ok)
 
 // Longest path of a socket in the system's address structure, less the name PostgreSQL gives it.
 const longestSocketDirectory = (process.platform === "darwin" ? 103 : 107) - "/.s.PGSQL.65535".length

@@ -1,5 +1,5 @@
 import { spawn as spawnChild } from "node:child_process"
-import { Deferred, type Duration, Effect, Exit, FiberId, Option, type Scope } from "effect"
+import { Deferred, type Duration, Effect, Exit, FiberId, Option, Schedule, type Scope } from "effect"
 import { identity, type ServerAccount } from "./ServerAccount.js"
 
 /** A process that does not outlive ours. */
@@ -116,9 +116,11 @@ export const spawn = (options: SupervisedProcessOptions): Effect.Effect<Supervis
   Effect.acquireRelease(launch(options), ({ close, exited, signal }) =>
     Effect.gen(function* () {
       for (const [name, patience] of options.stop) {
-        yield* signal(name)
+        // Sent again: the shell starts its child with SIGINT ignored, so a server that has just begun misses the first.
+        const sending = Effect.repeat(signal(name), Schedule.spaced("200 millis"))
         // A finalizer cannot be interrupted, and a wait that cannot be has no end.
-        if (Option.isSome(yield* Effect.timeoutOption(Effect.interruptible(exited), patience))) break
+        const ended = Effect.interruptible(Effect.raceFirst(exited, sending))
+        if (Option.isSome(yield* Effect.timeoutOption(ended, patience))) break
       }
       yield* close
     })

@@ -1,6 +1,7 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
+import { fragments } from "../../database/SqlInstant.js"
 import { AuthSessions, Guess, guessLimit } from "./AuthSessions.js"
 
 const windowMillis = Duration.toMillis(guessLimit.window)
@@ -9,8 +10,7 @@ const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const sessions = sql(`${schema}.bot_session`)
   const guesses = sql(`${schema}.bot_guess`)
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
-  const millis = (column: string) => sql.literal(`floor(extract(epoch from ${column}) * 1000)::float8`)
+  const { instant, millis } = fragments(sql)
 
   const open = (user: number, ttl: Duration.Duration, now: number) => {
     const until = instant(now + Duration.toMillis(ttl))

@@ -7,7 +7,6 @@ import { type FileContext, variableOfSource, variablesOfBot } from "./FileContex
 import { type FileFields, FileProblems, shown } from "./FileFields.js"
 import { GatewayConfig } from "./GatewayConfig.js"
 import * as SourceFields from "./SourceFields.js"
-import * as YamlText from "./YamlText.js"
 
 /** The file is invalid. Lists all its problems. */
 export class BotsFileInvalid extends Schema.TaggedError<BotsFileInvalid>()("BotsFileInvalid", {
@@ -25,6 +24,9 @@ export type Circumstances = Pick<FileContext, "database" | "kinds">
 
 const usualFile = "bots.yaml"
 
+/** A file that people write by hand is shorter. */
+const mostBytes = 256 * 1024
+
 const reasonOf = (error: unknown) =>
   Predicate.hasProperty(error, "code") && typeof error.code === "string" ? error.code : String(error)
 
@@ -32,10 +34,10 @@ const reasonOf = (error: unknown) =>
 const readBounded = async (path: string): Promise<string> => {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
-    if (!(await file.stat()).isFile()) throw new Error("not a regular file")
-    const buffer = Buffer.alloc(YamlText.mostBytes + 1)
+    if (!(await file.stat()).isFile()) throw new Error("it is not a file")
+    const buffer = Buffer.alloc(mostBytes + 1)
     const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
-    if (bytesRead > YamlText.mostBytes) throw new Error(`larger than ${YamlText.mostBytes} bytes`)
+    if (bytesRead > mostBytes) throw new Error(`it is longer than ${mostBytes} bytes`)
     return buffer.toString("utf8", 0, bytesRead)
   } finally {
     await file.close()
@@ -92,7 +94,9 @@ export const declarationsIn = (
   circumstances: Circumstances & Pick<FileContext, "authSecret">
 ): Effect.Effect<Declarations, BotsFileInvalid | ConfigError.ConfigError> =>
   Effect.gen(function* () {
-    const parsed = YamlText.parse(text)
+    // The parser is large, and most processes have no file to parse.
+    const { parse } = yield* Effect.promise(() => import("./YamlText.js"))
+    const parsed = parse(text)
     if (Either.isLeft(parsed)) return yield* new BotsFileInvalid({ file, problems: parsed.left })
     const problems = new FileProblems()
     const whole = problems.fields(parsed.right ?? {}, "", ["bots", "sources"])

@@ -1,4 +1,6 @@
 import { Effect, Layer, Queue as Mailbox } from "effect"
+import { repeatLoop, single } from "../../core/Loop.js"
+import { onEvent } from "../../core/LoopSchedule.js"
 import { Bots } from "../Bots.js"
 
 /** Receives SIGHUP until the Scope closes. Signals that arrive during a reload are coalesced into one. */
@@ -28,6 +30,12 @@ export const once: Effect.Effect<void, never, Bots> = Effect.flatMap(Bots, (bots
 export const layer: Layer.Layer<never, never, Bots> = Layer.scopedDiscard(
   Effect.gen(function* () {
     const mailbox = yield* signals
-    yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Mailbox.take(mailbox), once)))
+    const loop = single({
+      name: "bots",
+      schedule: onEvent(Effect.asVoid(Mailbox.take(mailbox))),
+      runAtStart: false,
+      run: Effect.provideService(once, Bots, yield* Bots)
+    })
+    yield* Effect.forkScoped(repeatLoop(loop))
   })
 )

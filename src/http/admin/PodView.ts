@@ -18,7 +18,10 @@ export const PodView = Schema.Struct({
   host: Schema.Struct({ name: Schema.String, pid: Schema.Int, node: Schema.String }),
   startedAt: Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } }),
   heartbeatAgeSeconds: Schema.Number,
-  draining: Schema.Boolean.annotations({ description: "The pod is shutting down and claims no new jobs." }),
+  server: Schema.NullOr(Schema.String).annotations({
+    description: "The PostgreSQL server that wrote its last heartbeat: address and start."
+  }),
+  draining: Schema.Boolean.annotations({ description: "It was told to stop and takes no new jobs." }),
   leader: Schema.Boolean
 }).annotations({ identifier: "Pod" })
 export type PodView = typeof PodView.Type
@@ -34,6 +37,7 @@ export const of = (pod: StoredPod, leader: Option.Option<Leader>, now: number): 
   host: pod.host,
   startedAt: Instant.format(pod.startedAt),
   heartbeatAgeSeconds: Math.max(0, now - pod.heartbeatAt) / 1000,
+  server: pod.server ?? null,
   draining: pod.draining,
   leader: Option.exists(leader, (held) => held.pod === pod.id)
 })

@@ -27,7 +27,11 @@ const optionalFields = {
   enabled: WireText.optional(Flag),
   queue: WireText.optional(TextOrNull),
   maxAttempts: WireText.optional(NumberOrNull),
-  force: WireText.optional(Flag.annotations({ description: "Accept a kind that no pod has registered." }))
+  force: WireText.optional(
+    Flag.annotations({
+      description: "Accept a kind that no pod has registered, and a payload that does not fit its kind."
+    })
+  )
 }
 
 const cron = WireText.Text.annotations({
@@ -55,6 +59,7 @@ export const EditRequest = Schema.Struct({
   cron: WireText.optional(cron),
   ...optionalFields
 }).annotations({ identifier: "ScheduleEdit", message: () => "must be an object", ...WireText.strict })
+export type EditRequest = typeof EditRequest.Type
 
 const ListQuery = Schema.Struct(pageQuery).annotations(WireText.strict)
 

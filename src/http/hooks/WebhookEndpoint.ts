@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Runtime, Schedule } from "effect"
+import { repeatLoop, single } from "../../core/Loop.js"
 import { type Bot, Bots, type Source } from "../../gateway/Bots.js"
 import { isAmongShort } from "../../gateway/ConstantTime.js"
 import { Deliveries, type DeliveryBook } from "../../gateway/Deliveries.js"
@@ -105,16 +106,18 @@ const make = Effect.gen(function* () {
   const counted = new Map<string, Series>()
   let quietUntil = 0
 
-  yield* Effect.forkScoped(
-    Effect.repeat(
-      Effect.sync(() => {
-        readers.known.sweep()
-        readers.unknown.sweep()
-        answers.sweep()
-      }),
-      Schedule.spaced("500 millis")
-    )
-  )
+  const sweep = Effect.sync(() => {
+    readers.known.sweep()
+    readers.unknown.sweep()
+    answers.sweep()
+  })
+  const loop = single({
+    name: "hooks",
+    schedule: Schedule.spaced("500 millis"),
+    runAtStart: true,
+    run: sweep
+  })
+  yield* Effect.forkScoped(repeatLoop(loop))
 
   const count = ({ book, name }: Hook, outcome: string) => {
     const key = `${name} ${outcome}`

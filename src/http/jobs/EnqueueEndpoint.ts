@@ -64,7 +64,7 @@ const handle = (request: HttpServerRequest.HttpServerRequest) =>
     const stored = storeAsked(asked, key, body)
     if (!asked.single) return yield* Problem.answered(stored)
     const one = Effect.flatMap(stored, ({ jobs: [only] }) =>
-      only === undefined ? Effect.dieMessage("enqueueEach returned no result for a job") : Effect.succeed(only)
+      only === undefined ? Effect.dieMessage("a job has no result") : Effect.succeed(only)
     )
     return yield* Problem.answeredForOne(one)
   }).pipe(Problem.answered)

@@ -23,7 +23,13 @@ export const JobEdit = Schema.Struct({
   payload: WireText.optional(Schema.Unknown),
   priority: WireText.optional(Schema.Number.annotations(WireText.said("must be a number"))),
   runAt: WireText.optional(Instant),
-  reason: WireText.optional(WireText.Text)
+  reason: WireText.optional(WireText.Text),
+  force: WireText.optional(
+    Schema.Boolean.annotations({
+      ...WireText.said("must be true or false"),
+      description: "Accept a payload that does not fit the job's kind."
+    })
+  )
 }).annotations({
   identifier: "JobEdit",
   message: () => "must be an object with payload, priority or runAt",

@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream"
-import { Clock, Context, Duration, Effect, type Fiber, FiberId, Layer } from "effect"
+import { Clock, Context, Duration, Effect, type Fiber, FiberId, Layer, Schedule } from "effect"
 import { Lifecycle } from "../../core/Lifecycle.js"
+import { repeatLoop, single } from "../../core/Loop.js"
 import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { Queues } from "../../queue/settings/QueueSettings.js"
 import { AccessConfig } from "../access/AccessConfig.js"
@@ -47,7 +48,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
       const scope = yield* Effect.scope
       const turn = yield* Effect.makeSemaphore(1)
       const listeners = new Map<LiveListener, CallerSession | undefined>()
-      let polling: Fiber.RuntimeFiber<never> | undefined
+      let looking: Fiber.RuntimeFiber<void> | undefined
       let lastId = 0
       let lastSentAt = 0
       let lastCheck = 0
@@ -84,11 +85,18 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         if (now - lastSentAt >= heartbeatEvery) sendAll(heartbeat, now)
       })
 
-      /** Completes the first poll before a listener gets its snapshot. */
-      const startPolling = Effect.gen(function* () {
-        if (polling !== undefined) return
+      const loop = single({
+        name: "live",
+        schedule: Schedule.spaced(lookEvery),
+        runAtStart: false,
+        run: look
+      })
+
+      /** The first look is over before anybody is shown anything. */
+      const startLooking = Effect.gen(function* () {
+        if (looking !== undefined) return
         yield* look
-        polling = yield* Effect.forkIn(Effect.forever(Effect.zipRight(Effect.sleep(pollEvery), look)), scope)
+        looking = yield* Effect.forkIn(repeatLoop(loop), scope)
       })
 
       const leave = (listener: LiveListener) => {

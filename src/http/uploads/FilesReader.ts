@@ -60,7 +60,7 @@ export interface Reading {
   readonly onBegun: (id: UploadId) => void
 }
 
-/** Returns a part's sanitized file name and MIME type. */
+/** Name and type that a part gives its file. */
 const factsOf = (head: ReadonlyMap<string, string>, before: number) => {
   const part = ContentDisposition.parse(head.get("content-disposition") ?? "")
   if (part === undefined) return Either.left(malformed("a part has no field name"))
@@ -69,7 +69,7 @@ const factsOf = (head: ReadonlyMap<string, string>, before: number) => {
   if (filename === undefined) return Either.left(misplaced("A part has no filename.", name))
   if (before >= mostFiles) return Either.left(misplaced("The form has too many files.", name))
   const mimetype = MimeType.strip(head.get("content-type") ?? "")
-  return Either.right({ filename: Filename.sanitize(filename), mimetype })
+  return Either.right({ filename: Filename.original(filename), mimetype })
 }
 
 /** Stores the files of one body. Events must arrive in the body's order. */

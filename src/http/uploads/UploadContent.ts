@@ -2,12 +2,12 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { toServerResponse } from "@effect/platform-node/NodeHttpServerRequest"
 import { Effect, Stream } from "effect"
-import * as Filename from "../../uploads/Filename.js"
 import * as MimeType from "../../uploads/MimeType.js"
 import type { Stored } from "../../uploads/Storage.js"
 import type { ByteRange as Range, Upload } from "../../uploads/Upload.js"
 import { RangeRefused } from "../RequestErrors.js"
 import * as ByteRange from "./ByteRange.js"
+import * as ContentDisposition from "./ContentDisposition.js"
 
 const tagOf = ({ sha256 }: Upload) => `"${sha256}"`
 
@@ -30,7 +30,7 @@ const isKnown = ({ headers }: HttpServerRequest.HttpServerRequest, upload: Uploa
 /** Untrusted content is served from our origin, so browsers must not execute, sniff or display it. */
 const headersOf = (upload: Upload) => ({
   "accept-ranges": "bytes",
-  "content-disposition": `attachment; filename="${Filename.sanitize(upload.filename)}"`,
+  "content-disposition": ContentDisposition.attachment(upload.filename),
   "content-security-policy": "sandbox",
   "cross-origin-resource-policy": "same-origin",
   "x-content-type-options": "nosniff",

@@ -1,3 +1,4 @@
+import * as Filename from "../../uploads/Filename.js"
 import { stateOf, type Upload } from "../../uploads/Upload.js"
 import * as Instant from "../Instant.js"
 import type { FileView } from "./UploadsContract.js"
@@ -6,7 +7,8 @@ import type { FileView } from "./UploadsContract.js"
 export const ofNew = ({ filename, id, mimetype, sha256, size, workspace }: Upload) => ({
   id,
   uri: `nightshift-upload:${workspace}/${id}`,
-  name: filename,
+  name: Filename.sanitize(filename),
+  originalName: filename,
   mimeType: mimetype,
   size,
   sha256
@@ -24,7 +26,8 @@ export const of = (upload: Upload) => ({
 export const forOperators = (upload: Upload, now: number): FileView => ({
   id: upload.id,
   workspace: upload.workspace,
-  name: upload.filename,
+  name: Filename.sanitize(upload.filename),
+  originalName: upload.filename,
   mimeType: upload.mimetype,
   size: upload.size,
   sha256: upload.sha256,

@@ -31,7 +31,8 @@ const UploadState = Schema.Literal(...uploadStates).annotations(
 const FileView = Schema.Struct({
   id: UploadId,
   workspace: Schema.String,
-  name: Schema.String,
+  name: Schema.String.annotations({ description: "Safe on every system: letters, digits, `_`, `.` and `-`." }),
+  originalName: Schema.String.annotations({ description: "The name as the client sent it, without its path." }),
   mimeType: Schema.String,
   size: Schema.Int,
   sha256: Schema.String,
