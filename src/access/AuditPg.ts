@@ -43,10 +43,10 @@ const make = Effect.gen(function* () {
     ...(filter.until === undefined ? [] : [sql`at < ${instant(filter.until)}`])
   ]
 
-  const record: typeof Audit.Service.record = (deed) =>
+  const record: typeof Audit.Service.record = (change) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const { act, after, before, reason, target, who } = kept(deed)
+      const { act, after, before, reason, target, who } = kept(change)
       yield* mapErrors(sql`insert into ${table} (id, at, who, act, target, reason, before, after)
         values (${ids.plain(now)}, ${instant(now)}, ${who}, ${act}, ${target}, ${reason}, ${before}::jsonb,
           ${after}::jsonb)`)
@@ -73,7 +73,7 @@ const make = Effect.gen(function* () {
       const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
       let sum = 0
       for (;;) {
-        // The oldest come first, so nothing but what goes is read.
+        // Ordered by id, which is the oldest first, so the scan reads only the rows it deletes.
         const gone = yield* mapErrors(sql<{ id: string }>`delete from ${table} where id in
           (select id from ${table} where at < ${instant(before)} order by id limit ${purgeBatch}) returning id`)
         sum += gone.length

@@ -38,7 +38,7 @@ const make = Effect.gen(function* () {
         values (${ids.token(now)}, ${workspace}, ${prefix}, ${hash}, ${label.slice(0, mostLabelCharacters)},
           ${fragments(sql).instant(now)})
         returning ${columns}`)
-      if (row === undefined) return yield* Effect.dieMessage("an insert returned nothing")
+      if (row === undefined) return yield* Effect.dieMessage("the insert returned no row")
       return { ...toToken(row), secret }
     }),
     list: Effect.fn("Tokens.list")(function* (workspace) {

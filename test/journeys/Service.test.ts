@@ -253,7 +253,7 @@ describe("the doors", () => {
         expect(read.text).toMatch(/^nightshift_build_info\{version="[\d.]+"\} 1$/m)
         expect(yield* get(`${url}/nowhere?x=<script>`)).toEqual({
           status: 404,
-          text: '{"error":{"tag":"NotFound","message":"There is nothing at GET /nowhere."}}'
+          text: '{"error":{"tag":"NotFound","message":"No route matches GET /nowhere."}}'
         })
       })
   )

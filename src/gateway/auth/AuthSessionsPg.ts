@@ -20,7 +20,7 @@ const make = Effect.gen(function* () {
       on conflict (user_id) do update set started_at = excluded.started_at, expires_at = excluded.expires_at`
   }
 
-  /** One row per user, locked while it is counted: guesses that come at once are counted one after the other. */
+  /** Counts an attempt. The row lock serializes concurrent attempts of one user. */
   const count = (user: number, now: number) => {
     const at = instant(now)
     const lapsed = sql`coalesce(known.locked_until, known.since + make_interval(secs => ${windowMillis / 1000})) <= ${at}`
