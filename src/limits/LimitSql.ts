@@ -1,4 +1,5 @@
 import { hot } from "../database/HotStatements.js"
+import { instant } from "../database/SqlInstant.js"
 import { epsilon } from "./Bucket.js"
 
 export interface LimitSql {
@@ -33,11 +34,11 @@ with bucket as materialized (
 ), taken as (
   update ${schema}.rate_limit as r
   set tokens = greatest(0, available - granted),
-    refilled_at = greatest(r.refilled_at, pg_catalog.to_timestamp($2::float8 / 1000)),
+    refilled_at = greatest(r.refilled_at, ${instant("$2")}),
     blocks = kept || case when $5 <> '' and granted > $3::float8
       then jsonb_build_object($5::text, jsonb_build_array(granted - $3::float8, $2::float8 + $7::float8))
       else '{}' end,
-    updated_at = pg_catalog.to_timestamp($2::float8 / 1000)
+    updated_at = ${instant("$2")}
   from decided
   -- A refused request writes nothing, so it leaves no dead row.
   where r.scope = decided.scope and granted > 0

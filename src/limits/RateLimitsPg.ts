@@ -2,6 +2,7 @@ import { Clock, Duration, Effect, Layer } from "effect"
 import { makeGenerator } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { fragments } from "../database/SqlInstant.js"
 import { named } from "../database/StatementTimes.js"
 import * as Transaction from "../database/Transaction.js"
 import * as Bucket from "./Bucket.js"
@@ -43,7 +44,7 @@ const make = Effect.gen(function* () {
   const table = sql(`${schema}.rate_limit`)
   const columns = sql`scope, capacity, rate, tuned_capacity, tuned_rate, tokens, blocks,
     extract(epoch from refilled_at)::float8 * 1000 as refilled_ms`
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
+  const { instant } = fragments(sql)
   const ids = yield* makeGenerator
   const holder = ids.pod(yield* Clock.currentTimeMillis)
 

@@ -1,8 +1,6 @@
+import { instant } from "../database/SqlInstant.js"
+
 // Times are passed as epoch milliseconds.
-
-export const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-
-export const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 
 /** Rows within the range given by the first two parameters. */
 export const during = (column: string) => `${column} >= ${instant("$1")} and ${column} < ${instant("$2")}`

@@ -1,11 +1,12 @@
 import { Duration, Effect, Layer } from "effect"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { instant } from "../database/SqlInstant.js"
 import * as StatementLimits from "../database/StatementLimits.js"
 import { named } from "../database/StatementTimes.js"
 import { type BucketCount, grains, type JobCounts, noCounts } from "../telemetry/BucketCount.js"
 import { emptySketch, Histogram } from "../telemetry/Histogram.js"
-import { bucketStart, during, instant } from "./BucketSql.js"
+import { bucketStart, during } from "./BucketSql.js"
 import {
   type KindTotals,
   MinuteBuckets,

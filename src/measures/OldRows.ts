@@ -1,7 +1,7 @@
 import { Clock, Duration, Effect } from "effect"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import { instant } from "./BucketSql.js"
+import { instant } from "../database/SqlInstant.js"
 
 /** Rows per delete statement: large enough to be efficient, small enough to be short. */
 const batch = 5_000

@@ -1,14 +1,10 @@
 import { limits } from "../core/StoredJob.js"
 import { hot } from "../database/HotStatements.js"
+import { instant, micros, millis } from "../database/SqlInstant.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 
 // SQL statements for the life cycle of a job. `schema` is an identifier that needs no quoting (DatabaseConfig validates
 // it), so it is interpolated; everything else is a parameter. Times are passed as epoch milliseconds.
-
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-/** Exact microseconds, to detect whether a heartbeat has changed. */
-const exact = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`
-const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 
 /** Appends an entry to the bounded history. `now` is the parameter with the end time. */
 const appendHistory = (outcome: string, message: string, now: string) => `
@@ -285,7 +281,7 @@ export const make = (schema: string) => ({
 
   /** The oldest heartbeat of each lease, to detect whether it changes; null if no job runs under the lease. */
   signsOfLife: `
-  select l.id, ${exact("min(j.heartbeat_at)")}::text as beat
+  select l.id, ${micros("min(j.heartbeat_at)")}::text as beat
   from ${schema}.lease l
   left join lateral unnest(l.jobs) as taken(id) on true
   left join ${schema}.job j on j.id = taken.id and j.lease = l.id
@@ -308,7 +304,7 @@ export const make = (schema: string) => ({
   ), stuck as (
     -- Check the row again: the job may have ended or sent a heartbeat since this statement started.
     select j.id from held join ${schema}.job j on j.id = held.id and j.lease = held.lease
-    where ${exact("j.heartbeat_at")} <= held.beat
+    where ${micros("j.heartbeat_at")} <= held.beat
     limit $3 for update of j skip locked
   )`
   ),

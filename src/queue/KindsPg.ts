@@ -2,6 +2,7 @@ import { Clock, Effect, Layer, Schema } from "effect"
 import { FollowUp } from "../core/StoredJob.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { fragments } from "../database/SqlInstant.js"
 import { UnknownKind } from "./JobErrors.js"
 import { Kinds, type RegisteredKind } from "./Kinds.js"
 
@@ -44,7 +45,7 @@ const make = Effect.gen(function* () {
   }
 
   const registerOne = (kind: RegisteredKind, now: number) => {
-    const at = sql`pg_catalog.to_timestamp(${now}::float8 / 1000)`
+    const at = fragments(sql).instant(now)
     const onDead = kind.onDead === undefined ? null : JSON.stringify(kind.onDead)
     // During a rolling deploy the newer version wins, regardless of which pod registers last.
     return sql`

@@ -1,8 +1,10 @@
 import { Clock, Context, Effect, Layer, Queue as Mailbox } from "effect"
 import * as Budget from "../core/Budget.js"
+import { repeatLoop, single } from "../core/Loop.js"
+import { onEvent } from "../core/LoopSchedule.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import { Listener } from "../database/Listener.js"
+import { type Heard, Listener } from "../database/Listener.js"
 import { Wakeups } from "./Wakeups.js"
 
 // Announces that a queue has work: in this process directly, to other processes by NOTIFY on one channel with the queue
@@ -55,7 +57,7 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         )
 
       // A queue without budget waits for the next token; notifications that arrive in the meantime are coalesced.
-      yield* Effect.gen(function* () {
+      const send = Effect.gen(function* () {
         const first = yield* Mailbox.take(outgoing)
         yield* Effect.sleep(budgetOf(first).wait(yield* Clock.currentTimeMillis))
         const queues = new Set([first, ...(yield* Mailbox.takeAll(outgoing))])
@@ -65,24 +67,28 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       }).pipe(
         Effect.catchAll((error) =>
           Effect.logDebug("could not notify other pods of new work; they find it by polling", error)
-        ),
-        Effect.forever,
-        Effect.forkScoped
+        )
       )
+      const sending = single({
+        name: "notifier",
+        schedule: onEvent(Effect.void),
+        runAtStart: true,
+        run: send
+      })
+      yield* Effect.forkScoped(repeatLoop(sending))
 
       // The payload comes from another process; an unknown queue name wakes no worker. A process that only enqueues
       // does not listen: it would be woken by each of its own jobs.
+      const hear = Effect.fnUntraced(function* (heard: Mailbox.Dequeue<Heard>) {
+        const message = yield* Mailbox.take(heard)
+        const queue = message._tag === "Notified" ? message.payload : undefined
+        for (const listener of listeners) listener(queue)
+        yield* queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)
+      })
       yield* wakeups.awaited.pipe(
         Effect.zipRight(listener.hear(channel(schema))),
-        Effect.flatMap(
-          Effect.fnUntraced(function* (heard) {
-            for (;;) {
-              const message = yield* Mailbox.take(heard)
-              const queue = message._tag === "Notified" ? message.payload : undefined
-              for (const listener of listeners) listener(queue)
-              yield* queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)
-            }
-          })
+        Effect.flatMap((heard) =>
+          repeatLoop(single({ name: "wakeups", schedule: onEvent(Effect.void), runAtStart: true, run: hear(heard) }))
         ),
         Effect.forkScoped
       )

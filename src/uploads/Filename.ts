@@ -14,7 +14,7 @@ const splitExtension = (name: string): readonly [stem: string, extension: string
   return dot > 0 && name.length - dot <= mostExtension ? [name.slice(0, dot), name.slice(dot)] : [name, ""]
 }
 
-/** Without the dots around it. A loop: `/\.+$/` tries each dot of a long run as the first of the last one. */
+/** Strips leading and trailing dots. A loop, because `/\.+$/` takes quadratic time on a long run of dots. */
 const withoutDots = (name: string): string => {
   let from = 0
   let to = name.length
@@ -48,8 +48,8 @@ export const original = (given: string): string => {
 }
 
 /**
- * A name that is safe on every system, from whatever a client calls its file: letters, digits, `_`, `.` and `-`, at most a
- * hundred, with its extension, never a path and never hidden.
+ * Returns a file name that is safe on every system: at most 100 characters out of letters, digits, `_`, `.` and `-`.
+ * Keeps the extension. The result is never a path and never starts with a dot.
  */
 export const sanitize = (given: string): string => {
   // Compatibility forms come apart first: a file system may read a full-width slash or a dot leader as / and dots.

@@ -119,9 +119,9 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
         [{ action: "delete", filter: {} }, /must not be empty/],
         [{ action: "requeue", filter: { state: "pending" } }, /must not be pending: requeue is for/],
         [{ action: "cancel", filter: { state: ["dead"] } }, /must not be dead/],
-        [{ action: "cancel", filter: { sate: "dead" } }, /sate is not a field/],
-        [{ action: "cancel", filter: { queue: [] } }, /text or a list of texts/],
-        [{ action: "cancel", filter: { queue: "\u0000" } }, /text or a list of texts/],
+        [{ action: "cancel", filter: { sate: "dead" } }, /sate is not a known field/],
+        [{ action: "cancel", filter: { queue: [] } }, /a string or a list of strings/],
+        [{ action: "cancel", filter: { queue: "\u0000" } }, /a string or a list of strings/],
         [{ action: "cancel", filter: { since: "yesterday" } }, /RFC 3339/],
         [{ action: "cancel", filter: { queue: "a" }, dryRun: "yes" }, /true or false/],
         [[], /must be an object/]

@@ -196,7 +196,7 @@ describe("the service on a served PostgreSQL", () => {
       expect(refused.code).toBe(1)
       expect(refused.stderr).toMatch(/not reachable yet/)
       expect(refused.stderr).toMatch(
-        /\nnightshift: No PostgreSQL could be reached at 127.0.0.1:1\/none within 500ms [^\n]+\n$/
+        /\nnightshift: Could not reach PostgreSQL at 127.0.0.1:1\/none within 500ms [^\n]+\n$/
       )
       expect(refused.stderr).not.toContain("hunter2")
     })
@@ -253,7 +253,7 @@ describe("the doors", () => {
         expect(read.text).toMatch(/^nightshift_build_info\{version="[\d.]+"\} 1$/m)
         expect(yield* get(`${url}/nowhere?x=<script>`)).toEqual({
           status: 404,
-          text: '{"error":{"tag":"NotFound","message":"There is nothing at GET /nowhere."}}'
+          text: '{"error":{"tag":"NotFound","message":"No route matches GET /nowhere."}}'
         })
       })
   )

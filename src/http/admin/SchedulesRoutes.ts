@@ -27,7 +27,6 @@ import * as ScheduleView from "./ScheduleView.js"
 
 const mostBodyBytes = 256 * 1024
 
-/** Schedules: see them, make and change them, fire one now. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "schedules">,
   never,
@@ -121,7 +120,7 @@ export const layer: Layer.Layer<
             return { name, timezone, words, next: next.map(Instant.format) }
           }).pipe(Problem.answered)
         )
-        // What is being typed is wrong most of the time: that is an answer, and nothing that failed.
+        // An invalid expression is a normal response: the editor calls this route while the user types.
         .handle("read", ({ urlParams: { count = previewLimits.usual, cron = "", timezone = defaults.timezone } }) =>
           Effect.map(Clock.currentTimeMillis, (now) =>
             Either.match(expressionOf({ name: "", cron, timezone }), {

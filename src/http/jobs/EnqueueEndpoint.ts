@@ -15,14 +15,14 @@ import { Outcomes } from "./JobsContract.js"
 const mostBodyBytes = 8 * 1024 * 1024
 const mostKeyCharacters = 255
 
-/** How long a key is known. */
+/** How long an Idempotency-Key is remembered. */
 const remembered = Duration.hours(24)
 
 const keyOf = ({ headers }: HttpServerRequest.HttpServerRequest): Effect.Effect<string | undefined, BadRequest> => {
   const key = headers["idempotency-key"]
   if (key === undefined) return Effect.succeed(undefined)
   if (key.length > 0 && key.length <= mostKeyCharacters && !isUnstorable(key)) return Effect.succeed(key)
-  const message = `Idempotency-Key must be 1 to ${mostKeyCharacters} characters long.`
+  const message = `Idempotency-Key must have 1 to ${mostKeyCharacters} characters.`
   return new BadRequest({ message, field: "Idempotency-Key" })
 }
 
@@ -69,7 +69,7 @@ const handle = (request: HttpServerRequest.HttpServerRequest) =>
     return yield* Problem.answeredForOne(one)
   }).pipe(Problem.answered)
 
-/** Stores the jobs of a request: once, however often it comes, where it brings a key of its own. */
+/** Stores the jobs of a request. With an Idempotency-Key, repeated requests store them once. */
 export const make = Effect.map(
   Effect.context<Queue | Kinds | Idempotency>(),
   (context) => (request: HttpServerRequest.HttpServerRequest) => Effect.provide(handle(request), context)

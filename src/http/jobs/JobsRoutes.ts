@@ -33,7 +33,7 @@ import * as JobsContract from "./JobsContract.js"
 import { ListCache } from "./ListCache.js"
 import * as WhyView from "./WhyView.js"
 
-/** What is sent to change a job: a payload, and little else. */
+/** Maximum body size of an edit: a payload and a few fields. */
 const mostEditBytes = limits.payloadBytes + 64 * 1024
 
 const readEdit = (request: HttpServerRequest.HttpServerRequest) =>
@@ -45,7 +45,6 @@ const readEdit = (request: HttpServerRequest.HttpServerRequest) =>
 
 type Explaining = JobDiagnosis | Pods | RateLimits | ClusterConfig
 
-/** Jobs: store, find, act on. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "jobs">,
   never,
@@ -61,7 +60,7 @@ export const layer: Layer.Layer<
     const enqueue = yield* EnqueueEndpoint.make
     const clusterOverview = yield* Effect.context<Explaining>()
 
-    /** An operator's act on one job, written down with how the job was before and after. */
+    /** Runs an operator's action on one job and stores the job before and after in the audit log. */
     const act = <E extends Problem.Foreseen>(
       name: string,
       text: string,

@@ -2,7 +2,7 @@ import * as Filename from "../../uploads/Filename.js"
 
 const parameter = /; *([!#$%&'*+.^_`|~\w-]+) *= *(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*)) */suy
 
-/** RFC 5987, as in `UTF-8''na%C3%AFve.txt`; nothing when it is not in that form. */
+/** Decodes an RFC 5987 value such as `UTF-8''na%C3%AFve.txt`; undefined if malformed. */
 const decodeExtended = (value: string): string | undefined => {
   const [, charset = "", encoded = ""] = /^(utf-8|iso-8859-1)'[^']*'(.*)$/is.exec(value) ?? []
   if (charset === "") return undefined
@@ -31,7 +31,7 @@ export interface FormPart {
   readonly filename: string | undefined
 }
 
-/** The name of a form's field and of its file; nothing when the header is no form part's. Browsers send plain UTF-8. */
+/** Parses the header of a form part; undefined if it is not one. Browsers send names as plain UTF-8. */
 export const parse = (header: string): FormPart | undefined => {
   const type = /^form-data */i.exec(header)
   if (type === null) return undefined

@@ -6,6 +6,7 @@ import { limits, type State, type StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { DatabaseConflict, mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
+import { instant } from "../../database/SqlInstant.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { faultOfPriority, faultOfRunAt, jsonText } from "../enqueue/NewJob.js"
 import { DedupeKeyHeld, JobNotFound, JobNotInState } from "../JobErrors.js"
@@ -23,10 +24,10 @@ const statementsOf = (schema: string) => ({
   update ${schema}.job j
   set status = case when j.status = 'pending' then 'dead' else j.status end,
     dead_reason = case when j.status = 'pending' then 'cancelled' else j.dead_reason end,
-    finished_at = case when j.status = 'pending' then pg_catalog.to_timestamp($2::float8 / 1000) else j.finished_at end,
+    finished_at = case when j.status = 'pending' then ${instant("$2")} else j.finished_at end,
     death_count = j.death_count + (case when j.status = 'pending' then 1 else 0 end),
-    cancel_requested_at = coalesce(j.cancel_requested_at, pg_catalog.to_timestamp($2::float8 / 1000)),
-    updated_at = pg_catalog.to_timestamp($2::float8 / 1000)
+    cancel_requested_at = coalesce(j.cancel_requested_at, ${instant("$2")}),
+    updated_at = ${instant("$2")}
   where j.id = $1 and j.status in ('pending', 'running')
   returning ${storedColumns}`,
 
@@ -34,21 +35,21 @@ const statementsOf = (schema: string) => ({
   update ${schema}.job j
   set status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, finished_at = null, started_at = null,
     cancel_requested_at = null, unknown_since = null, result = null, progress = null, last_error = null,
-    run_at = pg_catalog.to_timestamp($2::float8 / 1000), updated_at = pg_catalog.to_timestamp($2::float8 / 1000)
+    run_at = ${instant("$2")}, updated_at = ${instant("$2")}
   where j.id = $1 and j.status in ('done', 'dead')
   returning ${storedColumns}`,
 
   edit: `
   update ${schema}.job j
   set payload = coalesce($3::jsonb, j.payload), priority = coalesce($4::smallint, j.priority),
-    run_at = coalesce(pg_catalog.to_timestamp($5::float8 / 1000), j.run_at), updated_at = pg_catalog.to_timestamp($2::float8 / 1000)
+    run_at = coalesce(${instant("$5")}, j.run_at), updated_at = ${instant("$2")}
   where j.id = $1 and j.status = 'pending'
   returning ${storedColumns}`,
 
   // A job that is already due keeps its position in the queue.
   runNow: `
-  update ${schema}.job j set run_at = least(j.run_at, pg_catalog.to_timestamp($2::float8 / 1000)),
-    updated_at = pg_catalog.to_timestamp($2::float8 / 1000)
+  update ${schema}.job j set run_at = least(j.run_at, ${instant("$2")}),
+    updated_at = ${instant("$2")}
   where j.id = $1 and j.status = 'pending'
   returning ${storedColumns}`,
 

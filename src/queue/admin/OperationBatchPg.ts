@@ -3,6 +3,7 @@ import type { JobId } from "../../core/Ids.js"
 import type { Status } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
 import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
+import { fragments } from "../../database/SqlInstant.js"
 import * as ArrayText from "../ArrayText.js"
 import { conditions } from "../search/JobConditions.js"
 import { filterOf, type OperationRow } from "./OperationRow.js"
@@ -88,7 +89,7 @@ export const make = (database: typeof Database.Service) => {
       const rows = yield* mapErrors(sql<{ id: JobId }>`
         select j.id from ${jobs} j
         where j.id > ${from} and j.id <= ${to}
-          and j.created_at <= pg_catalog.to_timestamp(${operation.created_at}::float8 / 1000)
+          and j.created_at <= ${fragments(sql).instant(operation.created_at)}
           and ${sql.and(conditions(database, filterOf(operation) ?? {}, now))}
         order by j.id limit ${batchLimits.jobs}`)
       const isFull = rows.length === batchLimits.jobs

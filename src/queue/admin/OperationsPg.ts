@@ -5,6 +5,7 @@ import { storableText } from "../../core/StorableText.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseFault, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
+import { fragments } from "../../database/SqlInstant.js"
 import { Notifier } from "../Notifier.js"
 import { JobSearch } from "../search/JobSearch.js"
 import { Wakeups } from "../Wakeups.js"
@@ -39,7 +40,7 @@ const make = Effect.gen(function* () {
   const table = sql(`${schema}.operation`)
   const columns = sql.literal(operationColumns)
   const batch = OperationBatchPg.make(database)
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
+  const { instant } = fragments(sql)
 
   const totalOf = (target: Target) =>
     target.ids !== undefined

@@ -1,10 +1,10 @@
 import { hot } from "../../database/HotStatements.js"
+import { instant } from "../../database/SqlInstant.js"
 
 // Claim statements. There are four, for queues with and without keys and with and without a rate. The pod chooses one
 // from its cached copy of the queue's row; each statement checks the row itself and claims nothing if another one
 // applies.
 
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
 // `extract` computes in numeric, which costs a large claim more than reading the rows. As float8 the result can be half
 // a microsecond early, hence the 0.0005.
 const millis = (column: string) => `floor(date_part('epoch', ${column}) * 1000 + 0.0005)`

@@ -3,6 +3,7 @@ import { showableInstant } from "../../core/Storable.js"
 import type { State } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import { instant, millis } from "../../database/SqlInstant.js"
 import type { BoundedQuery } from "./BoundedQuery.js"
 import type { QueueCounts, SearchTooSlow } from "./JobSearch.js"
 
@@ -51,13 +52,13 @@ const statement = (schema: string) => `
       (select status = 'pending' as pending, last_error is not null as failed, run_at, true as due
       from ${schema}.job j
       where finished_at is null and j.queue = lanes.queue and j.priority = lanes.priority
-        and run_at <= pg_catalog.to_timestamp($1::float8 / 1000)
+        and run_at <= ${instant("$1")}
       order by j.run_at, j.id limit lanes.share)
       union all
       (select status = 'pending', last_error is not null, run_at, false
       from ${schema}.job j
       where finished_at is null and j.queue = lanes.queue and j.priority = lanes.priority
-        and run_at > pg_catalog.to_timestamp($1::float8 / 1000)
+        and run_at > ${instant("$1")}
       order by j.run_at, j.id limit lanes.share)
     ) f
     group by lanes.queue, lanes.priority, lanes.share, lanes.cut
@@ -90,7 +91,7 @@ const statement = (schema: string) => `
       sum(running)::int as running, sum(done)::int as done, sum(dead)::int as dead, bool_or(due_cut) as due_cut,
       bool_or(later_cut) as later_cut, bool_or(dead_cut) as dead_cut,
       (select count(*) from finished) >= ${cap} as done_cut,
-      floor(extract(epoch from min(oldest)) * 1000)::float8 as oldest
+      ${millis("min(oldest)")} as oldest
     from (
       select queue, scheduled, retrying, pending, running, 0 as done, 0 as dead, due_cut, later_cut, false as dead_cut,
         oldest from open

@@ -2,12 +2,13 @@ import type { Fragment } from "@effect/sql/Statement"
 import type { PgClient } from "@effect/sql-pg/PgClient"
 import type { State } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
+import { fragments } from "../../database/SqlInstant.js"
 import { isUnstorable } from "../enqueue/NewJob.js"
 import { errorShapeSql } from "./ErrorShape.js"
 import { choices, type JobFilter } from "./JobFilter.js"
 
 const stateIs = (sql: PgClient, schema: string, state: State, now: number): Fragment => {
-  const at = sql`pg_catalog.to_timestamp(${now}::float8 / 1000)`
+  const at = fragments(sql).instant(now)
   switch (state) {
     case "scheduled":
       // A job that is not due yet was not due when it was stored either, so it is in the index of scheduled jobs.
@@ -48,6 +49,7 @@ export const conditions = (
 ): ReadonlyArray<Fragment> => {
   if (isNowhere(filter)) return [sql`false`]
   const all: Array<Fragment> = [sql`true`]
+  const { instant } = fragments(sql)
 
   const among = (column: string, field: string | ReadonlyArray<string> | undefined) => {
     const [first, ...others] = choices(field) ?? []
@@ -62,8 +64,8 @@ export const conditions = (
   among("j.kind", filter.kind)
   if (states !== undefined) all.push(states.length === 0 ? sql`false` : sql.or(states))
   among("j.dead_reason", filter.deadReason)
-  if (filter.since !== undefined) all.push(sql`j.created_at >= pg_catalog.to_timestamp(${filter.since}::float8 / 1000)`)
-  if (filter.until !== undefined) all.push(sql`j.created_at < pg_catalog.to_timestamp(${filter.until}::float8 / 1000)`)
+  if (filter.since !== undefined) all.push(sql`j.created_at >= ${instant(filter.since)}`)
+  if (filter.until !== undefined) all.push(sql`j.created_at < ${instant(filter.until)}`)
   if (filter.dedupe !== undefined) all.push(sql`j.dedupe_key = ${filter.dedupe}`)
   if (filter.payload !== undefined) all.push(sql`j.payload @> ${JSON.stringify(filter.payload)}::jsonb`)
   if (filter.text !== undefined) all.push(sql`position(lower(${filter.text}) in lower(j.last_error)) > 0`)

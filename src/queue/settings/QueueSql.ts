@@ -1,17 +1,16 @@
 import { Duration } from "effect"
+import { instant, millis, span } from "../../database/SqlInstant.js"
 import { calmAfter, type QueueRow } from "./QueueRow.js"
 import type { KeyOrder } from "./QueueSettings.js"
 
 // Converts rows of the queue table to and from SQL. Times and durations are passed as milliseconds.
 
-const span = (parameter: string) => `make_interval(secs => ${parameter}::float8 / 1000)`
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8 as ${column}`
+const named = (column: string) => `${millis(column)} as ${column}`
 
-export const columns = `name, max_workers, paused, ${millis("retain_done")}, ${millis("retain_dead")}, backoff_enabled,
-  ${millis("backoff_base")}, ${millis("backoff_max")}, rate_jobs, ${millis("rate_per")}, rate_tokens,
-  ${millis("rate_filled_at")}, key_concurrency, key_order, depth_cap, ${millis("throttled_until")}, throttle_attempts,
-  ${millis("calm_since")}, ${millis("keys_cooling_until")}, revision`
+export const columns = `name, max_workers, paused, ${named("retain_done")}, ${named("retain_dead")}, backoff_enabled,
+  ${named("backoff_base")}, ${named("backoff_max")}, rate_jobs, ${named("rate_per")}, rate_tokens,
+  ${named("rate_filled_at")}, key_concurrency, key_order, depth_cap, ${named("throttled_until")}, throttle_attempts,
+  ${named("calm_since")}, ${named("keys_cooling_until")}, revision`
 
 export interface QueueColumns {
   readonly name: string

@@ -2,6 +2,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Effect, Layer, Option } from "effect"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
+import { fragments } from "../../database/SqlInstant.js"
 import { type Decide, decide, faultOf, type Route, Routes } from "./Routes.js"
 
 // Every enqueue of a kind without a queue needs the routes, which change only with deploys, so they are cached for a
@@ -44,7 +45,7 @@ const make = Effect.gen(function* () {
   )
 
   const registerOne = (prefix: string, queue: string | null, now: number) => {
-    const at = sql`pg_catalog.to_timestamp(${now}::float8 / 1000)`
+    const at = fragments(sql).instant(now)
     return queue === null
       ? sql`delete from ${table} where prefix = ${prefix}`
       : sql`

@@ -3,6 +3,7 @@ import { isId, type JobId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
+import { instant, millis } from "../../database/SqlInstant.js"
 import { named } from "../../database/StatementTimes.js"
 import { JobNotFound } from "../JobErrors.js"
 import { storedColumns } from "../JobSql.js"
@@ -21,8 +22,6 @@ const hasQueue = (row: Row): row is StoredJobRow & QueueColumns => row.name !== 
 /** Maximum number of more urgent priorities to search. */
 const mostLanes = 100
 
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 const waiting = "j.finished_at is null and j.lease is null"
 
 const statementsOf = (schema: string) => ({

@@ -2,6 +2,6 @@
 export const ForceOption = (props: { readonly force: boolean; readonly onChange: (force: boolean) => void }) => (
   <label class="check">
     <input type="checkbox" checked={props.force} onChange={(event) => props.onChange(event.currentTarget.checked)} />
-    Save even if the payload does not fit the kind
+    Save without checks
   </label>
 )
