@@ -57,7 +57,7 @@ const podColumns = `id, label, version, queues, kinds, slots, host, os_pid, node
 
 const statementsOf = (schema: string) => ({
   beat: hot(`
-  -- A beat that a crash of the server undoes is followed by the next: nobody waits for the disk.
+  -- Commits without waiting for the disk: a heartbeat lost in a server crash is replaced by the next one.
   with hurry as materialized (
     select set_config('synchronous_commit', 'off', true)
   ), beaten as (
@@ -93,7 +93,7 @@ const statementsOf = (schema: string) => ({
 
   removeDead: `
   with dead as (
-    -- Still as it was when it was seen last: one that has beaten since lives.
+    -- Only if the heartbeat is unchanged since it was read; a pod with a newer one is alive.
     delete from ${schema}.pod p using unnest($1::uuid[], $2::bigint[]) as quiet(id, beat)
     where p.id = quiet.id and ${micros("p.heartbeat_at")} = quiet.beat
     returning p.id
@@ -109,7 +109,7 @@ const make = Effect.gen(function* () {
   const statements = named("pod", statementsOf(schema))
   const watchOf = perClock(() => ({ beats: new ChangeWatch<PodId, string>(), lookedAt: Number.NEGATIVE_INFINITY }))
 
-  /** Compares the beats of all pods with those of the look before. The answer is when this look was asked for. */
+  /** Compares the heartbeats of all pods with the previous read. Returns the rows and when the query was started. */
   const look = <Row extends Pick<PodRow, "id" | "beat">>(statement: string) =>
     Effect.gen(function* () {
       const watch = watchOf(yield* Effect.clock)
@@ -123,7 +123,7 @@ const make = Effect.gen(function* () {
       return { asked, rows, beats: watch.beats }
     })
 
-  /** Pods that were quiet for this long. A beat comes every second, a look less often. */
+  /** Returns the pods without a heartbeat for `within`. */
   const quietPods = (within: Duration.Duration) =>
     Effect.gen(function* () {
       const watch = watchOf(yield* Effect.clock)
@@ -167,7 +167,7 @@ const make = Effect.gen(function* () {
               facts.queues
             ])
           )
-          // The first beat of all, or the first after others took the pod for dead.
+          // The first heartbeat, or the first one after another pod removed this pod as dead.
           if (rows[0]?.known !== true) yield* introduce(facts, state, now)
           return {
             shares: new Map(rows.flatMap(({ queue, share }) => (share === null ? [] : [[queue, share] as const]))),

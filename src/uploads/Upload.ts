@@ -56,7 +56,7 @@ const unstorable = /\0|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\
 const faultOfFilename = (filename: string): string | undefined => {
   if (filename === "") return "must not be empty"
   if (filename.length > Filename.mostCharacters) return `must be at most ${Filename.mostCharacters} characters long`
-  return unstorable.test(filename) ? "must not contain NUL or an unpaired surrogate" : undefined
+  return unstorable.test(filename) ? "must not contain NUL characters or unpaired surrogates" : undefined
 }
 
 /** Returns why the file name or MIME type is invalid, or undefined. */
@@ -70,7 +70,7 @@ export const faultOfNames = (
     return new InvalidUpload({
       index,
       field: "mimetype",
-      reason: "must be at most 255 characters long and must not contain NUL or an unpaired surrogate"
+      reason: "must be at most 255 characters long and must not contain NUL characters or unpaired surrogates"
     })
   }
   return undefined

@@ -203,7 +203,7 @@ describe("a question about metrics", () => {
         [
           "bucket",
           "bucket=60&since=2026-01-01T00:00:00Z&until=2026-01-31T00:00:00Z",
-          /buckets of 1740 seconds or more/
+          /buckets of at least 1740 seconds/
         ],
         ["since", "since=yesterday", /RFC 3339/],
         ["since", "since=2026-01-31T09:00:00Z&until=2026-01-31T09:00:00Z", /before until/],

@@ -54,7 +54,7 @@ describe("readiness", () => {
       expect(writes.failing()).toBeUndefined()
       now = 6_000
       yield* failing("53100")
-      expect(writes.failing()).toBe("the disk of the database is full")
+      expect(writes.failing()).toBe("the database's disk is full")
       yield* failing("25006")
       expect(writes.failing()).toBe("the database is read-only")
       yield* failing("XX000")

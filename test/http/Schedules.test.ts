@@ -143,7 +143,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
       })
       expect(Object((yield* read({ cron: "@daily" })).json)).toMatchObject({ timezone: "UTC", wrong: null })
       for (const [query, wrong] of [
-        [{ cron: "0 25 * * *" }, /^cron is wrong: its hour/],
+        [{ cron: "0 25 * * *" }, /^cron is invalid: its hour/],
         [{ cron: "" }, /^cron /],
         [{ timezone: "UTC" }, /^cron /],
         [{ cron: "0 0 30 2 *" }, /^cron .* would never fire$/],
@@ -268,8 +268,8 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         ["kind", { kind: "k\u0000" }, /NUL/],
         ["payload", { payload: "\ud800" }, /surrogate/],
         ["payload", { payload: "x".repeat(70_000) }, /larger than/],
-        ["cron", { cron: "60 * * * *" }, /cron is wrong: its minute must be 0 to 59/],
-        ["cron", { cron: "* * * * * * *" }, /not 7/],
+        ["cron", { cron: "60 * * * *" }, /cron is invalid: its minute must be 0 to 59/],
+        ["cron", { cron: "* * * * * * *" }, /got 7/],
         ["cron", { cron: "0,".repeat(5_000) }, /at most 256/],
         ["cron", { cron: "0 0 30 2 *" }, /never fire/],
         ["cron", { cron: "0 0 * *\u0000*" }, /NUL/],

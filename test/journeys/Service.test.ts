@@ -196,7 +196,7 @@ describe("the service on a served PostgreSQL", () => {
       expect(refused.code).toBe(1)
       expect(refused.stderr).toMatch(/not reachable yet/)
       expect(refused.stderr).toMatch(
-        /\nnightshift: No PostgreSQL could be reached at 127.0.0.1:1\/none within 500ms [^\n]+\n$/
+        /\nnightshift: Could not reach PostgreSQL at 127.0.0.1:1\/none within 500ms [^\n]+\n$/
       )
       expect(refused.stderr).not.toContain("hunter2")
     })

@@ -60,7 +60,7 @@ describe("a limit", () => {
       const { runAt } = yield* job(later)
       expect(yield* why(later)).toEqual({
         reason: "rate_limited",
-        detail: expect.stringContaining('Limit "github" had no token for it. Now it holds 0 of 2.'),
+        detail: expect.stringContaining('Limit "github" had no token for it. It now has 0 of 2 tokens.'),
         until: runAt
       })
       expect(yield* why(id)).toMatchObject({ reason: "done" })

@@ -11,7 +11,7 @@ import { CrewConfig } from "../CrewConfig.js"
 import { runLoop } from "../LoopRunner.js"
 import { Supervisors } from "../worker/Supervisors.js"
 
-/** Shows that this pod still works on its jobs, and stops those that are no longer its own or no longer wanted. */
+/** Sends the heartbeat of this pod's jobs and stops jobs whose lease was lost or that were cancelled. */
 const makeBeat = Effect.gen(function* () {
   const queue = yield* Queue
   const supervisors = yield* Supervisors
@@ -44,7 +44,10 @@ const make = (untilHeld: Effect.Effect<void>): Effect.Effect<Loop, never, Queue 
     }
   })
 
-/** Beats while this pod holds jobs, until the Scope closes. The answer is to be called when it holds another one. */
+/**
+ * Sends heartbeats while this pod holds jobs, until the Scope closes. Returns a function to call when the pod receives
+ * a job.
+ */
 export const start: Effect.Effect<() => void, never, Queue | Supervisors | CrewConfig | Metrics | Scope.Scope> =
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
@@ -55,8 +58,8 @@ export const start: Effect.Effect<() => void, never, Queue | Supervisors | CrewC
   })
 
 /**
- * Until the Scope closes: jobs of this pod that somebody is said to have cancelled need not wait for the heartbeat. What is
- * said is only a reason to look.
+ * Stops cancelled jobs before the next heartbeat, until the Scope closes. The signal is only a hint, so the database is
+ * checked before a job is stopped.
  */
 export const hearCancels: Effect.Effect<void, never, Queue | Signals | Supervisors | Scope.Scope> = Effect.gen(
   function* () {

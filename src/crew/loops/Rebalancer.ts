@@ -17,10 +17,10 @@ import * as Unserved from "./Unserved.js"
 
 const unserved = MetricSpec.gauge(
   "queues_unserved",
-  "Queues with due jobs that no live process serves; the leader knows."
+  "Queues with due jobs that no live process serves. Reported by the leader."
 )
 
-/** Splits every queue's slots over the live pods that serve it, and tells of queues that nobody serves. */
+/** Assigns every queue's slots to the live pods that serve it and reports queues that no pod serves. */
 export const make: Effect.Effect<
   LeaderLoop,
   never,
@@ -46,7 +46,7 @@ export const make: Effect.Effect<
       return { shares: changes.length }
     })
 
-  // Said when it changes, and not at every turn.
+  // Logged when it changes, not on every pass.
   let alone = ""
   let count = 0
   const warn = (live: ReadonlyArray<StoredPod>) =>
@@ -54,7 +54,7 @@ export const make: Effect.Effect<
       const names = yield* Unserved.among(live)
       const text = names.join(", ")
       if (text !== alone && text !== "") {
-        yield* Effect.logWarning(`no live process serves these queues, and they have jobs that are due: ${text}`)
+        yield* Effect.logWarning(`queues with due jobs that no live process serves: ${text}`)
       }
       alone = text
       count = names.length
@@ -66,7 +66,7 @@ export const make: Effect.Effect<
   yield* signals.hear(settingsTopic, latch.open)
   const loop = (term: Term): Loop => ({
     name: "rebalancer",
-    about: "splitting the queues' slots over the live processes",
+    about: "assigning the queues' slots to the live processes",
     schedule: wakeable(Schedule.spaced(rebalanceInterval), latch.openedWithin),
     runAtStart: true,
     steps: [

@@ -5,14 +5,14 @@ import { repeatLoop, single } from "../../core/Loop.js"
 import { onEvent } from "../../core/LoopSchedule.js"
 import type { Slot } from "./Slot.js"
 
-/** Watches every slot of the pod for runs that take too long: one fiber, instead of a timer per job. */
+/** Enforces the timeouts of all slots of the pod with one fiber instead of a timer per job. */
 export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
   Deadlines,
   {
-    /** Watches a slot until it is forgotten; `onLate` is run for it once its run has passed its deadline. */
+    /** Watches a slot until `forget`. Runs `onLate` when the slot's run passes its deadline. */
     readonly watch: (slot: Slot, onLate: Effect.Effect<void>) => void
     readonly forget: (slot: Slot) => void
-    /** A slot has begun a run. */
+    /** Reports that a slot has started a run. */
     readonly began: (slot: Slot) => void
   }
 >() {

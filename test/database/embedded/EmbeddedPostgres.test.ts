@@ -108,11 +108,11 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
       yield* Effect.promise(() => rm(at("lost/password")))
       assert.match(yield* refusalOf(at("file")), /a file is in the way; move the file away/)
       assert.match(yield* refusalOf(at("file/below")), /a file is in the way; move the file away/)
-      assert.match(yield* refusalOf(at("others")), /it holds other things \(thesis.tex\); choose an empty or a new/)
+      assert.match(yield* refusalOf(at("others")), /it contains other files \(thesis.tex\); choose an empty or a new/)
       assert.strictEqual(modeOf(at("others")), "755")
-      assert.match(yield* refusalOf(at("old")), /holds data of PostgreSQL 9.6 and this is PostgreSQL 18: /)
+      assert.match(yield* refusalOf(at("old")), /contains data of PostgreSQL 9.6, but this is PostgreSQL 18: /)
       assert.match(yield* refusalOf(at("broken")), /is not a PostgreSQL database; move it away/)
-      assert.match(yield* refusalOf(at("lost")), /its file password is gone; put the file back/)
+      assert.match(yield* refusalOf(at("lost")), /its password file is missing; restore the file/)
       if (process.platform === "linux") {
         assert.match(yield* refusalOf("/proc/nightshift"), /it cannot be created; choose another/)
       }
