@@ -10,7 +10,7 @@ import type { DeclaredLimit } from "../limits/Limit.js"
 import type { DeclaredRoutes } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
 
-/** The module of `--app` cannot be used. */
+/** The module given with `--app` could not be loaded or has invalid exports. */
 export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable", {
   module: Schema.String,
   reason: Schema.String
@@ -20,7 +20,7 @@ export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable"
   }
 }
 
-/** What a user's module brings: its handlers, and the layer they need beyond Nightshift's own services. */
+/** The exports of the user's module. Its `layer`, if any, is already applied to the handlers. */
 export interface App {
   readonly handlers: ReadonlyArray<Handler<Services>>
   readonly queues: ReadonlyArray<string>
@@ -35,25 +35,28 @@ const isHandler = (value: unknown): value is Handler<Services> =>
   Predicate.hasProperty(value, "run") &&
   typeof value.run === "function"
 
-/** Without `--app`. */
+/** The app of a process started without `--app`. */
 export const none: App = { handlers: [], queues: [], routes: {}, schedules: [], limits: [] }
 
 type Run = Handler<Services>["run"]
 
-/** What a module's layer builds. Built when the first handler opens, shared by all, released when the last one closes. */
+/**
+ * The context of the module's layer. Built when the first handler opens, shared by all, released when the last one
+ * closes.
+ */
 type Built = Effect.Effect<Context.Context<never>, never, Scope.Scope>
 
 const buildOnce = (layer: Layer.Layer<never, unknown>, refuse: (reason: string) => AppUnusable) =>
   Effect.map(Layer.makeMemoMap, (memoMap): Built => {
     const built = Effect.flatMap(Effect.scope, (scope) => Layer.buildWithMemoMap(layer, memoMap, scope))
-    // Opening a handler has no error of its own: a layer that fails ends the start of the process with this message.
+    // `Handler.open` has no error channel, so a failing layer aborts startup with this message.
     return Effect.mapError(built, (error) => refuse(`its \`layer\` failed with "${textOf(error)}"`)) as unknown as Built
   })
 
 const textOf = (error: unknown) =>
   Predicate.hasProperty(error, "message") && error.message !== "" ? String(error.message) : String(error)
 
-/** The handler with everything it needs from the module's layer. */
+/** Provides the module's layer to a handler. */
 const withLayer = (handler: Handler<Services>, built: Built): Handler<Services> => {
   const open = Effect.gen(function* () {
     const context = yield* built
@@ -82,7 +85,7 @@ const isSchedule = (value: unknown): value is Schedule =>
 
 const typescriptExtensions = [".ts", ".mts", ".tsx"]
 
-/** Lets Node import TypeScript from here on, with stack traces that show the lines of the source. */
+/** Registers the TypeScript loader and source maps for all later imports in this process. */
 const allowTypeScript = () => {
   process.setSourceMapsEnabled(true)
   register(pathToFileURL(Package.typescriptHooks).href)
@@ -91,7 +94,7 @@ const allowTypeScript = () => {
 const compilerMissing =
   "the TypeScript compiler is not installed. Reinstall Nightshift with its optional dependencies, or compile the app to JavaScript"
 
-/** What went wrong in one sentence, without a stack trace; a file that does not compile brings its place and its line. */
+/** Describes an import error without its stack trace. A compile error includes its location and source line. */
 const importFailure = (error: unknown): string => {
   if (!(error instanceof Error)) return `loading it failed with "${String(error)}".`
   return error.name === "CompileError"
@@ -100,8 +103,8 @@ const importFailure = (error: unknown): string => {
 }
 
 /**
- * Loads a module that exports `handlers`, and perhaps `queues`, `routes`, `schedules`, `limits` and `layer`, by name or as its
- * default.
+ * Loads a module that exports `handlers` and optionally `queues`, `routes`, `schedules`, `limits` and `layer`, as named
+ * exports or as one default object.
  */
 export const load = (module: string): Effect.Effect<App, AppUnusable> =>
   Effect.gen(function* () {

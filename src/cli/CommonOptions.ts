@@ -1,7 +1,7 @@
 import * as Options from "@effect/cli/Options"
 import { Option } from "effect"
 
-/** For commands that work on the database. */
+/** Options of every command that connects to the database. */
 export const database = {
   embedded: Options.boolean("embedded").pipe(
     Options.withDescription("Use a PostgreSQL of our own, kept in the directory. Beats DATABASE_URL.")
@@ -14,7 +14,7 @@ export const database = {
 
 export const json = Options.boolean("json").pipe(Options.withDescription("Print JSON for programs."))
 
-/** The configuration keys that the database options stand for. */
+/** Maps the database options to their configuration keys. */
 export const databaseFlags = (options: {
   readonly embedded: boolean
   readonly directory: Option.Option<string>

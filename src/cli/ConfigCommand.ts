@@ -21,7 +21,6 @@ const effective = (setting: Setting.Setting<unknown>, environment: Environment.E
   return { key, value: setting.secret ? "(hidden)" : given.text, source: given.source, about }
 }
 
-/** `nightshift config` */
 export const command = Command.make("config", { json: CommonOptions.json }, ({ json }) =>
   Effect.gen(function* () {
     const environment = Environment.make({})

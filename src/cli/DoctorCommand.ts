@@ -27,10 +27,10 @@ const readUrl = (text: string): Effect.Effect<URL, UsageError> =>
     ? Effect.succeed(new URL(text))
     : new UsageError({ message: `--url must be like http://127.0.0.1:8787, not "${text}".` })
 
-/** A doctor has no time for a server that is still starting, unless told to. */
+/** Wait only briefly for a server that is still starting, unless DATABASE_BOOT_PATIENCE is set explicitly. */
 const hasty = { DATABASE_BOOT_PATIENCE: "3s" }
 
-/** Settings first: with wrong ones, nothing else can be looked at. */
+/** Checks the settings first: with invalid ones, no other check can run. */
 const examine = (flags: Environment.Texts) =>
   Effect.gen(function* () {
     const environment = Environment.make(flags)
@@ -48,7 +48,6 @@ const report = (findings: ReadonlyArray<Finding>, json: boolean) =>
       : Table.render(["", "CHECK", "FOUND"], findings.flatMap(rowsOf))
   )
 
-/** `nightshift doctor` */
 export const command = Command.make("doctor", { ...CommonOptions.database, url, json: CommonOptions.json }, (options) =>
   Effect.gen(function* () {
     const findings = yield* Option.match(options.url, {

@@ -60,21 +60,21 @@ const about = (words: ReadonlyArray<string>): ReadonlyArray<Example> => {
   return [...first, ...more].filter(([line]) => `${line} `.includes(prefix))
 }
 
-/** What to show for a command line: the examples of its command, or of all of them where it names none. */
+/** Returns the examples of the named command, or of its closest parent that has any. */
 const choose = (words: ReadonlyArray<string>): ReadonlyArray<Example> => {
   if (words.length === 0) return first
   const found = about(words)
   return found.length > 0 ? found : choose(words.slice(0, -1))
 }
 
-/** The words before the first option: those that lead to a command, and perhaps arguments. */
+/** Returns the words before the first option: the command path, possibly followed by arguments. */
 export const wordsOf = (argv: ReadonlyArray<string>): ReadonlyArray<string> => {
   const given = argv.slice(2)
   const firstOption = given.findIndex((word) => word.startsWith("-"))
   return firstOption === -1 ? given : given.slice(0, firstOption)
 }
 
-/** Command lines to copy, at the end of the help that somebody asked for. */
+/** The EXAMPLES section at the end of --help. */
 export const footer = (argv: ReadonlyArray<string>): HelpDoc.HelpDoc => {
   const chosen = choose(wordsOf(argv))
   const width = Math.max(...chosen.map(([line]) => line.length))

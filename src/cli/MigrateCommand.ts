@@ -39,7 +39,6 @@ const apply = (json: boolean) =>
     yield* Console.log(`Applied ${applied.join(", ")}.`)
   })
 
-/** `nightshift migrate` */
 export const command = Command.make(
   "migrate",
   { ...CommonOptions.database, dryRun, json: CommonOptions.json },

@@ -47,13 +47,13 @@ const whereDataIs = DatabaseChoice.$match({
   None: () => "nowhere: queue, crew and uploads are off. Set DATABASE_URL or add --embedded for them"
 })
 
-/** A token that the process made is shown, because nobody else knows it; one that was set is not. */
+/** Prints the admin token only if the process generated it. A configured token is never printed. */
 const tokenLines = (url: string, choice: DatabaseChoice, made: Option.Option<Redacted.Redacted>) =>
   choice._tag === "Embedded" && Option.isSome(made)
     ? `\n  pages    ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (kept in ${choice.directory}/admin-token)`
     : `\n  pages    ${url}/ui/`
 
-/** Opens the pages and logs in. What stands behind the # is never sent anywhere. */
+/** Link that opens Mission Control and logs in. Browsers never send the fragment after # to a server. */
 export const pagesLink = (url: string, token: Redacted.Redacted): string =>
   `${url}/ui/#/overview?token=${encodeURIComponent(Redacted.value(token))}`
 
@@ -94,14 +94,14 @@ const queuesOf = (
   return [...new Set(["default", ...queues, ...ofKinds, ...routed, ...botQueuesOf(declared)])]
 }
 
-/** Serves until interrupted; then it is not ready any more while what runs may finish, and closes in reverse order. */
+/** Serves until interrupted. Then reports not ready, waits for running jobs, and closes layers in reverse order. */
 const serve = (module: Option.Option<string>) =>
   Effect.gen(function* () {
     const choice = yield* fromConfig
     const app = yield* Option.match(module, { onNone: () => Effect.succeed(App.none), onSome: App.load })
     const loaded = {
       ...app,
-      // The built-in kinds first: an app's own handler for one of them is the one that runs it.
+      // Built-in kinds come first so that an app's handler for the same kind overrides them.
       handlers: [NoopEcho.handler, ...(yield* CmdExecConfig.handlers), ...app.handlers],
       routes: { ...app.routes, ...(yield* RouteConfig.declared) }
     }
@@ -142,7 +142,6 @@ const serve = (module: Option.Option<string>) =>
     )
   )
 
-/** `nightshift serve` */
 export const command = Command.make("serve", { ...CommonOptions.database, host, port, queues, app }, (options) =>
   serve(options.app).pipe(
     Running.configured({

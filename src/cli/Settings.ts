@@ -21,7 +21,7 @@ import * as TracingConfig from "../telemetry/tracing/TracingConfig.js"
 import * as UploadsConfig from "../uploads/UploadsConfig.js"
 import * as PullConfig from "./uploads/PullConfig.js"
 
-/** Every key there is, in the order in which people should read them. */
+/** All settings, in the order shown by `nightshift config` and the docs. */
 export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   DatabaseConfig.settings,
   ServerConfig.settings,
@@ -44,7 +44,7 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = [
   Masking.settings
 ].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))
 
-/** Reads every key, so that one start shows every mistake at once. */
+/** Reads every setting, so that one start reports all invalid ones at once. */
 export const validate: Effect.Effect<void, ConfigError> = Effect.asVoid(
   Setting.group(Object.fromEntries(all.map((setting) => [setting.key, setting])))
 )

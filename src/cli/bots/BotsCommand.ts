@@ -2,7 +2,6 @@ import * as Command from "@effect/cli/Command"
 import * as BotsInfoCommand from "./BotsInfoCommand.js"
 import * as BotsSetWebhookCommand from "./BotsSetWebhookCommand.js"
 
-/** `nightshift bots` */
 export const command = Command.make("bots").pipe(
   Command.withDescription("Connect the bots of the file with Telegram, and look at them."),
   Command.withSubcommands([BotsSetWebhookCommand.command, BotsInfoCommand.command])

@@ -45,7 +45,6 @@ const rowOf = (known: Known) => {
   return [bot, handler, mode, webhook?.url ?? "-", String(webhook?.pendingUpdates ?? "-"), said].map(printable)
 }
 
-/** `nightshift bots info` */
 export const command = Command.make("info", { slug, json: CommonOptions.json }, (given) =>
   Effect.gen(function* () {
     const telegram = yield* Telegram

@@ -25,7 +25,7 @@ const options = {
   json: CommonOptions.json
 }
 
-/** The address of a bot's webhook: a url that already names the path of hooks is taken as it is. */
+/** Returns the bot's webhook URL. A URL that already contains the hooks path is used unchanged. */
 const webhookAt = (text: string, slug: string): Effect.Effect<string, UsageError> => {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "") {
@@ -37,7 +37,6 @@ const webhookAt = (text: string, slug: string): Effect.Effect<string, UsageError
   return Effect.succeed(url.pathname.endsWith(path) ? url.href : `${url.href.replace(/\/+$/, "")}${path}`)
 }
 
-/** `nightshift bots set-webhook` */
 export const command = Command.make("set-webhook", { slug, ...options }, (given) =>
   Effect.gen(function* () {
     const bot = yield* BotsLayer.find(given.slug)

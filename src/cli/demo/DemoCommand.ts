@@ -68,7 +68,7 @@ Nightshift ${Package.version.text}: a small web shop at work, made up from end t
 Stop it with Ctrl-C.
 `
 
-/** What was before we came. */
+/** Writes the history from before the demo started. */
 const past = Effect.zipRight(DemoFinishedJobs.write, DemoHistory.write).pipe(
   Effect.provide(
     Layer.mergeAll(MeasuresPg.layer, Layer.provide(StoragePg.layer, UploadsConfig.layerDefault)).pipe(
@@ -80,7 +80,7 @@ const past = Effect.zipRight(DemoFinishedJobs.write, DemoHistory.write).pipe(
   )
 )
 
-/** Everything that happens from now on, until the Scope closes. */
+/** Runs all demo activity until the Scope closes. */
 const liven = (pace: DemoTraffic.Pace, doors: DemoClient.DemoClient) =>
   Effect.gen(function* () {
     yield* DemoOperator.setUp(doors)
@@ -127,7 +127,7 @@ const run = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
     )
   )
 
-/** What the demo needs to be so, whatever is set around it. */
+/** Settings that the demo overrides, whatever the environment says. */
 const flagsOf = (token: Redacted.Redacted, port: Option.Option<number>): Environment.Texts => ({
   HOST: "127.0.0.1",
   PORT: Option.getOrUndefined(Option.map(port, String)),
@@ -137,15 +137,14 @@ const flagsOf = (token: Redacted.Redacted, port: Option.Option<number>): Environ
   ALLOWED_USERS: "",
   UPLOADS_JOB_KIND: DemoKinds.ScanFile.name,
   QUEUE_DONE_RETENTION: "2h",
-  // Nobody waits for a video that will be thrown away.
+  // Do not wait for slow jobs: the database is deleted anyway.
   SHUTDOWN_GRACE: "1s",
-  // Jobs die here by the dozen, on purpose.
+  // Many demo jobs fail on purpose, so log only errors by default.
   LOG_LEVEL: Environment.make({}).lookUp("LOG_LEVEL") === undefined ? "error" : undefined
 })
 
 const isRate = (rate: number) => rate >= 0.1 && rate <= 10
 
-/** `nightshift demo` */
 export const command = Command.make("demo", { port, rate, seed }, ({ port, ...pace }) =>
   Effect.gen(function* () {
     if (!isRate(pace.rate))

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { DemoClient, DoorClosed } from "./DemoClient.js"
 
-// Somebody has set the house up before we look at it. All of it goes through the API, so the audit knows of it.
+// Operator actions that set up the demo. They go through the API so that they appear in the audit log.
 
 const settings = [
   { queue: "imports", reason: "the supplier sends duplicates", body: { paused: true, limits: { depthCap: 40 } } },
@@ -17,7 +17,6 @@ const settings = [
   { queue: "prices", reason: "their server asks for patience", body: { backoff: { enabled: true, base: 8, max: 60 } } }
 ]
 
-/** What an operator did this morning. */
 export const setUp = (doors: DemoClient): Effect.Effect<void, DoorClosed> =>
   Effect.gen(function* () {
     for (const { body, queue, reason } of settings) {

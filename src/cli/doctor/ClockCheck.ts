@@ -4,12 +4,12 @@ import { DatabaseTime } from "../../database/DatabaseClock.js"
 import { type Finding, ok, warn } from "./Check.js"
 
 const name = "clock"
-/** Beyond this, what other programs on this machine write down is hard to match with what happened. */
+/** Milliseconds. With a larger offset, the logs of this machine are hard to match with job times. */
 const noticeable = 1_000
 
 const shown = (millis: number) => DurationText.format(Duration.millis(Math.round(Math.abs(millis))))
 
-/** How this machine's clock stands to the database's, which is the one that counts. */
+/** Compares this machine's clock with the database's, which decides when jobs run. */
 export const look: Effect.Effect<ReadonlyArray<Finding>, never, DatabaseTime> = Effect.gen(function* () {
   const time = yield* DatabaseTime
   const offset = yield* time.offsetMillis

@@ -13,7 +13,7 @@ const listThem = "nightshift config lists every setting and what it takes."
 const ofBadKeys = (error: ConfigError.ConfigError) =>
   [...new Set(Setting.problems(error))].map((problem) => fail(`${problem}.`, `Correct it; ${listThem}`))
 
-/** A misspelt variable is passed over in silence by everything else. */
+/** Reports unknown NIGHTSHIFT_ variables. The service itself ignores them, so a typo would go unnoticed. */
 const ofUnknownKeys = (environment: Environment) => {
   const known = new Set(Settings.all.map(({ key }) => key))
   return environment.names
@@ -21,7 +21,7 @@ const ofUnknownKeys = (environment: Environment) => {
     .map((variable) => warn(`${variable} is set, and no setting has that name.`, `Correct or remove it; ${listThem}`))
 }
 
-/** Settings that are readable and still will not do. */
+/** Reports settings that are valid but leave the API unusable or unprotected. */
 const ofDoors = Effect.gen(function* () {
   const { adminToken, viewerToken } = yield* ServerConfig
   const { embedded } = yield* DatabaseConfig
@@ -35,7 +35,7 @@ const ofDoors = Effect.gen(function* () {
   )
 )
 
-/** Whether the service would start with these settings, and would do what they seem to say. */
+/** Checks whether the service would start with these settings. */
 export const look = (environment: Environment): Effect.Effect<ReadonlyArray<Finding>> =>
   Settings.validate.pipe(
     Effect.zipRight(ofDoors),

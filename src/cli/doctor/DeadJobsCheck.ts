@@ -3,14 +3,14 @@ import { type KindTotals, MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import { type Check, ok, warn } from "./Check.js"
 
 const hour = Duration.toMillis("1 hour")
-/** Fewer deaths in an hour are nobody's alarm. */
+/** Fewer dead jobs per hour are never reported. */
 const few = 10
-/** So many times the hourly mean of the day before is growth. */
+/** Warn above this multiple of the previous day's hourly mean. */
 const growth = 3
 
 const deaths = (totals: ReadonlyArray<KindTotals>) => totals.reduce((sum, { dead }) => sum + dead, 0)
 
-/** Whether more jobs die than usual, as the pods counted them. */
+/** Checks whether more jobs died than usual, from the pods' metrics. */
 export const check: Check = {
   name: "deaths",
   look: Effect.gen(function* () {

@@ -20,10 +20,10 @@ import * as NotificationCheck from "./NotificationCheck.js"
 import * as SchemaCheck from "./SchemaCheck.js"
 import * as WriteCheck from "./WriteCheck.js"
 
-// One thing after the other, each on what the one before found well: a database, then its schema, then its clock, then
-// everything that needs them all. What cannot be looked at is not passed over.
+// Runs the checks in order of dependency: database, schema, writes and notifications, clock, then all others. A check
+// that cannot run is reported as failed.
 
-/** The newest that this release was tried on. */
+/** Newest PostgreSQL major version this release is tested with. */
 const newestTried = 18
 
 const sentence = (cause: Cause.Cause<unknown>): string => {
@@ -31,7 +31,7 @@ const sentence = (cause: Cause.Cause<unknown>): string => {
   return Predicate.hasProperty(error, "message") ? String(error.message) : String(error)
 }
 
-/** A look that itself goes wrong is a finding, too. */
+/** Reports an error or a timeout of a check as a failed finding. */
 const attempt = <E, R>(check: string, look: Effect.Effect<ReadonlyArray<Finding>, E, R>) =>
   look.pipe(
     Effect.timeout("30 seconds"),
@@ -41,7 +41,7 @@ const attempt = <E, R>(check: string, look: Effect.Effect<ReadonlyArray<Finding>
     })
   )
 
-/** Whether there is no point in looking further. */
+/** Returns whether any finding has status `fail`. */
 export const hasFailed = (findings: ReadonlyArray<Finding>) => findings.some(({ status }) => status === "fail")
 
 const runCheck = ({ look, name }: Check) =>
@@ -54,11 +54,10 @@ const ports: Layer.Layer<Exclude<Services, Database | ClusterConfig | MetricsCon
   QueuePg.layer,
   ClusterPg.layer,
   MeasuresPg.layer,
-  // Looking at files goes by no setting.
+  // Reading file counts uses no setting.
   Layer.provide(StoragePg.layer, UploadsConfig.layerDefault)
 ).pipe(Layer.provide(Listener.layerDeaf))
 
-/** Everything that needs a database with a current schema. */
 const onSchema = Effect.map(Effect.forEach(checks, runCheck), (found): ReadonlyArray<Finding> => found.flat()).pipe(
   Effect.provide(ports)
 )
@@ -67,7 +66,7 @@ const clockUnusable = (cause: Cause.Cause<unknown>): ReadonlyArray<Finding> => [
   { check: "clock", ...fail(sentence(cause), "Move this process closer to the database, or raise NIGHTSHIFT_LEASE.") }
 ]
 
-/** The looks themselves cannot fail: what does is the clock that they need. */
+/** The checks report their own errors; only building the database clock can fail here. */
 const onTime = Effect.zipWith(
   ClockCheck.look,
   onSchema,
@@ -107,7 +106,7 @@ const database = Migrations.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(DatabaseConfig.layer, ClusterConfig.layer, MetricsConfig.layer))
 )
 
-/** Looks at the database and at all that is in it. */
+/** Runs all checks that need a database. */
 export const ofDatabase: Effect.Effect<ReadonlyArray<Finding>> = onDatabase.pipe(
   Effect.provide(database),
   Effect.catchAllCause((cause) => Effect.succeed(databaseUnusable(cause)))

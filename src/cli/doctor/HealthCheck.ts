@@ -1,7 +1,7 @@
 import { Duration, Effect, Predicate } from "effect"
 import { type Finding, fail, ok } from "./Check.js"
 
-/** The longest that a healthy process takes to say so. */
+/** Timeout of each request. */
 const patience = Duration.seconds(5)
 
 interface Answer {
@@ -52,7 +52,7 @@ const ofReadiness = ({ body, status }: Answer) => {
   return fail(`It answered ${status} to /readyz.`, "Is that a Nightshift? Correct --url.")
 }
 
-/** Whether a running process is alive and ready, as a container's health check wants to know. */
+/** Checks a running process over HTTP, for use as a container health check. */
 export const look = (url: URL): Effect.Effect<ReadonlyArray<Finding>> => {
   const base = new URL(url.href.endsWith("/") ? url : `${url.href}/`)
   const unreachable = (reason: string) =>

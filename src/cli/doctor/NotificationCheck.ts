@@ -6,7 +6,7 @@ import { type Finding, ok, warn } from "./Check.js"
 
 const name = "notifications"
 
-/** Whether processes can wake each other, or have to poll. */
+/** Checks whether NOTIFY reaches a listening process. */
 export const look: Effect.Effect<ReadonlyArray<Finding>, never, DatabaseUrl | DatabaseConfig> = Listener.arrive.pipe(
   Effect.timeout("15 seconds"),
   Effect.catchAll(() => Effect.succeed(false)),

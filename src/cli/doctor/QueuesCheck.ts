@@ -6,7 +6,7 @@ import { type Check, ok, warn } from "./Check.js"
 
 const most = 20
 
-/** Queues whose due jobs nobody will run. */
+/** Reports queues with due jobs that no live pod serves. */
 export const check: Check = {
   name: "queues",
   look: Effect.gen(function* () {

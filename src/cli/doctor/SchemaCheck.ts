@@ -9,10 +9,10 @@ import * as Package from "../../database/Package.js"
 import { type Finding, fail, ok, warn } from "./Check.js"
 
 const name = "schema"
-/** How many differences are named. */
+/** Maximum number of differences listed. */
 const most = 5
 
-/** What this release's migrations make of an empty schema. */
+/** The schema this release expects, from migrations/schema.txt. */
 const recorded: Effect.Effect<ReadonlyArray<string>> = Effect.sync(() =>
   readFileSync(join(Package.migrationsDirectory, "schema.txt"), "utf8")
     .split("\n")
@@ -39,7 +39,7 @@ const compare = (expected: ReadonlyArray<string>, found: ReadonlyArray<string>) 
   return findings
 }
 
-/** Whether the tables are those of this release, and as its migrations made them. */
+/** Checks for pending migrations and for manual changes to the schema. */
 export const look: Effect.Effect<ReadonlyArray<Finding>, DatabaseError, Database | Migrations> = Effect.gen(
   function* () {
     const { ahead, applied, pending } = yield* Effect.flatMap(Migrations, (migrations) => migrations.state)

@@ -4,7 +4,7 @@ import * as DurationText from "../../core/DurationText.js"
 import { Storage, type StuckWorkspace, stuckAfter } from "../../uploads/Storage.js"
 import { type Check, ok, warn } from "./Check.js"
 
-/** How many workspaces are named. */
+/** Maximum number of workspaces listed. */
 const most = 5
 
 const waits = ({ bytes, files, oldest, workspace }: StuckWorkspace, now: number) => {
@@ -12,7 +12,7 @@ const waits = ({ bytes, files, oldest, workspace }: StuckWorkspace, now: number)
   return `${workspace} (${files === 1 ? "1 file" : `${files} files`}, ${BytesText.format(bytes)}, for ${age})`
 }
 
-/** Workspaces that do not fetch their files, until these expire. */
+/** Reports workspaces whose files are not fetched or expire unfetched. */
 export const check: Check = {
   name: "uploads",
   look: Effect.gen(function* () {

@@ -4,9 +4,9 @@ import { MetricsConfig } from "../../crew/MetricsConfig.js"
 import { DatabaseHealth, type Health, type VacuumBlocker } from "../../measures/DatabaseHealth.js"
 import { type Check, ok, warn } from "./Check.js"
 
-/** More dead rows than these, and than living ones, are not vacuum's usual backlog. */
+/** Warn above this number of dead rows if they also outnumber the live rows. */
 const manyDeadTuples = 100_000
-/** A slot that holds back so many transactions is not a replica that is a moment behind. */
+/** Transactions a replication slot may lag behind before it is reported. */
 const manyTransactions = 1_000_000
 
 const shown = (seconds: number) => DurationText.format(Duration.seconds(Math.round(seconds)))
@@ -47,7 +47,7 @@ const ofTuples = ({ jobDeadTuples, jobLiveTuples }: Health) =>
       ]
     : []
 
-/** What keeps dead rows from being removed, until every claim wades through them. */
+/** Reports what blocks vacuum. Dead rows that are not removed slow down every claim. */
 export const check: Check = {
   name: "vacuum",
   look: Effect.gen(function* () {

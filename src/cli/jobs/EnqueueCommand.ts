@@ -56,7 +56,7 @@ const readMeta = (text: Option.Option<string>) =>
     return Predicate.isRecord(meta) ? meta : yield* new UsageError({ message: "--meta must be a JSON object." })
   })
 
-/** The queue refuses fields of a job; here they were options. */
+/** Translates a field name of a validation error to its option. */
 const optionOf = (field: string) =>
   field === "dedupe.key"
     ? "--dedupe"
@@ -69,7 +69,6 @@ const say = (json: boolean, { _tag, id }: Enqueued) => {
   return Console.log(json ? JSON.stringify({ id, outcome }) : `${outcome} ${id}`)
 }
 
-/** `nightshift enqueue` */
 export const command = Command.make("enqueue", { kind, ...options }, (given) =>
   Effect.gen(function* () {
     const payload = yield* PayloadOption.read(given.payload)
@@ -91,7 +90,7 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
         dedupe: Option.getOrUndefined(Option.map(given.dedupe, (key) => ({ key, scope: given.dedupeScope })))
       }
       const jobs = yield* JobRequests.resolve([request], { force: given.force, check: true })
-      // In a transaction the hint to those who wait for work is part of it; otherwise this process may end before it.
+      // In a transaction, NOTIFY is sent with the commit. Otherwise this process could exit before sending it.
       const enqueued = yield* transactions.run(queue.enqueue(jobs))
       yield* Effect.forEach(enqueued, (outcome) => say(given.json, outcome), { discard: true })
     }).pipe(Effect.provide(QueueLayer.layerForCommand))

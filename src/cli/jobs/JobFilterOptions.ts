@@ -39,7 +39,7 @@ const json = (name: string, about: string) =>
     Options.optional
   )
 
-/** Which jobs a command is about. */
+/** Options that select jobs. */
 export const options = {
   queue: several("queue", "Only of this queue."),
   kind: several("kind", "Only of this kind."),
@@ -74,7 +74,7 @@ interface Given {
 
 const someOf = <A>(values: ReadonlyArray<A>): ReadonlyArray<A> | undefined => (values.length === 0 ? undefined : values)
 
-/** What they mean together. */
+/** Builds the filter; all options must match. */
 export const filterOf = (given: Given): JobFilter => ({
   queue: someOf(given.queue),
   kind: someOf(given.kind),

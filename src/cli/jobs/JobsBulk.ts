@@ -22,7 +22,7 @@ const said: Readonly<Record<Action, string>> = {
   delete: "deleted"
 }
 
-/** What would be done, with the first of the jobs. */
+/** Prints the number of matching jobs and a sample of them (--dry-run). */
 const preview = (action: Action, filter: JobFilter, json: boolean) =>
   Effect.gen(function* () {
     const search = yield* JobSearch
@@ -34,7 +34,7 @@ const preview = (action: Action, filter: JobFilter, json: boolean) =>
     if (jobs.length > 0) yield* Console.log(`\n${JobTable.render(jobs, now)}`)
   })
 
-/** A pod may have taken the operation up as well; then its batches count for us. */
+/** Runs the operation to its end. A pod may work on it at the same time; then this process waits and polls. */
 const carryOut = (id: string): Effect.Effect<Operation, OperationNotFound | DatabaseError, Operations> =>
   Effect.gen(function* () {
     const operations = yield* Operations
@@ -57,7 +57,7 @@ const view = ({ action, done, error, failed, id, skipped, status, total }: Opera
   error: error ?? null
 })
 
-/** Does something to all jobs that a filter means: batch by batch, so that a pod carries on if this process is ended. */
+/** Runs an action on all jobs that match a filter, in batches. If this process exits, a pod continues the operation. */
 export const perform = (given: {
   readonly action: Action
   readonly filter: JobFilter

@@ -1,6 +1,5 @@
 import * as JobActs from "./JobActs.js"
 
-/** `nightshift jobs cancel` */
 export const command = JobActs.command("cancel", {
   action: "cancel",
   about: "Cancel jobs: what waits ends at once, what runs is asked to stop.",

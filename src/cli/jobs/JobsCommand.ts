@@ -6,7 +6,6 @@ import * as JobsRequeueCommand from "./JobsRequeueCommand.js"
 import * as JobsShowCommand from "./JobsShowCommand.js"
 import * as JobsWhyCommand from "./JobsWhyCommand.js"
 
-/** `nightshift jobs` */
 export const command = Command.make("jobs").pipe(
   Command.withDescription("Look at jobs and act on them."),
   Command.withSubcommands([

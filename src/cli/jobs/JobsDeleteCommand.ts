@@ -1,6 +1,5 @@
 import * as JobActs from "./JobActs.js"
 
-/** `nightshift jobs delete` */
 export const command = JobActs.command("delete", {
   action: "delete",
   about: "Delete jobs that do not run.",

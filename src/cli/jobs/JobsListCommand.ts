@@ -22,7 +22,6 @@ const options = {
   json: CommonOptions.json
 }
 
-/** `nightshift jobs list` */
 export const command = Command.make("list", options, (given) =>
   Effect.gen(function* () {
     if (given.limit < 1 || given.limit > pageLimits.most) {

@@ -1,6 +1,5 @@
 import * as JobActs from "./JobActs.js"
 
-/** `nightshift jobs requeue` */
 export const command = JobActs.command("requeue", {
   action: "requeue",
   about: "Run finished jobs again, from the first attempt. A filter alone means dead ones.",

@@ -47,7 +47,6 @@ const describe = (job: StoredJob, now: number): string => {
   return [...lines, ...(history.length === 0 ? [] : ["history"]), ...history].join("\n")
 }
 
-/** `nightshift jobs show` */
 export const command = Command.make(
   "show",
   { id: JobIdArgument.argument, ...CommonOptions.database, json: CommonOptions.json },

@@ -17,7 +17,6 @@ const describe = ({ detail, reason, until }: Why, now: number): string => {
   return `${reason}${when}\n${printable(detail)}`
 }
 
-/** `nightshift jobs why` */
 export const command = Command.make(
   "why",
   { id: JobIdArgument.argument, ...CommonOptions.database, json: CommonOptions.json },

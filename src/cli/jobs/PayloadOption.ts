@@ -8,7 +8,6 @@ import { limits } from "../../core/StoredJob.js"
 import { fieldAt } from "../../queue/enqueue/PayloadCheck.js"
 import { UsageError } from "../UsageError.js"
 
-/** Where a payload comes from. */
 export type PayloadSource = Data.TaggedEnum<{
   Text: { readonly text: string }
   File: { readonly path: string }
@@ -48,7 +47,7 @@ const readStdin = async (): Promise<string> => {
   let bytes = 0
   for await (const chunk of process.stdin) {
     bytes += chunk.length
-    // What is longer than this is refused anyway, however much white space it holds.
+    // Stop reading early. The factor of 2 leaves room for whitespace, which does not count towards the payload limit.
     if (bytes > 2 * limits.payloadBytes) throw new Error(`there is more than a payload may hold`)
     chunks.push(chunk)
   }
@@ -87,6 +86,6 @@ export const parse = (text: string, where: string): Effect.Effect<unknown, Usage
     }
   })
 
-/** The JSON value that a source holds. */
+/** Reads and parses the payload. */
 export const read = (source: PayloadSource): Effect.Effect<unknown, UsageError> =>
   Effect.flatMap(textOf(source), ({ text, where }) => parse(text, where))

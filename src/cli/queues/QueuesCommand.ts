@@ -19,7 +19,6 @@ const scale = Command.make("scale", { ...QueueChange.options, workers }, (given)
   QueueChange.perform(given, { maxWorkers: given.workers }, `${given.queue}: ${given.workers} workers in all`)
 ).pipe(Command.withDescription("Set how many jobs of a queue run at a time, in the whole cluster."))
 
-/** `nightshift queues` */
 export const command = Command.make("queues").pipe(
   Command.withDescription("Look at queues and steer them."),
   Command.withSubcommands([QueuesListCommand.command, pause, resume, scale])

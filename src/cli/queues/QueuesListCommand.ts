@@ -44,7 +44,6 @@ const heading = [
   "DONE LAST HOUR"
 ]
 
-/** `nightshift queues list` */
 export const command = Command.make("list", { ...CommonOptions.database, json: CommonOptions.json }, (given) =>
   Effect.gen(function* () {
     const counts = yield* Effect.flatMap(JobSearch, (search) => search.counts)

@@ -33,7 +33,6 @@ const rowOf = (timezone: string, now: number) => (run: HistoryView.RunView) => {
   ]
 }
 
-/** `nightshift schedules history` */
 export const command = Command.make("history", ScheduleActs.oneOptions, (given) =>
   Effect.gen(function* () {
     const history = yield* HistoryView.read(given.name)

@@ -12,7 +12,6 @@ import * as Running from "../Running.js"
 import * as Table from "../Table.js"
 import { printable } from "../Terminal.js"
 
-/** Every schedule, page by page. */
 const all = Effect.gen(function* () {
   const schedules = yield* Schedules
   const pages = Stream.paginateChunkEffect("", (after) =>
@@ -45,7 +44,6 @@ const rowOf = (now: number) => (schedule: StoredSchedule) => {
   ]
 }
 
-/** `nightshift schedules list` */
 export const command = Command.make("list", { ...CommonOptions.database, json: CommonOptions.json }, (given) =>
   Effect.gen(function* () {
     const schedules = yield* all

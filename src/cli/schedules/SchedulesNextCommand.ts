@@ -20,7 +20,6 @@ const count = Options.integer("count").pipe(
   Options.withDefault<number>(previewLimits.usual)
 )
 
-/** `nightshift schedules next` */
 export const command = Command.make("next", { ...ScheduleActs.oneOptions, count }, (given) =>
   Effect.gen(function* () {
     if (given.count < 1 || given.count > previewLimits.most) {

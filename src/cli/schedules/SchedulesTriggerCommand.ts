@@ -4,7 +4,6 @@ import { trigger } from "../../crew/loops/Trigger.js"
 import { Caller } from "../../http/access/Caller.js"
 import * as ScheduleActs from "./ScheduleActs.js"
 
-/** `nightshift schedules trigger` */
 export const command = Command.make("trigger", ScheduleActs.options, (given) =>
   ScheduleActs.perform(given, {
     name: "trigger",

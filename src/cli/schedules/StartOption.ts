@@ -5,7 +5,7 @@ import { Clock, Data, Duration, Effect, Option } from "effect"
 import * as DurationText from "../../core/DurationText.js"
 import * as Instant from "../../http/Instant.js"
 
-/** When a job is to begin. */
+/** When a job becomes due. */
 export type Start = Data.TaggedEnum<{
   Now: {}
   At: { readonly millis: number }
@@ -43,7 +43,7 @@ export const option: Options.Options<Start> = Options.all({ delay, runAt }).pipe
   })
 )
 
-/** In epoch milliseconds, by the clock of whoever asks; absent for now. */
+/** Returns the due time in epoch milliseconds, or undefined for now. A delay counts from this process's clock. */
 export const resolve = (start: Start): Effect.Effect<number | undefined> =>
   Effect.map(Clock.currentTimeMillis, (now) =>
     $match(start, {

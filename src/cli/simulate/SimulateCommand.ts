@@ -28,7 +28,7 @@ const within = (name: string, value: number, most: number) =>
     ? Effect.void
     : new UsageError({ message: `--${name} must be a number from 1 to ${most}, not ${value}.` })
 
-/** Loaded when it is asked for: no other command should wait for it. */
+/** Imported lazily, so that other commands start faster. */
 const simulation = Effect.promise(async () => ({
   ...(await import("../../testing/simulation/Simulation.js")),
   Story: await import("../../testing/simulation/ReportText.js")
@@ -48,7 +48,10 @@ const jsonOf = (report: Report, wanted: Wanted, withTrace: boolean) => ({
   ...(withTrace ? { trace: report.trace } : {})
 })
 
-/** Runs seeds until one breaks a promise; that one, made as small as can be, and how many kept all of them before. */
+/**
+ * Runs seeds until one violates an invariant. Returns the shrunk report of that seed and the number of seeds that
+ * passed before it.
+ */
 const search = (from: number, count: number, wanted: Wanted, onRun: (report: Report) => Effect.Effect<void>) =>
   Effect.gen(function* () {
     const { run, shrink } = yield* simulation
@@ -67,7 +70,6 @@ const search = (from: number, count: number, wanted: Wanted, onRun: (report: Rep
     return { kept: count, broken: undefined }
   })
 
-/** `nightshift simulate` */
 export const command = Command.make(
   "simulate",
   { seed, runs, pods, jobs, json: CommonOptions.json, trace },

@@ -16,7 +16,7 @@ export const settings = {
   token: Setting.secret({ key: "UPLOADS_TOKEN", about: "For `uploads pull`: the workspace's token." })
 }
 
-/** Where `nightshift uploads pull` fetches from. */
+/** Service URL and token of `nightshift uploads pull`. */
 export class PullConfig extends Context.Tag("nightshift/cli/PullConfig")<
   PullConfig,
   Setting.Values<typeof settings>

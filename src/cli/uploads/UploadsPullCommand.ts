@@ -47,7 +47,7 @@ const options = {
   json: CommonOptions.json
 }
 
-/** On a terminal, how far a large file is. */
+/** Shows the progress of the current file on a terminal. */
 const progress = (json: boolean): Puller.Listeners["progress"] => {
   let shown = ""
   return ({ name, size }, bytes) => {
@@ -72,7 +72,7 @@ const listeners = (json: boolean): Puller.Listeners => ({
       : Console.error(`missed ${printable(file.name)}: ${message}`)
 })
 
-/** Round after round while they bring something: a list has an end, and more may wait behind it. */
+/** Repeats rounds until one fetches nothing: the list of waiting files is limited, so more may follow. */
 const pullAll = (round: ReturnType<typeof Puller.round>) =>
   Effect.gen(function* () {
     for (;;) {
@@ -84,7 +84,7 @@ const pullAll = (round: ReturnType<typeof Puller.round>) =>
     }
   })
 
-/** What passes is waited for, and said once until it has passed; a token that is refused is not. */
+/** Repeats rounds forever. Logs an outage once, until the service answers again; a rejected token ends the command. */
 const keepPulling = (round: ReturnType<typeof Puller.round>, every: Duration.Duration) =>
   Effect.gen(function* () {
     let wasAway = false
@@ -105,7 +105,6 @@ const keepPulling = (round: ReturnType<typeof Puller.round>, every: Duration.Dur
     )
   })
 
-/** `nightshift uploads pull` */
 export const command = Command.make("pull", options, (given) =>
   Effect.gen(function* () {
     if (given.once && Option.isSome(given.every)) {

@@ -44,7 +44,7 @@ const viewOf = ({ createdAt, id, label, prefix, workspace }: Token) => ({
   createdAt: Instant.format(createdAt)
 })
 
-/** `nightshift uploads tokens create`: the token alone on standard output, so that a script can take it from there. */
+/** Prints only the token to stdout, so that scripts can capture it. */
 const create = Command.make("create", { ...options, label, reason: Operator.reason }, (given) =>
   Effect.gen(function* () {
     if (given.label.length > mostLabelCharacters) {
@@ -68,7 +68,6 @@ const create = Command.make("create", { ...options, label, reason: Operator.reas
   }).pipe(Running.configured(CommonOptions.databaseFlags(given)))
 ).pipe(Command.withDescription("Make a token. It is shown this once."))
 
-/** `nightshift uploads tokens list` */
 const list = Command.make("list", options, (given) =>
   Effect.gen(function* () {
     const tokens = yield* Effect.flatMap(Tokens, (tokens) => tokens.list(given.workspace))
@@ -85,7 +84,6 @@ const list = Command.make("list", options, (given) =>
   }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
 ).pipe(Command.withDescription("List a workspace's tokens, without their secrets."))
 
-/** `nightshift uploads tokens revoke` */
 const revoke = Command.make("revoke", { ...options, id, reason: Operator.reason }, (given) =>
   Effect.gen(function* () {
     const audited = yield* Audited.make
@@ -97,7 +95,6 @@ const revoke = Command.make("revoke", { ...options, id, reason: Operator.reason 
   }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
 ).pipe(Command.withDescription("Let a token let nobody in any more."))
 
-/** `nightshift uploads tokens` */
 export const command = Command.make("tokens").pipe(
   Command.withDescription("Make, list and revoke the tokens of workspaces."),
   Command.withSubcommands([create, list, revoke])
