@@ -16,7 +16,7 @@ export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable"
   reason: Schema.String
 }) {
   override get message(): string {
-    return `The app ${this.module} cannot be used: ${this.reason}`
+    return `Cannot load the app ${this.module}: ${this.reason}`
   }
 }
 
@@ -110,7 +110,7 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
   Effect.gen(function* () {
     const refuse = (reason: string) => new AppUnusable({ module, reason: `${reason}.` })
     const path = resolve(module)
-    if (!existsSync(path)) return yield* refuse("there is no such file")
+    if (!existsSync(path)) return yield* refuse("the file does not exist")
     if (typescriptExtensions.includes(extname(path))) {
       yield* Effect.try({ try: allowTypeScript, catch: () => refuse(compilerMissing) })
     }
@@ -121,21 +121,22 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     const exported =
       Predicate.hasProperty(loaded, "default") && Predicate.isRecord(loaded.default) ? loaded.default : loaded
     if (!Predicate.hasProperty(exported, "handlers") || !Array.isArray(exported.handlers)) {
-      return yield* refuse("it exports no `handlers`, an array of what Handler.make returns")
+      return yield* refuse("it must export `handlers`, an array of handlers made by Handler.make")
     }
     const handlers: ReadonlyArray<unknown> = exported.handlers
     const odd = handlers.findIndex((handler) => !isHandler(handler))
     if (odd !== -1) return yield* refuse(`element ${odd} of its \`handlers\` was not made by Handler.make`)
     const queues = Predicate.hasProperty(exported, "queues") && Array.isArray(exported.queues) ? exported.queues : []
     const routes = Predicate.hasProperty(exported, "routes") ? exported.routes : {}
-    if (!isRoutes(routes)) return yield* refuse('its `routes` is not a queue by prefix, like { "gh.": "github" }')
+    if (!isRoutes(routes))
+      return yield* refuse('its `routes` must map kind prefixes to queues, like { "gh.": "github" }')
     const schedules: unknown = Predicate.hasProperty(exported, "schedules") ? exported.schedules : []
     if (!Array.isArray(schedules) || !schedules.every(isSchedule)) {
-      return yield* refuse("its `schedules` is not an array of what Schedule.make returns")
+      return yield* refuse("its `schedules` must be an array of schedules made by Schedule.make")
     }
     const limits = Predicate.hasProperty(exported, "limits") ? exported.limits : []
     if (!Array.isArray(limits) || !limits.every(isLimit)) {
-      return yield* refuse("its `limits` is not an array of what RateLimit.make returns")
+      return yield* refuse("its `limits` must be an array of limits made by RateLimit.make")
     }
     const given = handlers.filter(isHandler)
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined

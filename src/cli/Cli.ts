@@ -51,7 +51,7 @@ export const run = (given: ReadonlyArray<string>) => {
         name: "nightshift",
         version: Package.version.text,
         executable: "nightshift",
-        summary: Span.text("jobs that are not lost"),
+        summary: Span.text("durable jobs on PostgreSQL"),
         footer: Examples.footer(argv)
       })(argv).pipe(Completions.mending(root, argv))
   ).pipe(

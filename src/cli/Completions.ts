@@ -41,7 +41,7 @@ const mendZsh =
     script
       .replace(zshOption, (_, indent: string, name: string, about: string, choice?: string) => {
         const value = choice ?? (withValue.has(name) ? zshValue(name) : "")
-        return `${indent}'${about.includes("Repeat it") ? "*" : ""}--${name}${about}${value}' \\`
+        return `${indent}'${about.includes("Can be repeated") ? "*" : ""}--${name}${about}${value}' \\`
       })
       .replace(zshEnd, "$1$2'*:value: ' \\\n$2$3")
 

@@ -16,7 +16,7 @@ export type ChosenDatabase = Exclude<DatabaseChoice, { readonly _tag: "None" }>
 /** The command needs a database, but none is configured. */
 export class NoDatabase extends Schema.TaggedError<NoDatabase>()("NoDatabase", { directory: Schema.String }) {
   override get message(): string {
-    return `There is no database to work on: DATABASE_URL is not set and no embedded PostgreSQL runs in ${this.directory}. Set DATABASE_URL, or add --embedded.`
+    return `No database is configured: DATABASE_URL is not set and no embedded PostgreSQL runs in ${this.directory}. Set DATABASE_URL, or add --embedded.`
   }
 }
 
@@ -25,7 +25,7 @@ export const fromConfig: Effect.Effect<DatabaseChoice, never, DatabaseConfig> = 
   const { directory, embedded, url } = yield* DatabaseConfig
   if (!embedded)
     return Option.match(url, { onNone: DatabaseChoice.None, onSome: (url) => DatabaseChoice.Served({ url }) })
-  if (Option.isSome(url)) yield* Effect.logWarning("--embedded is given, so DATABASE_URL is not used")
+  if (Option.isSome(url)) yield* Effect.logWarning("ignoring DATABASE_URL because --embedded is set")
   return DatabaseChoice.Embedded({ directory })
 })
 

@@ -13,7 +13,7 @@ import { printable } from "./Terminal.js"
 import { SomeFailed, UsageError } from "./UsageError.js"
 
 const url = Options.text("url").pipe(
-  Options.withDescription("Ask a running process there whether it is alive and ready, and nothing else."),
+  Options.withDescription("Only check whether the process at this URL is alive and ready."),
   Options.optional
 )
 
@@ -25,7 +25,7 @@ const rowsOf = ({ check, fix, found, status }: Finding) => [
 const readUrl = (text: string): Effect.Effect<URL, UsageError> =>
   URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
     ? Effect.succeed(new URL(text))
-    : new UsageError({ message: `--url must be like http://127.0.0.1:8787, not "${text}".` })
+    : new UsageError({ message: `--url must be a URL like http://127.0.0.1:8787, got "${text}".` })
 
 /** Wait only briefly for a server that is still starting, unless DATABASE_BOOT_PATIENCE is set explicitly. */
 const hasty = { DATABASE_BOOT_PATIENCE: "3s" }
@@ -58,4 +58,8 @@ export const command = Command.make("doctor", { ...CommonOptions.database, url, 
     const failed = findings.filter(({ status }) => status === "fail").length
     if (failed > 0) return yield* new SomeFailed({ reasons: [`${failed} of ${findings.length} checks failed.`] })
   })
-).pipe(Command.withDescription("Look for what is wrong and say what to do about it. Exit code 1 when something is."))
+).pipe(
+  Command.withDescription(
+    "Check the configuration and the database, and print how to fix each problem. Exits with code 1 if a check fails."
+  )
+)

@@ -15,7 +15,7 @@ export interface Failure {
 
 const configFailure = (error: ConfigError.ConfigError): Failure => {
   const problems = Setting.problems(error)
-  const title = problems.length === 1 ? "One setting is wrong:" : `${problems.length} settings are wrong:`
+  const title = problems.length === 1 ? "1 setting is invalid:" : `${problems.length} settings are invalid:`
   return { lines: [`${title} ${problems.join("; ")}`], code: ExitCode.misused }
 }
 
@@ -26,7 +26,7 @@ const isBotsFileInvalid = (error: unknown): error is BotsFileInvalid => Predicat
 export const describe = (cause: Cause.Cause<unknown>): Failure => {
   const failure = Cause.failureOption(cause)
   if (failure._tag === "None") {
-    return { lines: ["This is a mistake in Nightshift, please report it.", Cause.pretty(cause)], code: ExitCode.broken }
+    return { lines: ["This is a bug in Nightshift. Please report it.", Cause.pretty(cause)], code: ExitCode.broken }
   }
   const error = failure.value
   // The parser has already printed this error.

@@ -3,7 +3,10 @@ import * as Options from "@effect/cli/Options"
 import { Effect, Option } from "effect"
 import { Caller } from "../http/access/Caller.js"
 
-export const reason = Options.text("reason").pipe(Options.withDescription("Why, for the audit."), Options.optional)
+export const reason = Options.text("reason").pipe(
+  Options.withDescription("Reason to record in the audit log."),
+  Options.optional
+)
 
 /** Falls back to the uid: in some containers the user has no name. */
 const nameOf = (): string => {

@@ -38,9 +38,8 @@ import * as DatabaseChoice from "./DatabaseChoice.js"
 /** The database schema is older than this release. */
 export class SchemaBehind extends Schema.TaggedError<SchemaBehind>()("SchemaBehind", { missing: Schema.Int }) {
   override get message(): string {
-    const migrations =
-      this.missing === 1 ? "One migration of this release is" : `${this.missing} migrations of this release are`
-    return `${migrations} not applied to the database: run nightshift migrate.`
+    const migrations = this.missing === 1 ? "1 migration is" : `${this.missing} migrations are`
+    return `${migrations} not applied. Run \`nightshift migrate\`.`
   }
 }
 

@@ -21,15 +21,14 @@ export const layer: Layer.Layer<never, never, Crew> = Layer.scopedDiscard(
       const names = jobs.map(({ id, kind }) => `${kind} ${id}`).join(", ")
       runSync(
         Effect.logFatal(
-          `${what} ends this process while ${jobs.length} jobs run, of which one may be the cause: ${names}`
+          `${what} ends the process while ${jobs.length} jobs are running, one of which may be the cause: ${names}`
         ).pipe(Effect.annotateLogs({ jobs }))
       )
     }
 
     const onUncaught = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => {
       const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
-      const kind =
-        origin === "unhandledRejection" ? "a rejected promise that no code awaits" : "an error that no code catches"
+      const kind = origin === "unhandledRejection" ? "an unhandled promise rejection" : "an uncaught error"
       say(`${kind} (${text})`)
     }
     const onExit = (code: number) => say(`exit code ${code}`)

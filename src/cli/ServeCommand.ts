@@ -21,36 +21,36 @@ import * as Running from "./Running.js"
 import * as ServiceLayer from "./ServiceLayer.js"
 
 const host = Options.text("host").pipe(
-  Options.withDescription("The address to listen on (default 127.0.0.1)."),
+  Options.withDescription("Address to listen on (default 127.0.0.1)."),
   Options.optional
 )
 const port = Options.integer("port").pipe(
-  Options.withDescription("The port to listen on (default 8787); 0 takes a free one."),
+  Options.withDescription("Port to listen on (default 8787); 0 picks a free one."),
   Options.optional
 )
 const queues = Options.text("queues").pipe(
   Options.withDescription(
-    "The queues to serve, separated by commas (default: `default` and those of the app's kinds and the async bots)."
+    "Comma-separated queues to serve (default: `default` and the queues of the app's kinds and the async bots)."
   ),
   Options.optional
 )
 const app = Options.text("app").pipe(
   Options.withDescription(
-    "A JavaScript or TypeScript module that exports `handlers`, and perhaps `layer`, `queues`, `routes` and `limits`."
+    "JavaScript or TypeScript module that exports `handlers` and optionally `layer`, `queues`, `routes`, `schedules` and `limits`."
   ),
   Options.optional
 )
 
 const whereDataIs = DatabaseChoice.$match({
-  Served: () => "the PostgreSQL of DATABASE_URL",
-  Embedded: ({ directory }) => `an embedded PostgreSQL in ${directory}`,
-  None: () => "nowhere: queue, crew and uploads are off. Set DATABASE_URL or add --embedded for them"
+  Served: () => "the PostgreSQL server in DATABASE_URL",
+  Embedded: ({ directory }) => `embedded PostgreSQL in ${directory}`,
+  None: () => "none: queues, workers and uploads are off. Set DATABASE_URL or add --embedded to enable them"
 })
 
 /** Prints the admin token only if the process generated it. A configured token is never printed. */
 const tokenLines = (url: string, choice: DatabaseChoice, made: Option.Option<Redacted.Redacted>) =>
   choice._tag === "Embedded" && Option.isSome(made)
-    ? `\n  pages    ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (kept in ${choice.directory}/admin-token)`
+    ? `\n  pages    ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (stored in ${choice.directory}/admin-token)`
     : `\n  pages    ${url}/ui/`
 
 /** Link that opens Mission Control and logs in. Browsers never send the fragment after # to a server. */
@@ -109,9 +109,7 @@ const serve = (module: Option.Option<string>) =>
     const declared = yield* BotsFile.load({ database, kinds: new Set(loaded.handlers.map(({ kind }) => kind.name)) })
     const served = database ? queuesOf((yield* CrewConfig).queues, loaded, declared) : []
     if (choice._tag === "None") {
-      yield* Effect.logWarning(
-        "no database: DATABASE_URL is not set and --embedded is not given, so queue, crew and uploads are off"
-      )
+      yield* Effect.logWarning("no database: queues, workers and uploads are off; set DATABASE_URL or add --embedded")
     }
     const configured = yield* ServerConfig
     const lifecycle = yield* Lifecycle
@@ -151,4 +149,4 @@ export const command = Command.make("serve", { ...CommonOptions.database, host, 
       NIGHTSHIFT_QUEUES: Option.getOrUndefined(options.queues)
     })
   )
-).pipe(Command.withDescription("Run the service until it is told to stop."))
+).pipe(Command.withDescription("Start the service: HTTP server, workers and Mission Control."))

@@ -109,7 +109,7 @@ describe("nightshift doctor", () => {
     Effect.gen(function* () {
       const empty = yield* doctor({ DATABASE_URL: Redacted.value(yield* TestDatabase.empty) }, "--json")
       expect(empty).toMatchObject({ code: 1 })
-      expect(empty.of("schema")).toMatchObject([{ status: "fail", fix: "Run nightshift migrate." }])
+      expect(empty.of("schema")).toMatchObject([{ status: "fail", fix: "Run `nightshift migrate`." }])
       expect(JSON.parse(empty.stdout).ok).toBe(false)
     })
   )

@@ -93,7 +93,7 @@ describe("nightshift enqueue", () => {
         expect(refused).toMatchObject({ code: 2, stdout: "" })
         expect(refused.stderr).toMatch(says)
       }
-      expect((yield* run("jobs", "list")).stdout).toBe("There are no such jobs.\n")
+      expect((yield* run("jobs", "list")).stdout).toBe("No jobs match this filter.\n")
     })
   )
 })

@@ -39,7 +39,7 @@ describe("nightshift schedules", () => {
   it.scopedLive("lists schedules for people and for programs, and says why one cannot fire", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
-      expect(yield* run("list")).toMatchObject({ code: 0, stdout: "There are no schedules.\n" })
+      expect(yield* run("list")).toMatchObject({ code: 0, stdout: "No schedules.\n" })
       const schedules = yield* Schedules
       yield* schedules.create(nightly)
       const { sql } = yield* Database

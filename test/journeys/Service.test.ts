@@ -47,7 +47,7 @@ describe("the service on an embedded PostgreSQL", () => {
       yield* gone(family)
       const second = yield* serve(cwd, { args: ["--embedded"] })
       const migrate = yield* Nightshift.call(["migrate"], { cwd })
-      expect(migrate).toMatchObject({ code: 0, stdout: "Nothing to apply: the schema is current.\n" })
+      expect(migrate).toMatchObject({ code: 0, stdout: "The schema is up to date.\n" })
       yield* second.signal("SIGINT")
       expect(yield* second.finished).toMatchObject({ code: 0 })
     })

@@ -173,7 +173,7 @@ describe("nightshift uploads pull", () => {
         between.meddle(() => ({ before: () => {} }))
         yield* running.said(/cannot be reached.*Trying again every 100ms/)
         between.meddle(() => undefined)
-        yield* running.said(/the service answers again/)
+        yield* running.said(/the service is reachable again/)
         yield* upload(service, [["b.txt", "two"]])
         yield* running.said(/pulled b\.txt/)
         const listed = yield* Nightshift.call(["uploads", "tokens", "list", "--workspace", "acme", "--json"], {

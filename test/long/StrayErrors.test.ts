@@ -22,8 +22,8 @@ export const handlers = [
 
 describe("a handler that brings its process down", () => {
   it.scopedLive.each([
-    ["timer", 1, /an error that no code catches \(TypeError: stray\)/],
-    ["promise", 1, /a rejected promise that no code awaits \(RangeError: unawaited\)/],
+    ["timer", 1, /an uncaught error \(TypeError: stray\)/],
+    ["promise", 1, /an unhandled promise rejection \(RangeError: unawaited\)/],
     ["exit", 7, /exit code 7/]
   ] as const)(
     "by its %s is among the jobs that the last log line names",

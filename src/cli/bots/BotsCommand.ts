@@ -3,6 +3,6 @@ import * as BotsInfoCommand from "./BotsInfoCommand.js"
 import * as BotsSetWebhookCommand from "./BotsSetWebhookCommand.js"
 
 export const command = Command.make("bots").pipe(
-  Command.withDescription("Connect the bots of the file with Telegram, and look at them."),
+  Command.withDescription("Register bots with Telegram and inspect them."),
   Command.withSubcommands([BotsSetWebhookCommand.command, BotsInfoCommand.command])
 )

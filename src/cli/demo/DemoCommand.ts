@@ -35,35 +35,35 @@ import * as DemoPod from "./DemoPod.js"
 import * as DemoTraffic from "./DemoTraffic.js"
 
 const port = Options.integer("port").pipe(
-  Options.withDescription("The port to listen on (default 8787); 0 takes a free one."),
+  Options.withDescription("Port to listen on (default 8787); 0 picks a free one."),
   Options.optional
 )
 const rate = Options.float("rate").pipe(
-  Options.withDescription("How much goes on: 1 is some fifteen jobs a second, 0.1 to 10 are possible."),
+  Options.withDescription("Traffic multiplier from 0.1 to 10 (default 1, about 15 jobs per second)."),
   Options.withDefault(1)
 )
 const seed = Options.integer("seed").pipe(
-  Options.withDescription("Which orders, cards and messages come in: the same again for the same number."),
+  Options.withDescription("Seed for orders, cards and messages (default 1). The same seed gives the same traffic."),
   Options.withDefault(1)
 )
 
 const app: App = { handlers, queues: [], routes: {}, schedules: DemoKinds.schedules, limits: DemoKinds.limits }
 
 const greeting = (url: string, token: Redacted.Redacted, database: Redacted.Redacted) => `
-Nightshift ${Package.version.text}: a small web shop at work, made up from end to end
+Nightshift ${Package.version.text}: demo of a small web shop
 
   open      ${pagesLink(url, token)}
-            logs you in as an admin: pause, retry, edit, break whatever you like
+            logs you in as admin; pause, retry, edit or delete anything
 
-  goes on   receipts (quick), videos (slow, with progress), card payments (failing in every way), stock (throttled
-            by a limit), prices (a queue that cools down), order events (one at a time per order), notifications
-            (a rate-limited queue), schedules, two bots with an emulated Telegram, files that come and are fetched,
-            two pods; besides a paused queue (imports), one that nobody serves (ledger) and a workspace that does
+  traffic   receipts (fast), videos (slow, with progress), card payments (with every type of failure), stock (throttled
+            by a limit), prices (a queue with cool-down), order events (one at a time per order), notifications
+            (a rate-limited queue), schedules, two bots with an emulated Telegram, uploaded and fetched files,
+            two pods; also a paused queue (imports), a queue without workers (ledger) and a workspace that does
             not fetch its files (initech)
   api       curl -H 'Authorization: Bearer ${Redacted.value(token)}' ${url}/api/v1/queues
   commands  DATABASE_URL=${Redacted.value(database)} nightshift jobs list --state dead
   metrics   ${url}/metrics
-  data      an embedded PostgreSQL of its own, thrown away at the end; nothing of yours is touched
+  data      a temporary embedded PostgreSQL, deleted on exit
 
 Stop it with Ctrl-C.
 `
@@ -148,8 +148,8 @@ const isRate = (rate: number) => rate >= 0.1 && rate <= 10
 export const command = Command.make("demo", { port, rate, seed }, ({ port, ...pace }) =>
   Effect.gen(function* () {
     if (!isRate(pace.rate))
-      return yield* new UsageError({ message: `--rate must be from 0.1 to 10, not ${pace.rate}.` })
+      return yield* new UsageError({ message: `--rate must be between 0.1 and 10, got ${pace.rate}.` })
     const token = Redacted.make(randomBytes(24).toString("base64url"))
     yield* run(pace, token).pipe(Running.configured(flagsOf(token, port)))
   })
-).pipe(Command.withDescription("Show a service with traffic of its own, on a database that is thrown away."))
+).pipe(Command.withDescription("Start a demo service with sample traffic on a temporary database."))

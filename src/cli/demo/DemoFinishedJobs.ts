@@ -123,7 +123,7 @@ const forgottenFiles = Effect.gen(function* () {
   const files = ["tps-report.pdf", "cover-sheet.docx", "memo.txt"].map((filename) => ({
     filename,
     mimetype: "application/octet-stream",
-    content: new TextEncoder().encode(`${filename}, which nobody has read\n`.repeat(200))
+    content: new TextEncoder().encode(`${filename}, not fetched\n`.repeat(200))
   }))
   yield* storage.putMany(initech, files).pipe(inThePast("7 hours"))
 })

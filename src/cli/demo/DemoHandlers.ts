@@ -70,7 +70,7 @@ const answerChat = Handler.make(Kinds.AnswerChat, ({ message: { from, text } }) 
 const scanFile = Handler.make(Kinds.ScanFile, ({ name }) =>
   Effect.gen(function* () {
     yield* takes(100, 600)
-    return name.endsWith(".exe") ? Outcome.dead(`${name} may not be kept: it is a program`) : { clean: true }
+    return name.endsWith(".exe") ? Outcome.dead(`${name} is an executable and was rejected`) : { clean: true }
   })
 )
 

@@ -29,7 +29,7 @@ export const keep = <E, R>(
   { act, first, name, perSecond }: Flow<E, R>,
   { rate, seed }: Pace
 ): Effect.Effect<void, never, R | Scope.Scope> => {
-  const arrive = Effect.catchAll(act, (error) => Effect.logDebug(`an arrival of ${name} went wrong`, error))
+  const arrive = Effect.catchAll(act, (error) => Effect.logDebug(`failed to generate traffic for ${name}`, error))
   const next = Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
     const gap = -Math.log(1 - (yield* Random.next)) / (perSecond * rate * tide(now))

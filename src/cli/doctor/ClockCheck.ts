@@ -15,7 +15,8 @@ export const look: Effect.Effect<ReadonlyArray<Finding>, never, DatabaseTime> = 
   const offset = yield* time.offsetMillis
   const uncertainty = yield* time.uncertaintyMillis
   const said = `This machine's clock is ${shown(offset)} ${offset > 0 ? "behind" : "ahead of"} the database's, give or take ${shown(uncertainty)}`
-  const fix = "Jobs go by the database's time, so nothing is late; let NTP set this machine's clock for the logs' sake."
+  const fix =
+    "Jobs use the database's time and are not affected. Enable NTP on this machine to get correct log timestamps."
   const found = Math.abs(offset) < noticeable ? ok(`${said}.`) : warn(`${said}.`, fix)
   return [{ check: name, ...found }]
 })

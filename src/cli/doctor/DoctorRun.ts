@@ -36,7 +36,10 @@ const attempt = <E, R>(check: string, look: Effect.Effect<ReadonlyArray<Finding>
   look.pipe(
     Effect.timeout("30 seconds"),
     Effect.catchAllCause((cause) => {
-      const found = fail(`This could not be looked at: ${sentence(cause)}`, "Mend what stands above, and ask again.")
+      const found = fail(
+        `This check could not run: ${sentence(cause)}`,
+        "Fix the problems above, then run `nightshift doctor` again."
+      )
       return Effect.succeed([{ check, ...found }])
     })
   )
@@ -79,8 +82,11 @@ const onTime = Effect.zipWith(
 const versionFinding = (version: number, where: string): Finding => {
   const major = Math.floor(version / 10_000)
   const said = `PostgreSQL ${major}.${version % 10_000} at ${where}`
-  const fix = `It may well work. The newest that this release was tested with is ${newestTried}.`
-  return { check: "database", ...(major <= newestTried ? ok(`${said}.`) : warn(`${said}, newer than tested.`, fix)) }
+  const fix = `It will probably work. This release is tested with PostgreSQL up to ${newestTried}.`
+  return {
+    check: "database",
+    ...(major <= newestTried ? ok(`${said}.`) : warn(`${said} is newer than the tested versions.`, fix))
+  }
 }
 
 const onDatabase: Effect.Effect<
@@ -97,7 +103,13 @@ const onDatabase: Effect.Effect<
 })
 
 const databaseUnusable = (cause: Cause.Cause<unknown>): ReadonlyArray<Finding> => [
-  { check: "database", ...fail(sentence(cause), "Everything else needs the database.") }
+  {
+    check: "database",
+    ...fail(
+      sentence(cause),
+      "Fix the connection, then run `nightshift doctor` again. All other checks need the database."
+    )
+  }
 ]
 
 const database = Migrations.layer.pipe(

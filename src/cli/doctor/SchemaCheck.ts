@@ -29,12 +29,12 @@ const compare = (expected: ReadonlyArray<string>, found: ReadonlyArray<string>) 
   const findings = []
   if (missing.length > 0) {
     const fix =
-      "Somebody changed the tables by hand. Restore what is missing, by the SQL in migrations/ or from a backup."
-    findings.push(fail(`Not as migrated: ${listed(missing)}.`, fix))
+      "The tables were changed manually. Restore the missing objects with the SQL in migrations/ or from a backup."
+    findings.push(fail(`Missing or changed: ${listed(missing)}.`, fix))
   }
   if (extra.length > 0) {
-    const fix = "If it is yours and meant, leave it: it costs every write. Otherwise drop it."
-    findings.push(warn(`Not of this release: ${listed(extra)}.`, fix))
+    const fix = "Drop it unless you added it on purpose. Extra indexes and triggers slow down every write."
+    findings.push(warn(`Not part of this release: ${listed(extra)}.`, fix))
   }
   return findings
 }
@@ -45,22 +45,23 @@ export const look: Effect.Effect<ReadonlyArray<Finding>, DatabaseError, Database
     const { ahead, applied, pending } = yield* Effect.flatMap(Migrations, (migrations) => migrations.state)
     if (pending.length > 0) {
       const names = pending.map((file) => file.name).join(", ")
-      return [fail(`${pending.length} migrations are not applied: ${names}.`, "Run nightshift migrate.")]
+      return [fail(`${pending.length} migrations are not applied: ${names}.`, "Run `nightshift migrate`.")]
     }
     if (ahead.length > 0) {
-      const fix = "Nothing is broken. Upgrade this process when the others are."
-      return [warn(`A newer release has applied ${ahead.join(", ")}.`, fix)]
+      const fix = "This release still works. Upgrade it to match the other processes."
+      return [warn(`A newer release applied ${ahead.join(", ")}.`, fix)]
     }
     const differences = compare(yield* recorded, yield* Effect.flatMap(Database, Catalogue.describe))
-    return differences.length > 0 ? differences : [ok(`Current: ${applied.length} migrations, no difference.`)]
+    return differences.length > 0 ? differences : [ok(`Up to date: ${applied.length} migrations, no differences.`)]
   }
 ).pipe(
   Effect.catchTags({
-    SchemaTooNew: (error) => Effect.succeed([fail(error.message, "Upgrade nightshift here.")]),
-    SchemaForeign: (error) => Effect.succeed([fail(error.message, "Point it elsewhere, or restore that release.")]),
+    SchemaTooNew: (error) => Effect.succeed([fail(error.message, "Upgrade Nightshift on this machine.")]),
+    SchemaForeign: (error) =>
+      Effect.succeed([fail(error.message, "Use another database, or install the release that created this schema.")]),
     MigrationRefused: (error) => Effect.succeed([fail(error.message, error.todo)]),
-    MigrationFailed: (error) => Effect.succeed([fail(error.message, "Run nightshift migrate.")]),
-    MigrationFileInvalid: (error) => Effect.succeed([fail(error.message, "Install nightshift again.")])
+    MigrationFailed: (error) => Effect.succeed([fail(error.message, "Run `nightshift migrate`.")]),
+    MigrationFileInvalid: (error) => Effect.succeed([fail(error.message, "Reinstall Nightshift.")])
   }),
   Effect.map((found) => found.map((each) => ({ check: name, ...each })))
 )

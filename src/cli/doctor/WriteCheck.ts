@@ -5,8 +5,7 @@ import { type Finding, fail, ok } from "./Check.js"
 
 const name = "writes"
 
-const toPrimary =
-  "Point DATABASE_URL to the primary, or name all servers and add target_session_attrs=read-write to it."
+const toPrimary = "Point DATABASE_URL to the primary, or list all servers and add target_session_attrs=read-write."
 
 /** Checks that the server accepts writes: it is not a standby, not read-only, and its disk is not full. */
 export const look: Effect.Effect<ReadonlyArray<Finding>, never, Database> = Effect.gen(function* () {
@@ -21,10 +20,10 @@ export const look: Effect.Effect<ReadonlyArray<Finding>, never, Database> = Effe
   }
   // Changes no value, but writes a new row version.
   yield* mapErrors(sql`update ${sql(`${schema}.leader`)} set term = term`)
-  return ok("The server takes writes.")
+  return ok("The server accepts writes.")
 }).pipe(
   Effect.catchAll((error) =>
-    Effect.succeed(fail(`A write failed: ${error.detail}.`, "Every job and every result is a write: fix this first."))
+    Effect.succeed(fail(`A write failed: ${error.detail}.`, "Fix this first: every job needs writes."))
   ),
   Effect.map((finding) => [{ check: name, ...finding }])
 )

@@ -28,7 +28,7 @@ const options = {
   ...CommonOptions.database,
   ...JobFilterOptions.options,
   dryRun: Options.boolean("dry-run").pipe(
-    Options.withDescription("With a filter: change nothing, say how many jobs are meant and show the first.")
+    Options.withDescription("With a filter: show the matching jobs without changing them.")
   ),
   reason: Operator.reason,
   json: CommonOptions.json
@@ -85,11 +85,11 @@ export const command = <const Name extends string>(name: Name, job: JobAct) =>
       const { dryRun, ids, json, reason } = given
       const filter = JobFilterOptions.filterOf(given)
       if (isEmpty(filter) === (ids.length === 0)) {
-        const message = `Say which jobs to ${name}: give their ids, or a filter such as --queue or --state, not both.`
+        const message = `Select the jobs to ${name} by id or by a filter such as --queue or --state, not both.`
         return yield* new UsageError({ message })
       }
       if (dryRun && ids.length > 0)
-        return yield* new UsageError({ message: "--dry-run goes with a filter, not with ids." })
+        return yield* new UsageError({ message: "--dry-run requires a filter and cannot be used with ids." })
       const work = Effect.gen(function* () {
         if (ids.length > 0) return yield* performEach(job, ids, json)
         yield* JobsBulk.perform({ action: job.action, filter, dryRun, json })

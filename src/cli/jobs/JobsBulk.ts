@@ -30,7 +30,7 @@ const preview = (action: Action, filter: JobFilter, json: boolean) =>
     const { jobs } = yield* search.list(filter, { limit: sampleSize })
     if (json) return yield* Console.log(JSON.stringify({ matched, sample: jobs.map(JobView.of) }, null, 2))
     const now = yield* Clock.currentTimeMillis
-    yield* Console.log(`${action} would be about ${matched.exact ? "" : "at least "}${matched.count} jobs.`)
+    yield* Console.log(`${action} would affect ${matched.exact ? "" : "at least "}${matched.count} jobs.`)
     if (jobs.length > 0) yield* Console.log(`\n${JobTable.render(jobs, now)}`)
   })
 

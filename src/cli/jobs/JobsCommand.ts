@@ -7,7 +7,7 @@ import * as JobsShowCommand from "./JobsShowCommand.js"
 import * as JobsWhyCommand from "./JobsWhyCommand.js"
 
 export const command = Command.make("jobs").pipe(
-  Command.withDescription("Look at jobs and act on them."),
+  Command.withDescription("List, inspect and manage jobs."),
   Command.withSubcommands([
     JobsListCommand.command,
     JobsShowCommand.command,

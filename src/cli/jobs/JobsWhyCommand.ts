@@ -29,4 +29,4 @@ export const command = Command.make(
       Effect.provide(Layer.merge(QueueLayer.layerForCommand, ClusterConfig.layer)),
       Running.configured(CommonOptions.databaseFlags(given))
     )
-).pipe(Command.withDescription("Say why a job does not run, and what to do about it."))
+).pipe(Command.withDescription("Explain why a job is not running and how to fix it."))

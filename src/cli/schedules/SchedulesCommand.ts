@@ -6,7 +6,7 @@ import * as SchedulesSwitchCommand from "./SchedulesSwitchCommand.js"
 import * as SchedulesTriggerCommand from "./SchedulesTriggerCommand.js"
 
 export const command = Command.make("schedules").pipe(
-  Command.withDescription("Look at recurring jobs and act on them."),
+  Command.withDescription("List, inspect and manage schedules."),
   Command.withSubcommands([
     SchedulesListCommand.command,
     SchedulesNextCommand.command,

@@ -13,8 +13,8 @@ const saidEnabled = ({ name, nextFireAt }: StoredSchedule) =>
 
 export const enable = Command.make("enable", ScheduleActs.options, (given) =>
   ScheduleActs.perform(given, { name: "edit", act: switching(true), said: saidEnabled })
-).pipe(Command.withDescription("Let schedules fire again, from their next time on."))
+).pipe(Command.withDescription("Enable schedules. They fire again from their next run on."))
 
 export const disable = Command.make("disable", ScheduleActs.options, (given) =>
   ScheduleActs.perform(given, { name: "edit", act: switching(false), said: ({ name }) => `disabled ${name}` })
-).pipe(Command.withDescription("Keep schedules from firing; code that declares them leaves it so."))
+).pipe(Command.withDescription("Disable schedules. They stay disabled even if code declares them again."))

@@ -10,4 +10,4 @@ export const command = Command.make("trigger", ScheduleActs.options, (given) =>
     act: (name) => Effect.flatMap(Caller, ({ who }) => trigger(name, who)),
     said: ({ lastJobId, name }) => `triggered ${name}: ${lastJobId}`
   })
-).pipe(Command.withDescription("Store a job of each schedule now, whatever its next time is."))
+).pipe(Command.withDescription("Enqueue a job of each schedule now."))

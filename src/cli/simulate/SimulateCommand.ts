@@ -7,16 +7,16 @@ import * as ProgressBar from "../ProgressBar.js"
 import { SomeFailed, UsageError } from "../UsageError.js"
 
 const seed = Options.integer("seed").pipe(
-  Options.withDescription("The first seed; the same one gives the same run (default: drawn)."),
+  Options.withDescription("First seed (default: random). The same seed gives the same run."),
   Options.optional
 )
 const runs = Options.integer("runs").pipe(
-  Options.withDescription("How many seeds, one after the other (default 100; 1 with --seed)."),
+  Options.withDescription("Number of consecutive seeds to run (default 100, or 1 with --seed)."),
   Options.optional
 )
-const pods = Options.integer("pods").pipe(Options.withDescription("How many pods."), Options.withDefault(3))
-const jobs = Options.integer("jobs").pipe(Options.withDescription("How many jobs."), Options.withDefault(12))
-const trace = Options.boolean("trace").pipe(Options.withDescription("Print all that happens, step by step."))
+const pods = Options.integer("pods").pipe(Options.withDescription("Number of pods."), Options.withDefault(3))
+const jobs = Options.integer("jobs").pipe(Options.withDescription("Number of jobs."), Options.withDefault(12))
+const trace = Options.boolean("trace").pipe(Options.withDescription("Print every step of each run."))
 
 interface Wanted {
   readonly pods: number
@@ -26,7 +26,7 @@ interface Wanted {
 const within = (name: string, value: number, most: number) =>
   value >= 1 && value <= most
     ? Effect.void
-    : new UsageError({ message: `--${name} must be a number from 1 to ${most}, not ${value}.` })
+    : new UsageError({ message: `--${name} must be between 1 and ${most}, got ${value}.` })
 
 /** Imported lazily, so that other commands start faster. */
 const simulation = Effect.promise(async () => ({
@@ -61,7 +61,7 @@ const search = (from: number, count: number, wanted: Wanted, onRun: (report: Rep
       yield* onRun(report)
       yield* ProgressBar.draw("simulate", kept + 1, count)
       if (report.violations.length === 0) continue
-      yield* ProgressBar.write(`seed ${report.seed} breaks a promise; looking for the smallest plan that does`)
+      yield* ProgressBar.write(`seed ${report.seed} violates an invariant; shrinking its fault plan`)
       const broken = yield* shrink(options, report)
       yield* ProgressBar.clear
       return { kept, broken }
@@ -99,11 +99,12 @@ export const command = Command.make(
         yield* Console.log(JSON.stringify({ ok: broken === undefined, from, kept, ...rest }, null, 2))
       } else if (broken === undefined) {
         yield* Console.log(
-          `${seeds}: every promise was kept${count === 1 && last !== undefined ? ` (trace ${last.fingerprint})` : ""}`
+          `${seeds}: all invariants hold${count === 1 && last !== undefined ? ` (trace ${last.fingerprint})` : ""}`
         )
       } else {
-        yield* Console.log(`${Story.ofViolations(broken)}\n\nreplay it: ${replay(broken.seed, wanted)}`)
+        yield* Console.log(`${Story.ofViolations(broken)}\n\nto replay: ${replay(broken.seed, wanted)}`)
       }
-      if (broken !== undefined) return yield* new SomeFailed({ reasons: [`seed ${broken.seed} breaks a promise.`] })
+      if (broken !== undefined)
+        return yield* new SomeFailed({ reasons: [`Seed ${broken.seed} violates an invariant.`] })
     })
-).pipe(Command.withDescription("Run a cluster in memory with faults drawn from a seed, and check every promise."))
+).pipe(Command.withDescription("Run simulated clusters with random faults and check the queue's invariants."))

@@ -43,20 +43,23 @@ export const make = ({ token, url, workspace }: PullClientOptions) => {
   const base = `${url}/uploads/${workspace}`
   const unreachable = (error: unknown) => new ServiceUnreachable({ url, reason: reasonOf(error) })
 
-  const inTime = Effect.timeoutFail({ duration: patience, onTimeout: () => unreachable(`no answer in ${patience}`) })
+  const inTime = Effect.timeoutFail({
+    duration: patience,
+    onTimeout: () => unreachable(`no response within ${patience}`)
+  })
 
   const refusal = (response: Response): ServiceRefused | ServiceUnreachable => {
     if (response.status === 401) {
       return new ServiceRefused({
-        message: `${url} does not accept the token for the workspace ${workspace}. Set UPLOADS_TOKEN to one that \`nightshift uploads tokens create\` made and nobody revoked.`
+        message: `${url} rejected the token for workspace ${workspace}. Set UPLOADS_TOKEN to a valid token made by \`nightshift uploads tokens create\`.`
       })
     }
     if (response.status === 404 || response.status === 403) {
       return new ServiceRefused({
-        message: `${url} answers ${response.status}: it is no Nightshift service, or not by this name.`
+        message: `${url} returned ${response.status}: it is not a Nightshift service, or it does not allow this host name.`
       })
     }
-    return new ServiceUnreachable({ url, reason: `it answers ${response.status}` })
+    return new ServiceUnreachable({ url, reason: `it returned ${response.status}` })
   }
 
   /**
@@ -88,7 +91,10 @@ export const make = ({ token, url, workspace }: PullClientOptions) => {
         const body = yield* Effect.tryPromise({ try: (): Promise<unknown> => response.json(), catch: unreachable })
         const { files } = yield* Effect.mapError(
           Schema.decodeUnknown(Listing)(body),
-          () => new ServiceRefused({ message: `${url} does not answer like a Nightshift service.` })
+          () =>
+            new ServiceRefused({
+              message: `${url} returned an unexpected response. Check that it is a Nightshift service.`
+            })
         )
         return files
       })

@@ -6,7 +6,7 @@ export class ServiceUnreachable extends Schema.TaggedError<ServiceUnreachable>()
   reason: Schema.String
 }) {
   override get message(): string {
-    return `${this.url} cannot be reached: ${this.reason}.`
+    return `${this.url} is not reachable: ${this.reason}.`
   }
 }
 
@@ -18,14 +18,14 @@ export class ServiceRefused extends Schema.TaggedError<ServiceRefused>()("Servic
 /** The file expired or was acknowledged by another client. */
 export class FileGone extends Schema.TaggedError<FileGone>()("FileGone", {}) {
   override get message(): string {
-    return "It is not there any more."
+    return "The file expired or was already acknowledged."
   }
 }
 
 /** The downloaded content does not match its hash. */
 export class FileDamaged extends Schema.TaggedError<FileDamaged>()("FileDamaged", { name: Schema.String }) {
   override get message(): string {
-    return `${this.name} arrived damaged and was thrown away. It is fetched again at the next try.`
+    return `${this.name} did not match its hash and was discarded. The next round fetches it again.`
   }
 }
 
@@ -35,6 +35,6 @@ export class FolderUnusable extends Schema.TaggedError<FolderUnusable>()("Folder
   reason: Schema.String
 }) {
   override get message(): string {
-    return `Files cannot be kept in ${this.folder}: ${this.reason}.`
+    return `Cannot store files in ${this.folder}: ${this.reason}.`
   }
 }

@@ -3,6 +3,6 @@ import * as UploadsPullCommand from "./UploadsPullCommand.js"
 import * as UploadsTokensCommand from "./UploadsTokensCommand.js"
 
 export const command = Command.make("uploads").pipe(
-  Command.withDescription("Fetch files, and see to who may."),
+  Command.withDescription("Fetch uploaded files and manage workspace tokens."),
   Command.withSubcommands([UploadsPullCommand.command, UploadsTokensCommand.command])
 )

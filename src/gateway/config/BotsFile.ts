@@ -121,5 +121,5 @@ export const load = Effect.fn("BotsFile.load")(function* (
     return yield* declarationsIn(file, text.value, { ...circumstances, authSecret: Option.isSome(config.authSecret) })
   }
   if (Option.isNone(config.file)) return none
-  return yield* new BotsFileInvalid({ file, problems: ["NIGHTSHIFT_BOTS names it, and there is no such file"] })
+  return yield* new BotsFileInvalid({ file, problems: ["NIGHTSHIFT_BOTS names it, and the file does not exist"] })
 })
