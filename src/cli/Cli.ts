@@ -53,7 +53,7 @@ export const run = (given: ReadonlyArray<string>) => {
         executable: "nightshift",
         summary: Span.text("durable jobs on PostgreSQL"),
         footer: Examples.footer(argv)
-      })(argv).pipe(Completions.mending(root, argv))
+      })(argv).pipe(Completions.withFixedScripts(root, argv))
   ).pipe(
     withPrinted((text) => Help.tidy(text, Examples.wordsOf(argv))),
     withPlainPipes,

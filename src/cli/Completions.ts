@@ -17,7 +17,7 @@ const choices = /(compgen -W ")([^" $]+)(")/g
  * below the first subcommand. It also writes a dash in a command name like a level separator, and offers a list of
  * choices as one word.
  */
-const mendBash = (script: string): string =>
+const fixBash = (script: string): string =>
   script
     .replace(step, (_, root: string, way: string, last: string) => `${root}${way.replaceAll(",", "__")},${last})`)
     .replace(named, (_, way: string, last: string) => `${way},${last.replaceAll("__", "-")})`)
@@ -35,7 +35,7 @@ const zshValue = (name: string): string => {
  * The zsh script counts option values and ids as unexpected words and stops completing after them. It also never offers
  * a repeatable option twice.
  */
-const mendZsh =
+const fixZsh =
   (withValue: ReadonlySet<string>) =>
   (script: string): string =>
     script
@@ -48,7 +48,7 @@ const mendZsh =
 const fishFile = new RegExp(` -l (${[...files, ...folders].join("|")}) -r -f `, "g")
 
 /** The fish script completes files for every argument, except for the options that take one. */
-const mendFish = (script: string): string =>
+const fixFish = (script: string): string =>
   `complete -c nightshift -f\n${script.replace(fishFile, (_, name: string) => ` -l ${name} -r -F `)}`
 
 /** Only the fish script marks which options take a value (`-r`). */
@@ -56,16 +56,16 @@ const takers = (lines: ReadonlyArray<string>): ReadonlySet<string> =>
   new Set(lines.flatMap((line) => / -l ([\w-]+) -r /.exec(line)?.[1] ?? []))
 
 /** Fixes the script printed by `--completions`; other output is unchanged. */
-export const mending =
+export const withFixedScripts =
   <Name extends string, R, E, A>(root: Command.Command<Name, R, E, A>, argv: ReadonlyArray<string>) =>
   <B, F, S>(effect: Effect.Effect<B, F, S>): Effect.Effect<B, F, S> => {
     if (!argv.some((word) => word === "--completions" || word.startsWith("--completions="))) return effect
     return Effect.flatMap(Command.getFishCompletions(root, "nightshift"), (lines) => {
-      const mendZshScript = mendZsh(takers(lines))
-      const mend = (text: string) => {
-        if (text.startsWith("#compdef ")) return mendZshScript(text)
-        return text.startsWith("complete -c ") ? mendFish(text) : mendBash(text)
+      const fixZshScript = fixZsh(takers(lines))
+      const fix = (text: string) => {
+        if (text.startsWith("#compdef ")) return fixZshScript(text)
+        return text.startsWith("complete -c ") ? fixFish(text) : fixBash(text)
       }
-      return withPrinted(mend)(effect)
+      return withPrinted(fix)(effect)
     })
   }

@@ -28,7 +28,7 @@ const readUrl = (text: string): Effect.Effect<URL, UsageError> =>
     : new UsageError({ message: `--url must be a URL like http://127.0.0.1:8787, got "${text}".` })
 
 /** Wait only briefly for a server that is still starting, unless DATABASE_BOOT_PATIENCE is set explicitly. */
-const hasty = { DATABASE_BOOT_PATIENCE: "3s" }
+const briefBoot = { DATABASE_BOOT_PATIENCE: "3s" }
 
 /** Checks the settings first: with invalid ones, no other check can run. */
 const examine = (flags: Environment.Texts) =>
@@ -37,7 +37,7 @@ const examine = (flags: Environment.Texts) =>
     const config = yield* Effect.withConfigProvider(ConfigCheck.look(environment), environment.provider)
     if (DoctorRun.hasFailed(config)) return config
     const isPatient = environment.lookUp("DATABASE_BOOT_PATIENCE") !== undefined
-    const rest = DoctorRun.ofDatabase.pipe(Running.configured(isPatient ? flags : { ...hasty, ...flags }))
+    const rest = DoctorRun.ofDatabase.pipe(Running.configured(isPatient ? flags : { ...briefBoot, ...flags }))
     return [...config, ...(yield* rest)]
   })
 
@@ -58,8 +58,4 @@ export const command = Command.make("doctor", { ...CommonOptions.database, url, 
     const failed = findings.filter(({ status }) => status === "fail").length
     if (failed > 0) return yield* new SomeFailed({ reasons: [`${failed} of ${findings.length} checks failed.`] })
   })
-).pipe(
-  Command.withDescription(
-    "Check the configuration and the database, and print how to fix each problem. Exits with code 1 if a check fails."
-  )
-)
+).pipe(Command.withDescription("Find problems and print how to fix them. Exits with code 1 if a check fails."))

@@ -50,8 +50,8 @@ const whereDataIs = DatabaseChoice.$match({
 /** Prints the admin token only if the process generated it. A configured token is never printed. */
 const tokenLines = (url: string, choice: DatabaseChoice, made: Option.Option<Redacted.Redacted>) =>
   choice._tag === "Embedded" && Option.isSome(made)
-    ? `\n  pages    ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (stored in ${choice.directory}/admin-token)`
-    : `\n  pages    ${url}/ui/`
+    ? `\n  ui       ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (stored in ${choice.directory}/admin-token)`
+    : `\n  ui       ${url}/ui/`
 
 /** Link that opens Mission Control and logs in. Browsers never send the fragment after # to a server. */
 export const pagesLink = (url: string, token: Redacted.Redacted): string =>
@@ -74,7 +74,7 @@ const greeting = (
 ) => `
 Nightshift ${Package.version.text} is up
 
-  doors    ${url}${pages}
+  url      ${url}${pages}
   api      ${url}/api/v1/jobs  (contract: ${url}/api/v1/openapi.json)${hooksLine(url, declared)}
   health   ${url}/healthz  ${url}/readyz
   metrics  ${url}/metrics

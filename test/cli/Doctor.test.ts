@@ -99,7 +99,7 @@ describe("nightshift doctor", () => {
       yield* sql`alter table nightshift.job alter column version drop not null`
       const drifted = yield* doctor(yield* settings)
       expect(drifted.code).toBe(1)
-      expect(drifted.stdout).toMatch(/^fail +schema +Not as migrated: table job column version integer not null/m)
+      expect(drifted.stdout).toMatch(/^fail +schema +Missing or changed: table job column version integer not null/m)
       expect(drifted.stdout).toMatch(/^ +-> Somebody changed the tables by hand\./m)
       expect(drifted.stderr).toMatch(/^nightshift: 1 of \d checks failed\.\n$/)
     }).pipe(Effect.provide(house))
@@ -137,7 +137,7 @@ describe("nightshift doctor --url", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* Nightshift.start(["serve", "--port", "0"], { cwd })
-      const [, url = ""] = yield* running.said(/doors +(http:\S+)/)
+      const [, url = ""] = yield* running.said(/url +(http:\S+)/)
       const well = yield* doctor({}, "--json", "--url", url)
       expect(well).toMatchObject({ code: 0, findings: [{ status: "ok" }, { status: "ok" }] })
       expect(well.of("ready")[0]?.found).toBe("Ready, without queue, crew, uploads.")
@@ -164,7 +164,7 @@ describe("nightshift doctor --url", () => {
       )
       const other = yield* doctor({}, "--url", `http://127.0.0.1:${port[0]}`)
       expect(other.code).toBe(1)
-      expect(other.stdout).toMatch(/^fail +health +It answered 404 to \/healthz\.$/m)
+      expect(other.stdout).toMatch(/^fail +health +\/healthz returned 404\.$/m)
       expect(other.stdout).toMatch(/^fail +ready +Not ready: the moon is \\u\{1b\}\[31mred\.$/m)
       expect(yield* doctor({}, "--url", "127.0.0.1:8787")).toMatchObject({ code: 2, stdout: "" })
     })

@@ -41,7 +41,7 @@ describe("the doctor on uploads", () => {
         uploads: [
           {
             status: "warn",
-            found: "Files are not fetched by acme (1 file, 1.5 KiB, for 3h).",
+            found: "Files are waiting too long: acme (1 file, 1.5 KiB, for 3h).",
             fix: expect.stringContaining("nightshift uploads tokens list")
           },
           { status: "warn", found: "Files that expired: 1, that were acknowledged: 0." }

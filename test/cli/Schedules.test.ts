@@ -47,7 +47,7 @@ describe("nightshift schedules", () => {
         values ('odd', 'k', '{}', 'nonsense', false, 'no such day', '2026-01-01', '2026-01-01')`
       const table = yield* run("list")
       const [heading, , first, second] = table.stdout.split("\n")
-      expect(heading).toMatch(/^NAME +STATE +CRON +TIMEZONE +KIND +LAST +NEXT +IN WORDS$/)
+      expect(heading).toMatch(/^NAME +STATE +CRON +TIMEZONE +KIND +LAST +NEXT +DESCRIPTION$/)
       expect(first).toMatch(
         /^nightly +on +30 2 \* \* \* +Europe\/Paris +report\\u\{1b\}\[31m +- +in \d+[hms] +at 02:30 every day, Europe\/Paris$/
       )
@@ -112,7 +112,7 @@ describe("nightshift schedules", () => {
         { act: "schedule.edit", target: "weekly", reason: "a holiday", enabled: false }
       ])
       expect((yield* run("history", "nightly")).stdout).toMatch(
-        /^IN EUROPE\/PARIS +WHEN +WHAT +JOB +STATE\n[- ]+\n\S+T\S+ +\S+( ago)? +triggered by cli:\S+ +[0-9a-f-]{36} +pending\n$/
+        /^IN EUROPE\/PARIS +WHEN +OUTCOME +JOB +STATE\n[- ]+\n\S+T\S+ +\S+( ago)? +triggered by cli:\S+ +[0-9a-f-]{36} +pending\n$/
       )
       const enabled = yield* run("enable", "weekly")
       expect(enabled.stdout).toMatch(/^enabled weekly, next at \d{4}-\d\d-\d\dT\d\d:00:00\.000Z\n$/)
@@ -124,7 +124,7 @@ describe("nightshift schedules", () => {
       const { run } = yield* workplace
       const schedules = yield* Schedules
       yield* schedules.create(nightly)
-      expect(yield* run("history", "nightly")).toMatchObject({ stdout: "nightly has not come to a tick yet.\n" })
+      expect(yield* run("history", "nightly")).toMatchObject({ stdout: "nightly has no runs yet.\n" })
       const job = (yield* makeGenerator).job(1)
       yield* schedules.note("nightly", [
         TickOutcome.Missed({ since: Date.parse("2026-01-01T01:30Z"), at: Date.parse("2026-01-03T01:30Z") }),

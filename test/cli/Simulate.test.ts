@@ -10,7 +10,7 @@ describe("nightshift simulate", () => {
       const told = yield* simulate("--seed", "3", "--trace")
       expect(told).toMatchObject({ code: 0, stderr: "" })
       expect(told.stdout).toMatch(/pod-1\.1 +starts/)
-      const [, fingerprint] = /^seed 3: every promise was kept \(trace ([0-9a-f]{8})\)$/m.exec(told.stdout) ?? []
+      const [, fingerprint] = /^seed 3: all invariants hold \(trace ([0-9a-f]{8})\)$/m.exec(told.stdout) ?? []
       const { code, stdout } = yield* Nightshift.run(["simulate", "--seed", "3", "--json"], { cwd })
       expect(code).toBe(0)
       expect(JSON.parse(stdout)).toMatchObject({

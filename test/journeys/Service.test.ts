@@ -26,7 +26,7 @@ const serve = (
       env: options.env ?? {},
       ...(options.uid === undefined ? {} : { uid: options.uid })
     })
-    const match = yield* running.said(/doors +(http:\S+)/)
+    const match = yield* running.said(/url +(http:\S+)/)
     return { ...running, url: match[1] ?? "" }
   })
 
@@ -172,7 +172,7 @@ describe("the service without a database", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* serve(cwd)
-      yield* running.said(/queue, crew and uploads are off/)
+      yield* running.said(/queues, workers and uploads are off/)
       expect(yield* get(`${running.url}/readyz`)).toEqual({
         status: 200,
         text: '{"status":"ready","reasons":[],"off":["queue","crew","uploads"]}'

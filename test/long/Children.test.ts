@@ -59,7 +59,7 @@ describe.concurrent("a pod with children", () => {
     }).pipe(Effect.provide(TestDatabase.layer))
   )
 
-  it.scopedLive("ends them when it is told to stop, and gives their jobs back", () =>
+  it.scopedLive("ends them when it is asked to stop, and gives their jobs back", () =>
     Effect.gen(function* () {
       const { jobs, pids, pod } = yield* busyPod
       yield* pod.signal("SIGTERM")
@@ -105,7 +105,7 @@ describe("commands", () => {
       const refused = yield* Nightshift.call(["enqueue", "cmd_exec"], { cwd, env: { DATABASE_URL: url } })
       expect(refused).toMatchObject({
         code: 2,
-        stderr: expect.stringMatching(/No pod has ever registered the kind "cmd_exec"/)
+        stderr: expect.stringMatching(/No pod has registered the kind "cmd_exec"/)
       })
     }).pipe(Effect.provide(TestDatabase.layer))
   )

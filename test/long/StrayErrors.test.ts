@@ -34,7 +34,7 @@ describe("a handler that brings its process down", () => {
         writeFileSync(join(cwd, "app.mjs"), app)
         const env = { LOG_FORMAT: "json" }
         const pod = yield* Nightshift.start(["serve", "--embedded", "--port", "0", "--app", "app.mjs"], { cwd, env })
-        const [, url] = yield* pod.said(/doors +(http:\S+)/)
+        const [, url] = yield* pod.said(/url +(http:\S+)/)
         const [, token] = yield* pod.said(/token +(\S+)/)
         const enqueue = (name: string) =>
           Effect.promise(async () => {

@@ -44,7 +44,7 @@ const serve = async (url, args = []) => {
   const port = new Promise((resolve) => {
     const write = process.stdout.write.bind(process.stdout)
     process.stdout.write = (text, ...rest) => {
-      const [, found] = /doors +http:\/\/[^:]+:(\d+)/.exec(text) ?? []
+      const [, found] = /url +http:\/\/[^:]+:(\d+)/.exec(text) ?? []
       if (found !== undefined) resolve(Number(found))
       return write(text, ...rest)
     }

@@ -30,7 +30,7 @@ export const declared: Declarations = {
 export const delivery: TelegramEmulatorOptions = { duplicates: 0.05, lostReplies: 0.05 }
 
 /** This user has blocked the bot, so every message to them fails. */
-const offended = 107
+const blockedUser = 107
 
 const sayings = [
   "where is my order?",
@@ -54,12 +54,12 @@ export const start = (url: string, pace: Pace): Effect.Effect<void, never, Teleg
     const telegram = yield* TelegramEmulator
     yield* telegram.fail(EmulatedFault.Blocked(), {
       method: "sendMessage",
-      when: ({ parameters }) => parameters.chat_id === offended
+      when: ({ parameters }) => parameters.chat_id === blockedUser
     })
     for (const { slug, token } of declared.bots) {
       const plain = Redacted.value(token)
       yield* telegram.deliverTo(plain, { urls: [`${url}/hooks/telegram/${slug}`], secret })
-      yield* telegram.say(plain, { chat: offended, text: "are you there?" })
+      yield* telegram.say(plain, { chat: blockedUser, text: "are you there?" })
       yield* keep({ name: slug, first: 8, perSecond: slug === "helpdesk" ? 0.7 : 0.3, act: says(plain) }, pace)
     }
   })

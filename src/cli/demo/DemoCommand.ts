@@ -81,7 +81,7 @@ const past = Effect.zipRight(DemoFinishedJobs.write, DemoHistory.write).pipe(
 )
 
 /** Runs all demo activity until the Scope closes. */
-const liven = (pace: DemoTraffic.Pace, doors: DemoClient.DemoClient) =>
+const runActivity = (pace: DemoTraffic.Pace, doors: DemoClient.DemoClient) =>
   Effect.gen(function* () {
     yield* DemoOperator.setUp(doors)
     yield* DemoTraffic.start(pace)
@@ -97,7 +97,7 @@ const served = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
     const { url } = yield* Server.Server
     const lifecycle = yield* Lifecycle
     yield* Console.log(greeting(url, token, yield* DatabaseUrl))
-    yield* liven(pace, DemoClient.make(url, token))
+    yield* runActivity(pace, DemoClient.make(url, token))
     yield* lifecycle.collapsed
   })
 

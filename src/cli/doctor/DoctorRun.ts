@@ -24,7 +24,7 @@ import * as WriteCheck from "./WriteCheck.js"
 // that cannot run is reported as failed.
 
 /** Newest PostgreSQL major version this release is tested with. */
-const newestTried = 18
+const newestTested = 18
 
 const sentence = (cause: Cause.Cause<unknown>): string => {
   const error = Cause.squash(cause)
@@ -82,10 +82,10 @@ const onTime = Effect.zipWith(
 const versionFinding = (version: number, where: string): Finding => {
   const major = Math.floor(version / 10_000)
   const said = `PostgreSQL ${major}.${version % 10_000} at ${where}`
-  const fix = `It will probably work. This release is tested with PostgreSQL up to ${newestTried}.`
+  const fix = `It will probably work. This release is tested with PostgreSQL up to ${newestTested}.`
   return {
     check: "database",
-    ...(major <= newestTried ? ok(`${said}.`) : warn(`${said} is newer than the tested versions.`, fix))
+    ...(major <= newestTested ? ok(`${said}.`) : warn(`${said} is newer than the tested versions.`, fix))
   }
 }
 

@@ -38,11 +38,11 @@ const preview = (action: Action, filter: JobFilter, json: boolean) =>
 const carryOut = (id: string): Effect.Effect<Operation, OperationNotFound | DatabaseError, Operations> =>
   Effect.gen(function* () {
     const operations = yield* Operations
-    const went = yield* operations.step(id)
-    const operation = Option.isSome(went) ? went.value : yield* operations.get(id)
+    const stepped = yield* operations.step(id)
+    const operation = Option.isSome(stepped) ? stepped.value : yield* operations.get(id)
     yield* ProgressBar.show(operation)
     if (operation.status !== "running") return operation
-    if (Option.isNone(went)) yield* Effect.sleep("200 millis")
+    if (Option.isNone(stepped)) yield* Effect.sleep("200 millis")
     return yield* carryOut(id)
   })
 

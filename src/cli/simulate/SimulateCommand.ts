@@ -31,7 +31,7 @@ const within = (name: string, value: number, most: number) =>
 /** Imported lazily, so that other commands start faster. */
 const simulation = Effect.promise(async () => ({
   ...(await import("../../testing/simulation/Simulation.js")),
-  Story: await import("../../testing/simulation/ReportText.js")
+  ReportText: await import("../../testing/simulation/ReportText.js")
 }))
 
 const replay = (seed: number, { jobs, pods }: Wanted) =>
@@ -84,13 +84,13 @@ export const command = Command.make(
         onNone: () => Random.nextIntBetween(1, 1_000_000_000)
       })
       const wanted = { pods: options.pods, jobs: options.jobs }
-      const { Story } = yield* simulation
-      const told = (report: Report) =>
-        options.trace && !options.json ? Console.log(Story.ofTrace(report)) : Effect.void
+      const { ReportText } = yield* simulation
+      const printTrace = (report: Report) =>
+        options.trace && !options.json ? Console.log(ReportText.ofTrace(report)) : Effect.void
       let last: Report | undefined
       const { broken, kept } = yield* search(from, count, wanted, (report) => {
         last = report
-        return told(report)
+        return printTrace(report)
       })
       const seeds = kept === 1 && broken === undefined ? `seed ${from}` : `seeds ${from} to ${from + kept - 1}`
       if (options.json) {
@@ -102,7 +102,7 @@ export const command = Command.make(
           `${seeds}: all invariants hold${count === 1 && last !== undefined ? ` (trace ${last.fingerprint})` : ""}`
         )
       } else {
-        yield* Console.log(`${Story.ofViolations(broken)}\n\nto replay: ${replay(broken.seed, wanted)}`)
+        yield* Console.log(`${ReportText.ofViolations(broken)}\n\nto replay: ${replay(broken.seed, wanted)}`)
       }
       if (broken !== undefined)
         return yield* new SomeFailed({ reasons: [`Seed ${broken.seed} violates an invariant.`] })
