@@ -66,11 +66,11 @@ export class Faults {
   }
 
   /** Disconnects a process, or `everybody`, from the database. Calls nest. */
-  cut(who: string): void {
+  disconnect(who: string): void {
     if (!this.over) this.cutOff.set(who, (this.cutOff.get(who) ?? 0) + 1)
   }
 
-  mend(who: string): void {
+  reconnect(who: string): void {
     const left = (this.cutOff.get(who) ?? 0) - 1
     if (left > 0) this.cutOff.set(who, left)
     else this.cutOff.delete(who)

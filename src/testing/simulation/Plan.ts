@@ -6,13 +6,13 @@ import { Dice, digest } from "./Seed.js"
 
 /** `at` is in milliseconds since the start. */
 export type Step = { readonly at: number } & (
-  | { readonly _tag: "Enqueue" /** Which of the jobs that there are to be, from 1. */; readonly nth: number }
+  | { readonly _tag: "Enqueue" /** Index of the job, from 1. */; readonly nth: number }
   | { readonly _tag: "Cancel" | "Requeue" | "RunNow"; readonly nth: number }
   | { readonly _tag: "Kill" | "Stop"; readonly pod: string }
   | { readonly _tag: "Freeze"; readonly pod: string; readonly millis: number }
-  | { readonly _tag: "CutOff" /** One pod, or everybody. */; readonly pod: string; readonly millis: number }
+  | { readonly _tag: "CutOff" /** One pod, or `everybody`. */; readonly pod: string; readonly millis: number }
   | { readonly _tag: "PauseQueue"; readonly queue: string; readonly millis: number }
-  | { readonly _tag: "StepClock" /** How far the database's clock jumps, forwards or back. */; readonly millis: number }
+  | { readonly _tag: "StepClock" /** Step of the database clock, forward or back. */; readonly millis: number }
 )
 
 export interface Plan {

@@ -91,9 +91,9 @@ export class PlanRunner<R> {
         )
       }
       case "CutOff":
-        return Effect.sync(() => faults.cut(step.pod)).pipe(
+        return Effect.sync(() => faults.disconnect(step.pod)).pipe(
           Effect.zipRight(Effect.sleep(step.millis)),
-          Effect.zipRight(Effect.sync(() => faults.mend(step.pod)))
+          Effect.zipRight(Effect.sync(() => faults.reconnect(step.pod)))
         )
       case "StepClock":
         return Effect.sync(() => {
