@@ -71,7 +71,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
 
       yield* step(async () => {
         // A name that stands is given to other filters.
-        await chip(page, 'payload has {"list":[],"n":2}').click()
+        await chip(page, 'payload contains {"list":[],"n":2}').click()
         await counted(page, "2")
         await button(page, "Save view").click()
         await page.getByRole("dialog").getByRole("textbox").fill("second flyers")
@@ -137,7 +137,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
           .getByRole("button", { name: /^Remove enqueued before 31 Jan 2020, 17:30|Jan 31, 2020, 17:30/ })
           .click()
         await counted(page, "1")
-        for (const words of ["dedupe key leaflet-1", "dead because cancelled", "queue cellar"]) {
+        for (const words of ["dedupe key leaflet-1", "dead reason cancelled", "queue cellar"]) {
           await chip(page, words).click()
           await chip(page, words).waitFor({ state: "detached" })
         }
