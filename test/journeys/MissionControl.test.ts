@@ -175,7 +175,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await fired.last().getByRole("link", { name: "done" }).click()
           await page.getByRole("heading", { name: "noop_echo" }).waitFor()
           await page.goBack()
-          await region(page, "every_second").getByRole("link", { name: "last job" }).click()
+          await region(page, "every_second").getByRole("link", { name: "view job" }).click()
           await page.getByRole("heading", { name: "noop_echo" }).waitFor()
           await page.goBack()
           await region(page, "every_second").getByRole("button", { name: "Delete" }).click()

@@ -6,7 +6,7 @@ import { useNews } from "../Live"
 import { Json } from "../parts/Json"
 import { Shown } from "../parts/Notice"
 import { StateBadge } from "../parts/StateBadge"
-import { Age, Moment, span } from "../parts/Time"
+import { Age, instantText, Moment, span } from "../parts/Time"
 import { say } from "../parts/Toasts"
 import { useResource } from "../Resource"
 import { go, to } from "../Route"
@@ -40,9 +40,7 @@ const Facts = ({ job }: { readonly job: JobView }) => (
       <Moment at={job.createdAt} />
     </dd>
     <dt>{waiting.has(job.state) ? "Due" : "Was scheduled for"}</dt>
-    <dd>
-      <Moment at={job.runAt} />
-    </dd>
+    <dd>{waiting.has(job.state) ? <Moment at={job.runAt} /> : instantText(new Date(job.runAt))}</dd>
     {job.startedAt === null ? null : (
       <>
         <dt>Started</dt>
@@ -210,9 +208,9 @@ export const Job = ({ id }: { readonly id: string }) => {
           <WhyCard key={path} path={path} state={data.state} pulse={pulse} />
           {data.lastError === null ? null : <pre class="failure">{data.lastError}</pre>}
           <div class="grid">
-            <section class="card" aria-label="Facts">
+            <section class="card" aria-label="Details">
               <header>
-                <h2>Facts</h2>
+                <h2>Details</h2>
               </header>
               <div class="body">
                 <Facts job={data} />

@@ -152,7 +152,7 @@ export const Queues = () => {
       <div class="head">
         <h1>Queues</h1>
         <span class="quiet small">
-          counts from <Age at={queues.data?.countedAt} />, rates from <Age at={queues.data?.measuredAt} />
+          counts updated <Age at={queues.data?.countedAt} />, rates updated <Age at={queues.data?.measuredAt} />
         </span>
       </div>
       <Shown of={queues}>

@@ -101,7 +101,7 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
           <span class="quiet">last</span> <Age at={schedule.lastFireAt} />
           {schedule.lastJobId === null ? null : (
             <>
-              , <a href={to(`jobs/${schedule.lastJobId}`)}>last job</a>
+              , <a href={to(`jobs/${schedule.lastJobId}`)}>view job</a>
             </>
           )}
         </span>
