@@ -100,7 +100,7 @@ describe("nightshift doctor", () => {
       const drifted = yield* doctor(yield* settings)
       expect(drifted.code).toBe(1)
       expect(drifted.stdout).toMatch(/^fail +schema +Missing or changed: table job column version integer not null/m)
-      expect(drifted.stdout).toMatch(/^ +-> Somebody changed the tables by hand\./m)
+      expect(drifted.stdout).toMatch(/^ +-> The tables were changed manually\./m)
       expect(drifted.stderr).toMatch(/^nightshift: 1 of \d checks failed\.\n$/)
     }).pipe(Effect.provide(house))
   )
@@ -144,7 +144,7 @@ describe("nightshift doctor --url", () => {
       yield* running.signal("SIGKILL")
       yield* running.finished
       const gone = yield* doctor({}, "--url", url)
-      expect(gone).toMatchObject({ code: 1, stdout: expect.stringMatching(/does not answer \(ECONNREFUSED\)/) })
+      expect(gone).toMatchObject({ code: 1, stdout: expect.stringMatching(/is not reachable \(ECONNREFUSED\)/) })
     })
   )
 

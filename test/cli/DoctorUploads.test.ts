@@ -30,7 +30,7 @@ describe("the doctor on uploads", () => {
       yield* storage.put(acme, { filename: "a", mimetype: "", content: Buffer.alloc(1536) })
       expect(yield* examined).toMatchObject({
         code: 0,
-        uploads: [{ status: "ok", found: "Files: 1 waiting, 0 acknowledged; none waits for longer than an hour." }]
+        uploads: [{ status: "ok", found: "Files: 1 waiting, 0 acknowledged; none has waited longer than an hour." }]
       })
       yield* sql`update nightshift.upload set created_at = created_at - interval '3 hours'`
       const file = { filename: "b", mimetype: "", content: Buffer.from("x") }

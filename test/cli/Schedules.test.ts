@@ -133,8 +133,8 @@ describe("nightshift schedules", () => {
       ])
       const [, , ...rows] = (yield* run("history", "nightly")).stdout.split("\n")
       expect(rows.map((row) => row.replaceAll(/ {2,}/g, "  ").replace(/\d+d ago/, "long ago"))).toEqual([
-        `2026-07-04T14:00:00+02:00  long ago  triggered by cli:\\u{1b}[31m  ${job}  gone`,
-        `2026-01-04T02:30:00+01:00  long ago  caught up  ${job}  gone`,
+        `2026-07-04T14:00:00+02:00  long ago  triggered by cli:\\u{1b}[31m  ${job}  deleted`,
+        `2026-01-04T02:30:00+01:00  long ago  caught up  ${job}  deleted`,
         "2026-01-01T02:30:00+01:00 to 2026-01-03T02:30:00+01:00  long ago  missed  -  -",
         ""
       ])
