@@ -44,7 +44,7 @@ describe("the doctor on uploads", () => {
             found: "Files are waiting too long: acme (1 file, 1.5 KiB, for 3h).",
             fix: expect.stringContaining("nightshift uploads tokens list")
           },
-          { status: "warn", found: "Files that expired: 1, that were acknowledged: 0." }
+          { status: "warn", found: "More files expired (1) than were acknowledged (0)." }
         ]
       })
     }).pipe(Effect.provide(house))
