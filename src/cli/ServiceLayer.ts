@@ -1,4 +1,4 @@
-import { Effect, Layer } from "effect"
+import { Effect, Layer, type Redacted } from "effect"
 import * as AccessPg from "../access/AccessPg.js"
 import * as TokensPg from "../access/TokensPg.js"
 import * as ClusterPg from "../cluster/ClusterPg.js"
@@ -15,6 +15,7 @@ import { SchedulerConfig } from "../crew/loops/SchedulerConfig.js"
 import * as Sweeper from "../crew/loops/Sweeper.js"
 import * as MeasuresLayer from "../crew/MeasuresLayer.js"
 import { MetricsConfig } from "../crew/MetricsConfig.js"
+import * as Shutdown from "../crew/Shutdown.js"
 import * as Assets from "../dashboard/Assets.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -41,7 +42,6 @@ import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as StoragePg from "../uploads/StoragePg.js"
 import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import type { App } from "./App.js"
-import type { ChosenDatabase } from "./DatabaseChoice.js"
 import * as GatewayLayer from "./GatewayLayer.js"
 import * as RunningAtExit from "./RunningAtExit.js"
 
@@ -66,13 +66,13 @@ const watchServer = Layer.scopedDiscard(
 
 const configAsGiven = Layer.effect(ServerConfig, ServerConfig)
 
-/** The database URL and the server configuration. An embedded database comes with a generated admin token. */
-const serverOf = (choice: ChosenDatabase) =>
-  choice._tag === "Served"
-    ? Layer.merge(DatabaseUrl.layerOf(choice.url), configAsGiven)
-    : Layer.mergeAll(DatabaseUrl.layerEmbedded, AdminToken.layerConfig, watchServer).pipe(
-        Layer.provide(EmbeddedPostgres.layerDurable(choice.directory))
-      )
+/** The server of DATABASE_URL. */
+export const served = (url: Redacted.Redacted) => Layer.merge(DatabaseUrl.layerOf(url), configAsGiven)
+
+/** The embedded server, which comes with an admin token. */
+export const embedded = (
+  server: Layer.Layer<EmbeddedPostgres.EmbeddedPostgres, EmbeddedPostgres.EmbeddedPostgresError>
+) => Layer.mergeAll(DatabaseUrl.layerEmbedded, AdminToken.layerConfig, watchServer).pipe(Layer.provide(server))
 
 /** An embedded server whose data is deleted when the process exits. */
 export const throwaway = Layer.mergeAll(DatabaseUrl.layerEmbedded, configAsGiven, watchServer).pipe(
@@ -86,7 +86,7 @@ export const onServer = <E, R>(
   declared: Declarations,
   queues: ReadonlyArray<string>
 ) =>
-  Layer.merge(Database.layerHurryAtEnd, RunningAtExit.layer).pipe(
+  Layer.merge(Shutdown.layer, RunningAtExit.layer).pipe(
     Layer.provideMerge(Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues })),
     Layer.provide([
       CrewConfig.layer,
@@ -122,10 +122,6 @@ export const onServer = <E, R>(
     Layer.provideMerge(server),
     Layer.provide(DatabaseConfig.layer)
   )
-
-/** The full service on the configured PostgreSQL server. */
-export const onDatabase = (choice: ChosenDatabase, app: App, declared: Declarations, queues: ReadonlyArray<string>) =>
-  onServer(serverOf(choice), app, declared, queues)
 
 /** The service without a database: the HTTP server and sync bots. */
 export const alone = (declared: Declarations) =>

@@ -21,30 +21,42 @@ import * as TracingConfig from "../telemetry/tracing/TracingConfig.js"
 import * as UploadsConfig from "../uploads/UploadsConfig.js"
 import * as PullConfig from "./uploads/PullConfig.js"
 
-/** All settings, in the order shown by `nightshift config` and the docs. */
-export const all: ReadonlyArray<Setting.Setting<unknown>> = [
-  DatabaseConfig.settings,
-  ServerConfig.settings,
-  GatewayConfig.settings,
-  AccessConfig.settings,
-  CrewConfig.settings,
-  RouteConfig.settings,
-  ClusterConfig.settings,
-  Janitor.settings,
-  SchedulerConfig.settings,
-  CmdExecConfig.settings,
-  MetricsConfig.settings,
-  UploadsConfig.settings,
-  Sweeper.settings,
-  PullConfig.settings,
-  DatabaseClock.settings,
-  AccessRetentionConfig.settings,
-  Logging.settings,
-  TracingConfig.settings,
-  Masking.settings
-].flatMap((group) => Object.values<Setting.Setting<unknown>>(group))
+/** Settings that belong together, under the heading of the settings page. */
+export interface Section {
+  readonly title: string
+  readonly settings: ReadonlyArray<Setting.Setting<unknown>>
+}
 
-/** Reads every setting, so that one start reports all invalid ones at once. */
+const section = (
+  title: string,
+  ...groups: ReadonlyArray<Readonly<Record<string, Setting.Setting<unknown>>>>
+): Section => ({
+  title,
+  settings: groups.flatMap((group) => Object.values(group))
+})
+
+/** All settings in reading order. */
+export const sections: ReadonlyArray<Section> = [
+  section("Database", DatabaseConfig.settings),
+  section("HTTP server and access", ServerConfig.settings, AccessConfig.settings, AccessRetentionConfig.settings),
+  section("Worker", CrewConfig.settings, RouteConfig.settings),
+  section("Cluster", ClusterConfig.settings, DatabaseClock.settings),
+  section("Janitor and scheduler", Janitor.settings, SchedulerConfig.settings),
+  section("Bots and webhooks", GatewayConfig.settings),
+  section("Commands", CmdExecConfig.settings),
+  section("Uploads", UploadsConfig.settings, Sweeper.settings, PullConfig.settings),
+  section(
+    "Metrics, logs and traces",
+    MetricsConfig.settings,
+    Logging.settings,
+    TracingConfig.settings,
+    Masking.settings
+  )
+]
+
+export const all: ReadonlyArray<Setting.Setting<unknown>> = sections.flatMap(({ settings }) => settings)
+
+/** Reads all settings, so that one start reports every invalid value. */
 export const validate: Effect.Effect<void, ConfigError> = Effect.asVoid(
   Setting.group(Object.fromEntries(all.map((setting) => [setting.key, setting])))
 )

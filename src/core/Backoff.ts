@@ -1,30 +1,30 @@
 import { Duration } from "effect"
 
-// How long a failed job waits before its next attempt. `attempt` is the number of the attempt that failed, from 1.
-
-/** The wait after a failed attempt. `chance` is a number from 0 to 1 that decides the jitter. */
+/**
+ * Returns the delay before the next attempt. `attempt` is the number of the failed attempt, starting at 1; `chance` is
+ * a random number from 0 to 1 that sets the jitter.
+ */
 export type Backoff = (attempt: number, chance: number) => Duration.Duration
 
 const steps = [Duration.seconds(30), Duration.minutes(2), Duration.minutes(10)]
 
-/** Thirty seconds, two minutes, ten minutes, then an hour each time. */
+/** The default backoff: 30 seconds, 2 minutes, 10 minutes, then 1 hour after every further failure. */
 export const ladder: Backoff = (attempt) => steps[attempt - 1] ?? Duration.hours(1)
 
-/** A ladder of one's own; its last step repeats. */
+/** A custom list of delays. The last delay repeats. */
 export const stepwise = (first: Duration.DurationInput, ...more: ReadonlyArray<Duration.DurationInput>): Backoff => {
   const all = [first, ...more].map((step) => Duration.decode(step))
   return (attempt) => all[Math.min(attempt, all.length) - 1] ?? Duration.decode(first)
 }
 
-/** The same wait every time. */
 export const fixed = (wait: Duration.DurationInput): Backoff => {
   const decoded = Duration.decode(wait)
   return () => decoded
 }
 
 /**
- * Doubles from `base` up to `max`. Jitter spreads each wait by a tenth either way, and never beyond `max`, so that a crowd does
- * not return at once.
+ * Exponential backoff: doubles from `base` up to `max`. Jitter varies each delay by up to 10 % in either direction,
+ * capped at `max`, so that jobs that failed together do not retry together.
  */
 export const exponential = (options: {
   readonly base: Duration.DurationInput

@@ -1,27 +1,106 @@
-import type { Duration, Effect } from "effect"
+import { type Cause, Clock, Duration, Effect, type Schedule } from "effect"
+import * as DurationText from "./DurationText.js"
 
-/** One part of a pass, bounded in time; its failure does not keep the others from their turn. */
+/** One part of a pass. Its failure does not keep the other steps from running. */
 export interface Step {
   readonly name: string
-  readonly deadline: Duration.DurationInput
-  /** Does its part and says what it did; an empty report means that there was nothing to do. */
+  /** After this long the step is interrupted and counts as failed. Absent: it runs as long as it needs. */
+  readonly timeout?: Duration.DurationInput
+  /** Does its part and reports what it did; an empty report means that there was nothing to do. */
   readonly run: Effect.Effect<Report, unknown>
-  /** How the log tells what it did, where that is not simply its report. */
+  /** The log line for a report, if it is not simply the report. */
   readonly told?: (report: Report) => string
-  /** Told when it failed, or took too long. */
+  /** Runs after the step failed or timed out. */
   readonly failed?: Effect.Effect<void>
 }
 
 /** What a step did, by name. */
 export type Report = Readonly<Record<string, number>>
 
-/** A background duty: what one turn of it is, and how often it turns. */
+/** How a pass ended: `error` if one of its steps failed. */
+export type PassOutcome = "ok" | "error"
+
+/** A background loop: what one pass of it does, and the schedule that repeats it. */
 export interface Loop {
   readonly name: string
-  /** What it goes by, said once when it starts. */
+  /** What the loop is for and how often it runs, for the log line at its start. */
   readonly about: string
-  readonly every: Duration.DurationInput
-  /** Whether the first turn is at the start, or one interval later. */
-  readonly atStart: boolean
+  /** Decides when the next pass runs; its input is how the last one ended (see LoopSchedule). */
+  readonly schedule: Schedule.Schedule<unknown, PassOutcome>
+  /** Whether the first pass runs at the start, or after the schedule's first delay. */
+  readonly runAtStart: boolean
   readonly steps: ReadonlyArray<Step>
+}
+
+/** The report of a step that found nothing to do. */
+export const nothing: Report = {}
+
+/** A loop of one step that reports nothing. */
+export const single = ({
+  run,
+  ...loop
+}: Omit<Loop, "about" | "steps"> & { readonly run: Effect.Effect<unknown, unknown> }): Loop => ({
+  ...loop,
+  about: "",
+  steps: [{ name: "pass", run: Effect.as(run, nothing) }]
+})
+
+const isEmpty = (report: Report) => Object.values(report).every((count) => count === 0)
+const shown = (report: Report) =>
+  Object.entries(report)
+    .map(([name, count]) => `${name}=${count}`)
+    .join(" ")
+
+/** A repeated failure is logged at most this often. */
+const logInterval = Duration.toMillis("1 minute")
+const loggedAt = new WeakMap<Step, number>()
+
+const logFailure = (loop: Loop, step: Step, cause: Cause.Cause<unknown>) =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    if (now - (loggedAt.get(step) ?? Number.NEGATIVE_INFINITY) < logInterval) return Effect.void
+    loggedAt.set(step, now)
+    return Effect.logError(`${loop.name} ${step.name} failed`, cause)
+  })
+
+const withinTimeout = ({ run, timeout }: Step) =>
+  timeout === undefined
+    ? run
+    : Effect.timeoutFail(run, {
+        duration: timeout,
+        onTimeout: () => new Error(`took longer than ${DurationText.format(timeout)}`)
+      })
+
+const runStep = (loop: Loop, step: Step): Effect.Effect<PassOutcome> =>
+  withinTimeout(step).pipe(
+    Effect.flatMap((report) => {
+      loggedAt.delete(step)
+      return isEmpty(report)
+        ? Effect.succeed("ok" as const)
+        : Effect.as(
+            Effect.logInfo(`${loop.name} ${step.told?.(report) ?? `${step.name}: ${shown(report)}`}`),
+            "ok" as const
+          )
+    }),
+    Effect.catchAllCause((cause) =>
+      logFailure(loop, step, cause).pipe(Effect.zipRight(step.failed ?? Effect.void), Effect.as("error" as const))
+    )
+  )
+
+/** One pass: every step in order. Never fails: errors and defects are logged and make the outcome `error`. */
+export const runPass = (loop: Loop): Effect.Effect<PassOutcome> => {
+  const [only, ...others] = loop.steps
+  if (only !== undefined && others.length === 0) return runStep(loop, only)
+  return Effect.map(
+    Effect.forEach(loop.steps, (step) => runStep(loop, step)),
+    (outcomes) => (outcomes.includes("error") ? "error" : "ok")
+  )
+}
+
+/** Repeats a pass on the loop's schedule until it is interrupted. `passed` is called after each pass. */
+export const repeatLoop = (loop: Loop, passed: (outcome: PassOutcome) => void = () => {}): Effect.Effect<void> => {
+  // A schedule that never sleeps must not keep other fibers from running.
+  const pass = runPass(loop).pipe(Effect.tap(passed), Effect.zipLeft(Effect.yieldNow()))
+  return Effect.asVoid(
+    loop.runAtStart ? Effect.repeat(pass, loop.schedule) : Effect.scheduleFrom(pass, "ok", loop.schedule)
+  )
 }

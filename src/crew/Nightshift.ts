@@ -53,18 +53,18 @@ import { SchedulerConfig } from "./loops/SchedulerConfig.js"
 import { SweeperConfig } from "./loops/Sweeper.js"
 import * as MeasuresLayer from "./MeasuresLayer.js"
 import { MetricsConfig } from "./MetricsConfig.js"
+import * as Shutdown from "./Shutdown.js"
 
-/** Neither code nor environment says where the database is. */
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
   override get message(): string {
-    return "Nightshift needs a database: set DATABASE_URL, or give `databaseUrl`."
+    return "Nightshift needs a database: set DATABASE_URL, or pass `databaseUrl`."
   }
 }
 
 type QueuePorts = Queue | Queues | JobAdmin | JobSearch | Operations | Kinds | Routes | Transactions
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
 
-/** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
+/** The services that programs and handlers can use. `SqlClient` uses the current transaction. */
 export type Services =
   | Ports
   | Wakeups
@@ -105,7 +105,7 @@ const configs = Layer.mergeAll(
   MetricsConfig.layer
 )
 
-/** The queue on PostgreSQL, without running any job: for programs that only enqueue. */
+/** The queue on PostgreSQL for programs that enqueue jobs but run none. */
 export const client = (
   options: { readonly databaseUrl?: Redacted.Redacted } = {}
 ): Layer.Layer<Services, FoundationError> =>
@@ -125,19 +125,19 @@ export const client = (
 
 export interface NightshiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
-  /** The queues that this process serves. */
+  /** Queues that this process serves. */
   readonly queues: ReadonlyArray<string>
-  /** Where kinds go that name no queue, by how they begin: `{ "gh.": "github" }`. NIGHTSHIFT_ROUTES goes before it. */
+  /** Queues by kind prefix, for kinds without a queue: `{ "gh.": "github" }`. NIGHTSHIFT_ROUTES takes precedence. */
   readonly routes?: DeclaredRoutes
-  /** Recurring jobs. They are declared to the whole cluster, and fired by whichever of its processes leads. */
+  /** Recurring jobs. They are declared to the whole cluster and fired by its leader. */
   readonly schedules?: ReadonlyArray<Schedule>
-  /** The limits that its handlers keep to. */
+  /** Rate limits that the handlers use. */
   readonly limits?: ReadonlyArray<RateLimit>
   /** [DATABASE_URL] */
   readonly databaseUrl?: Redacted.Redacted
 }
 
-/** A whole pod: the queue on PostgreSQL, and a crew that runs these handlers. */
+/** A complete pod: the queue on PostgreSQL and workers that run the handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<
@@ -145,7 +145,7 @@ export const layer = <R>(
   FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule,
   Exclude<R, Services>
 > =>
-  Database.layerHurryAtEnd.pipe(
+  Shutdown.layer.pipe(
     Layer.provideMerge(
       Layer.unwrapEffect(
         Effect.map(RouteConfig.declared, (routes) =>

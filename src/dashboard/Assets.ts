@@ -7,8 +7,8 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect } from "effect"
 import * as Package from "../database/Package.js"
 
-// Serves the built files of Mission Control from memory, plain and compressed. They are read once at startup; a request
-// path is only looked up in that set and never used as a file path.
+// Serves the built files of Mission Control from memory. They are read once and compressed on first use; a request path
+// is only looked up in that set and never used as a file path.
 
 const types: Readonly<Record<string, string>> = {
   ".css": "text/css; charset=utf-8",
@@ -40,9 +40,17 @@ const guards = {
 interface Asset {
   readonly type: string
   readonly plain: Uint8Array
-  readonly gzipped: Uint8Array
+  readonly gzipped: () => Uint8Array
   /** The file name contains a content hash, so it can be cached forever. */
   readonly lasting: boolean
+}
+
+const gzippedOnce = (plain: Uint8Array) => {
+  let gzipped: Uint8Array | undefined
+  return () => {
+    gzipped ??= gzipSync(plain)
+    return gzipped
+  }
 }
 
 const readAll = (folder: string): ReadonlyMap<string, Asset> =>
@@ -52,7 +60,7 @@ const readAll = (folder: string): ReadonlyMap<string, Asset> =>
       if (type === undefined) return []
       const plain = readFileSync(join(folder, file))
       const name = file.replaceAll("\\", "/")
-      return [[name, { type, plain, gzipped: gzipSync(plain), lasting: name.startsWith("assets/") }] as const]
+      return [[name, { type, plain, gzipped: gzippedOnce(plain), lasting: name.startsWith("assets/") }] as const]
     })
   )
 
@@ -62,7 +70,7 @@ const pageMissing = HttpServerResponse.text("There is no such page. Mission Cont
 const toPage = HttpServerResponse.empty({ status: 308, headers: { location: "ui/" } })
 
 const respond = (asset: Asset, acceptsGzip: boolean) =>
-  HttpServerResponse.uint8Array(acceptsGzip ? asset.gzipped : asset.plain, {
+  HttpServerResponse.uint8Array(acceptsGzip ? asset.gzipped() : asset.plain, {
     contentType: asset.type,
     headers: {
       ...guards,

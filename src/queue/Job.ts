@@ -7,37 +7,39 @@ import type { FollowUp } from "../core/StoredJob.js"
 import type { Dedupe, NewJob } from "./enqueue/NewJob.js"
 import { type Enqueued, type EnqueueError, Queue } from "./Queue.js"
 
-/** What may be said about one job of a kind. */
 export interface EnqueueOptions {
   readonly id?: JobId
   readonly queue?: string
   readonly priority?: number
   readonly maxAttempts?: number
-  /** Not before this instant. */
+  /** Earliest start time. */
   readonly runAt?: DateTime.Utc
-  /** Not before this much time has passed. */
+  /** Delay from now until the earliest start. */
   readonly delay?: Duration.DurationInput
-  /** Jobs that share a key can be limited or ordered together. */
+  /** Jobs with the same key can be limited or ordered together. */
   readonly key?: string
-  /** A key alone holds while the job is active. */
+  /** A plain string is a dedupe key that is held while the job is active. */
   readonly dedupe?: string | Dedupe
   readonly meta?: Readonly<Record<string, unknown>>
 }
 
 export type { EnqueueError }
 
-/** A kind of job that can be enqueued. */
+/** A job kind that can be enqueued. */
 export interface JobKind<in out A> extends Kind.Kind<A> {
-  /** The follow-up of every job of this kind that dies: always the same, or made from its payload. */
+  /** Follow-up stored when a job of this kind dies: a constant, or computed from the payload. */
   readonly onDead: FollowUp | ((payload: A) => FollowUp) | undefined
-  /** Stores one job, as part of the surrounding transaction if there is one. Returns the id of the job that stands. */
+  /**
+   * Stores one job, in the caller's transaction if there is one. Returns the id of the new job, or of the existing job
+   * with the same dedupe key.
+   */
   readonly enqueue: (payload: A, options?: EnqueueOptions) => Effect.Effect<JobId, EnqueueError, Queue>
-  /** Stores up to a thousand, all or none. */
+  /** Stores up to 1000 jobs, all or none. */
   readonly enqueueAll: (
     payloads: ReadonlyArray<A>,
     options?: Omit<EnqueueOptions, "id" | "dedupe">
   ) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError, Queue>
-  /** The job as the queue takes it, for requests that mix kinds. */
+  /** Builds a job for `Queue.enqueue`, for requests that mix kinds. */
   readonly job: (payload: A, options?: EnqueueOptions) => Effect.Effect<NewJob, InvalidJob>
 }
 
@@ -47,7 +49,7 @@ const dedupeOf = (dedupe: string | Dedupe | undefined): Dedupe | undefined =>
 const startOf = (options: EnqueueOptions, now: number): Either.Either<number | undefined, InvalidJob> => {
   if (options.runAt !== undefined) return Either.right(options.runAt.epochMillis)
   if (options.delay === undefined) return Either.right(undefined)
-  // A negative duration decodes to zero, and would hide a mistake of the caller's arithmetic.
+  // Effect decodes a negative duration as zero, which would hide a mistake in the caller's arithmetic.
   const isNegative = typeof options.delay === "number" && options.delay < 0
   const reason = isNegative ? "must not be negative" : faultOfWait(Duration.decode(options.delay))
   return reason === undefined
@@ -55,7 +57,7 @@ const startOf = (options: EnqueueOptions, now: number): Either.Either<number | u
     : Either.left(new InvalidJob({ index: 0, field: "delay", reason }))
 }
 
-/** Declares a kind of job. */
+/** Declares a job kind. */
 export const make = <A, I>(
   name: string,
   options: Kind.KindOptions<A, I> & { readonly onDead?: FollowUp | ((payload: A) => FollowUp) }
@@ -63,7 +65,7 @@ export const make = <A, I>(
   const kind = Kind.make(name, options)
   const encode = Schema.encodeEither(kind.payload)
 
-  // Plain calls and no Effect per job: a bulk enqueue passes here a thousand times.
+  // No Effect per job: a bulk enqueue runs this a thousand times.
   const prepareAll = (
     payloads: ReadonlyArray<A>,
     enqueue: EnqueueOptions,
@@ -113,12 +115,12 @@ export const make = <A, I>(
     job: (payload, enqueue = {}) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
         Effect.flatMap(prepareAll([payload], enqueue, now), ([job]) =>
-          job === undefined ? Effect.dieMessage("a job was not made") : Effect.succeed(job)
+          job === undefined ? Effect.dieMessage("no job was built") : Effect.succeed(job)
         )
       ),
     enqueue: (payload, enqueue) =>
       Effect.flatMap(enqueueAll([payload], enqueue), ([answer]) =>
-        answer === undefined ? Effect.dieMessage("the queue gave no answer") : Effect.succeed(answer.id)
+        answer === undefined ? Effect.dieMessage("the queue returned no result") : Effect.succeed(answer.id)
       ),
     enqueueAll
   }

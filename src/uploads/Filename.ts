@@ -1,9 +1,12 @@
-/** How long a file's name may be. */
-export const mostCharacters = 100
+/** How long a file's name may be, in UTF-16 units. File systems take 255 as well. */
+export const mostCharacters = 255
+
+/** How long a safe name may be. */
+const mostSafeCharacters = 100
 
 const mostExtension = 16
 
-/** A name is cut before anything looks at it: nobody's file is called ten kilobytes. */
+/** Only the end of a longer name is read: the beginning may be a long path, and the end holds the extension. */
 const mostRead = 1024
 
 const splitExtension = (name: string): readonly [stem: string, extension: string] => {
@@ -11,7 +14,7 @@ const splitExtension = (name: string): readonly [stem: string, extension: string
   return dot > 0 && name.length - dot <= mostExtension ? [name.slice(0, dot), name.slice(dot)] : [name, ""]
 }
 
-/** Without the dots around it. A loop: `/\.+$/` tries each dot of a long run as the first of the last one. */
+/** Strips leading and trailing dots. A loop, because `/\.+$/` takes quadratic time on a long run of dots. */
 const withoutDots = (name: string): string => {
   let from = 0
   let to = name.length
@@ -20,17 +23,38 @@ const withoutDots = (name: string): string => {
   return name.slice(from, to)
 }
 
+/** Cuts the stem, not the extension, and never a surrogate pair. */
+const cut = (name: string, most: number): string => {
+  if (name.length <= most) return name
+  const [stem, extension] = splitExtension(name)
+  const short = stem.slice(0, most - extension.length)
+  return `${/[\ud800-\udbff]$/.test(short) ? short.slice(0, -1) : short}${extension}`
+}
+
 /**
- * A name that is safe on every system, from whatever a client calls its file: letters, digits, `_`, `.` and `-`, at most a
- * hundred, with its extension, never a path and never hidden.
+ * Control characters, line separators, halves of surrogate pairs, and the marks that reverse the direction of text, with
+ * which `fdp.exe` is shown as `exe.pdf`. Joiners stay: Persian words and emoji are written with them.
+ */
+const unprintable = /[\p{Cc}\p{Cs}\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
+
+/**
+ * The name as the client sent it, in any script: the last part of a path, at most 255 characters with its extension,
+ * `_` for each character that cannot be printed. It may be hidden (`.profile`) and may hold spaces and quotes.
+ */
+export const original = (given: string): string => {
+  const base = given.slice(-mostRead).split(/[/\\]/).at(-1) ?? ""
+  const name = cut(base.replace(unprintable, "_"), mostCharacters)
+  return /^\.{0,2}$/.test(name) ? "file" : name
+}
+
+/**
+ * Returns a file name that is safe on every system: at most 100 characters out of letters, digits, `_`, `.` and `-`.
+ * Keeps the extension. The result is never a path and never starts with a dot.
  */
 export const sanitize = (given: string): string => {
-  // The beginning may be a long path and the end holds the extension, so it is the end that is kept. Compatibility forms
-  // come apart first: a full-width slash or a dot leader must be seen for what a file system may make of it.
+  // Compatibility forms come apart first: a file system may read a full-width slash or a dot leader as / and dots.
   const plain = given.slice(-mostRead).normalize("NFKD").replace(/\p{M}/gu, "")
   const base = plain.split(/[/\\]/).at(-1) ?? ""
   const safe = withoutDots(base.replace(/[^A-Za-z0-9._-]/gu, "_"))
-  if (safe === "") return "file"
-  const [stem, extension] = splitExtension(safe)
-  return `${stem.slice(0, mostCharacters - extension.length)}${extension}`
+  return safe === "" ? "file" : cut(safe, mostSafeCharacters)
 }

@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
+import pg from "pg"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -144,13 +145,49 @@ describe("nightshift jobs", () => {
       })
   )
 
+  it.scopedLive("shows an error of several lines as lines, and nothing of it as a command for the terminal", () =>
+    Effect.gen(function* () {
+      const { env, run } = yield* workplace
+      const id = idOf(yield* run("enqueue", "greet", "--force", "--payload", '{"note":"one\\ntwo"}'))
+      const error = "Error: no reply\n\tat send (mail.ts:7)\r\nstate          done\n\u001b[31mred"
+      const history = [{ pod: id, attempt: 1, startedAt: 0, endedAt: 0, outcome: "retry", message: error }]
+      yield* Effect.promise(async () => {
+        const client = new pg.Client({ connectionString: env.DATABASE_URL })
+        await client.connect()
+        await client.query("update nightshift.job set last_error = $1, history = $2", [error, JSON.stringify(history)])
+        await client.end()
+      })
+      const shown = yield* run("jobs", "show", id)
+      expect(shown).toMatchObject({ code: 0, stderr: "" })
+      const lines = shown.stdout.split("\n")
+      // A payload is JSON on one line; its line breaks are JSON's.
+      expect(lines).toContain('payload        {"note":"one\\ntwo"}')
+      const at = lines.indexOf("last error     Error: no reply")
+      expect(lines.slice(at, at + 4)).toEqual([
+        "last error     Error: no reply",
+        "                 at send (mail.ts:7)",
+        "               state          done",
+        "               \\u{1b}[31mred"
+      ])
+      const past = lines.findIndex((line) => line.startsWith("  attempt 1: retry"))
+      expect(lines.slice(past + 1, past + 4)).toEqual([
+        "      at send (mail.ts:7)",
+        "    state          done",
+        "    \\u{1b}[31mred"
+      ])
+      expect(shown.stdout).not.toMatch(/\\u\{[ad]\}/)
+      const parsed = JSON.parse((yield* run("jobs", "show", id, "--json")).stdout)
+      expect(parsed.lastError).toBe(error)
+    })
+  )
+
   it.scopedLive("says why a job does not run, for people and for programs", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
       const later = idOf(yield* run("enqueue", "two\u001b[31m", "--force", "--delay", "1h"))
       const said = yield* run("jobs", "why", later)
       expect(said).toMatchObject({ code: 0, stderr: "" })
-      expect(said.stdout).toMatch(/^not_due, until \S+Z \(in (59m|1h)\)\nIt is meant for later\. [^\n]+\n$/)
+      expect(said.stdout).toMatch(/^not_due, until \S+Z \(in (59m|1h)\)\nIt is scheduled for later\. [^\n]+\n$/)
       const now = idOf(yield* run("enqueue", "two\u001b[31m", "--force"))
       const why = JSON.parse((yield* run("jobs", "why", now.toUpperCase(), "--json")).stdout)
       expect(why).toEqual({ reason: "no_pod", detail: expect.stringContaining('No live pod serves queue "default"') })

@@ -22,7 +22,7 @@ describe("nightshift migrate", () => {
       for (let time = 0; time < 2; time += 1) {
         const preview = yield* migrate(["--dry-run"])
         expect(preview).toMatchObject({ code: 0, stderr: "" })
-        expect(preview.stdout).toMatch(/^\d+ pending:\n\n-- 0001_job\n[\s\S]*create table job \(/)
+        expect(preview.stdout).toMatch(/^\d+ pending:\n\n-- 0001_baseline\n[\s\S]*create table job \(/)
         expect(preview.stdout.split("\n").filter((line) => /^-- \d{4}_/.test(line))).toEqual(
           migrations.map((name) => `-- ${name}`)
         )
@@ -45,7 +45,7 @@ describe("nightshift migrate", () => {
       const quiet = yield* onEmptyDatabase
       expect(yield* quiet([], { LOG_LEVEL: "warning" })).toMatchObject({ code: 0, stderr: "" })
       const pretty = yield* onEmptyDatabase
-      expect((yield* pretty([], { LOG_FORMAT: "pretty" })).stderr).toMatch(/INFO.*applied migration 0001_job/)
+      expect((yield* pretty([], { LOG_FORMAT: "pretty" })).stderr).toMatch(/INFO.*applied migration 0001_baseline/)
     })
   )
 })

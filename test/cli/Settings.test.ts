@@ -5,24 +5,38 @@ import { Effect } from "effect"
 import * as Settings from "../../src/cli/Settings.js"
 import * as Nightshift from "../support/Nightshift.js"
 
-/** The rows of the README's table of settings. */
-const readmeRows = () => {
-  const readme = readFileSync(join(Nightshift.root, "README.md"), "utf8")
-  return readme
-    .split("\n")
-    .map((line) => line.split("|").map((cell) => cell.trim()))
-    .filter(([, key]) => /^`[A-Z_]+`$/.test(key ?? ""))
-    .map(([, key, fallback, about]) => ({ key: key?.replaceAll("`", ""), fallback, about }))
-}
+const cell = (text: string) => text.replaceAll("|", "\\|")
+
+const row = ({ about, fallback, key }: (typeof Settings.all)[number]) =>
+  `| \`${key}\` | ${fallback === "" ? "" : `\`${fallback}\``} | ${cell(about)} |`
+
+const intro = `# Settings
+
+Set these as environment variables. A command-line flag with the same meaning takes precedence. An empty value counts as unset.
+Write durations as \`90s\`, \`30m\`, \`168h\` or \`1h30m\`, sizes as \`25MiB\` or \`1GB\`.
+\`nightshift config\` shows the value of every setting and where it comes from.
+
+<!-- Generated from the code by \`npm run docs\`. -->
+`
+
+const page = [
+  intro,
+  ...Settings.sections.map(
+    ({ settings, title }) =>
+      `## ${title}\n\n| key | default | description |\n| --- | --- | --- |\n${settings.map(row).join("\n")}\n`
+  )
+].join("\n")
 
 describe("settings", () => {
-  it("stand in the README, each with its default and what it is for", () => {
-    const expected = Settings.all.map(({ about, fallback, key }) => ({
-      key,
-      fallback: fallback === "" ? "" : `\`${fallback}\``,
-      about
-    }))
-    expect(readmeRows()).toEqual(expected)
+  it("are listed in docs/operate/settings.md", async () => {
+    await expect(page).toMatchFileSnapshot(join(Nightshift.root, "docs/operate/settings.md"))
+  })
+
+  it("say the same in the README", () => {
+    const readme = readFileSync(join(Nightshift.root, "README.md"), "utf8")
+    const rows = readme.split("\n").filter((line) => /^\| `[A-Z_]+` \|/.test(line))
+    expect(rows).toHaveLength(10)
+    expect(rows.filter((line) => !page.includes(line))).toEqual([])
   })
 
   it("have one name each", () => {

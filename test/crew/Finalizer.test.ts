@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Exit, Fiber, Layer, Ref, Scope, TestClock } from "effect"
+import { Context, Effect, Exit, Fiber, Layer, Logger, Ref, Scope, TestClock } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Finalizer } from "../../src/crew/worker/Finalizer.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
@@ -13,7 +13,7 @@ import * as VirtualClock from "../../src/testing/VirtualClock.js"
 /** Whether the database is there, and what was written to it. */
 class Away extends Context.Tag("test/Away")<
   Away,
-  { readonly away: Ref.Ref<boolean>; readonly written: Ref.Ref<number> }
+  { readonly away: Ref.Ref<boolean | "for good">; readonly written: Ref.Ref<number> }
 >() {}
 
 const flickering = Layer.effect(
@@ -25,8 +25,10 @@ const flickering = Layer.effect(
       ...queue,
       finalize: (ends: ReadonlyArray<AttemptEnd>) =>
         Effect.gen(function* () {
-          if (yield* Ref.get(away)) {
-            return yield* new DatabaseUnavailable({ detail: "away", nothingWritten: true })
+          const now = yield* Ref.get(away)
+          if (now !== false) {
+            const processEnds = now === "for good"
+            return yield* new DatabaseUnavailable({ detail: "away", processEnds, nothingWritten: true })
           }
           yield* Ref.update(written, (count) => count + ends.length)
           return []
@@ -35,18 +37,21 @@ const flickering = Layer.effect(
   })
 ).pipe(Layer.provide(QueueMemory.layer), Layer.provide(Wakeups.layer))
 
-const state = Layer.effect(Away, Effect.all({ away: Ref.make(true), written: Ref.make(0) }))
+const state = Layer.effect(Away, Effect.all({ away: Ref.make<boolean | "for good">(true), written: Ref.make(0) }))
 const layer = Finalizer.layer.pipe(Layer.provide(flickering), Layer.provide(Metrics.layer), Layer.provideMerge(state))
 
 /** A finalizer in a Scope of its own, with one end handed over while the database is away. */
 const handedOver = Effect.gen(function* () {
   const scope = yield* Scope.make()
-  const context = yield* Layer.buildWithScope(layer, scope)
+  const said: Array<string> = []
+  const logger = Logger.make(({ message }) => void said.push([message].flat().join(" ")))
+  const logged = Layer.provide(layer, Logger.replace(Logger.defaultLogger, logger))
+  const context = yield* Layer.buildWithScope(logged, scope)
   const ids = yield* makeGenerator
   const end = { id: ids.job(1), lease: ids.lease(1), end: End.Done({ result: undefined }) }
   expect(Context.get(context, Finalizer).offer(end)).toBe(true)
   yield* TestClock.adjust("1 second")
-  return { scope, ...Context.get(context, Away) }
+  return { id: end.id, said, scope, ...Context.get(context, Away) }
 })
 
 describe("the finalizer", () => {
@@ -64,11 +69,26 @@ describe("the finalizer", () => {
 
   it.effect("does not keep a process from ending when the database stays away", () =>
     Effect.gen(function* () {
-      const { scope, written } = yield* handedOver
+      const { id, said, scope, written } = yield* handedOver
       const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
       yield* TestClock.adjust("10 seconds")
       yield* Fiber.join(closing)
       expect(yield* Ref.get(written)).toBe(0)
+      expect(said.filter((line) => line.includes("was not written"))).toEqual([
+        expect.stringMatching(`the outcome of 1 job was not written.*QUEUE_STALE_AFTER.*runs again: ${id}$`)
+      ])
+    }).pipe(Effect.provide(VirtualClock.layer))
+  )
+
+  it.effect("stops at once when the process has closed its connections", () =>
+    Effect.gen(function* () {
+      const { away, said, scope } = yield* handedOver
+      yield* Ref.set(away, "for good")
+      const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
+      // The next try, not the last of five seconds.
+      yield* TestClock.adjust("2 seconds")
+      yield* Fiber.join(closing)
+      expect(said.join()).toMatch(/the outcome of 1 job was not written/)
     }).pipe(Effect.provide(VirtualClock.layer))
   )
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Logger } from "effect"
+import { runPass } from "../../src/core/Loop.js"
 import { Boot } from "../../src/crew/Boot.js"
-import { runPass } from "../../src/crew/LoopRunner.js"
 import * as Sampler from "../../src/crew/loops/Sampler.js"
 import { MetricsConfig } from "../../src/crew/MetricsConfig.js"
 import * as MeasuresPg from "../../src/measures/MeasuresPg.js"

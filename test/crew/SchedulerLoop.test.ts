@@ -3,7 +3,7 @@ import { Clock, Duration, Effect, Layer, Logger, LogLevel, Option, Ref, TestCloc
 import { Leadership } from "../../src/cluster/Leadership.js"
 import * as LeadershipMemory from "../../src/cluster/LeadershipMemory.js"
 import { makeGenerator } from "../../src/core/Ids.js"
-import { repeatLoop } from "../../src/crew/LoopRunner.js"
+import { repeatCounted } from "../../src/crew/LoopRunner.js"
 import { SchedulerConfig } from "../../src/crew/loops/SchedulerConfig.js"
 import * as SchedulerLoop from "../../src/crew/loops/SchedulerLoop.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../src/database/DatabaseError.js"
@@ -34,8 +34,7 @@ const start = Effect.gen(function* () {
   const leadership = yield* Leadership
   const term = yield* leadership.campaign((yield* makeGenerator).pod(1), Duration.days(20))
   const duty = yield* SchedulerLoop.make
-  const loop = duty.loop(Option.getOrThrow(term))
-  yield* Effect.forkScoped(repeatLoop(loop, duty.latch?.openedWithin(loop.every)))
+  yield* Effect.forkScoped(repeatCounted(duty(Option.getOrThrow(term))))
   yield* TestClock.adjust(0)
 })
 

@@ -1,25 +1,26 @@
 import { describe, expect, it } from "@effect/vitest"
-import { ConfigProvider, Effect, Layer, Logger, LogLevel } from "effect"
+import { ConfigProvider, Deferred, Effect, Fiber, Layer, Logger, LogLevel, TestClock } from "effect"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as LosingProxy from "../support/LosingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-const settings = Layer.setConfigProvider(
-  ConfigProvider.fromMap(
-    new Map([
-      ["DATABASE_STATEMENT_TIMEOUT", "200ms"],
-      ["DATABASE_CONNECT_TIMEOUT", "2s"]
-    ])
+const settings = (connectTimeout: string) =>
+  Layer.setConfigProvider(
+    ConfigProvider.fromMap(
+      new Map([
+        ["DATABASE_STATEMENT_TIMEOUT", "200ms"],
+        ["DATABASE_CONNECT_TIMEOUT", connectTimeout]
+      ])
+    )
   )
-)
 
-const through = (proxy: LosingProxy.Stalling) =>
+const through = (proxy: LosingProxy.Stalling, connectTimeout = "2s") =>
   Database.layer.pipe(
     Layer.provide(DatabaseUrl.layerOf(proxy.url)),
     Layer.provide(DatabaseConfig.layer),
-    Layer.provide(settings),
+    Layer.provide(settings(connectTimeout)),
     Layer.provide(Logger.minimumLogLevel(LogLevel.None))
   )
 
@@ -58,6 +59,39 @@ describe("connections that a middle box forgot", () => {
           yield* ping
         }).pipe(Effect.provide(through(proxy)))
       })
+  )
+
+  it.scoped("hold up a process that must end for three seconds in all, whatever it still has to ask", () =>
+    Effect.gen(function* () {
+      const proxy = yield* LosingProxy.stalling(yield* TestDatabase.migrated)
+      yield* Effect.gen(function* () {
+        const database = yield* Database
+        const { direct, hurry, ping, poolUse, transaction, sql } = database
+        yield* warm(database)
+        const working = yield* Deferred.make<void>()
+        yield* hurry(Deferred.await(working))
+        yield* proxy.stall({ new: true })
+        const refused = { _tag: "DatabaseUnavailable", processEnds: true }
+        const waiting = yield* Effect.fork(
+          Effect.all(
+            [
+              Effect.flip(direct.count("select $1::int", [1])),
+              Effect.flip(transaction(sql`select 2`)),
+              Effect.flip(ping)
+            ],
+            { concurrency: "unbounded" }
+          )
+        )
+        // While jobs run, the server may come back.
+        yield* TestClock.adjust("10 seconds")
+        expect((yield* poolUse).busy).toBeGreaterThan(0)
+        yield* Deferred.succeed(working, undefined)
+        yield* TestClock.adjust("3 seconds")
+        for (const error of yield* Fiber.join(waiting)) expect(error).toMatchObject(refused)
+        expect(yield* Effect.flip(ping)).toMatchObject(refused)
+        expect(yield* Effect.flip(transaction(sql`select 3`))).toMatchObject(refused)
+      }).pipe(Effect.provide(through(proxy, "60s")))
+    })
   )
 
   it.scopedLive("are told from a transaction that gave itself more time", () =>

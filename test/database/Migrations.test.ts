@@ -131,6 +131,30 @@ describe("Migrations", () => {
     }).pipe(onEmpty)
   )
 
+  it.scopedLive("refuse a schema of an unreleased version, and say to drop it", () =>
+    Effect.gen(function* () {
+      yield* (yield* release({ "0001_job.sql": one, "0002_enqueue.sql": two })).migrate
+      const released = yield* release({ "0001_baseline.sql": one })
+      for (const attempt of [Effect.asVoid(released.state), Effect.asVoid(released.migrate)]) {
+        expect((yield* Effect.flip(attempt)).message).toBe(
+          'Schema "nightshift" was created by an unreleased version of nightshift (migration 0001_job) and cannot be upgraded: drop it (drop schema nightshift cascade), or delete the directory of the embedded database, and start again.'
+        )
+      }
+    }).pipe(onEmpty)
+  )
+
+  it.scopedLive("send each statement by itself", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const three =
+        "-- Oldest code: 0.1.0\ncreate table seen as select query from pg_stat_activity\n  where pid = pg_backend_pid();\ncreate table shade ();"
+      yield* (yield* release({ "0001_lamp.sql": one, "0002_seen.sql": three })).migrate
+      expect(yield* sql`select query from nightshift.seen`).toEqual([
+        { query: "create table seen as select query from pg_stat_activity\n  where pid = pg_backend_pid()" }
+      ])
+    }).pipe(onEmpty)
+  )
+
   it.scopedLive("refuse a folder with a gap, an odd name or no stated oldest code", () =>
     Effect.gen(function* () {
       for (const files of [{ "0002_shade.sql": two }, { "first.sql": one }, { "0001_lamp.sql": "select 1" }]) {
@@ -184,7 +208,7 @@ describe("Migrations by a role that is not the owner of everything", () => {
   it.scopedLive("say that the server is read-only", () =>
     asGuest((role) => `alter role ${role} set default_transaction_read_only = on`, Effect.flip(migrateOnce)).pipe(
       Effect.map((error) =>
-        expect(error.message).toMatch(/standby or in read-only mode: point DATABASE_URL to the primary/)
+        expect(error.message).toMatch(/standby or in read-only mode\. Point DATABASE_URL to the primary/)
       )
     )
   )

@@ -50,6 +50,7 @@ const parsers: ReadonlyArray<readonly [name: string, read: (text: string) => unk
   ["Content-Type of a form", boundaryOf, "multipart/form-data; boundary="],
   ["Content-Type of a file", MimeType.strip, "text/"],
   ["name of a file", Filename.sanitize, "a"],
+  ["original name of a file", Filename.original, "a"],
   ["Range", (text) => ByteRange.read(text, 1_000), "bytes="],
   ["Authorization", tokenOf, "Bearer "],
   ["Cookie", Cookies.parseHeader, "nightshift_session="],

@@ -19,6 +19,25 @@ const registered = Registry.registeredKinds(
 const post = (json: unknown) => Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs", { json }))
 const stored = Effect.flatMap(JobSearch, ({ total }) => Effect.map(total({}, 100), ({ count }) => count))
 
+const misfit = {
+  status: 400,
+  json: {
+    error: {
+      tag: "InvalidJob",
+      field: "payload.sleep_ms",
+      message: expect.stringMatching(
+        /^payload\.sleep_ms does not fit the kind "noop_echo": .*\. Fix it, or use force to store the job anyway\.$/
+      )
+    }
+  }
+}
+
+/** Kinds as the process with their code knows them, and as any other does. */
+const knownBy = [
+  ["its code", registered],
+  ["the JSON Schema that a pod left", registered.map(({ check: _, ...kind }) => kind)]
+] as const
+
 const bad = { kind: "noop_echo", payload: { sleep_ms: "x" } }
 const good = { kind: "noop_echo", payload: { sleep_ms: 1, message: ["any", null], more: true } }
 
@@ -64,6 +83,76 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
       // Nobody can say it in JSON Schema, and a pattern has lost its flags there: the handler decides.
       expect(yield* post({ kind: "wrapped", payload: {} })).toMatchObject({ status: 201 })
       expect(yield* post({ kind: "shout", payload: { text: "Hi" } })).toMatchObject({ status: 201 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive.each(knownBy)("is refused when a job is edited, by %s", ([, kinds]) =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      yield* Effect.flatMap(Kinds, ({ register }) => register(kinds))
+      const { id } = (yield* post({ ...good, runAt: "2126-01-31T09:00:00Z" })).json as { id: string }
+      const edit = (json: unknown) => admin("PATCH", `/api/v1/jobs/${id}`, { json })
+      expect(yield* edit({ payload: bad.payload, priority: 3 })).toMatchObject(misfit)
+      expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({ json: { payload: good.payload, priority: 0 } })
+      expect(yield* edit({ payload: { sleep_ms: 2 } })).toMatchObject({
+        status: 200,
+        json: { payload: { sleep_ms: 2 } }
+      })
+      expect(yield* edit({ payload: bad.payload, force: true })).toMatchObject({
+        status: 200,
+        json: { payload: bad.payload }
+      })
+      // What is not changed is not checked.
+      expect(yield* edit({ priority: 5 })).toMatchObject({ status: 200, json: { priority: 5 } })
+      expect(yield* edit({ force: true })).toMatchObject({ status: 400 })
+      const forced = (yield* post({ kind: "never_heard_of", payload: 1, runAt: "2126-01-31T09:00:00Z", force: true }))
+        .json
+      const { id: stranger } = forced as { id: string }
+      expect(yield* admin("PATCH", `/api/v1/jobs/${stranger}`, { json: { payload: 2 } })).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("is not judged by the schema of another version than the job's", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const { register } = yield* Kinds
+      yield* register(registered)
+      const { id } = (yield* post({ ...good, runAt: "2126-01-31T09:00:00Z" })).json as { id: string }
+      yield* register(registered.map(({ check: _, ...kind }) => ({ ...kind, version: 2 })))
+      expect(yield* admin("PATCH", `/api/v1/jobs/${id}`, { json: { payload: bad.payload } })).toMatchObject({
+        status: 200
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive.each(knownBy)("is refused when a schedule is made or edited, by %s", ([, kinds]) =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      yield* Effect.flatMap(Kinds, ({ register }) => register(kinds))
+      const schedule = { name: "nightly", cron: "@daily", ...good }
+      const create = (json: unknown) => admin("POST", "/api/v1/schedules", { json })
+      const edit = (json: unknown) => admin("PATCH", "/api/v1/schedules/nightly", { json })
+      expect(yield* create({ ...schedule, ...bad })).toMatchObject(misfit)
+      expect(yield* admin("GET", "/api/v1/schedules/nightly")).toMatchObject({ status: 404 })
+      expect(yield* create({ ...schedule, name: "forced", ...bad, force: true })).toMatchObject({ status: 201 })
+      expect(yield* create({ ...schedule, kind: "shout", payload: { text: "Hi" } })).toMatchObject({ status: 201 })
+      // Another kind for a payload that stays, and another payload for a kind that stays.
+      expect(yield* edit({ kind: "noop_echo", payload: bad.payload })).toMatchObject(misfit)
+      expect(yield* edit({ kind: "noop_echo" })).toMatchObject({ status: 200 })
+      expect(yield* edit({ payload: bad.payload, cron: "@hourly" })).toMatchObject(misfit)
+      expect(yield* edit({ kind: "shout", payload: {} })).toMatchObject({
+        status: 400,
+        json: { error: { tag: "InvalidJob", message: expect.stringContaining('does not fit the kind "shout"') } }
+      })
+      expect(yield* admin("GET", "/api/v1/schedules/nightly")).toMatchObject({
+        json: { kind: "noop_echo", payload: { text: "Hi" }, cron: "@daily" }
+      })
+      expect(yield* edit({ payload: bad.payload, force: true })).toMatchObject({
+        status: 200,
+        json: { payload: bad.payload }
+      })
+      expect(yield* edit({ enabled: false })).toMatchObject({ status: 200 })
+      expect(yield* edit({ kind: "shout" })).toMatchObject({ status: 400 })
     }).pipe(Effect.provide(layer()))
   )
 })

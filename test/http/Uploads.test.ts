@@ -168,7 +168,7 @@ describe.each(backends)("files on %s", (_, layer) => {
           const [id = ""] = idsOf(answer)
           const { files } = answer.json as { files: ReadonlyArray<{ name: string; mimeType: string }> }
           const { headers } = yield* content(id)
-          expect(headers["content-disposition"]).toBe(`attachment; filename="${files[0]?.name}"`)
+          expect(headers["content-disposition"]).toMatch(`attachment; filename="${files[0]?.name}"`)
           expect(headers["content-security-policy"]).toBe("sandbox")
           expect(headers["x-content-type-options"]).toBe("nosniff")
           expect(headers["content-type"]).toBe(files[0]?.mimeType)
@@ -189,6 +189,39 @@ describe.each(backends)("files on %s", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("keep the names that their clients gave them, in every script", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const { content, list, upload } = yield* client()
+      const disposition = (filename: string) =>
+        Effect.gen(function* () {
+          const answer = yield* upload({ filename, content: "x" })
+          const [id = ""] = idsOf(answer)
+          const { files } = answer.json as { files: ReadonlyArray<{ name: string; originalName: string }> }
+          const { headers } = yield* content(id)
+          return [files[0]?.originalName, files[0]?.name, headers["content-disposition"]]
+        })
+      expect(yield* disposition("plain.txt")).toEqual(["plain.txt", "plain.txt", 'attachment; filename="plain.txt"'])
+      expect(yield* disposition("报告 (1).pdf")).toEqual([
+        "报告 (1).pdf",
+        "____1_.pdf",
+        "attachment; filename=\"____1_.pdf\"; filename*=UTF-8''%E6%8A%A5%E5%91%8A%20%281%29.pdf"
+      ])
+      expect(yield* disposition("it's 100% *%22naïve%22*;.txt")).toEqual([
+        'it\'s 100% *"naïve"*;.txt',
+        "it_s_100____naive___.txt",
+        "attachment; filename=\"it_s_100____naive___.txt\"; filename*=UTF-8''it%27s%20100%25%20%2A%22na%C3%AFve%22%2A%3B.txt"
+      ])
+      expect((yield* disposition("../../报告.pdf"))[0]).toBe("报告.pdf")
+      expect((yield* list).json).toMatchObject({
+        files: [{}, { name: "____1_.pdf", originalName: "报告 (1).pdf" }, {}, {}]
+      })
+      expect((yield* admin("GET", "/api/v1/uploads/files?limit=1")).json).toMatchObject({
+        files: [{ name: "__.pdf", originalName: "报告.pdf" }]
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("are refused whole when one of them is not right, with the reason", () =>
     Effect.gen(function* () {
       const { list, send, upload } = yield* client()
@@ -197,10 +230,10 @@ describe.each(backends)("files on %s", (_, layer) => {
         [[good, { content: "" }], "File 1: content must not be empty."],
         [
           [good, { name: "note", content: "x" }],
-          /^A field of another name is not expected\. Send 1 to 64 files in the field "files"\.$/
+          /^The form has an unexpected field\. Send 1 to 64 files in the field "files"\.$/
         ],
-        [[], /^There is no file\./],
-        [Array.from({ length: 65 }, () => good), /^There are too many files\./]
+        [[], /^The form has no file\./],
+        [Array.from({ length: 65 }, () => good), /^The form has too many files\./]
       ]
       for (const [parts, message] of refusals) {
         const refused = yield* upload(...parts)
@@ -272,7 +305,7 @@ describe.each(backends)("files on %s", (_, layer) => {
   it.scopedLive("become jobs in the same transaction, where a kind is set", () =>
     Effect.gen(function* () {
       const { upload } = yield* client()
-      const [id = ""] = idsOf(yield* upload({ filename: "a.txt", content: "hello" }))
+      const [id = ""] = idsOf(yield* upload({ filename: "naïve.txt", content: "hello" }))
       const { jobs } = yield* Effect.flatMap(JobSearch, (search) => search.list({ kind: "arrived" }, { limit: 10 }))
       expect(jobs).toMatchObject([
         {
@@ -282,7 +315,8 @@ describe.each(backends)("files on %s", (_, layer) => {
           payload: {
             fileId: id,
             workspace: "acme",
-            name: "a.txt",
+            name: "naive.txt",
+            originalName: "naïve.txt",
             mimeType: "text/plain",
             size: 5,
             sha256: sha256("hello")
@@ -337,7 +371,9 @@ describe("files that a program stored", () => {
       })
       const { headers, status } = yield* content(id)
       expect(status).toBe(200)
-      expect(headers["content-disposition"]).toBe('attachment; filename="a___x____be.html"')
+      expect(headers["content-disposition"]).toBe(
+        "attachment; filename=\"a___x____be.html\"; filename*=UTF-8''a%22%3B%20x%3D%22__b%C3%A9.html"
+      )
       expect(headers["content-type"]).toBe("application/octet-stream")
       expect(headers["x-injected"]).toBeUndefined()
     }).pipe(Effect.provide(layerPostgres()))

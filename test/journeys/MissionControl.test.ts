@@ -159,7 +159,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await form.getByLabel("Name").fill("every_second")
           await form.getByLabel("Kind").fill("noop_echo")
           await form.getByLabel("Expression").fill("* 25 * * *")
-          await form.getByText("The expression is wrong: its hour").waitFor()
+          await form.getByText("The expression is invalid: its hour").waitFor()
           await form.getByLabel("Expression").fill("* * * * * *")
           await form.getByText("every second", { exact: true }).waitFor()
           await form.getByRole("button", { name: "Save" }).click()

@@ -83,7 +83,7 @@ describe("commands", () => {
       writeFileSync(join(cwd, "plain"), "text")
       expect(yield* serve({ CMD_EXEC_ALLOW: "sh" })).toMatchObject({
         code: 2,
-        stderr: expect.stringMatching(/1 setting is invalid: CMD_EXEC_ROOT: is needed with CMD_EXEC_ALLOW/)
+        stderr: expect.stringMatching(/1 setting is invalid: CMD_EXEC_ROOT: is required with CMD_EXEC_ALLOW/)
       })
       expect(yield* serve({ CMD_EXEC_ALLOW: "sh,no-such-tool", CMD_EXEC_ROOT: cwd })).toMatchObject({
         code: 2,

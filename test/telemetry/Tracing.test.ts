@@ -153,8 +153,8 @@ describe("tracing", () => {
       // What had not been told when it all ended was told before.
       expect(collector.spans()).toHaveLength(1)
       expect(lines).toEqual([
-        `traces do not arrive at ${collector.url} and are lost: status 400`,
-        expect.stringMatching(/^traces arrive again; \d spans were lost$/)
+        `cannot send traces to ${collector.url}, dropping them: status 400`,
+        expect.stringMatching(/^sending traces again; \d spans were lost$/)
       ])
     })
   )

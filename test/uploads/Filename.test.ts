@@ -1,8 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as fc from "effect/FastCheck"
 import * as Filename from "../../src/uploads/Filename.js"
+import { faultOfNames } from "../../src/uploads/Upload.js"
 
-describe("a file's name", () => {
+describe("a file's safe name", () => {
   it.each([
     ["report.pdf", "report.pdf"],
     ["my holiday photo (1).jpeg", "my_holiday_photo__1_.jpeg"],
@@ -49,6 +50,53 @@ describe("a file's name", () => {
         const name = Filename.sanitize(given)
         expect(name).toMatch(/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$/)
         expect(Filename.sanitize(name)).toBe(name)
+      }),
+      { numRuns: 500 }
+    )
+  })
+})
+
+describe("a file's original name", () => {
+  it.each([
+    ["report.pdf", "report.pdf"],
+    ["my holiday photo (1).jpeg", "my holiday photo (1).jpeg"],
+    ["résumé – naïve.pdf", "résumé – naïve.pdf"],
+    // Decomposed, as macOS sends it: not composed for the client.
+    ["re\u0301sume\u0301.pdf", "re\u0301sume\u0301.pdf"],
+    ["报告.pdf", "报告.pdf"],
+    ["تقرير.pdf", "تقرير.pdf"],
+    ["می\u200cخواهم.txt", "می\u200cخواهم.txt"],
+    ["👩\u200d👩\u200d👧.png", "👩\u200d👩\u200d👧.png"],
+    ["quote\"'`$(rm -rf).sh", "quote\"'`$(rm -rf).sh"],
+    [".bashrc", ".bashrc"],
+    ["../../etc/passwd", "passwd"],
+    ["C:\\Windows\\報告.txt", "報告.txt"],
+    ["dir/", "file"],
+    ["", "file"],
+    [".", "file"],
+    ["..", "file"],
+    ["nul\u0000byte.txt", "nul_byte.txt"],
+    ["line\r\nbreak\u2028.txt", "line__break_.txt"],
+    ["\u009bcsi.txt", "_csi.txt"],
+    ["invoice\u202efdp.exe", "invoice_fdp.exe"],
+    ["\ud800lone.txt", "_lone.txt"]
+  ])("%j is kept as %j", (given, expected) => {
+    expect(Filename.original(given)).toBe(expected)
+  })
+
+  it("of ten kilobytes is cut between characters, and keeps its extension", () => {
+    expect(Filename.original(`${"é".repeat(10_240)}.pdf`)).toBe(`${"é".repeat(251)}.pdf`)
+    expect(Filename.original(`${"😀".repeat(5000)}.pdf`)).toBe(`${"😀".repeat(125)}.pdf`)
+    expect(Filename.original("😀".repeat(5000))).toBe("😀".repeat(127))
+  })
+
+  it("can be stored whatever is given, and stays as it is when it is given again", () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: "grapheme" }), fc.string()), (given) => {
+        const name = Filename.original(given)
+        expect(faultOfNames({ filename: name, mimetype: "" }, 0)).toBeUndefined()
+        expect(name).not.toMatch(/[/\\\p{Cc}]|^\.{1,2}$/u)
+        expect(Filename.original(name)).toBe(name)
       }),
       { numRuns: 500 }
     )

@@ -3,6 +3,7 @@ import { makeGenerator } from "../../core/Ids.js"
 import { Workspace } from "../../core/Workspace.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
+import { instant } from "../../database/SqlInstant.js"
 import { Storage } from "../../uploads/Storage.js"
 import type { InvalidUpload, QuotaExceeded, UploadTooLarge } from "../../uploads/UploadErrors.js"
 import { type DemoProfile, profiles } from "./DemoProfile.js"
@@ -65,14 +66,14 @@ const insert = (schema: string) => `
   from jsonb_to_recordset($1::jsonb) as r(id uuid, queue text, kind text, payload jsonb, attempt smallint,
     max_attempts smallint, status text, death_count smallint, dead_reason text, last_error text, history jsonb,
     created float8, started float8, finished float8),
-    lateral (select pg_catalog.to_timestamp(r.created / 1000) as created, pg_catalog.to_timestamp(r.started / 1000) as started,
-      pg_catalog.to_timestamp(r.finished / 1000) as finished) i`
+    lateral (select ${instant("r.created")} as created, ${instant("r.started")} as started,
+      ${instant("r.finished")} as finished) i`
 
 /** One database sample per minute of the last day, with a slowly growing size. */
 const insertHealth = (schema: string) => `
   insert into ${schema}.database_sample (minute, size_bytes, job_bytes, job_live_tuples, job_dead_tuples,
     oldest_transaction_seconds, connections)
-  select pg_catalog.to_timestamp($1::float8 / 1000) - n * interval '1 minute', 12500000 - n * 1000, 1400000 - n * 100,
+  select ${instant("$1")} - n * interval '1 minute', 12500000 - n * 1000, 1400000 - n * 100,
     2000 + n % 90, 300 + (n * 7919 % 97) * 3 + (sin(n / 7.0) * 200)::int, 0.2, 14
   from generate_series(1, 1440) n on conflict (minute) do nothing`
 

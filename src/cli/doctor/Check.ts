@@ -3,6 +3,8 @@ import type { Pods } from "../../cluster/Pods.js"
 import type { ClusterConfig } from "../../crew/ClusterConfig.js"
 import type { MetricsConfig } from "../../crew/MetricsConfig.js"
 import type { Database } from "../../database/Database.js"
+import type { DatabaseConfig } from "../../database/DatabaseConfig.js"
+import type { DatabaseUrl } from "../../database/DatabaseUrl.js"
 import type { Measures } from "../../measures/Measures.js"
 import type { Queue } from "../../queue/Queue.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
@@ -19,7 +21,17 @@ export interface Finding {
 }
 
 /** Services available to checks. The schema is current when they run. */
-export type Services = Database | Measures | Queue | JobSearch | Pods | Storage | ClusterConfig | MetricsConfig
+export type Services =
+  | Database
+  | DatabaseUrl
+  | DatabaseConfig
+  | Measures
+  | Queue
+  | JobSearch
+  | Pods
+  | Storage
+  | ClusterConfig
+  | MetricsConfig
 
 /** One check. `look` may fail: the runner reports its error as a finding. */
 export interface Check {

@@ -53,7 +53,11 @@ const runCheck = ({ look, name }: Check) =>
     Effect.map(look, (found) => found.map((each): Finding => ({ check: name, ...each })))
   )
 
-const ports: Layer.Layer<Exclude<Services, Database | ClusterConfig | MetricsConfig>, never, Database> = Layer.mergeAll(
+const ports: Layer.Layer<
+  Exclude<Services, Database | DatabaseUrl | DatabaseConfig | ClusterConfig | MetricsConfig>,
+  never,
+  Database
+> = Layer.mergeAll(
   QueuePg.layer,
   ClusterPg.layer,
   MeasuresPg.layer,

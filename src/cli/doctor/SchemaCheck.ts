@@ -45,20 +45,22 @@ export const look: Effect.Effect<ReadonlyArray<Finding>, DatabaseError, Database
     const { ahead, applied, pending } = yield* Effect.flatMap(Migrations, (migrations) => migrations.state)
     if (pending.length > 0) {
       const names = pending.map((file) => file.name).join(", ")
-      return [fail(`${pending.length} migrations are not applied: ${names}.`, "Run `nightshift migrate`.")]
+      return [fail(`Migrations are not applied: ${names}.`, "Run `nightshift migrate`.")]
     }
     if (ahead.length > 0) {
       const fix = "This release still works. Upgrade it to match the other processes."
       return [warn(`A newer release applied ${ahead.join(", ")}.`, fix)]
     }
     const differences = compare(yield* recorded, yield* Effect.flatMap(Database, Catalogue.describe))
-    return differences.length > 0 ? differences : [ok(`Up to date: ${applied.length} migrations, no differences.`)]
+    return differences.length > 0 ? differences : [ok(`Up to date with ${applied.at(-1)}, no differences.`)]
   }
 ).pipe(
   Effect.catchTags({
     SchemaTooNew: (error) => Effect.succeed([fail(error.message, "Upgrade Nightshift on this machine.")]),
     SchemaForeign: (error) =>
       Effect.succeed([fail(error.message, "Use another database, or install the release that created this schema.")]),
+    SchemaUnreleased: (error) =>
+      Effect.succeed([fail(error.message, "Drop the schema, then run `nightshift migrate`.")]),
     MigrationRefused: (error) => Effect.succeed([fail(error.message, error.todo)]),
     MigrationFailed: (error) => Effect.succeed([fail(error.message, "Run `nightshift migrate`.")]),
     MigrationFileInvalid: (error) => Effect.succeed([fail(error.message, "Reinstall Nightshift.")])

@@ -1,34 +1,44 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
+import { makeLatch } from "../../core/Latch.js"
+import type { Loop } from "../../core/Loop.js"
+import { until, wakeable } from "../../core/LoopSchedule.js"
 import { Queue } from "../../queue/Queue.js"
+import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { makeLatch } from "../worker/Latch.js"
+import { repeatCounted } from "../LoopRunner.js"
 import { Supervisors } from "../worker/Supervisors.js"
 
-// Polling is the truth, hints only make it faster. One question for all queues of the pod finds out when the next job of
-// each is due; its supervisor is woken then. Between questions the pod sleeps until the earliest of these instants.
+// Polling guarantees that jobs are found; notifications only make it faster. One query for all queues of the pod
+// returns when the next job of each queue is due, and its supervisor is woken then. Between queries the pod sleeps
+// until the earliest of these instants.
 
-/** After a claim that came back short the question is worth asking anew, but not a thousand times a second. */
+/**
+ * Minimum interval between queries. A claim that returns fewer jobs than requested triggers a new query, which can
+ * happen thousands of times per second.
+ */
 const calm = Duration.millis(100)
 
 export interface DuePoller {
-  /** A queue has run out of due jobs. */
+  /** Reports that a queue has no more due jobs. */
   readonly ranShort: () => void
 }
 
-/** Wakes supervisors when their jobs become due, until the Scope closes. */
-export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewConfig | Scope.Scope> = Effect.gen(
-  function* () {
+/** Wakes supervisors when their jobs become due. Closing the Scope stops it. */
+export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewConfig | Metrics | Scope.Scope> =
+  Effect.gen(function* () {
     const queue = yield* Queue
     const supervisors = yield* Supervisors
     const { poll } = yield* CrewConfig
     const latch = makeLatch()
     let asked = true
+    let untilDue: Duration.Duration = poll
 
-    /** Queues that could run a job if they had one. */
+    /** Queues with at least one slot. */
     const open = () => [...supervisors].filter(([, supervisor]) => supervisor.slots().wanted > 0).map(([name]) => name)
 
     const look = Effect.gen(function* () {
       asked = false
+      untilDue = poll
       const names = open()
       const due = names.length === 0 ? new Map<string, number>() : yield* queue.nextDue(names)
       const now = yield* Clock.currentTimeMillis
@@ -37,16 +47,23 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
         if (runAt <= now) supervisors.get(name)?.wake()
         else sleep = Math.min(sleep, runAt - now)
       }
-      return Duration.millis(sleep)
-    }).pipe(
-      Effect.catchAll((error) => Effect.as(Effect.logWarning("looking for due jobs failed, trying again", error), poll))
-    )
-
-    const turn = Effect.gen(function* () {
-      yield* latch.openedWithin(yield* look)
-      if (asked) yield* Effect.sleep(calm)
+      untilDue = Duration.millis(sleep)
+      return {}
     })
-    yield* Effect.forkScoped(Effect.forever(turn))
+
+    const pause = (delay: Duration.Duration) =>
+      Effect.zipRight(
+        latch.openedWithin(delay),
+        Effect.suspend(() => (asked ? Effect.sleep(calm) : Effect.void))
+      )
+    const loop: Loop = {
+      name: "due poller",
+      about: "waking queues when their jobs are due",
+      schedule: wakeable(until(Effect.sync(() => untilDue)), pause),
+      runAtStart: true,
+      steps: [{ name: "look", run: look }]
+    }
+    yield* Effect.forkScoped(repeatCounted(loop))
 
     return {
       ranShort: () => {
@@ -54,5 +71,4 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
         latch.open()
       }
     }
-  }
-)
+  })

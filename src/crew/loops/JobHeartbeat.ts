@@ -1,15 +1,17 @@
-import { Effect, type Scope } from "effect"
-import type { Loop } from "../../core/Loop.js"
+import { Effect, Schedule, type Scope } from "effect"
+import * as DurationText from "../../core/DurationText.js"
+import { makeLatch } from "../../core/Latch.js"
+import { type Loop, repeatLoop, single } from "../../core/Loop.js"
+import { after, onEvent } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { cancelTopic } from "../../queue/admin/JobAdmin.js"
 import { type HeldJob, Queue } from "../../queue/Queue.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { runLoop } from "../LoopRunner.js"
-import { makeLatch } from "../worker/Latch.js"
 import { Supervisors } from "../worker/Supervisors.js"
 
-/** Shows that this pod still works on its jobs, and stops those that are no longer its own or no longer wanted. */
+/** Sends the heartbeat of this pod's jobs and stops jobs whose lease was lost or that were cancelled. */
 const makeBeat = Effect.gen(function* () {
   const queue = yield* Queue
   const supervisors = yield* Supervisors
@@ -27,33 +29,37 @@ const makeBeat = Effect.gen(function* () {
 const heldBy = (supervisors: typeof Supervisors.Service) =>
   [...supervisors.values()].flatMap((supervisor) => supervisor.held())
 
-export const make: Effect.Effect<Loop, never, Queue | Supervisors | CrewConfig> = Effect.gen(function* () {
-  const supervisors = yield* Supervisors
-  const config = yield* CrewConfig
-  const beat = yield* makeBeat
-  return {
-    name: "heartbeat",
-    about: "for all running jobs at once",
-    every: config.heartbeat,
-    atStart: false,
-    steps: [{ name: "beat", deadline: config.heartbeat, run: Effect.suspend(() => beat(heldBy(supervisors))) }]
-  }
-})
+const make = (untilHeld: Effect.Effect<void>): Effect.Effect<Loop, never, Queue | Supervisors | CrewConfig> =>
+  Effect.gen(function* () {
+    const supervisors = yield* Supervisors
+    const { heartbeat } = yield* CrewConfig
+    const beat = yield* makeBeat
+    return {
+      name: "heartbeat",
+      about: `every ${DurationText.format(heartbeat)}, for all running jobs at once`,
+      // An idle pod waits for a job first, and beats one interval after it got one.
+      schedule: after(untilHeld, Schedule.spaced(heartbeat)),
+      runAtStart: false,
+      steps: [{ name: "beat", timeout: heartbeat, run: Effect.suspend(() => beat(heldBy(supervisors))) }]
+    }
+  })
 
-/** Beats while this pod holds jobs, until the Scope closes. The answer is to be called when it holds another one. */
+/**
+ * Sends heartbeats while this pod holds jobs, until the Scope closes. Returns a function to call when the pod receives
+ * a job.
+ */
 export const start: Effect.Effect<() => void, never, Queue | Supervisors | CrewConfig | Metrics | Scope.Scope> =
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
-    const loop = yield* make
     const latch = makeLatch()
     const untilHeld = Effect.suspend(() => (heldBy(supervisors).length > 0 ? Effect.void : latch.opened))
-    yield* runLoop(loop, Effect.zipRight(untilHeld, Effect.sleep(loop.every)))
+    yield* runLoop(yield* make(untilHeld))
     return latch.open
   })
 
 /**
- * Until the Scope closes: jobs of this pod that somebody is said to have cancelled need not wait for the heartbeat. What is
- * said is only a reason to look.
+ * Stops cancelled jobs before the next heartbeat, until the Scope closes. The signal is only a hint, so the database is
+ * checked before a job is stopped.
  */
 export const hearCancels: Effect.Effect<void, never, Queue | Signals | Supervisors | Scope.Scope> = Effect.gen(
   function* () {
@@ -71,11 +77,13 @@ export const hearCancels: Effect.Effect<void, never, Queue | Signals | Superviso
       const asked = heldBy(supervisors).filter(({ id }) => named.has(id))
       named.clear()
       return asked.length === 0 ? Effect.void : Effect.asVoid(beat(asked))
+    }).pipe(Effect.catchAll((error) => Effect.logDebug("cancelled jobs are stopped at the next heartbeat", error)))
+    const loop = single({
+      name: "cancels",
+      schedule: onEvent(latch.opened),
+      runAtStart: false,
+      run: look
     })
-    yield* Effect.zipRight(latch.opened, look).pipe(
-      Effect.catchAll((error) => Effect.logDebug("cancelled jobs are stopped at the next heartbeat", error)),
-      Effect.forever,
-      Effect.forkScoped
-    )
+    yield* Effect.forkScoped(repeatLoop(loop))
   }
 )

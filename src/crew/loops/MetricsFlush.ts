@@ -1,21 +1,21 @@
-import { Duration, Effect, Exit, Layer } from "effect"
+import { Duration, Effect, Exit, Layer, Schedule } from "effect"
 import type { Loop } from "../../core/Loop.js"
+import { after, backingOff } from "../../core/LoopSchedule.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { Boot } from "../Boot.js"
-import { runPass } from "../LoopRunner.js"
+import { repeatCounted } from "../LoopRunner.js"
 import { MetricsConfig } from "../MetricsConfig.js"
 
-/** A database that is away is not asked every two seconds: counts wait, and nothing is lost by writing them later. */
+/** Delay after a failed write. Counts accumulate in memory meanwhile, so nothing is lost. */
 const afterFailure = Duration.seconds(15)
-/** How long a process that must end goes on trying. */
+/** Time limit for the last flush on shutdown. */
 const lastTry = Duration.seconds(5)
 
 /**
- * Counts what happens to jobs in this process, and writes the minutes in which something did. It waits for a count and not
- * for a clock, so a process with nothing to do does nothing here. Everything that counts stands above it and is gone when
- * it closes: its last flush has it all.
+ * Counts job events in this process and writes the counts per minute. It waits for a count rather than for a timer, so
+ * an idle process writes nothing. All layers that count close before this one, so the last flush is complete.
  */
 export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsConfig> = Layer.scoped(
   Tally,
@@ -25,44 +25,35 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
     const boot = yield* Boot
     const tally = yield* Tally.make
     let revision = 0
-    let failed = false
 
-    // Cut off or refused, the counts are taken back: written a second time they are the same.
+    // If the write is interrupted or fails, the counts are restored. Writing the same counts twice is idempotent.
     const flush = Effect.suspend(() => {
       const counts = tally.take()
       if (counts.length === 0) return Effect.succeed({})
       revision += 1
       return buckets.record(boot.id, revision, counts).pipe(
-        Effect.onExit((exit) => {
-          failed = Exit.isFailure(exit)
-          return failed ? Effect.sync(() => tally.giveBack(counts)) : Effect.void
-        }),
+        Effect.onExit((exit) => (Exit.isFailure(exit) ? Effect.sync(() => tally.giveBack(counts)) : Effect.void)),
         Effect.as({})
       )
     })
 
     const loop: Loop = {
       name: "metrics",
-      about: "when something was counted",
-      every: config.flush,
-      atStart: false,
-      steps: [{ name: "flush", deadline: "10 seconds", run: flush }]
+      about: "when there are new counts",
+      schedule: after(tally.changed, backingOff(Schedule.spaced(config.flush), Schedule.spaced(afterFailure))),
+      runAtStart: false,
+      steps: [{ name: "flush", timeout: "10 seconds", run: flush }]
     }
 
-    // Registered before the loop starts, so that it runs when the loop has stopped.
+    // Registered before the loop starts, so that it runs after the loop has stopped.
     yield* Effect.addFinalizer(() =>
       flush.pipe(
         Effect.interruptible,
         Effect.timeout(lastTry),
-        Effect.catchAll((error) => Effect.logWarning("the last counts of this process were not written", error))
+        Effect.catchAll((error) => Effect.logWarning("could not write the last counts of this process", error))
       )
     )
-    yield* tally.changed.pipe(
-      Effect.zipRight(Effect.suspend(() => Effect.sleep(failed ? afterFailure : config.flush))),
-      Effect.zipRight(runPass(loop)),
-      Effect.forever,
-      Effect.forkScoped
-    )
+    yield* Effect.forkScoped(repeatCounted(loop))
     return tally
   })
 ).pipe(Layer.provide(Boot.layer))

@@ -1,4 +1,4 @@
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Schedule } from "effect"
 import { Pods } from "../../cluster/Pods.js"
 import * as DurationText from "../../core/DurationText.js"
 import type { Loop } from "../../core/Loop.js"
@@ -8,7 +8,7 @@ import { CrewConfig } from "../CrewConfig.js"
 import { PodHeartbeat } from "./PodHeartbeat.js"
 import * as Rescue from "./Rescue.js"
 
-/** Takes back jobs of pods that went quiet, and forgets those pods. Every pod does it: nobody need be elected first. */
+/** Returns jobs of dead pods to the queue and removes those pods. Runs on every pod, so it needs no leader. */
 export const make: Effect.Effect<Loop, never, Queue | Pods | PodHeartbeat | ClusterConfig | CrewConfig> = Effect.gen(
   function* () {
     const pods = yield* Pods
@@ -17,8 +17,8 @@ export const make: Effect.Effect<Loop, never, Queue | Pods | PodHeartbeat | Clus
     const { reaperInterval, staleAfter } = yield* ClusterConfig
     const { heartbeat } = yield* CrewConfig
 
-    // When the database was away, everybody's signs of life are old. Those who come back with us get the time to give one
-    // before anything of theirs is taken.
+    // After a database outage all heartbeats are old. Wait until the other pods have had time to send one before
+    // rescuing their jobs.
     const patience = Duration.times(heartbeat, 2)
     const recover = Effect.flatMap(podHeartbeat.steadyFor, (steady) =>
       Duration.lessThan(steady, patience) ? Effect.succeed({}) : rescue(staleAfter)
@@ -26,14 +26,14 @@ export const make: Effect.Effect<Loop, never, Queue | Pods | PodHeartbeat | Clus
 
     return {
       name: "reaper",
-      about: `taking back jobs, and forgetting processes, quiet for ${DurationText.format(staleAfter)}`,
-      every: reaperInterval,
-      atStart: false,
+      about: `every ${DurationText.format(reaperInterval)}, rescuing jobs and removing processes without a heartbeat for ${DurationText.format(staleAfter)}`,
+      schedule: Schedule.spaced(reaperInterval),
+      runAtStart: false,
       steps: [
-        { name: "recover", deadline: "30 seconds", run: recover },
+        { name: "recover", timeout: "30 seconds", run: recover },
         {
           name: "pods",
-          deadline: "30 seconds",
+          timeout: "30 seconds",
           run: Effect.map(pods.removeDead(staleAfter), (dead) => ({ dead: dead.length }))
         }
       ]

@@ -1,23 +1,24 @@
-import { Clock, Duration, Effect, type Scope } from "effect"
+import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
+import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { type QueueSettings, Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { repeatLoop } from "../LoopRunner.js"
-import { makeLatch } from "../worker/Latch.js"
+import { repeatCounted } from "../LoopRunner.js"
 import * as SlotTarget from "../worker/SlotTarget.js"
 import { Supervisors } from "../worker/Supervisors.js"
 import { PodHeartbeat } from "./PodHeartbeat.js"
 
-// Operators change a queue's settings, the leader assigns slots, pods come and go: whatever of it is known here decides how
-// many slots each queue has on this pod. It is looked at every tick, and at once when a change is told.
+// Computes the number of slots of each queue on this pod from the queue's settings, the leader's assignments and the
+// live pods. Runs on every tick, and at once when a change is signalled.
 
-/** While changes are told, the settings are read once in so many ticks, in case one was not. */
+/** While signals arrive, the settings are read only once per this many ticks, in case a signal was lost. */
 const ticksPerReading = 5
 
-/** Keeps the slots of every queue of this pod at what operators and leader want, until the Scope closes. */
+/** Adjusts the slots of this pod's queues to their targets until the Scope closes. */
 export const start: Effect.Effect<
   void,
   never,
@@ -52,7 +53,7 @@ export const start: Effect.Effect<
         vanished.delete(name)
       } else if (!vanished.has(name)) {
         vanished.add(name)
-        yield* Effect.logWarning(`the settings of queue "${name}" have vanished; it keeps the slots it has`)
+        yield* Effect.logWarning(`queue "${name}" has no settings any more; keeping its current slots`)
       }
     }
     return {}
@@ -82,17 +83,17 @@ export const start: Effect.Effect<
 
   const loop: Loop = {
     name: "slot reconciler",
-    about: "keeping as many slots as operators and leader want",
-    every: tick,
-    atStart: true,
+    about: "adjusting slots to their targets",
+    schedule: wakeable(Schedule.spaced(tick), latch.openedWithin),
+    runAtStart: true,
     steps: [
       {
         name: "settings",
-        deadline: "10 seconds",
+        timeout: "10 seconds",
         run: Effect.if(isReadingDue, { onTrue: () => read, onFalse: () => Effect.succeed({}) })
       },
-      { name: "slots", deadline: "10 seconds", run: steer },
-      { name: "prefetched", deadline: "10 seconds", run: tidy }
+      { name: "slots", timeout: "10 seconds", run: steer },
+      { name: "prefetched", timeout: "10 seconds", run: tidy }
     ]
   }
 
@@ -102,5 +103,5 @@ export const start: Effect.Effect<
     latch.open()
   })
   yield* podHeartbeat.onOrders(latch.open)
-  yield* Effect.forkScoped(repeatLoop(loop, latch.openedWithin(tick)))
+  yield* Effect.forkScoped(repeatCounted(loop))
 })

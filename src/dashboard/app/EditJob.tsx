@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
 import { Dialog } from "./parts/Dialog"
+import { ForceOption } from "./parts/ForceOption"
 import { SaveForm } from "./parts/SaveForm"
 import { say } from "./parts/Toasts"
 import type { Job } from "./Views"
@@ -11,6 +12,7 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
   const [payload, setPayload] = useState(shown)
   const [priority, setPriority] = useState(String(job.priority))
   const [runAt, setRunAt] = useState(job.runAt)
+  const [force, setForce] = useState(false)
 
   const save = async () => {
     // Validates only: the text itself is sent, see Api.Typed.
@@ -19,7 +21,8 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
       `jobs/${job.id}`,
       {
         ...(Number(priority) === job.priority ? {} : { priority: Number(priority) }),
-        ...(runAt === job.runAt ? {} : { runAt })
+        ...(runAt === job.runAt ? {} : { runAt }),
+        ...(force ? { force } : {})
       },
       payload === shown ? {} : { payload }
     )
@@ -34,6 +37,7 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
           Payload
           <textarea spellcheck={false} value={payload} onInput={(event) => setPayload(event.currentTarget.value)} />
         </label>
+        <ForceOption force={force} onChange={setForce} />
         <label class="field">
           Priority (lower runs first)
           <input type="number" value={priority} onInput={(event) => setPriority(event.currentTarget.value)} />

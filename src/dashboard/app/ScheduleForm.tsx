@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks"
 import * as Api from "./Api"
+import { ForceOption } from "./parts/ForceOption"
 import { SaveForm } from "./parts/SaveForm"
 import { inZone } from "./parts/Time"
 import { say } from "./parts/Toasts"
@@ -58,6 +59,7 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
     missed: schedule === undefined ? "one" : missedText(schedule.missed),
     payload: JSON.stringify(schedule?.payload ?? {}, null, 2)
   })
+  const [force, setForce] = useState(false)
   const set = (field: keyof typeof fields) => (event: { currentTarget: { value: string } }) =>
     setFields({ ...fields, [field]: event.currentTarget.value })
 
@@ -66,7 +68,7 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
     // Validates only: the text itself is sent, see Api.Typed.
     JSON.parse(fields.payload)
     const typed = { payload: fields.payload }
-    const body = { kind, cron, timezone, overlap, missed: missedOf(fields.missed) }
+    const body = { kind, cron, timezone, overlap, missed: missedOf(fields.missed), ...(force ? { force } : {}) }
     if (schedule === undefined) await Api.post("schedules", { name, ...body }, typed)
     else await Api.patch(`schedules/${encodeURIComponent(schedule.name)}`, body, typed)
     say(schedule === undefined ? `${name} created` : `${name} saved`)
@@ -135,6 +137,7 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
         Payload
         <textarea name="payload" spellcheck={false} value={fields.payload} onInput={set("payload")} />
       </label>
+      <ForceOption force={force} onChange={setForce} />
     </SaveForm>
   )
 }

@@ -181,6 +181,7 @@ export interface Pod {
   readonly host: { readonly name: string; readonly pid: number; readonly node: string }
   readonly startedAt: string
   readonly heartbeatAgeSeconds: number
+  readonly server: string | null
   readonly draining: boolean
   readonly leader: boolean
 }
@@ -287,6 +288,7 @@ export interface UploadedFile {
   readonly id: string
   readonly workspace: string
   readonly name: string
+  readonly originalName: string
   readonly mimeType: string
   readonly size: number
   readonly sha256: string

@@ -14,20 +14,20 @@ import * as ServerLog from "./ServerLog.js"
 
 export type { EmbeddedPostgresError } from "./EmbeddedPostgresError.js"
 
-/** A PostgreSQL server of our own. */
+/** An embedded PostgreSQL server. */
 export class EmbeddedPostgres extends Context.Tag("nightshift/database/EmbeddedPostgres")<
   EmbeddedPostgres,
   {
-    /** Where clients connect, password included. */
+    /** Connection URL, including the password. */
     readonly url: Redacted.Redacted
     readonly directory: string
     readonly port: number
 
-    /** Where its socket lies, for those who prefer one. The password is asked for there, too. */
+    /** Directory of the Unix socket. Connections through it also need the password. */
     readonly socketDirectory: string
     readonly pid: number
 
-    /** Completes when the server has ended by itself; never, when it is stopped with the Scope. */
+    /** Completes when the server exits unexpectedly; never when closing the Scope stops it. */
     readonly ended: Effect.Effect<ServerEnded>
   }
 >() {}
@@ -47,7 +47,9 @@ const freePort: Effect.Effect<number> = Effect.async((resume) => {
 
 const portAttempts = 10
 
-/** Tries the preferred port, then others; between finding a free one and using it, somebody may have taken it. */
+/**
+ * Tries the preferred port, then free ones. Another process may take a free port before the server binds it, so retry.
+ */
 const startOnSomePort = (cluster: PostgresServer.Cluster, preferred: Option.Option<number>, socketDirectory: string) =>
   Effect.gen(function* () {
     for (let attempt = 0; attempt < portAttempts; attempt++) {
@@ -76,7 +78,7 @@ const serve = (
     const ended = yield* Deferred.make<ServerEnded>()
     const { port, server } = yield* startOnSomePort(cluster, preferred, socketDirectory)
     const { pid } = server
-    // Interrupted when the Scope closes, before the server is stopped: that end is not by itself.
+    // Interrupted when the Scope closes, before the server is stopped, so a regular stop is not reported.
     yield* server.exited.pipe(
       Effect.flatMap((detail) => Deferred.succeed(ended, new ServerEnded({ directory, pid, detail }))),
       Effect.forkScoped
@@ -91,7 +93,7 @@ const lastPort = (path: string): Effect.Effect<Option.Option<number>> =>
     Effect.option
   )
 
-const makeDurable = (directory: string) =>
+const makeDurable = (directory: string, onLaunch: Effect.Effect<void>) =>
   Effect.gen(function* () {
     const taken = yield* DataDirectory.take(directory)
     const { account, lock, owner, password, path } = taken
@@ -105,7 +107,8 @@ const makeDurable = (directory: string) =>
       directory: path,
       data,
       removeWhenOrphaned: Option.none(),
-      onOutput: log.write
+      onOutput: log.write,
+      onLaunch
     }
     yield* DataDirectory.createCluster(taken, (unfinished) => PostgresServer.initialize(cluster, unfinished, password))
     yield* PostgresServer.checkVersion(cluster)
@@ -120,7 +123,7 @@ const makeDurable = (directory: string) =>
       socketDirectory
     )
     yield* DataDirectory.writeWhole(portFile, `${service.port}\n`, owner)
-    // Two servers on one directory destroy it; ours gives way, and `ended` tells.
+    // Two servers on one directory would corrupt it. Stop this one; `ended` reports it.
     yield* Effect.forkScoped(Effect.zipRight(lock.lost, server.signal("SIGQUIT")))
     return service
   })
@@ -138,7 +141,8 @@ const makeThrowaway = Effect.gen(function* () {
     directory,
     data,
     removeWhenOrphaned: Option.some(directory),
-    onOutput: () => {}
+    onOutput: () => {},
+    onLaunch: Effect.void
   }
   yield* DataDirectory.makeForServer(data, account)
   yield* PostgresServer.initialize(cluster, data, password)
@@ -146,24 +150,46 @@ const makeThrowaway = Effect.gen(function* () {
   return service
 })
 
-/** A server that keeps its data in the directory, held against other processes; `--embedded`. */
+/** A server that keeps its data in the directory and locks it against other processes (`--embedded`). */
 export const layerDurable = (directory: string): Layer.Layer<EmbeddedPostgres, EmbeddedPostgresError> =>
-  Layer.scoped(EmbeddedPostgres, makeDurable(directory))
+  Layer.scoped(EmbeddedPostgres, makeDurable(directory, Effect.void))
 
-/** A quick server that leaves nothing behind; for tests. */
+/**
+ * Launches a durable server and returns, so that this process can load modules while the server starts. The layer waits
+ * until it is ready; closing the Scope stops it.
+ */
+export const launchDurable = (
+  directory: string
+): Effect.Effect<Layer.Layer<EmbeddedPostgres, EmbeddedPostgresError>, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const launched = yield* Deferred.make<void>()
+    const ready = yield* Deferred.make<Context.Tag.Service<EmbeddedPostgres>, EmbeddedPostgresError>()
+    // The fiber owns the server: interrupting it in the middle of the start releases what it has acquired.
+    yield* makeDurable(directory, Effect.asVoid(Deferred.succeed(launched, undefined))).pipe(
+      Effect.intoDeferred(ready),
+      Effect.zipRight(Effect.never),
+      Effect.scoped,
+      Effect.forkScoped
+    )
+    // A start that fails before the launch is reported by the layer, too.
+    yield* Effect.raceFirst(Deferred.await(launched), Effect.exit(Deferred.await(ready)))
+    return Layer.effect(EmbeddedPostgres, Deferred.await(ready))
+  })
+
+/** A fast server for tests that leaves no data behind. */
 export const layerThrowaway: Layer.Layer<EmbeddedPostgres, EmbeddedPostgresError> = Layer.scoped(
   EmbeddedPostgres,
   makeThrowaway
 )
 
-/** The url of the server that another process runs on this directory, if one does. */
+/** Returns the URL of the server that another process runs on this directory, if there is one. */
 export const running = (directory: string): Effect.Effect<Option.Option<Redacted.Redacted>> =>
   Effect.gen(function* () {
     const path = yield* Effect.tryPromise(() => realpath(resolve(directory)))
     const { data, password: file } = DataDirectory.layout(path)
     if (!(yield* DirectoryLock.isHeld(path))) return Option.none()
     const notice = yield* PostgresServer.readNotice(data)
-    // The notice may be a dead server's, while the holder is still starting its own.
+    // The pid file may be left over from a dead server while the holder is still starting its own.
     if (Option.isNone(notice) || !(yield* isServerOf(notice.value.pid, data))) return Option.none()
     const password = yield* Effect.tryPromise(() => readFile(file, "utf8"))
     return Option.some(urlOf(Redacted.make(password.trim()), notice.value.port))

@@ -3,6 +3,7 @@ import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Clock, Effect, Either, type Layer } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { trigger } from "../../crew/loops/Trigger.js"
+import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
 import type { JobOverview } from "../../queue/search/JobOverview.js"
@@ -26,7 +27,6 @@ import * as ScheduleView from "./ScheduleView.js"
 
 const mostBodyBytes = 256 * 1024
 
-/** Schedules: see them, make and change them, fire one now. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "schedules">,
   never,
@@ -39,9 +39,21 @@ export const layer: Layer.Layer<
     const views = yield* Views.make
     const context = yield* Effect.context<Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions>()
 
-    /** Whoever mistypes a kind should hear of it now, and not when the first job is dead. */
-    const checkKind = (kind: string | undefined, force = false) =>
-      kind === undefined || force ? Effect.void : Effect.asVoid(kinds.find(kind))
+    /** A mistyped kind and a payload that does not fit are refused now, and not when the first job is dead. */
+    const checkJob = (kind: string, payload: unknown) =>
+      Effect.flatMap(kinds.find(kind), (registered) => JobRequests.checkPayload(registered, payload))
+
+    /** What is not changed is not checked. */
+    const checkEdit = (name: string, edit: Pick<EditRequest, "kind" | "payload">) =>
+      Effect.gen(function* () {
+        if (edit.kind === undefined && edit.payload === undefined) return
+        const schedule = yield* schedules.get(name)
+        const checked = checkJob(
+          edit.kind ?? schedule.kind,
+          edit.payload === undefined ? schedule.payload : edit.payload
+        )
+        yield* edit.kind === undefined ? Effect.catchTag(checked, "UnknownKind", () => Effect.void) : checked
+      })
 
     return (
       handlers
@@ -58,7 +70,7 @@ export const layer: Layer.Layer<
         .handleRaw("create", ({ request }) =>
           Effect.gen(function* () {
             const { force, maxAttempts, queue, ...given } = yield* Body.decoded(request, CreateRequest, mostBodyBytes)
-            yield* checkKind(given.kind, force)
+            if (force !== true) yield* checkJob(given.kind, given.payload)
             const made = yield* schedules
               .create({
                 ...defaults,
@@ -68,13 +80,13 @@ export const layer: Layer.Layer<
               })
               .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleSummary.of(after) })))
             return yield* views.schedule(made)
-          }).pipe(Problem.answered)
+          }).pipe(Problem.answeredForOne)
         )
         .handle("get", ({ path }) => Problem.answered(Effect.flatMap(schedules.get(path.name), views.schedule)))
         .handleRaw("edit", ({ path, request }) =>
           Effect.gen(function* () {
             const { force, ...edit } = yield* Body.decoded(request, EditRequest, mostBodyBytes)
-            yield* checkKind(edit.kind, force)
+            if (force !== true) yield* checkEdit(path.name, edit)
             const { after } = yield* schedules.edit(path.name, edit).pipe(
               audited("schedule.edit", path.name, ({ after, before }) => ({
                 before: ScheduleSummary.of(before),
@@ -82,7 +94,7 @@ export const layer: Layer.Layer<
               }))
             )
             return yield* views.schedule(after)
-          }).pipe(Problem.answered)
+          }).pipe(Problem.answeredForOne)
         )
         .handle("remove", ({ path }) =>
           schedules.remove(path.name).pipe(
@@ -108,7 +120,7 @@ export const layer: Layer.Layer<
             return { name, timezone, words, next: next.map(Instant.format) }
           }).pipe(Problem.answered)
         )
-        // What is being typed is wrong most of the time: that is an answer, and nothing that failed.
+        // An invalid expression is a normal response: the editor calls this route while the user types.
         .handle("read", ({ urlParams: { count = previewLimits.usual, cron = "", timezone = defaults.timezone } }) =>
           Effect.map(Clock.currentTimeMillis, (now) =>
             Either.match(expressionOf({ name: "", cron, timezone }), {

@@ -10,8 +10,9 @@ import { limits, type StoredJob } from "../../core/StoredJob.js"
 import type { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { explain } from "../../crew/why/Explain.js"
 import type { RateLimits } from "../../limits/RateLimits.js"
-import { JobAdmin, type JobEdit } from "../../queue/admin/JobAdmin.js"
-import type { Kinds } from "../../queue/Kinds.js"
+import { JobAdmin } from "../../queue/admin/JobAdmin.js"
+import * as JobRequests from "../../queue/enqueue/JobRequests.js"
+import { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Transactions } from "../../queue/Transactions.js"
@@ -32,19 +33,18 @@ import * as JobsContract from "./JobsContract.js"
 import { ListCache } from "./ListCache.js"
 import * as WhyView from "./WhyView.js"
 
-/** What is sent to change a job: a payload, and little else. */
+/** Maximum body size of an edit: a payload and a few fields. */
 const mostEditBytes = limits.payloadBytes + 64 * 1024
 
 const readEdit = (request: HttpServerRequest.HttpServerRequest) =>
   Effect.gen(function* () {
-    const { reason, ...edit } = yield* Body.decoded(request, JobsContract.JobEdit, mostEditBytes)
-    if (Object.keys(edit).length > 0) return { edit, reason }
+    const { force = false, reason, ...edit } = yield* Body.decoded(request, JobsContract.JobEdit, mostEditBytes)
+    if (Object.keys(edit).length > 0) return { edit, force, reason }
     return yield* new BadRequest({ message: "The body names nothing to change: give payload, priority or runAt." })
   })
 
 type Explaining = JobDiagnosis | Pods | RateLimits | ClusterConfig
 
-/** Jobs: store, find, act on. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "jobs">,
   never,
@@ -52,6 +52,7 @@ export const layer: Layer.Layer<
 > = HttpApiBuilder.group(Api, "jobs", (handlers) =>
   Effect.gen(function* () {
     const jobAdmin = yield* JobAdmin
+    const kinds = yield* Kinds
     const search = yield* JobSearch
     const lists = yield* ListCache
     const views = yield* Views.make
@@ -59,7 +60,7 @@ export const layer: Layer.Layer<
     const enqueue = yield* EnqueueEndpoint.make
     const clusterOverview = yield* Effect.context<Explaining>()
 
-    /** An operator's act on one job, written down with how the job was before and after. */
+    /** Runs an operator's action on one job and stores the job before and after in the audit log. */
     const act = <E extends Problem.Foreseen>(
       name: string,
       text: string,
@@ -74,16 +75,29 @@ export const layer: Layer.Layer<
           )
         ),
         Effect.flatMap(([, after]) => views.job(after)),
-        Problem.answered
+        Problem.answeredForOne
       )
 
-    const edit = (text: string, { edit, reason }: { edit: JobEdit; reason: string | undefined }) =>
+    /** As on enqueue. A job of a kind that no pod has registered was forced in, and may be edited. */
+    const checkPayload = (id: JobId, payload: unknown) =>
+      Effect.gen(function* () {
+        const { kind, version } = yield* search.get(id)
+        yield* kinds.find(kind).pipe(
+          Effect.flatMap((registered) => JobRequests.checkPayload(registered, payload, version)),
+          Effect.catchTag("UnknownKind", () => Effect.void)
+        )
+      })
+
+    const edit = (text: string, { edit, force, reason }: Effect.Effect.Success<ReturnType<typeof readEdit>>) =>
       act(
         "edit",
         text,
         (id) =>
-          Effect.catchTag(jobAdmin.edit(id, edit), "InvalidJob", ({ field, reason }) =>
-            Effect.fail(new BadRequest({ message: `${field} ${reason}.`, field }))
+          Effect.zipRight(
+            edit.payload === undefined || force ? Effect.void : checkPayload(id, edit.payload),
+            Effect.catchTag(jobAdmin.edit(id, edit), "InvalidJob", ({ field, reason }) =>
+              Effect.fail(new BadRequest({ message: `${field} ${reason}.`, field }))
+            )
           ),
         edit.payload === undefined ? JobSummary.of : JobSummary.withPayload
       ).pipe(Caller.withReason(reason))

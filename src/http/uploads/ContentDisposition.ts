@@ -1,14 +1,29 @@
+import * as Filename from "../../uploads/Filename.js"
+
 const parameter = /; *([!#$%&'*+.^_`|~\w-]+) *= *(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*)) */suy
 
-/** RFC 5987, as in `UTF-8''na%C3%AFve.txt`; nothing when it is not in that form. */
+/** Decodes an RFC 5987 value such as `UTF-8''na%C3%AFve.txt`; undefined if malformed. */
 const decodeExtended = (value: string): string | undefined => {
-  const [, encoded] = /^utf-8'[^']*'(.*)$/is.exec(value) ?? []
+  const [, charset = "", encoded = ""] = /^(utf-8|iso-8859-1)'[^']*'(.*)$/is.exec(value) ?? []
+  if (charset === "") return undefined
+  if (charset.toLowerCase() === "iso-8859-1") {
+    return encoded.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+  }
   try {
-    return encoded === undefined ? undefined : decodeURIComponent(encoded)
+    return decodeURIComponent(encoded)
   } catch {
     return undefined
   }
 }
+
+/**
+ * Browsers write a quote and line breaks as `%22`, `%0D` and `%0A` and nothing else in percent signs (HTML, "multipart/form-data
+ * encoding algorithm"); older programs write `\"`. Other backslashes belong to paths of Windows.
+ */
+const decodeQuoted = (value: string): string =>
+  value.replace(/\\"|%(22|0D|0A)/gi, (_, hex?: string) =>
+    hex === undefined ? '"' : String.fromCharCode(Number.parseInt(hex, 16))
+  )
 
 /** What a part of a form says of itself. */
 export interface FormPart {
@@ -16,7 +31,7 @@ export interface FormPart {
   readonly filename: string | undefined
 }
 
-/** The name of a form's field and of its file; nothing when the header is no form part's. Browsers send plain UTF-8. */
+/** Parses the header of a form part; undefined if it is not one. Browsers send names as plain UTF-8. */
 export const parse = (header: string): FormPart | undefined => {
   const type = /^form-data */i.exec(header)
   if (type === null) return undefined
@@ -25,11 +40,21 @@ export const parse = (header: string): FormPart | undefined => {
   let end = parameter.lastIndex
   for (let match = parameter.exec(header); match !== null; match = parameter.exec(header)) {
     const [, name = "", quoted, plain] = match
-    // Only a quote is ever escaped in practice: a backslash belongs to a path of Windows.
-    parameters.set(name.toLowerCase(), quoted?.replaceAll('\\"', '"') ?? plain ?? "")
+    parameters.set(name.toLowerCase(), quoted === undefined ? (plain ?? "") : decodeQuoted(quoted))
     end = parameter.lastIndex
   }
   const name = parameters.get("name")
   if (name === undefined || header.slice(end).trim() !== "") return undefined
   return { name, filename: decodeExtended(parameters.get("filename*") ?? "") ?? parameters.get("filename") }
+}
+
+/** RFC 5987: bytes in UTF-8, those that are not `attr-char` in percent signs. */
+const encodeExtended = (value: string): string =>
+  encodeURIComponent(value).replace(/['()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)
+
+/** A file to save (RFC 6266): under its name in any script, or under an ASCII name where a client does not know `filename*`. */
+export const attachment = (filename: string): string => {
+  const safe = Filename.sanitize(filename)
+  const original = Filename.original(filename)
+  return `attachment; filename="${safe}"${original === safe ? "" : `; filename*=UTF-8''${encodeExtended(original)}`}`
 }

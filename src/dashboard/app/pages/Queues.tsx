@@ -76,7 +76,10 @@ const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
           {mayAct && queue.declared ? (
             <>
               {queue.throttledUntil === null ? null : (
-                <button type="button" onClick={() => void change({ throttledUntil: null }, `${queue.name} goes on.`)}>
+                <button
+                  type="button"
+                  onClick={() => void change({ throttledUntil: null }, `${queue.name}: cool-down ended`)}
+                >
                   End cool-down
                 </button>
               )}

@@ -114,7 +114,7 @@ const FileTable = ({ files }: { readonly files: ReadonlyArray<UploadedFile> }) =
             <td class="queue">{file.workspace}</td>
             <td class="name">
               <div class="cut" title={`sha256 ${file.sha256}`}>
-                {file.name}
+                {file.originalName}
               </div>
             </td>
             <td class="number size">{bytesText(file.size)}</td>

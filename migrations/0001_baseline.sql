@@ -1,0 +1,895 @@
+-- Oldest code: 0.1.0
+--
+-- The schema of Nightshift. `nightshift migrate` (and every start of `serve`) applies this file in one transaction with
+-- search_path set to the schema of DATABASE_SCHEMA, so no name here carries a schema.
+--
+--   jobs        job, lease
+--   queues      queue, key_turn
+--   kinds       kind, route, and the SQL function enqueue()
+--   schedules   schedule
+--   operators   operation, saved_view, audit
+--   cluster     pod, leader, share
+--   limits      rate_limit
+--   measures    job_bucket, pod_sample, database_sample
+--   uploads     upload_content, upload_chunk, upload, upload_workspace
+--   gateway     bot_session, bot_guess, bot_dead_letter
+--   access      workspace_token, session, idempotency
+--
+-- The table `migration`, one row per applied file, is created by the migration runner.
+--
+-- Rules that hold for every table:
+--   * Instants are parameters from the program's clock. No default and no trigger calls now(). The only exception is
+--     enqueue(), which other programs call.
+--   * Ids are UUID version 7, made by the program: they sort by creation time.
+--   * Columns are ordered by alignment: uuid and timestamptz, then integers, then variable length.
+
+---------------------------------------------------------------------------------------------------------------- jobs
+
+-- A job, from enqueue until retention deletes it. Its states:
+--
+--   pending --claim--> running --finalize--> done | dead | pending again (retry, snooze, rescue)
+--
+-- Claiming a job changes its row but no index entry. PostgreSQL then writes the new row version on the same page and
+-- touches no index (a HOT update), which makes a claim a third cheaper. It does so only if no index mentions a changed
+-- column, neither as a key nor in its condition. For this reason the indexes below say `finished_at is null` where they
+-- mean "pending or running", and running jobs are found through `lease` instead of an index.
+create table job (
+  id uuid not null,
+  -- The claim under which the job runs. Every write about a run carries it, and changes nothing if it has changed.
+  lease uuid,
+  pod_id uuid,
+  run_at timestamptz not null,
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+  started_at timestamptz,
+  heartbeat_at timestamptz,
+  finished_at timestamptz,
+  cancel_requested_at timestamptz,
+  -- A finished job releases its dedupe key at this instant.
+  dedupe_until timestamptz,
+  -- When a pod without this kind's handler first claimed the job. The job dies as `unknown_kind` a day later. Cleared
+  -- when a pod that serves the kind runs it, and by a requeue.
+  unknown_since timestamptz,
+  -- The version of the kind's payload schema.
+  version int not null default 1,
+  -- Lower runs first.
+  priority smallint not null default 0,
+  -- The retry budget: how many attempts were used. Rescues, snoozes and throttles give the attempt back.
+  attempt smallint not null default 0,
+  max_attempts smallint not null,
+  -- How many pods ended while they ran this job. A job that reaches the limit dies as `poison`.
+  crash_count smallint not null default 0,
+  -- How often the job died; part of the id of its follow-up, so that each death has one.
+  death_count smallint not null default 0,
+  status text not null default 'pending',
+  queue text not null,
+  kind text not null,
+  -- Jobs of one queue with the same key share its limits and its order (table key_turn).
+  key text,
+  dedupe_key text,
+  -- `active` holds the dedupe key until the job ends, `retained` until the row is deleted or dedupe_until has passed.
+  dedupe_scope text,
+  dead_reason text,
+  payload jsonb not null,
+  meta jsonb,
+  -- The follow-up to store when the job dies: {queue, kind, version, payload, maxAttempts}.
+  on_dead jsonb,
+  progress jsonb,
+  result jsonb,
+  last_error text,
+  -- Attempts that did not simply succeed, oldest first, a bounded number.
+  history jsonb,
+
+  constraint job_pkey primary key (id),
+  -- One CASE instead of several checks: it is evaluated whenever a job is stored, claimed and finalized. The most
+  -- frequent states come first.
+  constraint job_state_is_whole check (
+    case status
+      when 'pending' then lease is null and pod_id is null and heartbeat_at is null
+        and finished_at is null and dead_reason is null
+      when 'done' then lease is null and pod_id is null and heartbeat_at is null
+        and finished_at is not null and dead_reason is null
+      when 'running' then lease is not null and pod_id is not null and heartbeat_at is not null
+        and started_at is not null and finished_at is null and dead_reason is null
+      when 'dead' then lease is null and pod_id is null and heartbeat_at is null
+        and finished_at is not null and dead_reason is not null
+        and dead_reason in ('exhausted', 'rejected', 'cancelled', 'undecodable', 'unknown_kind', 'poison')
+      else false
+    end
+  ),
+  constraint job_attempts_bounded check (attempt between 0 and max_attempts),
+  constraint job_dedupe_is_whole check (
+    dedupe_key is null and dedupe_scope is null
+    or dedupe_key is not null and dedupe_scope is not null and dedupe_scope in ('active', 'retained')
+  )
+) with (
+  -- Every job is claimed once: half of each page stays free for the second version of its rows.
+  fillfactor = 50,
+  -- The table turns over: vacuum by the number of dead rows, not by the size of the table.
+  autovacuum_vacuum_scale_factor = 0.02,
+  autovacuum_vacuum_threshold = 5000,
+  autovacuum_vacuum_insert_scale_factor = 0.1,
+  autovacuum_analyze_scale_factor = 0.05,
+  autovacuum_vacuum_cost_delay = 0
+);
+
+-- Due jobs in claim order. Used by the claim, which reads one range per priority; by the poll for the next due job; by
+-- the depth cap and the counts of a queue. Deduplication of index entries is off: every entry ends in the id, so no two
+-- are equal, and looking for equal ones would cost every insert.
+create index job_claim on job (queue, priority, run_at, id) with (deduplicate_items = off) where finished_at is null;
+
+-- Unfinished jobs of a key, in claim order. Used by claims of queues that limit keys or cool them down.
+create index job_key on job (queue, key, priority, run_at, id) with (deduplicate_items = off)
+  where key is not null and finished_at is null;
+
+-- The job that holds a dedupe key. Enforced by every insert; used by enqueue to find the holder.
+create unique index job_dedupe on job (dedupe_key)
+  where dedupe_key is not null and (dedupe_scope = 'retained' or finished_at is null);
+
+-- Finished jobs by age. Used by the purge, from the oldest, and by the list of recent changes, from the newest.
+create index job_finished on job (finished_at) where finished_at is not null;
+
+-- The next three serve lists and counts in Mission Control. Lists show the newest jobs first, and a busy queue has any
+-- number of newer jobs in other states: without these indexes a list would read all of them. A job that is due when it
+-- is stored and succeeds at its first attempt enters none of them, and a claim writes none of their columns.
+
+-- Scheduled jobs and jobs that wait for a retry, newest first. Used by the lists of both.
+create index job_waiting on job (id) where finished_at is null and (run_at > created_at or last_error is not null);
+
+-- Dead jobs of one queue, newest first. Used by the list, the groups by error and the counts of a queue.
+create index job_dead on job (queue, id) where dead_reason is not null;
+
+-- Dead jobs of all queues, newest first. Used by the list and the groups by error.
+create index job_dead_newest on job (id) where dead_reason is not null;
+
+-- A claim and the jobs it took. The claim inserts the row, the finalize of its last job deletes it. The reaper finds
+-- the jobs of lost pods here, and the list of running jobs its ids.
+create table lease (
+  id uuid not null,
+  pod_id uuid not null,
+  claimed_at timestamptz not null,
+  jobs uuid[] not null,
+
+  constraint lease_pkey primary key (id)
+) with (
+  autovacuum_vacuum_scale_factor = 0.1,
+  autovacuum_vacuum_threshold = 1000,
+  autovacuum_vacuum_cost_delay = 0
+);
+
+-- Random ids do not compress; without this every large claim would try. Written as ALTER because CREATE TABLE accepts a
+-- storage mode only since PostgreSQL 16, and guarded because Citus refuses this ALTER in a distributed schema: there
+-- the column keeps the default mode, which costs time and nothing else.
+do $$
+begin
+  alter table lease alter column jobs set storage external;
+exception when feature_not_supported then null;
+end
+$$;
+
+-------------------------------------------------------------------------------------------------------------- queues
+
+-- The settings of a queue. A queue without a row has the defaults; the row is inserted when an operator or a
+-- declaration changes one, or when a job of the queue is throttled.
+create table queue (
+  name text not null,
+  -- Slots of the whole cluster, which the leader divides among the pods (table share).
+  max_workers int not null default 10,
+  paused boolean not null default false,
+  -- How long finished jobs are kept. Null: the retention of the configuration.
+  retain_done interval,
+  retain_dead interval,
+  -- How long claims stop after a throttled job whose upstream named no delay: a minute, or if enabled this curve, which
+  -- doubles with every throttle in a row.
+  backoff_enabled boolean not null default false,
+  backoff_base interval not null default '60 seconds',
+  backoff_max interval not null default '30 minutes',
+
+  -- At most rate_jobs claims per rate_per, as a token bucket. Null tokens mean that the bucket is full.
+  rate_jobs int,
+  rate_per interval,
+  rate_tokens float8,
+  rate_filled_at timestamptz,
+
+  -- How many jobs of one key may run at once, and whether they keep their order.
+  key_concurrency int,
+  key_order text,
+  -- Enqueue refuses jobs while this many wait.
+  depth_cap int,
+
+  -- No job of this queue is claimed before this instant, because a job was throttled.
+  throttled_until timestamptz,
+  -- Throttles in a row, and when a job first succeeded after the last one.
+  throttle_attempts int not null default 0,
+  calm_since timestamptz,
+  -- The latest cooling_until in key_turn: until then claims must look at keys.
+  keys_cooling_until timestamptz,
+
+  -- Incremented by every change of an operator. A claim by key compares it with what it read.
+  revision int not null default 1,
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+
+  constraint queue_pkey primary key (name),
+  constraint queue_name_fits check (name ~ '^[A-Za-z0-9_.-]{1,64}$'),
+  constraint queue_rate_is_whole check (
+    (rate_jobs is null) = (rate_per is null) and (rate_tokens is null) = (rate_filled_at is null)
+  ),
+  constraint queue_key_limit_is_whole check ((key_concurrency is null) = (key_order is null)),
+  constraint queue_key_order_known check (key_order in ('none', 'serial', 'strict')),
+  -- Jobs that keep their order run one at a time.
+  constraint queue_key_order_is_single check (key_order = 'none' or key_concurrency = 1)
+) with (
+  -- A few rows, some of them updated by every claim: the free space keeps all versions of a row on its page.
+  fillfactor = 20
+);
+
+-- The turn of a key, only in queues that limit keys or cool them down. A claim reads which jobs of the key are running
+-- and increments `turn`; if another claim has incremented it since, the count is stale and the claim takes nothing of
+-- this key. Finalize does not touch the row: finished jobs only make room.
+create table key_turn (
+  queue text not null,
+  key text not null,
+  turn bigint not null,
+  turned_at timestamptz not null,
+  -- Jobs of the last claims. Whether they still run, or in strict order are unfinished, is read from their rows.
+  taken uuid[] not null default '{}',
+  -- No job of this key is claimed before this instant.
+  cooling_until timestamptz,
+
+  constraint key_turn_pkey primary key (queue, key)
+) with (
+  -- Updated by every claim, never in an indexed column.
+  fillfactor = 50,
+  autovacuum_vacuum_scale_factor = 0.05,
+  autovacuum_vacuum_cost_delay = 0
+);
+
+--------------------------------------------------------------------------------------------------------------- kinds
+
+-- A kind as the pods that serve it registered it, so that processes without its code can validate and route its jobs.
+create table kind (
+  name text not null,
+  -- Where jobs of this kind are enqueued. If `routed`, a matching route takes precedence.
+  queue text not null,
+  routed boolean not null default false,
+  version int not null,
+  max_attempts smallint not null,
+  on_dead jsonb,
+  -- The payload as JSON Schema. Null where the kind's code declares none.
+  schema jsonb,
+  registered_at timestamptz not null,
+  updated_at timestamptz not null,
+
+  constraint kind_pkey primary key (name)
+);
+
+-- A declared route: kinds whose name starts with `prefix` and that name no queue are enqueued in `queue`.
+create table route (
+  prefix text not null,
+  queue text not null,
+  registered_at timestamptz not null,
+  updated_at timestamptz not null,
+
+  constraint route_pkey primary key (prefix)
+);
+
+-- The queue of the longest prefix that matches, or null. The same rule as in the program (Routes).
+create function route_of(kind text) returns text
+language sql stable
+set search_path from current
+as $$
+  select r.queue from route r where starts_with(route_of.kind, r.prefix) order by length(r.prefix) desc limit 1
+$$;
+
+-- An integer in the payload that a handler would read as a different number, or null: handlers read 64-bit floats.
+-- Fractions are not checked. The same rule as in the program (JsonNumbers).
+create function lost_number(payload jsonb) returns numeric
+language sql immutable
+set extra_float_digits = 1
+as $$
+  select found.n from (
+    select (number #>> '{}')::numeric as n
+    from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as number
+  ) found
+  where case
+    when abs(found.n) <= 9007199254740992 then found.n <> 0 and abs(found.n) < 2.5e-324
+    when abs(found.n) > 1.7976931348623157e308 then true
+    when found.n <> trunc(found.n) then false
+    when abs(found.n) < 9e18 and found.n::float8::bigint = found.n then false
+    -- A float keeps any fifteen significant digits.
+    when length(trim('0' from trunc(abs(found.n))::text)) <= 15 then false
+    else found.n::float8::text::numeric <> found.n
+  end
+  limit 1
+$$;
+
+-- Stores a job in the caller's transaction and returns its id; for triggers and for programs without the client. It
+-- applies the limits of the HTTP API and raises an exception with an SQLSTATE for each. If another job holds the dedupe
+-- key, it returns that job's id and stores nothing. Pods are notified when the transaction commits.
+create function enqueue(
+  kind text,
+  payload jsonb,
+  queue text default null,
+  run_at timestamptz default null,
+  priority int default 0,
+  dedupe_key text default null,
+  max_attempts int default null,
+  key text default null,
+  meta jsonb default null,
+  delay interval default null,
+  force boolean default false
+) returns uuid
+language plpgsql
+set search_path from current
+as $$
+#variable_conflict use_column
+declare
+  now_ timestamptz := clock_timestamp();
+  known kind%rowtype;
+  payload_text text := enqueue.payload::text;
+  target text;
+  attempts int;
+  start timestamptz;
+  lost numeric;
+  cap int;
+  -- UUID version 7: the server's milliseconds, then random bits. PostgreSQL has a function for it only since 18.
+  new_id uuid := encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+    placing substring(int8send((extract(epoch from now_) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid;
+  holder uuid;
+  window_is_over boolean;
+begin
+  select * into known from kind k where k.name = enqueue.kind;
+  if not found and enqueue.force is not true then
+    raise exception 'No pod has ever registered the kind "%".', enqueue.kind
+      using errcode = 'check_violation', hint = 'Start a pod that serves it first, or add force => true.';
+  end if;
+  if enqueue.kind is null or length(enqueue.kind) not between 1 and 128 then
+    raise exception 'kind must be 1 to 128 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if enqueue.payload is null then
+    raise exception 'payload must not be null' using errcode = 'null_value_not_allowed';
+  end if;
+  if octet_length(payload_text) > 1048576 then
+    raise exception 'payload is larger than 1048576 bytes as JSON' using errcode = 'program_limit_exceeded';
+  end if;
+  -- The cheap tests on the text come first: few payloads have this many brackets or numbers this long.
+  if length(payload_text) - length(translate(payload_text, '[{', '')) > 1000 then
+    if jsonb_path_exists(enqueue.payload, 'strict $.**{1000} ? (@.type() == "array" || @.type() == "object")') then
+      raise exception 'payload must not be nested more than 1000 levels deep' using errcode = 'program_limit_exceeded';
+    end if;
+  end if;
+  if payload_text ~ '[0-9.]{16}' then
+    lost := lost_number(enqueue.payload);
+    if lost is not null then
+      raise exception 'payload holds %, which a 64-bit float cannot hold', left(lost::text, 40)
+        using errcode = 'numeric_value_out_of_range', hint = 'Send the number as a string.';
+    end if;
+  end if;
+  if enqueue.priority not between -32768 and 32767 then
+    raise exception 'priority must be a whole number from -32768 to 32767' using errcode = 'numeric_value_out_of_range';
+  end if;
+  target := coalesce(enqueue.queue,
+    case when coalesce(known.routed, true) then route_of(enqueue.kind) end, known.queue, 'default');
+  if target !~ '^[A-Za-z0-9_.-]{1,64}$' then
+    raise exception 'queue must be 1 to 64 letters, digits, _, . or -' using errcode = 'invalid_parameter_value';
+  end if;
+  attempts := coalesce(enqueue.max_attempts, known.max_attempts, 5);
+  if attempts not between 1 and 1000 then
+    raise exception 'max_attempts must be a whole number from 1 to 1000' using errcode = 'numeric_value_out_of_range';
+  end if;
+  if length(enqueue.dedupe_key) not between 1 and 512 then
+    raise exception 'dedupe_key must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if length(enqueue.key) not between 1 and 512 then
+    raise exception 'key must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if jsonb_typeof(enqueue.meta) <> 'object' then
+    raise exception 'meta must be a JSON object' using errcode = 'invalid_parameter_value';
+  end if;
+  if octet_length(enqueue.meta::text) > 65536 then
+    raise exception 'meta is larger than 65536 bytes as JSON' using errcode = 'program_limit_exceeded';
+  end if;
+  if enqueue.delay is not null and enqueue.run_at is not null then
+    raise exception 'give run_at or delay, not both' using errcode = 'invalid_parameter_value';
+  end if;
+  if enqueue.delay < interval '0' or enqueue.delay > interval '36500 days' then
+    raise exception 'delay must be between 0 and 36500 days' using errcode = 'interval_field_overflow';
+  end if;
+  start := coalesce(enqueue.run_at, now_ + enqueue.delay, now_);
+  if start < '1970-01-01 00:00:00+00' or start >= '10000-01-01 00:00:00+00' then
+    raise exception 'run_at must be an instant of the years 1970 to 9999' using errcode = 'datetime_field_overflow';
+  end if;
+
+  -- The holder of the dedupe key may release it between the insert and the next select; then the next insert succeeds.
+  for try in 1..10 loop
+    select j.id, j.finished_at is not null and j.dedupe_until <= now_ into holder, window_is_over from job j
+    where j.dedupe_key = enqueue.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null);
+    if found then
+      if window_is_over is not true then
+        return holder;
+      end if;
+      update job j set dedupe_key = null, dedupe_scope = null, dedupe_until = null
+      where j.id = holder and j.finished_at is not null and j.dedupe_until <= now_;
+    end if;
+    select q.depth_cap into cap from queue q where q.name = target;
+    if cap is not null then
+      if cap <= (select count(*) from (
+        select from job j where j.queue = target and j.finished_at is null and j.lease is null limit cap) w
+      ) then
+        raise exception 'Queue "%" is full: % jobs wait in it already.', target, cap
+          using errcode = 'configuration_limit_exceeded', hint = 'Try again when it has drained, or raise its depth cap.';
+      end if;
+    end if;
+    insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
+      on_dead, meta, created_at, updated_at)
+    values (new_id, target, enqueue.kind, coalesce(known.version, 1), enqueue.payload, enqueue.priority::smallint,
+      start, attempts::smallint, enqueue.key, enqueue.dedupe_key,
+      case when enqueue.dedupe_key is not null then 'active' end, known.on_dead, enqueue.meta, now_, now_)
+    on conflict do nothing;
+    if found then
+      perform pg_notify(current_schema || '_work', target);
+      return new_id;
+    end if;
+  end loop;
+  raise exception 'the dedupe key changed hands at every try' using errcode = 'serialization_failure';
+end
+$$;
+
+----------------------------------------------------------------------------------------------------------- schedules
+
+-- A recurring job: cron expression, time zone, and what to do about overlapping and missed runs.
+create table schedule (
+  name text not null,
+  kind text not null,
+  payload jsonb not null,
+  cron text not null,
+  timezone text not null default 'UTC',
+  -- Null: the kind's own.
+  queue text,
+  max_attempts smallint,
+  overlap text not null default 'allow',
+  missed text not null default 'one',
+  missed_limit smallint,
+  enabled boolean not null default true,
+  origin text not null default 'operator',
+  -- What code declared last, and the fields an operator has changed since: a new declaration leaves those alone.
+  fingerprint text,
+  edited text[] not null default '{}',
+  -- Null until a scheduler first sees the schedule. It then computes the next run and does not fire.
+  next_fire_at timestamptz,
+  last_fire_at timestamptz,
+  last_skip_at timestamptz,
+  last_error text,
+  last_job_id uuid,
+  -- The last outcomes, newest first, a bounded number. In this row, so that an outcome is written in the transaction it
+  -- records and needs no cleanup.
+  history jsonb not null default '[]',
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+  -- An operator removed a schedule that code still declares. The row stays, so that the next start does not bring it
+  -- back.
+  removed_at timestamptz,
+  -- Incremented by every write. Firing states the revision it read, so that of several schedulers one succeeds.
+  revision bigint not null default 1,
+
+  constraint schedule_pkey primary key (name),
+  constraint schedule_overlap_known check (overlap in ('allow', 'skip')),
+  constraint schedule_missed_known check (missed in ('one', 'none', 'all')),
+  constraint schedule_missed_is_whole check ((missed = 'all') = (missed_limit is not null)),
+  constraint schedule_origin_known check (origin in ('code', 'operator'))
+) with (fillfactor = 80);
+
+-- Used by the scheduler: due schedules, and when the next one is due.
+create index schedule_due on schedule (next_fire_at nulls first) where enabled and removed_at is null;
+
+----------------------------------------------------------------------------------------------------------- operators
+
+-- A bulk operation on jobs: cancel, requeue, run now or delete, by filter or by ids. It works through the jobs by id in
+-- short transactions, each of which moves `reached` forward: any pod can take the next batch, and a crash leaves
+-- nothing half done.
+create table operation (
+  id uuid not null,
+  action text not null,
+  status text not null default 'running',
+  who text not null,
+  reason text,
+  filter jsonb,
+  ids uuid[],
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+  finished_at timestamptz,
+  -- The highest job id when the operation began. Newer jobs have higher ids, so the operation ends.
+  last_id uuid not null,
+  reached uuid,
+  total int,
+  total_exact boolean,
+  done int not null default 0,
+  failed int not null default 0,
+  -- How many jobs were skipped, by reason.
+  skipped jsonb not null default '{}',
+  error text,
+
+  constraint operation_pkey primary key (id),
+  constraint operation_action_known check (action in ('cancel', 'requeue', 'run-now', 'delete')),
+  constraint operation_status_known check (status in ('running', 'done', 'cancelled', 'failed')),
+  constraint operation_has_one_target check ((filter is null) <> (ids is null)),
+  constraint operation_end_is_dated check ((status = 'running') = (finished_at is null))
+);
+
+-- Operations in progress. Used by pods that look for one to continue.
+create index operation_open on operation (id) where finished_at is null;
+
+-- A job filter saved under a name in Mission Control, shared by all users.
+create table saved_view (
+  id uuid not null,
+  name text not null,
+  -- The list it opens, and the filter in the form of the HTTP API.
+  page text not null,
+  filter jsonb not null,
+  created_at timestamptz not null,
+
+  constraint saved_view_pkey primary key (id),
+  constraint saved_view_name_once unique (name),
+  constraint saved_view_named check (length(name) between 1 and 60),
+  constraint saved_view_page_known check (page in ('jobs', 'scheduled', 'retries', 'dead')),
+  constraint saved_view_filter_is_object check (jsonb_typeof(filter) = 'object')
+);
+
+-- A change made by an operator.
+create table audit (
+  id uuid not null,
+  at timestamptz not null,
+  who text not null,
+  act text not null,
+  target text not null,
+  reason text,
+  before jsonb,
+  after jsonb,
+
+  constraint audit_pkey primary key (id)
+);
+
+-- Changes of one target, newest first. Used by the audit list with a target.
+create index audit_target on audit (target, id);
+
+------------------------------------------------------------------------------------------------------------- cluster
+
+-- These three tables are tiny and updated often: the free space on their pages keeps the versions of a row together.
+
+-- A running process, one row per boot. The pod updates it every second; the leader deletes rows without a heartbeat.
+create table pod (
+  id uuid not null,
+  label text,
+  version text not null,
+  queues text[] not null,
+  kinds text[] not null,
+  -- Per queue: how many slots the pod wants, has, and has jobs in.
+  slots jsonb not null,
+  host text not null,
+  os_pid int not null,
+  node_version text not null,
+  draining boolean not null,
+  started_at timestamptz not null,
+  heartbeat_at timestamptz not null,
+  -- The PostgreSQL server that wrote the last beat: its address and start.
+  server text,
+
+  constraint pod_pkey primary key (id)
+) with (fillfactor = 50);
+
+-- The leader's lease: one row that always exists. Acquiring it is an update, so pods that find it held write nothing.
+create table leader (
+  single boolean not null default true,
+  -- Incremented whenever the lease changes hands. Writes in the name of the leader check that their term is the current
+  -- one.
+  term int not null,
+  pod_id uuid,
+  leased_until timestamptz,
+
+  constraint leader_pkey primary key (single),
+  constraint leader_is_one check (single),
+  -- A key, so that acquiring the lease (which changes it) conflicts with FOR KEY SHARE and renewing it does not: a
+  -- transaction of the leader holds that lock and knows that no other pod takes over before it commits.
+  constraint leader_term_is_new unique (term),
+  constraint leader_is_whole check ((pod_id is null) = (leased_until is null))
+) with (fillfactor = 50);
+
+insert into leader (term) values (0);
+
+-- The slots of a queue that the leader assigned to a pod. No foreign key to pod: a pod that leaves during an assignment
+-- must not make the assignment fail. Rows of deleted pods are deleted with them.
+create table share (
+  queue text not null,
+  pod_id uuid not null,
+  slots smallint not null,
+  -- The leader's term when it assigned them.
+  term int not null,
+
+  constraint share_pkey primary key (queue, pod_id),
+  constraint share_is_a_number_of_slots check (slots >= 0)
+) with (fillfactor = 50);
+
+-------------------------------------------------------------------------------------------------------------- limits
+
+-- The token bucket of a rate limit. Acquiring locks the row, so a token is never spent twice.
+create table rate_limit (
+  scope text not null,
+  -- What code declares, and what an operator set instead. A rate is tokens per second.
+  capacity float8 not null,
+  rate float8 not null,
+  tuned_capacity float8,
+  tuned_rate float8,
+  -- Tokens at the instant refilled_at. If that is in the future, no tokens are added before it.
+  tokens float8 not null,
+  refilled_at timestamptz not null,
+  -- Tokens that pods reserved and may still use: {pod: [tokens, expiry in epoch milliseconds]}. They count against the
+  -- capacity as if they were in the bucket.
+  blocks jsonb not null default '{}',
+  registered_at timestamptz not null,
+  updated_at timestamptz not null,
+
+  constraint rate_limit_pkey primary key (scope),
+  constraint rate_limit_is_one check (
+    capacity >= 1 and rate > 0 and tokens >= 0
+    and (tuned_capacity is null or tuned_capacity >= 1) and (tuned_rate is null or tuned_rate > 0)
+  )
+) with (
+  -- A few rows, updated by every call of an upstream service: free space for new versions, and early vacuum.
+  fillfactor = 50,
+  autovacuum_vacuum_scale_factor = 0,
+  autovacuum_vacuum_threshold = 500,
+  autovacuum_vacuum_cost_delay = 0
+);
+
+------------------------------------------------------------------------------------------------------------ measures
+
+-- Nothing here is written per job. A pod counts in memory and writes its counts of the open minute every few seconds.
+
+-- What one pod counted for a queue and kind in a bucket of 1, 10 or 60 minutes. The wider buckets exist because a chart
+-- of a week cannot merge ten thousand minutes quickly. Each flush replaces the pod's row with the new totals.
+create table job_bucket (
+  minutes smallint not null,
+  start timestamptz not null,
+  queue text not null,
+  kind text not null,
+  pod_id uuid not null,
+  -- Incremented by every flush of the pod: a flush that arrives late does not overwrite a newer one.
+  revision int not null,
+  enqueued int not null,
+  started int not null,
+  completed int not null,
+  retried int not null,
+  dead int not null,
+  rescued int not null,
+  -- Latencies in milliseconds: `processing` from start to end of a run, `total` from due to end. The bytes are a
+  -- histogram; concatenating those of several rows merges them.
+  processing_sum float8 not null,
+  processing_max float8 not null,
+  processing bytea not null,
+  total_sum float8 not null,
+  total_max float8 not null,
+  total bytea not null,
+
+  -- Width and time first: charts read ranges, and retention deletes from the oldest end.
+  constraint job_bucket_pkey primary key (minutes, start, queue, kind, pod_id),
+  constraint job_bucket_minutes_known check (minutes in (1, 10, 60))
+) with (
+  -- Rows of open buckets are updated every few seconds, in place where the page has room.
+  fillfactor = 75,
+  autovacuum_vacuum_scale_factor = 0.05
+);
+
+-- The resources a pod used in a minute.
+create table pod_sample (
+  minute timestamptz not null,
+  pod_id uuid not null,
+  -- Processor time over elapsed time since the previous sample; 1 is one busy core.
+  cpu float8 not null,
+  rss_bytes bigint not null,
+  -- Delay of callbacks, in seconds.
+  event_loop_p99 float8 not null,
+  event_loop_max float8 not null,
+  pool_busy int not null,
+  pool_idle int not null,
+  pool_waiting int not null,
+  -- Duration of its SQL statements, in milliseconds; the bytes are a histogram as in job_bucket.
+  statement_sum float8 not null,
+  statement_max float8 not null,
+  statement bytea not null,
+
+  constraint pod_sample_pkey primary key (minute, pod_id)
+);
+
+-- The state of the database in a minute, written by the first pod that samples it.
+create table database_sample (
+  minute timestamptz not null,
+  size_bytes bigint not null,
+  -- The job table with its indexes.
+  job_bytes bigint not null,
+  job_live_tuples bigint not null,
+  job_dead_tuples bigint not null,
+  -- The age of the oldest open transaction: vacuum cannot remove rows that died after it began.
+  oldest_transaction_seconds float8 not null,
+  connections int not null,
+
+  constraint database_sample_pkey primary key (minute)
+);
+
+------------------------------------------------------------------------------------------------------------- uploads
+
+-- Files that wait for a workspace to fetch and acknowledge them. Content is stored in chunks as it streams in, each in
+-- its own transaction, so a slow client holds neither a connection nor the vacuum horizon. One short transaction then
+-- publishes all files of a request by inserting their rows in `upload`.
+
+-- The content of a file, from its first chunk on. Deleting this row deletes the file and its chunks.
+create table upload_content (
+  file_id uuid not null,
+  -- The deadline of an upload in progress; past it the sweeper deletes the content. Null once published.
+  draft_until timestamptz,
+
+  constraint upload_content_pkey primary key (file_id)
+);
+
+-- Used by the sweeper: uploads that clients abandoned.
+create index upload_content_draft on upload_content (draft_until) where draft_until is not null;
+
+-- One chunk of a file's content.
+create table upload_chunk (
+  file_id uuid not null,
+  n int not null,
+  bytes bytea not null,
+
+  constraint upload_chunk_pkey primary key (file_id, n),
+  -- A chunk that arrives after the sweeper deleted its draft is refused instead of staying forever.
+  constraint upload_chunk_of_content foreign key (file_id) references upload_content on delete cascade
+);
+
+-- Files are mostly compressed already: compressing again costs time and saves nothing. Guarded like lease.jobs above.
+do $$
+begin
+  alter table upload_chunk alter column bytes set storage external;
+exception when feature_not_supported then null;
+end
+$$;
+
+-- A published file.
+create table upload (
+  file_id uuid not null,
+  created_at timestamptz not null,
+  expires_at timestamptz not null,
+  fetched_at timestamptz,
+  acked_at timestamptz,
+  size_bytes bigint not null,
+  -- The length of every chunk except the last, so that a byte range maps to chunk numbers.
+  chunk_bytes int not null,
+  workspace_id text not null,
+  filename text not null,
+  mimetype text not null,
+  sha256 text not null,
+
+  constraint upload_pkey primary key (file_id),
+  constraint upload_of_content foreign key (file_id) references upload_content on delete cascade,
+  constraint upload_not_empty check (size_bytes > 0),
+  constraint upload_chunked check (chunk_bytes > 0),
+  constraint upload_workspace_named check (length(workspace_id) between 1 and 64),
+  constraint upload_filename_bounded check (length(filename) between 1 and 255),
+  constraint upload_sha256_whole check (length(sha256) = 64)
+) with (
+  -- A file is updated when it is fetched and when it is acknowledged: room on the page for both.
+  fillfactor = 80,
+  autovacuum_vacuum_scale_factor = 0.05,
+  autovacuum_vacuum_threshold = 1000
+);
+
+-- Files a workspace has to fetch, oldest first. Used by the list of a workspace.
+create index upload_waiting on upload (workspace_id, created_at) where acked_at is null;
+
+-- Used by the sweeper: files past their expiry, and files acknowledged long enough ago.
+create index upload_expiry on upload (expires_at) where acked_at is null;
+create index upload_acked on upload (acked_at) where acked_at is not null;
+
+-- Stored bytes of a workspace, in any state. Used by the quota check, from the index alone.
+create index upload_kept on upload (workspace_id) include (size_bytes);
+
+-- A workspace that ever received a file. Publishing locks the row, so two requests cannot both use the last of the
+-- quota.
+create table upload_workspace (
+  workspace_id text not null,
+
+  constraint upload_workspace_pkey primary key (workspace_id)
+);
+
+------------------------------------------------------------------------------------------------------------- gateway
+
+-- A Telegram user who is signed in, for all bots.
+create table bot_session (
+  user_id bigint not null,
+  started_at timestamptz not null,
+  expires_at timestamptz not null,
+
+  constraint bot_session_pkey primary key (user_id)
+);
+
+-- Used by the gateway sweeper: expired sign-ins.
+create index bot_session_expiry on bot_session (expires_at);
+
+-- Wrong codes of a user. An attempt is counted before its code is checked, and forgiven if the code is right.
+create table bot_guess (
+  user_id bigint not null,
+  failures int not null,
+  since timestamptz not null,
+  locked_until timestamptz,
+
+  constraint bot_guess_pkey primary key (user_id),
+  constraint bot_guess_counts check (failures > 0)
+);
+
+-- The message to a user about a dead job. Stored before it is sent, because sending cannot be undone and must not be
+-- repeated. No foreign key: the job may be purged first.
+create table bot_dead_letter (
+  job_id uuid not null,
+  chat_id bigint not null,
+  intended_at timestamptz not null,
+  settled_at timestamptz,
+  bot text not null,
+  state text not null,
+
+  constraint bot_dead_letter_pkey primary key (job_id),
+  constraint bot_dead_letter_state_known check (state in ('intended', 'sent', 'refused', 'unknown', 'withdrawn')),
+  constraint bot_dead_letter_end_is_dated check ((state = 'intended') = (settled_at is null))
+);
+
+-- Used by the gateway sweeper: messages past their retention.
+create index bot_dead_letter_intended on bot_dead_letter (intended_at);
+
+-------------------------------------------------------------------------------------------------------------- access
+
+-- An access token of a workspace. Tokens are 256 random bits, so a plain SHA-256 is safe; slow hashes are for
+-- passwords.
+create table workspace_token (
+  id uuid not null,
+  workspace_id text not null,
+  -- The first characters of the token: enough to recognise it in a list and to find its row.
+  prefix text not null,
+  hash bytea not null,
+  label text not null,
+  created_at timestamptz not null,
+
+  constraint workspace_token_pkey primary key (id),
+  constraint workspace_token_named check (length(workspace_id) between 1 and 64),
+  constraint workspace_token_hashed check (length(hash) = 32),
+  constraint workspace_token_label_bounded check (length(label) <= 100)
+);
+
+-- Used by authentication, to find the token of a request, and by the list of a workspace's tokens.
+create index workspace_token_bearer on workspace_token (workspace_id, prefix);
+
+-- A login to Mission Control. The secret exists only in the visitor's cookie. The bond ties the session to the token it
+-- was opened with: if that token changes, the session ends. It can be checked only together with the secret.
+create table session (
+  secret_hash bytea not null,
+  role text not null,
+  bond bytea not null,
+  created_at timestamptz not null,
+  expires_at timestamptz not null,
+
+  constraint session_pkey primary key (secret_hash),
+  constraint session_role_known check (role in ('admin', 'viewer'))
+);
+
+-- Used by cleanup: expired logins.
+create index session_expiry on session (expires_at);
+
+-- A request with an Idempotency-Key, and its response once there is one.
+create table idempotency (
+  key_hash bytea not null,
+  content_hash bytea not null,
+  created_at timestamptz not null,
+  answer jsonb,
+
+  constraint idempotency_pkey primary key (key_hash)
+);
+
+-- Used by cleanup: keys past their retention.
+create index idempotency_age on idempotency (created_at);

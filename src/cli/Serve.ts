@@ -1,0 +1,110 @@
+import { Console, Effect, Layer, Option, Redacted } from "effect"
+import { Lifecycle } from "../core/Lifecycle.js"
+import { CrewConfig } from "../crew/CrewConfig.js"
+import * as Package from "../database/Package.js"
+import * as BotsFile from "../gateway/config/BotsFile.js"
+import { queuesOf as botQueuesOf, type Declarations } from "../gateway/config/Declarations.js"
+import { GatewayConfig } from "../gateway/config/GatewayConfig.js"
+import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
+import * as NoopEcho from "../handlers/NoopEcho.js"
+import * as Server from "../http/Server.js"
+import { ServerConfig } from "../http/ServerConfig.js"
+import * as RouteConfig from "../queue/settings/RouteConfig.js"
+import { Metrics } from "../telemetry/Metrics.js"
+import * as App from "./App.js"
+import { DatabaseChoice, type StartedDatabase } from "./DatabaseChoice.js"
+import * as ServiceLayer from "./ServiceLayer.js"
+
+const whereDataIs = DatabaseChoice.$match({
+  Served: () => "the PostgreSQL server in DATABASE_URL",
+  Embedded: ({ directory }) => `embedded PostgreSQL in ${directory}`,
+  None: () => "none: queues, workers and uploads are off. Set DATABASE_URL or add --embedded to enable them"
+})
+
+/** Prints the admin token only if the process generated it. A configured token is never printed. */
+const tokenLines = (url: string, choice: DatabaseChoice, made: Option.Option<Redacted.Redacted>) =>
+  choice._tag === "Embedded" && Option.isSome(made)
+    ? `\n  ui       ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (stored in ${choice.directory}/admin-token)`
+    : `\n  ui       ${url}/ui/`
+
+/** Link that opens Mission Control and logs in. Browsers never send the fragment after # to a server. */
+export const pagesLink = (url: string, token: Redacted.Redacted): string =>
+  `${url}/ui/#/overview?token=${encodeURIComponent(Redacted.value(token))}`
+
+const hooksLine = (url: string, { bots, sources }: Declarations) => {
+  const paths = [
+    ...bots.map((bot) => `telegram/${bot.slug} (${bot.async ? "async" : "sync"})`),
+    ...sources.map(({ name, style }) => `${name} (${style})`)
+  ]
+  return paths.length === 0 ? "" : `\n  hooks    ${paths.map((path) => `${url}/hooks/${path}`).join("\n           ")}`
+}
+
+const greeting = (
+  url: string,
+  choice: DatabaseChoice,
+  pages: string,
+  declared: Declarations,
+  served: ReadonlyArray<string>
+) => `
+Nightshift ${Package.version.text} is up
+
+  url      ${url}${pages}
+  api      ${url}/api/v1/jobs  (contract: ${url}/api/v1/openapi.json)${hooksLine(url, declared)}
+  health   ${url}/healthz  ${url}/readyz
+  metrics  ${url}/metrics
+  data     ${whereDataIs(choice)}${served.length === 0 ? "" : `\n  queues   ${served.join(", ")}`}
+
+Stop it with Ctrl-C.
+`
+
+const queuesOf = (
+  given: ReadonlyArray<string>,
+  { handlers, queues, routes }: App.App,
+  declared: Declarations
+): ReadonlyArray<string> => {
+  if (given.length > 0) return given
+  const routed = Object.values(routes).filter((queue) => queue !== null)
+  const ofKinds = handlers.map(({ kind }) => kind.queue)
+  return [...new Set(["default", ...queues, ...ofKinds, ...routed, ...botQueuesOf(declared)])]
+}
+
+const serverOf = (choice: Exclude<StartedDatabase, { readonly _tag: "None" }>) =>
+  choice._tag === "Served" ? ServiceLayer.served(choice.url) : ServiceLayer.embedded(choice.server)
+
+/** Serves until interrupted. Then reports not ready, waits for running jobs, and closes layers in reverse order. */
+export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
+  Effect.gen(function* () {
+    const app = yield* Option.match(module, { onNone: () => Effect.succeed(App.none), onSome: App.load })
+    const loaded = {
+      ...app,
+      // Built-in kinds come first so that an app's handler for the same kind overrides them.
+      handlers: [NoopEcho.handler, ...(yield* CmdExecConfig.handlers), ...app.handlers],
+      routes: { ...app.routes, ...(yield* RouteConfig.declared) }
+    }
+    const database = choice._tag !== "None"
+    const declared = yield* BotsFile.load({ database, kinds: new Set(loaded.handlers.map(({ kind }) => kind.name)) })
+    const served = database ? queuesOf((yield* CrewConfig).queues, loaded, declared) : []
+    if (choice._tag === "None") {
+      yield* Effect.logWarning("no database: queues, workers and uploads are off; set DATABASE_URL or add --embedded")
+    }
+    const configured = yield* ServerConfig
+    const lifecycle = yield* Lifecycle
+    yield* Effect.gen(function* () {
+      const { url } = yield* Server.Server
+      const { adminToken } = yield* ServerConfig
+      const made = Option.isSome(configured.adminToken) ? Option.none() : adminToken
+      yield* Console.log(greeting(url, choice, tokenLines(url, choice, made), declared, served))
+      yield* lifecycle.collapsed
+    }).pipe(
+      Effect.onExit(() => Effect.zipRight(lifecycle.drain, Effect.logInfo("shutting down"))),
+      Effect.provide(
+        choice._tag === "None"
+          ? ServiceLayer.alone(declared)
+          : ServiceLayer.onServer(serverOf(choice), loaded, declared, served)
+      )
+    )
+  }).pipe(
+    Effect.provide(
+      Layer.mergeAll(ServerConfig.layer, GatewayConfig.layer, CrewConfig.layer, Lifecycle.layer, Metrics.layer)
+    )
+  )

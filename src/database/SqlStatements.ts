@@ -1,0 +1,44 @@
+/** Comments, strings, quoted names and dollar quotes may hold semicolons; a word may hold dollar signs. */
+const token =
+  /--[^\n]*|\/\*|E'(?:[^'\\]|''|\\[\s\S])*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?:[a-z_]\w*)?\$|[a-z_][\w$]*|[\s\S]/gi
+
+/** Where a block comment ends. PostgreSQL nests them. */
+const endOfComment = (sql: string, from: number): number => {
+  const edge = /\/\*|\*\//g
+  edge.lastIndex = from
+  for (let depth = 1; depth > 0; ) {
+    const found = edge.exec(sql)
+    if (found === null) return sql.length
+    depth += found[0] === "/*" ? 1 : -1
+  }
+  return edge.lastIndex
+}
+
+const endOfDollarQuote = (sql: string, quote: string, from: number): number => {
+  const end = sql.indexOf(quote, from)
+  return end < 0 ? sql.length : end + quote.length
+}
+
+/**
+ * The statements of a script, one by one, without the comments between them. Functions with a `begin atomic` body are not
+ * supported: quote the body instead.
+ */
+export const split = (sql: string): ReadonlyArray<string> => {
+  const statements: Array<string> = []
+  const scanner = new RegExp(token)
+  let start: number | undefined
+  for (let match = scanner.exec(sql); match !== null; match = scanner.exec(sql)) {
+    const [text] = match
+    if (text === ";") {
+      if (start !== undefined) statements.push(sql.slice(start, match.index))
+      start = undefined
+    } else if (text === "/*") {
+      scanner.lastIndex = endOfComment(sql, scanner.lastIndex)
+    } else if (!text.startsWith("--") && text.trim() !== "") {
+      start ??= match.index
+      if (text.length > 1 && text.startsWith("$")) scanner.lastIndex = endOfDollarQuote(sql, text, scanner.lastIndex)
+    }
+  }
+  if (start !== undefined) statements.push(sql.slice(start).trimEnd())
+  return statements
+}

@@ -1,0 +1,41 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as MigrationFile from "../../src/database/MigrationFile.js"
+import * as Package from "../../src/database/Package.js"
+import { split } from "../../src/database/SqlStatements.js"
+
+describe("SqlStatements", () => {
+  it("splits at semicolons and drops what is only a comment", () => {
+    expect(split("-- first; not a statement\nselect 1; ;\n/* a; /* nested; */ */ select 2\n;-- end;")).toEqual([
+      "select 1",
+      "select 2\n"
+    ])
+    expect(split("")).toEqual([])
+    expect(split("select 1")).toEqual(["select 1"])
+  })
+
+  it("keeps semicolons in strings, quoted names, comments and dollar quotes", () => {
+    for (const statement of [
+      "select 'a;''b;'",
+      "select E'a\\';b'",
+      'select 1 as "a;""b"',
+      "select 1 -- why; because\n + 1",
+      "select /* ; */ 1",
+      "do $$ begin perform 1; end $$",
+      "do $body$ begin perform $$;$$; end $body$",
+      "select $1, a$b$c from t"
+    ]) {
+      expect(split(`${statement};select 2`)).toEqual([statement, "select 2"])
+    }
+  })
+
+  it.effect("finds one command in each statement of the migrations", () =>
+    Effect.gen(function* () {
+      for (const { sql } of yield* MigrationFile.readAll(Package.migrationsDirectory)) {
+        for (const statement of split(sql)) {
+          expect(statement).toMatch(/^(create (table|unique index|index|function)|insert into|do) /)
+        }
+      }
+    })
+  )
+})
