@@ -143,7 +143,7 @@ const open = (kind: string, options: WorkerPoolOptions) =>
       name: `pool of ${kind}`,
       schedule: Schedule.spaced(idleMillis),
       runAtStart: false,
-      run: letGo
+      run: closeIdle
     })
     yield* Effect.forkScoped(repeatLoop(loop))
     return { takeOne, giveBack, discard }

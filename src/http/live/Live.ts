@@ -48,7 +48,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
       const scope = yield* Effect.scope
       const turn = yield* Effect.makeSemaphore(1)
       const listeners = new Map<LiveListener, CallerSession | undefined>()
-      let looking: Fiber.RuntimeFiber<void> | undefined
+      let polling: Fiber.RuntimeFiber<void> | undefined
       let lastId = 0
       let lastSentAt = 0
       let lastCheck = 0
@@ -74,7 +74,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         }
       })
 
-      const look = Effect.gen(function* () {
+      const poll = Effect.gen(function* () {
         yield* checkSessions
         const change = yield* picture.look
         const now = yield* Clock.currentTimeMillis
@@ -87,16 +87,16 @@ export class Live extends Context.Tag("nightshift/http/Live")<
 
       const loop = single({
         name: "live",
-        schedule: Schedule.spaced(lookEvery),
+        schedule: Schedule.spaced(pollEvery),
         runAtStart: false,
-        run: look
+        run: poll
       })
 
-      /** The first look is over before anybody is shown anything. */
-      const startLooking = Effect.gen(function* () {
-        if (looking !== undefined) return
-        yield* look
-        looking = yield* Effect.forkIn(repeatLoop(loop), scope)
+      /** Completes the first poll before the first listener gets a snapshot. */
+      const startPolling = Effect.gen(function* () {
+        if (polling !== undefined) return
+        yield* poll
+        polling = yield* Effect.forkIn(repeatLoop(loop), scope)
       })
 
       const leave = (listener: LiveListener) => {
