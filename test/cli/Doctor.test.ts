@@ -94,7 +94,7 @@ describe("nightshift doctor", () => {
         expect(finding).toMatchObject({
           status: "warn",
           found: expect.stringMatching(
-            /1 pods last showed themselves on another server: stayed \(web-1, pid 7\) on 10\.0\.0\.1:5432 since 2026-01-02T03:04:05Z, /
+            /1 pods sent their last heartbeat to another server: stayed \(web-1, pid 7\) on 10\.0\.0\.1:5432 since 2026-01-02T03:04:05Z, /
           ),
           fix: expect.stringContaining("stop that server")
         })
@@ -124,7 +124,7 @@ describe("nightshift doctor", () => {
     const standby = server("c:5432", tuesday, false)
     expect(ServersCheck.ofNamed([server("a:5432", monday), standby, server("d:5432", undefined, false)])).toEqual([])
     expect(ServersCheck.ofNamed([server("a:5432", monday), server("b:5432", tuesday), standby])).toMatchObject([
-      { status: "fail", found: expect.stringMatching(/^2 servers of DATABASE_URL take writes: a:5432 .*, b:5432 /) }
+      { status: "fail", found: expect.stringMatching(/^2 servers in DATABASE_URL accept writes: a:5432 .*, b:5432 /) }
     ])
   })
 
@@ -161,8 +161,8 @@ describe("nightshift doctor", () => {
       yield* sql`alter table nightshift.job alter column version drop not null`
       const drifted = yield* doctor(yield* settings)
       expect(drifted.code).toBe(1)
-      expect(drifted.stdout).toMatch(/^fail +schema +Not as migrated: table job column version integer not null/m)
-      expect(drifted.stdout).toMatch(/^ +-> Somebody changed the tables by hand\./m)
+      expect(drifted.stdout).toMatch(/^fail +schema +Missing or changed: table job column version integer not null/m)
+      expect(drifted.stdout).toMatch(/^ +-> The tables were changed manually\./m)
       expect(drifted.stderr).toMatch(/^nightshift: 1 of \d checks failed\.\n$/)
     }).pipe(Effect.provide(house))
   )
@@ -171,7 +171,7 @@ describe("nightshift doctor", () => {
     Effect.gen(function* () {
       const empty = yield* doctor({ DATABASE_URL: Redacted.value(yield* TestDatabase.empty) }, "--json")
       expect(empty).toMatchObject({ code: 1 })
-      expect(empty.of("schema")).toMatchObject([{ status: "fail", fix: "Run nightshift migrate." }])
+      expect(empty.of("schema")).toMatchObject([{ status: "fail", fix: "Run `nightshift migrate`." }])
       expect(JSON.parse(empty.stdout).ok).toBe(false)
     })
   )
@@ -199,14 +199,14 @@ describe("nightshift doctor --url", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* Nightshift.start(["serve", "--port", "0"], { cwd })
-      const [, url = ""] = yield* running.said(/doors +(http:\S+)/)
+      const [, url = ""] = yield* running.said(/url +(http:\S+)/)
       const well = yield* doctor({}, "--json", "--url", url)
       expect(well).toMatchObject({ code: 0, findings: [{ status: "ok" }, { status: "ok" }] })
       expect(well.of("ready")[0]?.found).toBe("Ready, without queue, crew, uploads.")
       yield* running.signal("SIGKILL")
       yield* running.finished
       const gone = yield* doctor({}, "--url", url)
-      expect(gone).toMatchObject({ code: 1, stdout: expect.stringMatching(/does not answer \(ECONNREFUSED\)/) })
+      expect(gone).toMatchObject({ code: 1, stdout: expect.stringMatching(/is not reachable \(ECONNREFUSED\)/) })
     })
   )
 
@@ -226,7 +226,7 @@ describe("nightshift doctor --url", () => {
       )
       const other = yield* doctor({}, "--url", `http://127.0.0.1:${port[0]}`)
       expect(other.code).toBe(1)
-      expect(other.stdout).toMatch(/^fail +health +It answered 404 to \/healthz\.$/m)
+      expect(other.stdout).toMatch(/^fail +health +\/healthz returned 404\.$/m)
       expect(other.stdout).toMatch(/^fail +ready +Not ready: the moon is \\u\{1b\}\[31mred\.$/m)
       expect(yield* doctor({}, "--url", "127.0.0.1:8787")).toMatchObject({ code: 2, stdout: "" })
     })

@@ -27,7 +27,7 @@ const serve = (
       env: options.env ?? {},
       ...(options.uid === undefined ? {} : { uid: options.uid })
     })
-    const match = yield* running.said(/doors +(http:\S+)/)
+    const match = yield* running.said(/url +(http:\S+)/)
     return { ...running, url: match[1] ?? "" }
   })
 
@@ -71,7 +71,7 @@ describe("the service on an embedded PostgreSQL", () => {
       yield* gone(family)
       const second = yield* serve(cwd, { args: ["--embedded"] })
       const migrate = yield* Nightshift.call(["migrate"], { cwd })
-      expect(migrate).toMatchObject({ code: 0, stdout: "Nothing to apply: the schema is current.\n" })
+      expect(migrate).toMatchObject({ code: 0, stdout: "The schema is up to date.\n" })
       yield* second.signal("SIGINT")
       expect(yield* second.finished).toMatchObject({ code: 0 })
     })
@@ -208,7 +208,7 @@ describe("the service without a database", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* serve(cwd)
-      yield* running.said(/queue, crew and uploads are off/)
+      yield* running.said(/queues, workers and uploads are off/)
       expect(yield* get(`${running.url}/readyz`)).toEqual({
         status: 200,
         text: '{"status":"ready","reasons":[],"off":["queue","crew","uploads"]}'

@@ -34,7 +34,7 @@ describe("nightshift doctor with two servers", () => {
         const split = yield* Nightshift.call(["doctor"], { cwd, env })
         expect(split.code).toBe(1)
         expect(split.stdout).toMatch(
-          new RegExp(`2 servers of DATABASE_URL take writes: .*:${one.port}.*, .*:${two.port}`)
+          new RegExp(`2 servers in DATABASE_URL accept writes: .*:${one.port}.*, .*:${two.port}`)
         )
         expect(split.stdout).not.toContain("secret")
         yield* two.run("alter system set default_transaction_read_only = on")

@@ -45,7 +45,7 @@ describe("a service with a collector", () => {
           OTEL_SERVICE_NAME: "shop"
         }
       })
-      const url = (yield* running.said(/doors +(http:\S+)/))[1] ?? ""
+      const url = (yield* running.said(/url +(http:\S+)/))[1] ?? ""
       const [id = ""] = yield* enqueue(url, [{ payload: { message: "hunter2" } }], {
         traceparent: `00-${theirTrace}-${theirSpan}-01`
       })

@@ -114,7 +114,7 @@ describe("a mistake in the database", () => {
         expect(small.plan.steps.length).toBeLessThan(report.plan.steps.length / 2)
         expect(small.plan.steps.map(({ _tag }) => _tag)).toContain("PauseQueue")
         expect(small.faults.length).toBeLessThanOrEqual(report.faults.length)
-        expect(Simulation.tell(small)).toMatch(/^seed 1 breaks a promise: nothing is claimed .*\n {2}pause: /)
+        expect(Simulation.tell(small)).toMatch(/^seed 1 violates an invariant: no job is claimed .*\n {2}pause: /)
         // What was found can be played again as it is.
         const again = yield* Simulation.run({ ...options, plan: small.plan })
         expect(again.fingerprint).toBe(small.fingerprint)

@@ -8,11 +8,11 @@ import * as ServerIdentity from "../../database/ServerIdentity.js"
 import * as Age from "../Age.js"
 import { type Check, fail, ok, warn } from "./Check.js"
 
-/** Pods that were seen this recently may still run, on a server whose writes do not arrive here. */
+/** Pods with a heartbeat this recent may still be running, connected to a server whose writes do not reach this one. */
 const recently = Duration.minutes(10)
 const mostNamed = 5
 
-/** After a failover that did not stop the old primary, two servers of the url take writes. */
+/** Reports more than one writable server in the URL, as after a failover that did not stop the old primary. */
 export const ofNamed = (servers: ReadonlyArray<ServerIdentity.NamedServer>) => {
   const writers = servers.flatMap(({ address, server, takesWrites }) =>
     takesWrites && server !== undefined ? [{ address, server }] : []
@@ -24,13 +24,13 @@ export const ofNamed = (servers: ReadonlyArray<ServerIdentity.NamedServer>) => {
   const list = different.map(({ address, server }) => `${address} (${ServerIdentity.show(server)})`).join(", ")
   return [
     fail(
-      `${different.length} servers of DATABASE_URL take writes: ${list}. Jobs that a pod stores on one of them are not on the other.`,
-      "Stop all but the primary, or take their addresses away, and restart the pods that were connected to them. Then enqueue again what is only on the old one."
+      `${different.length} servers in DATABASE_URL accept writes: ${list}. Jobs stored on one of them are missing on the other.`,
+      "Stop all but the primary, or remove their addresses, and restart the pods that were connected to them. Then enqueue the jobs that exist only on the old primary again."
     )
   ]
 }
 
-/** Pods whose last beat here was written by another server: they may still be connected to that one. */
+/** Reports pods whose last heartbeat was written by another server: they may still be connected to it. */
 export const ofPods = (here: string, pods: ReadonlyArray<StoredPod>, now: number) => {
   const elsewhere = pods.filter(({ server }) => server !== undefined && !ServerIdentity.isSame(server, here))
   if (elsewhere.length === 0) return []
@@ -44,13 +44,13 @@ export const ofPods = (here: string, pods: ReadonlyArray<StoredPod>, now: number
   const more = elsewhere.length > mostNamed ? `; and ${elsewhere.length - mostNamed} more` : ""
   return [
     warn(
-      `This address leads to ${ServerIdentity.show(here)}, but ${elsewhere.length} pods last showed themselves on another server: ${list}${more}.`,
-      "If these pods still run, they write to a server that is no longer the primary: stop that server, and restart them. If PostgreSQL was restarted and they have ended, there is nothing to do."
+      `This address leads to ${ServerIdentity.show(here)}, but ${elsewhere.length} pods sent their last heartbeat to another server: ${list}${more}.`,
+      "If these pods are still running, they write to a server that is no longer the primary: stop that server and restart the pods. If PostgreSQL was restarted and they have exited, no action is needed."
     )
   ]
 }
 
-/** Whether all pods use the same PostgreSQL server, and the one that the address leads to. */
+/** Checks that all pods use the PostgreSQL server that this address leads to. */
 export const check: Check = {
   name: "servers",
   look: Effect.gen(function* () {
