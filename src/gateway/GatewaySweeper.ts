@@ -15,7 +15,7 @@ const sweepSessions = (sessions: typeof AuthSessions.Service): Step => ({
 
 const loop = (steps: Loop["steps"]): Loop => ({
   name: "gateway sweeper",
-  about: "every 10m, forgetting sign-ins that are over",
+  about: "every 10m, deleting expired sign-ins",
   schedule: Schedule.spaced("10 minutes"),
   runAtStart: true,
   steps

@@ -31,7 +31,7 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
         if (mode === "standby") return ["the database is a read-only standby"]
         if (mode === "read-only") return ["the database is read-only"]
         const { pending } = yield* migrations.state
-        return pending.length === 0 ? [] : [`migrations are not applied (${pending.length}): run nightshift migrate`]
+        return pending.length === 0 ? [] : [`migrations are pending (${pending.length}): run nightshift migrate`]
       }).pipe(
         Effect.timeout("2 seconds"),
         Effect.catchTags({
@@ -39,15 +39,15 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
             Effect.succeed([
               `the schema requires nightshift ${needs} or later, but this process is ${code}: upgrade it`
             ]),
-          SchemaForeign: refused("the schema was built by another set of migrations: run nightshift doctor"),
+          SchemaForeign: refused("the schema was created by a different set of migrations: run nightshift doctor"),
           SchemaUnreleased: refused("the schema was created by an unreleased version: run nightshift doctor"),
-          DatabaseFault: refused("the database refuses to be read: run nightshift doctor")
+          DatabaseFault: refused("the database rejects queries: run nightshift doctor")
         }),
         Effect.catchAll(refused("the database is not responding"))
       )
       // The route is open and may be polled at any rate, so the database is checked at most once a second.
       const shared = yield* RefreshedValue.make(databaseReasons, "1 second", "2 seconds")
-      // The first request finds the answer ready: the database answers while the rest of the service is built.
+      // Start the first check now, so that its result is ready for the first request.
       yield* Effect.forkScoped(shared)
       return {
         report: Effect.map(Effect.all([lifecycle.draining, shared]), ([draining, { value: reasons }]) =>

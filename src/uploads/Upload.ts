@@ -8,7 +8,7 @@ import { InvalidUpload, UploadTooLarge } from "./UploadErrors.js"
 export interface Upload {
   readonly id: UploadId
   readonly workspace: Workspace
-  /** As the client sent it, in any script: it may start with a dot and may hold spaces and quotes. */
+  /** As the client sent it, in any script. May start with a dot and contain spaces and quotes. */
   readonly filename: string
   readonly mimetype: string
   readonly size: number

@@ -185,13 +185,13 @@ describe.each(backends)("on %s, PATCH /api/v1/jobs/{id}", (_, layer) => {
       const { admin } = yield* Doors
       const id = yield* enqueue()
       for (const [json, says, field] of [
-        [{}, /names nothing to change/, undefined],
-        [{ reason: "x" }, /names nothing to change/, undefined],
+        [{}, /has nothing to change/, undefined],
+        [{ reason: "x" }, /has nothing to change/, undefined],
         [{ priority: "high" }, /must be a number/, "priority"],
         [{ priority: 1.5 }, /whole number/, "priority"],
         [{ runAt: "soon" }, /RFC 3339/, "runAt"],
         [{ payload: "\u0000" }, /NUL/, "payload"],
-        [{ kind: "other" }, /not a field/, "kind"],
+        [{ kind: "other" }, /not a known field/, "kind"],
         [[1], /must be an object/, undefined]
       ] as const) {
         const refused = yield* admin("PATCH", `/api/v1/jobs/${id}`, { json })

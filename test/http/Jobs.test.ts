@@ -172,7 +172,7 @@ describe.each(backends.slice(0, 1))("on %s, GET /api/v1/jobs with something wron
         ["queue", "queue=a&queue=%00", /NUL/],
         ["kind", Array.from({ length: 51 }, (_, index) => `kind=${index}`).join("&"), /more than 50/],
         ["text", "text=a&text=b", /must be text/],
-        ["sate", "sate=dead", /not a field/]
+        ["sate", "sate=dead", /not a known field/]
       ] as const) {
         const refused = yield* admin("GET", `/api/v1/jobs?${query}`)
         expect(refused, query).toMatchObject({

@@ -198,7 +198,7 @@ describe("a question about metrics", () => {
       const { admin } = yield* Doors
       for (const [field, query, says] of [
         ["bucket", "bucket=0", /from 60 to/],
-        ["bucket", "bucket=90", /whole number of minutes/],
+        ["bucket", "bucket=90", /multiple of 60 seconds/],
         ["bucket", "bucket=1e9", /from 60 to/],
         [
           "bucket",
@@ -209,7 +209,7 @@ describe("a question about metrics", () => {
         ["since", "since=2026-01-31T09:00:00Z&until=2026-01-31T09:00:00Z", /before until/],
         ["until", "until=2026-01-31", /RFC 3339/],
         ["queue", "queue=%00", /NUL/],
-        ["quue", "quue=mail", /not a field/]
+        ["quue", "quue=mail", /not a known field/]
       ] as const) {
         const refused = yield* admin("GET", `/api/v1/metrics/series?${query}`)
         expect(refused, query).toMatchObject({

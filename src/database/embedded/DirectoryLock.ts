@@ -1,7 +1,7 @@
 import { chown, mkdir, open, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises"
 import { hostname } from "node:os"
 import { join } from "node:path"
-import { Clock, DateTime, Deferred, Duration, Effect, Option, Random, Schedule, Schema, type Scope } from "effect"
+import { Clock, DateTime, Deferred, Duration, Effect, Fiber, Option, Random, Schedule, Schema, type Scope } from "effect"
 import { repeatLoop, single } from "../../core/Loop.js"
 import { DirectoryHeld, type DirectoryUnusable, errorCode, inDirectory } from "./EmbeddedPostgresError.js"
 import { isSame, place, startOf } from "./OsProcess.js"
@@ -164,15 +164,16 @@ export const acquire = Effect.fn("DirectoryLock.acquire")(function* (
     name: "directory lock",
     schedule: Schedule.spaced(times.beat),
     runAtStart: true,
-    run: Effect.ignore(showLife)
+    run: Effect.uninterruptible(Effect.ignore(showLife))
   })
-  yield* Effect.forkScoped(repeatLoop(loop))
+  const updates = yield* Effect.forkScoped(repeatLoop(loop))
   yield* rivals.pipe(
     Effect.flatMap(([other]) => (other === undefined ? Effect.void : Effect.fail(other))),
     Effect.retry({ schedule: withdrawal, while: (other) => "claim" in other && other.name > name }),
     Effect.mapError((other) => ("claim" in other ? refusal(directory, other, since) : other)),
-    // The Scope may stay open after a failure, and the leftover claim would block other processes.
-    Effect.onError(() => remove(file))
+    // The Scope may stay open after a failure, and the leftover claim would block other processes. Updates stop first: they
+    // would write the claim again.
+    Effect.onError(() => Effect.zipRight(Fiber.interrupt(updates), remove(file)))
   )
   return { lost: Deferred.await(lost) }
 })

@@ -24,7 +24,7 @@ export type Circumstances = Pick<FileContext, "database" | "kinds">
 
 const usualFile = "bots.yaml"
 
-/** A file that people write by hand is shorter. */
+/** Maximum size of the file. */
 const mostBytes = 256 * 1024
 
 const reasonOf = (error: unknown) =>
@@ -34,10 +34,10 @@ const reasonOf = (error: unknown) =>
 const readBounded = async (path: string): Promise<string> => {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
-    if (!(await file.stat()).isFile()) throw new Error("it is not a file")
+    if (!(await file.stat()).isFile()) throw new Error("not a regular file")
     const buffer = Buffer.alloc(mostBytes + 1)
     const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
-    if (bytesRead > mostBytes) throw new Error(`it is longer than ${mostBytes} bytes`)
+    if (bytesRead > mostBytes) throw new Error(`larger than ${mostBytes} bytes`)
     return buffer.toString("utf8", 0, bytesRead)
   } finally {
     await file.close()

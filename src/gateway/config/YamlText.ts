@@ -1,7 +1,7 @@
 import { Either } from "effect"
 import { LineCounter, parseDocument, visit } from "yaml"
 
-/** The rest of what is wrong with a text that is not YAML at all tells nobody anything. */
+/** Limits the output for a text that is not YAML at all. */
 const mostProblems = 20
 
 /** Parses YAML into plain values, or returns its problems. Rejects aliases, which could expand to billions of nodes. */

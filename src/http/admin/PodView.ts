@@ -21,7 +21,7 @@ export const PodView = Schema.Struct({
   server: Schema.NullOr(Schema.String).annotations({
     description: "The PostgreSQL server that wrote its last heartbeat: address and start."
   }),
-  draining: Schema.Boolean.annotations({ description: "It was told to stop and takes no new jobs." }),
+  draining: Schema.Boolean.annotations({ description: "The pod is shutting down and claims no new jobs." }),
   leader: Schema.Boolean
 }).annotations({ identifier: "Pod" })
 export type PodView = typeof PodView.Type

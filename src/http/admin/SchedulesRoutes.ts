@@ -39,11 +39,11 @@ export const layer: Layer.Layer<
     const views = yield* Views.make
     const context = yield* Effect.context<Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions>()
 
-    /** A mistyped kind and a payload that does not fit are refused now, and not when the first job is dead. */
+    /** Rejects a mistyped kind or an invalid payload now instead of when the first job becomes dead. */
     const checkJob = (kind: string, payload: unknown) =>
       Effect.flatMap(kinds.find(kind), (registered) => JobRequests.checkPayload(registered, payload))
 
-    /** What is not changed is not checked. */
+    /** Checks only what the edit changes. */
     const checkEdit = (name: string, edit: Pick<EditRequest, "kind" | "payload">) =>
       Effect.gen(function* () {
         if (edit.kind === undefined && edit.payload === undefined) return

@@ -40,7 +40,7 @@ const readEdit = (request: HttpServerRequest.HttpServerRequest) =>
   Effect.gen(function* () {
     const { force = false, reason, ...edit } = yield* Body.decoded(request, JobsContract.JobEdit, mostEditBytes)
     if (Object.keys(edit).length > 0) return { edit, force, reason }
-    return yield* new BadRequest({ message: "The body names nothing to change: give payload, priority or runAt." })
+    return yield* new BadRequest({ message: "The body has nothing to change. Set payload, priority or runAt." })
   })
 
 type Explaining = JobDiagnosis | Pods | RateLimits | ClusterConfig
@@ -78,7 +78,7 @@ export const layer: Layer.Layer<
         Problem.answeredForOne
       )
 
-    /** As on enqueue. A job of a kind that no pod has registered was forced in, and may be edited. */
+    /** Checks the payload as on enqueue. A job of an unregistered kind was enqueued with `force` and is not checked. */
     const checkPayload = (id: JobId, payload: unknown) =>
       Effect.gen(function* () {
         const { kind, version } = yield* search.get(id)

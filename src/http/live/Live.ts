@@ -74,7 +74,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         }
       })
 
-      const poll = Effect.gen(function* () {
+      const look = Effect.gen(function* () {
         yield* checkSessions
         const change = yield* picture.look
         const now = yield* Clock.currentTimeMillis
@@ -89,13 +89,13 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         name: "live",
         schedule: Schedule.spaced(pollEvery),
         runAtStart: false,
-        run: poll
+        run: look
       })
 
-      /** Completes the first poll before the first listener gets a snapshot. */
+      /** Completes the first poll before a listener gets its snapshot. */
       const startPolling = Effect.gen(function* () {
         if (polling !== undefined) return
-        yield* poll
+        yield* look
         polling = yield* Effect.forkIn(repeatLoop(loop), scope)
       })
 

@@ -17,15 +17,15 @@ const decodeExtended = (value: string): string | undefined => {
 }
 
 /**
- * Browsers write a quote and line breaks as `%22`, `%0D` and `%0A` and nothing else in percent signs (HTML, "multipart/form-data
- * encoding algorithm"); older programs write `\"`. Other backslashes belong to paths of Windows.
+ * Browsers percent-encode only quotes and line breaks, as `%22`, `%0D` and `%0A` (HTML, "multipart/form-data encoding
+ * algorithm"). Older programs write `\"`. Other backslashes are part of Windows paths.
  */
 const decodeQuoted = (value: string): string =>
   value.replace(/\\"|%(22|0D|0A)/gi, (_, hex?: string) =>
     hex === undefined ? '"' : String.fromCharCode(Number.parseInt(hex, 16))
   )
 
-/** What a part of a form says of itself. */
+/** Field name and file name of a form part. */
 export interface FormPart {
   readonly name: string
   readonly filename: string | undefined
@@ -48,11 +48,14 @@ export const parse = (header: string): FormPart | undefined => {
   return { name, filename: decodeExtended(parameters.get("filename*") ?? "") ?? parameters.get("filename") }
 }
 
-/** RFC 5987: bytes in UTF-8, those that are not `attr-char` in percent signs. */
+/** Encodes a value by RFC 5987: UTF-8 with all characters except `attr-char` percent-encoded. */
 const encodeExtended = (value: string): string =>
   encodeURIComponent(value).replace(/['()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)
 
-/** A file to save (RFC 6266): under its name in any script, or under an ASCII name where a client does not know `filename*`. */
+/**
+ * Formats an attachment header (RFC 6266): `filename*` has the original name, `filename` an ASCII fallback for older
+ * clients.
+ */
 export const attachment = (filename: string): string => {
   const safe = Filename.sanitize(filename)
   const original = Filename.original(filename)

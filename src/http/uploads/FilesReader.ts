@@ -60,7 +60,7 @@ export interface Reading {
   readonly onBegun: (id: UploadId) => void
 }
 
-/** Name and type that a part gives its file. */
+/** Returns a part's file name and MIME type. */
 const factsOf = (head: ReadonlyMap<string, string>, before: number) => {
   const part = ContentDisposition.parse(head.get("content-disposition") ?? "")
   if (part === undefined) return Either.left(malformed("a part has no field name"))
