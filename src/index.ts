@@ -1,4 +1,4 @@
-/** The tag of the SQL client that handlers and transactions use, so that programs need not install `@effect/sql` for it. */
+/** The SQL client's tag, re-exported so that programs need not install `@effect/sql`. */
 export * as SqlClient from "@effect/sql/SqlClient"
 export { PgClient } from "@effect/sql-pg/PgClient"
 export { TokenNotFound, Tokens } from "./access/Tokens.js"
