@@ -16,8 +16,11 @@ if (process.env.TMPDIR === undefined) {
 
 /** Journeys that have a larger size in a long run. */
 const sized = [
-  "journeys/{Crashes,Environments,Gateway,Service,UploadDoor,Uploads}",
+  "journeys/{Crashes,Environments,Gateway,PayloadFidelity,Service,UploadDoor,Uploads}",
   "database/embedded/PostgresBinaries",
+  "http/Multipart",
+  "queue/QueueLimits",
+  "schedule/Expression",
   "uploads/StoragePg",
   "scripts/bench",
   "testing/Simulation"

@@ -572,6 +572,8 @@ create table pod (
   draining boolean not null,
   started_at timestamptz not null,
   heartbeat_at timestamptz not null,
+  -- The PostgreSQL server that wrote the last beat: its address and start.
+  server text,
 
   constraint pod_pkey primary key (id)
 ) with (fillfactor = 50);

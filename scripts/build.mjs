@@ -1,5 +1,5 @@
-// Builds dist/: the three library faces, the bundled command line, and the type declarations.
-// `--if-stale` does nothing when dist/ was built from exactly these sources.
+// Builds dist/: the three library entry points, the bundled CLI and the type declarations. `--if-stale` skips the build
+// if dist/ was built from the same sources.
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -37,7 +37,7 @@ if (process.argv.includes("--if-stale") && fresh) process.exit(0)
 rmSync(dist, { recursive: true, force: true })
 
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
-/** What is installed beside this package; everything else is bundled into it. */
+/** Runtime dependencies, which are not bundled. */
 const installed = [
   ...Object.keys(manifest.peerDependencies),
   ...Object.keys(manifest.dependencies),
@@ -56,13 +56,13 @@ const shared = {
   logLevel: "warning"
 }
 
-/** Packages in CommonJS call `require`, which ES modules do not have. */
+/** Bundled CommonJS packages call `require`, which ES modules do not have. */
 const requireLine =
   'import { createRequire as $createRequire } from "node:module"; const require = $createRequire(import.meta.url);'
 
-// The library imports its packages from the user's node_modules, so that a program has one copy of Effect.
-// `main` is the command line in that form: it runs when the process loads the user's own module. What only the command
-// line needs is bundled into it, so that users do not install it.
+// The library imports its packages from the user's node_modules, so that a program has one copy of Effect. `main` is
+// the CLI in that form, used when the process loads the user's module. Packages that only the CLI needs are bundled
+// into it, so that users do not install them.
 const library = await build({
   ...shared,
   entryPoints: {
@@ -82,9 +82,9 @@ for (const file of Object.keys(library.metafile.outputs).filter((output) => outp
   if (code.includes("Dynamic require of")) writeFileSync(join(root, file), `${requireLine}${code}`)
 }
 
-const faces = ["index", "client", "testing"]
+const entryPoints = ["index", "client", "testing"]
 
-/** An output and all outputs that it imports. */
+/** Returns an output and all outputs it imports. */
 const reachable = (output, found = new Set()) => {
   if (found.has(output)) return found
   found.add(output)
@@ -92,10 +92,9 @@ const reachable = (output, found = new Set()) => {
   return found
 }
 
-// Programs that import the library can map stack traces to its source. The maps of the command line would be a third of
-// the package.
+// Keep source maps only for the library: the CLI's maps would be a third of the package.
 const mapped = new Set()
-for (const name of faces) reachable(`dist/library/${name}.js`, mapped)
+for (const name of entryPoints) reachable(`dist/library/${name}.js`, mapped)
 for (const output of Object.keys(library.metafile.outputs)) {
   if (!output.endsWith(".js") || mapped.has(output)) continue
   const file = join(root, output)
@@ -103,9 +102,9 @@ for (const output of Object.keys(library.metafile.outputs)) {
   rmSync(`${file}.map`)
 }
 
-// A wrong version of effect fails while modules are linked, before any of them runs. The face that Node imports therefore
-// checks first and imports the library after that. Bundlers and `require` get the library itself (see `exports`).
-for (const name of faces) {
+// A wrong version of effect fails at link time, before any module runs. The entry point that Node imports therefore
+// checks the version first and then imports the library. Bundlers and `require` get the library itself (see `exports`).
+for (const name of entryPoints) {
   const names = library.metafile.outputs[`dist/library/${name}.js`].exports.join(", ")
   writeFileSync(
     join(dist, `${name}.js`),
@@ -113,7 +112,10 @@ for (const name of faces) {
   )
 }
 
-/** Packages for what the command line does not do: options read from files, WebSockets, files over HTTP, random values. */
+/**
+ * Leaves out packages for features that the CLI does not use: options from files, WebSockets, files over HTTP, random
+ * values.
+ */
 const withoutUnused = {
   name: "without-unused",
   setup: (bundle) => {
@@ -126,7 +128,7 @@ const withoutUnused = {
   }
 }
 
-// The command line carries its packages: a few files start three times faster than a thousand.
+// The CLI bundles its packages: a few files start three times faster than a thousand.
 await build({
   ...shared,
   entryPoints: { nightshift: "src/bin.ts" },
@@ -140,7 +142,7 @@ await build({
 })
 chmodSync(join(dist, "nightshift.js"), 0o755)
 
-// Mission Control: its files carry a hash in their names and refer to each other relatively, so it works under any prefix.
+// Mission Control: file names contain a hash, and references are relative, so that it works behind any path prefix.
 await buildPages({
   configFile: false,
   root: join(root, "src/dashboard/app"),

@@ -1,23 +1,24 @@
-// Words that have one right place each. `node scripts/check-banned.mjs [folder]` prints every use elsewhere and exits 1.
+// Finds banned identifiers. `node scripts/check-banned.mjs [folder]` prints every use outside its allowed place and
+// exits 1.
 import { readdirSync, readFileSync } from "node:fs"
 import { dirname, join, resolve, sep } from "node:path"
 import { fileURLToPath } from "node:url"
 
-// The pages run in a browser, which has no Clock, no Schedule and no settings.
+// Browser code has no Clock, Schedule or settings.
 const browser = "dashboard/app/"
 
 const bans = [
-  { word: /\bDate\.now\(/, why: "ask Effect's Clock", except: [browser] },
-  { word: /\bnew Date\(\)/, why: "ask Effect's Clock", except: [browser] },
+  { word: /\bDate\.now\(/, why: "use Effect's Clock", except: [browser] },
+  { word: /\bnew Date\(\)/, why: "use Effect's Clock", except: [browser] },
   { word: /\bset(Timeout|Interval)\(/, why: "use a Schedule or Effect.sleep", except: [browser] },
   { word: /\bprocess\.env\b/, why: "declare a Setting", except: ["cli/Environment.ts"] },
   { word: /\bEffect\.run(Promise|Sync|Fork)/, why: "only main.ts runs effects", except: ["main.ts"] },
-  { word: /\bas any\b|: any\b|<any>/, why: "say what it is", except: [] },
-  { word: /@ts-(ignore|expect-error|nocheck)/, why: "mend the type", except: [] },
-  { word: /\b(TODO|FIXME|XXX)\b/, why: "do it or leave it out", except: [] }
+  { word: /\bas any\b|: any\b|<any>/, why: "use a specific type", except: [] },
+  { word: /@ts-(ignore|expect-error|nocheck)/, why: "fix the type", except: [] },
+  { word: /\b(TODO|FIXME|XXX)\b/, why: "do it or remove it", except: [] }
 ]
 
-/** Every use of a banned word under a src folder, as sentences. */
+/** Returns every use of a banned identifier in a src folder, as messages. */
 export const checkBanned = (src) => {
   const violations = []
   for (const entry of readdirSync(src, { recursive: true })) {

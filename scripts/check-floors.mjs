@@ -1,5 +1,6 @@
-// A folder of src/ imports only from floors below it: not up, not sideways, and no file imports itself by a detour.
-// Type imports count. `node scripts/check-floors.mjs [folder]` prints every violation and exits 1 when there is one.
+// Checks that each folder of src/ imports only from floors below it, never from the same floor or above, and that there
+// are no import cycles. Type imports count. `node scripts/check-floors.mjs [folder]` prints every violation and exits 1
+// if there is one.
 import { readdirSync, readFileSync } from "node:fs"
 import { dirname, join, relative, resolve, sep } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -28,7 +29,7 @@ const importPattern =
 
 const importsOf = (text) => [...text.matchAll(importPattern)].map((match) => match[1] ?? match[2] ?? match[3])
 
-/** The room a file belongs to: its folder directly under src/, or its own name at the top. */
+/** Returns a file's room: its folder directly under src/, or its own name at the top level. */
 const roomOf = (file) => file.split("/")[0]
 const floorOf = (room) => floors.findIndex((rooms) => rooms.includes(room))
 
@@ -43,7 +44,7 @@ const resolveImport = (src, file, specifier) => {
 const violationsOfFile = (src, file, imports) => {
   const room = roomOf(file)
   const floor = floorOf(room)
-  if (floor === -1) return [`${file}: "${room}" stands on no floor; give it one in scripts/check-floors.mjs`]
+  if (floor === -1) return [`${file}: "${room}" has no floor; add it in scripts/check-floors.mjs`]
   const found = []
   for (const specifier of imports) {
     const target = resolveImport(src, file, specifier)
@@ -55,7 +56,7 @@ const violationsOfFile = (src, file, imports) => {
     }
     const targetRoom = roomOf(target)
     if (targetRoom === room) continue
-    // The top floor's single files (main, bin, index) put the rooms together, so they may see one another's rooms.
+    // The top-level files (main, bin, index) assemble the rooms, so they may import each other.
     if (floorOf(targetRoom) > floor) found.push(`${file}: imports upward from ${target}`)
     else if (floorOf(targetRoom) === floor && room !== "main.ts" && room !== "bin.ts") {
       found.push(`${file}: imports sideways from ${target}`)
@@ -84,7 +85,7 @@ const cycles = (graph) => {
   return found
 }
 
-/** Every violation under a src folder, as sentences. */
+/** Returns every violation in a src folder, as messages. */
 export const checkFloors = (src) => {
   const graph = new Map()
   const violations = []

@@ -1,4 +1,5 @@
-// Finds the browser of the page tests. Both prepare-browser.mjs, which makes one when there is none, and the tests ask here.
+// Finds the browser for the page tests. Used by the tests and by prepare-browser.mjs, which installs one if there is
+// none.
 import { spawnSync } from "node:child_process"
 import { accessSync, constants, existsSync, lstatSync, readFileSync, statSync } from "node:fs"
 import { homedir, tmpdir } from "node:os"
@@ -7,13 +8,13 @@ import { fileURLToPath } from "node:url"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
-/** Where unpacked browsers are kept: with the project, or with the user when the project is somebody else's. */
+/** Cache folders of unpacked browsers: in the project, or per user if the project is not writable. */
 export const caches = [
   join(root, "node_modules", ".cache", "nightshift-chromium"),
   join(process.env.CHROMIUM_CACHE ?? tmpdir(), `nightshift-chromium-${process.getuid?.() ?? "user"}`)
 ]
 
-/** Whether programs may be run from a cache: the second has a name that anybody could have taken first. */
+/** Whether a cache is safe to run programs from: another user could have created the per-user folder first. */
 export const trusted = (cache) =>
   cache === caches[0] || !existsSync(cache) || lstatSync(cache).uid === (process.getuid?.() ?? lstatSync(cache).uid)
 
@@ -26,13 +27,15 @@ const isProgram = (file) => {
   }
 }
 
-/** Whether a browser starts at all: on a machine that lacks its libraries it is there and does not. */
+/** Whether a browser starts: it may be installed on a machine that lacks its libraries. */
 export const starts = ({ env, executable }) =>
   isProgram(executable) &&
   spawnSync(executable, ["--version"], { env: { ...process.env, ...env }, stdio: "ignore", timeout: 30_000 }).status ===
     0
 
-/** The browser described by the chromium.json of a folder; its paths are relative, so that the folder can be moved. */
+/**
+ * Returns the browser described by a folder's chromium.json. Its paths are relative, so that the folder can be moved.
+ */
 export const inFolder = (folder) => {
   const description = join(folder, "chromium.json")
   if (!existsSync(description)) return undefined
@@ -71,7 +74,7 @@ const installed = () => {
 const npmVersion = () =>
   JSON.parse(readFileSync(join(root, "node_modules", "@sparticuz", "chromium", "package.json"), "utf8")).version
 
-/** The kinds of browser we know, best first. The npm package carries a program for this one kind of machine only. */
+/** Browser sources, best first. The npm package contains a binary for this platform only. */
 export const sources = [
   ...(process.platform === "linux" && process.arch === "x64"
     ? [{ name: `npm-${npmVersion()}`, find: () => unpacked(`npm-${npmVersion()}`) }]
@@ -80,7 +83,7 @@ export const sources = [
   ...(process.platform === "linux" ? [{ name: "debian", find: () => unpacked("debian") }] : [])
 ]
 
-/** The browser CHROMIUM_PATH names, or undefined when it names none. One that cannot be used is an error, never passed over. */
+/** Returns the browser in CHROMIUM_PATH, or undefined if unset. Throws if it cannot be used. */
 export const chosen = () => {
   const executable = process.env.CHROMIUM_PATH
   if (!executable) return undefined
@@ -90,7 +93,7 @@ export const chosen = () => {
   return browser
 }
 
-/** The browser to test with, if this machine has one ready. */
+/** Returns the browser to test with, if one is ready. */
 export const findChromium = () => {
   const browser = chosen()
   if (browser !== undefined) return browser
@@ -102,13 +105,13 @@ export const findChromium = () => {
 }
 
 /**
- * How to start a browser so that it behaves the same on every machine. Of the caller's environment only the time zone is
- * passed on: LANG=C changes navigator.language to `en-US@posix`, and LANGUAGE=en_US ends the Chromium of npm with SIGTRAP.
- * `home` is an empty folder: the user's own may be missing or read-only.
+ * Launch options that behave the same on every machine. Only the time zone is taken from the caller's environment:
+ * LANG=C changes navigator.language to `en-US@posix`, and LANGUAGE=en_US makes the npm Chromium exit with SIGTRAP.
+ * `home` is an empty folder: the user's home may be missing or read-only.
  */
 export const launchOptions = ({ env, executable }, home) => ({
   executablePath: executable,
-  // Playwright adds the rest: headless, no sandbox, a profile in a temporary folder, no calls home.
+  // Playwright adds the rest: headless, no sandbox, a temporary profile, no telemetry.
   args: ["--disable-gpu", "--disable-quic", "--font-render-hinting=none", "--lang=en-US"],
   env: {
     PATH: process.env.PATH ?? "/usr/bin:/bin",

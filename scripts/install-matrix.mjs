@@ -1,6 +1,6 @@
-// Packs this package, installs it with npm, pnpm, yarn and bun into projects that already have effect 4, effect 3.18, or
-// nothing, and follows the program of docs/learn/getting-started.md there. Where effect does not fit, it expects one
-// sentence instead. Prints a table and exits 1 if a case failed. `--only pnpm` runs one package manager.
+// Packs this package, installs it with npm, pnpm, yarn and bun into projects that have effect 4, effect 3.18 or no
+// effect, and runs the program of docs/learn/getting-started.md. If the effect version is incompatible, expects a
+// one-sentence error instead. Prints a table and exits 1 if a case failed. `--only pnpm` runs one package manager.
 import { execFile, spawn } from "node:child_process"
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -14,7 +14,6 @@ const bin = (name) => join(tools, "node_modules", ".bin", name)
 const { peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
 const lowest = peerDependencies.effect.slice(1)
 
-/** Runs a program to its end. */
 const run = (cwd, file, args, env = {}) =>
   new Promise((done) => {
     execFile(
@@ -40,7 +39,7 @@ const environment = {
   YARN_NODE_LINKER: "node-modules",
   YARN_ENABLE_TELEMETRY: "0",
   YARN_ENABLE_SCRIPTS: "0",
-  // A fresh project has no lock file yet, and CI would refuse to write one.
+  // A new project has no lock file, and in CI yarn refuses to create one.
   YARN_ENABLE_IMMUTABLE_INSTALLS: "0",
   YARN_ENABLE_HARDENED_MODE: "0"
 }
@@ -71,7 +70,7 @@ const command = (cwd) => join(cwd, "node_modules", ".bin", "nightshift")
 const usesWrongEffect =
   /Nightshift \S+ needs effect \^\S+, but effect \d\S+ is installed in \S+: run `[a-z]+ (install|add) effect@3`\./
 
-/** What a program and `serve --app` say where effect does not fit: the sentence, and no stack trace. */
+/** Checks the error of a program and of `serve --app` with an incompatible effect: one sentence, no stack trace. */
 const refused = async (cwd) => {
   const program = await run(cwd, process.execPath, ["enqueue.js"])
   const service = await run(cwd, command(cwd), ["serve", "--app", "./app.js"])
@@ -83,7 +82,7 @@ const refused = async (cwd) => {
   return service.stderr.trim().replace("nightshift: ", "")
 }
 
-/** Follows the page: the service (its app in TypeScript), a program that enqueues, the tests. */
+/** Runs the steps of the page: the service (with a TypeScript app), a program that enqueues, and the tests. */
 const works = async (cwd) => {
   writeFileSync(
     join(cwd, "jobs.ts"),
@@ -130,7 +129,7 @@ const cases = [
   { before: "nothing", first: [], beside: [`effect@${lowest}`], expected: works, managers: /^p?npm/ },
   { before: "effect 4", first: ["effect@4.1.0"], beside: [], expected: refused },
   { before: "effect 3.18", first: ["effect@3.18.4"], beside: [], expected: refused },
-  // What the refusal says to type.
+  // Run the command that the error suggests.
   {
     before: "effect 4, then effect@3",
     first: ["effect@4.1.0"],
@@ -145,7 +144,7 @@ const concerns = (one, manager) =>
 
 const runCase = async (manager, { before, beside, expected, first }, tarball) => {
   const cwd = mkdtempSync(join(work, "project-"))
-  // Yarn asks for the packages of all platforms, and newer releases of this one do not have all of them in every registry.
+  // Yarn fetches the packages of all platforms, and not every registry has all of them for newer releases.
   const resolutions = { "msgpackr-extract": "3.0.4" }
   writeFileSync(
     join(cwd, "package.json"),
@@ -166,7 +165,7 @@ const runCase = async (manager, { before, beside, expected, first }, tarball) =>
       return { ...row, result: `ok: ${manager.name} refuses with ERESOLVE and names both versions` }
     }
     row.effect = effectVersion(cwd)
-    // A package manager may raise a version of effect 3 to one that fits.
+    // A package manager may upgrade effect 3 to a compatible version.
     const raised = first.length > 0 && row.effect.startsWith("3.") && `effect@${row.effect}` !== first[0]
     return { ...row, result: `ok: ${await (raised ? works : expected)(cwd)}` }
   } catch (error) {
@@ -176,7 +175,7 @@ const runCase = async (manager, { before, beside, expected, first }, tarball) =>
   }
 }
 
-/** Following docs/learn/testing.md after the page must not end in ERESOLVE. */
+/** Installing the tools of docs/learn/testing.md afterwards must not fail with ERESOLVE. */
 const testTools = async (tarball) => {
   const cwd = mkdtempSync(join(work, "project-"))
   writeFileSync(join(cwd, "package.json"), '{ "name": "greetings", "type": "module", "private": true }')

@@ -1,4 +1,4 @@
-// Makes sure that the page tests have a browser; run before them by `npm test`. The system is left as it is.
+// Prepares a browser for the page tests; run by `npm test`. Changes nothing outside its cache.
 import { spawnSync } from "node:child_process"
 import {
   chmodSync,
@@ -36,7 +36,7 @@ const named = (families) => families.map((family) => `<family>${family}</family>
 const alias = (family, preferred) => `  <alias>${named([family])}<prefer>${named(preferred)}</prefer></alias>`
 const isNot = (family) => `<test name="family" qual="all" compare="not_eq"><string>${family}</string></test>`
 
-// Complete in itself: a bare machine has neither fonts nor rules, and then every family would become the first one found.
+// A self-contained fontconfig: without one, a bare machine maps every family to the first font found.
 const describeFonts = (folder, fonts) =>
   writeFileSync(
     join(folder, "fonts.conf"),
@@ -58,8 +58,8 @@ const describeFonts = (folder, fonts) =>
   )
 
 const unpackNpm = (folder) => {
-  // The package unpacks into the temporary folder all users share, for its user alone, and the libraries that a bare
-  // machine lacks only where it believes to be at Amazon's.
+  // The package unpacks into the shared temporary folder with access for its user only, and adds the libraries that a
+  // bare machine lacks only if it believes to run on AWS.
   const program = 'import chromium from "@sparticuz/chromium"; await chromium.executablePath()'
   run(process.execPath, ["--input-type=module", "--eval", program], {
     TMPDIR: folder,
@@ -71,10 +71,10 @@ const unpackNpm = (folder) => {
   if (!starts(inFolder(folder))) describe(folder, "chromium", ["al2023/lib"])
 }
 
-// The first font looks like what most readers have; the second knows arrows, ticks and the like.
+// The first font looks like common system fonts; the second has arrows, ticks and other symbols.
 const debianPackages = ["chromium", "fonts-liberation", "fonts-dejavu-core"]
 
-// Hooks are cleared because those of some systems tidy up folders that are not ours.
+// Hooks are cleared because those of some systems clean up unrelated folders.
 const aptConfiguration = (apt) =>
   [
     `Dir::State::lists "${apt}/lists";`,
@@ -118,7 +118,7 @@ const unpackDebian = (folder) => {
 const makerOf = (name) => {
   if (name.startsWith("npm-")) return { unpack: unpackNpm, what: "unpacking the Chromium of node_modules" }
   if (name === "debian" && existsSync("/usr/bin/apt-get") && existsSync("/usr/bin/dpkg-deb")) {
-    return { unpack: unpackDebian, what: "fetching Debian's Chromium (some 120 MB)" }
+    return { unpack: unpackDebian, what: "fetching Debian's Chromium (about 120 MB)" }
   }
   return undefined
 }
@@ -130,7 +130,7 @@ const writableCache = () => {
       return { cache, workshop: mkdtempSync(join(cache, "making-")) }
     } catch {}
   }
-  throw new Error(`neither ${caches.join(" nor ")} can be written`)
+  throw new Error(`neither ${caches.join(" nor ")} is writable`)
 }
 
 const sweepAbandoned = (cache) => {
@@ -142,7 +142,7 @@ const sweepAbandoned = (cache) => {
   }
 }
 
-// Readers see a whole browser or none. Of two runs at once the first to finish wins, and the other takes its browser.
+// Publishes the browser atomically. Of two concurrent runs the first to finish wins, and the other uses its browser.
 const publish = (workshop, folder, source) => {
   if (source.find() !== undefined) return
   if (existsSync(folder)) renameSync(folder, join(workshop, "replaced"))
@@ -168,7 +168,7 @@ const make = (source, { unpack, what }) => {
   }
 }
 
-/** Why there is no browser, or nothing when there is one. */
+/** Returns why there is no browser, or undefined if there is one. */
 const prepare = () => {
   if (chosen() !== undefined) return undefined
   const failures = []
@@ -180,14 +180,14 @@ const prepare = () => {
       make(source, maker)
       return undefined
     } catch (error) {
-      failures.push(`${maker.what} did not work: ${error.message}`)
+      failures.push(`${maker.what} failed: ${error.message}`)
     }
   }
   return `No browser for the page tests: ${failures.length > 0 ? failures.join("; ") : "none is installed"}`
 }
 
 const refuse = (reason) => {
-  console.error(`${reason}. Please set CHROMIUM_PATH to a Chromium or Chrome.`)
+  console.error(`${reason}. Set CHROMIUM_PATH to a Chromium or Chrome.`)
   process.exit(1)
 }
 

@@ -1,6 +1,6 @@
-// Pictures of Mission Control, taken of the demo. `npm run pictures` renews the few that the README shows, in docs/pictures;
-// `npm run pictures -- --all FOLDER` takes every page there is, light and dark, wide and narrow, into a folder elsewhere; with
-// `--only` and a pattern, as `schedules|dark-narrow`, those whose names it fits.
+// Takes screenshots of Mission Control with the demo. `npm run pictures` updates the README's pictures in
+// docs/pictures. `npm run pictures -- --all FOLDER` takes every page, light and dark, wide and narrow, into another
+// folder. `--only PATTERN`, such as `schedules|dark-narrow`, limits it to matching names.
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
@@ -20,9 +20,9 @@ const { values: options } = parseArgs({
 const wide = { width: 1440, height: 900 }
 const narrow = { width: 390, height: 844 }
 
-/** The demo needs a little while until everything in it has happened once. */
+/** Milliseconds until every part of the demo has some activity. */
 const warmUp = 20_000
-/** A page has what it asked for by then, and its charts are drawn. */
+/** Milliseconds until a page has loaded its data and drawn its charts. */
 const settling = 1_500
 
 const startDemo = async () => {
@@ -36,7 +36,7 @@ const startDemo = async () => {
       const match = /http:\S+token=\S+/.exec(said)
       if (match !== null) found(match[0])
     })
-    child.once("close", () => failed(new Error("the demo ended before it began")))
+    child.once("close", () => failed(new Error("the demo exited before it was ready")))
   })
   const stop = async () => {
     const gone = once(child, "close")
@@ -48,13 +48,13 @@ const startDemo = async () => {
 
 const startBrowser = async () => {
   const found = findChromium()
-  if (found === undefined) throw new Error("no browser is prepared: run node scripts/prepare-browser.mjs")
+  if (found === undefined) throw new Error("no browser found; run node scripts/prepare-browser.mjs")
   const home = mkdtempSync(join(tmpdir(), "nightshift-pictures-"))
   const browser = await chromium.launch(launchOptions(found, home))
   return { browser, stop: () => browser.close().finally(() => rmSync(home, { recursive: true, force: true })) }
 }
 
-/** A visitor who came by the link. */
+/** Opens a logged-in page. */
 const visit = async (browser, link, colorScheme, viewport) => {
   const context = await browser.newContext({ viewport, colorScheme })
   const page = await context.newPage()
@@ -63,7 +63,7 @@ const visit = async (browser, link, colorScheme, viewport) => {
   return page
 }
 
-/** A page as high as what is on it, so that nothing that sticks to the window is cut. */
+/** Makes the viewport as high as the page, so that sticky elements are not cut off. */
 const stretch = async (page) => {
   const { width } = page.viewportSize()
   const height = await page.evaluate(() => document.documentElement.scrollHeight)
@@ -92,8 +92,8 @@ const take = async (page, hash, file, { open, whole = true } = {}) => {
   console.log(tooWide > 0 ? `${file}  the page is ${tooWide} px wider than its window` : file)
 }
 
-/** A job that failed thrice has most to show. */
-const wornOut = async ({ origin, token }) => {
+/** Returns the URL of an exhausted job, which has the most details. */
+const exhaustedJob = async ({ origin, token }) => {
   const response = await fetch(`${origin}/api/v1/jobs?kind=charge_card&state=dead&deadReason=exhausted&limit=1`, {
     headers: { authorization: `Bearer ${token}` }
   })
@@ -101,7 +101,7 @@ const wornOut = async ({ origin, token }) => {
   return `#/jobs/${jobs[0].id}`
 }
 
-/** What is seen only after a press, each as the page it is on and the way to it. */
+/** Views that need a click: the page and how to open it. */
 const opened = {
   "overview-menu": ["#/overview", (page) => page.getByRole("button", { name: "Menu" }).click(), "narrow"],
   "jobs-filters": ["#/jobs?kind=charge_card&state=dead", (page) => press(page, "More filters")],
@@ -129,7 +129,7 @@ const opened = {
 
 const press = (page, name) => page.getByRole("button", { name, exact: true }).first().click()
 
-/** Something for the audit to tell of. */
+/** Creates audit entries. */
 const actOnce = async ({ origin, token }) => {
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" }
   const { queues } = await (await fetch(`${origin}/api/v1/queues`, { headers })).json()
@@ -140,7 +140,7 @@ const actOnce = async ({ origin, token }) => {
 }
 
 const takeAll = async (browser, demo, folder) => {
-  const job = await wornOut(demo)
+  const job = await exhaustedJob(demo)
   await actOnce(demo)
   for (const colours of ["light", "dark"]) {
     for (const [size, viewport] of Object.entries({ wide, narrow })) {
@@ -153,7 +153,7 @@ const takeAll = async (browser, demo, folder) => {
       for (const [name, [hash, open, only = size]] of Object.entries(opened)) {
         if (only !== size || !wanted(fileOf(name))) continue
         await take(page, hash, fileOf(name), { open })
-        // What was opened on one picture is not to stand on the next.
+        // Reload, so that nothing stays open in the next screenshot.
         await page.reload()
         await page.getByRole("heading", { level: 1 }).waitFor()
       }
@@ -165,9 +165,9 @@ const takeAll = async (browser, demo, folder) => {
   }
 }
 
-/** What the README shows: a screenful each. */
+/** Takes the README's pictures, one screenful each. */
 const takeFew = async (browser, demo, folder) => {
-  const job = await wornOut(demo)
+  const job = await exhaustedJob(demo)
   const light = await visit(browser, demo.link, "light", { width: 1200, height: 760 })
   await take(light, "#/overview", join(folder, "overview-light.png"), { whole: false })
   await take(light, job, join(folder, "job.png"), { whole: false })

@@ -4,17 +4,17 @@ import * as module from "node:module"
 import { dirname, resolve } from "node:path"
 import { refusal } from "./guard.js"
 
-// The bundled command line starts three times faster than the package's modules one by one. It carries its own copy of
-// Effect, though, so a process that loads the user's module runs the library build, whose Effect is the user's.
+// The bundled CLI starts three times faster than the separate modules. It contains its own copy of Effect, so a process
+// that loads the user's module runs the library build instead, which shares the user's Effect.
 
-/** The module given with `--app`; empty if its value is missing. */
+/** Returns the value of `--app`, or an empty string if the value is missing. */
 const appOf = (argv: ReadonlyArray<string>): string | undefined => {
   const place = argv.findIndex((argument) => argument === "--app" || argument.startsWith("--app="))
   if (place === -1) return undefined
   return argv[place]?.startsWith("--app=") ? argv[place].slice("--app=".length) : (argv[place + 1] ?? "")
 }
 
-/** The library form of the command line, unless the user's copy of Effect does not fit. */
+/** Runs the library build of the CLI, unless the user's copy of Effect is incompatible. */
 const loadBeside = async (app: string): Promise<void> => {
   const reason = refusal(dirname(resolve(app)))
   if (reason === undefined) return import(new URL("./main.js", import.meta.url).href)
@@ -22,7 +22,7 @@ const loadBeside = async (app: string): Promise<void> => {
   process.exitCode = 1
 }
 
-// Node 22 and later keep compiled code between starts.
+// Node 22 and later cache compiled code between starts.
 if ("enableCompileCache" in module && typeof module.enableCompileCache === "function") module.enableCompileCache()
 
 const app = appOf(process.argv)

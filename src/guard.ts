@@ -3,9 +3,9 @@ import { createRequire } from "node:module"
 import { dirname, join, relative, sep } from "node:path"
 import { fileURLToPath } from "node:url"
 
-// Nightshift and the user's program must share one copy of effect. This module runs before anything that imports effect,
-// because a wrong version fails while modules are still being linked, with an error that names a missing file.
-// It therefore imports nothing but Node's own modules.
+// Nightshift and the user's program must share one copy of effect. This module runs before anything that imports
+// effect, because a wrong version fails at link time with an error about a missing file. It therefore imports only
+// Node's own modules.
 
 interface Manifest {
   readonly version: string
@@ -20,7 +20,7 @@ interface Copy {
 
 const readManifest = (file: string): Manifest => JSON.parse(readFileSync(file, "utf8"))
 
-/** The copy of effect that a module in this folder imports. */
+/** Returns the copy of effect that a module in this folder would import. */
 const effectFrom = (folder: string): Copy | undefined => {
   try {
     const manifest = realpathSync(createRequire(join(folder, "module.js")).resolve("effect/package.json"))
@@ -36,7 +36,7 @@ const numbers = (version: string): ReadonlyArray<number> =>
     .split(/[.-]/, 3)
     .map((part) => Number.parseInt(part, 10))
 
-/** Whether a version lies in a caret range of a major version above 0. */
+/** Returns whether a version satisfies a caret range. Supports only major versions above 0. */
 export const satisfies = (version: string, range: string): boolean => {
   const [major = 0, minor = 0, patch = 0] = numbers(version)
   const [leastMajor = 0, leastMinor = 0, leastPatch = 0] = numbers(range)
@@ -59,8 +59,8 @@ const installCommand = (folder: string): string => {
 const insideNodeModules = (file: string): boolean => file.split(sep).includes("node_modules")
 
 /**
- * The folder of the program that imports this library. The main script tells, unless it is a tool such as a test runner; then
- * the working directory does, if its package.json lists nightshift.
+ * Returns the folder of the program that imports this library: the main script's, or, if that is a tool such as a test
+ * runner, the working directory if its package.json lists nightshift.
  */
 const programFolder = (): string | undefined => {
   const script = process.argv[1]
@@ -71,7 +71,7 @@ const programFolder = (): string | undefined => {
   return { ...dependencies, ...devDependencies }.nightshift === undefined ? undefined : process.cwd()
 }
 
-/** Why this process must not load effect, in one sentence; undefined when it may. */
+/** Returns why this process must not load effect, or undefined if it may. */
 export const refusal = (userFolder: string | undefined): string | undefined => {
   const here = dirname(fileURLToPath(import.meta.url))
   const { peerDependencies, version } = readManifest(join(here, "..", "package.json"))
@@ -83,19 +83,19 @@ export const refusal = (userFolder: string | undefined): string | undefined => {
   if (!satisfies(ours.version, range)) {
     return `Nightshift ${version} needs effect ${range}, but effect ${ours.version} is installed in ${shown(ours)}: ${install}.`
   }
-  // Two copies of the same version share their global state and work together.
+  // Two copies of the same version share their global state and are compatible.
   const theirs = userFolder === undefined ? undefined : effectFrom(userFolder)
   if (theirs === undefined || theirs.version === ours.version) return undefined
   return `Nightshift ${version} uses effect ${ours.version} in ${shown(ours)}, but your program uses effect ${theirs.version} in ${shown(theirs)}, and both must use one copy: ${install}.`
 }
 
-/** Throws the refusal, for programs that import the library. */
+/** Throws if the program's copy of effect is incompatible. */
 export const check = (): void => {
   const reason = refusal(programFolder())
   if (reason === undefined) return
   const error = new Error(reason)
   error.name = "WrongEffectVersion"
-  // The frames would all be of this module, and the sentence says everything.
+  // All frames would point to this module, so drop them.
   error.stack = `${error.name}: ${reason}`
   throw error
 }

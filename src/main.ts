@@ -3,7 +3,7 @@ import * as Cli from "./cli/Cli.js"
 import * as Failure from "./cli/Failure.js"
 import * as StopSignals from "./cli/StopSignals.js"
 
-// The first signal interrupts the command, which closes its Scope and ends in good order. The second ends at once.
+// The first signal interrupts the command, which closes its Scope and drains. The second exits immediately.
 
 const fiber = Effect.runFork(Cli.run(process.argv))
 
@@ -17,11 +17,11 @@ const watching = StopSignals.listen({
 })
 Effect.runFork(watching)
 
-// A reader that is gone, like `head` or a closed terminal, must not end the process by an error.
+// A closed reader, such as `head` or a closed terminal, must not crash the process.
 process.stdout.on("error", () => {})
 process.stderr.on("error", () => {})
 
-/** What is printed into a pipe is on its way until the other end has taken it: more than fits into the pipe would be lost. */
+/** Wait until stdout is flushed: process.exit would drop output that does not fit into the pipe's buffer. */
 const end = (code: number) => process.stdout.write("", () => process.exit(code))
 
 fiber.addObserver((exit) => {

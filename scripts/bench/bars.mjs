@@ -1,17 +1,17 @@
-// The floors and goals of the design, over what was measured.
+// Performance targets, evaluated against the measurements.
 import { median } from "./statistics.mjs"
 
 const successes = (results, row, system) => (results[row]?.[system] ?? []).filter(({ error }) => error === undefined)
 
-/** The median of one figure over the rounds. */
+/** Median of one figure over all rounds. */
 export const figure = (results, row, system, name = "value") =>
   median(successes(results, row, system).map((sample) => sample[name]))
 
-// Who ran two jobs of one key at once did not do what was measured: no speed of that counts against a bar.
+// A system that ran two jobs of one key at once did not meet the requirement, so its speed does not count.
 const comparable = (results, row, system) =>
   successes(results, row, system).filter(({ overlaps = 0 }) => overlaps === 0)
 
-/** The median of the ratios within each round: what disturbed a round disturbed both. */
+/** Median of the per-round ratios: a disturbance within a round affects both systems. */
 export const ratio = (results, [row, system], [otherRow, otherSystem]) => {
   const others = new Map(comparable(results, otherRow, otherSystem).map((sample) => [sample.round, sample.value]))
   const pairs = comparable(results, row, system).filter(({ round }) => others.has(round))
@@ -32,17 +32,17 @@ const against =
     ratio(results, [row, system], [otherRow, other])
 const ours = (row, name) => (results) => figure(results, row, "nightshift", name)
 
-/** The sample of ours in which the figure is highest: what must never happen is not a matter of medians. */
+/** Nightshift's worst sample, for limits that must never be exceeded. */
 export const worst = (results, row, name) =>
   successes(results, row, "nightshift").reduce(
     (found, sample) => (found !== undefined && found[name] >= sample[name] ? found : sample),
     undefined
   )
 
-/** How long the server lets one statement of a page run, in milliseconds; see src/queue/claim/Look.ts. */
+/** Statement timeout of page queries in milliseconds; see src/queue/search/BoundedQuery.ts. */
 const lookLimit = 5_000
 
-/** The --jobs they are meant for; fewer only show that everything runs. */
+/** Minimum --jobs for meaningful bars. */
 export const barsFrom = 30_000
 
 const bars = [
@@ -66,6 +66,7 @@ const bars = [
   ["drain 150k, against our own SQL limit", "x", 0.4, 0.7, against("drain-long", "nightshift", "sql-limit")],
   ["bulk enqueue, against graphile-worker", "x", 2, 4, against("enqueue", "nightshift", "graphile-batched")],
   ["single enqueues from many callers", "/s", 15_000, 40_000, ours("single")],
+  ["single enqueues from promises, against Effect", "x", 0.83, 1, against("single", "nightshift-client", "nightshift")],
   ["webhook to durable job, against bare node:http", "x", 1.2, 2, against("webhook", "nightshift", "bare-http")],
   ["500 keys, against graphile-worker named queues", "x", 5, 15, against("keys", "nightshift", "graphile-default")],
   ["drain beside a million future jobs", "x", 0.8, 0.95, against("future", "nightshift", "nightshift", "drain")],
@@ -77,7 +78,7 @@ const bars = [
     against("drain-purge", "nightshift", "nightshift", "drain-long")
   ],
   ["longest statement of that purge", "ms", 1000, 1000, ours("drain-purge", "longest"), "less"],
-  // Runs of the same differ by up to two fifths on small machines: one and a half to one is a tie.
+  // Runs differ by up to 40 % on small machines, so a ratio up to 1.5 counts as a tie.
   [
     "drain with 50 tabs open and searches, against nobody looking",
     "x",
@@ -111,7 +112,7 @@ const verdictOf = (value, floor, goal, reaches) => {
   return reaches(value, floor) ? "floor met" : "BELOW FLOOR"
 }
 
-/** Every bar with what was measured and whether it is met. */
+/** Returns every bar with its measurement and whether it is met. */
 export const judge = (results) =>
   bars.map(([what, unit, floor, goal, measure, better = "more"]) => {
     const value = measure(results)

@@ -1,16 +1,16 @@
-// One measurement of one system, in a process of its own: told by its argument what to do, answers in JSON lines.
+// Runs one measurement of one system in a separate process. The argument is the task; results are JSON lines on stdout.
 import { createInterface } from "node:readline"
 import { measures } from "./measures.mjs"
 import { loadSystem } from "./systems.mjs"
 
 const { measure, params, system, url } = JSON.parse(process.argv[2])
 
-// Some peers write to the console, so a line that is ours says so.
+// Marks our own lines: some peers also write to the console.
 const say = (message) => new Promise((done) => process.stdout.write(`${JSON.stringify({ bench: message })}\n`, done))
 
 const end = async (message) => {
   await say(message)
-  // The database goes with all that is open in it: a graceful stop would only take time.
+  // Skip the graceful stop: the database is dropped anyway.
   process.exit(0)
 }
 
@@ -23,13 +23,13 @@ const lines = createInterface({ input: process.stdin })
 lines.on("line", (line) => {
   for (const listener of listeners) listener(JSON.parse(line))
 })
-// Whoever asked is gone.
+// The parent process has exited.
 lines.on("close", () => process.exit(1))
 
 const run = async () => {
   const { open, prepare } = await loadSystem(system)
   if (params.prepare) await prepare(url)
-  // Visitors know the system only by its doors.
+  // Browsing clients use only the HTTP server.
   const instance = params.outside ? undefined : await open(url)
   const parent = { say, hear: (listener) => listeners.add(listener) }
   return measures[measure](instance, params, parent)

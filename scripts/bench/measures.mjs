@@ -1,4 +1,4 @@
-// How each figure is taken, inside the measured process. The systems only enqueue and work; the clock is held here.
+// Takes each measurement inside the measured process. The systems only enqueue and work; all timing is done here.
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises"
 import { keyOf, payloadOf, payloadsFrom } from "./payload.mjs"
 import { median, quantile } from "./statistics.mjs"
@@ -8,7 +8,7 @@ import { knock, receive } from "./webhooks.mjs"
 const batchSize = 1000
 const megabytes = () => process.memoryUsage.rss() / 1024 / 1024
 
-/** Enqueues in batches of 1000, one after the other. Making the payloads is not counted. */
+/** Enqueues batches of 1000 in sequence. Creating the payloads is not timed. */
 const load = async (instance, { inHours = 0, jobs, keys = 0, stock = 0 }) => {
   if (stock > 0) await instance.stock(stock)
   let seconds = 0
@@ -24,7 +24,7 @@ const load = async (instance, { inHours = 0, jobs, keys = 0, stock = 0 }) => {
   return { jobs, seconds, value: jobs / seconds }
 }
 
-/** Callers as most systems know them: promises. */
+/** Concurrent callers as promises, for systems without `enqueueFrom`. */
 const byPromises = (instance) => (callers, next) => {
   const caller = async () => {
     for (let payload = next(); payload !== undefined; payload = next()) await instance.enqueue(payload)
@@ -32,7 +32,7 @@ const byPromises = (instance) => (callers, next) => {
   return Promise.all(Array.from({ length: callers }, caller))
 }
 
-/** Enqueues one job at a time from each of many callers, in a process that has done so before. */
+/** Enqueues one job at a time from many concurrent callers, after a warm-up. */
 const single = async (instance, { callers, jobs }) => {
   const enqueueFrom = instance.enqueueFrom ?? byPromises(instance)
   const upTo = (count) => {
@@ -46,7 +46,7 @@ const single = async (instance, { callers, jobs }) => {
   return { jobs, seconds, value: jobs / seconds }
 }
 
-/** Puts finished jobs into the store that are long past their retention. */
+/** Inserts finished jobs that are past their retention. */
 const age = async (instance, { jobs }) => {
   await instance.age(jobs)
   return {}
@@ -64,8 +64,8 @@ const verify = async (instance, { aged, jobs, keptBefore, started }) => {
 }
 
 /**
- * Works off what was loaded. From the start of the first handler, so that no system's boot counts, to the moment the
- * store holds no due job that is not finalized. One that reaches the limit is rated by the handlers it started.
+ * Drains the loaded jobs. Timed from the start of the first handler, which excludes boot time, until every due job is
+ * finalized. A run that reaches the limit is rated by the handlers it started.
  */
 const drain = async (instance, { aged = 0, doors = false, jobs, keys = 0, limit }, parent) => {
   let started = 0
@@ -120,10 +120,10 @@ const latencies = (nanoseconds) => {
   }
 }
 
-// Long enough for the last job to be finalized and the system to be idle again, and never in step with a poll.
+// Long enough to finalize the last job and become idle, and random so that it never aligns with a poll interval.
 const pause = () => sleep(15 + Math.random() * 15)
 
-/** Enqueues single jobs into an idle system that also works, and takes the time until the handler starts. */
+/** Measures the time from enqueue to handler start in an idle process that also works. */
 const latency = async (instance, { samples, warming }) => {
   const taken = []
   let started = () => {}
@@ -144,7 +144,7 @@ const latency = async (instance, { samples, warming }) => {
   return latencies(taken.slice(warming))
 }
 
-/** The worker's half of the latency between two processes: the payload says when it was enqueued. */
+/** Worker side of the latency between two processes. The payload contains the enqueue time. */
 const listen = async (instance, { samples, warming }, { say }) => {
   const taken = []
   let complete
@@ -162,7 +162,7 @@ const listen = async (instance, { samples, warming }, { say }) => {
   return latencies(taken.slice(warming))
 }
 
-/** The other half. */
+/** Producer side of the latency between two processes. */
 const produce = async (instance, { samples, warming }) => {
   for (let n = 0; n < warming + samples; n++) {
     await instance.enqueue(payloadOf(n, process.hrtime.bigint()))
@@ -171,14 +171,14 @@ const produce = async (instance, { samples, warming }) => {
   return {}
 }
 
-/** Serves queues in which nothing happens, until killed. */
+/** Serves empty queues until killed. */
 const idle = async (instance, { queues }, { say }) => {
   await instance.work({ onJob: () => {}, keyed: false, queues })
   await say({ ready: true })
   return new Promise(() => {})
 }
 
-/** Works at full speed for a time, and watches its own memory. */
+/** Works at full speed for a time and samples its memory. */
 const flow = async (instance, { seconds }, { say }) => {
   let done = 0
   const onJob = () => {
@@ -199,7 +199,7 @@ const flow = async (instance, { seconds }, { say }) => {
   return { seconds, rate: done / seconds, value: Math.max(...resident), growth: last / early - 1 }
 }
 
-/** Keeps the flow fed: enqueues as far ahead as it is told, until killed. */
+/** Enqueues for `flow`, as far ahead as the parent asks, until killed. */
 const feed = async (instance, _, { hear, say }) => {
   let allowed = 0
   let wake = () => {}

@@ -1,4 +1,4 @@
-// What `npm run bench` understands.
+// Options of `npm run bench`.
 import { parseArgs } from "node:util"
 import { rowIds, rows, titleOf } from "./rows.mjs"
 import { systemIds } from "./systems.mjs"
@@ -29,11 +29,12 @@ const chosen = (name, text, known) => {
   if (text === undefined) return known
   const wanted = text.split(",").filter((each) => each !== "")
   const unknown = wanted.filter((each) => !known.includes(each))
-  if (unknown.length > 0) throw new Error(`--${name} does not know ${unknown.join(", ")}: it takes ${known.join(", ")}`)
+  if (unknown.length > 0)
+    throw new Error(`--${name} got unknown values ${unknown.join(", ")}; valid values are ${known.join(", ")}`)
   return known.filter((each) => wanted.includes(each))
 }
 
-/** The options of a run, or nothing when only the help was asked for. */
+/** Returns the options, or undefined for --help. */
 export const readOptions = (args) => {
   const { values } = parseArgs({
     args,

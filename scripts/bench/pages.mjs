@@ -1,4 +1,4 @@
-// What the pages of Mission Control ask the API for, as src/dashboard/app/pages asks it.
+// API requests of Mission Control's pages, as in src/dashboard/app/pages.
 
 const ago = (seconds) => new Date(Date.now() - seconds * 1000).toISOString()
 
@@ -8,7 +8,7 @@ const rangeOf = (seconds) => query({ since: ago(seconds), until: ago(-10) })
 
 const jobs = (filter = {}) => `jobs${query({ ...filter, limit: 50 })}`
 
-/** What no index answers: a person asks for it now and then, and no open tab by itself. */
+/** Searches without an index. A user runs them occasionally; open tabs do not repeat them. */
 export const searches = new Set([
   "jobs, of one kind",
   "jobs, of a kind that is not there",
@@ -19,7 +19,7 @@ export const searches = new Set([
   "dead, one group"
 ])
 
-/** Every request by what it shows. `get` reads one of the API: some pages follow from what others show. */
+/** Returns all requests by name. `get` calls the API, because some requests depend on earlier responses. */
 export const requestsOf = async (get) => {
   const dead = await get(jobs({ state: "dead" }))
   const waiting = await get(jobs({ state: "scheduled" }))

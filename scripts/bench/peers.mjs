@@ -1,4 +1,4 @@
-// The peers live in a folder of their own, with a lock of their own.
+// Peers are installed in a separate folder with their own lock file.
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
 import { createRequire } from "node:module"
@@ -15,7 +15,7 @@ const installed = (name) => {
   return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")).version : undefined
 }
 
-/** Installs the locked versions unless they are there already. */
+/** Installs the locked versions if needed. */
 export const installPeers = () => {
   if (wanted().every(([name, version]) => installed(name) === version)) return
   console.log("Installing the peers into scripts/bench/peers, once")
@@ -30,7 +30,7 @@ export const installPeers = () => {
 
 export const peerVersions = () => Object.fromEntries(wanted().map(([name]) => [name, installed(name)]))
 
-/** A peer's module: what it exports by name, whichever kind of module it is. */
+/** Imports a peer's module, whether CommonJS or ESM. */
 export const peer = async (name) => {
   const module = await import(pathToFileURL(resolve(name)).href)
   return { ...module.default, ...module }

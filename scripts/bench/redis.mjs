@@ -1,4 +1,4 @@
-// A Redis for BullMQ, where the machine has one: memory only, which is its fastest and keeps nothing.
+// A Redis server for BullMQ, if installed. In memory only, its fastest mode, without persistence.
 import { spawn } from "node:child_process"
 import { accessSync, constants, mkdtempSync, rmSync } from "node:fs"
 import { connect } from "node:net"
@@ -7,7 +7,7 @@ import { delimiter, join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { freePort } from "./postgres.mjs"
 
-/** Where the redis-server of this machine is, if it has one. */
+/** Returns the path of redis-server, if installed. */
 export const findRedis = () =>
   (process.env.PATH ?? "")
     .split(delimiter)

@@ -1,4 +1,4 @@
-// The run as two plain tables and as JSON.
+// Prints a run as two tables and as JSON.
 import { barsFrom, figure, judge, ratio, worst } from "./bars.mjs"
 import { titleOf } from "./rows.mjs"
 
@@ -31,13 +31,13 @@ const cellOf = (results, { id, unit }, system) => {
   const samples = results[id]?.[system] ?? []
   if (samples.length === 0) return ""
   if (samples.every(({ error }) => error !== undefined)) return "failed"
-  // A drain that was stopped at the limit is rated by what it got done; one that broke its promise says so.
+  // Marks drains that were stopped at the limit, and those that ran two jobs of a key at once.
   const late = samples.some((sample) => sample.late) ? " (stopped)" : ""
   const broken = samples.some((sample) => sample.overlaps > 0) ? " (overlaps)" : ""
   return cells[unit](results, id, system) + late + broken
 }
 
-/** Which page had to wait the longest, and what the pages were refused. */
+/** The slowest page and all rejected page requests. */
 const pageLines = (results) => {
   const samples = (results.tabs?.nightshift ?? []).filter(({ error }) => error === undefined)
   if (samples.length === 0) return []
@@ -60,7 +60,7 @@ const tableOf = (lines) => {
   return [format(lines[0]), widths.map((width) => "-".repeat(width)).join("  "), ...lines.slice(1).map(format)]
 }
 
-/** The tables, as lines of text. Ratios are against graphile-worker batched. */
+/** Prints the tables. Ratios are relative to graphile-worker batched. */
 export const printTables = ({ jobs, results, rows, systems }) => {
   const head = ["", ...systems.map(({ title }) => title)]
   const body = rows.map((row) => [titleOf(row, jobs), ...systems.map(({ id }) => cellOf(results, row, id))])
@@ -90,5 +90,5 @@ const mediansOf = (results) =>
     ])
   )
 
-/** Everything that was measured, for machines. */
+/** Returns all measurements as JSON. */
 export const asJson = (run) => ({ ...run, medians: mediansOf(run.results), bars: judge(run.results) })

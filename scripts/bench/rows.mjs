@@ -1,4 +1,4 @@
-// What is measured, on whom, and in which steps. Counts are multiples of --jobs: at 30000 they are those of the bars.
+// The measurements, their systems and their steps. Counts are multiples of --jobs; the bars apply to --jobs 30000.
 import { share, times } from "./scale.mjs"
 import { serveOf } from "./serving.mjs"
 
@@ -32,7 +32,7 @@ const measureFuture = async (bench, { jobs }) => {
   return bench.drain({ jobs })
 }
 
-/** As many finished jobs as there are to forget, whose purge begins when the workers do. */
+/** Inserts finished jobs past their retention, so that the purge starts together with the workers. */
 const measurePurge = async (bench, { jobs }) => {
   const total = times(5)(jobs)
   const aged = times(100 / 3)(jobs)
@@ -51,7 +51,7 @@ const measureKeys = async (bench, { jobs }) => {
   return bench.drain({ jobs: total, keys })
 }
 
-// A pod lives for weeks: what its first jobs wait for the compiler is not what this is about.
+// Warm up first: a pod runs for weeks, so the JIT delay of its first jobs is irrelevant.
 const samplesOf = (jobs) => ({
   samples: Math.max(20, Math.round(200 * share(jobs))),
   warming: Math.max(5, Math.round(1_000 * share(jobs)))
@@ -96,10 +96,10 @@ const measureWebhook = async (bench, { jobs }) => {
 
 const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ",")
 
-/** A row's title at a scale. */
+/** Row title with its scaled count. */
 export const titleOf = ({ factor = 1, title }, jobs) => title.replace("{n}", grouped(times(factor)(jobs)))
 
-/** Rows in the order they are measured and printed. `once`: too long to repeat each round. */
+/** Rows in the order they are measured and printed. `once`: too slow to repeat in every round. */
 export const rows = [
   {
     id: "enqueue",
@@ -112,7 +112,7 @@ export const rows = [
     id: "single",
     title: "single enqueues, 256 callers at once",
     unit: "rate",
-    systems: everyone,
+    systems: [...everyone, "nightshift-client"],
     measure: (bench, { jobs }) => bench.child("single", { prepare: true, jobs: times(1 / 3)(jobs), callers: 256 })
   },
   { id: "drain", title: "drain of {n} no-op jobs", unit: "rate", systems: everyone, measure: drainOf(1) },
@@ -178,7 +178,7 @@ export const rows = [
     title: "drain of {n}, ten per key, one of a key at a time",
     factor: 1 / 6,
     unit: "rate",
-    // With its batching, graphile-worker runs jobs of one named queue side by side: only its default keeps the promise.
+    // With batching, graphile-worker runs jobs of one named queue in parallel; only its default mode keeps them serial.
     systems: ["nightshift", "graphile-default"],
     measure: measureKeys
   },

@@ -1,4 +1,4 @@
-// `npm run bench`: Nightshift beside its peers. See README.md.
+// `npm run bench`: compares Nightshift with its peers. See README.md.
 import { mkdirSync, writeFileSync } from "node:fs"
 import { cpus, totalmem } from "node:os"
 import { dirname, resolve } from "node:path"
@@ -13,15 +13,22 @@ import { rows as allRows } from "./rows.mjs"
 import { loadSystem } from "./systems.mjs"
 import { measureOnce } from "./workbench.mjs"
 
-// The settings that decide speed, as the server itself says them.
-const told = ["server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size"]
+// Server settings that affect speed, for the report.
+const reportedSettings = [
+  "server_version",
+  "fsync",
+  "synchronous_commit",
+  "full_page_writes",
+  "shared_buffers",
+  "max_wal_size"
+]
 
 const settingsOf = async (url) => {
   const client = new pg.Client(url)
   await client.connect()
   try {
     const query = "select name, current_setting(name) as value from unnest($1::text[]) as name"
-    const { rows } = await client.query(query, [told])
+    const { rows } = await client.query(query, [reportedSettings])
     return Object.fromEntries(rows.map(({ name, value }) => [name, value]))
   } finally {
     await client.end()
@@ -52,7 +59,7 @@ const startStores = async (systems) => {
   }
 }
 
-// Everybody is first, second and last equally often.
+// Rotates the order of the systems between rounds.
 const rotated = (list, by) => list.map((_, index) => list[(index + by) % list.length])
 
 const summary = ({ error, late, overlaps, p95, refused, requests, seconds, slowest, slowestPage, value }) => {
@@ -96,10 +103,10 @@ const measureAll = async ({ options, rows, stores, systems }) => {
   return results
 }
 
-// Some bars compare two rows of one system.
+// Rows that a bar compares with another row of the same system.
 const baselines = { future: "drain", "drain-pinned": "drain-unpinned", tabs: "no-tabs" }
 
-// In a run that is too small for the bars there is nothing to compare.
+// Runs too small for the bars need no baselines.
 const withBaselines = (ids, jobs) => {
   const brought = jobs < barsFrom ? [] : ids.flatMap((id) => baselines[id] ?? [])
   const wanted = new Set([...ids, ...brought])

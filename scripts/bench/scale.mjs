@@ -1,7 +1,7 @@
-// What --jobs means to the other counts.
+// Scales counts by --jobs.
 
-/** A multiple of it, and never nothing. */
+/** Returns a multiple of --jobs, at least 1. */
 export const times = (factor) => (jobs) => Math.max(1, Math.round(jobs * factor))
 
-/** How much of a whole run it is, for what does not grow beyond one. */
+/** Returns the share of a full run, at most 1. */
 export const share = (jobs) => Math.min(1, jobs / 30_000)

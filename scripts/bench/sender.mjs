@@ -1,7 +1,7 @@
-// Delivers webhooks as cheaply as can be: what the sender costs is not the receiver's.
+// A minimal webhook sender, so that its cost does not distort the receiver's measurement.
 import { connect } from "node:net"
 
-/** A text message, as Telegram sends it. */
+/** A Telegram update with a text message. */
 export const updateOf = (n) =>
   JSON.stringify({
     update_id: n,
@@ -16,7 +16,7 @@ export const updateOf = (n) =>
 
 const headEnd = Buffer.from("\r\n\r\n")
 
-/** One connection that sends a request, waits for the whole answer, and can do so again. */
+/** Opens a keep-alive connection that sends one request at a time. */
 export const openSender = async ({ headers, path, port }) => {
   const socket = connect({ port, host: "127.0.0.1", noDelay: true })
   await new Promise((done, fail) => socket.once("connect", done).once("error", fail))
@@ -24,7 +24,7 @@ export const openSender = async ({ headers, path, port }) => {
   const head = `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n${extra.join("")}`
   let waiting
   socket.on("data", (data) => {
-    // Every answer here is short and without a body: it arrives as one.
+    // All responses are short and have no body, so each arrives in one chunk.
     if (data.indexOf(headEnd) === -1 || !data.subarray(0, 12).equals(Buffer.from("HTTP/1.1 200"))) {
       waiting?.fail(new Error(`answered ${data.toString("utf8", 0, 100)}`))
     } else waiting?.done()

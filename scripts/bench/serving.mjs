@@ -1,13 +1,13 @@
-// A hot queue behind the doors of a service whose store is full of other jobs, with Mission Control open or not.
+// A busy queue in a service with a full database, with or without Mission Control open.
 import { share, times } from "./scale.mjs"
 
-// A small run would be over before ten requests are made: there it is only to be seen that each is answered.
+// A small run ends before ten requests are made, so it only checks that each request gets a response.
 const visitorsAt = (jobs) => ({
   tabs: Math.max(5, Math.round(50 * share(jobs))),
   perSecond: 10 / Math.max(0.2, share(jobs))
 })
 
-/** The doors stay open after the drain until every visitor has been answered. */
+/** Keeps the HTTP server open after the drain until all requests have responses. */
 export const serveOf = ({ visited }) => {
   return async (bench, { jobs }) => {
     const total = times(5)(jobs)

@@ -1,8 +1,8 @@
-// The few figures of a sample that are reported.
+// Statistics of a sample.
 
 const ascending = (values) => [...values].sort((a, b) => a - b)
 
-/** The value below which the given share of the sample lies; nothing of an empty one. */
+/** Returns a quantile, or undefined for an empty sample. */
 export const quantile = (values, share) => {
   if (values.length === 0) return undefined
   const sorted = ascending(values)

@@ -1,32 +1,33 @@
-// The systems by name, and what each file under systems/ must offer.
+// The systems by name, and the interface of each file in systems/.
 //
-//   title         how the table calls it
+//   title         name in the tables
 //   store         "postgres" (a fresh database per measurement) or "redis"
-//   peer          whether it lives in peers/node_modules
-//   unavailable   a function: why it cannot be measured here, or undefined
-//   prepare(url)  makes the schema in a fresh database, before any instance is opened
-//   open(url)     an instance, in a process of its own:
+//   peer          whether it is installed in peers/node_modules
+//   unavailable   a function: why it cannot run here, or undefined
+//   prepare(url)  creates the schema in a fresh database, before any instance is opened
+//   open(url)     an instance, in a separate process:
 //     enqueueBulk(payloads, options)   stores one batch; options: keys (one per payload), runAt (a Date)
 //     enqueue(payload)                 stores one job; resolves when it is durable
-//     enqueueFrom(callers, next)       many callers, each enqueuing what next() gives until it gives nothing, one after
-//                                      the other; where it is missing, they are promises around enqueue
-//     work(options)                    starts working; options: onJob(payload) called where a handler starts and
+//     enqueueFrom(callers, next)       many callers, each enqueuing what next() returns until undefined, in
+//                                      sequence; default: promises around enqueue
+//     work(options)                    starts working; options: onJob(payload) called when a handler starts and
 //                                      awaited if it returns a promise, keyed (one job of a key at a time),
-//                                      queues (how many named lines the pod serves). Returns stop()
+//                                      queues (number of queues the pod serves). Returns stop()
 //     unfinished()                     whether a due job is not yet finalized in the store
-//     kept()                           finished jobs still stored, or undefined where completing deletes
-//     age(count)                       puts finished jobs into the store that are past their retention
-//     stock(count)                     puts jobs of every state into the store, in queues that nobody serves
-//     serve({ onJob })                 works behind the doors of its service, on a queue that stands still until
-//                                      resume(); gives the port of the doors and a token that opens them
-//     receive()                        opens a door for webhooks; gives its port, path and the headers a sender needs
-//     received()                       how many webhooks are stored
+//     kept()                           finished jobs still stored, or undefined if completed jobs are deleted
+//     age(count)                       inserts finished jobs past their retention
+//     stock(count)                     inserts jobs of every state, in queues that no pod serves
+//     serve({ onJob })                 works inside its HTTP service, on a queue that is paused until resume();
+//                                      returns the port and an access token
+//     receive()                        starts a webhook endpoint; returns its port, path and the sender's headers
+//     received()                       number of stored webhooks
 //     close()
 //
-// How anything is timed is not theirs to say: measures.mjs does that, the same way for all.
+// Systems do no timing: measures.mjs times all of them in the same way.
 
 export const systemIds = [
   "nightshift",
+  "nightshift-client",
   "graphile-batched",
   "graphile-default",
   "pg-boss",
@@ -36,5 +37,5 @@ export const systemIds = [
   "bare-http"
 ]
 
-/** One system; a name that is not listed above is a mistake of the caller. */
+/** Loads a system by its id. */
 export const loadSystem = async (id) => (await import(`./systems/${id}.mjs`)).system

@@ -1,28 +1,29 @@
-// Mission Control as its visitors leave it open beside the work: tabs that follow the news, and requests of its pages.
+// Simulates Mission Control users: open tabs that follow the event stream, and page requests.
 import http from "node:http"
 import { setTimeout as sleep } from "node:timers/promises"
 import { requestsOf, searches } from "./pages.mjs"
 
-/** How often somebody searches, among all who look. */
+/** Milliseconds between searches, over all tabs. */
 const searchEvery = 3_000
 
-/** Longer than the API lets a request take: who has no answer by then will get none. */
+/** Request timeout in milliseconds, longer than the API's own limit. */
 const patience = 65_000
 
-/** Waits until the parent says the word; gives what it says with it. */
-const told = ({ hear }, word) => new Promise((done) => hear((message) => word in message && done(message[word])))
+/** Waits for a message of the parent and returns its value. */
+const awaitMessage = ({ hear }, word) =>
+  new Promise((done) => hear((message) => word in message && done(message[word])))
 
-/** Opens the doors of a pod whose queue stands still, and sets the queue going when told to. */
+/** Starts a service with a paused queue, and resumes the queue when the parent asks. */
 export const openDoors = async (instance, onJob, parent) => {
-  const begin = told(parent, "begin")
+  const begin = awaitMessage(parent, "begin")
   await parent.say({ ready: await instance.serve({ onJob }) })
   await begin
   await instance.resume()
 }
 
-/** Says that the work is done, and keeps the doors open for whoever still looks. */
+/** Reports the end of the work and keeps serving open requests. */
 export const keepDoors = async (parent) => {
-  const close = told(parent, "close")
+  const close = awaitMessage(parent, "close")
   await parent.say({ progress: "drained" })
   await close
 }
@@ -42,7 +43,7 @@ const textOf = async (response) => {
   return Buffer.concat(chunks).toString()
 }
 
-/** Logs in as a browser does; what follows is known by the cookie. */
+/** Logs in like a browser and keeps the session cookie. */
 const logIn = async ({ port, token }) => {
   const body = JSON.stringify({ token })
   const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) }
@@ -53,7 +54,7 @@ const logIn = async ({ port, token }) => {
   return { port, headers: { cookie } }
 }
 
-/** A tab: follows what happens, and reads it, until closed. */
+/** Opens a tab that follows the event stream until closed. */
 const openTab = async (visitor) => {
   const response = await send({ ...visitor, agent: false, path: "events" })
   const tab = { isOpen: response.statusCode === 200, received: 0, close: () => response.destroy() }
@@ -91,13 +92,13 @@ const slowestOfEach = (answers) => {
 }
 
 /**
- * Keeps tabs open and walks the pages, so many requests a second whether or not the last ones are answered, with a search now
- * and then, until told that it is enough and every request was made at least once.
+ * Keeps tabs open and requests pages at a fixed rate (open loop), with occasional searches, until the parent stops it
+ * and every request was made at least once.
  */
 export const browse = async (_, { perSecond, tabs }, parent) => {
-  const door = told(parent, "door")
+  const door = awaitMessage(parent, "door")
   let isEnough = false
-  told(parent, "enough").then(() => {
+  awaitMessage(parent, "enough").then(() => {
     isEnough = true
   })
   const visitor = await logIn(await door)

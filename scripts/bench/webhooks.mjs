@@ -1,13 +1,13 @@
-// Webhooks: who takes them in, and who delivers them against the clock.
+// Measures webhook intake: the receiving service and the timed sender.
 import { openSender, updateOf } from "./sender.mjs"
 
-/** Takes webhooks until killed. */
+/** Receives webhooks until killed. */
 export const receive = async (instance, _, { say }) => {
   await say({ ready: await instance.receive() })
   return new Promise(() => {})
 }
 
-/** Delivers webhooks over kept connections, each with the next as soon as the last is acknowledged. */
+/** Delivers webhooks over keep-alive connections, one at a time per connection. */
 export const knock = async (instance, { connections, headers, jobs, path, port }) => {
   const warming = Math.ceil(jobs / 10)
   const senders = await Promise.all(Array.from({ length: connections }, () => openSender({ headers, path, port })))

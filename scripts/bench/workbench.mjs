@@ -1,9 +1,9 @@
-// Where one measurement of one system happens: a fresh database, its processes, and what the server can tell.
+// Runs one measurement of one system with a fresh database, its processes and the server's statistics.
 import { setTimeout as sleep } from "node:timers/promises"
 import pg from "pg"
 import { startChild } from "./processes.mjs"
 
-// Booting, loading and verifying are bounded too, generously: they share the machine with whoever else is on it.
+// Timeout of boot, load and verification in seconds; generous, because other programs may use the machine.
 const patienceFor = (jobs) => 60 + Math.min(1, jobs / 30_000) * 300
 
 const connected = async (url) => {
@@ -19,7 +19,7 @@ const within = (url, database) => {
   return inside.href
 }
 
-// Statements as pg_stat_statements counts them; where a given server lacks it, transactions instead.
+// Counts statements with pg_stat_statements, or transactions if the server lacks it.
 const counterOf = async (admin, database) => {
   try {
     await admin.query("create extension if not exists pg_stat_statements")
@@ -46,12 +46,12 @@ const openDatabase = async (serverUrl, database) => {
   }
   return {
     url,
-    // Nobody inherits work from the loading: neither hint bits, nor missing statistics, nor a checkpoint.
+    // Finishes work left over from loading: hint bits, statistics and a checkpoint.
     settle: async () => {
       await inside.query("vacuum (analyze)")
       await inside.query("checkpoint")
     },
-    // Holds back what vacuum and index scans may forget, from before the jobs run until the database goes.
+    // Holds an old snapshot open for the whole run, so that vacuum and index scans cannot clean up.
     pin: () => inside.query("begin isolation level repeatable read; select txid_current()"),
     longestStatement: async (like) => {
       await admin.query("create extension if not exists pg_stat_statements")
@@ -83,7 +83,7 @@ const redisStore = (url) => ({
 
 let made = 0
 
-/** Runs one row for one system and cleans up behind it, whatever happens. */
+/** Runs one row for one system and always cleans up. */
 export const measureOnce = async ({ id, limit, row, scale, stores, system }) => {
   const database = `bench_${process.pid}_${++made}`
   const store = system.store === "redis" ? redisStore(stores.redis) : await openDatabase(stores.postgres, database)

@@ -8,7 +8,7 @@ import * as SavedViewsMemory from "./SavedViewsMemory.js"
 import type { Sessions } from "./Sessions.js"
 import * as SessionsMemory from "./SessionsMemory.js"
 
-/** Everything the doors remember, in memory, for tests. */
+/** Audit log, sessions, idempotency keys and saved views in memory, for tests. */
 export const layer: Layer.Layer<Audit | Sessions | Idempotency | SavedViews> = Layer.mergeAll(
   AuditMemory.layer,
   SessionsMemory.layer,

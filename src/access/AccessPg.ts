@@ -9,7 +9,7 @@ import * as SavedViewsPg from "./SavedViewsPg.js"
 import type { Sessions } from "./Sessions.js"
 import * as SessionsPg from "./SessionsPg.js"
 
-/** Everything the doors remember, over PostgreSQL. */
+/** Audit log, sessions, idempotency keys and saved views in PostgreSQL. */
 export const layer: Layer.Layer<Audit | Sessions | Idempotency | SavedViews, never, Database> = Layer.mergeAll(
   AuditPg.layer,
   SessionsPg.layer,

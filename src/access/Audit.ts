@@ -3,20 +3,20 @@ import type { BadCursor } from "../core/BadCursor.js"
 import { storableJson, storableText } from "../core/StorableText.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
-/** A change that an operator makes. */
-export interface Deed {
+/** A change made by an operator. */
+export interface AuditedChange {
   readonly who: string
-  /** What was done, as in `job.cancel`. */
+  /** The action, such as `job.cancel`. */
   readonly act: string
-  /** To what: an id or a name. */
+  /** The id or name of the changed object. */
   readonly target: string
   readonly reason?: string | undefined
-  /** What is worth knowing of how it was and how it became. */
+  /** The relevant state before and after the change. */
   readonly before?: unknown
   readonly after?: unknown
 }
 
-export interface AuditEntry extends Deed {
+export interface AuditEntry extends AuditedChange {
   readonly id: string
   /** Epoch milliseconds. */
   readonly at: number
@@ -24,10 +24,10 @@ export interface AuditEntry extends Deed {
 
 export interface AuditFilter {
   readonly who?: string | undefined
-  /** The act, or the beginning of several up to a dot: `job` also means `job.cancel`. */
+  /** The action or its dotted prefix: `job` also matches `job.cancel`. */
   readonly act?: string | undefined
   readonly target?: string | undefined
-  /** At or after, and before; epoch milliseconds. */
+  /** Inclusive start and exclusive end, in epoch milliseconds. */
   readonly since?: number | undefined
   readonly until?: number | undefined
 }
@@ -38,33 +38,35 @@ export interface AuditPage {
   readonly next: string | undefined
 }
 
-/** What is kept of a deed at most, in characters. */
+/** Maximum stored length of each field, in characters. */
 export const limits = { name: 200, target: 600, reason: 1_000, state: 16 * 1024 } as const
 
-/** A deed cut to what is kept of it; states are JSON text. */
-export const kept = (deed: Deed) => ({
-  who: storableText(deed.who, limits.name),
-  act: storableText(deed.act, limits.name),
-  target: storableText(deed.target, limits.target),
-  reason: deed.reason === undefined ? null : storableText(deed.reason, limits.reason),
-  before: storableJson(deed.before, limits.state),
-  after: storableJson(deed.after, limits.state)
+/** Truncates a change to the stored lengths. `before` and `after` become JSON text. */
+export const kept = (change: AuditedChange) => ({
+  who: storableText(change.who, limits.name),
+  act: storableText(change.act, limits.name),
+  target: storableText(change.target, limits.target),
+  reason: change.reason === undefined ? null : storableText(change.reason, limits.reason),
+  before: storableJson(change.before, limits.state),
+  after: storableJson(change.after, limits.state)
 })
 
-/** Who changed what, when and why. */
+/** The audit log: who changed what, when and why. */
 export class Audit extends Context.Tag("nightshift/access/Audit")<
   Audit,
   {
-    /** Writes down a deed. Part of the caller's transaction where there is one, so that it stands if and only if the change does. */
-    readonly record: (deed: Deed) => Effect.Effect<void, DatabaseError>
+    /**
+     * Stores an entry. Joins the caller's transaction, if there is one, so the entry exists only if the change commits.
+     */
+    readonly record: (change: AuditedChange) => Effect.Effect<void, DatabaseError>
 
-    /** A page of at most `limit` entries, newest first, from a cursor of the page before. */
+    /** Returns a page of at most `limit` entries, newest first. `cursor` comes from the previous page. */
     readonly list: (
       filter: AuditFilter,
       page: { readonly limit: number; readonly cursor?: string | undefined }
     ) => Effect.Effect<AuditPage, BadCursor | DatabaseError>
 
-    /** Forgets what was done longer ago than this, in bounded batches. Returns how many entries went. */
+    /** Deletes older entries in bounded batches. Returns the number deleted. */
     readonly purge: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
   }
 >() {}

@@ -18,9 +18,9 @@ const make = Effect.gen(function* () {
   let all: ReadonlyArray<AuditEntry> = []
 
   return Audit.of({
-    record: (deed) =>
+    record: (change) =>
       Effect.flatMap(Clock.currentTimeMillis, (at) => {
-        const { after, before, reason, ...named } = kept(deed)
+        const { after, before, reason, ...named } = kept(change)
         const states = { before: parsed(before), after: parsed(after) }
         const entry = { id: ids.plain(at), at, ...named, reason: reason ?? undefined, ...states }
         all = [entry, ...all]

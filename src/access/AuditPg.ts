@@ -3,6 +3,7 @@ import { BadCursor } from "../core/BadCursor.js"
 import { isId, makeGenerator } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { fragments } from "../database/SqlInstant.js"
 import { within } from "../database/StatementLimits.js"
 import { Audit, type AuditEntry, type AuditFilter, kept } from "./Audit.js"
 
@@ -31,7 +32,7 @@ const make = Effect.gen(function* () {
   const { schema, sql } = database
   const ids = yield* makeGenerator
   const table = sql(`${schema}.audit`)
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
+  const { instant, millis } = fragments(sql)
 
   const conditions = (filter: AuditFilter) => [
     sql`true`,
@@ -42,10 +43,10 @@ const make = Effect.gen(function* () {
     ...(filter.until === undefined ? [] : [sql`at < ${instant(filter.until)}`])
   ]
 
-  const record: typeof Audit.Service.record = (deed) =>
+  const record: typeof Audit.Service.record = (change) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const { act, after, before, reason, target, who } = kept(deed)
+      const { act, after, before, reason, target, who } = kept(change)
       yield* mapErrors(sql`insert into ${table} (id, at, who, act, target, reason, before, after)
         values (${ids.plain(now)}, ${instant(now)}, ${who}, ${act}, ${target}, ${reason}, ${before}::jsonb,
           ${after}::jsonb)`)
@@ -59,7 +60,7 @@ const make = Effect.gen(function* () {
         database,
         "5 seconds"
       )(
-        sql<AuditRow>`select id, floor(extract(epoch from at) * 1000)::float8 as at, who, act, target, reason, before,
+        sql<AuditRow>`select id, ${millis("at")} as at, who, act, target, reason, before,
             after
           from ${table} where ${sql.and([...conditions(filter), ...after])} order by id desc limit ${limit + 1}`
       )
@@ -72,7 +73,7 @@ const make = Effect.gen(function* () {
       const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
       let sum = 0
       for (;;) {
-        // The oldest come first, so nothing but what goes is read.
+        // Ordered by id, which is the oldest first, so the scan reads only the rows it deletes.
         const gone = yield* mapErrors(sql<{ id: string }>`delete from ${table} where id in
           (select id from ${table} where at < ${instant(before)} order by id limit ${purgeBatch}) returning id`)
         sum += gone.length

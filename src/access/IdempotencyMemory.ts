@@ -10,7 +10,7 @@ interface Known {
 
 const make = Effect.gen(function* () {
   const known = new Map<string, Known>()
-  // One at a time, so that whoever comes second finds what the first has done.
+  // Serializes requests, so that a concurrent duplicate finds the first result.
   const turn = yield* Effect.makeSemaphore(1)
   const text = (value: string) => digest(value).toString("hex")
 

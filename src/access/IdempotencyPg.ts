@@ -1,18 +1,22 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 import { Database } from "../database/Database.js"
 import { DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
+import { fragments } from "../database/SqlInstant.js"
 import { digest, Idempotency, IdempotencyKeyBusy, IdempotencyKeyReused } from "./Idempotency.js"
 
-/** How long to wait for a request with the same key that is under way. */
+/** How long to wait for a concurrent request with the same key. */
 const patience = "5s"
 const purgeBatch = 5_000
 
 const make = Effect.gen(function* () {
   const { schema, sql, transaction } = yield* Database
   const table = sql(`${schema}.idempotency`)
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
+  const { instant } = fragments(sql)
 
-  /** Whether the key is new. One that is just being used makes this wait for its end: the unique index decides. */
+  /**
+   * Returns whether the key is new or its earlier use has expired. If a concurrent transaction holds the key, the
+   * unique index makes this insert wait until that transaction ends.
+   */
   const claim = (key: Buffer, content: Buffer, now: number, remembered: Duration.Duration) =>
     Effect.gen(function* () {
       const old = now - Duration.toMillis(remembered)
@@ -38,7 +42,7 @@ const make = Effect.gen(function* () {
         sql<{ same: boolean; answer: unknown }>`
           select content_hash = ${content} as same, answer from ${table} where key_hash = ${key}`
       )
-      // Gone between two looks: it was forgotten just now.
+      // A purge deleted the key between the two statements.
       if (row === undefined) return yield* new IdempotencyKeyBusy()
       return row.same ? row.answer : yield* new IdempotencyKeyReused()
     })

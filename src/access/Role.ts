@@ -1,5 +1,5 @@
 import { Schema } from "effect"
 
-/** What somebody may do: everything, or read everything. */
+/** `admin` may do everything; `viewer` may read everything. */
 export const Role = Schema.Literal("admin", "viewer")
 export type Role = typeof Role.Type

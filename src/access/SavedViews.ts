@@ -2,18 +2,18 @@ import { Context, type Effect, Schema } from "effect"
 import type { ViewId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
-/** The lists of jobs that a view can open. */
+/** The job lists a view can open. */
 export const pages = ["jobs", "scheduled", "retries", "dead"] as const
 export type Page = (typeof pages)[number]
 
-/** How long a name may be, and how many views there may be: they stand side by side at the top of a page. */
+/** Bounds that keep the row of views at the top of a page readable. */
 export const limits = { nameCharacters: 60, views: 100 } as const
 
-/** What a view is called, which list it opens, and what it looks for there. */
+/** A named filter on one of the job lists. */
 export interface NewView {
   readonly name: string
   readonly page: Page
-  /** As the HTTP API writes it; what it means is for the doors to say. */
+  /** The filter in the HTTP API's format; only the HTTP layer interprets it. */
   readonly filter: Readonly<Record<string, unknown>>
 }
 
@@ -23,38 +23,38 @@ export interface SavedView extends NewView {
   readonly createdAt: number
 }
 
-/** There is no such view, or not any more. */
+/** The view does not exist or was deleted. */
 export class ViewNotFound extends Schema.TaggedError<ViewNotFound>()("ViewNotFound", { id: Schema.String }) {
   override get message(): string {
-    return `There is no view ${this.id.slice(0, 64)}.`
+    return `View ${this.id.slice(0, 64)} does not exist.`
   }
 }
 
 /** Another view has this name. */
 export class ViewExists extends Schema.TaggedError<ViewExists>()("ViewExists", { name: Schema.String }) {
   override get message(): string {
-    return `There is a view ${JSON.stringify(this.name)} already. Change that one, or choose another name.`
+    return `A view named ${JSON.stringify(this.name)} already exists. Change that view or choose another name.`
   }
 }
 
-/** There are as many views as there may be. */
+/** The limit on the number of views is reached. */
 export class TooManyViews extends Schema.TaggedError<TooManyViews>()("TooManyViews", { most: Schema.Int }) {
   override get message(): string {
-    return `There are ${this.most} views already, and that is the most. Delete one that nobody uses.`
+    return `The limit of ${this.most} views is reached. Delete an unused view first.`
   }
 }
 
-/** Filters of jobs that somebody gave a name. They are everybody's. */
+/** Named job filters, shared by all operators. */
 export class SavedViews extends Context.Tag("nightshift/access/SavedViews")<
   SavedViews,
   {
-    /** All of them, oldest first: a name stays where people are used to find it. */
+    /** All views, oldest first, so that their order on the page never changes. */
     readonly list: Effect.Effect<ReadonlyArray<SavedView>, DatabaseError>
 
-    /** Stores a view under a name that no other has. */
+    /** Stores a view. Its name must be unique. */
     readonly create: (view: NewView) => Effect.Effect<SavedView, ViewExists | TooManyViews | DatabaseError>
 
-    /** Changes what is named and no more. Answers how it was and how it became. */
+    /** Changes the given fields only. Returns the view before and after. */
     readonly change: (
       id: ViewId,
       patch: Partial<NewView>
@@ -63,7 +63,7 @@ export class SavedViews extends Context.Tag("nightshift/access/SavedViews")<
       ViewNotFound | ViewExists | DatabaseError
     >
 
-    /** Answers what it was. */
+    /** Deletes a view and returns it. */
     readonly remove: (id: ViewId) => Effect.Effect<SavedView, ViewNotFound | DatabaseError>
   }
 >() {}

@@ -2,6 +2,7 @@ import { Clock, Effect, Layer } from "effect"
 import { makeGenerator, type ViewId } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { fragments, millis } from "../database/SqlInstant.js"
 import {
   limits,
   type NewView,
@@ -23,17 +24,15 @@ interface ViewRow {
 
 const toView = ({ created_at, ...row }: ViewRow): SavedView => ({ ...row, createdAt: created_at })
 
-/** A name that was free a moment ago. */
-const takenMeanwhile = (name: string) => (error: DatabaseError) =>
+/** A concurrent change may take the name; the unique constraint detects it. */
+const nameConflict = (name: string) => (error: DatabaseError) =>
   error._tag === "DatabaseConflict" && error.constraint === "saved_view_name_once" ? new ViewExists({ name }) : error
 
 const make = Effect.gen(function* () {
   const { schema, sql, transaction } = yield* Database
   const ids = yield* makeGenerator
   const table = sql(`${schema}.saved_view`)
-  const columns = sql.literal(
-    "id, name, page, filter, floor(extract(epoch from created_at) * 1000)::float8 as created_at"
-  )
+  const columns = sql.literal(`id, name, page, filter, ${millis("created_at")} as created_at`)
 
   return SavedViews.of({
     list: mapErrors(sql<ViewRow>`select ${columns} from ${table} order by id`).pipe(
@@ -42,11 +41,12 @@ const make = Effect.gen(function* () {
     ),
     create: Effect.fn("SavedViews.create")(function* ({ filter, name, page }) {
       const now = yield* Clock.currentTimeMillis
-      // Two who save at once may both still find room: the bound keeps the page readable, and one more does not hurt it.
+      // Concurrent inserts may exceed the limit by one or two. That is harmless: the limit only keeps the page
+      // readable.
       const [row] = yield* mapErrors(sql<ViewRow>`
         insert into ${table} (id, name, page, filter, created_at)
         select ${ids.view(now)}::uuid, ${name}::text, ${page}::text, ${JSON.stringify(filter)}::jsonb,
-          pg_catalog.to_timestamp(${now}::float8 / 1000)
+          ${fragments(sql).instant(now)}
         where (select count(*) from ${table}) < ${limits.views}
         on conflict on constraint saved_view_name_once do nothing
         returning ${columns}`)
@@ -57,15 +57,15 @@ const make = Effect.gen(function* () {
     change: Effect.fn("SavedViews.change")((id, patch) =>
       transaction(
         Effect.gen(function* () {
-          const [standing] = yield* mapErrors(
+          const [row] = yield* mapErrors(
             sql<ViewRow>`select ${columns} from ${table} where id = ${id} for no key update`
           )
-          if (standing === undefined) return yield* new ViewNotFound({ id })
-          const before = toView(standing)
+          if (row === undefined) return yield* new ViewNotFound({ id })
+          const before = toView(row)
           const after: SavedView = { ...before, ...patch }
           yield* mapErrors(sql`
             update ${table} set name = ${after.name}, page = ${after.page}, filter = ${JSON.stringify(after.filter)}::jsonb
-            where id = ${id}`).pipe(Effect.mapError(takenMeanwhile(after.name)))
+            where id = ${id}`).pipe(Effect.mapError(nameConflict(after.name)))
           return { before, after }
         })
       )

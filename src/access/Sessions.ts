@@ -2,41 +2,45 @@ import { Context, type Duration, type Effect, type Option, type Redacted } from 
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Role } from "./Role.js"
 
-/** The tokens that open the doors now. */
+/** The currently configured token of each role. */
 export type RoleTokens = Readonly<Record<Role, Option.Option<Redacted.Redacted>>>
 
-/** Somebody who is logged in. */
+/** A login. */
 export interface Session {
   readonly role: Role
-  /** When it ends unless it is used again; epoch milliseconds. */
+  /** When the session expires unless it is used again, in epoch milliseconds. */
   readonly until: number
 }
 
-/** Logins, for browsers, which cannot keep a token. */
+/** Browser logins: a session cookie instead of the token. */
 export class Sessions extends Context.Tag("nightshift/access/Sessions")<
   Sessions,
   {
-    /** Opens a session for whoever showed the role's token. The secret is given out once and stored nowhere. */
+    /**
+     * Opens a session for a caller that presented the role's token. Returns the secret once; only its hash is stored.
+     */
     readonly begin: (
       role: Role,
       token: Redacted.Redacted,
       lasting: Duration.Duration
     ) => Effect.Effect<{ readonly secret: Redacted.Redacted; readonly until: number }, DatabaseError>
 
-    /** The session of a secret, while it lasts and its token is still the one of its role. Being used, it lasts anew. */
+    /**
+     * Returns the session of a secret if it has not expired and the role's token has not changed. Extends the session.
+     */
     readonly find: (
       secret: string,
       tokens: RoleTokens,
       lasting: Duration.Duration
     ) => Effect.Effect<Option.Option<Session>, DatabaseError>
 
-    /** Whether the session of a secret still lasts. Asking does not make it last longer. */
+    /** Whether the session of a secret is still valid. Does not extend it. */
     readonly lasts: (secret: string, tokens: RoleTokens) => Effect.Effect<boolean, DatabaseError>
 
-    /** The session of a secret is over. */
+    /** Ends the session of a secret. */
     readonly end: (secret: string) => Effect.Effect<void, DatabaseError>
 
-    /** Forgets sessions that are over. Returns how many. */
+    /** Deletes expired sessions. Returns the number deleted. */
     readonly purge: Effect.Effect<number, DatabaseError>
   }
 >() {}

@@ -1,6 +1,7 @@
 import { Clock, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { fragments } from "../database/SqlInstant.js"
 import type { Role } from "./Role.js"
 import * as SessionSecret from "./SessionSecret.js"
 import { type RoleTokens, Sessions } from "./Sessions.js"
@@ -14,12 +15,12 @@ interface SessionRow {
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const table = sql(`${schema}.session`)
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
+  const { instant, millis } = fragments(sql)
 
   const rowOf = (secret: string, tokens: RoleTokens, now: number) =>
     Effect.map(
       mapErrors(sql<SessionRow>`
-        select role, bond, floor(extract(epoch from expires_at) * 1000)::float8 as until
+        select role, bond, ${millis("expires_at")} as until
         from ${table} where secret_hash = ${SessionSecret.hash(secret)} and expires_at > ${instant(now)}`),
       ([row]) => (row !== undefined && SessionSecret.holds(secret, row.role, row.bond, tokens) ? row : undefined)
     )

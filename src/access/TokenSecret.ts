@@ -1,34 +1,37 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
 import { Redacted } from "effect"
 
-// `nst_`, eight characters by which people and the table recognize it, and 256 bits of chance. The prefix is chance of its
-// own, not the beginning of the secret: whoever reads it in a list learns nothing of the rest.
+// A token is `nst_`, eight hex characters that identify it, and 256 random bits. The identifying prefix is generated
+// separately, so showing it in a list reveals nothing about the secret part.
 
 const form = /^(nst_[0-9a-f]{8})[\w-]{43}$/
 
 const hashOf = (text: string): Buffer => createHash("sha256").update(text).digest()
 
-/** What is stored of a token. */
+/** The stored part of a token. */
 export interface Kept {
   readonly prefix: string
   readonly hash: Buffer
 }
 
-/** A new token, and what is stored of it. */
+/** Makes a token and its stored part. */
 export const make = (): Kept & { readonly secret: Redacted.Redacted } => {
   const prefix = `nst_${randomBytes(4).toString("hex")}`
   const text = `${prefix}${randomBytes(32).toString("base64url")}`
   return { prefix, hash: hashOf(text), secret: Redacted.make(text) }
 }
 
-/** The prefix of what somebody gave; none, and so no token's, when it cannot be one. */
+/** Returns the prefix of a presented token, or "" (which matches no token) if the format is wrong. */
 export const prefixOf = (given: string): string => form.exec(given)?.[1] ?? ""
 
-const nobody = Buffer.alloc(32)
+const dummyHash = Buffer.alloc(32)
 
-/** Whether what was given is one of these. All are compared, and something is compared also where there is none. */
+/**
+ * Whether the presented token has one of these hashes. Compares all of them, and a dummy first, so the time taken does
+ * not depend on a match.
+ */
 export const isOneOf = (given: string, hashes: ReadonlyArray<Buffer>): boolean => {
   const hash = hashOf(given)
-  timingSafeEqual(hash, nobody)
+  timingSafeEqual(hash, dummyHash)
   return hashes.reduce((found, known) => timingSafeEqual(hash, known) || found, false)
 }

@@ -3,47 +3,46 @@ import type { TokenId } from "../core/Ids.js"
 import type { Workspace } from "../core/Workspace.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
-/** What may be known of a token after it was handed out. */
+/** A token without its secret. */
 export interface Token {
   readonly id: TokenId
   readonly workspace: Workspace
-  /** Its first characters, by which a person recognizes it. */
+  /** The first characters, which identify the token in lists. */
   readonly prefix: string
-  /** What its owner calls it; empty when they call it nothing. */
+  /** A name chosen by the owner; may be empty. */
   readonly label: string
   /** Epoch milliseconds. */
   readonly createdAt: number
 }
 
-/** A token, this once with its secret. */
+/** A newly created token with its secret. */
 export interface NewToken extends Token {
   readonly secret: Redacted.Redacted
 }
 
-/** The workspace has no such token, or not any more. */
+/** The workspace has no token with this id. */
 export class TokenNotFound extends Schema.TaggedError<TokenNotFound>()("TokenNotFound", { id: Schema.String }) {
   override get message(): string {
-    return `There is no token ${this.id} of this workspace.`
+    return `This workspace has no token ${this.id}.`
   }
 }
 
-/** How long a label may be. */
 export const mostLabelCharacters = 100
 
-/** Tokens by which workspaces are let in. What is stored does not let anybody in. */
+/** Access tokens of workspaces. Only their hashes are stored. */
 export class Tokens extends Context.Tag("nightshift/access/Tokens")<
   Tokens,
   {
-    /** Makes a token. This is the only time its secret is seen; a label is cut to what may be stored. */
+    /** Creates a token. The secret is returned only here. A label longer than `mostLabelCharacters` is truncated. */
     readonly create: (workspace: Workspace, label?: string) => Effect.Effect<NewToken, DatabaseError>
 
-    /** The workspace's tokens, oldest first, without their secrets. */
+    /** Returns the workspace's tokens, oldest first, without their secrets. */
     readonly list: (workspace: Workspace) => Effect.Effect<ReadonlyArray<Token>, DatabaseError>
 
-    /** From now on the token lets nobody in. Answers what it was. */
+    /** Deletes a token and returns it. Takes effect immediately. */
     readonly revoke: (workspace: Workspace, id: TokenId) => Effect.Effect<Token, TokenNotFound | DatabaseError>
 
-    /** Whether this is a token of the workspace. How long that takes says nothing about how nearly it is one. */
+    /** Whether this is a token of the workspace, in constant time. */
     readonly verify: (workspace: Workspace, given: string) => Effect.Effect<boolean, DatabaseError>
   }
 >() {}

@@ -44,5 +44,5 @@ const make = Effect.gen(function* () {
   })
 })
 
-/** For tests: nothing in it outlives the process. */
+/** In memory, for tests. */
 export const layer: Layer.Layer<Tokens> = Layer.effect(Tokens, make)

@@ -3,6 +3,7 @@ import { makeGenerator, type TokenId } from "../core/Ids.js"
 import type { Workspace } from "../core/Workspace.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { fragments, millis } from "../database/SqlInstant.js"
 import * as TokenSecret from "./TokenSecret.js"
 import { mostLabelCharacters, type Token, TokenNotFound, Tokens } from "./Tokens.js"
 
@@ -26,9 +27,7 @@ const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const ids = yield* makeGenerator
   const table = sql(`${schema}.workspace_token`)
-  const columns = sql.literal(
-    "id, workspace_id, prefix, label, floor(extract(epoch from created_at) * 1000)::float8 as created_at"
-  )
+  const columns = sql.literal(`id, workspace_id, prefix, label, ${millis("created_at")} as created_at`)
 
   return Tokens.of({
     create: Effect.fn("Tokens.create")(function* (workspace, label = "") {
@@ -37,9 +36,9 @@ const make = Effect.gen(function* () {
       const [row] = yield* mapErrors(sql<TokenRow>`
         insert into ${table} (id, workspace_id, prefix, hash, label, created_at)
         values (${ids.token(now)}, ${workspace}, ${prefix}, ${hash}, ${label.slice(0, mostLabelCharacters)},
-          pg_catalog.to_timestamp(${now}::float8 / 1000))
+          ${fragments(sql).instant(now)})
         returning ${columns}`)
-      if (row === undefined) return yield* Effect.dieMessage("an insert returned nothing")
+      if (row === undefined) return yield* Effect.dieMessage("the insert returned no row")
       return { ...toToken(row), secret }
     }),
     list: Effect.fn("Tokens.list")(function* (workspace) {

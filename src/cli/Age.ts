@@ -10,7 +10,7 @@ const length = (millis: number): string => {
   return `${Math.floor(millis / size)}${unit}`
 }
 
-/** How far an instant is from another, as a person would say it: `3m ago`, `in 2h`, `now`. */
+/** Formats the distance between an instant and now: `3m ago`, `in 2h`, `now`. */
 export const describe = (millis: number, now: number): string => {
   const distance = Math.abs(now - millis)
   if (distance < 1_000) return "now"

@@ -10,17 +10,17 @@ import type { DeclaredLimit } from "../limits/Limit.js"
 import type { DeclaredRoutes } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
 
-/** The module of `--app` cannot be used. */
+/** The module given with `--app` could not be loaded or has invalid exports. */
 export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable", {
   module: Schema.String,
   reason: Schema.String
 }) {
   override get message(): string {
-    return `The app ${this.module} cannot be used: ${this.reason}`
+    return `Cannot load the app ${this.module}: ${this.reason}`
   }
 }
 
-/** What a user's module brings: its handlers, and the layer they need beyond Nightshift's own services. */
+/** The exports of the user's module. Its `layer`, if any, is already applied to the handlers. */
 export interface App {
   readonly handlers: ReadonlyArray<Handler<Services>>
   readonly queues: ReadonlyArray<string>
@@ -35,25 +35,28 @@ const isHandler = (value: unknown): value is Handler<Services> =>
   Predicate.hasProperty(value, "run") &&
   typeof value.run === "function"
 
-/** Without `--app`. */
+/** The app of a process started without `--app`. */
 export const none: App = { handlers: [], queues: [], routes: {}, schedules: [], limits: [] }
 
 type Run = Handler<Services>["run"]
 
-/** What a module's layer builds. Built when the first handler opens, shared by all, released when the last one closes. */
+/**
+ * The context of the module's layer. Built when the first handler opens, shared by all, released when the last one
+ * closes.
+ */
 type Built = Effect.Effect<Context.Context<never>, never, Scope.Scope>
 
 const buildOnce = (layer: Layer.Layer<never, unknown>, refuse: (reason: string) => AppUnusable) =>
   Effect.map(Layer.makeMemoMap, (memoMap): Built => {
     const built = Effect.flatMap(Effect.scope, (scope) => Layer.buildWithMemoMap(layer, memoMap, scope))
-    // Opening a handler has no error of its own: a layer that fails ends the start of the process with this message.
+    // `Handler.open` has no error channel, so a failing layer aborts startup with this message.
     return Effect.mapError(built, (error) => refuse(`its \`layer\` failed with "${textOf(error)}"`)) as unknown as Built
   })
 
 const textOf = (error: unknown) =>
   Predicate.hasProperty(error, "message") && error.message !== "" ? String(error.message) : String(error)
 
-/** The handler with everything it needs from the module's layer. */
+/** Provides the module's layer to a handler. */
 const withLayer = (handler: Handler<Services>, built: Built): Handler<Services> => {
   const open = Effect.gen(function* () {
     const context = yield* built
@@ -82,7 +85,7 @@ const isSchedule = (value: unknown): value is Schedule =>
 
 const typescriptExtensions = [".ts", ".mts", ".tsx"]
 
-/** Lets Node import TypeScript from here on, with stack traces that show the lines of the source. */
+/** Registers the TypeScript loader and source maps for all later imports in this process. */
 const allowTypeScript = () => {
   process.setSourceMapsEnabled(true)
   register(pathToFileURL(Package.typescriptHooks).href)
@@ -91,7 +94,7 @@ const allowTypeScript = () => {
 const compilerMissing =
   "the TypeScript compiler is not installed. Reinstall Nightshift with its optional dependencies, or compile the app to JavaScript"
 
-/** What went wrong in one sentence, without a stack trace; a file that does not compile brings its place and its line. */
+/** Describes an import error without its stack trace. A compile error includes its location and source line. */
 const importFailure = (error: unknown): string => {
   if (!(error instanceof Error)) return `loading it failed with "${String(error)}".`
   return error.name === "CompileError"
@@ -100,14 +103,14 @@ const importFailure = (error: unknown): string => {
 }
 
 /**
- * Loads a module that exports `handlers`, and perhaps `queues`, `routes`, `schedules`, `limits` and `layer`, by name or as its
- * default.
+ * Loads a module that exports `handlers` and optionally `queues`, `routes`, `schedules`, `limits` and `layer`, as named
+ * exports or as one default object.
  */
 export const load = (module: string): Effect.Effect<App, AppUnusable> =>
   Effect.gen(function* () {
     const refuse = (reason: string) => new AppUnusable({ module, reason: `${reason}.` })
     const path = resolve(module)
-    if (!existsSync(path)) return yield* refuse("there is no such file")
+    if (!existsSync(path)) return yield* refuse("the file does not exist")
     if (typescriptExtensions.includes(extname(path))) {
       yield* Effect.try({ try: allowTypeScript, catch: () => refuse(compilerMissing) })
     }
@@ -118,21 +121,22 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     const exported =
       Predicate.hasProperty(loaded, "default") && Predicate.isRecord(loaded.default) ? loaded.default : loaded
     if (!Predicate.hasProperty(exported, "handlers") || !Array.isArray(exported.handlers)) {
-      return yield* refuse("it exports no `handlers`, an array of what Handler.make returns")
+      return yield* refuse("it must export `handlers`, an array of handlers made by Handler.make")
     }
     const handlers: ReadonlyArray<unknown> = exported.handlers
     const odd = handlers.findIndex((handler) => !isHandler(handler))
     if (odd !== -1) return yield* refuse(`element ${odd} of its \`handlers\` was not made by Handler.make`)
     const queues = Predicate.hasProperty(exported, "queues") && Array.isArray(exported.queues) ? exported.queues : []
     const routes = Predicate.hasProperty(exported, "routes") ? exported.routes : {}
-    if (!isRoutes(routes)) return yield* refuse('its `routes` is not a queue by prefix, like { "gh.": "github" }')
+    if (!isRoutes(routes))
+      return yield* refuse('its `routes` must map kind prefixes to queues, like { "gh.": "github" }')
     const schedules: unknown = Predicate.hasProperty(exported, "schedules") ? exported.schedules : []
     if (!Array.isArray(schedules) || !schedules.every(isSchedule)) {
-      return yield* refuse("its `schedules` is not an array of what Schedule.make returns")
+      return yield* refuse("its `schedules` must be an array of schedules made by Schedule.make")
     }
     const limits = Predicate.hasProperty(exported, "limits") ? exported.limits : []
     if (!Array.isArray(limits) || !limits.every(isLimit)) {
-      return yield* refuse("its `limits` is not an array of what RateLimit.make returns")
+      return yield* refuse("its `limits` must be an array of limits made by RateLimit.make")
     }
     const given = handlers.filter(isHandler)
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined

@@ -9,7 +9,7 @@ import * as Examples from "./Examples.js"
 import * as Help from "./Help.js"
 import { withPlainPipes, withPrinted } from "./Terminal.js"
 
-/** Every command, in the order of the help. A process loads the modules of the command that it runs. */
+/** Commands in the order shown by --help. Each is imported only when it runs, which keeps startup fast. */
 const commands = {
   serve: () => import("./ServeCommand.js"),
   demo: () => import("./demo/DemoCommand.js"),
@@ -26,7 +26,7 @@ const commands = {
   simulate: () => import("./simulate/SimulateCommand.js")
 }
 
-/** With the one command that is named, or with all of them: for the help, for completions and for what is misspelled. */
+/** Loads only the named command, or all of them for --help, completions and suggestions for a misspelled name. */
 const load = async (argv: ReadonlyArray<string>) => {
   const named = Object.entries(commands).filter(([name]) => name === argv[2])
   const chosen = named.length > 0 ? named : Object.entries(commands)
@@ -39,11 +39,10 @@ const load = async (argv: ReadonlyArray<string>) => {
   )
 }
 
-// The parser's pattern for `--name=value` stops at a line break, so a payload of several lines would be refused.
+// The parser's pattern for `--name=value` stops at a line break, so it would reject a multi-line payload.
 const severalLines = /^(--[^=\s]+)=(.*[\n\r\u2028\u2029].*)$/s
 const splitOption = (argument: string) => severalLines.exec(argument)?.slice(1) ?? [argument]
 
-/** Runs one command line. */
 export const run = (given: ReadonlyArray<string>) => {
   const argv = given.flatMap(splitOption)
   return Effect.flatMap(
@@ -53,9 +52,9 @@ export const run = (given: ReadonlyArray<string>) => {
         name: "nightshift",
         version: Package.version.text,
         executable: "nightshift",
-        summary: Span.text("jobs that are not lost"),
+        summary: Span.text("durable jobs on PostgreSQL"),
         footer: Examples.footer(argv)
-      })(argv).pipe(Completions.mending(root, argv))
+      })(argv).pipe(Completions.withFixedScripts(root, argv))
   ).pipe(
     withPrinted((text) => Help.tidy(text, Examples.wordsOf(argv))),
     withPlainPipes,

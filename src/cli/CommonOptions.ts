@@ -1,20 +1,20 @@
 import * as Options from "@effect/cli/Options"
 import { Option } from "effect"
 
-/** For commands that work on the database. */
+/** Options of every command that connects to the database. */
 export const database = {
   embedded: Options.boolean("embedded").pipe(
-    Options.withDescription("Use a PostgreSQL of our own, kept in the directory. Beats DATABASE_URL.")
+    Options.withDescription("Start an embedded PostgreSQL in --directory. Takes precedence over DATABASE_URL.")
   ),
   directory: Options.text("directory").pipe(
-    Options.withDescription("Where the embedded PostgreSQL keeps its data (default .nightshift)."),
+    Options.withDescription("Data directory of the embedded PostgreSQL (default .nightshift)."),
     Options.optional
   )
 }
 
-export const json = Options.boolean("json").pipe(Options.withDescription("Print JSON for programs."))
+export const json = Options.boolean("json").pipe(Options.withDescription("Print JSON."))
 
-/** The configuration keys that the database options stand for. */
+/** Maps the database options to their configuration keys. */
 export const databaseFlags = (options: {
   readonly embedded: boolean
   readonly directory: Option.Option<string>

@@ -2,9 +2,9 @@ import * as Command from "@effect/cli/Command"
 import { Effect } from "effect"
 import { withPrinted } from "./Terminal.js"
 
-// The command line writes these scripts itself, and nobody seems to have run them: what is wrong with each is mended here.
+// Fixes bugs in the completion scripts that @effect/cli generates.
 
-/** Options whose value is a file or a folder. Everything else that is typed is no name of one. */
+/** Options that complete to a file or a folder. No other option or argument does. */
 const files = ["app", "payload-file"]
 const folders = ["directory", "into"]
 
@@ -13,10 +13,11 @@ const named = /^( +[\w-]+),([\w-]+)\)$/gm
 const choices = /(compgen -W ")([^" $]+)(")/g
 
 /**
- * Bash's loses its way below the first subcommand: it has come to `nightshift__jobs` and looks for `nightshift,jobs,list`, and it
- * writes a name's dash as it writes a step down. Several choices it offers as one.
+ * The bash script sets its state to `nightshift__jobs` but matches `nightshift,jobs,list`, so it completes nothing
+ * below the first subcommand. It also writes a dash in a command name like a level separator, and offers a list of
+ * choices as one word.
  */
-const mendBash = (script: string): string =>
+const fixBash = (script: string): string =>
   script
     .replace(step, (_, root: string, way: string, last: string) => `${root}${way.replaceAll(",", "__")},${last})`)
     .replace(named, (_, way: string, last: string) => `${way},${last.replaceAll("__", "-")})`)
@@ -31,40 +32,40 @@ const zshValue = (name: string): string => {
 }
 
 /**
- * Zsh's takes the value of an option for a word too many, and an id as well, and offers nothing after either; nor does it offer
- * an option twice that may be repeated.
+ * The zsh script counts option values and ids as unexpected words and stops completing after them. It also never offers
+ * a repeatable option twice.
  */
-const mendZsh =
+const fixZsh =
   (withValue: ReadonlySet<string>) =>
   (script: string): string =>
     script
       .replace(zshOption, (_, indent: string, name: string, about: string, choice?: string) => {
         const value = choice ?? (withValue.has(name) ? zshValue(name) : "")
-        return `${indent}'${about.includes("Repeat it") ? "*" : ""}--${name}${about}${value}' \\`
+        return `${indent}'${about.includes("Can be repeated") ? "*" : ""}--${name}${about}${value}' \\`
       })
       .replace(zshEnd, "$1$2'*:value: ' \\\n$2$3")
 
 const fishFile = new RegExp(` -l (${[...files, ...folders].join("|")}) -r -f `, "g")
 
-/** Fish's offers files where none are meant, and none where they are. */
-const mendFish = (script: string): string =>
+/** The fish script completes files for every argument, except for the options that take one. */
+const fixFish = (script: string): string =>
   `complete -c nightshift -f\n${script.replace(fishFile, (_, name: string) => ` -l ${name} -r -F `)}`
 
-/** Only what fish is told says which options take a value. */
+/** Only the fish script marks which options take a value (`-r`). */
 const takers = (lines: ReadonlyArray<string>): ReadonlySet<string> =>
   new Set(lines.flatMap((line) => / -l ([\w-]+) -r /.exec(line)?.[1] ?? []))
 
-/** Mends what is printed where somebody asks for a script. */
-export const mending =
+/** Fixes the script printed by `--completions`; other output is unchanged. */
+export const withFixedScripts =
   <Name extends string, R, E, A>(root: Command.Command<Name, R, E, A>, argv: ReadonlyArray<string>) =>
   <B, F, S>(effect: Effect.Effect<B, F, S>): Effect.Effect<B, F, S> => {
     if (!argv.some((word) => word === "--completions" || word.startsWith("--completions="))) return effect
     return Effect.flatMap(Command.getFishCompletions(root, "nightshift"), (lines) => {
-      const mendZshScript = mendZsh(takers(lines))
-      const mend = (text: string) => {
-        if (text.startsWith("#compdef ")) return mendZshScript(text)
-        return text.startsWith("complete -c ") ? mendFish(text) : mendBash(text)
+      const fixZshScript = fixZsh(takers(lines))
+      const fix = (text: string) => {
+        if (text.startsWith("#compdef ")) return fixZshScript(text)
+        return text.startsWith("complete -c ") ? fixFish(text) : fixBash(text)
       }
-      return withPrinted(mend)(effect)
+      return withPrinted(fix)(effect)
     })
   }

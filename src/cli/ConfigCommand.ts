@@ -21,13 +21,12 @@ const effective = (setting: Setting.Setting<unknown>, environment: Environment.E
   return { key, value: setting.secret ? "(hidden)" : given.text, source: given.source, about }
 }
 
-/** `nightshift config` */
 export const command = Command.make("config", { json: CommonOptions.json }, ({ json }) =>
   Effect.gen(function* () {
     const environment = Environment.make({})
     const settings = Settings.all.map((setting) => effective(setting, environment))
     if (json) return yield* Console.log(JSON.stringify(settings, null, 2))
     const rows = settings.map(({ about, key, source, value }) => [key, value === "" ? "-" : value, source, about])
-    yield* Console.log(Table.render(["KEY", "VALUE", "FROM", "WHAT FOR"], rows))
+    yield* Console.log(Table.render(["KEY", "VALUE", "SOURCE", "DESCRIPTION"], rows))
   }).pipe(Running.configured({}))
-).pipe(Command.withDescription("Show every setting, its value now and where that comes from. Secrets are hidden."))
+).pipe(Command.withDescription("Show all settings with their current value and its source. Secrets are hidden."))

@@ -3,7 +3,7 @@ import { DatabaseConfig } from "../database/DatabaseConfig.js"
 import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import * as EmbeddedPostgres from "../database/embedded/EmbeddedPostgres.js"
 
-/** Which PostgreSQL a command works on. */
+/** The PostgreSQL server a command connects to. */
 export type DatabaseChoice = Data.TaggedEnum<{
   Served: { readonly url: Redacted.Redacted }
   Embedded: { readonly directory: string }
@@ -20,30 +20,33 @@ export type StartedDatabase =
       readonly server: Layer.Layer<EmbeddedPostgres.EmbeddedPostgres, EmbeddedPostgres.EmbeddedPostgresError>
     })
 
-/** The command needs a database and nothing says which. */
+/** The command needs a database, but none is configured. */
 export class NoDatabase extends Schema.TaggedError<NoDatabase>()("NoDatabase", { directory: Schema.String }) {
   override get message(): string {
-    return `There is no database to work on: DATABASE_URL is not set and no embedded PostgreSQL runs in ${this.directory}. Set DATABASE_URL, or add --embedded.`
+    return `No database is configured: DATABASE_URL is not set and no embedded PostgreSQL runs in ${this.directory}. Set DATABASE_URL, or add --embedded.`
   }
 }
 
-/** What the configuration asks for. */
+/** Reads the choice from the configuration. `embedded` takes precedence over DATABASE_URL. */
 export const fromConfig: Effect.Effect<DatabaseChoice, never, DatabaseConfig> = Effect.gen(function* () {
   const { directory, embedded, url } = yield* DatabaseConfig
   if (!embedded)
     return Option.match(url, { onNone: DatabaseChoice.None, onSome: (url) => DatabaseChoice.Served({ url }) })
-  if (Option.isSome(url)) yield* Effect.logWarning("--embedded is given, so DATABASE_URL is not used")
+  if (Option.isSome(url)) yield* Effect.logWarning("ignoring DATABASE_URL because --embedded is set")
   return DatabaseChoice.Embedded({ directory })
 })
 
-/** What the configuration asks for. An embedded server starts in the background and stops when the Scope closes. */
+/** Reads the choice and starts an embedded server in the background. The server stops when the Scope closes. */
 export const started: Effect.Effect<StartedDatabase, never, DatabaseConfig | Scope.Scope> = Effect.gen(function* () {
   const choice = yield* fromConfig
   if (choice._tag !== "Embedded") return choice
   return { ...choice, server: yield* EmbeddedPostgres.launchDurable(choice.directory) }
 })
 
-/** For commands beside a running process: its embedded server if there is one, else what the configuration asks for. */
+/**
+ * Prefers the embedded server of a process that is already running in the directory, so that commands can run next to
+ * `serve`.
+ */
 export const layerForCommand: Layer.Layer<
   DatabaseUrl,
   NoDatabase | EmbeddedPostgres.EmbeddedPostgresError,

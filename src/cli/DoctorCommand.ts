@@ -13,7 +13,7 @@ import { printable } from "./Terminal.js"
 import { SomeFailed, UsageError } from "./UsageError.js"
 
 const url = Options.text("url").pipe(
-  Options.withDescription("Ask a running process there whether it is alive and ready, and nothing else."),
+  Options.withDescription("Only check whether the process at this URL is alive and ready."),
   Options.optional
 )
 
@@ -25,19 +25,19 @@ const rowsOf = ({ check, fix, found, status }: Finding) => [
 const readUrl = (text: string): Effect.Effect<URL, UsageError> =>
   URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
     ? Effect.succeed(new URL(text))
-    : new UsageError({ message: `--url must be like http://127.0.0.1:8787, not "${text}".` })
+    : new UsageError({ message: `--url must be a URL like http://127.0.0.1:8787, got "${text}".` })
 
-/** A doctor has no time for a server that is still starting, unless told to. */
-const hasty = { DATABASE_BOOT_PATIENCE: "3s" }
+/** Wait only briefly for a server that is still starting, unless DATABASE_BOOT_PATIENCE is set explicitly. */
+const briefBoot = { DATABASE_BOOT_PATIENCE: "3s" }
 
-/** Settings first: with wrong ones, nothing else can be looked at. */
+/** Checks the settings first: with invalid ones, no other check can run. */
 const examine = (flags: Environment.Texts) =>
   Effect.gen(function* () {
     const environment = Environment.make(flags)
     const config = yield* Effect.withConfigProvider(ConfigCheck.look(environment), environment.provider)
     if (DoctorRun.hasFailed(config)) return config
     const isPatient = environment.lookUp("DATABASE_BOOT_PATIENCE") !== undefined
-    const rest = DoctorRun.ofDatabase.pipe(Running.configured(isPatient ? flags : { ...hasty, ...flags }))
+    const rest = DoctorRun.ofDatabase.pipe(Running.configured(isPatient ? flags : { ...briefBoot, ...flags }))
     return [...config, ...(yield* rest)]
   })
 
@@ -48,7 +48,6 @@ const report = (findings: ReadonlyArray<Finding>, json: boolean) =>
       : Table.render(["", "CHECK", "FOUND"], findings.flatMap(rowsOf))
   )
 
-/** `nightshift doctor` */
 export const command = Command.make("doctor", { ...CommonOptions.database, url, json: CommonOptions.json }, (options) =>
   Effect.gen(function* () {
     const findings = yield* Option.match(options.url, {
@@ -59,4 +58,4 @@ export const command = Command.make("doctor", { ...CommonOptions.database, url, 
     const failed = findings.filter(({ status }) => status === "fail").length
     if (failed > 0) return yield* new SomeFailed({ reasons: [`${failed} of ${findings.length} checks failed.`] })
   })
-).pipe(Command.withDescription("Look for what is wrong and say what to do about it. Exit code 1 when something is."))
+).pipe(Command.withDescription("Find problems and print how to fix them. Exits with code 1 if a check fails."))

@@ -1,6 +1,6 @@
 import { ConfigProvider } from "effect"
 
-/** Text by configuration key; absent where not given. */
+/** Raw setting values by configuration key. */
 export type Texts = Readonly<Record<string, string | undefined>>
 
 export interface Given {
@@ -8,16 +8,16 @@ export interface Given {
   readonly source: "flag" | "env"
 }
 
-/** What a person set, on the command line and around it. */
+/** Settings given by flags and environment variables. */
 export interface Environment {
-  /** The value of a key and who set it: a flag beats a variable, a blank variable counts as absent. */
+  /** Returns a key's value and source. A flag takes precedence over a variable; a blank variable counts as unset. */
   readonly lookUp: (key: string) => Given | undefined
   readonly provider: ConfigProvider.ConfigProvider
-  /** Every variable and flag that is given, known or not. */
+  /** All variables and flags that are set, including unknown ones. */
   readonly names: ReadonlyArray<string>
 }
 
-/** The one place that reads the process's environment. */
+/** The only code that reads `process.env`. */
 export const make = (flags: Texts, variables: Texts = process.env): Environment => {
   const lookUp = (key: string): Given | undefined => {
     const flag = flags[key]

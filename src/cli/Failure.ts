@@ -4,10 +4,10 @@ import * as Setting from "../core/Setting.js"
 import type { BotsFileInvalid } from "../gateway/config/BotsFile.js"
 import { SomeFailed, UsageError } from "./UsageError.js"
 
-/** What a command leaves to the shell. */
+/** Exit codes of the CLI. */
 export const ExitCode = { done: 0, failed: 1, misused: 2, broken: 70 } as const
 
-/** What a person reads when a command could not do its work, and what a script reads. */
+/** What a failed command prints to stderr, and its exit code. */
 export interface Failure {
   readonly lines: ReadonlyArray<string>
   readonly code: number
@@ -15,21 +15,21 @@ export interface Failure {
 
 const configFailure = (error: ConfigError.ConfigError): Failure => {
   const problems = Setting.problems(error)
-  const title = problems.length === 1 ? "One setting is wrong:" : `${problems.length} settings are wrong:`
+  const title = problems.length === 1 ? "1 setting is invalid:" : `${problems.length} settings are invalid:`
   return { lines: [`${title} ${problems.join("; ")}`], code: ExitCode.misused }
 }
 
-/** By its tag: its module brings a YAML parser, which most commands do not need. */
+/** Compares the tag because importing the class would load a YAML parser, which most commands do not need. */
 const isBotsFileInvalid = (error: unknown): error is BotsFileInvalid => Predicate.isTagged(error, "BotsFileInvalid")
 
-/** A failure that was foreseen is one sentence; only a defect, which is our mistake, shows its trace. */
+/** Describes an expected error in one sentence. Only a defect, which is a bug in Nightshift, prints its stack trace. */
 export const describe = (cause: Cause.Cause<unknown>): Failure => {
   const failure = Cause.failureOption(cause)
   if (failure._tag === "None") {
-    return { lines: ["This is a mistake in Nightshift, please report it.", Cause.pretty(cause)], code: ExitCode.broken }
+    return { lines: ["This is a bug in Nightshift. Please report it.", Cause.pretty(cause)], code: ExitCode.broken }
   }
   const error = failure.value
-  // The command line's parser has already printed what is wrong with it.
+  // The parser has already printed this error.
   if (ValidationError.isValidationError(error)) return { lines: [], code: ExitCode.misused }
   if (ConfigError.isConfigError(error)) return configFailure(error)
   if (error instanceof UsageError || isBotsFileInvalid(error)) return { lines: [error.message], code: ExitCode.misused }

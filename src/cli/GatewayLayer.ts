@@ -21,11 +21,13 @@ import { WebhookEndpoint } from "../http/hooks/WebhookEndpoint.js"
 import { Transactions } from "../queue/Transactions.js"
 import type { App } from "./App.js"
 
-// The gateway as layers: the door for webhooks on top, what it remembers and whom it calls below.
+// Assembles the gateway: the webhook endpoint on top, its storage and outgoing clients below.
 
 const outward = Layer.merge(Telegram.layer, SafeFetch.layer)
 
-/** What the crew runs: the app's kinds, the bots' jobs, and the messages about those that died. */
+/**
+ * All handlers of the process: the app's, those of the bots' jobs, and the dead letter messages if there are any bots.
+ */
 export const handlers = (
   declared: Declarations,
   app: App
@@ -34,7 +36,7 @@ export const handlers = (
   return jobs.length === 0 ? app.handlers : [...app.handlers, ...jobs, DeadLetterHandler.handler]
 }
 
-/** The whole of it. */
+/** The full gateway, with async bots. */
 export const onDatabase = (declared: Declarations, app: App) =>
   Layer.mergeAll(
     WebhookEndpoint.layer,
@@ -47,7 +49,7 @@ export const onDatabase = (declared: Declarations, app: App) =>
     Layer.provideMerge(Layer.mergeAll(outward, AuthSessionsPg.layer, DeadLettersPg.layer))
   )
 
-/** What works without a database: sync bots, whose users are signed in for as long as the process lives. */
+/** The gateway without a database: sync bots only, with sign-ins kept in memory. */
 export const alone = (declared: Declarations) =>
   Layer.mergeAll(
     WebhookEndpoint.layer,

@@ -1,11 +1,11 @@
 import { stripVTControlCharacters } from "node:util"
 
-// The library's help lists commands with all their options in one line each, hundreds of characters wide, and leaves out of
-// the usage how a command is reached. Here its text is made fit for a terminal.
+// @effect/cli prints each command with all its options on one line, hundreds of characters wide, and omits parent
+// commands from the usage line. This module reformats that text for a terminal.
 
 const isHelp = (lines: ReadonlyArray<string>) => lines[0] === "nightshift" && lines.includes("USAGE")
 
-/** Where a command is: the usage begins with the last of the words that lead to it. */
+/** Adds the full command path to a usage line, which starts with the last word of the path. */
 const usageOf = (line: string, words: ReadonlyArray<string>) => {
   const [, name = "", rest = ""] = /^\$ (\S+)(.*)$/.exec(line) ?? []
   const path = words.slice(0, words.indexOf(name) + 1)
@@ -25,7 +25,7 @@ const entryOf = (line: string): Entry => {
   return { name: name.join(" "), about }
 }
 
-/** One line for each that can be typed: a group is there by what is in it. */
+/** One line per command. Groups are left out because their subcommands are listed. */
 const listed = (entries: ReadonlyArray<Entry>): ReadonlyArray<string> => {
   const shown = entries.filter(({ name }) => !entries.some((other) => other.name.startsWith(`${name} `)))
   const width = Math.max(...shown.map(({ name }) => name.length))
@@ -34,7 +34,7 @@ const listed = (entries: ReadonlyArray<Entry>): ReadonlyArray<string> => {
 
 const headings = ["USAGE", "DESCRIPTION", "ARGUMENTS", "OPTIONS", "COMMANDS", "EXAMPLES"]
 
-/** The same help, as wide as its longest sentence. What is no help stays as it is. */
+/** Reformats help text. Text that is not help is returned unchanged. */
 export const tidy = (text: string, words: ReadonlyArray<string>): string => {
   const plain = text.split("\n").map((line) => stripVTControlCharacters(line))
   if (!isHelp(plain)) return text

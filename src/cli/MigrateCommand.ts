@@ -9,7 +9,7 @@ import * as DatabaseChoice from "./DatabaseChoice.js"
 import * as Running from "./Running.js"
 
 const dryRun = Options.boolean("dry-run").pipe(
-  Options.withDescription("Say what would be applied, with its SQL, and change nothing.")
+  Options.withDescription("Print the SQL of pending migrations without applying them.")
 )
 
 const layer = Migrations.layer.pipe(
@@ -26,8 +26,8 @@ const preview = (json: boolean) =>
       return yield* Console.log(JSON.stringify({ applied: applied.length, pending: shown }, null, 2))
     }
     if (pending.length === 0)
-      return yield* Console.log(`Nothing to apply: the schema is current (${applied.length} applied).`)
-    yield* Console.log(`${pending.length} to apply:`)
+      return yield* Console.log(`The schema is up to date (${applied.length} migrations applied).`)
+    yield* Console.log(`${pending.length} pending:`)
     for (const { name, sql } of pending) yield* Console.log(`\n-- ${name}\n${sql.trimEnd()}`)
   })
 
@@ -35,11 +35,10 @@ const apply = (json: boolean) =>
   Effect.gen(function* () {
     const applied = (yield* Effect.flatMap(Migrations, (migrations) => migrations.migrate)).map(({ name }) => name)
     if (json) return yield* Console.log(JSON.stringify({ applied }, null, 2))
-    if (applied.length === 0) return yield* Console.log("Nothing to apply: the schema is current.")
+    if (applied.length === 0) return yield* Console.log("The schema is up to date.")
     yield* Console.log(`Applied ${applied.join(", ")}.`)
   })
 
-/** `nightshift migrate` */
 export const command = Command.make(
   "migrate",
   { ...CommonOptions.database, dryRun, json: CommonOptions.json },
@@ -47,4 +46,4 @@ export const command = Command.make(
     Effect.provide(dryRun ? preview(json) : apply(json), layer).pipe(
       Running.configured(CommonOptions.databaseFlags(options))
     )
-).pipe(Command.withDescription("Bring the database to the schema of this release. `serve` does the same at its start."))
+).pipe(Command.withDescription("Apply pending migrations. `serve` does this when it starts."))

@@ -3,10 +3,12 @@ import * as Options from "@effect/cli/Options"
 import { Effect, Option } from "effect"
 import { Caller } from "../http/access/Caller.js"
 
-/** Why an operator does what they do, for the audit. */
-export const reason = Options.text("reason").pipe(Options.withDescription("Why, for the audit."), Options.optional)
+export const reason = Options.text("reason").pipe(
+  Options.withDescription("Reason to record in the audit log."),
+  Options.optional
+)
 
-/** A user without a name, as in some containers, is known by a number. */
+/** Falls back to the uid: in some containers the user has no name. */
 const nameOf = (): string => {
   try {
     return userInfo().username
@@ -15,7 +17,7 @@ const nameOf = (): string => {
   }
 }
 
-/** Whoever types a command may do everything: they hold the key to the database. */
+/** Runs an effect as admin in the name of the OS user. CLI users need no token: they already have database access. */
 export const acting =
   (given: Option.Option<string>) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>

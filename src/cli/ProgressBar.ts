@@ -11,7 +11,7 @@ const bar = (label: string, count: number, total: number, share: number): string
   return `${label} [${"#".repeat(full)}${".".repeat(width - full)}] ${count}/${total}`
 }
 
-/** How far an operation has come, in one line. */
+/** Formats an operation's progress as one line. */
 export const line = (operation: Operation): string => {
   const count = handled(operation)
   const total = operation.total
@@ -20,7 +20,7 @@ export const line = (operation: Operation): string => {
   return bar(operation.action, count, total.count, share)
 }
 
-/** On a terminal each line takes the place of the one before; elsewhere nobody watches. */
+/** Replaces the current terminal line on stderr. Does nothing if stderr is not a terminal. */
 export const write = (text: string): Effect.Effect<void> =>
   Effect.sync(() => {
     if (process.stderr.isTTY === true) process.stderr.write(`\r\u001b[K${text}`)
@@ -29,7 +29,7 @@ export const write = (text: string): Effect.Effect<void> =>
 export const show = (operation: Operation): Effect.Effect<void> =>
   write(`${line(operation)}${operation.status === "running" ? "" : "\n"}`)
 
-/** So many of so many. */
+/** Draws a progress bar for `count` of `total`. */
 export const draw = (label: string, count: number, total: number): Effect.Effect<void> =>
   write(bar(label, count, total, count / total))
 

@@ -35,12 +35,11 @@ import { Metrics } from "../telemetry/Metrics.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
 
-/** The tables that a command works on are not those of this release. */
+/** The database schema is older than this release. */
 export class SchemaBehind extends Schema.TaggedError<SchemaBehind>()("SchemaBehind", { missing: Schema.Int }) {
   override get message(): string {
-    const migrations =
-      this.missing === 1 ? "One migration of this release is" : `${this.missing} migrations of this release are`
-    return `${migrations} not applied to the database: run nightshift migrate.`
+    const migrations = this.missing === 1 ? "1 migration is" : `${this.missing} migrations are`
+    return `${migrations} not applied. Run \`nightshift migrate\`.`
   }
 }
 
@@ -51,7 +50,7 @@ const upToDate = Layer.effectDiscard(
   })
 )
 
-/** The ports that commands speak to. */
+/** The services that commands use. */
 export type QueueServices =
   | Queue
   | Queues
@@ -69,7 +68,7 @@ export type QueueServices =
   | Tokens
   | Audit
 
-// A command works and ends: it has no use for news of other processes.
+// Short-lived commands do not listen for notifications.
 const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(
   SchedulesPg.layer,
   PodsPg.layer,
@@ -84,7 +83,7 @@ const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(
   Layer.provide(Metrics.layer)
 )
 
-/** What a command needs that works on jobs: the ports over the database it was pointed at, and that database's time. */
+/** The services over the configured database, with the database's clock. Fails if migrations are pending. */
 export const layerForCommand: Layer.Layer<
   QueueServices,
   | SchemaBehind

@@ -4,7 +4,7 @@ import * as Logging from "../telemetry/Logging.js"
 import * as Environment from "./Environment.js"
 import * as Settings from "./Settings.js"
 
-/** Runs a command's work under the flags it was given: every setting is checked before anything is begun. */
+/** Runs a command with its flags as configuration. Validates all settings before the command starts. */
 export const configured =
   (flags: Environment.Texts) =>
   <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | ConfigError, R> =>

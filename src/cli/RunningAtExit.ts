@@ -2,12 +2,12 @@ import { Effect, Layer, Runtime } from "effect"
 import { Crew } from "../crew/Crew.js"
 import { factsOf } from "../crew/worker/LoggedJob.js"
 
-// An error that no code catches (thrown from a timer or an event listener, or a rejected promise that no code awaits) ends the
-// process, as Node has it: what the code that threw has left half-done is unknown. The same goes for a handler that calls
-// process.exit. The jobs that were running are rescued by another pod, and a job that ends its process five times is quarantined
-// as poison. All that can be done here is to say which jobs were running, so that the culprit is among those named.
+// An uncaught error (thrown from a timer or an event listener, or an unhandled promise rejection) exits the process,
+// which is Node's default: the state the throwing code left behind is unknown. A handler that calls process.exit has
+// the same effect. Another pod rescues the running jobs, and a job that ends its process five times is quarantined as
+// poison. This module only logs the running jobs, so that the log names the likely cause.
 
-/** Logs which jobs were running when this process ends without having stopped them. */
+/** Logs the running jobs when the process exits without draining them. */
 export const layer: Layer.Layer<never, never, Crew> = Layer.scopedDiscard(
   Effect.gen(function* () {
     const crew = yield* Crew
@@ -21,21 +21,20 @@ export const layer: Layer.Layer<never, never, Crew> = Layer.scopedDiscard(
       const names = jobs.map(({ id, kind }) => `${kind} ${id}`).join(", ")
       runSync(
         Effect.logFatal(
-          `${what} ends this process while ${jobs.length} jobs run, of which one may be the cause: ${names}`
+          `${what} ends the process while ${jobs.length} jobs are running, one of which may be the cause: ${names}`
         ).pipe(Effect.annotateLogs({ jobs }))
       )
     }
 
     const onUncaught = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => {
       const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
-      const kind =
-        origin === "unhandledRejection" ? "a rejected promise that no code awaits" : "an error that no code catches"
+      const kind = origin === "unhandledRejection" ? "an unhandled promise rejection" : "an uncaught error"
       say(`${kind} (${text})`)
     }
     const onExit = (code: number) => say(`exit code ${code}`)
 
     yield* Effect.acquireRelease(
-      // The monitor leaves to Node what it does with such an error: print its stack trace and exit with code 1.
+      // A monitor does not handle the error: Node still prints the stack trace and exits with code 1.
       Effect.sync(() => process.on("uncaughtExceptionMonitor", onUncaught).on("exit", onExit)),
       () => Effect.sync(() => process.off("uncaughtExceptionMonitor", onUncaught).off("exit", onExit))
     )

@@ -16,18 +16,18 @@ import { DatabaseChoice, type StartedDatabase } from "./DatabaseChoice.js"
 import * as ServiceLayer from "./ServiceLayer.js"
 
 const whereDataIs = DatabaseChoice.$match({
-  Served: () => "the PostgreSQL of DATABASE_URL",
-  Embedded: ({ directory }) => `an embedded PostgreSQL in ${directory}`,
-  None: () => "nowhere: queue, crew and uploads are off. Set DATABASE_URL or add --embedded for them"
+  Served: () => "the PostgreSQL server in DATABASE_URL",
+  Embedded: ({ directory }) => `embedded PostgreSQL in ${directory}`,
+  None: () => "none: queues, workers and uploads are off. Set DATABASE_URL or add --embedded to enable them"
 })
 
-/** A token that the process made is shown, because nobody else knows it; one that was set is not. */
+/** Prints the admin token only if the process generated it. A configured token is never printed. */
 const tokenLines = (url: string, choice: DatabaseChoice, made: Option.Option<Redacted.Redacted>) =>
   choice._tag === "Embedded" && Option.isSome(made)
-    ? `\n  pages    ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (kept in ${choice.directory}/admin-token)`
-    : `\n  pages    ${url}/ui/`
+    ? `\n  ui       ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (stored in ${choice.directory}/admin-token)`
+    : `\n  ui       ${url}/ui/`
 
-/** Opens the pages and logs in. What stands behind the # is never sent anywhere. */
+/** Link that opens Mission Control and logs in. Browsers never send the fragment after # to a server. */
 export const pagesLink = (url: string, token: Redacted.Redacted): string =>
   `${url}/ui/#/overview?token=${encodeURIComponent(Redacted.value(token))}`
 
@@ -48,7 +48,7 @@ const greeting = (
 ) => `
 Nightshift ${Package.version.text} is up
 
-  doors    ${url}${pages}
+  url      ${url}${pages}
   api      ${url}/api/v1/jobs  (contract: ${url}/api/v1/openapi.json)${hooksLine(url, declared)}
   health   ${url}/healthz  ${url}/readyz
   metrics  ${url}/metrics
@@ -71,13 +71,13 @@ const queuesOf = (
 const serverOf = (choice: Exclude<StartedDatabase, { readonly _tag: "None" }>) =>
   choice._tag === "Served" ? ServiceLayer.served(choice.url) : ServiceLayer.embedded(choice.server)
 
-/** Serves until interrupted; then it is not ready any more while what runs may finish, and closes in reverse order. */
+/** Serves until interrupted. Then reports not ready, waits for running jobs, and closes layers in reverse order. */
 export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
   Effect.gen(function* () {
     const app = yield* Option.match(module, { onNone: () => Effect.succeed(App.none), onSome: App.load })
     const loaded = {
       ...app,
-      // The built-in kinds first: an app's own handler for one of them is the one that runs it.
+      // Built-in kinds come first so that an app's handler for the same kind overrides them.
       handlers: [NoopEcho.handler, ...(yield* CmdExecConfig.handlers), ...app.handlers],
       routes: { ...app.routes, ...(yield* RouteConfig.declared) }
     }
@@ -85,9 +85,7 @@ export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
     const declared = yield* BotsFile.load({ database, kinds: new Set(loaded.handlers.map(({ kind }) => kind.name)) })
     const served = database ? queuesOf((yield* CrewConfig).queues, loaded, declared) : []
     if (choice._tag === "None") {
-      yield* Effect.logWarning(
-        "no database: DATABASE_URL is not set and --embedded is not given, so queue, crew and uploads are off"
-      )
+      yield* Effect.logWarning("no database: queues, workers and uploads are off; set DATABASE_URL or add --embedded")
     }
     const configured = yield* ServerConfig
     const lifecycle = yield* Lifecycle

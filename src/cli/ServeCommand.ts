@@ -7,22 +7,22 @@ import * as DatabaseChoice from "./DatabaseChoice.js"
 import * as Running from "./Running.js"
 
 const host = Options.text("host").pipe(
-  Options.withDescription("The address to listen on (default 127.0.0.1)."),
+  Options.withDescription("Address to listen on (default 127.0.0.1)."),
   Options.optional
 )
 const port = Options.integer("port").pipe(
-  Options.withDescription("The port to listen on (default 8787); 0 takes a free one."),
+  Options.withDescription("Port to listen on (default 8787); 0 picks a free one."),
   Options.optional
 )
 const queues = Options.text("queues").pipe(
   Options.withDescription(
-    "The queues to serve, separated by commas (default: `default` and those of the app's kinds and the async bots)."
+    "Comma-separated queues to serve (default: `default` and the queues of the app's kinds and the async bots)."
   ),
   Options.optional
 )
 const app = Options.text("app").pipe(
   Options.withDescription(
-    "A JavaScript or TypeScript module that exports `handlers`, and perhaps `layer`, `queues`, `routes` and `limits`."
+    "JavaScript or TypeScript module that exports `handlers` and optionally `layer`, `queues`, `routes`, `schedules` and `limits`."
   ),
   Options.optional
 )
@@ -35,7 +35,6 @@ const serve = (module: Option.Option<string>) =>
     yield* serve(module, database)
   }).pipe(Effect.scoped, Effect.provide(DatabaseConfig.layer))
 
-/** `nightshift serve` */
 export const command = Command.make("serve", { ...CommonOptions.database, host, port, queues, app }, (options) =>
   serve(options.app).pipe(
     Running.configured({
@@ -45,4 +44,4 @@ export const command = Command.make("serve", { ...CommonOptions.database, host, 
       NIGHTSHIFT_QUEUES: Option.getOrUndefined(options.queues)
     })
   )
-).pipe(Command.withDescription("Run the service until it is told to stop."))
+).pipe(Command.withDescription("Start the service: HTTP server, workers and Mission Control."))

@@ -45,17 +45,17 @@ import type { App } from "./App.js"
 import * as GatewayLayer from "./GatewayLayer.js"
 import * as RunningAtExit from "./RunningAtExit.js"
 
-// The service as layers, from the database at the bottom to the doors at the top. They are built from the bottom up, and
-// closed from the top down: the crew stops before the doors do, so that the service answers while it drains.
+// Assembles the service from the database (bottom) to the HTTP server and the crew (top). Layers are built bottom-up
+// and closed top-down: the crew stops before the HTTP server, so the service still answers requests while it drains.
 
 const pages = Layer.effect(UiApp, Assets.app)
 
 const doors = Server.layer.pipe(Layer.provide(pages), Layer.provideMerge(Gauges.layer), Layer.provide(EventLoop.layer))
 
-/** The schema of this release. */
+/** Applies pending migrations. */
 export const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => migrations.migrate))
 
-/** An embedded server that ends by itself takes the process with it: starting anew is how it recovers. */
+/** Stops the process if the embedded server exits: a restart of the process recovers it. */
 const watchServer = Layer.scopedDiscard(
   Effect.gen(function* () {
     const server = yield* EmbeddedPostgres.EmbeddedPostgres
@@ -74,12 +74,12 @@ export const embedded = (
   server: Layer.Layer<EmbeddedPostgres.EmbeddedPostgres, EmbeddedPostgres.EmbeddedPostgresError>
 ) => Layer.mergeAll(DatabaseUrl.layerEmbedded, AdminToken.layerConfig, watchServer).pipe(Layer.provide(server))
 
-/** A server that is gone with the process, and what was in it too. */
+/** An embedded server whose data is deleted when the process exits. */
 export const throwaway = Layer.mergeAll(DatabaseUrl.layerEmbedded, configAsGiven, watchServer).pipe(
   Layer.provide(EmbeddedPostgres.layerThrowaway)
 )
 
-/** Everything, on a PostgreSQL that stands already. The schema is current before anyone uses it. */
+/** The full service on a given PostgreSQL server. Migrations run before any other layer uses the database. */
 export const onServer = <E, R>(
   server: Layer.Layer<DatabaseUrl | ServerConfig, E, R>,
   app: App,
@@ -123,7 +123,7 @@ export const onServer = <E, R>(
     Layer.provide(DatabaseConfig.layer)
   )
 
-/** What works without a database. */
+/** The service without a database: the HTTP server and sync bots. */
 export const alone = (declared: Declarations) =>
   Layer.merge(doors, Sweeper.layerWithoutDatabase).pipe(
     Layer.provide(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase)),

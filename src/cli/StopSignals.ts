@@ -3,16 +3,19 @@ import { isatty } from "node:tty"
 import { Effect, Schedule } from "effect"
 import * as Environment from "./Environment.js"
 
-// How this process learns that it must end: by a signal, because its terminal closed, or because the package runner that
-// started it (npx, npm, pnpm, yarn) has ended. Runners put a shell in between that dies of SIGTERM without passing it on; the
-// server would go on as an orphan, holding its port and its database.
+// Detects stop requests: a signal, a closed terminal, or the exit of the package runner that started this process (npx,
+// npm, pnpm, yarn). Runners start a shell in between that exits on SIGTERM without forwarding it; the server would keep
+// running as an orphan and hold its port and its database.
 
-/** npm forwards Ctrl-C to a process that already got it from the terminal: one request, not two. */
+/**
+ * Milliseconds within which two signals count as one: npm forwards a Ctrl-C that the process also got from the
+ * terminal.
+ */
 const sameRequest = 500
 
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 
-/** The variables that package runners set for what they start. */
+/** Environment variables that package runners set for their child processes. */
 const runnerVariables = ["npm_command", "npm_lifecycle_event", "npm_execpath", "npm_config_user_agent"]
 
 const isStartedByRunner = (): boolean => {
@@ -20,7 +23,7 @@ const isStartedByRunner = (): boolean => {
   return runnerVariables.some((name) => environment.lookUp(name) !== undefined)
 }
 
-/** Whether this process has a terminal that is still there. */
+/** Returns whether the process has a controlling terminal that is still open. */
 const hasTerminal = (): boolean => {
   try {
     closeSync(openSync("/dev/tty", "r"))
@@ -31,13 +34,13 @@ const hasTerminal = (): boolean => {
 }
 
 export interface Stop {
-  /** Ends in good order. */
+  /** Drains and exits. */
   readonly gracefully: () => void
-  /** Ends now. */
+  /** Exits immediately. */
   readonly atOnce: (code: number) => void
 }
 
-/** Listens until the process ends. The effect watches the parent. */
+/** Installs the signal handlers. The returned effect polls the parent process. */
 export const listen = (stop: Stop): Effect.Effect<void> => {
   const hasRunner = isStartedByRunner()
   let asked: number | undefined
@@ -52,11 +55,11 @@ export const listen = (stop: Stop): Effect.Effect<void> => {
     })
   }
 
-  // Under nohup none of the three is a terminal: the user wants the process to survive the terminal.
+  // Under nohup none of the three is a terminal; the process is meant to survive the terminal then.
   const isInTerminal = [0, 1, 2].some((fd) => isatty(fd)) && hasTerminal()
   if (isInTerminal) {
     process.on("SIGHUP", () => {
-      // A command that does nothing else on SIGHUP ends by it, as it would without us.
+      // SIGHUP stops a command that has no other SIGHUP listener, as it does by default.
       const isReload = process.listenerCount("SIGHUP") > 1
       if (asked === undefined && !(isReload && hasTerminal())) ask()
     })

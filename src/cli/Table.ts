@@ -1,4 +1,4 @@
-/** Rows as aligned columns under a heading, for people. */
+/** Renders rows as aligned columns under a heading. */
 export const render = (heading: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const widths = heading.map((title, column) =>
     Math.max(title.length, ...rows.map((row) => (row[column] ?? "").length))

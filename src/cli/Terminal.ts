@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from "node:util"
 import { Console, Effect } from "effect"
 
-/** Colours are for terminals: what goes to a file or a pipe is plain. */
+/** Strips ANSI codes from output that does not go to a terminal. */
 export const withPlainPipes = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.gen(function* () {
     const inner = yield* Console.consoleWith(Effect.succeed)
@@ -14,7 +14,7 @@ export const withPlainPipes = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.
     })
   })
 
-/** Whatever text is printed goes through this first. */
+/** Applies `change` to every string printed with `Console.log`. */
 export const withPrinted =
   (change: (text: string) => string) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
@@ -25,14 +25,14 @@ export const withPrinted =
       return yield* Effect.withConsole(effect, { ...inner, log })
     })
 
-/** Stored text is anybody's: what would move the cursor, recolour the screen or break a line is shown as an escape. */
+/** Escapes control characters. Stored text is untrusted and could move the cursor, change colours or forge lines. */
 export const printable = (text: string): string =>
   text.replace(/\p{Cc}|\p{Cf}|\p{Zl}|\p{Zp}/gu, (character) => {
     const code = character.codePointAt(0) ?? 0
     return `\\u{${code.toString(16)}}`
   })
 
-/** Text of several lines, each printable. All but the first are indented, so that none looks like a line of ours. */
+/** Escapes multi-line text line by line. Indents all lines but the first, so that none looks like output of the CLI. */
 export const printableLines = (text: string, indent: number): string =>
   text
     .replaceAll("\t", "  ")

@@ -5,15 +5,15 @@ import { fileURLToPath, pathToFileURL } from "node:url"
 import { createPathsMatcher, getTsconfig, type TsConfigResult } from "get-tsconfig"
 import { type OxcError, type TransformOptions, transformSync } from "oxc-transform"
 
-// Node's module hooks for TypeScript apps; they run in Node's loader thread. Every TypeScript file is loaded as an ES module,
-// whatever its package.json says: as CommonJS it would get a second copy of Effect.
+// Node module hooks for TypeScript apps; they run in Node's loader thread. Every TypeScript file is loaded as an ES
+// module, whatever its package.json says: a CommonJS module would load a second copy of Effect.
 
 const isTypeScript = (url: string): boolean =>
   url.startsWith("file:") && /\.m?tsx?$/.test(url) && !url.includes("/node_modules/")
 
 const configs = new Map<string, TsConfigResult | null>()
 
-/** The tsconfig.json that applies to a file: its paths and the options that change what the code does. */
+/** Returns the tsconfig.json of a file, for its paths and the options that change the emitted code. */
 const configOf = (file: string): TsConfigResult | null => {
   const folder = join(file, "..")
   const known = configs.get(folder)
@@ -25,7 +25,7 @@ const configOf = (file: string): TsConfigResult | null => {
 
 const isFile = (path: string): boolean => existsSync(path) && statSync(path).isFile()
 
-/** The file that a TypeScript compiler finds for a path: `.js` means `.ts`, and the extension may be missing. */
+/** Resolves a path like the TypeScript compiler: `.js` means `.ts`, and the extension may be missing. */
 const sourceOf = (path: string): string | undefined => {
   const withoutExtension = path.replace(/\.([cm]?)jsx?$/, "")
   const extensions = path.endsWith(".mjs") ? [".mts"] : [".ts", ".tsx", ".mts", ".js", ".mjs", ".json"]
@@ -38,7 +38,7 @@ const sourceOf = (path: string): string | undefined => {
 
 export const resolve: ResolveHook = (specifier, context, nextResolve) => {
   const { parentURL } = context
-  // Helper functions that the compiler imports come with this package, not with the user's.
+  // The compiler's runtime helpers are a dependency of this package, not of the user's.
   if (specifier.startsWith("@oxc-project/runtime/")) {
     return nextResolve(specifier, { ...context, parentURL: import.meta.url })
   }
@@ -58,10 +58,10 @@ export const resolve: ResolveHook = (specifier, context, nextResolve) => {
   return nextResolve(specifier, context)
 }
 
-/** `file:line:column: message`, the line, and a mark under the place. */
+/** Formats `file:line:column: message`, the source line, and a caret under the column. */
 const describe = (file: string, text: string, { labels, message }: OxcError): string => {
   const { end = 0, start = 0 } = labels[0] ?? {}
-  // The compiler counts bytes of UTF-8.
+  // The compiler reports offsets in UTF-8 bytes.
   const bytes = Buffer.from(text)
   const before = bytes.subarray(0, start).toString().split("\n")
   const number = before.length

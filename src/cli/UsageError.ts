@@ -1,9 +1,9 @@
 import { Schema } from "effect"
 
-/** The command line asks for something that cannot be meant. */
+/** The command line is invalid. */
 export class UsageError extends Schema.TaggedError<UsageError>()("UsageError", { message: Schema.String }) {}
 
-/** Some of several acts could not be done; each says why. */
+/** Some actions of a command failed; `reasons` has one line for each. */
 export class SomeFailed extends Schema.TaggedError<SomeFailed>()("SomeFailed", {
   reasons: Schema.Array(Schema.String)
 }) {

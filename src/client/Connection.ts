@@ -12,8 +12,8 @@ import * as Engine from "./Engine.js"
 import * as Shift from "./Shift.js"
 import { ClosedError, InvalidOptionError } from "./ShiftErrors.js"
 
-// One set of connections per process: who connects again with the same settings gets the one that is open, and workers run on
-// the connections of their shift. It closes with the last who uses it.
+// One set of connections per process: a second connect() with the same settings shares the open set, and workers run on the
+// connections of their shift. The set closes with its last user.
 
 export interface ConnectOptions {
   /** The schema that holds every table of Nightshift. [DATABASE_SCHEMA, else nightshift] */
@@ -73,7 +73,7 @@ export const connect = async (url?: string, options: ConnectOptions = {}): Promi
   }
 }
 
-/** Others may use the engine for longer. */
+/** Rejects calls on a closed shift while other shifts still use the engine. */
 const onlyWhile = (engine: Engine.PgEngine, isOpen: () => boolean): Pick<Engine.PgEngine, "run" | "store"> => ({
   run: async (effect, signal) => {
     if (!isOpen()) throw new ClosedError()
@@ -95,15 +95,15 @@ export interface WorkerOptions {
   readonly queues?: ReadonlyArray<string> | Readonly<Record<string, number>>
   /** Recurring jobs: what `job.schedule(…)` returned. */
   readonly schedules?: ReadonlyArray<Schedule>
-  /** Where kinds go that name no queue, by how they begin: `{ "gh.": "github" }`. */
+  /** Queues by kind prefix, for kinds without a queue: `{ "gh.": "github" }`. */
   readonly routes?: DeclaredRoutes
-  /** Rate limits that handlers keep to. */
+  /** Rate limits that the handlers use. */
   readonly limits?: ReadonlyArray<DeclaredLimit>
-  /** How long running jobs may go on after `stop()`. [SHUTDOWN_GRACE, else 25s] */
+  /** How long `stop()` waits for running jobs. [SHUTDOWN_GRACE, else 25s] */
   readonly grace?: DurationInput
 }
 
-/** Handlers at work in this process. */
+/** A running worker. */
 export interface Worker {
   /** The id under which the cluster knows this process. */
   readonly pod: string
@@ -134,7 +134,7 @@ const namesOf = ({ handlers, queues }: WorkerOptions): ReadonlyArray<string> => 
   return [...new Set(handlers.map(({ kind }) => kind.queue))]
 }
 
-/** A queue that nobody knew yet gets the worker total that this process asks for. */
+/** Sets the worker total of queues that are new to the cluster. */
 const declareNew = (slots: Readonly<Record<string, number>>) =>
   Effect.gen(function* () {
     const queues = yield* Queues

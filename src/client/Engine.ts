@@ -22,7 +22,7 @@ import type { Schedules } from "../schedule/Schedules.js"
 import * as Logging from "../telemetry/Logging.js"
 import { ClosedError, fromCause } from "./ShiftErrors.js"
 
-/** What a shift is a face of: on PostgreSQL, or in memory for tests. */
+/** The services behind a shift: on PostgreSQL, or in memory for tests. */
 export type Ports = Queue | JobAdmin | JobSearch | Schedules | Kinds | Transactions
 
 /** Where log lines go, as `console` takes them. */
@@ -56,7 +56,7 @@ const sinkLogger = (sink: LogSink) =>
     sink[levelOf(logLevel)](textOf(message), { ...fields, ...error })
   })
 
-/** Where the lines of a shift go: nowhere, to a program's own logger, or as the environment says. */
+/** Log output: none, the program's own logger, or as LOG_LEVEL and LOG_FORMAT say. */
 export const logging = (log: LogSink | false | undefined) => {
   if (log === undefined) return Logging.layer
   return log === false ? Logger.remove(Logger.defaultLogger) : Logger.replace(Logger.defaultLogger, sinkLogger(log))
@@ -67,12 +67,12 @@ interface Waiting {
   readonly settle: (exit: Exit.Exit<Answer, unknown>) => void
 }
 
-/** The Effect services behind a shift, and the way from promises to them. */
+/** Runs Effects of a shift as promises. */
 export interface Engine<R> {
   readonly clock: Clock.Clock
   /** Runs an effect. Rejects with an error of the client. */
   readonly run: <A, E>(effect: Effect.Effect<A, E, R>, signal?: AbortSignal) => Promise<A>
-  /** Stores one job, together with all that are asked for in the same tick. */
+  /** Stores one job, batched with all others of the same tick. */
   readonly store: (job: NewJob) => Promise<Answer>
   readonly close: () => Promise<void>
 }
@@ -99,7 +99,7 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
     throw fromCause(exit.cause)
   }
 
-  // One fiber for all calls of a tick: a fiber for each would cost more than the batcher does.
+  // One fiber for all calls of a tick: a fiber per call costs more than the batcher.
   const flush = () => {
     const all = waiting
     waiting = []
@@ -123,7 +123,7 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
     throw fromCause(exit.cause)
   }
 
-  // What was asked for before is stored before the connections close.
+  // Finish enqueues that are in flight before closing the connections.
   const end = async () => {
     await Promise.resolve()
     await Promise.all(underWay)
@@ -132,5 +132,5 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
   return { clock, run, store, close: () => (closed ??= end()) }
 }
 
-/** An engine on PostgreSQL has all services, for a worker to run on. */
+/** An engine on PostgreSQL. Workers run on it. */
 export type PgEngine = Engine<Services>

@@ -9,10 +9,10 @@ import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
 import { fromCause, InvalidOptionError } from "./ShiftErrors.js"
 import type { Transaction } from "./TransactionAdapter.js"
 
-/** Of what kind of job the id is: known to the compiler only. */
+/** Carries the result type of a job id; exists only at compile time. */
 declare const resultOf: unique symbol
 
-/** The id of a job, which is text, and the type of its result. */
+/** A job id and the type of the job's result. */
 export type JobId<Result = unknown> = string & { readonly [resultOf]?: Result }
 
 /** A date, its text in ISO 8601, or epoch milliseconds. */
@@ -49,13 +49,13 @@ export interface EnqueueOptions {
   readonly tx?: Transaction
 }
 
-/** Options of several jobs. What differs from job to job is made from its payload. */
+/** Options of `enqueueMany`. Functions derive a value from each payload. */
 export interface EnqueueManyOptions<In> extends Omit<EnqueueOptions, "id" | "dedupe" | "key"> {
   readonly key?: string | ((payload: In) => string)
   readonly dedupe?: (payload: In) => string | DedupeOptions
 }
 
-/** What happened: a new job, or the id of the one that has the dedupe key. */
+/** A new job, or the job that already has the dedupe key. */
 export interface Enqueued<Result = unknown> {
   readonly id: JobId<Result>
   readonly outcome: "enqueued" | "deduplicated"
@@ -100,7 +100,7 @@ type AnyOptions<In> = Omit<EnqueueOptions, "dedupe" | "key" | "tx"> & {
   readonly key?: string | ((payload: In) => string)
 }
 
-/** Jobs as the queue takes them. A promise only where a validator needs one, so that calls of one tick stay together. */
+/** Makes jobs from payloads. Returns a promise only for asynchronous validators, so that calls of one tick stay together. */
 export const newJobs = <In>(
   job: Enqueueable<In, unknown>,
   payloads: ReadonlyArray<In>,
@@ -127,13 +127,13 @@ export const newJobs = <In>(
   return stored.some((each) => each instanceof Promise) ? Promise.all(stored).then(make) : make(stored)
 }
 
-/** What the caller hears. */
+/** The result of an enqueue as callers see it. */
 export const enqueuedOf = <Result>({ _tag, id }: Answer): Enqueued<Result> => ({
   id: id as string as JobId<Result>,
   outcome: _tag === "Enqueued" ? "enqueued" : "deduplicated"
 })
 
-/** Enqueue for a handler: part of the transaction that its job ends in, where there is one. */
+/** `enqueue` of a handler: joins the handler's transaction, if it has one. */
 export const inHandler =
   (run: <A, E>(effect: Effect.Effect<A, E, Queue>) => Promise<A>): EnqueueOne<Omit<EnqueueOptions, "tx">> =>
   async <In, Result>(job: Enqueueable<In, Result>, payload: In, options: Omit<EnqueueOptions, "tx"> = {}) => {

@@ -2,7 +2,6 @@ import { Either } from "effect"
 import * as Backoff from "../core/Backoff.js"
 import type { DurationInput } from "../core/DurationText.js"
 import type { FollowUp } from "../core/StoredJob.js"
-import type { Handler } from "../handlers/Handler.js"
 import * as Kind from "../queue/Job.js"
 import type { Missed, Overlap } from "../schedule/Policies.js"
 import type { Schedule } from "../schedule/Schedule.js"
@@ -20,7 +19,7 @@ export type BackoffInput =
   | { readonly base: DurationInput; readonly max: DurationInput; readonly jitter?: boolean }
 
 export interface RetryOptions {
-  /** How often a job is tried before it is dead. [5] */
+  /** Number of attempts before a job is dead. [5] */
   readonly maxAttempts?: number
   /** The wait after each failed attempt. [30s, 2m, 10m, then 1h] */
   readonly backoff?: BackoffInput
@@ -29,9 +28,9 @@ export interface RetryOptions {
 export interface JobOptions<In, Out, RIn, ROut> {
   /** Validates payloads, at enqueue and before the handler: zod, valibot, arktype, or any other Standard Schema. */
   readonly payload: StandardSchema.StandardSchema<In, Out>
-  /** Validates what a handler returned, as JSON made it, when `result` is asked for. */
+  /** Validates the stored result when `shift.result` reads it. */
   readonly result?: StandardSchema.StandardSchema<RIn, ROut>
-  /** Where jobs of this kind go. [by the declared routes, else default] */
+  /** Queue for jobs of this kind. [the declared routes, then `default`] */
   readonly queue?: string
   readonly retry?: RetryOptions
   /** How long one attempt may take. [15m] */
@@ -55,7 +54,7 @@ export interface ScheduleOptions<In> {
   readonly timezone?: string
   /** `skip`: no job while the one before is not over. [allow] */
   readonly overlap?: Overlap
-  /** Runs whose time passed while no process could fire them: one for all of them, none, or up to this many. [one] */
+  /** Runs missed while no process was up: enqueue one for all of them, none, or up to this many. [one] */
   readonly missed?: Missed
   readonly queue?: string
   readonly maxAttempts?: number
@@ -69,9 +68,9 @@ export interface Job<in In, out Out = unknown, in RIn = never, out ROut = unknow
   /** The same for the Effect API. */
   readonly kind: Kind.JobKind<StandardSchema.Decoded>
   /** Runs jobs of this kind by an async function. What it throws is tried again. */
-  handle(run: PromiseHandler.Run<Out, RIn>): Handler<PromiseHandler.Needs>
+  handle(run: PromiseHandler.Run<Out, RIn>): PromiseHandler.Handler
   /** The same inside a transaction in which the job ends, too. Write through its `tx`: that happens exactly once. */
-  handleInTransaction(run: PromiseHandler.RunInTransaction<Out, RIn>): Handler<PromiseHandler.Needs>
+  handleInTransaction(run: PromiseHandler.RunInTransaction<Out, RIn>): PromiseHandler.Handler
   /** A recurring job, for `worker(shift, { schedules })`. */
   schedule(name: string, options: ScheduleOptions<In>): Schedule
   /** The job to run when another dies. */
@@ -85,7 +84,7 @@ const backoffOf = (backoff: BackoffInput): Backoff.Backoff => {
     : Backoff.fixed(backoff as DurationInput)
 }
 
-/** Whether JSON gives the value back as it is. */
+/** Whether the value survives a JSON round trip unchanged. */
 const isPlain = (value: unknown): boolean => {
   if (value === null || typeof value === "string" || typeof value === "boolean") return true
   if (typeof value === "number") return Number.isFinite(value)
@@ -102,13 +101,13 @@ const asJson = (value: unknown): unknown => {
   return text === undefined ? undefined : JSON.parse(text)
 }
 
-/** What is stored and what the handler will read: of a value that JSON changes, that is what JSON makes of it. */
+/** The payload as the handler will read it: after a JSON round trip, if that changes the value. */
 const storedForm = (payload: unknown): unknown => {
   if (isPlain(payload)) return payload
   try {
     return asJson(payload)
   } catch {
-    // A cycle or a BigInt: whoever stores the job says so.
+    // A cycle or a BigInt: the queue rejects it with a reason.
     return payload
   }
 }
@@ -150,7 +149,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
     return checked instanceof Promise ? checked.then(accepted) : accepted(checked)
   }
 
-  /** For what is declared when a module loads: a validator that answers later is asked by the handler alone. */
+  /** Encodes synchronously. An asynchronous validator then runs only before the handler. */
   const encodeNow = (payload: In): unknown => {
     const encoded = encode(payload)
     if (!(encoded instanceof Promise)) return encoded

@@ -2,7 +2,7 @@ import { TransactionConnection } from "@effect/sql/SqlClient"
 import { Effect, Option, Predicate } from "effect"
 import type pg from "pg"
 import * as Outcome from "../core/Outcome.js"
-import * as Handler from "../handlers/Handler.js"
+import * as Core from "../handlers/Handler.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import type { JobKind } from "../queue/Job.js"
 import type { Queue } from "../queue/Queue.js"
@@ -10,17 +10,17 @@ import * as Enqueue from "./Enqueue.js"
 import { TransactionError, textOf } from "./ShiftErrors.js"
 import type { Decoded } from "./StandardSchema.js"
 
-/** What handlers need of a worker. */
-export type Needs = Queue | RateLimits
+/** Runs the jobs of a kind. Pass it to `worker` or `testShift`. */
+export interface Handler extends Core.Handler<Queue | RateLimits> {}
 
-/** What a handler sees of its job. */
-export interface HandlerContext extends Omit<Handler.PromiseJobContext, "enqueue" | "id" | "run"> {
+/** The job as passed to a handler. */
+export interface HandlerContext extends Omit<Core.PromiseJobContext, "enqueue" | "id" | "run"> {
   readonly id: string
   /** Stores another job. */
   readonly enqueue: Enqueue.EnqueueOne<Omit<Enqueue.EnqueueOptions, "tx">>
 }
 
-/** The same with the transaction in which the job ends. */
+/** The context of a handler in a transaction. */
 export interface TransactionContext extends HandlerContext {
   /** A `pg` client after BEGIN. Do not end the transaction: the worker does, with the job. */
   readonly tx: pg.Client
@@ -39,11 +39,11 @@ export type RunInTransaction<Payload, Result> = (
   context: TransactionContext
 ) => Promise<Answer<Result>> | Answer<Result>
 
-/** Runs a kind by an async function. */
-export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, Result>): Handler.Handler<Needs> =>
-  Handler.promise(kind, async (decoded, context) => {
+/** Makes a handler from an async function. */
+export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, Result>): Handler =>
+  Core.promise(kind, async (decoded, context) => {
     const checked = await decoded
-    // Only a validator that answers later gets here: what others refuse is not handed to a handler.
+    // Only asynchronous validators fail here: synchronous ones run before the handler is called.
     if (checked.issues !== undefined)
       return Outcome.dead(`the payload does not fit: ${textOf("payload", checked.issues)}`)
     return run(checked.value as Payload, { ...context, enqueue: Enqueue.inHandler(context.run) })
@@ -54,12 +54,12 @@ const noConnection = {
   query: () => Promise.reject(new TransactionError("There is no database here: a test shift keeps its jobs in memory."))
 }
 
-/** The same with the connection whose transaction the job ends in. */
+/** Makes a handler whose writes through `tx` commit with the job's completion. */
 export const makeTransactional = <Payload, Result>(
   kind: JobKind<Decoded>,
   run: RunInTransaction<Payload, Result>
-): Handler.Handler<Needs> =>
-  Handler.transactional(kind, (decoded: Decoded, job) =>
+): Handler =>
+  Core.transactional(kind, (decoded: Decoded, job) =>
     Effect.flatMap(Effect.serviceOption(TransactionConnection), (outer) => {
       const connection: unknown = Option.isSome(outer) ? outer.value[0] : undefined
       const client = Predicate.hasProperty(connection, "pg") ? connection.pg : noConnection

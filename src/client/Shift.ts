@@ -47,7 +47,7 @@ export interface Shift {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** How often a result is looked for, in milliseconds: often at first, for jobs that take no time. */
+/** Poll interval for results, in milliseconds: short at first, for jobs that finish quickly. */
 const looks = { first: 10, growth: 1.5, most: 200 }
 
 const isOver = ({ status }: StoredJob) => status === "done" || status === "dead"
@@ -59,7 +59,7 @@ export type Await = (
   signal: AbortSignal | undefined
 ) => Promise<StoredJob | undefined>
 
-/** Waits by looking. */
+/** Waits by polling. */
 export const awaitByLooking =
   ({ run }: Engine<Ports>): Await =>
   (id, timeout, signal) => {
@@ -87,10 +87,10 @@ const millisOf = (option: string, duration: DurationInput | undefined): number |
   }
 }
 
-/** The face of an engine. `close` is what its owner does at the end. */
+/** Makes a shift on an engine. */
 export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise<void>): Shift => {
   const { clock, run } = engine
-  /** By name: what reads the results of jobs that went through here. */
+  /** Jobs enqueued here, by name: they validate results. */
   const known = new Map<string, Enqueue.Enqueueable<never, unknown>>()
 
   const storeAll = (jobs: ReadonlyArray<NewJob>, tx: Transaction | undefined): Promise<ReadonlyArray<Answer>> => {

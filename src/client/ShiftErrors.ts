@@ -2,7 +2,7 @@ import { Cause, Predicate } from "effect"
 import type { DeadReason, State } from "../core/StoredJob.js"
 import type { Issue } from "./StandardSchema.js"
 
-// What promises reject with: classes of their own, so that a program that does not use Effect never meets its values.
+// Errors that promises reject with: plain classes, so that programs without Effect never see its values.
 
 /** Every error of the client. `code` never changes; the message is for people. */
 export class ShiftError extends Error {
@@ -154,7 +154,7 @@ export class InvalidResultError extends ShiftError {
   }
 }
 
-/** The schedule cannot be, with the field at fault. Nothing was written. */
+/** The schedule is invalid. Nothing was written. */
 export class InvalidScheduleError extends ShiftError {
   override readonly name = "InvalidScheduleError"
   constructor(
@@ -230,7 +230,7 @@ export class ClosedError extends ShiftError {
   }
 }
 
-/** Where something is, as a person would write it. */
+/** Formats a path: `payload.items[2].price`. */
 const pathText = (root: string, path: ReadonlyArray<PropertyKey>): string =>
   path.reduce<string>((text, step) => (typeof step === "number" ? `${text}[${step}]` : `${text}.${String(step)}`), root)
 
@@ -258,7 +258,7 @@ interface Fields {
   readonly sqlState: string | undefined
 }
 
-/** By the name that the error has inside. */
+/** Error classes by the tag of the internal error. */
 const classes: Readonly<Record<string, (fields: Fields, message: string) => ShiftError>> = {
   InvalidJob: ({ field, index, reason }, message) => new InvalidJobError(field, reason, index, message),
   JobIdTaken: ({ id }, message) => new JobIdTakenError(id, message),
@@ -277,7 +277,7 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   DatabaseRejected: (_, message) => new DatabaseError("DATABASE_REFUSED", message, undefined)
 }
 
-/** What a promise rejects with for what went wrong inside. */
+/** Converts a failure of the services into an error of the client. */
 export const fromCause = (cause: Cause.Cause<unknown>): ShiftError => {
   if (Cause.isInterruptedOnly(cause)) return new ClosedError()
   const error = Cause.squash(cause)
@@ -285,6 +285,6 @@ export const fromCause = (cause: Cause.Cause<unknown>): ShiftError => {
   const message = error instanceof Error && error.message !== "" ? error.message : String(error)
   const make = Predicate.hasProperty(error, "_tag") ? classes[String(error._tag)] : undefined
   if (make !== undefined) return make(error as unknown as Fields, message)
-  // What has a name inside and none here keeps the process from starting; the rest is a mistake of ours.
+  // Other tagged errors prevent the start of a process; anything else is a bug.
   return Predicate.hasProperty(error, "_tag") ? new StartError(message) : new ShiftError("UNEXPECTED", message, error)
 }

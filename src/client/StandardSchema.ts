@@ -1,7 +1,7 @@
 import { createRequire } from "node:module"
 import { JSONSchema, ParseResult, Predicate, Schema } from "effect"
 
-// The interface that validators agree on (standardschema.dev, version 1), as its authors want it used: copied, not installed.
+// The Standard Schema interface, version 1 (standardschema.dev). Its authors recommend copying it.
 
 /** A validator: zod, valibot, arktype, an Effect Schema made by `Schema.standardSchemaV1`, and others. */
 export interface StandardSchema<Input = unknown, Output = Input> {
@@ -22,9 +22,9 @@ interface StandardIssue {
   readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined
 }
 
-/** What a validator takes. */
+/** Input type of a validator. */
 export type InputOf<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["input"]
-/** What it makes of that. */
+/** Output type of a validator. */
 export type OutputOf<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["output"]
 
 /** What is wrong with a value, and where. */
@@ -34,7 +34,7 @@ export interface Issue {
 }
 
 const plainIssue = ({ message, path = [] }: StandardIssue): Issue => ({
-  // Some validators have lists of their own class, which are to stay inside.
+  // Some validators return subclasses of Array.
   path: Array.from(path, (step) => (typeof step === "object" ? step.key : step)),
   message
 })
@@ -54,7 +54,7 @@ export const check = <A>(
   return result instanceof Promise ? result.then((late) => checkedOf<A>(late)) : checkedOf<A>(result)
 }
 
-/** A payload on its way to a handler: a validator that works in its own time answers later. */
+/** A decoded payload. Asynchronous validators return a promise. */
 export type Decoded = Checked<unknown> | Promise<Checked<unknown>>
 
 /** Validators that describe themselves: by the JSON Schema part of the standard, or by a method as arktype does. */
@@ -78,7 +78,7 @@ const byEffect = (schema: object): unknown => {
   return Object.keys(definitions).length === 0 ? made : { ...made, $defs: definitions }
 }
 
-/** A module of the program's, looked for from its folder and from ours. */
+/** Loads a module from the program's folder or from this package's. */
 const loaded = (name: string): Readonly<Record<string, unknown>> | undefined => {
   for (const from of [`${process.cwd()}/package.json`, import.meta.url]) {
     try {
@@ -90,7 +90,7 @@ const loaded = (name: string): Readonly<Record<string, unknown>> | undefined => 
   return undefined
 }
 
-/** How validators are described that need another function for it. */
+/** Functions that make JSON Schema for validators without their own. */
 const describers: Readonly<Record<string, readonly [module: string, maker: string, options: object]>> = {
   zod: ["zod", "toJSONSchema", { io: "input", unrepresentable: "any", target: "draft-7" }],
   valibot: ["@valibot/to-json-schema", "toJsonSchema", { typeMode: "input", errorMode: "ignore" }]
@@ -102,20 +102,20 @@ const byModule = (schema: object): unknown => {
   return typeof make === "function" ? make(schema, options) : undefined
 }
 
-/** What the validator takes, as JSON Schema, where there is a way to say it. */
+/** The input of a validator as JSON Schema, if the validator can be described. */
 export const jsonSchemaOf = (schema: StandardSchema<never, unknown>): object | undefined => {
   for (const describe of [byEffect, byItself, byModule]) {
     try {
       const made = describe(schema)
       if (Predicate.isRecord(made)) return made
     } catch {
-      // Something in it has no counterpart in JSON Schema.
+      // A part of it has no counterpart in JSON Schema.
     }
   }
   return undefined
 }
 
-/** The same validator as the payload schema of a kind. What is stored is what the validator takes. */
+/** A validator as the payload schema of a kind. The stored payload is the input of the validator. */
 export const payloadSchema = (schema: StandardSchema<never, unknown>): Schema.Schema<Decoded, unknown> => {
   const jsonSchema = jsonSchemaOf(schema)
   const stored = jsonSchema === undefined ? undescribed : Schema.Unknown.annotations({ jsonSchema })
@@ -134,5 +134,5 @@ export const payloadSchema = (schema: StandardSchema<never, unknown>): Schema.Sc
   })
 }
 
-/** A declared type has no JSON Schema, which is what is to be said of it. */
+/** A declared type has no JSON Schema. */
 const undescribed: Schema.Schema<unknown> = Schema.declare((_: unknown): _ is unknown => true)

@@ -2,9 +2,8 @@ import { Predicate } from "effect"
 import type { RunStatement } from "../queue/Queue.js"
 import { TransactionError } from "./ShiftErrors.js"
 
-// Each library is known by what only its transactions have. None is imported: a program has one of them, and this package
-// none. Where the library's whole database is given instead of a transaction, that is refused: the job would be stored at
-// once, whatever becomes of the caller's writes.
+// Libraries are detected by properties of their transaction objects; none of them is imported. A database object in place of
+// a transaction is rejected: the job would be stored immediately, even if the caller rolls back.
 
 /**
  * A transaction as a library hands it to a callback: a `pg` client after BEGIN, or the `tx` of Drizzle, Kysely, Prisma, Knex,
@@ -33,7 +32,7 @@ const notInside = (library: string, what: string, instead: string) =>
 
 interface Library {
   readonly matches: (tx: Candidate) => boolean
-  /** Why it cannot be used, where it is no transaction. */
+  /** The error if the object is not in a transaction. */
   readonly refuse: (tx: Candidate) => TransactionError | undefined
   readonly run: (tx: Record<string, Method>, text: string, parameter: string) => unknown
 }
@@ -83,7 +82,7 @@ const drizzle: Library = {
     has(tx, "rollback")
       ? undefined
       : notInside("Drizzle", "the database", "the `tx` of db.transaction(async (tx) => …)"),
-  // What Drizzle asks of a query is that it can be made into text and parameters.
+  // Drizzle accepts any object that converts itself into text and parameters.
   run: (tx, sql, parameter) => tx.execute?.({ getSQL: () => ({ toQuery: () => ({ sql, params: [parameter] }) }) })
 }
 
@@ -114,7 +113,7 @@ const libraries = [prisma, postgresJs, knex, kysely, drizzle, typeorm, pg]
 
 const known = "a pg client, or the transaction of Drizzle, Kysely, Prisma, Knex, postgres.js or TypeORM"
 
-/** How to run a statement in the transaction. Throws a TransactionError for what is none. */
+/** Returns how to run a statement in the transaction. Throws TransactionError if `tx` is not a transaction. */
 export const statementsOf = (tx: Transaction): RunStatement => {
   const candidate = tx as unknown as Candidate
   const isObject = (typeof tx === "object" && tx !== null) || typeof tx === "function"

@@ -7,7 +7,7 @@ import type { Shares } from "./Shares.js"
 import * as SharesMemory from "./SharesMemory.js"
 import { ShareTable } from "./ShareTableMemory.js"
 
-/** The cluster's ports in memory: several pods of one process can be a cluster. */
+/** In-memory cluster services. Several pods in one process can form a cluster. */
 export const layer: Layer.Layer<Pods | Shares | Leadership> = Layer.merge(PodsMemory.layer, SharesMemory.layer).pipe(
   Layer.provide(ShareTable.layer),
   Layer.provideMerge(LeadershipMemory.layer)

@@ -7,7 +7,6 @@ import * as PodsPg from "./PodsPg.js"
 import type { Shares } from "./Shares.js"
 import * as SharesPg from "./SharesPg.js"
 
-/** The cluster's ports over PostgreSQL. */
 export const layer: Layer.Layer<Pods | Shares | Leadership, never, Database> = Layer.mergeAll(
   PodsPg.layer,
   SharesPg.layer,

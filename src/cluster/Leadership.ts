@@ -3,14 +3,14 @@ import type { PodId } from "../core/Ids.js"
 import { Term } from "../core/Term.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
-/** Somebody else leads by now; whatever was to be done in the name of this term is not done. */
+/** Another pod leads now. The write that asserted this term was not made. */
 export class TermOver extends Schema.TaggedError<TermOver>()("TermOver", { term: Term }) {
   override get message(): string {
-    return `The leader's term ${this.term} is over.`
+    return `Leader term ${this.term} is over; another pod leads or the lease was released.`
   }
 }
 
-/** Who leads, as the lease row says. */
+/** The current leader according to the lease row. */
 export interface Leader {
   readonly pod: PodId
   readonly term: Term
@@ -19,29 +19,33 @@ export interface Leader {
 }
 
 /**
- * Which pod speaks for the whole cluster: a lease in one row, with a term that rises whenever it changes hands. A leader is
- * gone when its row has not changed for a whole lease by the steady clock of the pod that watches it; what the row's instants
- * say is for people.
+ * Leader election: a lease in a single row, with a term that increases at every change of leader. A pod considers the
+ * leader dead when the row has not changed for a full lease on the pod's own monotonic clock. The timestamps in the row
+ * are informational only.
  */
 export class Leadership extends Context.Tag("nightshift/cluster/Leadership")<
   Leadership,
   {
     /**
-     * Takes the lease if it is free or was not renewed for as long, or renews it if it is this pod's; the term while this pod
-     * leads, nothing while another does. A process that has just started sees the lease for the first time and waits.
+     * Takes the lease if it is free or expired, or renews it if this pod holds it. Returns the term if this pod leads
+     * and none if another pod does. A process that has just started has not yet observed the lease, so it waits a full
+     * lease before it treats it as expired.
      */
     readonly campaign: (pod: PodId, lease: Duration.Duration) => Effect.Effect<Option.Option<Term>, DatabaseError>
 
-    /** Gives the lease back, so that the next leader need not wait for its end; in whichever term where none is named. */
+    /**
+     * Releases the lease so that the next leader does not wait for it to expire. Without a term, releases any term of
+     * this pod.
+     */
     readonly resign: (pod: PodId, term?: Term) => Effect.Effect<void, DatabaseError>
 
     /**
-     * Fails when the term is over: another pod has taken the lease, or it was given back. In a transaction it also keeps the lease from changing hands until the commit, so that
-     * what is written there is written by the leader or not at all.
+     * Fails when the term is over, because another pod took the lease or this pod released it. Inside a transaction it
+     * also locks the lease until the commit, so that only the current leader's writes can commit.
      */
     readonly assertTerm: (term: Term) => Effect.Effect<void, TermOver | DatabaseError>
 
-    /** Who holds the lease. A leader that died holds it until another pod takes it. */
+    /** The holder of the lease. A dead leader is returned until another pod takes the lease. */
     readonly leader: Effect.Effect<Option.Option<Leader>, DatabaseError>
   }
 >() {}

@@ -4,6 +4,7 @@ import type { PodId } from "../core/Ids.js"
 import type { Term } from "../core/Term.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { fragments, micros } from "../database/SqlInstant.js"
 import { Leadership, TermOver } from "./Leadership.js"
 import * as LeadershipWatch from "./LeadershipWatch.js"
 
@@ -15,20 +16,20 @@ interface LeaderRow {
 
 interface CampaignRow {
   readonly term: Term
-  /** Microseconds as text; nothing when the lease is free. */
+  /** Microseconds as text; null when the lease is free. */
   readonly until: string | null
   readonly won: boolean
 }
 
-/** The least that a transaction of the leader may stand idle, when its lease is over or not of this process. */
+/** Idle timeout in milliseconds of a leader's transaction whose lease has expired or is held by another process. */
 const leastIdle = 1_000
 
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const table = sql(`${schema}.leader`)
   const watchOf = LeadershipWatch.make()
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
-  const exact = sql`(extract(epoch from leased_until) * 1000000)::bigint`
+  const { instant, millis } = fragments(sql)
+  const exact = sql.literal(micros("leased_until"))
 
   return Leadership.of({
     campaign: (pod, lease) =>
@@ -37,16 +38,16 @@ const make = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const asked = yield* steadyNow
         const gone = watch.expired(lease, asked)
-        // Who finds the lease in other hands matches no row: it locks nothing and writes nothing.
+        // When another pod holds the lease, the update matches no row, so it takes no lock and writes nothing.
         const rows = yield* mapErrors(sql<CampaignRow>`
           with taken as (
             update ${table}
             set pod_id = ${pod}, leased_until = ${instant(now + Duration.toMillis(lease))},
-              -- A term that ended stays ended, even if no other pod has led since.
+              -- An expired term never becomes valid again, even if no other pod has led since.
               term = term
                 + case when pod_id = ${pod} and term = ${watch.termOf(pod, asked) ?? null}::int then 0 else 1 end
             where pod_id is null or pod_id = ${pod}
-              -- Still exactly as it was a whole lease ago. What its instant says is not asked.
+              -- The row has not changed for a full lease. The timestamp is not compared with a clock.
               or (term = ${gone?.term ?? null}::int and ${exact} = ${gone?.until ?? null}::bigint)
             returning term, leased_until
           )
@@ -77,8 +78,9 @@ const make = Effect.gen(function* () {
         const left = watchOf(clock).leftOf(term, steadyMillis(clock)) ?? 0
         const idle = Math.min(Math.ceil(left > 0 ? left : leastIdle), 2_147_483_647)
         const rows = yield* mapErrors(sql`
-          -- Others cannot take the lease while this transaction holds the row; renewing it does not wait. One that is left
-          -- open by a process that was stopped must not keep it for ever: the server ends it when the lease is over.
+          -- for key share blocks a change of leader until the commit, but not a renewal. The idle timeout makes the
+          -- server end the transaction when the lease expires, so that a suspended process cannot hold the lock
+          -- forever.
           with held as materialized (
             select term from ${table} where term = ${term} and pod_id is not null for key share
           )
@@ -88,7 +90,7 @@ const make = Effect.gen(function* () {
 
     leader: Effect.map(
       mapErrors(sql<LeaderRow>`
-        select pod_id as pod, term, floor(extract(epoch from leased_until) * 1000)::float8 as until
+        select pod_id as pod, term, ${millis("leased_until")} as until
         from ${table} where pod_id is not null`),
       (rows) => Option.fromNullable(rows[0])
     )

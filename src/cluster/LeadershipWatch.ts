@@ -3,7 +3,7 @@ import { ChangeWatch, perClock } from "../core/ChangeWatch.js"
 import type { PodId } from "../core/Ids.js"
 import type { Term } from "../core/Term.js"
 
-/** The lease's row as it was read. `until` only has to change with every renewal. */
+/** The lease row as read. `until` is only compared for equality; every renewal changes it. */
 export interface LeaseSeen {
   readonly term: Term
   readonly until: string
@@ -11,27 +11,27 @@ export interface LeaseSeen {
 
 interface Held {
   readonly term: Term
-  /** On the steady clock. */
+  /** On the monotonic clock. */
   readonly until: number
 }
 
-/** What a process knows about the leader's lease, timed by its own steady clock. */
+/** What a process knows about the leader's lease, timed by its own monotonic clock. */
 class LeadershipWatch {
   private readonly rows = new ChangeWatch<"leader", LeaseSeen>((a, b) => a.term === b.term && a.until === b.until)
   private readonly held = new Map<PodId, Held>()
 
-  /** The row as the last look found it, if it has not changed for a whole lease: its leader is gone. */
+  /** Returns the row as last read if it has not changed for a full lease: its leader is dead. */
   expired(lease: Duration.Duration, asked: number): LeaseSeen | undefined {
     return this.rows.quietFor(Duration.toMillis(lease), asked)[0]?.[1]
   }
 
-  /** The term that a pod may renew: it asked for it less than a lease ago. */
+  /** Returns the term that the pod may renew, if it took or renewed the lease less than one lease ago. */
   termOf(pod: PodId, asked: number): Term | undefined {
     const held = this.held.get(pod)
     return held !== undefined && asked < held.until ? held.term : undefined
   }
 
-  /** How much is left of a lease that this process took, in milliseconds. */
+  /** Returns the milliseconds left of a lease that this process holds. */
   leftOf(term: Term, now: number): number | undefined {
     for (const held of this.held.values()) if (held.term === term) return held.until - now
     return undefined
@@ -50,5 +50,5 @@ class LeadershipWatch {
   }
 }
 
-/** The watch of the process that uses this clock. */
+/** Returns the watch of the process that uses the given clock. */
 export const make = (): ((clock: Clock.Clock) => LeadershipWatch) => perClock(() => new LeadershipWatch())

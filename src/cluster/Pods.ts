@@ -2,57 +2,59 @@ import { Context, type Duration, type Effect } from "effect"
 import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
-/** What a pod is from its boot to its end. */
+/** The properties of a pod that never change. */
 export interface PodFacts {
   readonly id: PodId
-  /** What operators call it, where they do. */
+  /** The label shown to operators, if one is configured. */
   readonly label: string | undefined
   readonly version: string
-  /** The queues it serves. */
   readonly queues: ReadonlyArray<string>
-  /** The kinds it has handlers for. */
+  /** The kinds that the pod has handlers for. */
   readonly kinds: ReadonlyArray<string>
   readonly host: { readonly name: string; readonly pid: number; readonly node: string }
   /** Epoch milliseconds. */
   readonly startedAt: number
 }
 
-/** A queue's slots on a pod. */
 export interface QueueSlots {
   readonly queue: string
-  /** How many there should be, how many there are, and in how many a job runs. */
+  /** The target, the current number of slots, and the number that run a job. */
   readonly wanted: number
   readonly have: number
   readonly busy: number
 }
 
-/** What changes while it runs. */
+/** The properties of a pod that change while it runs. */
 export interface PodState {
   readonly slots: ReadonlyArray<QueueSlots>
-  /** It has been told to stop and takes no new jobs. */
+  /** The pod is stopping and claims no new jobs. */
   readonly draining: boolean
 }
 
 export interface StoredPod extends PodFacts, PodState {
   readonly heartbeatAt: number
+  /** The PostgreSQL server that wrote its last beat, by `ServerIdentity`; absent in memory and of older releases. */
+  readonly server: string | undefined
 }
 
-/** What a pod hears back when it shows itself. */
+/** The response to a pod's heartbeat. */
 export interface Orders {
-  /** The slots that the leader assigned to it, by queue; absent where the leader has not spoken yet. */
+  /** Slots assigned to this pod, by queue; absent for queues that the leader has not assigned yet. */
   readonly shares: ReadonlyMap<string, number>
-  /** How many live pods take jobs of each of its queues, itself included. */
+  /** Number of live pods that serve each of its queues, including this one. */
   readonly companions: ReadonlyMap<string, number>
 }
 
-/** Where it is said that a pod came, is about to go, or went. */
+/** Signal topic for pods that start, drain or stop. */
 export const podsTopic = "pods"
 
-/** The processes of the cluster. */
 export class Pods extends Context.Tag("nightshift/cluster/Pods")<
   Pods,
   {
-    /** Shows that a pod lives, with its slots and state; others count as its companions unless they were quiet for this long. */
+    /**
+     * Records a heartbeat with the pod's slots and state. Pods without a heartbeat for `within` are not counted as
+     * companions.
+     */
     readonly beat: (
       facts: PodFacts,
       state: PodState,
@@ -60,18 +62,24 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
     ) => Effect.Effect<Orders, DatabaseError>
 
     /**
-     * Pods that were not seen quiet for this long, by id: what the cluster decides by. This process compares their beats with
-     * those of its earlier looks and times them by its own steady clock, so a pod that it sees for the first time counts.
+     * Pods that are alive, by id; use this for decisions. A pod is alive unless this process has seen its heartbeat
+     * unchanged for `within` on its own monotonic clock, so a pod that it sees for the first time counts as alive.
      */
     readonly present: (within: Duration.Duration) => Effect.Effect<ReadonlyArray<StoredPod>, DatabaseError>
 
-    /** Pods whose last beat is this recent by the clock, by id: what people are shown, right at the first look. */
+    /**
+     * Pods whose last heartbeat is newer than `within` by the wall clock, by id. Use this for display: it needs no
+     * earlier observation.
+     */
     readonly live: (within: Duration.Duration) => Effect.Effect<ReadonlyArray<StoredPod>, DatabaseError>
 
-    /** A pod is over: its row and its shares go. */
+    /** Removes a stopped pod's row and its shares. */
     readonly leave: (id: PodId) => Effect.Effect<void, DatabaseError>
 
-    /** Removes pods that were seen quiet for this long, with their shares and those of pods that do not exist. Returns them. */
+    /**
+     * Removes pods that this process has seen without a heartbeat for `silentFor`, their shares, and shares of pods
+     * that do not exist. Returns the removed pods.
+     */
     readonly removeDead: (silentFor: Duration.Duration) => Effect.Effect<ReadonlyArray<PodId>, DatabaseError>
   }
 >() {}

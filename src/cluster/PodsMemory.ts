@@ -14,7 +14,7 @@ export const layer: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
     const watchOf = perClock(() => new ChangeWatch<PodId, number>())
     const sorted = () => [...pods.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
 
-    /** Looks at all beats; the ids of those that were quiet for this long. */
+    /** Records all heartbeats and returns the ids of pods without a new one for `within`. */
     const quiet = (within: Duration.Duration, clock: Clock.Clock): ReadonlySet<PodId> => {
       const now = steadyMillis(clock)
       const watch = watchOf(clock)
@@ -28,7 +28,7 @@ export const layer: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
     return {
       beat: (facts, state, liveWithin) =>
         step((clock) => {
-          pods.set(facts.id, { ...facts, ...state, heartbeatAt: clock.unsafeCurrentTimeMillis() })
+          pods.set(facts.id, { ...facts, ...state, heartbeatAt: clock.unsafeCurrentTimeMillis(), server: undefined })
           const silent = quiet(liveWithin, clock)
           const others = [...pods.values()].filter(
             ({ draining, id }) => id !== facts.id && !draining && !silent.has(id)

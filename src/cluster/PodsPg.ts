@@ -4,6 +4,8 @@ import type { PodId } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { hot } from "../database/HotStatements.js"
+import * as ServerIdentity from "../database/ServerIdentity.js"
+import { instant, micros, millis } from "../database/SqlInstant.js"
 import { named } from "../database/StatementTimes.js"
 import { type Orders, type PodFacts, type PodState, Pods, type StoredPod } from "./Pods.js"
 
@@ -21,6 +23,7 @@ interface PodRow {
   readonly started_at: number
   readonly heartbeat_at: number
   readonly beat: string
+  readonly server: string | null
 }
 
 interface OrderRow {
@@ -44,25 +47,22 @@ const toPod = (row: PodRow): StoredPod => ({
   host: { name: row.host, pid: row.os_pid, node: row.node_version },
   draining: row.draining,
   startedAt: row.started_at,
-  heartbeatAt: row.heartbeat_at
+  heartbeatAt: row.heartbeat_at,
+  server: row.server ?? undefined
 })
 
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-/** Exact, as text: only to see whether it changed. */
-const exact = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`
-const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
-
-const podColumns = `id, label, version, queues, kinds, slots, host, os_pid, node_version, draining,
+const podColumns = `id, label, version, queues, kinds, slots, host, os_pid, node_version, draining, server,
     ${millis("started_at")} as started_at, ${millis("heartbeat_at")} as heartbeat_at,
-    ${exact("heartbeat_at")}::text as beat`
+    ${micros("heartbeat_at")}::text as beat`
 
 const statementsOf = (schema: string) => ({
   beat: hot(`
-  -- A beat that a crash of the server undoes is followed by the next: nobody waits for the disk.
+  -- Commits without waiting for the disk: a heartbeat lost in a server crash is replaced by the next one.
   with hurry as materialized (
     select set_config('synchronous_commit', 'off', true)
   ), beaten as (
-    update ${schema}.pod set heartbeat_at = ${instant("$2")}, slots = $3::jsonb, draining = $4
+    update ${schema}.pod set heartbeat_at = ${instant("$2")}, slots = $3::jsonb, draining = $4,
+      server = ${ServerIdentity.expression}
     from hurry where id = $1 returning id
   )
   select q.queue, exists (select from beaten) as known,
@@ -73,8 +73,9 @@ const statementsOf = (schema: string) => ({
 
   introduce: `
   insert into ${schema}.pod (id, heartbeat_at, slots, draining, label, version, queues, kinds, host, os_pid, node_version,
-    started_at)
-  values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")})
+    started_at, server)
+  values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")},
+    ${ServerIdentity.expression})
   on conflict (id) do nothing`,
 
   live: `
@@ -84,7 +85,7 @@ const statementsOf = (schema: string) => ({
   select ${podColumns} from ${schema}.pod order by id`,
 
   beats: `
-  select id, ${exact("heartbeat_at")}::text as beat from ${schema}.pod`,
+  select id, ${micros("heartbeat_at")}::text as beat from ${schema}.pod`,
 
   leave: `
   with gone as (delete from ${schema}.pod where id = $1)
@@ -92,9 +93,9 @@ const statementsOf = (schema: string) => ({
 
   removeDead: `
   with dead as (
-    -- Still as it was when it was seen last: one that has beaten since lives.
+    -- Only if the heartbeat is unchanged since it was read; a pod with a newer one is alive.
     delete from ${schema}.pod p using unnest($1::uuid[], $2::bigint[]) as quiet(id, beat)
-    where p.id = quiet.id and ${exact("p.heartbeat_at")} = quiet.beat
+    where p.id = quiet.id and ${micros("p.heartbeat_at")} = quiet.beat
     returning p.id
   ), freed as (
     delete from ${schema}.share s
@@ -108,7 +109,7 @@ const make = Effect.gen(function* () {
   const statements = named("pod", statementsOf(schema))
   const watchOf = perClock(() => ({ beats: new ChangeWatch<PodId, string>(), lookedAt: Number.NEGATIVE_INFINITY }))
 
-  /** Compares the beats of all pods with those of the look before. The answer is when this look was asked for. */
+  /** Compares the heartbeats of all pods with the previous read. Returns the rows and when the query was started. */
   const look = <Row extends Pick<PodRow, "id" | "beat">>(statement: string) =>
     Effect.gen(function* () {
       const watch = watchOf(yield* Effect.clock)
@@ -122,7 +123,7 @@ const make = Effect.gen(function* () {
       return { asked, rows, beats: watch.beats }
     })
 
-  /** Pods that were quiet for this long. A beat comes every second, a look less often. */
+  /** Returns the pods without a heartbeat for `within`. */
   const quietPods = (within: Duration.Duration) =>
     Effect.gen(function* () {
       const watch = watchOf(yield* Effect.clock)
@@ -166,7 +167,7 @@ const make = Effect.gen(function* () {
               facts.queues
             ])
           )
-          // The first beat of all, or the first after others took the pod for dead.
+          // The first heartbeat, or the first one after another pod removed this pod as dead.
           if (rows[0]?.known !== true) yield* introduce(facts, state, now)
           return {
             shares: new Map(rows.flatMap(({ queue, share }) => (share === null ? [] : [[queue, share] as const]))),

@@ -2,18 +2,18 @@ import type { PodId } from "../core/Ids.js"
 import type { StoredPod } from "./Pods.js"
 import type { Share } from "./Shares.js"
 
-// How the leader gives out slots. Pure: the same cluster is split the same, whoever leads.
+// How the leader assigns slots to pods. Pure, so every leader computes the same split for the same cluster.
 
 const byId = (a: PodId, b: PodId) => (a < b ? -1 : a > b ? 1 : 0)
 
-/** A total over pods: as even as it can be, what is left over to the first by id. */
+/** Splits a total evenly over pods. The first pods by id get the remainder. */
 export const evenly = (total: number, pods: ReadonlyArray<PodId>): ReadonlyMap<PodId, number> => {
   const each = Math.floor(total / Math.max(1, pods.length))
   const left = total - each * pods.length
   return new Map([...pods].sort(byId).map((pod, place) => [pod, each + (place < left ? 1 : 0)]))
 }
 
-/** What of the standing shares must change: pods that serve a queue get their part of its total, all others nothing. */
+/** Returns the shares that must change: pods that serve a queue get their part of its total, other pods get 0. */
 export const changes = (
   queues: ReadonlyArray<{ readonly name: string; readonly maxWorkers: number }>,
   pods: ReadonlyArray<Pick<StoredPod, "id" | "queues" | "draining">>,
@@ -30,7 +30,7 @@ export const changes = (
     return [...parts].map(([pod, slots]) => ({ queue: name, pod, slots }))
   })
   const served = new Set(due.map(({ pod, queue }) => keyOf(queue, pod)))
-  // A queue whose settings have vanished keeps the shares it had: its pods keep their slots, too.
+  // A queue whose settings row is missing keeps its shares, because its pods keep their slots too.
   const known = new Set(queues.map(({ name }) => name))
   const nothing = standing
     .filter(({ pod, queue, slots }) => known.has(queue) && slots > 0 && !served.has(keyOf(queue, pod)))

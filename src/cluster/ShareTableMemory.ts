@@ -4,7 +4,7 @@ import type { Share } from "./Shares.js"
 
 const keyOf = ({ pod, queue }: Pick<Share, "pod" | "queue">) => `${queue} ${pod}`
 
-/** The shares under the memory layers, which two ports know. */
+/** The in-memory share table, used by both Pods and Shares. */
 export class ShareTable extends Context.Tag("nightshift/cluster/ShareTableMemory")<
   ShareTable,
   {

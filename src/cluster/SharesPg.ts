@@ -14,7 +14,7 @@ const make = Effect.gen(function* () {
     assign: (term, shares) =>
       Effect.gen(function* () {
         const rows = yield* mapErrors(sql`
-          -- The lease cannot change hands while this statement holds its row: it is the leader who writes, or nobody.
+          -- Locks the lease row for the duration of this statement, so that only the current leader can write.
           with reign as materialized (
             select term from ${sql(`${schema}.leader`)}
             where term = ${term} and pod_id is not null for key share
@@ -26,7 +26,7 @@ const make = Effect.gen(function* () {
               ${shares.map(({ pod }) => pod)}::uuid[],
               ${shares.map(({ slots }) => slots)}::smallint[]
             ) as given(queue, pod_id, slots)
-            -- In one order, whoever else writes here.
+            -- A fixed lock order, to avoid deadlocks with other writers.
             order by given.queue, given.pod_id
             on conflict (queue, pod_id) do update set slots = excluded.slots, term = excluded.term
           )

@@ -1,31 +1,31 @@
 import { Duration } from "effect"
 import { type DurationInput, decode } from "./DurationText.js"
 
-// How long a failed job waits before its next attempt. `attempt` is the number of the attempt that failed, from 1.
-
-/** The wait after a failed attempt. `chance` is a number from 0 to 1 that decides the jitter. */
+/**
+ * Returns the delay before the next attempt. `attempt` is the number of the failed attempt, starting at 1; `chance` is
+ * a random number from 0 to 1 that sets the jitter.
+ */
 export type Backoff = (attempt: number, chance: number) => Duration.Duration
 
 const steps = [Duration.seconds(30), Duration.minutes(2), Duration.minutes(10)]
 
-/** Thirty seconds, two minutes, ten minutes, then an hour each time. */
+/** The default backoff: 30 seconds, 2 minutes, 10 minutes, then 1 hour after every further failure. */
 export const ladder: Backoff = (attempt) => steps[attempt - 1] ?? Duration.hours(1)
 
-/** A ladder of one's own; its last step repeats. */
+/** A custom list of delays. The last delay repeats. */
 export const stepwise = (first: DurationInput, ...more: ReadonlyArray<DurationInput>): Backoff => {
   const all = [first, ...more].map((step) => decode(step))
   return (attempt) => all[Math.min(attempt, all.length) - 1] ?? decode(first)
 }
 
-/** The same wait every time. */
 export const fixed = (wait: DurationInput): Backoff => {
   const decoded = decode(wait)
   return () => decoded
 }
 
 /**
- * Doubles from `base` up to `max`. Jitter spreads each wait by a tenth either way, and never beyond `max`, so that a crowd does
- * not return at once.
+ * Exponential backoff: doubles from `base` up to `max`. Jitter varies each delay by up to 10 % in either direction,
+ * capped at `max`, so that jobs that failed together do not retry together.
  */
 export const exponential = (options: {
   readonly base: DurationInput

@@ -1,8 +1,8 @@
 import { Schema } from "effect"
 
-/** A cursor that no page has given out. */
+/** The request contained a cursor that this list did not return. */
 export class BadCursor extends Schema.TaggedError<BadCursor>()("BadCursor", { cursor: Schema.String }) {
   override get message(): string {
-    return "The cursor is not one that a page of this list has given out."
+    return "The cursor is invalid. Use the cursor returned by the previous page of this list, or omit it to start over."
   }
 }

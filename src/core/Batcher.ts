@@ -1,35 +1,41 @@
 import { Cause, Effect, Exit, FiberId, type Scope } from "effect"
 
-// Natural batching. While one flush is under way, everything that arrives waits, and leaves together in the next. There is
-// no timer: an idle system adds no delay, a busy one batches by itself. A fiber per lane flushes; what arrives is held in a
-// plain array, because the thousands that pass here each second must not cost a fiber each. A second lane sets out beside
-// the first only when as much waits as is under way: batches stay large, and nobody idles while the other end works.
+// Natural batching: items that arrive during a flush wait and form the next batch. There is no timer, so an idle system
+// adds no delay and a busy one batches automatically. Each lane is one fiber that flushes; waiting items are held in a
+// plain array because thousands per second pass through and a fiber for each would be too expensive. A second lane
+// starts a flush only when the waiting weight is at least the weight in flight: this keeps batches large and still
+// overlaps round trips.
 
 export interface BatcherOptions<Item, Answer, E, R> {
-  /** How much one item adds to a batch. */
+  /** The weight one item adds to a batch. [1] */
   readonly weight?: (item: Item) => number
-  /** The most one flush takes. A heavier item goes alone. */
+  /** Maximum total weight of one flush. A heavier item is flushed alone. */
   readonly maxWeight: number
-  /** How many flushes may be under way at a time; one if nothing is said, and then they are in order. */
+  /** Maximum number of concurrent flushes. With one lane, flushes run in order. [1] */
   readonly lanes?: number
-  /** The most that may wait; beyond it those who submit wait for room. */
+  /** Maximum weight of waiting items. When it is reached, `submit` waits for room. */
   readonly capacity: number
-  /** Handles a batch and answers each item, in order. */
+  /** Processes a batch and returns one exit per item, in the order of the items. */
   readonly flush: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Exit.Exit<Answer, E>>, E, R>
-  /** Whether a failed flush is tried again one by one, so that a bad item does not fail its neighbours. */
+  /** Whether to retry the items of a failed flush one by one, so that one bad item does not fail the whole batch. */
   readonly isolate: (error: E) => boolean
-  /** How one item is tried again, beside the flushes that go on meanwhile. Absent: by a flush of its own. */
+  /** Retries a single item, concurrently with later flushes. Defaults to a flush of that item alone. */
   readonly alone?: (item: Item) => Effect.Effect<Answer, E, R>
 }
 
 export interface Batcher<Item, Answer, E> {
-  /** Waits for the item's flush and its answer. Interrupted before its flush began, the item is withdrawn. */
+  /**
+   * Waits until the item is flushed and returns its result. Interruption before the flush starts withdraws the item.
+   */
   readonly submit: (item: Item) => Effect.Effect<Answer, E>
-  /** Hands an item over, to be called back with its answer; returns how to withdraw it while its flush has not begun. */
+  /**
+   * Adds an item and calls `answer` with its result. Returns a function that withdraws the item if its flush has not
+   * started.
+   */
   readonly hand: (item: Item, answer: (exit: Exit.Exit<Answer, E>) => void) => () => void
-  /** Hands an item over without waiting for its answer. False when there is no room: then `submit` it. */
+  /** Adds an item and ignores its result. Returns false when the batcher is full; the caller must then use `submit`. */
   readonly offer: (item: Item) => boolean
-  /** Completes when everything handed over so far has been flushed. */
+  /** Completes when all items added before this call have been flushed. */
   readonly drained: Effect.Effect<void>
   readonly size: () => number
 }
@@ -37,18 +43,18 @@ export interface Batcher<Item, Answer, E> {
 interface Entry<Item, Answer, E> {
   readonly item: Item
   readonly weight: number
-  /** Rises from entry to entry, and they leave in this order. */
+  /** Sequence number; entries are flushed in this order. */
   readonly number: number
   readonly answer: (exit: Exit.Exit<Answer, E>) => void
 }
 
-/** A flush under way: its first entry, and how much it holds. */
+/** A flush in progress: the number of its first entry and its total weight. */
 interface Flight {
   readonly number: number
   readonly weight: number
 }
 
-/** Those who wait: inside as far as there is room, and outside for it, in the order in which they came. */
+/** The waiting entries in FIFO order: `inside` up to the capacity, the rest `outside` until there is room. */
 const makeLine = <Item, Answer, E>(options: { readonly maxWeight: number; readonly capacity: number }) => {
   let inside: Array<Entry<Item, Answer, E>> = []
   let outside: Array<Entry<Item, Answer, E>> = []
@@ -86,7 +92,7 @@ const makeLine = <Item, Answer, E>(options: { readonly maxWeight: number; readon
       outside = outside.filter((other) => other !== entry)
       letIn()
     },
-    /** What one flush takes. */
+    /** Removes and returns the entries of the next flush. */
     take: (): ReadonlyArray<Entry<Item, Answer, E>> => {
       let taken = 0
       let count = 0
@@ -104,7 +110,7 @@ const makeLine = <Item, Answer, E>(options: { readonly maxWeight: number; readon
   }
 }
 
-/** Starts a batcher; closing the Scope flushes what waits. What is submitted after that is interrupted. */
+/** Starts a batcher. Closing the Scope flushes the waiting items; items submitted after that are interrupted. */
 export const make = <Item, Answer, E, R>(
   options: BatcherOptions<Item, Answer, E, R>
 ): Effect.Effect<Batcher<Item, Answer, E>, never, R | Scope.Scope> =>
@@ -127,7 +133,7 @@ export const make = <Item, Answer, E, R>(
       return entry
     }
 
-    /** Whether another flush is worth its while: something waits, and not less than is under way. */
+    /** Whether to start another flush: items are waiting, and their weight is at least the weight in flight. */
     const isReady = () => {
       if (line.size() === 0) return false
       let underWay = 0
@@ -139,7 +145,7 @@ export const make = <Item, Answer, E, R>(
       if (idle.length > 0 && isReady()) idle.shift()?.()
     }
 
-    /** Tells those who wait for a drain whether the oldest that is left came after them. */
+    /** Resolves each `drained` call whose items have all been flushed. */
     const complete = () => {
       const flying = [...flights].map(({ number }) => number)
       const oldest = Math.min(line.first()?.number ?? Number.POSITIVE_INFINITY, ...flying, ...apart)
@@ -151,14 +157,17 @@ export const make = <Item, Answer, E, R>(
 
     const answerAll = (batch: ReadonlyArray<Entry<Item, Answer, E>>, exits: ReadonlyArray<Exit.Exit<Answer, E>>) =>
       batch.forEach((entry, index) => {
-        entry.answer(exits[index] ?? Exit.die(new Error("a flush did not answer every item")))
+        entry.answer(exits[index] ?? Exit.die(new Error("the flush returned fewer results than items")))
       })
 
     const flushAlone = (item: Item): Effect.Effect<Answer, E, R> =>
-      Effect.flatMap(options.flush([item]), ([exit]) => exit ?? Effect.dieMessage("a flush did not answer every item"))
+      Effect.flatMap(
+        options.flush([item]),
+        ([exit]) => exit ?? Effect.dieMessage("the flush returned fewer results than items")
+      )
     const alone = options.alone ?? flushAlone
 
-    /** An item on its own way: it may take long, and nobody else waits for it. */
+    /** Retries an item in its own fiber, so that a slow retry does not delay the lane. */
     const setApart = (entry: Entry<Item, Answer, E>) => {
       apart.add(entry.number)
       const way = Effect.flatMap(Effect.exit(alone(entry.item)), (exit) =>
@@ -195,7 +204,7 @@ export const make = <Item, Answer, E, R>(
     const flushWaiting = Effect.suspend(() => {
       const batch = line.take()
       const [first] = batch
-      // Everything that woke us may have been withdrawn since.
+      // The items that woke this lane may have been withdrawn in the meantime.
       if (first === undefined) return Effect.void
       const flight = { number: first.number, weight: batch.reduce((sum, { weight }) => sum + weight, 0) }
       flights.add(flight)
@@ -208,7 +217,7 @@ export const make = <Item, Answer, E, R>(
       )
     })
 
-    // Empty and closed at one moment: nobody slips in between and waits for ever.
+    // Checks for empty and closes in one synchronous step; an item added in between would wait forever.
     const closeWhenEmpty = () => {
       closed = line.size() === 0
       return !closed
@@ -216,7 +225,7 @@ export const make = <Item, Answer, E, R>(
     yield* Effect.addFinalizer(() =>
       Effect.whileLoop({ while: closeWhenEmpty, body: () => flushWaiting, step: () => {} })
     )
-    // A flush under way is not cut off by the closing Scope: what it holds may be half-way to the database.
+    // Uninterruptible: when the Scope closes, the batch in flight may already have reached the database.
     const lane = Effect.whileLoop({
       while: () => true,
       body: () => Effect.zipRight(somethingWaits, Effect.uninterruptible(flushWaiting)),

@@ -1,12 +1,12 @@
-/** Something of which some may be spent in one go, and then as fast as it comes back. Instants are milliseconds. */
+/** A token bucket. Instants are in milliseconds. */
 export interface Budget {
-  /** How long to wait until one may be spent. */
+  /** Milliseconds until one token is available; 0 when there is one. */
   readonly wait: (now: number) => number
-  /** It may be more than there is: then the next wait is longer. */
+  /** Takes tokens. Taking more than are left makes the balance negative and the next wait longer. */
   readonly spend: (amount: number, now: number) => void
 }
 
-/** `refill` is how much comes back in a millisecond. */
+/** `most` is the capacity, `refill` the number of tokens added per millisecond. */
 export const make = ({ most, refill }: { readonly most: number; readonly refill: number }): Budget => {
   let left = most
   let counted: number | undefined

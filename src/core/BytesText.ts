@@ -4,10 +4,12 @@ const units = { b: 1, kib: 1024, mib: 1024 ** 2, gib: 1024 ** 3, tib: 1024 ** 4,
 
 const form = /^(\d+(?:\.\d+)?) ?([kmgt]?i?b)?$/
 
-/** What a person may write where a number of bytes is expected. */
 export const expected = "a size like 25MiB, 500kB or 26214400"
 
-/** Bytes in a text like `25MiB`, `1.5GB` or `26214400`; none when it is anything else, or less than one. */
+/**
+ * Parses a size like `25MiB`, `1.5GB` or `26214400` into bytes. Returns none for any other text and for sizes below 1
+ * byte.
+ */
 export const parse = (text: string): Option.Option<number> => {
   const [, amount, unit = "b"] = form.exec(text.trim().toLowerCase()) ?? []
   const factor = units[unit as keyof typeof units]
@@ -16,7 +18,7 @@ export const parse = (text: string): Option.Option<number> => {
   return bytes >= 1 && Number.isSafeInteger(bytes) ? Option.some(bytes) : Option.none()
 }
 
-/** As a person would say it: `25 MiB`, `1.5 KiB`, `12 B`. */
+/** Formats a size for people: `25 MiB`, `1.5 KiB`, `12 B`. */
 export const format = (bytes: number): string => {
   const names = ["B", "KiB", "MiB", "GiB", "TiB"]
   let amount = bytes

@@ -1,28 +1,31 @@
 import { type Clock, Effect } from "effect"
 
-// Whether others live is judged by whether what they write changes, timed by the one who looks. Instants that two machines
-// wrote are never compared: a clock that is set, or a failover to a server with another one, would kill the living.
+// Liveness detection without comparing clocks. A process counts as alive while the value it writes keeps changing, and
+// the observer measures the time between changes on its own monotonic clock. Comparing timestamps from two machines
+// would declare live processes dead after a clock adjustment, or after a failover to a server with a different clock.
 
-/** This process's steady clock in milliseconds: it only measures spans, and no adjustment of any clock moves it. */
+/**
+ * Reads this process's monotonic clock in milliseconds. It only measures intervals; wall clock adjustments do not
+ * affect it.
+ */
 export const steadyMillis = (clock: Clock.Clock): number => Number(clock.unsafeCurrentTimeNanos()) / 1e6
 
-/** The same as an effect. */
 export const steadyNow: Effect.Effect<number> = Effect.clockWith((clock) => Effect.sync(() => steadyMillis(clock)))
 
 interface Seen<V> {
   readonly value: V
-  /** When it was first seen, on the steady clock. */
+  /** When this value was first seen, on the monotonic clock. */
   readonly since: number
 }
 
-/** Remembers what each key showed and since when it has shown the same. */
+/** Tracks the current value of each key and how long it has been unchanged. */
 export class ChangeWatch<K, V> {
   private seen = new Map<K, Seen<V>>()
 
-  /** `isSame` where two equal values are not one. */
+  /** Pass `isSame` when equal values are not identical objects. */
   constructor(private readonly isSame: (a: V, b: V) => boolean = Object.is) {}
 
-  /** What all keys show now. Those that are not named are forgotten. */
+  /** Records the current values of all keys. Keys that are missing are dropped. */
   look(shown: Iterable<readonly [K, V]>, now: number): void {
     const next = new Map<K, Seen<V>>()
     for (const [key, value] of shown) {
@@ -32,7 +35,10 @@ export class ChangeWatch<K, V> {
     this.seen = next
   }
 
-  /** What has shown the same for this long, in milliseconds. `now` is when the last look was asked for, not answered. */
+  /**
+   * Returns the keys whose value has not changed for `millis`. `now` is the instant at which the last read was started,
+   * not when it returned.
+   */
   quietFor(millis: number, now: number): ReadonlyArray<readonly [K, V]> {
     const quiet: Array<readonly [K, V]> = []
     for (const [key, { since, value }] of this.seen) if (millis <= 0 || now - since >= millis) quiet.push([key, value])
@@ -40,7 +46,10 @@ export class ChangeWatch<K, V> {
   }
 }
 
-/** One of something for each clock: tables in memory are shared by processes of a simulation, what they watch is not. */
+/**
+ * Returns one instance per clock. In a simulation the processes share the tables in memory, but each has its own clock
+ * and must do its own watching.
+ */
 export const perClock = <A>(make: () => A): ((clock: Clock.Clock) => A) => {
   const made = new WeakMap<Clock.Clock, A>()
   return (clock) => {

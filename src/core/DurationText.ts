@@ -6,7 +6,7 @@ type Unit = keyof typeof units
 const whole = /^-?(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/
 const part = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
 
-/** A duration in code: milliseconds, a short text such as `"30s"`, `"5m"` or `"1h30m"`, or Effect's own `Duration` and its texts. */
+/** A duration in code: milliseconds, text like `"30s"`, `"5m"` or `"1h30m"`, or Effect's `Duration`. */
 export type DurationInput =
   | `${number}${Unit}`
   | `${number}d${number}h`
@@ -14,10 +14,9 @@ export type DurationInput =
   | `${number}m${number}s`
   | Duration.DurationInput
 
-/** What a person may write where a duration is expected. */
 export const expected = "a duration like 90s, 30m, 168h or 1h30m"
 
-/** Milliseconds in a text like `168h`, `30m`, `90s`, `1h30m` or `-5s`; none when it is anything else. */
+/** Parses a duration like `168h`, `30m`, `90s`, `1h30m` or `-5s` into milliseconds. Returns none for any other text. */
 export const parseMillis = (text: string): Option.Option<number> => {
   const trimmed = text.trim()
   if (trimmed === "0") return Option.some(0)
@@ -28,14 +27,14 @@ export const parseMillis = (text: string): Option.Option<number> => {
   return Option.some(trimmed.startsWith("-") ? -millis : millis)
 }
 
-/** A duration from text. Negative durations do not exist in Effect, so a negative text is none here. */
+/** Parses a duration. Effect has no negative durations, so negative text returns none. */
 export const parse = (text: string): Option.Option<Duration.Duration> =>
   parseMillis(text).pipe(
     Option.filter((millis) => millis >= 0),
     Option.map(Duration.millis)
   )
 
-/** A duration from code. Throws a RangeError for a text that is none. */
+/** Decodes a duration. Throws a RangeError if the text is not a duration. */
 export const decode = (input: DurationInput): Duration.Duration => {
   const short = typeof input === "string" ? Option.getOrUndefined(parse(input)) : undefined
   if (short !== undefined) return short
@@ -44,7 +43,7 @@ export const decode = (input: DurationInput): Duration.Duration => {
   throw new RangeError(`${JSON.stringify(input)} is not ${expected}, or a number of milliseconds.`)
 }
 
-/** The shortest text that `parse` reads back as the same duration. */
+/** Formats a duration as the shortest text that `parse` accepts. */
 export const format = (duration: Duration.DurationInput): string => {
   let rest = Duration.toMillis(duration)
   if (rest === 0) return "0s"

@@ -1,49 +1,51 @@
 import { Effect, Random, Schema } from "effect"
 
-/** A job, from its birth on the client to its purge. */
+/** Id of a job. The client generates it before it sends the job. */
 export const JobId = Schema.UUID.pipe(Schema.brand("JobId"))
 export type JobId = typeof JobId.Type
 
-/** What a claim writes on the jobs it takes; never repeated, so it fences every later write about that run. */
+/**
+ * Fencing token that a claim writes to its jobs. It is never reused, so a stale run cannot write to a job that was
+ * claimed again.
+ */
 export const Lease = Schema.UUID.pipe(Schema.brand("Lease"))
 export type Lease = typeof Lease.Type
 
-/** One boot of one process. */
+/** Id of a process. A restart gets a new one. */
 export const PodId = Schema.UUID.pipe(Schema.brand("PodId"))
 export type PodId = typeof PodId.Type
 
-/** A file that waits for a workspace. */
 export const UploadId = Schema.UUID.pipe(Schema.brand("UploadId"))
 export type UploadId = typeof UploadId.Type
 
-/** A workspace's token: which one it is, not what it is. */
+/** Id of a workspace's token, not its secret. */
 export const TokenId = Schema.UUID.pipe(Schema.brand("TokenId"))
 export type TokenId = typeof TokenId.Type
 
-/** Filters of jobs that somebody gave a name. */
+/** Id of a saved job filter. */
 export const ViewId = Schema.UUID.pipe(Schema.brand("ViewId"))
 export type ViewId = typeof ViewId.Type
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-/** Whether a text is an id in the form in which we write them. */
+/** Whether the text is a lower-case UUID. */
 export const isId = (text: string): boolean => uuidPattern.test(text)
 
-/** Makes ids that sort by the time they were made, thousands in a millisecond without a repeat. */
+/** Generates unique ids that sort by creation time, even thousands within one millisecond. */
 export interface IdGenerator {
   readonly job: (millis: number) => JobId
-  /** The same, and its sixteen bytes are written at the offset. */
+  /** Like `job`, and also writes the 16 bytes of the id at the offset. */
   readonly jobInto: (millis: number, bytes: DataView, offset: number) => JobId
   readonly lease: (millis: number) => Lease
   readonly pod: (millis: number) => PodId
   readonly upload: (millis: number) => UploadId
   readonly token: (millis: number) => TokenId
   readonly view: (millis: number) => ViewId
-  /** For what has no sort of id of its own. */
+  /** An unbranded id. */
   readonly plain: (millis: number) => string
 }
 
-/** Small and fast (sfc32), and the same again for the same seed: a replayed test makes the same ids. */
+/** The sfc32 generator: fast, and deterministic for a seed, so that a replayed test generates the same ids. */
 const randomWords = (seed: readonly [number, number, number]) => {
   let [a, b, c] = seed
   let counter = 1
@@ -57,24 +59,25 @@ const randomWords = (seed: readonly [number, number, number]) => {
   }
 }
 
-/** The characters of the sixteen digits. */
+/** Character codes of the hex digits. */
 const digits = Uint8Array.from("0123456789abcdef", (digit) => digit.charCodeAt(0))
 const dash = 45
 
-/** The digit of four bits of a word. */
+/** The character code of the hex digit in the four bits at `shift`. */
 const digit = (word: number, shift: number): number => digits[(word >>> shift) & 0xf] as number
 
-/** Two to the thirty-second: a word more than fits into one. */
+/** 2^32, to split a 48-bit timestamp. */
 const word = 0x1_0000_0000
 
-/** UUID version 7: 48 bits of time, 12 of sequence within the millisecond, 62 of chance. */
+/** UUID version 7: 48 bits of time, 12 bits of sequence within the millisecond, 62 random bits. */
 const uuidV7 = (random: () => number) => {
   let last = 0
   let sequence = 0
   let time: ReadonlyArray<number> = []
   let timeOf = -1
   return (millis: number, bytes?: DataView, offset = 0): string => {
-    // A clock that stands still or a burst within one millisecond still gives rising ids; past 4095 time is borrowed.
+    // Keeps ids increasing when the clock does not advance. When the 12-bit sequence overflows, the timestamp moves
+    // ahead of the clock.
     const instant = Math.floor(millis)
     if (instant > last) {
       last = instant
@@ -97,8 +100,8 @@ const uuidV7 = (random: () => number) => {
       bytes.setUint32(offset + 12, y)
     }
     const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0, i = 0, j = 0, k = 0, l = 0] = time
-    // Character by character: pieces of text would each be an object, and a bulk makes thousands of ids.
-    // biome-ignore format: in the groups of an id
+    // Built from character codes: string slices would allocate an object each, and a bulk insert makes thousands of ids.
+    // biome-ignore format: one line per group of the id
     return String.fromCharCode(
       a, b, c, d, e, f, g, h, dash, i, j, k, l, dash,
       0x37, digit(sequence, 8), digit(sequence, 4), digit(sequence, 0), dash,
@@ -109,16 +112,16 @@ const uuidV7 = (random: () => number) => {
   }
 }
 
-/** The least id that can have been made at this instant or later. */
+/** Returns the smallest id that can be generated at this instant or later. */
 export const floorOf = (millis: number): string => {
   const time = Math.max(0, Math.floor(millis)).toString(16).padStart(12, "0")
   return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
 }
 
-/** When an id was made, in epoch milliseconds. */
+/** Returns the creation time of an id in epoch milliseconds. */
 export const millisOf = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
 
-/** A generator seeded from Effect's Random. */
+/** Creates a generator seeded from Effect's Random. */
 export const makeGenerator: Effect.Effect<IdGenerator> = Effect.gen(function* () {
   const word = Random.nextIntBetween(0, 0xffff_ffff)
   const random = randomWords([yield* word, yield* word, yield* word])

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 
-/** Which job of a request is meant, as the beginning of a sentence. There is no need to say so of a single one. */
+/** Sentence prefix that names the invalid job of a request. Empty when the request has only one job. */
 export const jobPrefix = ({
   index,
   jobs = 1
@@ -9,11 +9,11 @@ export const jobPrefix = ({
   readonly jobs?: number | undefined
 }): string => (jobs === 1 ? "" : `Job ${index}: `)
 
-/** A job that cannot be accepted, with the field at fault. Nothing of its request was stored. */
+/** A job was rejected because of the named field. No job of the request was stored. */
 export class InvalidJob extends Schema.TaggedError<InvalidJob>()("InvalidJob", {
-  /** Which job of the request; 0 for a single one. */
+  /** Index of the job in the request, starting at 0. */
   index: Schema.Int,
-  /** How many jobs the request held [1]. */
+  /** Number of jobs in the request. [1] */
   jobs: Schema.optional(Schema.Int),
   field: Schema.String,
   reason: Schema.String

@@ -1,19 +1,22 @@
-// JSON has numbers of any length, JavaScript has 64-bit floats. What a handler would get as another number than was sent is
-// refused where it arrives as text. A number passes when a float prints as it at its own number of digits, so whatever any
-// language writes of a float passes: 0.1, 0.10000000000000001, 1e21.
+// JSON numbers have arbitrary precision, JavaScript numbers are 64-bit floats. Requests with a number that would reach
+// the handler as a different value are rejected while they are still text. A number is accepted if the float, printed
+// with the same number of digits, gives the same number. This accepts the output of every language's float formatter:
+// 0.1, 0.10000000000000001, 1e21.
 
-/** A number that cannot be kept, and where: the keys and places on the way to it. */
+/** A number that a 64-bit float cannot represent, and its path of object keys and array indexes. */
 export interface LostNumber {
   readonly path: ReadonlyArray<string | number>
   readonly text: string
 }
 
-/** Cheap to ask of every body: nothing shorter, and without an exponent, can be lost. Also hits inside of strings. */
+/**
+ * Cheap test for every request body: shorter numbers without an exponent always fit. It may also match inside strings.
+ */
 const suspicious = /[\d.]{16}|\d[eE][+-]?\d/
 
 const parts = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
 
-/** The significant digits, and the position of the decimal point. */
+/** Returns the significant digits and the position of the decimal point. */
 const normalized = (text: string) => {
   const [, whole = "", fraction = "", exponent = "0"] = parts.exec(text) ?? []
   const digits = `${whole}${fraction}`.replace(/^0+/, "")
@@ -21,23 +24,24 @@ const normalized = (text: string) => {
   return { digits: digits.replace(/0+$/, ""), point: whole.length - leading + Number(exponent) }
 }
 
-/** The most digits that JavaScript prints. */
+/** The maximum that `toPrecision` accepts. */
 const mostDigits = 100
 
-/** Whether a 64-bit float keeps what is written. */
+/** Whether a 64-bit float represents the written number. */
 const isKept = (text: string): boolean => {
   if (text.length <= 15 && !/[eE]/.test(text)) return true
   const written = normalized(text)
   if (written.digits === "") return true
   const value = Number(text)
   if (!Number.isFinite(value) || value === 0 || written.digits.length > mostDigits) return false
-  // The shortest text of a float can differ from the rounded one in its last digit: 30769603042749.062 ends in 0625.
+  // Compares with both outputs because the shortest text of a float can differ from the rounded text in the last digit:
+  // 30769603042749.062 is exactly 30769603042749.0625.
   return [value.toPrecision(written.digits.length), String(value)].map(normalized).some((printed) => {
     return printed.digits === written.digits && printed.point === written.point
   })
 }
 
-/** Where a string that begins at a quote ends. */
+/** Returns the index of the closing quote of the string that starts at `start`. */
 const endOfString = (json: string, start: number): number => {
   for (let end = json.indexOf('"', start + 1); ; end = json.indexOf('"', end + 1)) {
     if (end === -1) return json.length
@@ -50,10 +54,10 @@ const endOfString = (json: string, start: number): number => {
 const numberAt = /-?\d[\d.eE+-]*/y
 const colonAt = /\s*:/y
 
-/** The first number of valid JSON text that a handler would get as another. */
+/** Returns the first number in valid JSON text that a handler would receive as a different value. */
 export const lostIn = (json: string): LostNumber | undefined => {
   if (!suspicious.test(json)) return undefined
-  // For each object around us the key we are at, for each array the place.
+  // The current key of each enclosing object and the current index of each enclosing array.
   const path: Array<string | number> = []
   for (let at = 0; at < json.length; at += 1) {
     const character = json[at]
@@ -80,9 +84,9 @@ export const lostIn = (json: string): LostNumber | undefined => {
 
 const shown = (text: string) => (text.length > 40 ? `${text.slice(0, 40)}…` : text)
 
-/** Why the number cannot be taken, as the end of a sentence that begins with its field. */
+/** The reason for the rejection. The caller puts the field's name in front. */
 export const reasonOf = ({ text }: LostNumber): string => {
   const value = Number(text)
-  const fate = Number.isFinite(value) ? `it would arrive as ${value}` : "it is out of range"
-  return `is ${shown(text)}, which a 64-bit float cannot hold (${fate}): send it as a string`
+  const effect = Number.isFinite(value) ? `it would arrive as ${value}` : "it is out of range"
+  return `is ${shown(text)}, which a 64-bit float cannot hold (${effect}): send it as a string`
 }

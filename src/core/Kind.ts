@@ -2,36 +2,41 @@ import { Duration, type Schema } from "effect"
 import type { Backoff } from "./Backoff.js"
 import { type DurationInput, decode } from "./DurationText.js"
 
-/** What sort of job: its payload, and how jobs of it are to be treated. A value, without a handler in it. */
+/**
+ * A kind of job: its payload schema and the default options of its jobs. Contains no handler, so clients can import it.
+ */
 export interface Kind<in out A> {
   readonly name: string
   readonly queue: string
-  /** Nobody said a queue: the routes that pods declared decide, and `queue` is where it goes when none has a say. */
+  /**
+   * True when the kind specifies no queue. Jobs then follow the routes that pods declared; `queue` is the fallback when
+   * no route matches.
+   */
   readonly routed: boolean
-  /** The payload as it is written now. */
+  /** Schema of the current payload version. */
   readonly payload: Schema.Schema<A, unknown>
   readonly version: number
-  /** From a version to the next: `1` takes a payload of version 1 and gives one of version 2. */
+  /** Functions that upgrade a payload by one version: `1` takes a payload of version 1 and returns one of version 2. */
   readonly upcasters: Readonly<Record<number, (payload: unknown) => unknown>>
   readonly maxAttempts: number
   readonly timeout: Duration.Duration
-  /** Absent: the queue's, else the ladder. */
+  /** Defaults to the queue's backoff, or to `Backoff.ladder` if the queue has none. */
   readonly backoff: Backoff | undefined
   readonly priority: number
 }
 
 export interface KindOptions<A, I> {
   readonly payload: Schema.Schema<A, I>
-  /** Where jobs of this kind go when nobody says otherwise. [by the declared routes, else default] */
+  /** Queue for jobs of this kind. Can be overridden per job. [the declared routes, then `default`] */
   readonly queue?: string
-  /** How often a job is tried before it is dead. [5] */
+  /** Number of attempts before a job is dead. [5] */
   readonly maxAttempts?: number
-  /** How long one attempt may take. [15 minutes] */
+  /** Time limit of one attempt. [15 minutes] */
   readonly timeout?: DurationInput
   readonly backoff?: Backoff
-  /** Lower goes first. [0] */
+  /** Lower values run first. [0] */
   readonly priority?: number
-  /** The version of the payload schema. Raise it with every change that old payloads do not decode with. [1] */
+  /** Version of the payload schema. Increase it with every change that breaks decoding of stored payloads. [1] */
   readonly version?: number
   readonly upcasters?: Readonly<Record<number, (payload: unknown) => unknown>>
 }
@@ -42,7 +47,7 @@ export const make = <A, I>(name: string, options: KindOptions<A, I>): Kind<A> =>
   name,
   queue: options.queue ?? defaults.queue,
   routed: options.queue === undefined,
-  // What is stored is JSON, of which nothing is known until it decodes.
+  // Stored payloads are unvalidated JSON, so the encoded side of the schema is `unknown`.
   payload: options.payload as Schema.Schema<A, unknown>,
   version: options.version ?? 1,
   upcasters: options.upcasters ?? {},

@@ -1,17 +1,17 @@
 import { Context, Deferred, Effect, Layer } from "effect"
 
-/** Whether this process takes new work, is on its way out, or has lost what it stands on. */
+/** State of this process: running, draining, or failed. */
 export class Lifecycle extends Context.Tag("nightshift/core/Lifecycle")<
   Lifecycle,
   {
     readonly draining: Effect.Effect<boolean>
-    /** From now on nothing new is begun. There is no way back. */
+    /** Stops the process from starting new work. Cannot be undone. */
     readonly drain: Effect.Effect<void>
-    /** Completes when that has been said. */
+    /** Completes when `drain` is called. */
     readonly untilDraining: Effect.Effect<void>
-    /** Something this process cannot live without is gone; it should end with this error. */
+    /** Reports an unrecoverable error; the process exits with it. */
     readonly collapse: (error: Error) => Effect.Effect<void>
-    /** Fails when the process has collapsed, and otherwise never ends. */
+    /** Fails with the error passed to `collapse`. Never completes otherwise. */
     readonly collapsed: Effect.Effect<never, Error>
   }
 >() {

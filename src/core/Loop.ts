@@ -32,6 +32,19 @@ export interface Loop {
   readonly steps: ReadonlyArray<Step>
 }
 
+/** The report of a step that found nothing to do. */
+export const nothing: Report = {}
+
+/** A loop of one step that reports nothing. */
+export const single = ({
+  run,
+  ...loop
+}: Omit<Loop, "about" | "steps"> & { readonly run: Effect.Effect<unknown, unknown> }): Loop => ({
+  ...loop,
+  about: "",
+  steps: [{ name: "pass", run: Effect.as(run, nothing) }]
+})
+
 const isEmpty = (report: Report) => Object.values(report).every((count) => count === 0)
 const shown = (report: Report) =>
   Object.entries(report)
@@ -85,7 +98,8 @@ export const runPass = (loop: Loop): Effect.Effect<PassOutcome> => {
 
 /** Repeats a pass on the loop's schedule until it is interrupted. `passed` is called after each pass. */
 export const repeatLoop = (loop: Loop, passed: (outcome: PassOutcome) => void = () => {}): Effect.Effect<void> => {
-  const pass = Effect.tap(runPass(loop), passed)
+  // A schedule that never sleeps must not keep other fibers from running.
+  const pass = runPass(loop).pipe(Effect.tap(passed), Effect.zipLeft(Effect.yieldNow()))
   return Effect.asVoid(
     loop.runAtStart ? Effect.repeat(pass, loop.schedule) : Effect.scheduleFrom(pass, "ok", loop.schedule)
   )

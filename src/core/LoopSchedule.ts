@@ -1,24 +1,25 @@
 import { Duration, Effect, Schedule } from "effect"
 import type { PassOutcome } from "./Loop.js"
 
-// Schedules of background loops. Schedule.spaced is the usual one: each pause begins when a pass has ended. These change how
-// long a pause is and what ends it.
+// Schedules of background loops. Schedule.spaced is the usual one: each pause begins when a pass has ended. The functions here
+// change how long a pause is and what ends it.
 
 type LoopSchedule = Schedule.Schedule<unknown, PassOutcome>
 
 /**
- * A schedule whose pauses are spent in `wait`, which gets the delay and completes when the next pass is to run: a latch that an
- * event opens before the delay is over, or a wait for work that comes before it.
+ * A schedule whose pauses are spent in `wait`, which gets the delay and completes when the next pass is to run. With
+ * `Latch.openedWithin` an event ends the pause early.
  */
-export const pausing = (
+export const wakeable = (
   schedule: LoopSchedule,
   wait: (delay: Duration.Duration) => Effect.Effect<void>
 ): LoopSchedule => Schedule.modifyDelayEffect(schedule, (_, delay) => Effect.as(wait(delay), Duration.zero))
 
-/** A loop without a clock: every pause ends when `event` completes. */
-export const onEvent = (event: Effect.Effect<void>): LoopSchedule => pausing(Schedule.forever, () => event)
+/** A schedule whose delays start at an event: a loop that is idle until there is something to do. */
+export const after = (event: Effect.Effect<void>, schedule: LoopSchedule): LoopSchedule =>
+  wakeable(schedule, (delay) => Effect.zipRight(event, Effect.sleep(delay)))
 
-/** A pause as long as `delay` says after each pass, for loops that know when they are next needed. */
+/** A pause as long as `delay` says after each pass, for loops that know when they are needed next. */
 export const until = (delay: Effect.Effect<Duration.DurationInput>): LoopSchedule =>
   Schedule.addDelayEffect(Schedule.forever, () => delay)
 
@@ -38,4 +39,16 @@ export const backingOff = (usual: LoopSchedule, failing: LoopSchedule): LoopSche
             out,
             decision
           ])
+  )
+
+/**
+ * A loop without a clock: the next pass runs when `event` completes. After a pass that failed it first waits as `failing`
+ * says, because an event that is always ready would make the loop spin.
+ */
+export const onEvent = (
+  event: Effect.Effect<void>,
+  failing: LoopSchedule = Schedule.spaced("1 second")
+): LoopSchedule =>
+  wakeable(backingOff(Schedule.forever, failing), (delay) =>
+    Duration.toMillis(delay) === 0 ? event : Effect.zipRight(Effect.sleep(delay), event)
   )

@@ -1,8 +1,11 @@
 import { limits } from "./StoredJob.js"
 
-// Values nested a few thousand levels deep overflow the stack of the code that walks them: JSON.stringify, jsonb, a schema.
+// Values nested thousands of levels deep overflow the stack in JSON.stringify, in jsonb and in schema decoding.
 
-/** Whether a value has more levels of arrays and objects than this. Plain loops: every large payload passes here. */
+/**
+ * Whether a value has more than `levels` levels of arrays and objects. Uses plain loops because every large payload is
+ * checked here.
+ */
 export const isDeeperThan = (value: unknown, levels: number): boolean => {
   if (typeof value !== "object" || value === null) return false
   if (levels === 0) return true
@@ -16,6 +19,6 @@ export const isDeeperThan = (value: unknown, levels: number): boolean => {
   return false
 }
 
-/** Shown instead of a stored value that is nested too deep to print. */
+/** Returns the value, or a placeholder if it is nested too deeply to print. */
 export const showable = (value: unknown): unknown =>
   isDeeperThan(value, limits.nesting) ? `[nested more than ${limits.nesting} levels deep]` : value

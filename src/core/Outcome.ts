@@ -1,34 +1,34 @@
 import { type Data, type Duration, Predicate } from "effect"
 import { type DurationInput, decode } from "./DurationText.js"
 
-/** How an attempt ended, as a value that a handler returns, or fails with to end at once. */
+/** The result of an attempt. A handler returns it, or fails with it to stop early. */
 export type Outcome = Data.TaggedEnum<{
-  /** The work is done; the result is kept with the job. */
+  /** The job succeeded. The result is stored with the job. */
   Done: { readonly result?: unknown }
-  /** It failed and may succeed later: after the given time, or after the kind's backoff. Counts an attempt. */
+  /** The attempt failed. The job is retried after `after`, or after the backoff delay. Uses up an attempt. */
   Retry: { readonly error: string; readonly after?: Duration.Duration }
-  /** It failed and never will succeed. */
+  /** The job failed permanently and is not retried. */
   Dead: { readonly error: string }
   /**
-   * Somebody upstream asked for a pause, of all the queue's jobs, of those that share this one's key, or of this job alone.
-   * Gives the attempt back.
+   * An upstream service asked for a pause. `scope` selects what pauses: the whole queue, the jobs with the same key, or
+   * only this job. Does not use up an attempt.
    */
   Throttled: {
     readonly after?: Duration.Duration
     readonly scope: "queue" | "key" | "job"
-    /** The limit that had no token, where it was one of ours. */
+    /** Name of the Nightshift rate limit that had no token left, if one caused the pause. */
     readonly by?: string
   }
-  /** Not yet. Gives the attempt back. */
+  /** Runs the job again after a delay. Does not use up an attempt. */
   Snooze: { readonly after: Duration.Duration }
-  /** The work was asked to stop and did. */
+  /** The handler stopped because the job was cancelled. */
   Cancelled: {}
 }>
 
-/** Somebody upstream asked for a pause, as a value that can also be failed with or thrown. */
+/** A throttled outcome. Handlers can also fail with it or throw it. */
 export type Throttled = Extract<Outcome, { readonly _tag: "Throttled" }>
 
-/** Tells an outcome from a result that happens to look like one. */
+/** Distinguishes an outcome from a handler result that has the same shape. */
 const mark = Symbol.for("nightshift/core/Outcome")
 
 const marked = <A extends Outcome>(outcome: A): A =>
@@ -55,14 +55,14 @@ export const throttled = ({
 export const snooze = (after: DurationInput): Outcome => marked({ _tag: "Snooze", after: decode(after) })
 export const cancelled: Outcome = marked({ _tag: "Cancelled" })
 
-/** Whether a handler's answer says how the attempt ended, or is simply its result. */
+/** Whether a handler returned an outcome rather than a plain result. */
 export const isOutcome = (value: unknown): value is Outcome => Predicate.hasProperty(value, mark)
 
 const byLimit = "throttled by "
 
-/** What a job's history calls a throttled attempt. */
+/** The text that a job's history shows for a throttled attempt. */
 export const throttledWords = (by: string | undefined): string => (by === undefined ? "throttled" : `${byLimit}${by}`)
 
-/** The limit that such words name. */
+/** Returns the limit named in a text from `throttledWords`. */
 export const throttledBy = (words: string): string | undefined =>
   words.startsWith(byLimit) ? words.slice(byLimit.length) : undefined

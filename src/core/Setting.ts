@@ -2,11 +2,11 @@ import { Config, ConfigError, type Duration, Either, Option, Record, Redacted } 
 import * as BytesText from "./BytesText.js"
 import * as DurationText from "./DurationText.js"
 
-/** One configuration key: its name, what it is for, what holds when it is absent, and how its text is read. */
+/** A configuration key: its name, description, default and parser. */
 export interface Setting<out A> {
   readonly key: string
   readonly about: string
-  /** The default as a person would write it; empty when the key may simply be absent. */
+  /** The default as text; empty when the key is optional. */
   readonly fallback: string
   readonly secret: boolean
   readonly config: Config.Config<A>
@@ -18,10 +18,10 @@ interface Described {
   readonly secret?: boolean
 }
 
-/** Text into a value, or what was expected instead. */
+/** Parses text into a value, or returns a description of the expected format. */
 type Read<A> = (text: string) => Either.Either<A, string>
 
-/** A blank value counts as absent: `KEY=` in an env file is how people switch a key off. */
+/** Treats a blank value as absent, because env files use `KEY=` to unset a key. */
 const present = (key: string): Config.Config<Option.Option<string>> =>
   Config.option(Config.string(key)).pipe(
     Config.map((text) =>
@@ -32,7 +32,7 @@ const present = (key: string): Config.Config<Option.Option<string>> =>
     )
   )
 
-/** The offending text is shown, so that a typo is found at a glance, unless it is a secret. */
+/** The error includes the rejected text, unless the key is a secret. */
 const refuse = (described: Described, expected: string, text: string) =>
   ConfigError.InvalidData(
     [described.key],
@@ -68,14 +68,14 @@ const optional = <A>(described: Described, read: Read<A>): Setting<Option.Option
   )
 })
 
-/** Free text, read by `read` where it must have a form. */
+/** Text, validated by `read`. */
 export const text = (described: Described, fallback: string, read: Read<string> = Either.right): Setting<string> =>
   withDefault(described, fallback, read)
 
 export const optionalText = (described: Described, read: Read<string> = Either.right): Setting<Option.Option<string>> =>
   optional(described, read)
 
-/** Text that must never be printed. */
+/** Text that is never printed or logged. */
 export const secret = (
   described: Described,
   read: Read<string> = Either.right
@@ -94,7 +94,7 @@ export const integer = (
       : Either.left(`a whole number from ${range.min} to ${range.max}`)
   })
 
-/** A duration where anything but a positive one means the default. */
+/** A duration. Values of 0 or less use the default. */
 export const positiveDuration = (described: Described, fallback: string): Setting<Duration.Duration> =>
   withDefault(described, fallback, (value) =>
     Option.match(DurationText.parseMillis(value), {
@@ -107,7 +107,7 @@ export const positiveDuration = (described: Described, fallback: string): Settin
 export const duration = (described: Described, fallback: string): Setting<Duration.Duration> =>
   withDefault(described, fallback, (value) => Either.fromOption(DurationText.parse(value), () => DurationText.expected))
 
-/** How long something is kept: zero means the default, and less than zero not at all. */
+/** A retention period. 0 uses the default; a negative value means zero retention. */
 export const retention = (described: Described, fallback: string): Setting<Duration.Duration> =>
   withDefault(described, fallback, (value) =>
     Option.match(DurationText.parseMillis(value), {
@@ -120,7 +120,6 @@ export const retention = (described: Described, fallback: string): Setting<Durat
     })
   )
 
-/** A number of bytes, at least one. */
 export const bytes = (described: Described, fallback: string): Setting<number> =>
   withDefault(described, fallback, (value) => Either.fromOption(BytesText.parse(value), () => BytesText.expected))
 
@@ -143,7 +142,7 @@ export const choice = <const A extends string>(
     )
   )
 
-/** Words separated by commas; none when absent. */
+/** A comma-separated list; empty when the key is absent. */
 export const list = (described: Described): Setting<ReadonlyArray<string>> =>
   withDefault(described, "", (value) =>
     Either.right(
@@ -154,18 +153,17 @@ export const list = (described: Described): Setting<ReadonlyArray<string>> =>
     )
   )
 
-/** The values of a group of settings. */
 export type Values<Group extends Record<string, Setting<unknown>>> = {
   readonly [K in keyof Group]: Group[K] extends Setting<infer A> ? A : never
 }
 
-/** Reads a whole group; a failure names every bad key of it, not only the first. */
+/** Reads a group of settings. The error lists every invalid key, not only the first. */
 export const group = <const Group extends Record<string, Setting<unknown>>>(
   settings: Group
 ): Config.Config<Values<Group>> =>
   Config.all(Record.map(settings, (setting) => setting.config)) as Config.Config<Values<Group>>
 
-/** Every bad key with what was expected of it, one line each. */
+/** Returns one line per invalid key with the expected format. */
 export const problems = (error: ConfigError.ConfigError): ReadonlyArray<string> => {
   if (ConfigError.isConfigError(error) && (error._op === "And" || error._op === "Or")) {
     return [...problems(error.left), ...problems(error.right)]

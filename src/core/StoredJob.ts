@@ -1,23 +1,25 @@
 import { Schema } from "effect"
 import type { JobId } from "./Ids.js"
 
-/** What is stored of a job's progress. */
+/** The stored status of a job. */
 export const Status = Schema.Literal("pending", "running", "done", "dead")
 export type Status = typeof Status.Type
 
-/** What is shown of it: `pending` means due, a later start is `scheduled`, or `retrying` when it has failed before. */
+/**
+ * The displayed state of a job. `pending` means due; a job that starts later is `scheduled`, or `retrying` if it has
+ * failed before.
+ */
 export const State = Schema.Literal("scheduled", "retrying", "pending", "running", "done", "dead")
 export type State = typeof State.Type
 
-/** Why a job is dead. */
 export const DeadReason = Schema.Literal("exhausted", "rejected", "cancelled", "undecodable", "unknown_kind", "poison")
 export type DeadReason = typeof DeadReason.Type
 
-/** How long a dedupe key is held: until the job ends, or until its row is gone. */
+/** How long a dedupe key is reserved: until the job finishes, or until its row is purged. */
 export const DedupeScope = Schema.Literal("active", "retained")
 export type DedupeScope = typeof DedupeScope.Type
 
-/** A job to be run when this one dies. It has no follow-up of its own. */
+/** A job to enqueue when this one dies. It cannot have a follow-up itself. */
 export const FollowUp = Schema.Struct({
   kind: Schema.String,
   version: Schema.Int,
@@ -27,7 +29,7 @@ export const FollowUp = Schema.Struct({
 })
 export type FollowUp = typeof FollowUp.Type
 
-/** An attempt that did not simply succeed. */
+/** History entry of an attempt that ended in anything other than success. */
 export const HistoryEntry = Schema.Struct({
   attempt: Schema.Int,
   pod: Schema.String,
@@ -38,11 +40,11 @@ export const HistoryEntry = Schema.Struct({
 })
 export type HistoryEntry = typeof HistoryEntry.Type
 
-/** Limits that hold for every job, wherever it comes from. */
+/** Limits for all jobs, from every client. */
 export const limits = {
   batch: 1000,
   payloadBytes: 1024 * 1024,
-  /** How many levels of arrays and objects JSON may have. */
+  /** Maximum nesting of arrays and objects in JSON. */
   nesting: 1000,
   resultBytes: 64 * 1024,
   errorCharacters: 4096,
@@ -50,12 +52,12 @@ export const limits = {
   nameCharacters: 128,
   keyCharacters: 512,
   attempts: 1000,
-  /** How far ahead a job, a retry or a dedupe window may reach. */
+  /** Maximum delay of a job or a retry, and maximum length of a dedupe window. */
   waitDays: 36_500,
   priority: { min: -32_768, max: 32_767 }
 } as const
 
-/** A job as it is stored, whole. Instants are DateTime-compatible epoch milliseconds. */
+/** A stored job with all its fields. Instants are epoch milliseconds. */
 export interface StoredJob {
   readonly id: JobId
   readonly queue: string
@@ -87,7 +89,7 @@ export interface StoredJob {
   readonly meta: unknown
 }
 
-/** What is shown for what is stored. */
+/** Derives the displayed state from the stored status. */
 export const stateOf = (
   job: { readonly status: Status; readonly runAt: number; readonly lastError: string | undefined },
   now: number

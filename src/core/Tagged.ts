@@ -1,8 +1,8 @@
 import { Data } from "effect"
 
 /**
- * The constructors of a tagged enum, each made once. Effect's own `taggedEnum` makes a constructor anew whenever one is named,
- * and some are named for every job. `tags` are all of them; the type sees to that.
+ * Returns the constructors of a tagged enum, each created once. Effect's `taggedEnum` creates a new constructor on
+ * every property access, which is too slow for the ones used for every job. The type requires `tags` to list every tag.
  */
 export const taggedEnum = <A extends { readonly _tag: string }>(
   tags: Readonly<Record<A["_tag"], true>>

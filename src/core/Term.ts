@@ -1,5 +1,5 @@
 import { Schema } from "effect"
 
-/** The number of a leader's reign. It only rises, so it fences every write that is made in the cluster's name. */
+/** Number of a leader's term. It only increases, so it serves as the fencing token of the leader's writes. */
 export const Term = Schema.Int.pipe(Schema.brand("Term"))
 export type Term = typeof Term.Type

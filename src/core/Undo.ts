@@ -1,20 +1,20 @@
 import { Effect, Exit, FiberRef } from "effect"
 
-// PostgreSQL takes back what a failed transaction wrote. Tables in memory do the same by remembering, for each write, how it
-// is taken back.
+// Rollback for the tables in memory: every write registers an undo function, and a failed transaction runs them in
+// reverse.
 
-/** What the surrounding transaction in memory would have to take back, latest last; nothing outside of one. */
+/** Undo functions of the current transaction, latest last; undefined outside a transaction. */
 const log: FiberRef.FiberRef<Array<() => void> | undefined> = FiberRef.unsafeMake<Array<() => void> | undefined>(
   undefined
 )
 
-/** Something was written: this is how it is taken back, should the surrounding transaction fail. */
+/** Registers an undo function that runs if the current transaction fails. */
 export const remember = (undo: () => void): Effect.Effect<void> =>
   Effect.map(FiberRef.get(log), (undos) => void undos?.push(undo))
 
 /**
- * Runs the effect as a transaction in memory, or as part of the one around it. `begun` gets what takes it back half-way, for
- * those who may lose whoever runs it.
+ * Runs the effect as a transaction in memory, or as part of the enclosing one. `begun` receives a function that rolls
+ * back an unfinished transaction, for simulations that kill the process running it.
  */
 export const transaction = <A, E, R>(
   effect: Effect.Effect<A, E, R>,

@@ -1,6 +1,6 @@
 import { Option, Order } from "effect"
 
-/** A release of this package, as `major.minor.patch`. */
+/** A parsed `major.minor.patch` version of this package. */
 export interface Version {
   readonly text: string
   readonly parts: readonly [number, number, number]

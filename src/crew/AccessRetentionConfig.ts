@@ -4,12 +4,12 @@ import * as Setting from "../core/Setting.js"
 
 export const settings = {
   auditRetention: Setting.positiveDuration(
-    { key: "AUDIT_RETENTION", about: "How long it is remembered who changed what. Not positive means the default." },
+    { key: "AUDIT_RETENTION", about: "Retention of audit entries. Values of 0 or less use the default." },
     "2160h"
   )
 }
 
-/** How long what happened at the doors is remembered. */
+/** Retention of access records. */
 export class AccessRetentionConfig extends Context.Tag("nightshift/crew/AccessRetentionConfig")<
   AccessRetentionConfig,
   Setting.Values<typeof settings>

@@ -1,7 +1,7 @@
 import { Clock, Context, Effect, Layer } from "effect"
 import { makeGenerator, type PodId } from "../core/Ids.js"
 
-/** This boot of this process: the id under which it is known, whatever else it is. */
+/** The id and start time of this process, whether or not it runs jobs. */
 export class Boot extends Context.Tag("nightshift/crew/Boot")<
   Boot,
   {

@@ -7,53 +7,53 @@ import * as CrewConfig from "./CrewConfig.js"
 export const settings = {
   workerPrefix: Setting.optionalText({
     key: "NIGHTSHIFT_WORKER_PREFIX",
-    about: "Gives this process a label, `{prefix}-worker-{version}-{id}`; without it the pod id is shown."
+    about: "Prefix of this process's label, `{prefix}-worker-{version}-{id}`. Without it the pod id is shown."
   }),
   workerVersion: Setting.optionalText({
     key: "NIGHTSHIFT_WORKER_VERSION",
-    about: "The version in the label. Unset, it is left out, and the pod shows this release's."
+    about: "Version in the label. If unset, the label has no version and the pod reports the Nightshift release."
   }),
   workerId: Setting.optionalText({
     key: "NIGHTSHIFT_WORKER_ID",
-    about: "The id in the label. Unset, it is four digits of a hash of the pod id."
+    about: "Id in the label. If unset, four digits of a hash of the pod id."
   }),
   podHeartbeat: Setting.positiveDuration(
     {
       key: "NIGHTSHIFT_POD_HEARTBEAT",
-      about: "How often a process shows that it lives, and hears how many slots it has."
+      about: "Interval of the process heartbeat, which also fetches the assigned slots."
     },
     "1s"
   ),
   staleAfter: Setting.positiveDuration(
     {
       key: "QUEUE_STALE_AFTER",
-      about: "How long a running job, or a process, may show no sign of life before the reaper takes it for dead."
+      about: "Time without a heartbeat after which the reaper considers a running job or a process dead."
     },
     "60s"
   ),
   reaperInterval: Setting.positiveDuration(
-    { key: "QUEUE_REAPER_INTERVAL", about: "How often every process looks for dead ones." },
+    { key: "QUEUE_REAPER_INTERVAL", about: "Interval at which every process checks for dead processes." },
     "15s"
   ),
   rebalanceInterval: Setting.positiveDuration(
     {
       key: "NIGHTSHIFT_REBALANCE_INTERVAL",
-      about: "How often the leader splits the queues' slots over the processes."
+      about: "Interval at which the leader assigns the queues' slots to processes."
     },
     "5s"
   ),
   cleanupInterval: Setting.positiveDuration(
-    { key: "QUEUE_CLEANUP_INTERVAL", about: "How often the leader forgets what is past its retention." },
+    { key: "QUEUE_CLEANUP_INTERVAL", about: "Interval at which the leader deletes data past its retention." },
     "5m"
   )
 }
 
 type Values = Setting.Values<typeof settings> & {
-  /** How long a leader stays one without renewing, and a pod counts as live without a beat. */
+  /** How long leadership lasts without a renewal, and how long a pod counts as alive without a heartbeat. */
   readonly lease: Duration.Duration
 }
 
-/** What is looked at must come several times before it counts as missing: one late beat is no death. */
+/** Minimum ratio of a timeout to the interval of its heartbeat, so that one late heartbeat does not trigger it. */
 const beatsToMiss = 3
 
 const atLeast = (
@@ -85,7 +85,7 @@ const config: Config.Config<Values> = Config.all([
   )
 )
 
-/** How pods live together. */
+/** Cluster settings: heartbeats, leadership and cleanup. */
 export class ClusterConfig extends Context.Tag("nightshift/crew/ClusterConfig")<ClusterConfig, Values>() {
   static readonly layer: Layer.Layer<ClusterConfig, ConfigError.ConfigError> = Layer.effect(
     ClusterConfig,

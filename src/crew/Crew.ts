@@ -51,29 +51,27 @@ import { Finalizer } from "./worker/Finalizer.js"
 import * as Supervisor from "./worker/Supervisor.js"
 import { Supervisors } from "./worker/Supervisors.js"
 
-/** Nothing says which queues this process serves. */
 export class NoQueues extends Schema.TaggedError<NoQueues>()("NoQueues", {}) {
   override get message(): string {
     return 'No queue is declared: give `queues: ["default"]` in code, or set NIGHTSHIFT_QUEUES.'
   }
 }
 
-/** A queue's name that cannot be one. */
 export class BadQueueName extends Schema.TaggedError<BadQueueName>()("BadQueueName", { name: Schema.String }) {
   override get message(): string {
-    return `"${this.name}" cannot be a queue: names are 1 to 64 letters, digits, _, . or -.`
+    return `"${this.name}" is not a valid queue name: names must be 1 to 64 letters, digits, _, . or -.`
   }
 }
 
-/** The pod at work. */
+/** The worker side of this pod. */
 export class Crew extends Context.Tag("nightshift/crew/Crew")<
   Crew,
   {
     readonly pod: PodId
     readonly queues: ReadonlyArray<string>
-    /** The jobs that run on this pod now. */
+    /** The jobs that currently run on this pod. */
     readonly running: () => ReadonlyArray<ClaimedJob>
-    /** Whether no job is held by this pod. */
+    /** Whether this pod holds no job. */
     readonly isIdle: () => boolean
   }
 >() {}
@@ -81,11 +79,11 @@ export class Crew extends Context.Tag("nightshift/crew/Crew")<
 export interface CrewOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   readonly queues: ReadonlyArray<string>
-  /** Where kinds go that name no queue, by how they begin. */
+  /** Queues by kind prefix, for kinds without a queue. */
   readonly routes?: DeclaredRoutes | undefined
-  /** Recurring jobs that the cluster is told of. */
+  /** Recurring jobs to declare to the cluster. */
   readonly schedules?: ReadonlyArray<Schedule.Schedule> | undefined
-  /** The limits that its handlers runLoop to. */
+  /** Rate limits that the handlers use. */
   readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
 }
 
@@ -100,10 +98,10 @@ type Configs =
   | MetricsConfig
 type Needs = Ports | Configs | Metrics
 
-/** What the leader forgets every few minutes. */
+/** Cleanup steps of the leader. */
 const forgotten = Effect.all([Cleanup.finishedJobs, MetricsPurge.make])
 
-/** Hired top to bottom; closing the Scope sends them home bottom to top. */
+/** Starts the loops and supervisors in this order. Closing the Scope stops them in reverse order. */
 const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
@@ -116,7 +114,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     yield* JobHeartbeat.hearCancels
     yield* OperationRunner.start
     const duePoller = yield* DuePoller.start
-    // All queues drain at the same time: the grace is one for all of them.
+    // Closes the supervisors in parallel, so that all queues drain within one grace period.
     const shift = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)
     for (const name of queues) {
       supervisors.set(
@@ -125,7 +123,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
       )
     }
     yield* SlotReconciler.start
-    // A leader that drains for a while lets another lead meanwhile.
+    // Built after the supervisors, so it closes first: leadership is released before the jobs drain.
     yield* Effect.provide(leaderLoops, yield* Layer.build(Leader.layer))
     const podHeartbeat = yield* PodHeartbeat
     yield* Effect.addFinalizer(() => {
@@ -142,7 +140,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     }
   })
 
-/** Duties of the one pod that leads, whichever that is. */
+/** Loops that run only on the leader. */
 const leaderLoops = Effect.gen(function* () {
   const leader = yield* Leader
   yield* leader.runLoop(yield* Rebalancer.make)
@@ -158,14 +156,14 @@ const checked = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<stri
     return bad === undefined ? queues : yield* new BadQueueName({ name: bad })
   })
 
-/** The cluster knows the kinds and queues of a pod before the pod is seen. */
+/** Registers kinds and queues before the first heartbeat makes the pod visible. */
 const declare = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
   Effect.gen(function* () {
     yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
     yield* Effect.flatMap(Queues, (settings) => settings.declare(queues))
   })
 
-/** What code wants fired. Its kinds are known by then. */
+/** Declares the schedules. Their kinds must already be registered. */
 const declareSchedules = (declared: ReadonlyArray<Schedule.Schedule>) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
@@ -173,7 +171,7 @@ const declareSchedules = (declared: ReadonlyArray<Schedule.Schedule>) =>
     if (written.length > 0) yield* Effect.logInfo(`schedules declared: ${written.join(", ")}`)
   })
 
-/** A pod's row is the first to come and the last to go: until the last end of its last job is written. */
+/** Runs a pod. Its row exists from before the first claim until after the last result is written. */
 export const layer = <R>(
   options: CrewOptions<R>
 ): Layer.Layer<
@@ -184,7 +182,7 @@ export const layer = <R>(
   Layer.unwrapScoped(
     Effect.gen(function* () {
       const queues = yield* checked(options.queues)
-      // Opened first and so closed last: whatever a handler keeps outlives its jobs.
+      // Opened first, so closed last: resources of a handler must outlive its jobs.
       const registry = Registry.make(yield* Effect.forEach(options.handlers, (handler) => opened(handler)))
       yield* declare(queues, registry)
       yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))

@@ -7,31 +7,26 @@ export const settings = {
   queues: Setting.list({
     key: "NIGHTSHIFT_QUEUES",
     about:
-      "The queues this process serves, separated by commas. `serve` alone: `default` and those of the app's kinds and the async bots."
+      "Queues that this process serves, separated by commas. If unset, `serve` uses `default` and the queues of the app's kinds and the async bots."
   }),
   slots: Setting.integer(
     {
       key: "NIGHTSHIFT_SLOTS",
-      about: "At most how many jobs of one queue this process runs at a time, whatever the queue's worker total."
+      about:
+        "Maximum number of jobs of one queue that this process runs at a time, even if the queue's worker total is higher."
     },
     64,
     { min: 1, max: 64 }
   ),
-  poll: Setting.duration(
-    { key: "QUEUE_POLL", about: "How often an idle process looks for work that nobody told it of." },
-    "2s"
-  ),
-  heartbeat: Setting.duration(
-    { key: "QUEUE_HEARTBEAT", about: "How often a process shows that it still works on its jobs." },
-    "10s"
-  ),
+  poll: Setting.duration({ key: "QUEUE_POLL", about: "Interval at which an idle process polls for jobs." }, "2s"),
+  heartbeat: Setting.duration({ key: "QUEUE_HEARTBEAT", about: "Interval of the heartbeat of running jobs." }, "10s"),
   grace: Setting.duration(
-    { key: "SHUTDOWN_GRACE", about: "How long running jobs may go on after the process was told to stop." },
+    { key: "SHUTDOWN_GRACE", about: "Time that running jobs get to finish after the process is asked to stop." },
     "25s"
   )
 }
 
-/** How a pod runs jobs. */
+/** Worker settings of a pod. */
 export class CrewConfig extends Context.Tag("nightshift/crew/CrewConfig")<
   CrewConfig,
   Setting.Values<typeof settings> &
@@ -46,5 +41,5 @@ export class CrewConfig extends Context.Tag("nightshift/crew/CrewConfig")<
   )
 }
 
-/** How long a handler may ignore being interrupted before its slot is given up. */
+/** Time after an interruption before a handler that does not stop is abandoned. */
 export const interruptTimeout: Duration.DurationInput = "5 seconds"

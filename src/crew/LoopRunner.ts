@@ -3,10 +3,7 @@ import { type Loop, type PassOutcome, repeatLoop } from "../core/Loop.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
 import { Metrics } from "../telemetry/Metrics.js"
 
-const passes = MetricSpec.counter("loop_passes_total", "Turns of background duties by how they went.", [
-  "loop",
-  "outcome"
-])
+const passes = MetricSpec.counter("loop_passes_total", "Passes of background loops by outcome.", ["loop", "outcome"])
 
 /** Counts the outcomes of a loop. */
 const counterOf = (loop: Loop) =>

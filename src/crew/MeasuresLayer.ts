@@ -14,13 +14,13 @@ import * as MetricsFlush from "./loops/MetricsFlush.js"
 import * as Sampler from "./loops/Sampler.js"
 import { MetricsConfig } from "./MetricsConfig.js"
 
-/** Counts what happens to jobs. It stands below whoever stores or ends some, so that it closes after them. */
+/** Counts job events. Must be built before the layers that enqueue or finalize jobs, so that it closes after them. */
 export const counting: Layer.Layer<Tally | Measures, ConfigError, Database | Metrics> = MetricsFlush.layer.pipe(
   Layer.provideMerge(MeasuresPg.layer),
   Layer.provide(MetricsConfig.layer)
 )
 
-/** Keeps what this pod uses and how the database is. */
+/** Records this pod's resource usage and the database's health. */
 export const sampling: Layer.Layer<never, ConfigError, PodSamples | DatabaseHealth | Database | Metrics> =
   Layer.scopedDiscard(Effect.flatMap(Sampler.make, runLoop)).pipe(
     Layer.provide([EventLoop.layer, Boot.layer, MetricsConfig.layer])

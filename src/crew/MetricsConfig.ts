@@ -6,25 +6,21 @@ export const settings = {
   flush: Setting.duration(
     {
       key: "METRICS_FLUSH",
-      about:
-        "How often a process that has counted something writes its counts of the open minute. A kill -9 loses no more."
+      about: "Interval at which a process writes its counts of the current minute. kill -9 loses at most this much."
     },
     "2s"
   ),
-  retention: Setting.duration(
-    { key: "METRICS_RETENTION", about: "How long the counts and samples of past minutes are kept." },
-    "720h"
-  ),
+  retention: Setting.duration({ key: "METRICS_RETENTION", about: "Retention of counts and samples." }, "720h"),
   oldTransaction: Setting.duration(
     {
       key: "DATABASE_OLD_TRANSACTION",
-      about: "A transaction open for longer keeps vacuum from its work, and is warned of."
+      about: "Age at which an open transaction is logged as a vacuum blocker."
     },
     "5m"
   )
 }
 
-/** How a pod remembers what it measures. */
+/** Settings for recorded metrics. */
 export class MetricsConfig extends Context.Tag("nightshift/crew/MetricsConfig")<
   MetricsConfig,
   Setting.Values<typeof settings>

@@ -65,17 +65,16 @@ import * as MeasuresLayer from "./MeasuresLayer.js"
 import { MetricsConfig } from "./MetricsConfig.js"
 import * as Shutdown from "./Shutdown.js"
 
-/** Neither code nor environment says where the database is. */
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
   override get message(): string {
-    return "Nightshift needs a database: set DATABASE_URL, or give `databaseUrl`."
+    return "Nightshift needs a database: set DATABASE_URL, or pass `databaseUrl`."
   }
 }
 
 type QueuePorts = Queue | Queues | JobAdmin | JobSearch | Operations | Kinds | Routes | Transactions
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
 
-/** What a program, and every handler, gets of Nightshift. `SqlClient` speaks in the surrounding transaction. */
+/** The services that programs and handlers can use. `SqlClient` uses the current transaction. */
 export type Services =
   | Ports
   | Wakeups
@@ -115,19 +114,19 @@ const otherConfigs = Layer.mergeAll(
   MetricsConfig.layer
 )
 
-/** Where the database is and how this process uses it; what is absent is read from the environment. */
+/** Database settings. Absent ones are read from the environment. */
 export interface ClientOptions {
   /** [DATABASE_URL] */
   readonly databaseUrl?: Redacted.Redacted
-  /** The schema that holds every table of Nightshift. [DATABASE_SCHEMA] */
+  /** Schema of Nightshift's tables. [DATABASE_SCHEMA] */
   readonly schema?: string
-  /** How many connections Nightshift's own statements may hold. [DATABASE_POOL] */
+  /** Connections for Nightshift's own statements. [DATABASE_POOL] */
   readonly pool?: number
-  /** How many more handlers may hold. [DATABASE_HANDLER_POOL] */
+  /** Additional connections for handlers. [DATABASE_HANDLER_POOL] */
   readonly handlerPool?: number
 }
 
-/** What code says goes before the environment, and is checked like it. */
+/** Options take precedence over the environment and are validated the same way. */
 const databaseConfig = ({ handlerPool, pool, schema }: ClientOptions) => {
   const said = Object.entries({ DATABASE_SCHEMA: schema, DATABASE_POOL: pool, DATABASE_HANDLER_POOL: handlerPool })
   const given = new Map(said.flatMap(([key, value]) => (value === undefined ? [] : [[key, String(value)] as const])))
@@ -146,7 +145,7 @@ const databaseConfig = ({ handlerPool, pool, schema }: ClientOptions) => {
   )
 }
 
-/** The queue on PostgreSQL, without running any job: for programs that only enqueue. */
+/** The queue on PostgreSQL for programs that enqueue jobs but run none. */
 export const client = (options: ClientOptions = {}): Layer.Layer<Services, FoundationError> =>
   Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
     Layer.provideMerge(QueuePg.layer),
@@ -164,17 +163,17 @@ export const client = (options: ClientOptions = {}): Layer.Layer<Services, Found
 
 export interface CrewOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
-  /** The queues that this process serves. */
+  /** Queues that this process serves. */
   readonly queues: ReadonlyArray<string>
-  /** Where kinds go that name no queue, by how they begin: `{ "gh.": "github" }`. NIGHTSHIFT_ROUTES goes before it. */
+  /** Queues by kind prefix, for kinds without a queue: `{ "gh.": "github" }`. NIGHTSHIFT_ROUTES takes precedence. */
   readonly routes?: DeclaredRoutes
-  /** Recurring jobs. They are declared to the whole cluster, and fired by whichever of its processes leads. */
+  /** Recurring jobs. They are declared to the whole cluster and fired by its leader. */
   readonly schedules?: ReadonlyArray<Schedule>
-  /** The limits that its handlers keep to. */
+  /** Rate limits that the handlers use. */
   readonly limits?: ReadonlyArray<DeclaredLimit>
-  /** How many jobs at most run at a time here, for queues that have their own number. [NIGHTSHIFT_SLOTS] */
+  /** Maximum number of concurrent jobs in this process, by queue. [NIGHTSHIFT_SLOTS] */
   readonly slots?: Readonly<Record<string, number>>
-  /** How long running jobs may go on when this process stops. [SHUTDOWN_GRACE] */
+  /** How long a stopping process waits for running jobs. [SHUTDOWN_GRACE] */
   readonly grace?: DurationInput
 }
 
@@ -200,13 +199,13 @@ const crewOn = <R>(options: CrewOptions<R>) =>
 const configsOf = <R>(options: CrewOptions<R>) =>
   Layer.provide([crewConfig(options), otherConfigs, MeasuresLayer.sampling])
 
-/** A crew that runs these handlers, over a client that goes on when the crew stops. */
+/** Workers that run the handlers on an existing client. The client stays open when the workers stop. */
 export const crew = <R>(
   options: CrewOptions<R>
 ): Layer.Layer<Crew.Crew, CrewError | DatabaseError | ConfigError, Services | R> =>
   crewOn(options).pipe(configsOf(options))
 
-/** A whole pod: the queue on PostgreSQL, and a crew that runs these handlers. */
+/** A complete pod: the queue on PostgreSQL and workers that run the handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<Services | Crew.Crew, FoundationError | CrewError, Exclude<R, Services>> =>

@@ -2,24 +2,24 @@ import { Clock, Duration, Effect, Fiber, Scope } from "effect"
 
 export interface OnDemandOptions {
   readonly name: string
-  /** Does the work. Whatever it learns, it keeps; when it fails, what was known before stays. */
+  /** Does the work and stores the result itself. On failure the previous result must stay. */
   readonly work: Effect.Effect<void, unknown>
-  /** How long what was learned is good enough. */
+  /** How long a result counts as fresh. */
   readonly freshFor: Duration.DurationInput
-  /** How long to leave things alone after a failure. */
+  /** Minimum delay after a failure. */
   readonly restAfterFailure: Duration.DurationInput
-  /** The longest that somebody waits; after that they get what was known before, and the work goes on. */
+  /** Maximum time that a caller waits. After that it gets the previous result while the work continues. */
   readonly patience: Duration.DurationInput
 }
 
 export interface OnDemand {
-  /** Does the work unless it was done a moment ago: once, however many ask. */
+  /** Does the work unless the result is fresh. Concurrent callers share one run. */
   readonly refresh: Effect.Effect<void>
-  /** How long ago it was last done, in milliseconds; absent before the first time. */
+  /** Milliseconds since the last success; undefined before the first one. */
   readonly age: Effect.Effect<number | undefined>
 }
 
-/** Work that costs something, done only while somebody wants its result, and not too often. */
+/** Expensive work that runs only on request and at a limited rate. */
 export const make = (options: OnDemandOptions): Effect.Effect<OnDemand, never, Scope.Scope> =>
   Effect.gen(function* () {
     const scope = yield* Scope.Scope
@@ -41,7 +41,7 @@ export const make = (options: OnDemandOptions): Effect.Effect<OnDemand, never, S
       Effect.catchAllCause((cause) =>
         Effect.zipRight(
           rest(options.restAfterFailure),
-          Effect.logWarning(`${options.name}: not known, keeping what was`, cause)
+          Effect.logWarning(`could not refresh ${options.name}, keeping the previous value`, cause)
         )
       ),
       Effect.ensuring(

@@ -8,9 +8,8 @@ import { Metrics } from "../telemetry/Metrics.js"
 import { Boot } from "./Boot.js"
 import { ClusterConfig } from "./ClusterConfig.js"
 
-const info = MetricSpec.gauge("pod_info", "Always 1; says who this process is.", ["label", "version"])
+const info = MetricSpec.gauge("pod_info", "Always 1; the labels identify this process.", ["label", "version"])
 
-/** This boot of this process. */
 export class Pod extends Context.Tag("nightshift/crew/Pod")<Pod, Omit<PodFacts, "queues" | "kinds">>() {
   static readonly layer: Layer.Layer<Pod, never, ClusterConfig | Metrics> = Layer.effect(
     Pod,

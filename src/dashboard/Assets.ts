@@ -7,8 +7,8 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect } from "effect"
 import * as Package from "../database/Package.js"
 
-// Mission Control is a handful of files made by the build. They are read once and kept, whole and, after the first request
-// for it, compressed: what is not among them does not exist, so no path of a request ever becomes a path of the disk.
+// Serves the built files of Mission Control from memory. They are read once and compressed on first use; a request path
+// is only looked up in that set and never used as a file path.
 
 const types: Readonly<Record<string, string>> = {
   ".css": "text/css; charset=utf-8",
@@ -17,7 +17,7 @@ const types: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml"
 }
 
-/** Nothing from elsewhere, nothing inline, and in nobody's frame. */
+/** Content Security Policy: same origin only, no inline code, no framing. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -41,7 +41,7 @@ interface Asset {
   readonly type: string
   readonly plain: Uint8Array
   readonly gzipped: () => Uint8Array
-  /** Its name changes with its content. */
+  /** The file name contains a content hash, so it can be cached forever. */
   readonly lasting: boolean
 }
 
@@ -66,7 +66,7 @@ const readAll = (folder: string): ReadonlyMap<string, Asset> =>
 
 const pageMissing = HttpServerResponse.text("There is no such page. Mission Control is at /ui/.\n", { status: 404 })
 
-/** Relative, so that it holds under whatever prefix a proxy puts in front. */
+/** Relative, so that it works behind a proxy with any path prefix. */
 const toPage = HttpServerResponse.empty({ status: 308, headers: { location: "ui/" } })
 
 const respond = (asset: Asset, acceptsGzip: boolean) =>
@@ -80,7 +80,6 @@ const respond = (asset: Asset, acceptsGzip: boolean) =>
     }
   })
 
-/** Serves the built pages. */
 export const app: Effect.Effect<HttpApp.Default> = Effect.sync(() => {
   const assets = readAll(Package.dashboardDirectory)
   return Effect.map(HttpServerRequest.HttpServerRequest, ({ headers, url }) => {

@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import type { Database } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 
-/** Each query gives lines of text; together they are everything in a schema that a migration can change. */
+/** Each query returns lines of text. Together they cover everything in a schema that a migration can change. */
 const describeColumns = (sql: (typeof Database.Service)["sql"], schema: string) =>
   sql<{ line: string }>`
     select format('table %s column %s %s%s%s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
@@ -21,11 +21,11 @@ const describeStorage = (sql: (typeof Database.Service)["sql"], schema: string) 
     where relnamespace = ${schema}::regnamespace and relkind in ('r', 'p') and reloptions is not null
     order by relname`
 
-// PostgreSQL 18 lists "not null" as constraints, too; the columns above already say it.
+// PostgreSQL 18 also lists NOT NULL as constraints. The columns above already include it.
 const describeConstraints = (sql: (typeof Database.Service)["sql"], schema: string) =>
   sql<{ line: string }>`
     select format('table %s constraint %s %s', conrelid::regclass::text, conname,
-      -- On one line, however the server lays it out.
+      -- Removes line breaks, which differ between server versions.
       regexp_replace(pg_get_constraintdef(oid), '\\s+', ' ', 'g')) as line
     from pg_constraint
     where connamespace = ${schema}::regnamespace and conrelid <> 0 and contype <> 'n'
@@ -54,14 +54,14 @@ const printing = [
   ["bytea_output", "hex"]
 ]
 
-/** What a schema holds, as sorted lines of text that are the same on every supported version of PostgreSQL. */
+/** Describes a schema as sorted lines of text that are identical on every supported version of PostgreSQL. */
 export const describe = (database: typeof Database.Service): Effect.Effect<ReadonlyArray<string>, DatabaseError> => {
   const { schema, sql, transaction } = database
   const parts = [describeColumns, describeStorage, describeConstraints, describeIndexes, describeFunctions]
   return transaction(
     Effect.gen(function* () {
-      // Names are printed without their schema when the schema is the one being searched; how the rest is printed depends on
-      // settings that a role or a database may have changed.
+      // With this search_path the server prints names without their schema. The other settings also affect the output,
+      // and a role or a database may have changed them.
       for (const [setting, value] of [["search_path", schema], ...printing]) {
         yield* sql`select set_config(${setting}, ${value}, true)`
       }

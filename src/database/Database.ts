@@ -13,60 +13,63 @@ import type { StatementListener } from "./StatementTimes.js"
 import * as Transaction from "./Transaction.js"
 import { WriteHealth } from "./WriteHealth.js"
 
-/** PostgreSQL, as every port below the doors uses it. */
+/** The PostgreSQL connection that all services use. */
 export class Database extends Context.Tag("nightshift/database/Database")<
   Database,
   {
-    /** The client that every statement goes through; inside a transaction it speaks on that transaction's connection. */
+    /** The SQL client. Inside a transaction it uses that transaction's connection. */
     readonly sql: PgClient.PgClient
 
-    /** The short way, for the few statements that every job needs. */
+    /** Executes the few statements that every job needs without the overhead of the SQL client. */
     readonly direct: DirectStatements.DirectStatements
 
-    /** The schema that holds our tables: an identifier that needs no quoting. */
+    /** The schema of the Nightshift tables: an identifier that needs no quoting. */
     readonly schema: string
 
-    /** All or nothing. A failed COMMIT and a lost connection are typed failures; inside another it is a savepoint. */
+    /**
+     * Runs the effect in a transaction, or in a savepoint if one is already open. A failed COMMIT and a lost connection
+     * are typed errors.
+     */
     readonly transaction: <A, E, R>(
       effect: Effect.Effect<A, E, R>
     ) => Effect.Effect<A, Exclude<E, SqlError> | DatabaseError, R>
 
-    /** Succeeds when the server answers. */
     readonly ping: Effect.Effect<void, DatabaseError>
 
-    /** Whether the server takes writes; a standby does not. */
+    /** Whether the server accepts writes. */
     readonly mode: Effect.Effect<"primary" | "standby" | "read-only", DatabaseError>
 
-    /** How the writes of this process are going. */
+    /** Health of this process's writes. */
     readonly writes: WriteHealth
 
-    /** How many connections Nightshift's own statements may hold. */
+    /** Maximum number of connections for Nightshift's own statements. */
     readonly poolSize: number
 
     readonly poolUse: Effect.Effect<Pools.PoolUse>
 
-    /** How many more the program's own statements and handlers may hold. */
+    /** Maximum number of additional connections for handlers and the program's own statements. */
     readonly handlerPoolSize: number
 
     readonly handlerPoolUse: Effect.Effect<Pools.PoolUse>
 
-    /** How many connections were closed because the server did not answer a statement in time. */
+    /** Number of connections closed because the server did not answer a statement in time. */
     readonly unansweredStatements: Effect.Effect<number>
 
     /**
-     * The process must end: from now on our own statements get DATABASE_CONNECT_TIMEOUT. When `workEnded` completes, a server
-     * that does not answer for three seconds is given up: every connection is closed, and every later statement is refused.
+     * Prepares for shutdown: Nightshift's own statements get only DATABASE_CONNECT_TIMEOUT from now on. After
+     * `workEnded` completes, if the server does not answer for three seconds, all connections are closed and later
+     * statements fail.
      */
     readonly hurry: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
 
-    /** Tells how long every statement of this process took, from now on. */
+    /** Calls the listener with the duration of every later statement of this process. */
     readonly onStatement: (listener: StatementListener) => Effect.Effect<void>
 
     /** The server's `server_version_num`. */
     readonly serverVersion: number
   }
 >() {
-  /** Connects, waiting for a server that is still starting. `SqlClient` is for the program's own statements. */
+  /** Connects, and waits for a server that is still starting. `SqlClient` is for the program's own statements. */
   static readonly layer: Layer.Layer<
     Database | SqlClient.SqlClient | PgClient.PgClient,
     DatabaseUnreachable | DatabaseRejected,
@@ -108,7 +111,6 @@ export class Database extends Context.Tag("nightshift/database/Database")<
   )
 }
 
-/** Pools connect lazily, so opening one cannot fail. */
 const layerClient = (pool: pg.Pool) => Layer.orDie(PgClient.layerFromPool({ acquire: Effect.succeed(pool) }))
 
 const clientOf = (pool: pg.Pool): Effect.Effect<PgClient.PgClient, never, Scope.Scope> =>

@@ -3,18 +3,18 @@ import { Clock, Duration, Effect, Schedule, Schema } from "effect"
 import * as DurationText from "../core/DurationText.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 
-/** Nobody answered at the database's address for as long as we were told to try. */
+/** No server answered at the database's address within the configured time. */
 export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>()("DatabaseUnreachable", {
   address: Schema.String,
   patience: Schema.String,
   detail: Schema.String
 }) {
   override get message(): string {
-    return `No PostgreSQL could be reached at ${this.address} within ${this.patience} (${this.detail}). Start it, correct DATABASE_URL, or run with --embedded.`
+    return `Could not reach PostgreSQL at ${this.address} within ${this.patience} (${this.detail}). Start it, correct DATABASE_URL, or run with --embedded.`
   }
 }
 
-/** The server answered and will not have us: wrong password, no such database, too old. */
+/** The server rejected the connection: wrong password, missing database, or unsupported version. */
 export class DatabaseRejected extends Schema.TaggedError<DatabaseRejected>()("DatabaseRejected", {
   address: Schema.String,
   detail: Schema.String
@@ -32,7 +32,7 @@ const serverVersion = (sql: SqlClient) =>
     (rows) => rows[0]?.version ?? 0
   )
 
-/** Waits until the server answers, and makes sure that it is one we can work with. Returns its version number. */
+/** Waits until the server answers and checks that its version is supported. Returns the version number. */
 export const reach = (
   sql: SqlClient,
   options: { readonly address: string; readonly patience: Duration.Duration }
@@ -40,7 +40,7 @@ export const reach = (
   Effect.gen(function* () {
     const { address, patience } = options
     const begun = yield* Clock.currentTimeMillis
-    // A pooler that refuses a start-up parameter is asked again without.
+    // A pooler that rejects startup parameters is retried without them.
     const version = Effect.retry(mapErrors(serverVersion(sql)), {
       times: 1,
       while: ({ sqlState }) => sqlState === "08P01"
@@ -65,7 +65,7 @@ export const reach = (
       )
     )
     if (found >= oldestSupported) return found
-    const detail = `it is version ${Math.floor(found / 10_000)}, and the oldest supported one is ${oldestSupported / 10_000}`
+    const detail = `the server is version ${Math.floor(found / 10_000)}, and the oldest supported version is ${oldestSupported / 10_000}`
     return yield* new DatabaseRejected({ address, detail })
   })
 
@@ -74,6 +74,6 @@ const announceRetry = (address: string, error: DatabaseError, begun: number, pat
     const left = Duration.toMillis(patience) - ((yield* Clock.currentTimeMillis) - begun)
     if (left <= 0) return
     yield* Effect.logWarning(
-      `database at ${address} not reachable yet (${error.detail}), trying for ${Math.ceil(left / 1000)}s more`
+      `database at ${address} not reachable yet (${error.detail}), retrying for another ${Math.ceil(left / 1000)}s`
     )
   })

@@ -1,42 +1,43 @@
 import { Clock, Context, Duration, Effect, Layer, Schedule, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as DurationText from "../core/DurationText.js"
+import { repeatLoop, single } from "../core/Loop.js"
 import * as Setting from "../core/Setting.js"
 import { Database } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { SlewedTime } from "./SlewedTime.js"
 
-// Every instant that is written or compared in the database is a parameter from Effect's Clock. Here that Clock is made
-// to show the database's time, so that all pods agree with it and with each other whatever their own clocks say.
+// Every instant that is written to or compared in the database is a parameter taken from Effect's Clock. This layer
+// makes that Clock follow the database's time, so that all pods agree on the time regardless of their system clocks.
 
 export const settings = {
   lease: Setting.duration(
     {
       key: "NIGHTSHIFT_LEASE",
       about:
-        "How long a leader stays one without renewing. A pod that cannot tell the database's time to a tenth of it does not start."
+        "Time after which a leader that does not renew loses leadership. A process that cannot measure the database's clock to within a tenth of this does not start."
     },
     "15s"
   )
 }
 
-/** The database answers so slowly that its time cannot be known well enough to keep leases by. */
+/** The database answers too slowly to measure its clock accurately enough for leases. */
 export class ClockTooUncertain extends Schema.TaggedError<ClockTooUncertain>()("ClockTooUncertain", {
   halfRoundTrip: Schema.String,
   allowed: Schema.String
 }) {
   override get message(): string {
-    return `The database takes too long to answer to keep time by it: half a round trip is ${this.halfRoundTrip}, and a tenth of the lease is ${this.allowed}. Move this process closer to the database, or raise NIGHTSHIFT_LEASE.`
+    return `The database answers too slowly to measure its clock: half a round trip takes ${this.halfRoundTrip}, and the limit is a tenth of the lease, ${this.allowed}. Move this process closer to the database, or raise NIGHTSHIFT_LEASE.`
   }
 }
 
-/** How this process's clock stands to the database's. */
+/** The difference between this process's clock and the database's clock. */
 export class DatabaseTime extends Context.Tag("nightshift/database/DatabaseTime")<
   DatabaseTime,
   {
-    /** How far the database is ahead of this machine. */
+    /** How far the database's clock is ahead of this machine's. */
     readonly offsetMillis: Effect.Effect<number>
-    /** Half of the best round trip of the last sampling: how wrong the offset may be. */
+    /** Maximum error of the offset: half of the shortest round trip in the last sampling. */
     readonly uncertaintyMillis: Effect.Effect<number>
   }
 >() {}
@@ -49,10 +50,10 @@ interface Sample {
 const samplingInterval = Duration.seconds(30)
 const samplesAtOnce = 5
 
-/** This machine's time; it only moves forward, unlike the wall clock, which an operator or NTP may set back. */
+/** This machine's time from a monotonic source. NTP or an operator can set the wall clock back. */
 const localMillis = () => performance.timeOrigin + performance.now()
 
-/** The database read its clock somewhere between our question and its answer: half-way is the best guess. */
+/** The database read its clock at some point during the round trip; the midpoint is the best estimate. */
 const sampleOnce = (sql: (typeof Database.Service)["sql"]): Effect.Effect<Sample, DatabaseError> =>
   mapErrors(
     Effect.gen(function* () {
@@ -65,15 +66,15 @@ const sampleOnce = (sql: (typeof Database.Service)["sql"]): Effect.Effect<Sample
     })
   )
 
-/** The sample with the shortest round trip is the least wrong. */
+/** Takes the sample with the shortest round trip, which has the smallest error. */
 const sample = (sql: (typeof Database.Service)["sql"]) =>
   Effect.map(Effect.replicateEffect(sampleOnce(sql), samplesAtOnce), (samples) =>
     samples.reduce((best, next) => (next.halfRoundTrip < best.halfRoundTrip ? next : best))
   )
 
 /**
- * An Effect Clock over slewed time. Sleeping and nanoseconds stay the machine's business: they measure spans, which need no
- * agreement, and which nothing that happens to the database's clock may stretch.
+ * An Effect Clock that reads slewed time. `sleep` and nanoseconds use the machine's clock: they measure intervals,
+ * which must not change when the database's clock is adjusted.
  */
 const clockOver = (time: SlewedTime): Clock.Clock => {
   const machine = Clock.make()
@@ -87,7 +88,7 @@ const clockOver = (time: SlewedTime): Clock.Clock => {
   }
 }
 
-/** Sets Effect's Clock to the database's time and keeps it there. */
+/** Makes Effect's Clock follow the database's time. */
 export const layer: Layer.Layer<DatabaseTime, ClockTooUncertain | DatabaseError | ConfigError, Database> =
   Layer.unwrapScoped(
     Effect.gen(function* () {
@@ -104,17 +105,22 @@ export const layer: Layer.Layer<DatabaseTime, ClockTooUncertain | DatabaseError 
       const time = new SlewedTime(localMillis, first.offset)
       let uncertainty = first.halfRoundTrip
 
-      yield* sample(sql).pipe(
+      const discipline = sample(sql).pipe(
         Effect.tap((latest) =>
           Effect.sync(() => {
             time.aim(latest.offset)
             uncertainty = latest.halfRoundTrip
           })
         ),
-        Effect.catchAll((error) => Effect.logDebug("the database's clock could not be sampled", error)),
-        Effect.schedule(Schedule.spaced(samplingInterval)),
-        Effect.forkScoped
+        Effect.catchAll((error) => Effect.logDebug("could not sample the database's clock", error))
       )
+      const loop = single({
+        name: "clock",
+        schedule: Schedule.spaced(samplingInterval),
+        runAtStart: false,
+        run: discipline
+      })
+      yield* Effect.forkScoped(repeatLoop(loop))
 
       const facts = Layer.succeed(DatabaseTime, {
         offsetMillis: Effect.sync(() => time.offset),

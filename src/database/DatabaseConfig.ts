@@ -8,7 +8,7 @@ const readUrl = (text: string) => {
   return fault === undefined ? Either.right(text) : Either.left(fault)
 }
 
-/** An identifier that needs no quoting, so that people can type it in psql and it can stand in SQL as it is. */
+/** An identifier that needs no quoting, so it can be inserted into SQL and typed in psql as is. */
 const readSchema = (text: string) =>
   /^[a-z_][a-z0-9_]{0,62}$/.test(text) && !text.startsWith("pg_")
     ? Either.right(text)
@@ -16,7 +16,7 @@ const readSchema = (text: string) =>
 
 export const settings = {
   url: Setting.secret(
-    { key: "DATABASE_URL", about: "The PostgreSQL to use, as `postgres://user:password@host:port/database`." },
+    { key: "DATABASE_URL", about: "PostgreSQL server to use, as `postgres://user:password@host:port/database`." },
     readUrl
   ),
   listenUrl: Setting.secret(
@@ -29,7 +29,8 @@ export const settings = {
   embedded: Setting.boolean(
     {
       key: "NIGHTSHIFT_EMBEDDED",
-      about: "Run on a PostgreSQL of our own, kept in NIGHTSHIFT_DIRECTORY. Beats DATABASE_URL. Same as `--embedded`."
+      about:
+        "Start an embedded PostgreSQL in NIGHTSHIFT_DIRECTORY. Takes precedence over DATABASE_URL. Same as `--embedded`."
     },
     false
   ),
@@ -37,13 +38,9 @@ export const settings = {
     { key: "NIGHTSHIFT_DIRECTORY", about: "Where the embedded PostgreSQL keeps its data." },
     ".nightshift"
   ),
-  schema: Setting.text(
-    { key: "DATABASE_SCHEMA", about: "The schema that holds every table of Nightshift." },
-    "nightshift",
-    readSchema
-  ),
+  schema: Setting.text({ key: "DATABASE_SCHEMA", about: "Schema of all Nightshift tables." }, "nightshift", readSchema),
   pool: Setting.integer(
-    { key: "DATABASE_POOL", about: "How many connections Nightshift's own statements may hold in this process." },
+    { key: "DATABASE_POOL", about: "Maximum number of connections for Nightshift's own statements in this process." },
     10,
     { min: 2, max: 500 }
   ),
@@ -51,44 +48,49 @@ export const settings = {
     {
       key: "DATABASE_HANDLER_POOL",
       about:
-        "How many more connections handlers and the program's own statements may hold. They are opened when they are needed."
+        "Maximum number of additional connections for handlers and the program's own statements. They are opened on demand."
     },
     10,
     { min: 1, max: 500 }
   ),
   statementTimeout: Setting.duration(
-    { key: "DATABASE_STATEMENT_TIMEOUT", about: "The longest one statement may run before PostgreSQL ends it." },
+    {
+      key: "DATABASE_STATEMENT_TIMEOUT",
+      about: "Time limit of one statement. PostgreSQL cancels statements that take longer."
+    },
     "30s"
   ),
   connectTimeout: Setting.duration(
-    { key: "DATABASE_CONNECT_TIMEOUT", about: "The longest to wait for a connection." },
+    { key: "DATABASE_CONNECT_TIMEOUT", about: "Maximum time to wait for a connection." },
     "5s"
   ),
   bootPatience: Setting.duration(
-    { key: "DATABASE_BOOT_PATIENCE", about: "How long to go on trying to reach the database at start." },
+    { key: "DATABASE_BOOT_PATIENCE", about: "How long to keep trying to reach the database at startup." },
     "30s"
   ),
   maxLifetime: Setting.duration(
     {
       key: "DATABASE_MAX_LIFETIME",
-      about: "How long a connection is used before a new one replaces it, which may lead to another server."
+      about:
+        "Maximum age of a connection. The new connection may reach a different server, for example after a failover."
     },
     "30m"
   ),
   applicationName: Setting.text(
-    { key: "DATABASE_APPLICATION_NAME", about: "The name PostgreSQL shows for our connections." },
+    { key: "DATABASE_APPLICATION_NAME", about: "Application name of the connections, as shown in pg_stat_activity." },
     "nightshift"
   ),
   prepare: Setting.boolean(
     {
       key: "DATABASE_PREPARE",
-      about: "Prepare the hottest statements. A pooler that cannot is noticed; `false` saves it the errors."
+      about:
+        "Use prepared statements for the most frequent statements. A pooler that does not support them is detected automatically; `false` avoids the errors in its log."
     },
     true
   )
 }
 
-/** How this process uses PostgreSQL. The url is absent on an embedded server, and without a database. */
+/** PostgreSQL settings of this process. The URL is absent with an embedded server and without a database. */
 export class DatabaseConfig extends Context.Tag("nightshift/database/DatabaseConfig")<
   DatabaseConfig,
   Setting.Values<typeof settings>

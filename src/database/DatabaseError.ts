@@ -3,49 +3,52 @@ import { Effect, Schema } from "effect"
 import * as SqlState from "./SqlState.js"
 
 const fields = {
-  /** What PostgreSQL or the driver said. For the log; never for a client of ours. */
+  /** The message of PostgreSQL or the driver. For the log only; never send it to a client. */
   detail: Schema.String,
   sqlState: Schema.optional(Schema.String)
 }
 
-/** The database could not be asked, or asked that the same be tried again: connection lost, restart, deadlock, time-out. */
+/** A transient failure that can be retried: lost connection, restart, deadlock, timeout. */
 export class DatabaseUnavailable extends Schema.TaggedError<DatabaseUnavailable>()("DatabaseUnavailable", {
   ...fields,
   /** This process ends and asks nothing more of the database: a retry cannot help. */
   processEnds: Schema.optional(Schema.Boolean),
-  /** False when a COMMIT was under way: what it held may stand, so only an act that bears repeating may be repeated. */
+  /**
+   * False when a COMMIT was in flight. The transaction may have been committed, so only idempotent operations may be
+   * retried.
+   */
   nothingWritten: Schema.Boolean
 }) {
   override get message(): string {
     return isContention(this)
-      ? `Concurrent transactions got in each other's way, so this one was undone: ${this.detail}. Try again.`
+      ? `The transaction was rolled back because of a conflict with a concurrent one: ${this.detail}. Try again.`
       : `The database is not available: ${this.detail}`
   }
 }
 
-/** What was to be written contradicts what stands. */
+/** The write violates a constraint. */
 export class DatabaseConflict extends Schema.TaggedError<DatabaseConflict>()("DatabaseConflict", {
   ...fields,
   constraint: Schema.optional(Schema.String)
 }) {
   override get message(): string {
-    return `The database refused a conflicting write: ${this.detail}`
+    return `The database rejected a conflicting write: ${this.detail}`
   }
 }
 
-/** The statement, its rights or the schema are wrong: trying again cannot help. */
+/** A permanent failure: invalid statement, missing privilege or wrong schema. Retrying does not help. */
 export class DatabaseFault extends Schema.TaggedError<DatabaseFault>()("DatabaseFault", fields) {
   override get message(): string {
-    return `The database refused a statement: ${this.detail}`
+    return `The database rejected a statement: ${this.detail}`
   }
 }
 
 export type DatabaseError = DatabaseUnavailable | DatabaseConflict | DatabaseFault
 
-/** serialization_failure, deadlock_detected: nothing is wrong with the database, and the same may work at once. */
+/** serialization_failure and deadlock_detected: the database is healthy, and an immediate retry may succeed. */
 const contention = new Set(["40001", "40P01"])
 
-/** Whether the database asks that the whole transaction be tried again because of others at the same time. */
+/** Whether the transaction was rolled back because of a concurrent one and should be retried as a whole. */
 export const isContention = (error: unknown): boolean =>
   error instanceof DatabaseUnavailable && error.sqlState !== undefined && contention.has(error.sqlState)
 
@@ -59,7 +62,7 @@ export class ServerGivenUp extends Error {
 const driverError = (error: SqlError): SqlState.DriverError =>
   typeof error.cause === "object" && error.cause !== null ? (error.cause as SqlState.DriverError) : {}
 
-/** Sorts what the driver threw by its SQLSTATE, and by the socket's code where the server never answered. */
+/** Classifies a driver error by its SQLSTATE, or by the socket's error code if the server did not answer. */
 export const fromSqlError = (error: SqlError, during: "statement" | "commit" = "statement"): DatabaseError => {
   const cause = driverError(error)
   const sqlState = SqlState.codeOf(cause)
@@ -68,7 +71,7 @@ export const fromSqlError = (error: SqlError, during: "statement" | "commit" = "
   const ends = error.cause instanceof ServerGivenUp ? { processEnds: true } : {}
   switch (SqlState.sort(cause)) {
     case "retryable":
-      // A server that answers COMMIT with an error has rolled back; one that did not answer may have committed.
+      // A server that answers COMMIT with an error has rolled back. A server that did not answer may have committed.
       return new DatabaseUnavailable({
         ...shared,
         ...ends,
@@ -84,11 +87,14 @@ export const fromSqlError = (error: SqlError, during: "statement" | "commit" = "
   }
 }
 
-/** The server refused a value: out of range, not of its type, larger than it can hold. Other values may pass. */
+/**
+ * Whether the server rejected a value: out of range, wrong type or too large. The same statement may succeed with other
+ * values.
+ */
 export const isDataError = (error: { readonly _tag: string }): boolean =>
   error instanceof DatabaseFault && (error.sqlState?.startsWith("22") || error.sqlState?.startsWith("54")) === true
 
-/** Turns the driver's failures into ours. */
+/** Converts driver errors to DatabaseError. */
 export const mapErrors = <A, E, R>(
   effect: Effect.Effect<A, E, R>
 ): Effect.Effect<A, Exclude<E, SqlError> | DatabaseError, R> =>

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Redacted } from "effect"
 import { EmbeddedPostgres } from "./embedded/EmbeddedPostgres.js"
 
-/** The server to connect to, password included. */
+/** URL of the server, including the password. */
 export class DatabaseUrl extends Context.Tag("nightshift/database/DatabaseUrl")<DatabaseUrl, Redacted.Redacted>() {
   static readonly layerOf = (url: Redacted.Redacted): Layer.Layer<DatabaseUrl> => Layer.succeed(DatabaseUrl, url)
 
@@ -13,7 +13,10 @@ export class DatabaseUrl extends Context.Tag("nightshift/database/DatabaseUrl")<
 
 const pattern = /^(postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)([^/?#]*)(.*)$/
 
-/** The servers of a url, which may name several as `host1:5432,host2:5432`, and whether only one that takes writes will do. */
+/**
+ * Splits a URL with several hosts (`host1:5432,host2:5432`) into one URL per host. `needsWrites` is true if the URL
+ * requires a server that accepts writes.
+ */
 export const serversOf = (url: string): { readonly urls: ReadonlyArray<string>; readonly needsWrites: boolean } => {
   const [, before = "", hosts = "", after = ""] = pattern.exec(url) ?? []
   const urls = hosts.split(",").map((host) => `${before}${host}${after}`)
@@ -23,11 +26,11 @@ export const serversOf = (url: string): { readonly urls: ReadonlyArray<string>; 
 
 const sessions = new Set(["any", "read-write", "primary"])
 
-/** What is wrong with a url, if something is. */
+/** Returns why the URL is invalid, or undefined. */
 export const fault = (url: string): string | undefined => {
   const { urls } = serversOf(url)
   if (!pattern.test(url) || !urls.every((each) => URL.canParse(each))) {
-    return "a url like postgres://user:password@host:5432/database"
+    return "a URL like postgres://user:password@host:5432/database"
   }
   const wanted = new URL(urls[0] ?? "").searchParams.get("target_session_attrs")
   return wanted === null || sessions.has(wanted)
@@ -35,7 +38,7 @@ export const fault = (url: string): string | undefined => {
     : `target_session_attrs to be one of ${[...sessions].join(", ")}`
 }
 
-/** Hosts and ports of a url, fit to be shown. */
+/** Returns the hosts and ports of a URL, without credentials. */
 export const address = (url: Redacted.Redacted): string => {
   const parsed = serversOf(Redacted.value(url)).urls.map((each) => new URL(each))
   const hosts = parsed.map(

@@ -5,18 +5,19 @@ import { Context, Effect } from "effect"
 import type pg from "pg"
 import { type DatabaseError, fromSqlError, mapErrors } from "./DatabaseError.js"
 
-// Storing, claiming and ending jobs goes straight to the driver: building a statement for the SQL client and a span around it
-// takes as long as the server takes for a single job. All else goes through the client. What was begun here is not cut off:
-// who is interrupted no longer waits, and the connection goes back when the server has answered.
+// Statements that enqueue, claim and finalize jobs bypass the SQL client and use the driver directly: building a
+// statement and a tracing span in the client takes as long as the server needs for one job. Interrupting the caller
+// does not cancel the statement. The caller stops waiting, and the connection returns to the pool when the server has
+// answered.
 
 export interface DirectStatements {
-  /** The rows, each as an array in the order of the statement. */
+  /** Returns the rows as arrays, in the column order of the statement. */
   readonly rows: (
     text: string,
     values: ReadonlyArray<unknown>
   ) => Effect.Effect<ReadonlyArray<ReadonlyArray<unknown>>, DatabaseError>
 
-  /** How many rows the statement changed or returned. */
+  /** Returns the number of rows that the statement changed or returned. */
   readonly count: (text: string, values: ReadonlyArray<unknown>) => Effect.Effect<number, DatabaseError>
 }
 
@@ -30,7 +31,7 @@ export const make = (pool: pg.Pool): DirectStatements => {
       })
     })
 
-  /** Inside a transaction a statement is part of it. */
+  /** Uses the connection of the current transaction if there is one. */
   const orInside = <A>(
     direct: Effect.Effect<A, DatabaseError>,
     inside: (connection: Connection) => Effect.Effect<A, SqlError>

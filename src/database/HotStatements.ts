@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto"
 import { Predicate } from "effect"
 
-// PostgreSQL plans an unnamed statement anew at each call. The few statements that run thousands of times a second are sent
-// under a name instead, so that a connection parses and plans them once. A pooler that gives every transaction another
-// connection and does not know prepared statements (PgBouncer before 1.21) loses the names: the server then answers that a
-// name exists already or does not exist, and from there on the process sends none.
+// PostgreSQL parses and plans an unnamed statement on every call. The few statements that run thousands of times per
+// second are sent as named prepared statements, so each connection plans them once. A pooler in transaction mode
+// without support for prepared statements (PgBouncer before 1.21) breaks the names: the server reports that a name
+// already exists or does not exist. After such an error the process stops using names.
 
-/** Texts to be sent under a name. Shared by all pools: a name is the hash of its text, so it means one thing only. */
+/** Statement texts and their names, shared by all pools. A name is the hash of its text, so it is unambiguous. */
 const names = new Map<string, string>()
 
-/** Marks a statement as hot: from now on every connection that may, prepares it. Returns the text, for use in place. */
+/** Marks a statement as hot, so that connections prepare it. Returns the text unchanged. */
 export const hot = (text: string): string => {
   if (!names.has(text)) names.set(text, `ns_${createHash("sha256").update(text).digest("hex").slice(0, 24)}`)
   return text
@@ -18,15 +18,15 @@ export const hot = (text: string): string => {
 /** duplicate_prepared_statement, invalid_sql_statement_name */
 const lostNames = new Set(["42P05", "26000"])
 
-/** Whether the connections of this process prepare hot statements. */
+/** The names of the prepared statements, as long as this process uses them. */
 export interface PreparedNames {
-  /** The name a statement is sent under, if it has one. */
+  /** Returns the name of a statement, if it has one. */
   readonly of: (text: string) => string | undefined
-  /** Whether this error says that names get lost on the way; no name is given out from then on. */
+  /** Returns true if the error shows that a pooler loses names. No statement gets a name from then on. */
   readonly gaveUpOn: (error: unknown) => boolean
 }
 
-/** `onLost` is called once, when names turn out to get lost. */
+/** `onLost` is called once, when a pooler turns out to lose names. */
 export const preparing = (enabled: boolean, onLost: () => void): PreparedNames => {
   let active = enabled
   return {

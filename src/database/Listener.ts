@@ -18,40 +18,42 @@ import { DatabaseConfig } from "./DatabaseConfig.js"
 import { DatabaseUrl, serversOf } from "./DatabaseUrl.js"
 import * as ServerConnection from "./ServerConnection.js"
 
-// Notifications arrive on a connection of their own, because the pool's come and go. That connection is opened, told to
-// LISTEN on every channel somebody hears, watched until it breaks, and opened again. What was notified while it was
-// down is lost, so every new connection tells all hearers that they may have missed something before it.
+// LISTEN needs a dedicated connection, because pooled connections are replaced over time. The connection listens on
+// every subscribed channel and is reopened when it breaks. Notifications sent while it was down are lost, so after
+// every reconnect all subscribers are told that they may have missed some.
 
-/** What a hearer of a channel receives. */
+/** A message to a subscriber of a channel. */
 export type Heard = Data.TaggedEnum<{
   Notified: { readonly payload: string }
-  /** From here on everything is heard; before it anything may have been said unheard. First of all, and at every return. */
+  /**
+   * The connection is listening. Notifications sent before may have been missed. Sent first, and after every reconnect.
+   */
   Resumed: {}
 }>
 export const Heard = Data.taggedEnum<Heard>()
 
-/** Hears what other processes notify. A hint only: whoever needs to be sure also polls. */
+/** Receives notifications from other processes. Delivery is not guaranteed, so subscribers must also poll. */
 export class Listener extends Context.Tag("nightshift/database/Listener")<
   Listener,
   {
-    /** Everything notified on a channel from now until the Scope closes. A slow hearer loses the oldest first. */
+    /** Subscribes to a channel until the Scope closes. A slow subscriber loses the oldest messages first. */
     readonly hear: (channel: string) => Effect.Effect<Queue.Dequeue<Heard>, never, Scope.Scope>
 
-    /** Whether notifications are arriving now. */
+    /** Whether notifications currently arrive. */
     readonly connected: Effect.Effect<boolean>
   }
 >() {}
 
 const hearerCapacity = 1024
 const probeEvery = Duration.seconds(30)
-/** How long a notification may take. */
+/** Time limit for the delivery of the test notification. */
 const delivery = Duration.seconds(2)
-/** A pooler may be replaced by one that passes notifications on. */
+/** Interval between delivery tests; the pooler may be replaced by one that forwards notifications. */
 const askDeafAgainAfter = Duration.minutes(5)
 
 type Hearers = Map<string, Set<Queue.Queue<Heard>>>
 
-/** Opens a connection to the first server that takes it; closing the Scope closes it. */
+/** Connects to the first server that accepts the connection. Closing the Scope closes it. */
 const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
   Effect.firstSuccessOf(serversOf(Redacted.value(url)).urls.map((each) => connectTo(each, config)))
 
@@ -65,26 +67,29 @@ const connectTo = (connectionString: string, config: typeof DatabaseConfig.Servi
         keepAlive: true,
         keepAliveInitialDelayMillis: 10_000
       })
-      // It may break before anybody listens to it, and an error that nobody hears ends the process.
+      // The connection may break before a listener is attached, and an unhandled `error` event ends the process.
       client.on("error", () => {})
       await client.connect()
       return client
     }),
     (client) =>
       Effect.ignore(Effect.timeout(Effect.interruptible(Effect.tryPromise(() => client.end())), "1 second")).pipe(
-        // A socket without an answer would keep the process from ending.
+        // A socket that waits for an answer would keep the process alive.
         Effect.zipRight(Effect.sync(() => ServerConnection.destroySocket(client)))
       )
   )
 
-/** A pooler answers with process ids of its own. */
+/** Whether there is a pooler in between. A pooler reports its own process id at login. */
 const isPooled = (client: pg.Client) =>
   Effect.map(
     Effect.tryPromise(() => client.query<{ pid: number }>("select pg_catalog.pg_backend_pid() as pid")),
     ({ rows }) => rows[0]?.pid !== (client as pg.Client & { readonly processID: number }).processID
   )
 
-/** Whether this connection hears what another one says. Behind a pooler in transaction mode, LISTEN succeeds and hears nothing. */
+/**
+ * Whether notifications from another connection arrive on this one. Behind a pooler in transaction mode, LISTEN
+ * succeeds but nothing arrives.
+ */
 const hears = (client: pg.Client, url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
   Effect.scoped(
     Effect.gen(function* () {
@@ -105,11 +110,11 @@ const hears = (client: pg.Client, url: Redacted.Redacted, config: typeof Databas
     })
   )
 
-/** Where to listen: DATABASE_LISTEN_URL where it is set. */
+/** The URL to listen on: DATABASE_LISTEN_URL if set. */
 const listenUrl = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
   Option.getOrElse(config.listenUrl, () => url)
 
-/** Whether notifications reach this process at all. */
+/** Whether notifications can reach this process at all. */
 export const arrive: Effect.Effect<boolean, unknown, DatabaseUrl | DatabaseConfig> = Effect.gen(function* () {
   const config = yield* DatabaseConfig
   const url = listenUrl(yield* DatabaseUrl, config)
@@ -119,7 +124,7 @@ export const arrive: Effect.Effect<boolean, unknown, DatabaseUrl | DatabaseConfi
 const listenTo = (client: pg.Client, channel: string) =>
   Effect.tryPromise(() => client.query(`listen ${pg.escapeIdentifier(channel)}`))
 
-/** A half-open socket reports nothing by itself: only a question that stays unanswered shows it. */
+/** Detects a half-open socket, which reports no error until a query times out. */
 const probe = (client: pg.Client) =>
   Effect.timeout(
     Effect.tryPromise(() => client.query("select 1")),
@@ -127,9 +132,9 @@ const probe = (client: pg.Client) =>
   )
 
 const deaf =
-  "notifications do not pass the pooler in front of PostgreSQL: new jobs of other processes are found by polling (QUEUE_POLL). Set DATABASE_LISTEN_URL to an address that leads to PostgreSQL directly."
+  "the pooler in front of PostgreSQL does not forward notifications: jobs from other processes are found by polling (QUEUE_POLL). Set DATABASE_LISTEN_URL to an address that connects to PostgreSQL directly."
 
-/** One life of the connection, from its opening until it breaks. */
+/** Opens the connection and listens until it breaks. */
 const listenOnce = (
   url: Redacted.Redacted,
   config: typeof DatabaseConfig.Service,
@@ -168,7 +173,9 @@ const make = Effect.gen(function* () {
     for (const queues of hearers.values()) for (const queue of queues) Queue.unsafeOffer(queue, Heard.Resumed())
   })
   yield* listenOnce(url, config, hearers, current, tellResumed).pipe(
-    Effect.tapErrorCause((cause) => Effect.logDebug("listener connection lost, opening another", cause)),
+    Effect.tapErrorCause((cause) => Effect.logDebug("listener connection lost, reconnecting", cause)),
+    // Defects, too, end a connection and not the listener.
+    Effect.sandbox,
     Effect.retry(
       Schedule.exponential("50 millis").pipe(
         Schedule.union(Schedule.spaced("2 seconds")),
@@ -184,7 +191,7 @@ const make = Effect.gen(function* () {
       const queue = yield* Queue.sliding<Heard>(hearerCapacity)
       hearers.set(channel, (hearers.get(channel) ?? new Set()).add(queue))
       const client = yield* Ref.get(current)
-      // Without a connection, or with one that breaks just now, the next one listens to every channel and says so.
+      // If there is no connection or it is breaking, the next one listens on all channels and sends Resumed.
       if (client !== undefined) {
         yield* Effect.ignore(Effect.zipRight(listenTo(client, channel), Queue.offer(queue, Heard.Resumed())))
       }
@@ -207,10 +214,9 @@ const make = Effect.gen(function* () {
   })
 })
 
-/** Listens on a connection of its own. */
 export const layer: Layer.Layer<Listener, never, DatabaseUrl | DatabaseConfig> = Layer.scoped(Listener, make)
 
-/** For databases and poolers that cannot LISTEN: nothing is ever heard, and polling does the work. */
+/** For databases and poolers without LISTEN: no notification ever arrives, and the process relies on polling. */
 export const layerDeaf: Layer.Layer<Listener> = Layer.succeed(Listener, {
   hear: () => Effect.acquireRelease(Queue.sliding<Heard>(1), Queue.shutdown),
   connected: Effect.succeed(false)

@@ -4,24 +4,24 @@ import { join } from "node:path"
 import { Effect, Option, Schema } from "effect"
 import * as Version from "../core/Version.js"
 
-/** One step of the schema: plain SQL, applied once, in the order of its number. */
+/** A migration: plain SQL that is applied once, in the order of the numbers. */
 export interface MigrationFile {
   readonly number: number
-  /** The file's name without its ending, like `0001_baseline`. */
+  /** The file name without its extension, like `0001_baseline`. */
   readonly name: string
   readonly sql: string
   readonly checksum: string
-  /** The oldest release that still runs on a database in which this is applied. */
+  /** The oldest release that works on a database with this migration. */
   readonly oldestCode: Version.Version
 }
 
-/** A file in the migrations folder that cannot be used. A fault of the package, not of its user. */
+/** A file in the migrations folder is invalid. This is a packaging error, not a user error. */
 export class MigrationFileInvalid extends Schema.TaggedError<MigrationFileInvalid>()("MigrationFileInvalid", {
   file: Schema.String,
   reason: Schema.String
 }) {
   override get message(): string {
-    return `The migration ${this.file} cannot be used: ${this.reason}.`
+    return `The migration ${this.file} is invalid: ${this.reason}.`
   }
 }
 
@@ -35,7 +35,7 @@ const read = (
 ): Effect.Effect<MigrationFile, MigrationFileInvalid> =>
   Effect.gen(function* () {
     const number = Number(namePattern.exec(file)?.[1])
-    if (Number.isNaN(number)) return yield* invalid(file, "its name is not like 0001_noun.sql")
+    if (Number.isNaN(number)) return yield* invalid(file, "its name does not match 0001_noun.sql")
     if (number !== expectedNumber) return yield* invalid(file, `number ${expectedNumber} is missing before it`)
     const sql = readFileSync(join(directory, file), "utf8")
     const oldestCode = Version.parse(oldestCodePattern.exec(sql)?.[1] ?? "")
@@ -46,7 +46,7 @@ const read = (
 
 const invalid = (file: string, reason: string) => new MigrationFileInvalid({ file, reason })
 
-/** Every migration in a folder, in order, without a gap. */
+/** Reads the migrations of a folder in order. Fails if a number is missing. */
 export const readAll = (directory: string): Effect.Effect<ReadonlyArray<MigrationFile>, MigrationFileInvalid> =>
   Effect.suspend(() => {
     const files = readdirSync(directory).filter((file) => file.endsWith(".sql"))

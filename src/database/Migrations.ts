@@ -6,11 +6,11 @@ import { type MigrationFile, type MigrationFileInvalid, readAll } from "./Migrat
 import * as Package from "./Package.js"
 import * as SqlStatements from "./SqlStatements.js"
 
-// Any number of processes may start at once on an empty database. Each reads what is applied; where something is
-// missing it opens one transaction, locks the table of migrations, looks again, and applies what is still missing.
-// Everything happens in that transaction, so a process killed half-way leaves the database as it found it.
+// Several processes may start at once on an empty database. Each one reads the applied migrations. If some are missing,
+// it opens a transaction, locks the migration table, reads again and applies what is still missing. All migrations run
+// in that one transaction, so a process that is killed half-way leaves the database unchanged.
 
-/** The database was migrated by a newer release that says this one can no longer run on it. */
+/** The database was migrated by a newer release that is incompatible with this one. */
 export class SchemaTooNew extends Schema.TaggedError<SchemaTooNew>()("SchemaTooNew", {
   migration: Schema.String,
   needs: Schema.String,
@@ -21,7 +21,7 @@ export class SchemaTooNew extends Schema.TaggedError<SchemaTooNew>()("SchemaTooN
   }
 }
 
-/** A migration that is applied in the database is not the one this release ships under that number. */
+/** An applied migration differs from the one that this release ships under the same number. */
 export class SchemaForeign extends Schema.TaggedError<SchemaForeign>()("SchemaForeign", {
   applied: Schema.String,
   shipped: Schema.String,
@@ -42,7 +42,7 @@ export class SchemaUnreleased extends Schema.TaggedError<SchemaUnreleased>()("Sc
   }
 }
 
-/** The SQL of a migration failed; nothing of it stands. */
+/** The SQL of a migration failed and was rolled back. */
 export class MigrationFailed extends Schema.TaggedError<MigrationFailed>()("MigrationFailed", {
   migration: Schema.String,
   detail: Schema.String
@@ -52,7 +52,7 @@ export class MigrationFailed extends Schema.TaggedError<MigrationFailed>()("Migr
   }
 }
 
-/** The server does not let us change the schema. */
+/** The server does not allow this role to change the schema. */
 export class MigrationRefused extends Schema.TaggedError<MigrationRefused>()("MigrationRefused", {
   detail: Schema.String,
   todo: Schema.String
@@ -75,22 +75,25 @@ export type MigrationError =
 const isRefusal = (error: MigrationError): boolean =>
   "sqlState" in error && (error.sqlState === "42501" || error.sqlState === "25006")
 
-/** Where the database stands against this release. */
+/** The schema of the database compared with this release. */
 export interface SchemaState {
   readonly applied: ReadonlyArray<string>
   readonly pending: ReadonlyArray<MigrationFile>
-  /** Applied by a newer release, known to be harmless to this one. */
+  /** Applied by a newer release and compatible with this one. */
   readonly ahead: ReadonlyArray<string>
 }
 
-/** Brings the database to the schema of this release. */
+/** Migrates the database to the schema of this release. */
 export class Migrations extends Context.Tag("nightshift/database/Migrations")<
   Migrations,
   {
-    /** Compares without changing anything. Fails where this release must not run on the database. */
+    /** Compares without changing anything. Fails if this release must not run on the database. */
     readonly state: Effect.Effect<SchemaState, MigrationError>
 
-    /** Applies what is missing, once, whoever else tries at the same time. Returns what this call applied. */
+    /**
+     * Applies the missing migrations. Safe to call from several processes at once. Returns the migrations that this
+     * call applied.
+     */
     readonly migrate: Effect.Effect<ReadonlyArray<MigrationFile>, MigrationError>
   }
 >() {
@@ -106,13 +109,13 @@ interface AppliedRow {
   readonly oldest_code: string
 }
 
-/** The migrations of a folder, applied in the name of a release. */
+/** Migrations from a folder; `code` is recorded as the release that applied them. */
 export const layerOf = (directory: string, code: Version.Version): Layer.Layer<Migrations, never, Database> =>
   Layer.effect(
     Migrations,
     Effect.gen(function* () {
       const { schema, sql, transaction } = yield* Database
-      // They do not change while the process runs, and readiness asks often.
+      // Cached: the files do not change while the process runs, and readiness checks read them often.
       const files = yield* Effect.cached(readAll(directory))
       const table = sql(`${schema}.migration`)
 
@@ -130,7 +133,7 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
         return yield* compare(yield* files, yield* applied, schema, code)
       })
 
-      /** What to do about a server that does not let us. */
+      /** Explains how to resolve the rejection. */
       const refusal = (detail: string, sqlState: string | undefined) =>
         Effect.gen(function* () {
           const [row] = yield* mapErrors(
@@ -142,8 +145,8 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
           const on = row?.there === true ? `schema ${schema}` : `database ${row?.database}`
           const todo =
             sqlState === "42501"
-              ? `Grant it: grant create on ${on} to ${role}; or let an owner run nightshift migrate.`
-              : "The server is a standby or in read-only mode: point DATABASE_URL to the primary."
+              ? `Run "grant create on ${on} to ${role}", or let an owner run nightshift migrate.`
+              : "The server is a standby or in read-only mode. Point DATABASE_URL to the primary."
           return yield* new MigrationRefused({ detail, todo })
         })
 
@@ -154,8 +157,8 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
           return refusal(detail, sqlState)
         })
 
-      // Creating a schema that exists still needs the right to create one, so the code looks for it first. `if not exists` still collides
-      // when two sessions create the same name at once: the loser looks again.
+      // `create schema if not exists` requires the CREATE privilege even if the schema exists, so check for it first.
+      // Two sessions that create the same name at once still conflict; the loser retries.
       const prepare = Effect.gen(function* () {
         const [row] = yield* sql<{ there: boolean }>`select to_regnamespace(${schema}) is not null as there`
         if (row?.there !== true) yield* sql.unsafe(`create schema if not exists ${schema}`)
@@ -203,7 +206,7 @@ export const layerOf = (directory: string, code: Version.Version): Layer.Layer<M
         yield* prepare
         return yield* transaction(
           Effect.gen(function* () {
-            // A migration may rightly take longer than a statement of daily work.
+            // A migration may take longer than the normal statement timeout.
             yield* sql`set local statement_timeout = 0`
             yield* sql`lock table ${table} in share row exclusive mode`
             yield* sql`select set_config('search_path', ${schema}, true)`

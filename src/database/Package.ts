@@ -6,7 +6,7 @@ import * as Version from "../core/Version.js"
 
 const Manifest = Schema.parseJson(Schema.Struct({ name: Schema.Literal("nightshift"), version: Schema.String }))
 
-/** The folder of this package, from wherever in it this code runs: a source file, a bundle or a chunk of one. */
+/** Finds the folder of this package. This code may run from a source file or from a bundle. */
 const findRoot = (from: string): { readonly root: string; readonly version: string } => {
   const file = join(from, "package.json")
   const manifest = existsSync(file)
@@ -20,14 +20,12 @@ const findRoot = (from: string): { readonly root: string; readonly version: stri
 
 const here = findRoot(dirname(fileURLToPath(import.meta.url)))
 
-/** This release. */
 export const version: Version.Version = Option.getOrThrow(Version.parse(here.version))
 
-/** The SQL files that ship with it. */
 export const migrationsDirectory: string = join(here.root, "migrations")
 
-/** The pages of Mission Control, as the build made them. */
+/** The built pages of Mission Control. */
 export const dashboardDirectory: string = join(here.root, "dist", "ui")
 
-/** Node's module hooks for TypeScript, as the build made them. */
+/** The built Node module hooks for TypeScript. */
 export const typescriptHooks: string = join(here.root, "dist", "typescript.js")

@@ -1,6 +1,7 @@
 import { Duration, Effect, Fiber, FiberRef, Option, type Redacted, Runtime, Schedule, type Scope } from "effect"
 import pg from "pg"
 import * as DurationText from "../core/DurationText.js"
+import { repeatLoop, single } from "../core/Loop.js"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
 import { ServerGivenUp } from "./DatabaseError.js"
 import { type PreparedNames, preparing } from "./HotStatements.js"
@@ -8,14 +9,14 @@ import * as ServerConnection from "./ServerConnection.js"
 import * as Startup from "./Startup.js"
 import type { StatementListener } from "./StatementTimes.js"
 
-// Two pools. Heartbeats, claims, ends, leadership and the doors use one. What a program does itself uses the other: handlers
-// that hold a transaction each may take all of its connections, and the jobs of this process are still kept alive. It also
-// keeps what a handler sets on its session away from every statement of ours.
+// There are two pools. Nightshift's own statements (heartbeats, claims, finalization, leadership, HTTP) use one;
+// handlers and the program use the other. Handlers that hold a transaction each can use up their pool without blocking
+// heartbeats. Session settings that a handler changes also cannot affect Nightshift's statements.
 
-/** Set in fibers that run a handler: whatever they ask of the database uses the pool of the program. */
+/** True in fibers that run a handler; their statements use the program's pool. */
 export const inHandler: FiberRef.FiberRef<boolean> = FiberRef.unsafeMake(false)
 
-/** What the connections of a pool are doing. */
+/** Usage of a pool's connections. */
 export interface PoolUse {
   readonly busy: number
   readonly idle: number
@@ -24,17 +25,18 @@ export interface PoolUse {
 }
 
 export interface Pools {
-  /** Of every statement of ours. A fiber that runs a handler is led to the other one. */
+  /** The pool for Nightshift's statements. Fibers that run a handler are redirected to the program's pool. */
   readonly own: pg.Pool
-  /** Of the program's own statements. */
+  /** The pool for handlers and the program's own statements. */
   readonly program: pg.Pool
   readonly use: () => PoolUse
   readonly programUse: () => PoolUse
-  /** How many connections were closed because the server owed them an answer for too long. */
+  /** Number of connections closed because the server did not answer in time. */
   readonly unanswered: () => number
   /**
-   * The process must end: from now on our statements get DATABASE_CONNECT_TIMEOUT. When `workEnded` completes, a server that
-   * does not answer for a few seconds is given up: every connection is closed, and every later statement is refused at once.
+   * Prepares for shutdown: Nightshift's statements get only DATABASE_CONNECT_TIMEOUT from now on. After `workEnded`
+   * completes, if the server does not answer for `lastPatience`, all connections are closed and later statements fail
+   * at once.
    */
   readonly hurry: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
 }
@@ -52,7 +54,10 @@ const isInHandler = () =>
     onSome: (fiber) => fiber.getFiberRef(inHandler)
   })
 
-/** The same pool with another way to a connection. Cancelling a statement must not wait for one that it frees. */
+/**
+ * Wraps a pool so that `connect` picks the pool by caller. `query`, which cancels statements, always uses `own`:
+ * waiting for a connection that only the cancellation frees would deadlock.
+ */
 const leading = (pool: pg.Pool, own: pg.Pool, choose: () => pg.Pool): pg.Pool =>
   Object.assign(Object.create(pool) as pg.Pool, {
     connect: (...args: []) => choose().connect(...args),
@@ -65,7 +70,7 @@ const useOf = (pool: pg.Pool): PoolUse => ({
   waiting: pool.waitingCount
 })
 
-const otherServer = new Error("connection closed: the address of PostgreSQL leads to another server")
+const otherServer = new Error("connection closed: the address of PostgreSQL now reaches a different server")
 
 const poolOf = (
   startup: Startup.Startup,
@@ -85,10 +90,11 @@ const poolOf = (
         Client: ServerConnection.classOf(shared),
         ...{ verify: (client: pg.ClientBase, done: (error?: Error) => void) => startup.check(client).then(done, done) }
       })
-      // An idle connection that breaks is replaced by the pool at its next use; without a listener it ends the process.
+      // The pool replaces a broken idle connection on next use. Without a listener, the `error` event would end the
+      // process.
       pool.on("error", () => {})
-      // The same between two statements of a transaction, and in the moment in which a connection changes hands. The caller
-      // that waits for its answer gets the error.
+      // The same for a connection that breaks between two statements of a transaction, or while it is handed over. The
+      // next statement on it fails with the error.
       pool.on("connect", (client) => client.on("error", () => {}))
       pool.on("acquire", (client) => void Object.assign(client, { idle: false }))
       pool.on("release", (_, client) => {
@@ -99,8 +105,8 @@ const poolOf = (
     }),
     (pool) =>
       Effect.timeoutOption(Effect.interruptible(Effect.promise(() => pool.end())), "2 seconds").pipe(
-        // A socket without an answer would keep the process from ending.
-        Effect.zipRight(Effect.sync(() => severAll(shared.connections, "the process ends")))
+        // A socket that waits for an answer would keep the process alive.
+        Effect.zipRight(Effect.sync(() => severAll(shared.connections, "the process is stopping")))
       )
   )
 
@@ -108,7 +114,10 @@ const severAll = (connections: Iterable<ServerConnection.ServerConnection>, why:
   for (const connection of [...connections]) connection.disconnect(new Error(`connection closed: ${why}`))
 }
 
-/** Closes the connections whose server has owed an answer for longer than the limit, and idle ones that look no better. */
+/**
+ * Closes connections that have waited for an answer longer than the limit, and idle connections that have received
+ * nothing since then either.
+ */
 const severUnanswered = (
   connections: ReadonlySet<ServerConnection.ServerConnection>,
   limit: Duration.Duration
@@ -128,7 +137,7 @@ const severUnanswered = (
 const prepared = (config: typeof DatabaseConfig.Service, say: (text: string) => void): PreparedNames =>
   preparing(config.prepare, () =>
     say(
-      "prepared statements get lost between this process and PostgreSQL, as behind PgBouncer before 1.21 in transaction mode: going on without them. Set DATABASE_PREPARE=false to start without."
+      "the connection to PostgreSQL does not support prepared statements, as with PgBouncer before 1.21 in transaction mode: continuing without them. Set DATABASE_PREPARE=false to start without them."
     )
   )
 
@@ -142,7 +151,7 @@ const untilSilent = (pool: pg.Pool): Effect.Effect<void> =>
     Effect.asVoid
   )
 
-/** Opens both. They connect when they are first used. */
+/** Opens both pools. They connect on first use. */
 export const open = (
   url: Redacted.Redacted,
   config: typeof DatabaseConfig.Service,
@@ -158,7 +167,7 @@ export const open = (
       program: new Set<ServerConnection.ServerConnection>()
     }
     const startup = Startup.make(url, config, (server) => {
-      say(`the address of PostgreSQL leads to another server than before (${server}): older connections are closed`)
+      say(`the address of PostgreSQL now reaches a different server (${server}): closing older connections`)
       for (const connection of [...connections.ours, ...connections.program]) {
         if (connection.idle) connection.disconnect(otherServer)
         else connection.outdated = true
@@ -176,7 +185,7 @@ export const open = (
     const own = yield* poolOf(startup, config, config.pool, sharedBy("ours"))
     const program = yield* poolOf(startup, config, config.handlerPool, sharedBy("program"))
 
-    // The server ends a statement by itself; its answer may take as long to arrive as a new connection.
+    // The server cancels a statement at its timeout; allow the connect timeout for its answer to arrive.
     const patience = Duration.sum(config.statementTimeout, config.connectTimeout)
     let ownPatience = patience
     let unanswered = 0
@@ -189,10 +198,16 @@ export const open = (
       if (now - said < sayAtMostEvery) return Effect.void
       said = now
       return Effect.logWarning(
-        `PostgreSQL did not answer ${closed} statements within ${DurationText.format(patience)}: their connections were closed`
+        `PostgreSQL did not answer ${closed} statements within ${DurationText.format(patience)}: closed their connections`
       )
     })
-    yield* Effect.forkScoped(Effect.repeat(look, Schedule.spaced(lookEvery)))
+    const loop = single({
+      name: "connections",
+      schedule: Schedule.spaced(lookEvery),
+      runAtStart: true,
+      run: look
+    })
+    yield* Effect.forkScoped(repeatLoop(loop))
 
     return {
       own: leading(own, own, () => (isInHandler() ? program : own)),

@@ -3,12 +3,12 @@ import pg from "pg"
 import type { PreparedNames } from "./HotStatements.js"
 import { operationOf, type StatementListener } from "./StatementTimes.js"
 
-// What the driver's client does not do by itself: measure statements, send hot ones under a name, and know for how long the
-// server has owed an answer. A middle box that stops forwarding closes nothing, so only the missing answer shows it.
+// Extends the driver's client: measures statements, sends hot statements as prepared ones, and tracks how long the
+// server has not answered. A network device that stops forwarding packets does not close the connection, so the missing
+// answer is the only sign of it.
 
-/** What all connections of a pool share. */
 export interface Shared {
-  /** What the next connection is opened with. */
+  /** Options for the next connection. */
   readonly config: () => pg.ClientConfig
   readonly onConnectFailed: (error: unknown) => void
   readonly listener: StatementListener
@@ -18,19 +18,18 @@ export interface Shared {
   readonly refusal: () => Error | undefined
 }
 
-/** A connection as the pool's owner sees it. */
 export interface ServerConnection extends pg.Client {
-  /** When the statement that is under way was sent, by `performance.now()`. */
+  /** When the current statement was sent, by `performance.now()`. */
   readonly unansweredSince: number | undefined
-  /** When the server last said something. */
+  /** When the server last answered. */
   readonly answeredAt: number
-  /** No statement uses it, and no transaction holds it. Kept by the pool's owner. */
+  /** Whether the connection is in the pool, used by no statement or transaction. Set by the pool's owner. */
   idle: boolean
-  /** It leads to a server that is no longer the one: it is closed when its transaction ends. Kept by the pool's owner. */
+  /** Whether the connection leads to an old server and must be closed on release. Set by the pool's owner. */
   outdated: boolean
-  /** A transaction set its own `statement_timeout`: this process cannot know how long its statements may take. */
+  /** Whether the transaction set its own `statement_timeout`, so that the time limit of its statements is unknown. */
   readonly hasOwnTimeout: boolean
-  /** Ends it without waiting for the server; whatever waits for an answer fails with this error. */
+  /** Closes the connection without waiting for the server. Pending statements fail with this error. */
   readonly disconnect: (error: Error) => void
 }
 
@@ -49,7 +48,7 @@ export const destroySocket = (client: pg.Client, error?: Error): void => {
   connection.stream.destroy(error)
 }
 
-/** The class of the connections of a pool, for the driver to make them of. */
+/** Returns the client class that the driver's pool instantiates. */
 export const classOf = ({
   config: nextConfig,
   connections,
@@ -83,7 +82,8 @@ export const classOf = ({
         })
       }) as typeof this.connect
       const plain = this.query.bind(this) as (...args: ReadonlyArray<unknown>) => unknown
-      // `pg` declares `query` with ten overloads. The clients above it use those with a callback; cursors have none.
+      // `pg` declares ten overloads of `query`. The SQL client and the pool use those with a callback; cursors have
+      // none.
       const send = (query: unknown, ...rest: ReadonlyArray<unknown>): unknown => {
         const callback = rest.at(-1)
         const text = textOf(query)
@@ -98,7 +98,8 @@ export const classOf = ({
           const now = performance.now()
           this.answered(now)
           listener(operationOf(text), now - sent)
-          // Inside of a transaction the error has ended that; there its owner tries the whole again.
+          // Only outside a transaction. Inside one, the error has aborted the transaction, and its owner must retry it
+          // as a whole.
           if (name !== undefined && names.gaveUpOn(answer[0]) && alone) return send(query, ...rest)
           callback(...answer)
         })

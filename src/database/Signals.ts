@@ -4,34 +4,37 @@ import { Database } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { Listener } from "./Listener.js"
 
-// News that should not wait for the next look, on a channel of its own: `<topic> <subject>`. In this process it is called
-// out directly, so that it arrives although nobody can LISTEN. Heard twice, it must do no harm; unheard, it is found by
-// looking. Whoever can connect to the database can say anything here, so a hearer looks before it acts.
+// Hints that make other pods react before their next poll, sent on one channel as `<topic> <subject>`. Listeners in the
+// same process are called directly, so they work even without LISTEN. A signal may arrive twice or not at all. Every
+// role that can connect to the database can send one, so a listener must check the database before it acts.
 
-/** Tells every process of the cluster that something is worth a look. */
+/** Signals between the processes of the cluster. */
 export class Signals extends Context.Tag("nightshift/database/Signals")<
   Signals,
   {
-    /** Says it to all, this process included. In a caller's transaction it is said when that commits. */
+    /** Sends a signal to all processes, including this one. Inside a transaction it is sent on commit. */
     readonly tell: (topic: string, subject: string) => Effect.Effect<void, DatabaseError>
 
-    /** Calls back with what is said on a topic until the Scope closes; with nothing when something may have been missed. */
+    /**
+     * Calls the listener for each signal on a topic until the Scope closes. The subject is undefined when signals may
+     * have been missed.
+     */
     readonly hear: (
       topic: string,
       listener: (subject: string | undefined) => void
     ) => Effect.Effect<void, never, Scope.Scope>
 
-    /** Whether what other processes say arrives; while it does not, look more often. */
+    /** Whether signals from other processes arrive. While they do not, poll more often. */
     readonly connected: Effect.Effect<boolean>
   }
 >() {
-  /** Within one process. */
+  /** Signals within one process. */
   static readonly layerLocal: Layer.Layer<Signals> = Layer.sync(Signals, () => {
     const { call, hear } = makeHearers()
     return { tell: (topic, subject) => Effect.sync(() => call(topic, subject)), hear, connected: Effect.succeed(true) }
   })
 
-  /** Between processes by NOTIFY. */
+  /** Signals between processes through NOTIFY. */
   static readonly layer: Layer.Layer<Signals, never, Database | Listener> = Layer.scoped(
     Signals,
     Effect.gen(function* () {
@@ -61,7 +64,7 @@ export class Signals extends Context.Tag("nightshift/database/Signals")<
             if (Option.isSome(outer)) return notify(topic, subject)
             call(topic, subject)
             return Effect.catchAll(notify(topic, subject), (error) =>
-              Effect.logDebug("other pods were not told; they find out by looking", error)
+              Effect.logDebug("could not signal the other pods; they will find out at their next poll", error)
             )
           }),
         hear,
@@ -72,7 +75,7 @@ export class Signals extends Context.Tag("nightshift/database/Signals")<
 }
 
 const makeHearers = () => {
-  // A wrapper per registration, so that a function that listens twice is called twice and leaves one at a time.
+  // One wrapper per registration, so that a function registered twice is called twice and removed once per Scope.
   const hearers = new Set<{ readonly topic: string; readonly listener: (subject: string | undefined) => void }>()
   return {
     call: (topic: string, subject: string) => {

@@ -1,15 +1,18 @@
-/** How fast a reading may drift towards the reference: a tenth of elapsed time, so that it always moves forward. */
+/** Maximum correction per elapsed time. Less than 1, so that the time always moves forward. */
 const slewRate = 0.1
 
-/** Ahead by more than drift explains, the reading moves at half speed: the reference was set back, or is another one. */
+/**
+ * Correction rate when the time is ahead by more than `stepMillis`: the reference was set back, or is a different
+ * clock.
+ */
 const slowRate = 0.5
 
-/** A difference that drift does not explain. Behind by more, the reading steps forward at once. */
+/** A difference too large to be drift. If the time is behind by more than this, it steps forward at once. */
 const stepMillis = 5_000
 
 /**
- * Milliseconds that follow a reference clock known only by samples, and never run backwards.
- * `local` is any steady source; what matters is the offset that samples of the reference suggest for it.
+ * A time in milliseconds that follows a sampled reference clock and never runs backwards. `local` is any monotonic
+ * source; `offset` is how far the reference is ahead of it.
  */
 export class SlewedTime {
   private applied: number
@@ -26,12 +29,12 @@ export class SlewedTime {
     this.lastLocal = local()
   }
 
-  /** The offset that readings are heading for. */
+  /** The offset that the time converges to. */
   get offset(): number {
     return this.target
   }
 
-  /** A sample says that the reference is this far ahead of the local source. */
+  /** Sets the target offset from a new sample. */
   aim(offset: number): void {
     this.now()
     this.target = offset

@@ -3,13 +3,14 @@ import type pg from "pg"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
 import { serversOf } from "./DatabaseUrl.js"
 
-// How a connection begins: at which server of the url, with which settings, and whether it may be used at all. Settings that our
-// statements rely on are sent as start-up options, because a role or a database may have others for a default. A pooler may
-// refuse them (PgBouncer before 1.20 does); then connections begin without, and the server's defaults have to do.
+// How a connection is opened: which server of the URL, with which settings, and whether it may be used. Settings that
+// Nightshift's statements rely on are sent as startup options, because a role or a database may override the defaults.
+// A pooler may reject startup options (PgBouncer before 1.20 does); connections are then opened without them and use
+// the server's defaults.
 
-/** Of every connection: absent elements of arrays are absent. */
+/** For all connections: NULL elements in array parameters are parsed as NULL. */
 const forAll = { array_nulls: "on" }
-/** Of our own: a handler's session is its program's business. */
+/** For Nightshift's connections only; the program chooses the settings of its own sessions. */
 const forOurs = { ...forAll, default_transaction_isolation: "read committed", standard_conforming_strings: "on" }
 
 const optionsText = (settings: Readonly<Record<string, string>>) =>
@@ -23,7 +24,7 @@ const refusesParameters = (error: unknown) =>
   Predicate.hasProperty(error, "message") &&
   String(error.message).includes("startup parameter")
 
-/** What a connection says about the server it leads to. */
+/** Identifies the server behind a connection. */
 interface Introduction {
   readonly server: string
   readonly read_only: boolean
@@ -34,21 +35,20 @@ const introduction = `
       pg_catalog.pg_postmaster_start_time()) as server,
     pg_catalog.current_setting('transaction_read_only') = 'on' as read_only`
 
-/** The beginnings of a process's connections. */
 export interface Startup {
-  /** What the next connection is opened with. */
+  /** Options for the next connection. */
   readonly config: (purpose: "ours" | "program") => pg.ClientConfig
-  /** A connection could not be opened: the next one is tried at the next server, or without settings. */
+  /** Reports a failed connection. The next one tries the next server, or omits the settings. */
   readonly failed: (error: unknown) => void
-  /** A connection is open. Gives the reason why it must not be used, if there is one. */
+  /** Checks a new connection. Returns why it must not be used, or undefined. */
   readonly check: (client: pg.ClientBase) => Promise<Error | undefined>
-  /** The server that the last connection led to. */
+  /** The server of the last connection. */
   readonly server: () => string | undefined
-  /** Whether connections set what statements rely on. */
+  /** Whether connections send the settings as startup options. */
   readonly tellsSettings: () => boolean
 }
 
-/** `onOther` is called when a connection leads to another server than the one before it, with that of the new one. */
+/** `onOther` is called with the new server when a connection reaches a different server than the one before. */
 export const make = (
   url: Redacted.Redacted,
   config: typeof DatabaseConfig.Service,

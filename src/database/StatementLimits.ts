@@ -4,8 +4,8 @@ import type { Database } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 
 /**
- * Looking must not hurt: the statements of the effect are ended by the server itself when one of them takes longer, and none of
- * them takes more than one of its processors, however sure the planner is that more would be faster.
+ * Runs read-only queries with limits, so that they cannot overload the server: the server cancels any statement that
+ * exceeds the time limit, and no statement uses parallel workers.
  */
 export const within =
   (database: typeof Database.Service, limit: Duration.DurationInput) =>

@@ -1,7 +1,7 @@
-// How long the server takes, measured where statements leave and answers arrive: waiting for a connection is not part of
-// it. Statements that have a name are told apart by it, all others are one.
+// Statement durations, measured from sending the statement to receiving the answer. Waiting for a connection is not
+// included. Statements without a name are counted together.
 
-/** Hears how long each statement took. A plain call: it runs between an answer and whoever waits for it. */
+/** Receives the duration of each statement. Called synchronously before the result is returned, so it must be fast. */
 export type StatementListener = (operation: string, millis: number) => void
 
 const others = "other"
@@ -9,7 +9,7 @@ const operations = new Map<string, string>([["COMMIT", "commit"]])
 
 const snakeCase = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** Names statements after what they are about and their keys, for those who measure. Returns them, for use in place. */
+/** Names statements for metrics by their group and key. Returns them unchanged. */
 export const named = <Statements extends Readonly<Record<keyof Statements, string>>>(
   subject: string,
   statements: Statements
@@ -18,5 +18,5 @@ export const named = <Statements extends Readonly<Record<keyof Statements, strin
   return statements
 }
 
-/** What a statement is called in measurements. */
+/** Returns the name of a statement in metrics. */
 export const operationOf = (text: string): string => operations.get(text) ?? others

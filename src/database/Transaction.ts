@@ -6,14 +6,14 @@ import { type DatabaseError, DatabaseUnavailable, fromSqlError, mapErrors } from
 import { inHandler } from "./Pools.js"
 import type { ServerConnection } from "./ServerConnection.js"
 
-// The client's own `withTransaction` turns a failed COMMIT and a failed ROLLBACK into defects, and takes PostgreSQL's
-// quiet answer "ROLLBACK" to a COMMIT for success. Nobody could retry the first or notice the second, so the outermost
-// transaction is written out here; savepoints inside of it are the client's.
+// The SQL client's `withTransaction` turns a failed COMMIT or ROLLBACK into a defect, which callers cannot retry, and
+// treats the answer "ROLLBACK" to a COMMIT as success. The outermost transaction is therefore implemented here.
+// Savepoints use the client.
 
-/** What is to happen once the surrounding transaction stands, in order. Never what could fail. */
+/** Callbacks to run in order after the current transaction has committed. They must not throw. */
 export class AfterCommit extends Context.Tag("nightshift/database/AfterCommit")<AfterCommit, Array<() => void>>() {}
 
-/** PostgreSQL answers a COMMIT of an already failed transaction with the tag ROLLBACK and no error. */
+/** PostgreSQL answers a COMMIT of a failed transaction with the tag ROLLBACK and no error. */
 const wasRolledBack = (result: unknown) => Predicate.hasProperty(result, "command") && result.command === "ROLLBACK"
 
 const commit = (connection: Connection): Effect.Effect<void, DatabaseError> =>
@@ -23,7 +23,8 @@ const commit = (connection: Connection): Effect.Effect<void, DatabaseError> =>
       (result) => !wasRolledBack(result),
       () =>
         new DatabaseUnavailable({
-          detail: "a statement of this transaction failed and its error was handled, so the whole was rolled back",
+          detail:
+            "a statement failed and its error was caught inside the transaction, so the whole transaction was rolled back",
           sqlState: "25P02",
           nothingWritten: true
         })
@@ -31,20 +32,20 @@ const commit = (connection: Connection): Effect.Effect<void, DatabaseError> =>
     Effect.asVoid
   )
 
-/** Our statements count on seeing what others have committed, whatever the role or the database has for a default. */
+/** Nightshift's statements rely on read committed; the role or the database may have another default. */
 const begin = "BEGIN isolation level read committed"
 
-/** How long a ROLLBACK may take: it waits for the statement before it, which was cancelled by then. */
+/** Time limit of a ROLLBACK. It waits for the previous statement, which has already been cancelled. */
 const rollbackPatience = Duration.seconds(5)
 
-/** Ends a connection that does not answer. The server rolls back what it loses the client of. */
+/** Closes a connection that does not answer. The server rolls back the transaction of a lost client. */
 const disconnect = (connection: Connection): Effect.Effect<void> =>
   Effect.sync(() => {
     const { pg } = connection as Connection & { readonly pg?: ServerConnection }
     pg?.disconnect(new Error("connection closed: PostgreSQL did not answer a ROLLBACK"))
   })
 
-/** Whether the connection still lives. */
+/** Rolls back. Returns whether the connection is still usable. */
 const rollback = (connection: Connection): Effect.Effect<boolean> =>
   connection.executeUnprepared("ROLLBACK", [], undefined).pipe(
     Effect.interruptible,
@@ -54,20 +55,23 @@ const rollback = (connection: Connection): Effect.Effect<boolean> =>
     Effect.catchAll(() => Effect.succeed(false))
   )
 
-/** The connection broke: whatever a handler makes of the failure of its statement, this is why it failed. */
+/**
+ * The error of a handler's transaction whose connection broke. It replaces the error that the handler made of its
+ * failed statement.
+ */
 const lost = (cause: Cause.Cause<unknown>) =>
   new DatabaseUnavailable({
     detail: `the connection was lost during a transaction (${Cause.pretty(cause).split("\n")[0]})`,
     nothingWritten: true
   })
 
-/** A defect that is really the driver's failure becomes a typed one. */
+/** Turns a SqlError defect into a typed error. */
 const withoutSqlDefects = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError, R> =>
   Effect.catchSomeDefect(effect, (defect) =>
     defect instanceof SqlError ? Option.some(Effect.fail(defect)) : Option.none()
   )
 
-/** Runs the effect in one transaction, or in a savepoint of the one already open. */
+/** Runs the effect in a transaction, or in a savepoint if one is already open. */
 export const run =
   (sql: SqlClient.SqlClient) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, Exclude<E, SqlError> | DatabaseError, R> =>
@@ -77,7 +81,7 @@ export const run =
         : mapErrors(Effect.scoped(outermost(sql, effect)))
     )
 
-/** What is rolled back to a savepoint has not happened, whatever becomes of the rest. */
+/** Callbacks of a savepoint that is rolled back are dropped, even if the outer transaction commits. */
 const savepoint = <A, E, R>(
   sql: SqlClient.SqlClient,
   effect: Effect.Effect<A, E, R>
@@ -120,6 +124,8 @@ const withoutTransaction = Context.omit(SqlClient.TransactionConnection) as <R>(
   context: Context.Context<R>
 ) => Context.Context<R>
 
-/** Runs the effect on a connection of its own, whatever transaction surrounds it: what it writes stands at once. */
+/**
+ * Runs the effect outside the current transaction, on a separate connection. Its writes are committed independently.
+ */
 export const outside = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.mapInputContext(effect, withoutTransaction<R>)

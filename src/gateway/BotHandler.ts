@@ -5,22 +5,22 @@ import type { BotDeclaration } from "./config/Declarations.js"
 import type { Reply } from "./telegram/Reply.js"
 import type { Update } from "./telegram/TelegramUpdate.js"
 
-/** An update on its way to whoever answers it. */
+/** An update passed to a bot's handler. */
 export interface Delivery {
   readonly bot: Pick<BotDeclaration, "slug" | "token">
   readonly update: Update
-  /** The job that carries it; absent for a sync bot, which answers before it is stored anywhere. */
+  /** The job that carries the update. Undefined for a sync bot, which replies without storing a job. */
   readonly job: JobContext | undefined
 }
 
-/** Who answers a bot's updates, sync and async alike. */
+/** Handles a bot's updates, both sync and async. */
 export interface BotHandler {
-  /** Update in, optional reply out. A failure may succeed when it is tried again. */
+  /** Takes an update and returns an optional reply. A failure may be retried. */
   readonly handle: (delivery: Delivery) => Effect.Effect<Reply | undefined, unknown>
 }
 
-/** The handler's work ended in something else than an answer: it is to be tried later, or never again. */
-export class EndedOtherwise extends Data.TaggedError("EndedOtherwise")<{ readonly outcome: Outcome }> {
+/** The handler returned an outcome other than a reply: retry, throttled, snooze or dead. */
+export class NonReplyOutcome extends Data.TaggedError("NonReplyOutcome")<{ readonly outcome: Outcome }> {
   override get message(): string {
     const { outcome } = this
     return "error" in outcome ? outcome.error : `the handler ended with ${outcome._tag}`

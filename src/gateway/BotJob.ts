@@ -4,19 +4,18 @@ import { kindOf, queueOf } from "./config/Declarations.js"
 import * as DeadLetterKind from "./dead/DeadLetterKind.js"
 import { addresseeOf, type Update } from "./telegram/TelegramUpdate.js"
 
-/** Waits between the attempts of a bot's job: short, because its chat may be waiting behind it. */
+/** Backoff of a bot's job. Short, because later messages of the same chat wait behind it. */
 export const ladder = [Duration.seconds(5), Duration.seconds(30), Duration.minutes(2)] as const
 
-/** One attempt more than there are waits. */
 export const maxAttempts = ladder.length + 1
 
-/** Longer than Telegram tries to deliver an update, shorter than the week after which its ids may begin anew. */
+/** Longer than Telegram retries an update, shorter than the week after which Telegram may restart update ids. */
 const redeliveryWindow = Duration.hours(48)
 
-/** What the dedupe keys of a bot's jobs begin with; the update's id follows. */
+/** Prefix of the dedupe keys of a bot's jobs. The update id follows. */
 export const dedupePrefix = (slug: string): string => `telegram:${slug}:`
 
-/** The job that an update of an async bot becomes. Plain: every webhook passes here. */
+/** Makes the job for an update of an async bot. Runs for every webhook, so it avoids schemas and effects. */
 export const of = (slug: string, update: Update): NewJob => {
   const chat = addresseeOf(update)
   return {
@@ -43,7 +42,7 @@ const storableValue = (value: unknown): unknown => {
   )
 }
 
-/** The update with everything replaced that PostgreSQL cannot hold as text. */
+/** Replaces everything in an update that PostgreSQL cannot store as JSON. */
 export const storable = (update: Update): Update => ({
   ...Object(storableValue(update)),
   update_id: update.update_id

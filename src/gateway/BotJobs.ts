@@ -4,7 +4,7 @@ import * as Outcome from "../core/Outcome.js"
 import * as Handler from "../handlers/Handler.js"
 import type { JobContext } from "../handlers/JobContext.js"
 import * as Job from "../queue/Job.js"
-import { EndedOtherwise } from "./BotHandler.js"
+import { NonReplyOutcome } from "./BotHandler.js"
 import * as BotJob from "./BotJob.js"
 import { type Bot, Bots } from "./Bots.js"
 import { type BotDeclaration, kindOf, queueOf } from "./config/Declarations.js"
@@ -13,17 +13,19 @@ import { Telegram } from "./telegram/Telegram.js"
 import type { TelegramError, TelegramThrottled } from "./telegram/TelegramErrors.js"
 import { addresseeOf, isUpdate, type Update } from "./telegram/TelegramUpdate.js"
 
-/** A bot that the file no longer declares may be declared by another pod's, or by tomorrow's. */
+/**
+ * Snooze for a job whose bot this pod's file does not declare: another pod, or a later version of the file, may declare
+ * it.
+ */
 const untilDeclared = Duration.seconds(30)
 
-/** Whatever Telegram sends, as long as it is an update. */
+/** Accepts any update, including types added by Telegram later. */
 const UpdateSchema: Schema.Schema<Update> = Schema.declare(isUpdate, { identifier: "Update" })
 
-/** Up to a tenth longer than Telegram asks, so that chats that were refused together do not all come back at once. */
+/** Telegram's retry-after plus up to 10 % jitter, so chats that were throttled together do not all retry at once. */
 const waitOf = ({ retryAfter }: TelegramThrottled, chance: number) =>
   Duration.millis(Math.ceil(retryAfter * 1_000 * (1 + 0.1 * chance)))
 
-/** What a failed call means for the job that made it. */
 const outcomeOf = (error: TelegramError, scope: "key" | "queue", chance: number): Outcome.Outcome => {
   switch (error._tag) {
     case "TelegramThrottled":
@@ -42,12 +44,12 @@ const makeRun = (slug: string) => {
 
   const scopeOf = (error: TelegramError, chat: number) =>
     Effect.map(Clock.currentTimeMillis, (now) =>
-      error._tag === "TelegramThrottled" ? floods.told(chat, now + error.retryAfter * 1000, now) : "key"
+      error._tag === "TelegramThrottled" ? floods.throttled(chat, now + error.retryAfter * 1000, now) : "key"
     )
 
   const send = (bot: Bot, chat: number, text: string) =>
     Effect.flatMap(Telegram, (telegram) => telegram.sendMessage(bot.token, { chat, text })).pipe(
-      Effect.tap(() => floods.arrived()),
+      Effect.tap(() => floods.sent()),
       Effect.catchAll((error) =>
         Effect.zipWith(scopeOf(error, chat), Random.next, (...how) => outcomeOf(error, ...how))
       )
@@ -63,19 +65,19 @@ const makeRun = (slug: string) => {
       return yield* send(bot, chat, reply.text)
     }).pipe(
       Effect.catchIf(
-        (error) => error instanceof EndedOtherwise,
+        (error) => error instanceof NonReplyOutcome,
         (error) => Effect.succeed(error.outcome)
       )
     )
 }
 
-/** How long one attempt may take, the reply included. */
+/** Timeout of one attempt, including the reply. */
 const timeoutOf = <R>(choice: BotDeclaration["handler"], kinds: ReadonlyArray<Handler.Handler<R>>) => {
   const known = choice._tag === "Kind" ? kinds.find(({ kind }) => kind.name === choice.kind) : undefined
   return Duration.sum(known?.kind.timeout ?? Duration.seconds(30), Duration.seconds(30))
 }
 
-/** The handler of an async bot's jobs: runs what the bot runs, then says what there is to say. */
+/** Makes the handler of an async bot's jobs: runs the bot's handler, then sends the reply. */
 const handlerOf = <R>(
   bot: BotDeclaration,
   kinds: ReadonlyArray<Handler.Handler<R>>
@@ -93,7 +95,7 @@ const handlerOf = <R>(
   return isTransactional ? Handler.transactional(kind, makeRun(bot.slug)) : Handler.make(kind, makeRun(bot.slug))
 }
 
-/** The handlers of all async bots' jobs. */
+/** Makes the handlers of all async bots' jobs. */
 export const handlers = <R>(
   bots: ReadonlyArray<BotDeclaration>,
   kinds: ReadonlyArray<Handler.Handler<R>>

@@ -18,21 +18,21 @@ import { keyOf } from "./SignedSources.js"
 import type { Telegram } from "./telegram/Telegram.js"
 import { typeOf, type Update } from "./telegram/TelegramUpdate.js"
 
-/** A bot at work. */
+/** A declared bot with its handler. */
 export interface Bot extends BotDeclaration {
   readonly handle: BotHandler["handle"]
-  /** Whether the handler is given an update; others are acknowledged and dropped. */
+  /** Whether the handler takes an update. Other updates are acknowledged and dropped. */
   readonly takes: (update: Update) => boolean
-  /** What its secrets are recognised by. */
+  /** The webhook secrets, in the form in which requests are compared. */
   readonly known: ReadonlyArray<Buffer>
 }
 
-/** A source at work. */
+/** A declared source with its signing keys. */
 export interface Source extends SourceDeclaration {
   readonly keys: ReadonlyArray<Buffer>
 }
 
-/** The bots and sources of this process, as the file declares them now. */
+/** The bots and sources currently declared by the file. */
 export class Bots extends Context.Tag("nightshift/gateway/Bots")<
   Bots,
   {
@@ -40,17 +40,17 @@ export class Bots extends Context.Tag("nightshift/gateway/Bots")<
     readonly source: (name: string) => Source | undefined
     readonly all: () => ReadonlyArray<Bot>
     readonly sources: () => ReadonlyArray<Source>
-    /** Reads the file again. One that cannot be used changes nothing, and fails with what is wrong with it. */
+    /** Reloads the file. An invalid file fails with its problems and changes nothing. */
     readonly reload: Effect.Effect<Declarations, BotsFile.BotsFileInvalid | ConfigError>
   }
 >() {}
 
 export interface BotsOptions<R> {
-  /** What the file said when the process started. */
+  /** The declarations read at startup. */
   readonly declared: Declarations
   /** Whether jobs can be stored. */
   readonly database: boolean
-  /** The kinds that a bot may name as its handler. */
+  /** Kinds that a bot may use as its handler. */
   readonly handlers: ReadonlyArray<Handler<R>>
 }
 
@@ -66,13 +66,16 @@ const sourceOf = (source: SourceDeclaration): Source => ({
 
 type Needs = GatewayConfig | AuthSessions | Telegram | SafeFetch | Transactions
 
-/** Queues are declared when a process starts, so an async bot that comes later would have nobody to run its jobs. */
-const newcomers = (before: ReadonlySet<string>, declared: Declarations): ReadonlyArray<string> =>
+/** Async bots added by a reload. Queues are declared at startup only, so no slot would run their jobs. */
+const newAsyncBots = (before: ReadonlySet<string>, declared: Declarations): ReadonlyArray<string> =>
   declared.bots
     .filter((bot) => bot.async && !before.has(bot.slug))
-    .map(({ slug }) => `bots.${slug}.async: the bot was not async when this process started: restart to make it so`)
+    .map(
+      ({ slug }) =>
+        `bots.${slug}.async: the bot was not async when this process started; restart the process to apply the change`
+    )
 
-/** Bots and sources from what the file said at the start, to be replaced as a whole when it is read again. */
+/** Provides the bots and sources declared at startup. A reload replaces them atomically. */
 export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | Needs> =>
   Layer.scoped(
     Bots,
@@ -82,7 +85,7 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
       const registry = Registry.make(options.handlers)
       const context = yield* Effect.context<R | Needs>()
 
-      // Opened once, however often the file is read again: what the handler keeps is kept until this process ends.
+      // Handlers are opened once and stay open across reloads, until the process ends.
       const kinds = new Map<string, BotHandler>()
       const openedKind = (name: string): Effect.Effect<BotHandler, never, R | Needs> =>
         Effect.gen(function* () {
@@ -96,7 +99,10 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
           return made
         })
 
-      /** A kind is given what its payload schema reads, and every message: a user who wrote something hears that it failed. */
+      /**
+       * A kind takes the updates that match its payload schema, and all messages: if a message does not match, its user
+       * gets an error reply instead of silence.
+       */
       const takesOf = (declared: BotDeclaration): Bot["takes"] => {
         const types = updatesOf(declared)
         if (types !== undefined) return (update) => types.includes(typeOf(update) ?? "")
@@ -139,7 +145,7 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
       const reload = Effect.gen(function* () {
         const kinds = new Set(registry.keys())
         const declared = yield* BotsFile.load({ database: options.database, kinds })
-        const problems = newcomers(asyncAtStart, declared)
+        const problems = newAsyncBots(asyncAtStart, declared)
         if (problems.length > 0) return yield* new BotsFile.BotsFileInvalid({ file: BotsFile.fileOf(config), problems })
         registered = yield* register(declared)
         return declared

@@ -10,7 +10,7 @@ const wanted = ({ chatOrder }: BotDeclaration): QueueSettings["perKey"] =>
 const isSame = (left: QueueSettings["perKey"], right: QueueSettings["perKey"]) =>
   left?.concurrency === right?.concurrency && left?.order === right?.order
 
-/** One job of a chat at a time is a setting of the bot's queue. It is made with the row; later it is the operator's. */
+/** Sets the per-key limit of the bot's queue when the queue is new. Afterwards the operator's setting wins. */
 const declare = (bot: BotDeclaration): Effect.Effect<void, DatabaseError, Queues> =>
   Effect.gen(function* () {
     const queues = yield* Queues
@@ -18,16 +18,16 @@ const declare = (bot: BotDeclaration): Effect.Effect<void, DatabaseError, Queues
     yield* queues.declare([name])
     const { perKey, revision } = yield* queues.get(name)
     if (isSame(perKey, wanted(bot))) return
-    // Two pods that start at once both find a fresh row, and write the same.
+    // Two pods that start at once may both see a new row; both write the same value.
     if (revision === fresh(name).revision) yield* queues.change(name, { perKey: wanted(bot) })
     else {
       yield* Effect.logWarning(
-        `the bot ${bot.slug} is declared with chatOrder: ${bot.chatOrder}, but its queue ${name} is set otherwise; what is set for the queue holds, and is changed there`
+        `the bot ${bot.slug} declares chatOrder: ${bot.chatOrder}, but its queue ${name} has a different per-key setting, which takes precedence; change it on the queue`
       )
     }
   }).pipe(Effect.catchTags({ QueueNotFound: Effect.die, InvalidSetting: Effect.die }))
 
-/** Declares how the jobs of each async bot's chats follow each other. */
+/** Declares the queue of each async bot with its chat order. */
 export const layer = (bots: ReadonlyArray<BotDeclaration>): Layer.Layer<never, DatabaseError, Queues> =>
   Layer.effectDiscard(
     Effect.forEach(

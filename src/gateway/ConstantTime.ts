@@ -1,10 +1,10 @@
 import { createHash, timingSafeEqual } from "node:crypto"
 import { Redacted } from "effect"
 
-/** What a text is compared by: of one length for all texts, and telling nothing of them. */
+/** Hashes a text for comparison, so that all compared values have the same length. */
 export const digestOf = (text: string | Buffer): Buffer => createHash("sha256").update(text).digest()
 
-/** Whether a text is one of those known by these digests. All are looked at, so the time taken does not say which. */
+/** Whether the text has one of these digests. Compares all of them, so the time taken does not depend on a match. */
 export const isAmong = (given: string | Buffer, digests: ReadonlyArray<Buffer>): boolean => {
   const digest = digestOf(given)
   let found = false
@@ -12,10 +12,10 @@ export const isAmong = (given: string | Buffer, digests: ReadonlyArray<Buffer>):
   return found
 }
 
-/** The longest secret that Telegram takes. */
+/** Maximum length of a Telegram webhook secret. */
 const mostLength = 256
 
-/** A text of bounded length as bytes that are as long as all others', its length among them. */
+/** Pads a text to a fixed size and appends its length. */
 const padded = (text: string, into = Buffer.alloc(mostLength + 2)): Buffer => {
   into.fill(0)
   into.write(text, 0, mostLength, "latin1")
@@ -23,12 +23,12 @@ const padded = (text: string, into = Buffer.alloc(mostLength + 2)): Buffer => {
   return into
 }
 
-/** What a short secret is recognised by, for a door that is asked thousands of times a second: ten times faster than a digest. */
+/** Prepares a short secret for comparison. Ten times faster than a digest, which matters for the webhook endpoint. */
 export const shortSecret = (secret: Redacted.Redacted): Buffer => padded(Redacted.value(secret))
 
 const given = Buffer.alloc(mostLength + 2)
 
-/** Whether a text is one of these short secrets, in a time that is the same for all texts. */
+/** Whether the text is one of these short secrets, in constant time. */
 export const isAmongShort = (text: string, secrets: ReadonlyArray<Buffer>): boolean => {
   padded(text, given)
   let found = false
@@ -36,6 +36,6 @@ export const isAmongShort = (text: string, secrets: ReadonlyArray<Buffer>): bool
   return found
 }
 
-/** Whether two secrets are the same, in a time that tells nothing about where they differ or how long they are. */
+/** Whether two secrets are equal, in a time that reveals neither their difference nor their length. */
 export const isSame = (given: string, expected: Redacted.Redacted): boolean =>
   isAmong(given, [digestOf(Redacted.value(expected))])

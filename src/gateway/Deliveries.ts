@@ -1,45 +1,45 @@
 import { Clock, Context, Effect, Layer } from "effect"
 import { type JobId, millisOf } from "../core/Ids.js"
 
-// What came to this process's door for webhooks, for people to look at. Thousands a second pass here, so nothing is written
-// anywhere: it is a little memory, and it goes with the process. Jobs are what lasts.
+// Recent webhook deliveries to this process, for operators. Thousands per second arrive here, so they are kept only in
+// bounded memory and are lost when the process ends. The jobs are durable.
 
-/** How many deliveries each bot and source is remembered by. */
+/** Maximum number of deliveries kept per bot or source. */
 export const mostRemembered = 100
 
-/** One thing that a sender delivered, however often it did. */
+/** A delivery, including its redeliveries. */
 export interface Delivery {
-  /** What its sender calls it. */
+  /** The id assigned by the sender. */
   readonly id: string
   readonly firstSeenAt: number
   readonly lastSeenAt: number
-  /** How often it came again. */
+  /** Number of redeliveries. */
   readonly redelivered: number
-  /** What became of it, in the words of the metric. */
+  /** The outcome, with the same values as the metric label. */
   readonly outcome: string
   readonly job: JobId | undefined
 }
 
 type Mutable<A> = { -readonly [Key in keyof A]: A[Key] }
 
-/** What came for one bot or source. */
+/** Deliveries to one bot or source. */
 export class DeliveryBook {
   private readonly counted = new Map<string, number>()
   private readonly remembered = new Map<string, Mutable<Delivery>>()
   private last: number | undefined
 
-  /** Everything that knocked, whatever became of it. */
+  /** Counts a request, including rejected ones. */
   count(outcome: string, now: number): void {
     this.counted.set(outcome, (this.counted.get(outcome) ?? 0) + 1)
     this.last = now
   }
 
-  /** A delivery that was let in, by its sender's id. */
+  /** Records an accepted delivery under the sender's id. */
   note(id: string, outcome: string, job: JobId | undefined, now: number): void {
     const isAgain = outcome === "duplicate"
     const known = this.remembered.get(id)
     if (known === undefined) {
-      // One that came before our memory begins, or to another pod: its job's id knows when that was.
+      // The first delivery went to another pod or was evicted here. The job id contains its time.
       const firstSeenAt = isAgain && job !== undefined ? millisOf(job) : now
       const redelivered = isAgain ? 1 : 0
       this.remembered.set(id, {
@@ -53,7 +53,7 @@ export class DeliveryBook {
       if (this.remembered.size > mostRemembered) this.forgetOldest()
       return
     }
-    // Of deliveries that arrive at once, one that was found to be a duplicate may be noted before the one that was stored.
+    // With concurrent deliveries, the duplicate may be recorded before the one that was stored.
     if (outcome !== "stored" || known.job === undefined) known.redelivered += 1
     known.lastSeenAt = now
     known.job = job ?? known.job
@@ -67,7 +67,7 @@ export class DeliveryBook {
     }
   }
 
-  /** How many came to which end, since the process started. */
+  /** Number of requests by outcome since the process started. */
   get counts(): Readonly<Record<string, number>> {
     return Object.fromEntries(this.counted)
   }
@@ -76,19 +76,22 @@ export class DeliveryBook {
     return this.last
   }
 
-  /** The newest, in no order. */
+  /** The newest deliveries, unordered. */
   get recent(): ReadonlyArray<Delivery> {
     return [...this.remembered.values()].map((delivery) => ({ ...delivery }))
   }
 }
 
-/** What this process remembers of webhooks. */
+/** Recent webhook deliveries of this process. */
 export class Deliveries extends Context.Tag("nightshift/gateway/Deliveries")<
   Deliveries,
   {
-    /** Since when. */
+    /** Start of the recording, in epoch milliseconds. */
     readonly since: number
-    /** The book of a bot (`telegram/` and its name) or a source. Only for those that are declared: it is kept. */
+    /**
+     * Returns the deliveries of a bot (`telegram/NAME`) or a source. Call it for declared names only: each name
+     * allocates memory that is never freed.
+     */
     readonly book: (hook: string) => DeliveryBook
   }
 >() {

@@ -10,29 +10,29 @@ import { kindOf, queueOf } from "./config/Declarations.js"
 import { Deliveries, type Delivery } from "./Deliveries.js"
 import * as SourceJob from "./SourceJob.js"
 
-// Two memories make one list. The process knows what came to its own door, redeliveries and answers on the spot included;
-// the jobs know what came to any door, and stay.
+// The log merges two sources. This process remembers deliveries to itself, including redeliveries and sync replies; the
+// job table has the deliveries to every pod.
 
-/** How many jobs are shown, and how far back it is looked: senders give up before that. */
+/** Bounds of the job search. Senders stop retrying before `lookBack`. */
 const mostJobs = 50
 const lookBack = Duration.hours(72)
 
-/** No index knows kinds: beyond so many newer jobs, what came to other doors is not looked for. */
+/** The search by kind has no index, so it reads at most this many of the newest jobs. */
 export const among = 50_000
 
-/** A delivery with the job that it became, as far as there is one. */
+/** A delivery with its job, if it has one. */
 export interface LoggedDelivery extends Omit<Delivery, "job"> {
   readonly job: { readonly id: JobId; readonly state: State | undefined } | undefined
 }
 
 export interface Logged {
-  /** The newest first. */
+  /** Newest first. */
   readonly deliveries: ReadonlyArray<LoggedDelivery>
-  /** False when looking for jobs took too long, so that only what this process remembers is here. */
+  /** False if the job search timed out, so the log has only this process's deliveries. */
   readonly complete: boolean
 }
 
-/** What was delivered lately. */
+/** Recent deliveries to all pods. */
 export class DeliveryLog extends Context.Tag("nightshift/gateway/DeliveryLog")<
   DeliveryLog,
   {
@@ -72,7 +72,7 @@ const merge = (
   const byId = new Map(remembered.map((delivery) => [delivery.id, ofMemory(states)(delivery)]))
   for (const job of jobs) {
     const key = job.dedupe?.key
-    // A source's kind may have jobs from elsewhere, too.
+    // A source's kind may also have jobs that did not come from the source.
     if (key === undefined || !key.startsWith(prefix)) continue
     const id = key.slice(prefix.length)
     const stored = ofJob(job, id)
@@ -87,7 +87,7 @@ const make = Effect.gen(function* () {
   const search = yield* JobSearch
   const overview = yield* JobOverview
 
-  /** How the jobs stand that the process remembers and that were not found otherwise. */
+  /** States of the remembered jobs that the search did not return. */
   const statesOf = (remembered: ReadonlyArray<Delivery>, found: ReadonlyArray<StoredJob>) => {
     const known = new Set(found.map(({ id }) => id))
     const others = remembered.flatMap(({ job }) => (job === undefined || known.has(job) ? [] : [job]))

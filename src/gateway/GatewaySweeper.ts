@@ -3,10 +3,10 @@ import type { Loop, Step } from "../core/Loop.js"
 import { AuthSessions } from "./auth/AuthSessions.js"
 import { DeadLetters } from "./dead/DeadLetters.js"
 
-/** How long it is known what became of a message about a dead job. */
+/** How long the state of a dead-letter message is kept. */
 const letterRetention = Duration.days(30)
 
-/** Forgets sign-ins that are over and wrong guesses that no longer count. */
+/** Deletes expired sign-ins and expired counts of wrong codes. */
 const sweepSessions = (sessions: typeof AuthSessions.Service): Step => ({
   name: "sessions",
   timeout: "30 seconds",
@@ -15,13 +15,13 @@ const sweepSessions = (sessions: typeof AuthSessions.Service): Step => ({
 
 const loop = (steps: Loop["steps"]): Loop => ({
   name: "gateway sweeper",
-  about: "every 10m, forgetting sign-ins that are over",
+  about: "every 10m, deleting expired sign-ins",
   schedule: Schedule.spaced("10 minutes"),
   runAtStart: true,
   steps
 })
 
-/** Keeps small what the gateway remembers. */
+/** Deletes expired sign-ins and old dead-letter records. */
 export const make: Effect.Effect<Loop, never, AuthSessions | DeadLetters> = Effect.gen(function* () {
   const sessions = yield* AuthSessions
   const letters = yield* DeadLetters
@@ -29,7 +29,7 @@ export const make: Effect.Effect<Loop, never, AuthSessions | DeadLetters> = Effe
   return loop([sweepSessions(sessions), { name: "dead letters", timeout: "30 seconds", run: purge }])
 })
 
-/** The same for a process without a database. */
+/** The sweeper of a process without a database, which has no dead letters. */
 export const makeWithoutDatabase: Effect.Effect<Loop, never, AuthSessions> = Effect.map(AuthSessions, (sessions) =>
   loop([sweepSessions(sessions)])
 )

@@ -1,6 +1,6 @@
 import { Duration, Effect, Predicate } from "effect"
 import * as Outcome from "../core/Outcome.js"
-import { type BotHandler, EndedOtherwise } from "./BotHandler.js"
+import { type BotHandler, NonReplyOutcome } from "./BotHandler.js"
 import type { HandlerChoice } from "./config/Declarations.js"
 import type * as HttpExchange from "./fetch/HttpExchange.js"
 import { SafeFetch } from "./fetch/SafeFetch.js"
@@ -10,13 +10,13 @@ import * as Reply from "./telegram/Reply.js"
 type Target = Extract<HandlerChoice, { readonly _tag: "Http" }>
 type Unusable = UpstreamRefused | UpstreamEmpty | UpstreamNotJson | UpstreamWithoutText
 
-/** No upstream may keep a bot waiting for longer. */
+/** Upper bound for an upstream's Retry-After, in seconds. */
 const longestPause = 3600
 
 const pauseOf = (header: string | undefined): number | undefined =>
   header !== undefined && /^\d{1,9}$/.test(header) ? Math.min(Number(header), longestPause) : undefined
 
-/** What an upstream says as a reply, or why it cannot be one. */
+/** Parses an upstream's response as a reply. */
 const replyIn = (host: string, answer: HttpExchange.Answer): Effect.Effect<Reply.Reply | undefined, Unusable> => {
   const { body, headers, status } = answer
   if (status < 200 || status > 299) {
@@ -27,12 +27,12 @@ const replyIn = (host: string, answer: HttpExchange.Answer): Effect.Effect<Reply
   if (body.length === 0) return new UpstreamEmpty({ host, status })
   const encoding = headers["content-encoding"]
   if (encoding !== undefined && encoding !== "identity") {
-    return new UpstreamNotJson({ host, reason: "it is compressed, which was not asked for" })
+    return new UpstreamNotJson({ host, reason: "the body is compressed although the request did not allow it" })
   }
   return Effect.flatMap(
     Effect.try({
       try: (): unknown => JSON.parse(body.toString("utf8")),
-      catch: () => new UpstreamNotJson({ host, reason: "it cannot be parsed" })
+      catch: () => new UpstreamNotJson({ host, reason: "parsing failed" })
     }),
     (value) =>
       Predicate.hasProperty(value, "text") && typeof value.text === "string"
@@ -41,13 +41,13 @@ const replyIn = (host: string, answer: HttpExchange.Answer): Effect.Effect<Reply
   )
 }
 
-/** Upstreams limit by who asks, and that is the whole bot: all of it waits, where it can. */
+/** An upstream's rate limit applies to the bot, not to one chat, so the bot's whole queue waits. */
 const throttled = (error: Unusable) =>
   error._tag === "UpstreamRefused" && error.status === 429 && error.retryAfter !== undefined
-    ? new EndedOtherwise({ outcome: Outcome.throttled({ after: Duration.seconds(error.retryAfter), scope: "queue" }) })
+    ? new NonReplyOutcome({ outcome: Outcome.throttled({ after: Duration.seconds(error.retryAfter), scope: "queue" }) })
     : error
 
-/** Asks a url what to say: posts the update as JSON, expects `{"text": …}` or 204. */
+/** Makes a handler that posts the update as JSON to a URL and expects `{"text": …}` or 204. */
 export const make = ({ redirects, timeout, url }: Target): Effect.Effect<BotHandler, never, SafeFetch> =>
   Effect.map(SafeFetch, (safeFetch) => ({
     handle: ({ update }) =>

@@ -4,10 +4,10 @@ import * as Outcome from "../core/Outcome.js"
 import type { JobContext } from "../handlers/JobContext.js"
 import type { Entry } from "../handlers/Registry.js"
 import { Transactions } from "../queue/Transactions.js"
-import { type BotHandler, type Delivery, EndedOtherwise } from "./BotHandler.js"
+import { type BotHandler, type Delivery, NonReplyOutcome } from "./BotHandler.js"
 import * as Reply from "./telegram/Reply.js"
 
-/** What the handler sees where there is no job: an attempt that nobody will repeat. */
+/** The job context of a sync bot, which has no job and makes a single attempt. */
 const withoutJob = (kind: string, queue: string, id: JobContext["id"]): JobContext => ({
   id,
   kind,
@@ -19,13 +19,13 @@ const withoutJob = (kind: string, queue: string, id: JobContext["id"]): JobConte
   progress: () => Effect.void
 })
 
-const replyOf = (value: unknown): Effect.Effect<Reply.Reply | undefined, EndedOtherwise> => {
+const replyOf = (value: unknown): Effect.Effect<Reply.Reply | undefined, NonReplyOutcome> => {
   if (!Outcome.isOutcome(value)) return Effect.succeed(Reply.of(value))
   if (value._tag === "Done") return Effect.succeed(Reply.of(value.result))
-  return new EndedOtherwise({ outcome: value })
+  return new NonReplyOutcome({ outcome: value })
 }
 
-/** Has a kind's own handler answer: the update is its payload, and a text that it returns is the reply. */
+/** Makes a bot handler from the handler of a kind: the update is the payload, and a returned text is the reply. */
 export const make = <R>({ decode, handler }: Entry<R>): Effect.Effect<BotHandler, never, R | Transactions> =>
   Effect.gen(function* () {
     const context = yield* Effect.context<R>()
@@ -37,9 +37,9 @@ export const make = <R>({ decode, handler }: Entry<R>): Effect.Effect<BotHandler
     const run = ({ job, update }: Delivery) => {
       const decoded = decode(update, kind.version)
       if (decoded._tag !== "Ready") {
-        const reason = decoded._tag === "Unreadable" ? decoded.reason : "it is of a newer version"
-        const error = `the update does not fit the kind ${kind.name}: ${reason}`
-        return Effect.fail(new EndedOtherwise({ outcome: Outcome.dead(error) }))
+        const reason = decoded._tag === "Unreadable" ? decoded.reason : "it has a newer payload version"
+        const error = `the update does not match the payload schema of the kind ${kind.name}: ${reason}`
+        return Effect.fail(new NonReplyOutcome({ outcome: Outcome.dead(error) }))
       }
       const seen = job ?? withoutJob(kind.name, kind.queue, ids.job(clock.unsafeCurrentTimeMillis()))
       const attempt = Effect.flatMap(

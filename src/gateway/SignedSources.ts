@@ -3,26 +3,25 @@ import { Data } from "effect"
 import { digestOf, isAmong } from "./ConstantTime.js"
 import type { SignatureStyle } from "./config/Declarations.js"
 
-// How senders sign what they deliver. All three sign the bytes of the body, so nothing may be parsed before; two of them sign
-// the instant of sending as well, which bounds how long a stolen delivery can be sent again.
+// Verifies webhook signatures. All three styles sign the raw bytes of the body, so verify before parsing. Standard
+// Webhooks and Stripe also sign a timestamp, which limits replay attacks.
 
-/** How far a delivery's timestamp may be from now. */
+/** Maximum clock difference between a delivery's timestamp and now. */
 const toleranceMillis = 300_000
 
-/** More signatures in one header are an attempt to make us compute. */
+/** Limits the CPU time that a forged header can cost. */
 const mostSignatures = 16
 
 export type Headers = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
 
-/** What a look at a delivery found. */
 export type Verdict = Data.TaggedEnum<{
   Genuine: {}
-  /** Nobody who knows the secret has sent this, or not lately. */
+  /** The signature is missing or wrong, or the timestamp is too old. */
   Refused: { readonly reason: string }
 }>
 export const Verdict = Data.taggedEnum<Verdict>()
 
-/** A secret as the key of the signature; nothing when it cannot be one. */
+/** Returns the signing key of a secret, or undefined if the secret is malformed. */
 export const keyOf = (style: SignatureStyle, secret: string): Buffer | undefined => {
   if (style !== "standard") return Buffer.from(secret)
   const text = secret.replace(/^whsec_/, "")
@@ -37,15 +36,15 @@ const headerOf = (headers: Headers, name: string): string | undefined => {
 }
 
 interface Claim {
-  /** What was signed, before the body. */
+  /** The signed text that precedes the body. */
   readonly prefix: string
   readonly signatures: ReadonlyArray<string>
   readonly encoding: "hex" | "base64"
-  /** Unix seconds; absent where the style has none. */
+  /** Unix seconds; undefined if the style has no timestamp. */
   readonly timestamp: string | undefined
 }
 
-/** Svix, where Standard Webhooks come from, sends the same headers under its own name. */
+/** Svix, the origin of Standard Webhooks, sends the same headers with the prefix `svix-`. */
 const standardHeader = (headers: Headers, name: "id" | "timestamp" | "signature") => {
   const family = headerOf(headers, "webhook-signature") === undefined ? "svix" : "webhook"
   return headerOf(headers, `${family}-${name}`)
@@ -80,27 +79,29 @@ const claimOf = { standard: standardClaim, github: githubClaim, stripe: stripeCl
 const isFresh = (timestamp: string, now: number) =>
   /^\d{1,12}$/.test(timestamp) && Math.abs(Number(timestamp) * 1000 - now) <= toleranceMillis
 
-/** An HMAC-SHA256 as each encoding writes it. */
+/** Format of an HMAC-SHA256 in each encoding. */
 const forms = { hex: /^[0-9a-f]{64}$/i, base64: /^[A-Za-z0-9+/]{43}=$/ }
 
 const checkClaim = (style: SignatureStyle, headers: Headers, now: number): Claim | { readonly reason: string } => {
   const claim = claimOf[style](headers)
-  if (claim === undefined) return { reason: "The signature's headers are not complete." }
+  if (claim === undefined) return { reason: "The signature headers are incomplete." }
   const { encoding, signatures, timestamp } = claim
-  if (signatures.length > mostSignatures) return { reason: `There are more than ${mostSignatures} signatures.` }
-  if (!signatures.some((signature) => forms[encoding].test(signature))) return { reason: "The delivery is not signed." }
+  if (signatures.length > mostSignatures)
+    return { reason: `The signature header has more than ${mostSignatures} signatures.` }
+  if (!signatures.some((signature) => forms[encoding].test(signature)))
+    return { reason: "The signature is missing or malformed." }
   return timestamp === undefined || isFresh(timestamp, now)
     ? claim
-    : { reason: "The timestamp is more than 300 seconds from now." }
+    : { reason: "The timestamp differs from the server's clock by more than 300 seconds." }
 }
 
-/** Everything that can be checked before the body is read: headers, the form of the signature, the timestamp. */
+/** Checks what is possible before the body is read: headers, signature format and timestamp. */
 export const preVerify = (style: SignatureStyle, headers: Headers, now: number): Verdict => {
   const claim = checkClaim(style, headers, now)
   return "reason" in claim ? Verdict.Refused(claim) : Verdict.Genuine()
 }
 
-/** Whether a delivery was sent by somebody who knows one of the keys, and lately. */
+/** Verifies a delivery's signature with any of the keys, and its timestamp. */
 export const verify = (
   style: SignatureStyle,
   keys: ReadonlyArray<Buffer>,
@@ -117,7 +118,7 @@ export const verify = (
   return genuine ? Verdict.Genuine() : Verdict.Refused({ reason: "The signature does not match the body." })
 }
 
-/** What a sender calls a delivery and its event; the same again when it is sent again. */
+/** Returns the sender's delivery id, which is the same for redeliveries, and the event name. */
 export const deliveryOf = (
   style: SignatureStyle,
   headers: Headers,

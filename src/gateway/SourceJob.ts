@@ -2,21 +2,21 @@ import { Duration } from "effect"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { RegisteredKind } from "../queue/Kinds.js"
 
-/** What a source has sent, its signature checked. */
+/** A delivery from a source whose signature is verified. */
 export interface SourceDelivery {
-  /** What the sender calls it, the same again when it is sent again. */
+  /** The sender's id, which is the same for redeliveries. */
   readonly id: string
   readonly event: string | undefined
   readonly body: unknown
 }
 
-/** Longer than any sender we know of tries to deliver. */
+/** Longer than any known sender retries. */
 const redeliveryWindow = Duration.hours(72)
 
-/** What the dedupe keys of a source's jobs begin with; the delivery's id follows. */
+/** Prefix of the dedupe keys of a source's jobs. The delivery id follows. */
 export const dedupePrefix = (source: string): string => `source:${source}:`
 
-/** The job that a delivery becomes: the body is its payload, and what came beside it stands in its meta. */
+/** Makes the job for a delivery: the body is its payload; source, delivery id and event are its meta. */
 export const of = (source: string, kind: RegisteredKind, { body, event, id }: SourceDelivery): NewJob => ({
   kind: kind.name,
   version: kind.version,

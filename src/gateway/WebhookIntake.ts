@@ -16,21 +16,21 @@ import * as SourceJob from "./SourceJob.js"
 import * as Reply from "./telegram/Reply.js"
 import { addresseeOf, type Update, userOf } from "./telegram/TelegramUpdate.js"
 
-/** What became of an update that its sender need not send again. */
+/** How an accepted update or delivery was handled. The sender must not resend it. */
 export type Received = Data.TaggedEnum<{
-  /** A durable job. */
+  /** Stored as a job. */
   Stored: { readonly job: JobId }
-  /** It has been a job before. */
+  /** Already stored by an earlier delivery. */
   Duplicate: { readonly job: JobId }
-  /** Answered on the spot, perhaps with nothing to say. */
+  /** Handled by a sync bot, with or without a reply. */
   Answered: { readonly body: string | undefined }
-  /** Its user must sign in first, and is told so. */
+  /** The user must sign in first; the reply asks them to. */
   Prompted: { readonly body: string | undefined }
-  /** Its user is not one that bots listen to. */
+  /** The user is not in ALLOWED_USERS. */
   Dropped: {}
-  /** Its type is not one that the bot's handler takes. */
+  /** The bot's handler does not take this type of update. */
   Ignored: {}
-  /** Its handler failed, and the user is told so. */
+  /** The handler failed; the reply apologizes. */
   Apologized: { readonly body: string | undefined }
 }>
 export const Received = Tagged.taggedEnum<Received>({
@@ -43,7 +43,7 @@ export const Received = Tagged.taggedEnum<Received>({
   Apologized: true
 })
 
-/** A sync bot's handler failed, and the file wants the update delivered again. */
+/** A sync bot's handler failed, and `onError: redeliver` asks Telegram to send the update again. */
 export class HandlerFailed extends Schema.TaggedError<HandlerFailed>()("HandlerFailed", { bot: Schema.String }) {
   override get message(): string {
     return `The handler of the bot ${this.bot} failed.`
@@ -52,34 +52,34 @@ export class HandlerFailed extends Schema.TaggedError<HandlerFailed>()("HandlerF
 
 export type WebhookIntakeError = HandlerFailed | UnknownKind | EnqueueError
 
-/** Hears what became of the update at a place. */
-export type Tell = (place: number, exit: Exit.Exit<Received, WebhookIntakeError>) => void
+/** Receives the result of the item at an index. */
+export type Report = (place: number, exit: Exit.Exit<Received, WebhookIntakeError>) => void
 
-/** Where updates go once the door has let them in. */
+/** Takes authenticated updates and deliveries. */
 export class WebhookIntake extends Context.Tag("nightshift/gateway/WebhookIntake")<
   WebhookIntake,
   {
     /**
-     * Takes updates in that arrived together, each on its own, and tells what became of it as soon as it is known. What was
-     * promised is done by then: a stored update is durable.
+     * Handles updates that arrived together, independently of each other, and reports each result as soon as it is
+     * known. A job reported as stored is durable.
      */
-    readonly receive: (bot: Bot, updates: ReadonlyArray<Update>, tell: Tell) => Effect.Effect<void>
+    readonly receive: (bot: Bot, updates: ReadonlyArray<Update>, report: Report) => Effect.Effect<void>
 
-    /** Makes each delivery of a source a job of its kind, once per delivery id. */
-    readonly deliver: (source: Source, deliveries: ReadonlyArray<SourceDelivery>, tell: Tell) => Effect.Effect<void>
+    /** Enqueues one job per delivery id of a source. */
+    readonly deliver: (source: Source, deliveries: ReadonlyArray<SourceDelivery>, report: Report) => Effect.Effect<void>
   }
 >() {
   static readonly layer: Layer.Layer<WebhookIntake, never, Queue | Kinds | AuthSessions | GatewayConfig> =
     Layer.suspend(() => withDatabase)
 
-  /** For a process without a database, whose file can declare neither async bots nor sources. */
+  /** For a process without a database, whose file declares neither async bots nor sources. */
   static readonly layerWithoutDatabase: Layer.Layer<WebhookIntake, never, AuthSessions | GatewayConfig> = Layer.suspend(
     () => withoutDatabase
   )
 }
 
-/** Telegram hangs up after a minute. */
-const syncPatience = Duration.seconds(50)
+/** Telegram closes the connection after a minute. */
+const syncTimeout = Duration.seconds(50)
 
 const prompt = Reply.make("Please sign in first: send /auth and your code to the bot that signs users in.")
 const apology = Reply.make("Sorry, something went wrong with that. Please try again later.")
@@ -89,7 +89,6 @@ const inResponse = (update: Update, reply: Reply.Reply | undefined): string | un
   return chat === undefined || reply === undefined ? undefined : Reply.inResponse(chat, reply)
 }
 
-/** How jobs are stored, and what is known of kinds. */
 interface Stores {
   readonly store: typeof Queue.Service.enqueueEach
   readonly kindOf: (name: string) => Effect.Effect<RegisteredKind, UnknownKind | DatabaseError>
@@ -101,15 +100,15 @@ const receivedOf = ({ _tag, id }: Enqueued): Received =>
 const isInvalid = (exit: Exit.Exit<Enqueued, EnqueueError>) =>
   Exit.isFailure(exit) && exit.cause._tag === "Fail" && exit.cause.error._tag === "InvalidJob"
 
-/** Goes through items that do not wait for one another. */
+/** Handles items concurrently and reports each result. */
 const each = <A>(
   items: ReadonlyArray<A>,
-  tell: Tell,
+  report: Report,
   take: (item: A) => Effect.Effect<Received, WebhookIntakeError>
 ): Effect.Effect<void> =>
   Effect.forEach(
     items,
-    (item, place) => Effect.map(Effect.exit(Effect.suspend(() => take(item))), (exit) => tell(place, exit)),
+    (item, place) => Effect.map(Effect.exit(Effect.suspend(() => take(item))), (exit) => report(place, exit)),
     { concurrency: "unbounded", discard: true }
   )
 
@@ -122,40 +121,43 @@ const make = ({
     const { allowedUsers } = yield* GatewayConfig
 
     const storeOne = (job: NewJob) =>
-      Effect.flatMap(store([job]), ([exit]) => Exit.map(exit ?? Exit.die("a job was not answered for"), receivedOf))
+      Effect.flatMap(store([job]), ([exit]) => Exit.map(exit ?? Exit.die("a job has no result"), receivedOf))
 
     const enqueue = (bot: Bot, update: Update) =>
       storeOne(BotJob.of(bot.slug, update)).pipe(
-        // Text that PostgreSQL has no bytes for would be refused for ever, and hold up its chat for a day.
+        // Text that PostgreSQL cannot store would fail on every redelivery and block its chat for a day, so replace it.
         Effect.catchTag("InvalidJob", () => storeOne(BotJob.of(bot.slug, BotJob.storable(update))))
       )
 
-    /** The way of nearly every update, by the fewest steps: thousands a second pass here. */
-    const enqueueAll = (bot: Bot, updates: ReadonlyArray<Update>, tell: Tell) =>
+    /** The hot path: thousands of updates per second. */
+    const enqueueAll = (bot: Bot, updates: ReadonlyArray<Update>, report: Report) =>
       Effect.flatMap(Effect.exit(store(updates.map((update) => BotJob.of(bot.slug, update)))), (exits) => {
-        if (Exit.isFailure(exits)) return each(updates, tell, () => Effect.failCause(exits.cause))
+        if (Exit.isFailure(exits)) return each(updates, report, () => Effect.failCause(exits.cause))
         const refused: Array<number> = []
         for (const [place, exit] of exits.value.entries()) {
           if (isInvalid(exit)) refused.push(place)
-          else tell(place, Exit.map(exit, receivedOf))
+          else report(place, Exit.map(exit, receivedOf))
         }
         if (refused.length === 0) return Effect.void
         const again = refused.flatMap((place) => updates[place] ?? [])
         return each(
           again,
-          (index, exit) => tell(refused[index] ?? 0, exit),
+          (index, exit) => report(refused[index] ?? 0, exit),
           (update) => enqueue(bot, update)
         )
       })
 
-    /** The handler's answer. A poison update must not block its chat, so a failure is an answer, too. */
+    /**
+     * Runs a sync bot's handler. By default a failure is acknowledged with an apology, so a poison update does not
+     * block its chat.
+     */
     const answer = (bot: Bot, update: Update) =>
       bot.handle({ bot, update, job: undefined }).pipe(
-        // Telegram gets its answer in time even if the handler ignores interruption.
+        // Respond to Telegram in time even if the handler ignores interruption.
         Effect.disconnect,
         Effect.timeoutFail({
-          duration: syncPatience,
-          onTimeout: () => new Error(`no answer within ${Duration.format(syncPatience)}`)
+          duration: syncTimeout,
+          onTimeout: () => new Error(`the handler did not finish within ${Duration.format(syncTimeout)}`)
         }),
         Effect.map((reply): Received => Received.Answered({ body: inResponse(update, reply) })),
         Effect.catchAllCause((cause) =>
@@ -187,30 +189,32 @@ const make = ({
       )
     }
 
-    const receiveTaken = (bot: Bot, updates: ReadonlyArray<Update>, tell: Tell) =>
+    const receiveTaken = (bot: Bot, updates: ReadonlyArray<Update>, report: Report) =>
       bot.async && !bot.requireAuth && allowedUsers === undefined
-        ? enqueueAll(bot, updates, tell)
-        : each(updates, tell, (update) => receiveOne(bot, update))
+        ? enqueueAll(bot, updates, report)
+        : each(updates, report, (update) => receiveOne(bot, update))
 
     return {
-      deliver: (source, deliveries, tell) =>
-        each(deliveries, tell, (delivery) =>
+      deliver: (source, deliveries, report) =>
+        each(deliveries, report, (delivery) =>
           Effect.flatMap(kindOf(source.kind), (kind) => storeOne(SourceJob.of(source.name, kind, delivery)))
         ),
-      receive: (bot, updates, tell) => {
-        if (updates.every(bot.takes)) return receiveTaken(bot, updates, tell)
+      receive: (bot, updates, report) => {
+        if (updates.every(bot.takes)) return receiveTaken(bot, updates, report)
         const taken: Array<number> = []
         for (const [place, update] of updates.entries()) {
           if (bot.takes(update)) taken.push(place)
-          else tell(place, Exit.succeed(Received.Ignored()))
+          else report(place, Exit.succeed(Received.Ignored()))
         }
         const rest = taken.flatMap((place) => updates[place] ?? [])
-        return rest.length === 0 ? Effect.void : receiveTaken(bot, rest, (index, exit) => tell(taken[index] ?? 0, exit))
+        return rest.length === 0
+          ? Effect.void
+          : receiveTaken(bot, rest, (index, exit) => report(taken[index] ?? 0, exit))
       }
     }
   })
 
-/** A kind may be registered anew with every deploy, so what is known of it is asked again now and then; what is not, each time. */
+/** Cached for 30 seconds, because a deploy may register a kind again. Unknown kinds are not cached. */
 const kindCache = Effect.flatMap(Kinds, (kinds) =>
   Cache.makeWith({
     capacity: 256,
@@ -231,7 +235,7 @@ const withDatabase = Layer.effect(
 const withoutDatabase = Layer.effect(
   WebhookIntake,
   make({
-    store: () => Effect.dieMessage("an async bot without a database"),
-    kindOf: () => Effect.dieMessage("a source without a database")
+    store: () => Effect.dieMessage("an async bot needs a database"),
+    kindOf: () => Effect.dieMessage("a source needs a database")
   })
 )

@@ -5,42 +5,43 @@ import { Data, Deferred, type Duration, Effect, Exit, FiberId, type Scope } from
 import type { ChildReaper } from "./ChildReaper.js"
 import * as ProcessGroup from "./ProcessGroup.js"
 
-// A child starts behind a gate: a shell that waits for one line and then becomes the command. Before we give that line, the
-// keeper knows the child's group. So whenever this process is killed, either the gate reads the end of its line and ends, or
-// the keeper knows whom to end. The gate also enters the working directory and looks where it came to be, so that a symbolic
-// link exchanged at the last moment leads nowhere. It keeps its few words out of the command's environment.
+// Each child starts as a gate: a shell that blocks on one line from fd 3 and then execs the command. We send that line
+// only after the reaper knows the child's process group. If this process is killed before that, the gate reads EOF and
+// exits; if it is killed later, the reaper kills the group. The gate also changes to the working directory and checks
+// the resolved path, so a symbolic link swapped after our own check cannot lead outside the root. Its variables are
+// unset before the exec.
 const gate = `
 IFS= read -r NIGHTSHIFT_GATE <&3 || exit 125
 exec 3<&-
 unset NIGHTSHIFT_GATE
 cd -P -- "$2" || exit 126
-case $PWD/ in "$1"/*) ;; *) echo "$0: $PWD is outside of $1" >&2; exit 126 ;; esac
+case $PWD/ in "$1"/*) ;; *) echo "$0: $PWD is outside $1" >&2; exit 126 ;; esac
 shift 2
 unset PWD OLDPWD
 exec "$@"
 `
 
-/** How long to wait for the end of what was written, when all who could write are gone. */
-const drainPatience: Duration.DurationInput = "1 second"
+/** How long to wait for the output streams to close after the process group has ended. */
+const drainTimeout: Duration.DurationInput = "1 second"
 
-/** All that a child finds in its environment, besides what it is given. */
+/** The PATH of a child that is not given one. */
 export const cleanPath = "/usr/local/bin:/usr/bin:/bin"
 
 export interface Command {
-  /** The executable and its arguments. No shell looks at them. */
+  /** The executable and its arguments, not interpreted by a shell. */
   readonly argv: readonly [string, ...ReadonlyArray<string>]
-  /** An absolute path. */
+  /** Absolute path of the working directory. */
   readonly directory: string
-  /** The directory must lie in here once every symbolic link is followed; any will do when empty. */
+  /** The resolved directory must be inside this path. Empty allows any directory. */
   readonly root: string
-  /** All of it: nothing of our own environment is added. */
+  /** The complete environment: the child inherits nothing from this process. */
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** The system would not start the process. */
+/** The operating system refused to start the process. */
 export class SpawnFailed extends Data.TaggedError("SpawnFailed")<{
   readonly reason: string
-  /** Whether trying again would be the same again. */
+  /** Whether a retry would fail the same way. */
   readonly permanent: boolean
 }> {
   override get message(): string {
@@ -48,24 +49,30 @@ export class SpawnFailed extends Data.TaggedError("SpawnFailed")<{
   }
 }
 
-/** How the process ended by itself or by a signal. */
+/** The exit code, or the signal that ended the process. */
 export interface Ended {
   readonly code: number | undefined
   readonly signal: NodeJS.Signals | undefined
 }
 
-/** A process at the head of a group of its own. */
+/** A process that leads its own process group. */
 export interface ChildProcess {
   readonly pid: number
   readonly stdin: Writable
   readonly stdout: Readable
   readonly stderr: Readable
   readonly ended: Effect.Effect<Ended>
-  /** It has ended, and all that was written has been read. Whoever holds its output open keeps this from ever being so. */
+  /**
+   * Completes when the process has ended and its output is read to EOF. Never completes while another process holds the
+   * output open.
+   */
   readonly drained: Effect.Effect<void>
-  /** Why the command never came to run, if what stands on stderr is the gate's word on that. */
+  /** The gate's reason for not running the command, if stderr holds one. */
   readonly refusalIn: (stderr: string) => string | undefined
-  /** Ends the whole group, TERM and after the grace KILL; returns when nobody is left and what they wrote is read. */
+  /**
+   * Ends the whole group: SIGTERM, then SIGKILL after a grace period. Returns when the group is gone and its output is
+   * read.
+   */
   readonly end: Effect.Effect<void>
 }
 
@@ -74,15 +81,15 @@ const permanentCodes = new Set(["E2BIG", "EACCES", "ENOENT", "ENOTDIR", "ERR_INV
 const spawnFailed = (error: unknown): SpawnFailed => {
   const code = error instanceof Error && "code" in error ? String(error.code) : ""
   const message = error instanceof Error ? error.message : String(error)
-  const reason = code === "E2BIG" ? "its arguments and environment are longer than the system takes" : message
+  const reason = code === "E2BIG" ? "its arguments and environment exceed the system's size limit" : message
   return new SpawnFailed({ reason, permanent: permanentCodes.has(code) })
 }
 
-/** As a person would say it, and not as `gate-…: 9: exec: …`. */
+/** Strips the shell's prefix (`gate-…: 9: exec: …`) from the message. */
 const plainRefusal = (text: string, name: string): string =>
   (text.split("\n")[0] ?? "").slice(name.length + 2).replace(/^(?:line )?\d+: (?:exec: |cd: )?/, "")
 
-const launch = (keeper: ChildReaper, { argv, directory, environment, root }: Command) =>
+const launch = (reaper: ChildReaper, { argv, directory, environment, root }: Command) =>
   Effect.async<ChildProcess, SpawnFailed>((resume) => {
     const name = `gate-${randomBytes(8).toString("hex")}`
     let child: NodeChild
@@ -99,15 +106,15 @@ const launch = (keeper: ChildReaper, { argv, directory, environment, root }: Com
     const { pid, stderr, stdin, stdout } = child
     child.on("error", (error) => resume(spawnFailed(error)))
     if (pid === undefined || stdin === null || stdout === null || stderr === null) return
-    keeper.watch(pid)
-    const word = child.stdio[3] as Writable
-    for (const stream of [stdin, stdout, stderr, word]) stream.on("error", () => {})
-    word.end("go\n")
+    reaper.watch(pid)
+    const gateInput = child.stdio[3] as Writable
+    for (const stream of [stdin, stdout, stderr, gateInput]) stream.on("error", () => {})
+    gateInput.end("go\n")
 
     const exited = Deferred.unsafeMake<Ended>(FiberId.none)
     const drained = Deferred.unsafeMake<void>(FiberId.none)
-    // A pid may be a stranger's soon after.
-    let over = false
+    // The system may reuse the pid once the process has been reaped, so never signal it again.
+    let reaped = false
     child.on("exit", (code, signal) => {
       Deferred.unsafeDone(exited, Exit.succeed({ code: code ?? undefined, signal: signal ?? undefined }))
     })
@@ -122,14 +129,14 @@ const launch = (keeper: ChildReaper, { argv, directory, environment, root }: Com
         ended: Deferred.await(exited),
         drained: Deferred.await(drained),
         refusalIn: (text) => (text.startsWith(`${name}: `) ? plainRefusal(text, name) : undefined),
-        end: Effect.suspend(() => (over ? Effect.void : ProcessGroup.end(pid))).pipe(
-          // Whoever left the group may hold our pipes open for ever.
-          Effect.zipRight(ProcessGroup.within(Deferred.await(drained), drainPatience)),
+        end: Effect.suspend(() => (reaped ? Effect.void : ProcessGroup.end(pid))).pipe(
+          // A descendant that left the group may hold the pipes open forever.
+          Effect.zipRight(ProcessGroup.within(Deferred.await(drained), drainTimeout)),
           Effect.zipRight(
             Effect.sync(() => {
               for (const stream of [stdin, stdout, stderr]) stream.destroy()
-              over = true
-              keeper.forget(pid)
+              reaped = true
+              reaper.forget(pid)
             })
           )
         )
@@ -137,6 +144,6 @@ const launch = (keeper: ChildReaper, { argv, directory, environment, root }: Com
     )
   })
 
-/** Starts a command at the head of a group of its own, all of which ends with the Scope, and with our process. */
-export const spawn = (keeper: ChildReaper, command: Command): Effect.Effect<ChildProcess, SpawnFailed, Scope.Scope> =>
-  Effect.acquireRelease(launch(keeper, command), ({ end }) => end)
+/** Starts a command in its own process group. The group ends when the Scope closes or this process ends. */
+export const spawn = (reaper: ChildReaper, command: Command): Effect.Effect<ChildProcess, SpawnFailed, Scope.Scope> =>
+  Effect.acquireRelease(launch(reaper, command), ({ end }) => end)

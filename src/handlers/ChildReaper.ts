@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process"
 import { Effect, type Scope } from "effect"
 
-// Our end of the shell's stdin closes when this process ends in whatever way, kill -9 too. Then the shell ends every group
-// that it was told of and not told to forget: TERM, two seconds at most, KILL. It has a session of its own, so that what is
-// meant for this process does not end it.
+// The shell's stdin closes when this process ends for any reason, including kill -9. The shell then ends every process
+// group still registered: SIGTERM, up to two seconds, SIGKILL. It runs in its own session, so signals sent to this
+// process group do not reach it.
 const script = `
 groups=' '
 while IFS= read -r line; do
@@ -26,15 +26,15 @@ done
 for group in $groups; do kill -s KILL -- "-$group"; done
 `
 
-/** Sees to it that children do not outlive this process, however it ends. */
+/** Ends child processes when this process ends, even after kill -9. */
 export interface ChildReaper {
-  /** From now on this process group ends when we do. */
+  /** Registers a process group to be ended with this process. */
   readonly watch: (group: number) => void
-  /** The group is over. */
+  /** Unregisters a group that has ended. */
   readonly forget: (group: number) => void
 }
 
-/** Keeps watch until the Scope closes, by one small shell that is started with the first child. */
+/** Runs one shell, started with the first child, until the Scope closes. */
 export const make: Effect.Effect<ChildReaper, never, Scope.Scope> = Effect.acquireRelease(
   Effect.sync(() => {
     const groups = new Set<number>()
@@ -50,30 +50,30 @@ export const make: Effect.Effect<ChildReaper, never, Scope.Scope> = Effect.acqui
       })
       shell = started
       started.stdin.on("error", () => {})
-      // The system would not start it now; the next child asks again.
+      // If the shell could not be started, the next `watch` tries again.
       started.on("error", () => {
         if (shell === started) shell = undefined
       })
-      // Somebody may have killed it: another takes over what it knew.
+      // If the shell was killed, start another with the same groups.
       started.on("exit", () => {
         if (shell === started) shell = undefined
         if (!closed && groups.size > 0) start()
       })
-      // It must not keep a program from ending that has nothing else to do.
+      // The shell must not keep this process's event loop alive.
       started.unref()
       if ("unref" in started.stdin && typeof started.stdin.unref === "function") started.stdin.unref()
-      for (const group of groups) tell(`+${group}`)
+      for (const group of groups) send(`+${group}`)
     }
-    const tell = (word: string) => void shell?.stdin?.write(`${word}\n`)
+    const send = (line: string) => void shell?.stdin?.write(`${line}\n`)
 
     return {
       watch: (group: number) => {
         groups.add(group)
         if (shell === undefined) start()
-        else tell(`+${group}`)
+        else send(`+${group}`)
       },
       forget: (group: number) => {
-        if (groups.delete(group)) tell(`-${group}`)
+        if (groups.delete(group)) send(`-${group}`)
       },
       close: () => {
         closed = true

@@ -9,46 +9,46 @@ import * as Confinement from "./Confinement.js"
 import * as Handler from "./Handler.js"
 import { OutputTail } from "./OutputTail.js"
 
-// Runs an allowed executable, and says what became of it. It is a way to run programs on this machine: it exists only where
-// somebody switched it on, with what may be run and where.
+// The `cmd_exec` kind runs allowed executables on this machine. It is off unless an operator enables it with a list of
+// executables and a root directory.
 
 export interface CmdExecOptions {
-  /** Executables by absolute path, or by name: found once, in the folders of `path`. */
+  /** Executables by absolute path, or by name. Names are resolved once, in the directories of `path`. */
   readonly allow: ReadonlyArray<string>
-  /** Commands work in here and nowhere else. */
+  /** The directory that contains every working directory and stdin file. */
   readonly root: string
-  /** The environment variables that a job may set. [none] */
+  /** Environment variables that a job may set. [none] */
   readonly env?: ReadonlyArray<string>
-  /** How long a command may run, and the most that a job may ask for. [600 seconds] */
+  /** Timeout of a command, and the maximum that a job may request. [600 seconds] */
   readonly timeout?: Duration.DurationInput
-  /** Where to look for names. [/usr/local/bin:/usr/bin:/bin] */
+  /** Search path for names. [/usr/local/bin:/usr/bin:/bin] */
   readonly path?: string
 }
 
-/** The command handler was switched on, and cannot be. */
+/** `cmd_exec` is enabled with invalid options. */
 export class CmdExecUnusable extends Schema.TaggedError<CmdExecUnusable>()("CmdExecUnusable", {
   option: Schema.Literal("allow", "root", "env"),
   reason: Schema.String
 }) {
   override get message(): string {
-    return `cmd_exec cannot be switched on: ${this.reason}.`
+    return `cmd_exec cannot be enabled: ${this.reason}.`
   }
 }
 
-/** Each stream, as it is kept. */
+/** Bytes kept of each output stream. */
 const tailBytes = 16 * 1024
-/** Two streams and the rest must fit in a job's result. */
+/** Two streams and the other fields must fit in a job's result. */
 const tailJsonBytes = 24 * 1024
-/** Of an error's text, the stream's end is the larger part. */
+/** Maximum size of the output tail in an error message. */
 const errorTailJsonBytes = 3 * 1024
 
 const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/
-// The loader and the shell that starts the command act upon these, whatever the program is.
+// The dynamic loader and the gate shell act on these for every program.
 const neverAllowed = /^(?:(?:LD|DYLD|NIGHTSHIFT)_.*|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4)$/
 
 /**
- * A list of what is refused would never be complete: nearly every program has a variable that makes it run code (NODE_OPTIONS,
- * GIT_SSH_COMMAND, PAGER), and new ones come with new releases.
+ * An allow list, because a deny list is never complete: most programs read a variable that makes them run code
+ * (NODE_OPTIONS, GIT_SSH_COMMAND, PAGER).
  */
 const environmentOf = (allowed: ReadonlyArray<string>) =>
   Schema.Record({ key: Schema.String, value: Schema.String }).pipe(
@@ -57,31 +57,31 @@ const environmentOf = (allowed: ReadonlyArray<string>) =>
         .filter((name) => !allowed.includes(name))
         .map((name) => ({
           path: [name],
-          message: `${name} is not allowed; allowed: ${allowed.join(", ") || "none"}. An operator allows variables in CMD_EXEC_ENV.`
+          message: `${name} is not allowed (allowed: ${allowed.join(", ") || "none"}). Add it to CMD_EXEC_ENV to allow it.`
         }))
     )
   )
 
 const payloadOf = (env: ReadonlyArray<string>) =>
   Schema.Struct({
-    /** The executable and its arguments, as they are: no shell looks at them. */
+    /** The executable and its arguments, not interpreted by a shell. */
     argv: Schema.NonEmptyArray(Schema.String),
-    /** Variables for it, of those that are allowed. */
+    /** Environment variables. Each must be allowed by the operator. */
     env: Schema.optional(environmentOf(env)),
-    /** Where to work, inside of the root. [the root] */
+    /** Working directory, inside the root. [the root] */
     cwd: Schema.optional(Schema.String),
-    /** What to write to its standard input. */
+    /** Text for standard input. */
     stdin: Schema.optional(Schema.String),
-    /** A file inside of the root to write to its standard input instead. */
+    /** A file inside the root to use as standard input instead. */
     stdin_file: Schema.optional(Schema.String),
     timeout_secs: Schema.optional(Schema.Positive),
-    /** Exit codes after which trying again would be the same again. */
+    /** Exit codes that make the job dead instead of retrying it. */
     permanent: Schema.optional(Schema.Array(Schema.Int))
   })
     .pipe(
       Schema.filter(
         ({ stdin, stdin_file }) =>
-          stdin === undefined || stdin_file === undefined || "give stdin or stdin_file, not both"
+          stdin === undefined || stdin_file === undefined || "set either stdin or stdin_file, not both"
       )
     )
     .annotations({ parseOptions: { onExcessProperty: "error" } })
@@ -90,7 +90,7 @@ type Payload = ReturnType<typeof payloadOf>["Type"]
 const kindWith = (timeout: Duration.Duration, env: ReadonlyArray<string>) =>
   Job.make("cmd_exec", {
     payload: payloadOf(env),
-    // Ours comes first, and can say what the command wrote.
+    // Longer than our own timeout, which fires first and can include the command's output.
     timeout: Duration.sum(timeout, "30 seconds")
   })
 
@@ -100,7 +100,7 @@ interface Bounds {
   readonly timeout: Duration.Duration
 }
 
-/** What a command wrote, as much of it as is kept. */
+/** The tail of a command's output. */
 interface Output {
   readonly stdout: OutputTail
   readonly stderr: OutputTail
@@ -114,12 +114,11 @@ const listen = (child: ChildProcess.ChildProcess): Output => {
 }
 
 const withTail = (how: string, { stderr, stdout }: Output): string => {
-  const said = (stderr.bytes > 0 ? stderr : stdout).text(errorTailJsonBytes).trim()
-  return said === "" ? how : `${how}: ${said}`
+  const tail = (stderr.bytes > 0 ? stderr : stdout).text(errorTailJsonBytes).trim()
+  return tail === "" ? how : `${how}: ${tail}`
 }
 
-/** Says how a command ended, with the end of what it said about it. */
-const judge = (
+const outcomeOf = (
   { argv, permanent = [] }: Payload,
   child: ChildProcess.ChildProcess,
   { code, signal }: ChildProcess.Ended,
@@ -137,19 +136,19 @@ const judge = (
   }
   const refusal = child.refusalIn(stderr.text(errorTailJsonBytes))
   if (refusal !== undefined) return Outcome.dead(`${argv[0]} cannot be run: ${refusal}`)
-  if (code === undefined) return Outcome.retry(withTail(`ended by ${signal}`, output))
+  if (code === undefined) return Outcome.retry(withTail(`killed by ${signal}`, output))
   const error = withTail(`exit code ${code}`, output)
   return permanent.includes(code) ? Outcome.dead(error) : Outcome.retry(error)
 }
 
 const timeoutOf = ({ timeout_secs }: Payload, { timeout }: Bounds) => {
-  const asked = timeout_secs === undefined ? timeout : Duration.seconds(timeout_secs)
-  if (Duration.lessThanOrEqualTo(asked, timeout)) return Effect.succeed(asked)
-  return new Confinement.Refused({ reason: `timeout_secs is more than the ${DurationText.format(timeout)} allowed` })
+  const requested = timeout_secs === undefined ? timeout : Duration.seconds(timeout_secs)
+  if (Duration.lessThanOrEqualTo(requested, timeout)) return Effect.succeed(requested)
+  return new Confinement.Refused({ reason: `timeout_secs must be at most ${DurationText.format(timeout)}` })
 }
 
-/** Nothing is started before everything that was asked for is known to be allowed. */
-const run = (keeper: ChildReaper.ChildReaper, bounds: Bounds) => (payload: Payload) =>
+/** Checks the whole request before it starts the command. */
+const run = (reaper: ChildReaper.ChildReaper, bounds: Bounds) => (payload: Payload) =>
   Effect.gen(function* () {
     const [name, ...rest] = payload.argv
     const timeout = yield* timeoutOf(payload, bounds)
@@ -159,21 +158,21 @@ const run = (keeper: ChildReaper.ChildReaper, bounds: Bounds) => (payload: Paylo
       payload.stdin_file === undefined
         ? Readable.from(payload.stdin === undefined ? [] : [payload.stdin])
         : yield* Confinement.fileIn(bounds.root, payload.stdin_file)
-    const child = yield* ChildProcess.spawn(keeper, {
+    const child = yield* ChildProcess.spawn(reaper, {
       argv: [path, ...rest],
       directory,
       root: bounds.root,
       environment: { PATH: ChildProcess.cleanPath, ...payload.env }
     })
     const output = listen(child)
-    // A command need not read all of it, or any.
+    // Ignore write errors: a command may exit without reading its stdin.
     pipeline(input, child.stdin, () => {})
     const ended = yield* Effect.timeoutOption(child.ended, timeout)
-    // What it left running ends with it; then all that was written has been read.
+    // Ends background processes of the command too, and waits until all output is read.
     yield* child.end
     return Option.match(ended, {
       onNone: () => Outcome.retry(withTail(`timed out after ${DurationText.format(timeout)}`, output)),
-      onSome: (end) => judge(payload, child, end, output)
+      onSome: (end) => outcomeOf(payload, child, end, output)
     })
   }).pipe(
     Effect.scoped,
@@ -186,7 +185,7 @@ const run = (keeper: ChildReaper.ChildReaper, bounds: Bounds) => (payload: Paylo
     })
   )
 
-/** The handler of the kind `cmd_exec`, within these bounds. Executables and root are looked up now, and not again. */
+/** Makes the handler of the kind `cmd_exec`. Executables and root are resolved once, here. */
 export const make = (options: CmdExecOptions): Effect.Effect<Handler.Handler<never>, CmdExecUnusable> =>
   Effect.gen(function* () {
     const timeout = Duration.decode(options.timeout ?? "600 seconds")
@@ -200,11 +199,14 @@ export const make = (options: CmdExecOptions): Effect.Effect<Handler.Handler<nev
     const env = options.env ?? []
     const bad = env.find((name) => !variableName.test(name) || neverAllowed.test(name))
     if (bad !== undefined) {
-      return yield* new CmdExecUnusable({ option: "env", reason: `the variable "${bad}" cannot be allowed` })
+      return yield* new CmdExecUnusable({
+        option: "env",
+        reason: `the variable "${bad}" is not a valid name or is reserved for the loader, the shell or Nightshift`
+      })
     }
     const bounds = { allowed, root, timeout }
     return Handler.scoped(
       kindWith(timeout, env),
-      Effect.map(ChildReaper.make, (keeper) => run(keeper, bounds))
+      Effect.map(ChildReaper.make, (reaper) => run(reaper, bounds))
     )
   })

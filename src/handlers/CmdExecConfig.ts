@@ -8,29 +8,29 @@ export const settings = {
   allow: Setting.list({
     key: "CMD_EXEC_ALLOW",
     about:
-      "The executables that jobs of the kind `cmd_exec` may run, by name or absolute path, separated by commas. None: the kind is off."
+      "Comma-separated names or absolute paths of the executables that `cmd_exec` jobs may run. Empty disables the kind."
   }),
   root: Setting.optionalText({
     key: "CMD_EXEC_ROOT",
-    about: "The directory that commands work in, and cannot be told to leave. Needed with CMD_EXEC_ALLOW."
+    about:
+      "Directory that contains the working directory and stdin file of every `cmd_exec` job. Required with CMD_EXEC_ALLOW."
   }),
   env: Setting.list({
     key: "CMD_EXEC_ENV",
-    about:
-      "The environment variables that jobs of the kind `cmd_exec` may set, by name, separated by commas. None by default."
+    about: "Comma-separated names of the environment variables that `cmd_exec` jobs may set. None by default."
   }),
   timeout: Setting.positiveDuration(
-    { key: "CMD_EXEC_TIMEOUT", about: "How long a command may run, and the most that a job may ask for." },
+    { key: "CMD_EXEC_TIMEOUT", about: "Timeout of a command, and the maximum that a job may request." },
     "600s"
   )
 }
 
-/** The handler of `cmd_exec` where the settings switch it on. */
+/** The `cmd_exec` handler if CMD_EXEC_ALLOW is set; otherwise none. */
 export const handlers: Effect.Effect<ReadonlyArray<Handler<never>>, ConfigError.ConfigError> = Effect.gen(function* () {
   const { allow, env, root, timeout } = yield* Setting.group(settings)
   if (allow.length === 0) return []
   if (Option.isNone(root)) {
-    const message = "is needed with CMD_EXEC_ALLOW: the directory that commands work in, and cannot be told to leave"
+    const message = "is required with CMD_EXEC_ALLOW: set it to the directory that commands run in"
     return yield* Effect.fail(ConfigError.MissingData([settings.root.key], message))
   }
   const path = yield* Config.withDefault(Config.string("PATH"), cleanPath)

@@ -4,7 +4,7 @@ import { isAbsolute, join, resolve, sep } from "node:path"
 import type { Readable } from "node:stream"
 import { Data, Effect, type Scope } from "effect"
 
-/** What a job asked for lies beyond what it may use, or is not there. Asking again would be the same again. */
+/** A path or executable that the job may not use, or that does not exist. A retry would fail the same way. */
 export class Refused extends Data.TaggedError("Refused")<{ readonly reason: string }> {
   override get message(): string {
     return this.reason
@@ -20,7 +20,7 @@ const why = (error: unknown): string => {
       return "does not exist"
     case "EACCES":
     case "EPERM":
-      return "may not be used by the user that runs Nightshift"
+      return "is not accessible to the user that runs Nightshift"
     default:
       return `cannot be used (${codeOf(error)})`
   }
@@ -33,7 +33,7 @@ const quoted = (text: string) => JSON.stringify(text.length > 200 ? `${text.slic
 
 const isIn = (path: string, root: string) => path === root || path.startsWith(root === sep ? sep : root + sep)
 
-/** A folder as it is really called, with every symbolic link followed. */
+/** Returns the real path of a directory, with all symbolic links resolved. */
 export const folder = (path: string): Effect.Effect<string, Refused> =>
   Effect.gen(function* () {
     const real = yield* attempt(quoted(path), () => realpath(path))
@@ -41,29 +41,29 @@ export const folder = (path: string): Effect.Effect<string, Refused> =>
     return found.isDirectory() ? real : yield* new Refused({ reason: `${quoted(path)} is not a directory` })
   })
 
-/** The same, for one that must lie inside of the root, which is given as it is really called. */
+/** Returns the real path of a directory inside the root. `root` must be a real path. */
 export const folderIn = (root: string, path: string): Effect.Effect<string, Refused> =>
   Effect.gen(function* () {
     const real = yield* folder(resolve(root, path))
-    return isIn(real, root) ? real : yield* new Refused({ reason: `${quoted(path)} is outside of ${quoted(root)}` })
+    return isIn(real, root) ? real : yield* new Refused({ reason: `${quoted(path)} is outside ${quoted(root)}` })
   })
 
-/** A file inside of the root, to be read. Closed with the Scope. */
+/** Opens a file inside the root for reading. Closed with the Scope. */
 export const fileIn = (root: string, path: string): Effect.Effect<Readable, Refused, Scope.Scope> =>
   Effect.gen(function* () {
     const asked = resolve(root, path)
-    // Without waiting for a writer, should it be a pipe.
+    // O_NONBLOCK: opening a named pipe must not wait for a writer.
     const file = yield* Effect.acquireRelease(
       attempt(quoted(path), () => open(asked, constants.O_RDONLY | constants.O_NONBLOCK)),
       (opened) => Effect.ignore(Effect.tryPromise(() => opened.close()))
     )
-    // What is open is compared with what the path leads to, not the other way round: a link exchanged between a look and
-    // the opening would lead out.
+    // Open first, then resolve the path and compare inodes. Checking the path before opening it would race with a
+    // symbolic link that is swapped in between.
     const found = yield* attempt(quoted(path), () => file.stat())
     const real = yield* attempt(quoted(path), () => realpath(asked))
     const there = yield* attempt(quoted(path), () => stat(real))
     if (!isIn(real, root) || there.ino !== found.ino || there.dev !== found.dev) {
-      return yield* new Refused({ reason: `${quoted(path)} is outside of ${quoted(root)}` })
+      return yield* new Refused({ reason: `${quoted(path)} is outside ${quoted(root)}` })
     }
     if (!found.isFile()) return yield* new Refused({ reason: `${quoted(path)} is not a file` })
     return file.createReadStream({ autoClose: false })
@@ -85,10 +85,10 @@ const firstIn = async (name: string, path: string): Promise<string | undefined> 
   return undefined
 }
 
-/** Executables that may be used, by the names under which they may be asked for. */
+/** Allowed executables by the names a job may use for them. */
 export type Allowed = ReadonlyMap<string, string>
 
-/** Finds each entry once: a name in the folders of `path`, or an absolute path as it stands. */
+/** Resolves each entry: a name in the directories of `path`, or an absolute path as it is. */
 export const allow = (entries: ReadonlyArray<string>, path: string): Effect.Effect<Allowed, Refused> =>
   Effect.gen(function* () {
     const allowed = new Map<string, string>()
@@ -109,12 +109,14 @@ export const allow = (entries: ReadonlyArray<string>, path: string): Effect.Effe
     return allowed
   })
 
-/** The executable that a job asks for, if it may and if it is still there. */
+/** Returns the path of an allowed executable, or fails if it is not allowed or no longer exists. */
 export const executable = (allowed: Allowed, name: string): Effect.Effect<string, Refused> =>
   Effect.gen(function* () {
     const path = allowed.get(name)
     if (path === undefined) {
-      return yield* new Refused({ reason: `${quoted(name)} is not allowed: ${[...allowed.keys()].join(", ")}` })
+      return yield* new Refused({
+        reason: `${quoted(name)} is not allowed (allowed: ${[...allowed.keys()].join(", ")})`
+      })
     }
     yield* attempt(quoted(path), () => access(path, constants.X_OK))
     return path

@@ -2,17 +2,17 @@ import { type Data, Either, Schema } from "effect"
 import * as Tagged from "../core/Tagged.js"
 import type { JobKind } from "../queue/Job.js"
 
-/** A payload ready for its handler, or why it cannot be. */
+/** A decoded payload, or why it could not be decoded. */
 export type Decoded = Data.TaggedEnum<{
   Ready: { readonly payload: never }
-  /** Written by newer code than this pod's. */
+  /** The payload was written by a newer version of the kind than this pod has. */
   TooNew: { readonly version: number }
-  /** No known version of the schema reads it. */
+  /** The payload does not match the schema. */
   Unreadable: { readonly reason: string }
 }>
 export const Decoded = Tagged.taggedEnum<Decoded>({ Ready: true, TooNew: true, Unreadable: true })
 
-/** Reads stored payloads of a kind. Made once per kind: preparing a schema costs more than using it. */
+/** Makes a decoder of stored payloads. Call it once per kind: compiling a schema costs more than decoding. */
 export const make = (kind: JobKind<never>): ((payload: unknown, version: number) => Decoded) => {
   const decode = Schema.decodeUnknownEither(kind.payload)
   return (stored, version) => {
@@ -21,11 +21,11 @@ export const make = (kind: JobKind<never>): ((payload: unknown, version: number)
     for (let from = version; from < kind.version; from += 1) {
       const upcast = kind.upcasters[from]
       if (upcast === undefined)
-        return Decoded.Unreadable({ reason: `there is no way from version ${from} to ${from + 1}` })
+        return Decoded.Unreadable({ reason: `the kind has no upcaster from version ${from} to ${from + 1}` })
       try {
         payload = upcast(payload)
       } catch (error) {
-        return Decoded.Unreadable({ reason: `raising it from version ${from} failed: ${String(error)}` })
+        return Decoded.Unreadable({ reason: `the upcaster from version ${from} failed: ${String(error)}` })
       }
     }
     try {
@@ -34,8 +34,8 @@ export const make = (kind: JobKind<never>): ((payload: unknown, version: number)
         onRight: (ready) => Decoded.Ready({ payload: ready })
       })
     } catch (error) {
-      // A transformation of the schema's, or a recursive schema and a payload that is nested too deep for the stack.
-      return Decoded.Unreadable({ reason: `decoding it failed: ${String(error)}` })
+      // A transformation threw, or a recursive schema overflowed the stack on a deeply nested payload.
+      return Decoded.Unreadable({ reason: `decoding failed: ${String(error)}` })
     }
   }
 }

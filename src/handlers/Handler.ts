@@ -8,57 +8,69 @@ import type { EnqueueOptions, JobKind } from "../queue/Job.js"
 import type { Queue } from "../queue/Queue.js"
 import type { JobContext } from "./JobContext.js"
 
-// A handler returns an `Outcome`, or anything else: that is the job's result. A failure in its error channel is tried again,
-// and so is a defect, with its trace; an `Outcome` that it fails with is its end all the same.
+// A handler returns an `Outcome`, or any other value, which becomes the job's result. Failures and defects are retried;
+// a defect is stored with its stack trace. An `Outcome` in the error channel counts like a returned one.
 
-/** What a handler's answer leaves as the job's result. */
+/** The job's result, given what a handler returns. */
 export type ResultOf<A> = Exclude<A, Outcome>
 
-/** The effect that runs a kind. `Result` is what a job of it that is done has for a result. */
+/** A kind and the effect that runs its jobs. `Result` is the result type of a done job. */
 export interface Handler<out R, out Result = unknown> {
   readonly kind: JobKind<never>
-  /** Whether its effects and the job's end stand or fall together. */
+  /** Whether `run` and the job's completion share one database transaction. */
   readonly transactional: boolean
   readonly run: (payload: never, job: JobContext) => Effect.Effect<Result | Outcome, unknown, R>
-  /** For one that keeps something as long as its pod lives: opened before the first job, closed after the last. */
+  /** Acquires resources shared by all jobs of the pod: opened before the first job, closed after the last. */
   readonly open?: Effect.Effect<Handler<R, Result>["run"], never, R | Scope.Scope>
 }
 
-/** Runs a kind by an Effect. */
-export const make = <A, B, E, R>(
+type AnyEffect = Effect.Effect<unknown, unknown, unknown>
+
+/** The type of a handler made from an Effect, or from a union of Effects. */
+export type HandlerOf<Run extends AnyEffect> = Handler<Effect.Effect.Context<Run>, ResultOf<Effect.Effect.Success<Run>>>
+
+/** Makes a handler from an Effect. */
+export const make = <A, Run extends AnyEffect>(
   kind: JobKind<A>,
-  run: (payload: A, job: JobContext) => Effect.Effect<B, E, R>
-): Handler<R, ResultOf<B>> => ({
+  run: (payload: A, job: JobContext) => Run
+): HandlerOf<Run> => ({
   kind: kind as unknown as JobKind<never>,
   transactional: false,
-  run: run as Handler<R, ResultOf<B>>["run"]
+  run: run as unknown as HandlerOf<Run>["run"]
 })
 
 /**
- * Runs a kind by an Effect inside a database transaction in which the job ends, too: what it writes through `SqlClient`
- * happens exactly once. Keep it short; its transaction is open all the while.
+ * Makes a handler whose Effect runs in the same database transaction that completes the job, so its writes through
+ * `SqlClient` happen exactly once. Keep it short: the transaction stays open while it runs.
  */
-export const transactional = <A, B, E, R>(
+export const transactional = <A, Run extends AnyEffect>(
   kind: JobKind<A>,
-  run: (payload: A, job: JobContext) => Effect.Effect<B, E, R>
-): Handler<R, ResultOf<B>> => ({ ...make(kind, run), transactional: true })
+  run: (payload: A, job: JobContext) => Run
+): HandlerOf<Run> => ({ ...make(kind, run), transactional: true })
 
-/** Runs a kind by an Effect that shares something with the pod's other jobs of the kind, made once per pod in its Scope. */
-export const scoped = <A, B, E, R, R2>(
+/** Makes a handler that shares a resource between its jobs. `open` acquires it once per pod. */
+export const scoped = <A, Run extends AnyEffect, R>(
   kind: JobKind<A>,
-  open: Effect.Effect<(payload: A, job: JobContext) => Effect.Effect<B, E, R2>, never, R>
-): Handler<Exclude<R, Scope.Scope> | R2, ResultOf<B>> => ({
-  ...make(kind, (payload: A, job) => Effect.scoped(Effect.flatMap(open, (run) => run(payload, job)))),
-  open: open as unknown as Effect.Effect<Handler<R2, ResultOf<B>>["run"], never, Exclude<R, Scope.Scope> | Scope.Scope>
-})
+  open: Effect.Effect<(payload: A, job: JobContext) => Run, never, R>
+): Handler<Exclude<R, Scope.Scope> | Effect.Effect.Context<Run>, ResultOf<Effect.Effect.Success<Run>>> => {
+  type Opened = Handler<Exclude<R, Scope.Scope> | Effect.Effect.Context<Run>, ResultOf<Effect.Effect.Success<Run>>>
+  const once = (payload: A, job: JobContext) =>
+    Effect.scoped(Effect.flatMap(open, (run) => run(payload, job) as AnyEffect))
+  return {
+    kind: kind as unknown as JobKind<never>,
+    transactional: false,
+    run: once as unknown as Opened["run"],
+    open: open as unknown as NonNullable<Opened["open"]>
+  }
+}
 
-/** The handler with what it keeps, until the Scope closes. */
+/** Opens the handler's shared resources until the Scope closes. */
 export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never, R | Scope.Scope> =>
   handler.open === undefined
     ? Effect.succeed(handler)
     : Effect.map(handler.open, (run) => ({ kind: handler.kind, transactional: handler.transactional, run }))
 
-/** Writes a line to the log of the process, with the job's id, kind, queue and attempt. */
+/** Logs a message with the job's id, kind, queue and attempt. */
 export type LogLine = (message: string, fields?: Readonly<Record<string, unknown>>) => void
 
 export interface HandlerLog {
@@ -81,24 +93,30 @@ const logOf = (runtime: Runtime.Runtime<never>): HandlerLog => {
   }
 }
 
-/** What a promise handler sees of its job. */
+/** The job as passed to a promise handler. */
 export interface PromiseJobContext extends Omit<JobContext, "progress"> {
-  /** Aborted when the job is cancelled, times out, is lost to another pod, or the process must end. */
+  /** Aborted when the job is cancelled, times out or loses its lease, or the process stops. */
   readonly signal: AbortSignal
   readonly progress: (value: unknown) => Promise<void>
   readonly log: HandlerLog
   readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<JobId>
-  /** Runs an Effect as part of the job: in its transaction, if it has one. Rejects with the failure itself. */
+  /** Runs an Effect in the job's transaction, if it has one. Rejects with the original failure. */
   readonly run: <A, E>(effect: Effect.Effect<A, E, Queue | RateLimits>) => Promise<A>
-  /** Goes on with so many tokens of the limit [1]; else it throws what ends this attempt as throttled. Do not catch it. */
+  /**
+   * Takes tokens [1] from a rate limit. If there are too few, throws an outcome that ends the attempt as throttled; do
+   * not catch it.
+   */
   readonly acquire: (limit: RateLimit, tokens?: number, options?: TakeOptions) => Promise<void>
-  /** The upstream said no: empties the limit for so long, and throws what ends this attempt as throttled. */
+  /**
+   * Reports that the upstream throttled us: empties the limit for `duration` and throws an outcome that ends the
+   * attempt as throttled.
+   */
   readonly refused: (limit: RateLimit, duration?: DurationInput) => Promise<never>
 }
 
 /**
- * Runs a promise whose signal is aborted on interruption. Interruption completes only when the promise has settled: while it
- * still works, no other job of its key may start. The slot abandons one that takes too long.
+ * Runs a promise and aborts its signal on interruption. Interruption waits until the promise settles, because no other
+ * job with the same key may start while it still runs. The slot abandons a promise that takes too long.
  */
 const untilSettled = <A>(run: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, unknown> =>
   Effect.async((resume) => {
@@ -114,16 +132,16 @@ const untilSettled = <A>(run: (signal: AbortSignal) => Promise<A>): Effect.Effec
     })
   })
 
-/** Runs a kind by an async function. What it throws is a failure. */
-export const promise = <A, B>(
+/** Makes a handler from an async function. A thrown error fails the attempt. */
+export const promise = <A, Run extends Promise<unknown>>(
   kind: JobKind<A>,
-  run: (payload: A, job: PromiseJobContext) => Promise<B>
-): Handler<Queue | RateLimits, ResultOf<B>> =>
+  run: (payload: A, job: PromiseJobContext) => Run
+): Handler<Queue | RateLimits, ResultOf<Awaited<Run>>> =>
   make(kind, (payload, job) =>
     Effect.gen(function* () {
       const runtime = yield* Effect.runtime<Queue | RateLimits>()
       const runExit = Runtime.runPromiseExit(runtime)
-      // What is thrown at the handler is the failure itself: it may be an outcome, on its way to whoever judges it.
+      // Throw the original failure, not Effect's wrapper: it may be an `Outcome` that the slot must recognize.
       const runPromise = async <B, E>(effect: Effect.Effect<B, E, Queue | RateLimits>): Promise<B> => {
         const exit = await runExit(effect)
         if (Exit.isSuccess(exit)) return exit.value
@@ -148,4 +166,4 @@ export const promise = <A, B>(
         })
       )
     })
-  )
+  ) as Handler<Queue | RateLimits, ResultOf<Awaited<Run>>>

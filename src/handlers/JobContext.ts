@@ -3,7 +3,7 @@ import type { JobId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
-/** What a handler sees of the job it runs. */
+/** The job as passed to its handler. */
 export interface JobContext {
   readonly id: JobId
   readonly kind: string
@@ -13,6 +13,6 @@ export interface JobContext {
   readonly attempt: number
   readonly maxAttempts: number
   readonly meta: unknown
-  /** Keeps a JSON value that says how far the work has come, for those who watch. */
+  /** Stores a JSON value that describes the job's progress, shown in Mission Control and the API. */
   readonly progress: (value: unknown) => Effect.Effect<void, InvalidJob | DatabaseError>
 }

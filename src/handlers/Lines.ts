@@ -1,6 +1,6 @@
 const newline = 0x0a
 
-/** Cuts what a process writes into lines, however it arrives, and gives up on one that is too long. */
+/** Splits a byte stream into lines of bounded length. */
 export class Lines {
   private rest: Array<Buffer> = []
   private held = 0
@@ -8,7 +8,7 @@ export class Lines {
   constructor(
     private readonly mostBytes: number,
     private readonly onLine: (line: string) => void,
-    /** A line without an end. Nothing is kept of it, and nothing after it is a line any more. */
+    /** Called when a line exceeds the limit. The line is dropped, and the lines after it are meaningless. */
     private readonly onTooLong: () => void
   ) {}
 

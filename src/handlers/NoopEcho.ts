@@ -3,16 +3,15 @@ import * as Outcome from "../core/Outcome.js"
 import * as Job from "../queue/Job.js"
 import * as Handler from "./Handler.js"
 
-/** A job that does nothing but what it is told, for demonstrations and tests. */
+/** A kind for demos and tests: sleeps, fails, throttles or returns a message as its payload says. */
 export const NoopEcho = Job.make("noop_echo", {
   payload: Schema.Struct({
-    /** How long it takes. */
     sleep_ms: Schema.optional(Schema.NonNegativeInt),
-    /** The error it fails with, or whether it fails. */
+    /** The error message, or true for a default one. */
     fail: Schema.optional(Schema.Union(Schema.String, Schema.Boolean)),
-    /** How long it asks its queue to pause. */
+    /** How long the throttled queue pauses. */
     throttle_ms: Schema.optional(Schema.NonNegativeInt),
-    /** What it returns. */
+    /** The job's result. */
     message: Schema.optional(Schema.Unknown)
   })
 })
@@ -21,7 +20,8 @@ export const handler: Handler.Handler<never> = Handler.make(NoopEcho, ({ fail, m
   Effect.gen(function* () {
     if (sleep_ms !== undefined) yield* Effect.sleep(Duration.millis(sleep_ms))
     if (throttle_ms !== undefined) return Outcome.throttled({ after: Duration.millis(throttle_ms) })
-    if (fail !== undefined && fail !== false) return Outcome.retry(fail === true ? "told to fail" : fail)
+    if (fail !== undefined && fail !== false)
+      return Outcome.retry(fail === true ? "failed because the payload sets fail" : fail)
     return message
   })
 )

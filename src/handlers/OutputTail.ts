@@ -1,22 +1,22 @@
-/** The end of a text that was longer begins with this. */
+/** Prefix of a truncated tail. */
 const cutMark = "…"
 
-/** The last bytes of what a process writes, however much that is. */
+/** Keeps the last bytes of a stream in bounded memory. */
 export class OutputTail {
   private chunks: Array<Buffer> = []
   private kept = 0
-  /** Everything that was written. */
+  /** Total bytes received. */
   bytes = 0
 
   constructor(private readonly most: number) {}
 
   readonly add = (chunk: Buffer): void => {
     this.bytes += chunk.length
-    // A copy of the end of a large chunk: the slice alone would keep the whole of it in memory.
+    // Copy the end of a large chunk: a slice would keep the whole chunk in memory.
     const piece = chunk.length > this.most ? Buffer.from(chunk.subarray(-this.most)) : chunk
     this.chunks.push(piece)
     this.kept += piece.length
-    // Whole chunks only; one too many costs little, and most processes write in chunks of one size.
+    // Drop whole chunks only, so up to one extra chunk is kept; `text` cuts it.
     for (
       let first = this.chunks[0];
       first !== undefined && this.kept - first.length >= this.most;
@@ -27,7 +27,7 @@ export class OutputTail {
     }
   }
 
-  /** As text that PostgreSQL can store, in at most so many bytes of JSON. */
+  /** Returns the tail as text that PostgreSQL can store and that takes at most `mostJsonBytes` as JSON. */
   text(mostJsonBytes: number): string {
     const all = Buffer.concat(this.chunks)
     const end = all.subarray(Math.max(0, all.length - this.most))
@@ -38,21 +38,21 @@ export class OutputTail {
   }
 }
 
-/** Without the rest of a character whose beginning was cut off. */
+/** Drops the rest of a UTF-8 character whose first bytes were cut off. */
 const wholeCharacters = (bytes: Buffer): Buffer => {
   let from = 0
   while (from < 4 && ((bytes[from] ?? 0) & 0xc0) === 0x80) from += 1
   return bytes.subarray(from)
 }
 
-/** The end of a text that takes at most so many bytes as JSON, where a control character takes six. */
+/** Returns the longest tail that takes at most `mostBytes` as JSON, where a control character takes six bytes. */
 const endFitting = (text: string, mostBytes: number): string => {
   let rest = text
   for (;;) {
     const size = Buffer.byteLength(JSON.stringify(rest))
     if (size <= mostBytes) return rest
     const from = Math.max(1, Math.ceil(rest.length * (1 - mostBytes / size)))
-    // Not in the middle of a character that takes two.
+    // Do not split a surrogate pair.
     rest = rest.slice(/^[\udc00-\udfff]/.test(rest.slice(from)) ? from + 1 : from)
   }
 }

@@ -3,20 +3,20 @@ import { type Decoded, make as makeDecoder } from "./Decode.js"
 import type { Handler } from "./Handler.js"
 import * as KindSchema from "./KindSchema.js"
 
-/** A handler with its kind's payload reader. */
+/** A handler and the decoder of its payloads. */
 export interface Entry<out R> {
   readonly handler: Handler<R>
   readonly decode: (payload: unknown, version: number) => Decoded
 }
 
-/** The kinds that this process can run, by name. */
+/** Handlers of this process by kind name. */
 export type Registry<R> = ReadonlyMap<string, Entry<R>>
 
-/** The last handler given for a kind is the one that runs it. */
+/** If a kind has several handlers, the last one wins. */
 export const make = <R>(handlers: ReadonlyArray<Handler<R>>): Registry<R> =>
   new Map(handlers.map((handler) => [handler.kind.name, { handler, decode: makeDecoder(handler.kind) }]))
 
-/** What the cluster is told about these kinds. */
+/** The kinds as this pod registers them in the cluster. */
 export const registeredKinds = <R>(registry: Registry<R>): ReadonlyArray<RegisteredKind> =>
   [...registry.values()].map(({ handler: { kind } }) => ({
     name: kind.name,
@@ -26,6 +26,6 @@ export const registeredKinds = <R>(registry: Registry<R>): ReadonlyArray<Registe
     maxAttempts: kind.maxAttempts,
     schema: KindSchema.jsonSchemaOf(kind),
     check: KindSchema.checkOf(kind),
-    // A follow-up that depends on the payload can only be made by those who have the code.
+    // A follow-up computed from the payload is a function and cannot be stored: only pods with the code can make it.
     onDead: typeof kind.onDead === "object" ? kind.onDead : undefined
   }))

@@ -6,11 +6,11 @@ import { Lines } from "./Lines.js"
 import { OutputTail } from "./OutputTail.js"
 import * as ProcessGroup from "./ProcessGroup.js"
 
-// A child that lives on between jobs. It says when it is ready, and then answers each line with one line; in between it says
-// nothing. Whatever else happens, an answer to nobody, another's answer, no answer at all, breaks it: nobody can know any
-// more which answer belongs to which question.
+// A child process that serves many jobs. It writes a ready line, then answers each request line with one reply line and
+// writes nothing else to stdout. An unsolicited line, a reply with another job's id or an unreadable reply breaks the
+// child, because later replies could no longer be matched to requests.
 
-/** What a child answers. */
+/** A reply line of a child. */
 export const Reply = Schema.Struct({
   id: Schema.String,
   status: Schema.Literal("ok", "error", "dead", "throttled"),
@@ -20,12 +20,12 @@ export const Reply = Schema.Struct({
 })
 export type Reply = typeof Reply.Type
 
-/** What is kept of its stderr, for the errors of jobs. */
+/** Bytes of stderr kept for error messages. */
 const stderrBytes = 3 * 1024
 
 const readReply = Schema.decodeUnknownOption(Schema.parseJson(Reply))
 
-/** The child is of no use any more. */
+/** The child can no longer be used. */
 export class ChildBroken extends Data.TaggedError("ChildBroken")<{ readonly reason: string }> {
   override get message(): string {
     return this.reason
@@ -41,37 +41,37 @@ export interface WorkerChildOptions {
 
 export interface WorkerChild {
   readonly pid: number
-  /** Asks one thing; nobody else may ask before the answer. */
+  /** Sends one request and waits for its reply. Only one request may be open at a time. */
   readonly ask: (id: string, payload: unknown) => Effect.Effect<Reply, ChildBroken>
-  /** Whether it can be asked. */
-  readonly isFit: () => boolean
-  /** Why it cannot be asked any more, once it cannot. */
+  /** Whether the child can take a request. */
+  readonly isUsable: () => boolean
+  /** Completes with the reason when the child breaks. */
   readonly broken: Effect.Effect<string>
-  /** Ends it and all that it started. */
+  /** Ends the child's process group. */
   readonly close: Effect.Effect<void>
 }
 
 const shown = (line: string) => JSON.stringify(line.length > 200 ? `${line.slice(0, 200)}…` : line)
 
 const describeEnd = ({ code, signal }: ChildProcess.Ended) =>
-  signal === undefined ? `it ended with exit code ${code}` : `it was ended by ${signal}`
+  signal === undefined ? `it exited with code ${code}` : `it was killed by ${signal}`
 
-/** One wait for the next line at a time. */
+/** Delivers each line to the one caller that waits for it. */
 class Conversation {
   private waiting: Deferred.Deferred<string, ChildBroken> | undefined
   broken: string | undefined
-  readonly over = Deferred.unsafeMake<string>(FiberId.none)
+  readonly closed = Deferred.unsafeMake<string>(FiberId.none)
 
-  readonly heard = (line: string): void => {
+  readonly onLine = (line: string): void => {
     const { waiting } = this
     this.waiting = undefined
-    if (waiting === undefined) this.break(`it wrote ${shown(line)} without being asked`)
+    if (waiting === undefined) this.break(`it wrote ${shown(line)} without a request`)
     else Deferred.unsafeDone(waiting, Exit.succeed(line))
   }
 
   readonly break = (reason: string): void => {
     this.broken ??= reason
-    Deferred.unsafeDone(this.over, Exit.succeed(this.broken))
+    Deferred.unsafeDone(this.closed, Exit.succeed(this.broken))
     const { waiting } = this
     this.waiting = undefined
     if (waiting !== undefined) Deferred.unsafeDone(waiting, Exit.fail(new ChildBroken({ reason: this.broken })))
@@ -87,27 +87,31 @@ class Conversation {
 
 const outputClosed = "it closed its output"
 
-/** Starts a child and waits until it is ready; interrupted, it ends the child. It lives until it is closed, or the Scope. */
+/**
+ * Starts a child and waits until it is ready; interruption ends the child. It lives until `close` or the end of the
+ * Scope.
+ */
 export const start = (
-  keeper: ChildReaper,
+  reaper: ChildReaper,
   { command, isReady, mostLineBytes, startTimeout }: WorkerChildOptions
 ): Effect.Effect<WorkerChild, ChildBroken, Scope.Scope> =>
   Effect.gen(function* () {
     const scope = yield* Effect.flatMap(Effect.scope, (outer) => Scope.fork(outer, ExecutionStrategy.sequential))
-    // Whoever comes second waits for the end, too.
+    // Cached, so that a second caller also waits until the child has ended.
     const close = yield* Effect.cached(Effect.uninterruptible(Scope.close(scope, Exit.void)))
-    const child = yield* ChildProcess.spawn(keeper, command).pipe(
+    const child = yield* ChildProcess.spawn(reaper, command).pipe(
       Scope.extend(scope),
       Effect.mapError(({ reason }) => new ChildBroken({ reason }))
     )
     const conversation = new Conversation()
     const stderr = new OutputTail(stderrBytes)
-    const lines = new Lines(mostLineBytes, conversation.heard, () =>
+    const lines = new Lines(mostLineBytes, conversation.onLine, () =>
       conversation.break(`it wrote a line longer than ${mostLineBytes} bytes`)
     )
     child.stdout.on("data", lines.add).on("end", () => conversation.break(outputClosed))
     child.stderr.on("data", stderr.add)
-    // What it wrote last may be its answer, and is still on the way; who holds its output open may be somebody else.
+    // The reply may still be in the pipe when the child exits, so drain first. Bounded, because a descendant may hold
+    // the output open.
     yield* child.ended.pipe(
       Effect.zipLeft(ProcessGroup.within(child.drained, "500 millis")),
       Effect.map((ended) => conversation.break(describeEnd(ended))),
@@ -115,26 +119,30 @@ export const start = (
       Effect.forkIn(scope)
     )
 
-    /** Ends it, and says why it had to: with its last words, all of which have been read by then. */
-    const giveUp = (reason: string): Effect.Effect<ChildBroken> =>
+    /**
+     * Ends the child and returns the reason with the tail of its stderr, which is complete once the child has ended.
+     */
+    const endBroken = (reason: string): Effect.Effect<ChildBroken> =>
       Effect.gen(function* () {
         const ended = reason === outputClosed ? yield* ProcessGroup.within(child.ended, "500 millis") : Option.none()
         yield* close
         const how = Option.match(ended, { onNone: () => reason, onSome: describeEnd })
-        const words = stderr.text(stderrBytes).trim()
-        const refusal = child.refusalIn(words)
+        const tail = stderr.text(stderrBytes).trim()
+        const refusal = child.refusalIn(tail)
         if (refusal !== undefined) return new ChildBroken({ reason: refusal })
-        return new ChildBroken({ reason: words === "" ? how : `${how}: ${words}` })
+        return new ChildBroken({ reason: tail === "" ? how : `${how}: ${tail}` })
       })
-    const nextLine = Effect.catchAll(conversation.nextLine, ({ reason }) => Effect.flatMap(giveUp(reason), Effect.fail))
+    const nextLine = Effect.catchAll(conversation.nextLine, ({ reason }) =>
+      Effect.flatMap(endBroken(reason), Effect.fail)
+    )
 
     const ready = nextLine.pipe(
       Effect.timeoutTo({
         duration: startTimeout,
-        onSuccess: (line) => (isReady(line) ? undefined : `it wrote ${shown(line)} before it was ready`),
+        onSuccess: (line) => (isReady(line) ? undefined : `it wrote ${shown(line)} instead of its ready line`),
         onTimeout: () => `it was not ready after ${DurationText.format(startTimeout)}`
       }),
-      Effect.flatMap((fault) => (fault === undefined ? Effect.void : Effect.flatMap(giveUp(fault), Effect.fail)))
+      Effect.flatMap((fault) => (fault === undefined ? Effect.void : Effect.flatMap(endBroken(fault), Effect.fail)))
     )
     yield* Effect.onExit(Effect.interruptible(ready), (exit) => (Exit.isSuccess(exit) ? Effect.void : close))
 
@@ -144,15 +152,18 @@ export const start = (
         const line = yield* nextLine
         const reply = Option.getOrUndefined(readReply(line))
         if (reply !== undefined && reply.id === id) return reply
-        const fault = reply === undefined ? `it answered ${shown(line)}` : `it answered for ${shown(reply.id)}`
-        return yield* Effect.flatMap(giveUp(fault), Effect.fail)
+        const fault =
+          reply === undefined
+            ? `it sent an invalid reply: ${shown(line)}`
+            : `it replied for another job id, ${shown(reply.id)}`
+        return yield* Effect.flatMap(endBroken(fault), Effect.fail)
       })
 
     return {
       ask,
       close,
       pid: child.pid,
-      broken: Deferred.await(conversation.over),
-      isFit: () => conversation.broken === undefined
+      broken: Deferred.await(conversation.closed),
+      isUsable: () => conversation.broken === undefined
     }
   }).pipe(Effect.uninterruptible)

@@ -1,4 +1,5 @@
 import { Clock, Data, Duration, Effect, ExecutionStrategy, Exit, Schedule, Schema, Scope } from "effect"
+import { repeatLoop, single } from "../core/Loop.js"
 import * as Outcome from "../core/Outcome.js"
 import type { JobKind } from "../queue/Job.js"
 import { cleanPath } from "./ChildProcess.js"
@@ -7,34 +8,34 @@ import * as Handler from "./Handler.js"
 import type { JobContext } from "./JobContext.js"
 import * as WorkerChild from "./WorkerChild.js"
 
-// Jobs run by children that live on between them, in whatever language. A job takes any child that is free; where none is,
-// one more is started: there are never more children than jobs that run at a time, and those that nobody needs any more go
-// after a while. A child that breaks in any way ends with the job that it broke in.
+// Runs jobs in long-lived child processes, written in any language. A job takes a free child or starts a new one, so
+// there are never more children than concurrent jobs. Idle children are closed after a while. A broken child is closed
+// with the job it broke in.
 
 export interface WorkerPoolOptions {
-  /** The executable and its arguments. By name it is looked for in the PATH of `environment`. */
+  /** The executable and its arguments. A bare name is resolved in the PATH of `environment`. */
   readonly command: readonly [string, ...ReadonlyArray<string>]
-  /** Where the children work. [this process's working directory] */
+  /** Working directory of the children. [this process's working directory] */
   readonly directory?: string
-  /** All that the children find in their environment, besides a plain PATH. */
+  /** The children's whole environment, apart from a default PATH. */
   readonly environment?: Readonly<Record<string, string>>
-  /** The line by which a child says that it can be asked. ["ready"] */
+  /** The line a child writes when it is ready. ["ready"] */
   readonly ready?: string | RegExp
-  /** How long a child may take to be ready. [30 seconds] */
+  /** How long a child may take to become ready. [30 seconds] */
   readonly startTimeout?: Duration.DurationInput
-  /** How long a child that nobody needs is kept. [5 minutes] */
+  /** How long an idle child is kept. [5 minutes] */
   readonly idle?: Duration.DurationInput
-  /** The longest line that a child may write. [1 MiB] */
+  /** Maximum length of a line from a child. [1 MiB] */
   readonly mostLineBytes?: number
 }
 
-/** No child can be had for now; the job is not to blame. */
-class NotNow extends Data.TaggedError("NotNow")<{ readonly after: Duration.Duration }> {}
+/** No child is available because recent starts failed. The job is snoozed and loses no attempt. */
+class NoChildAvailable extends Data.TaggedError("NoChildAvailable")<{ readonly after: Duration.Duration }> {}
 
-/** After a child that did not come up: a second, then twice as long each time, and a minute at most. */
-const pauseAfter = (failures: number): Duration.Duration => Duration.seconds(Math.min(60, 2 ** (failures - 1)))
+/** Backoff after failed starts: 1 second, doubling up to 1 minute. */
+const backoffAfter = (failures: number): Duration.Duration => Duration.seconds(Math.min(60, 2 ** (failures - 1)))
 
-/** Whatever a child says. */
+/** Upper bound for `retry_after_secs`. */
 const longestPause = Duration.days(366)
 
 const outcomeOf = (reply: WorkerChild.Reply): Outcome.Outcome => {
@@ -44,9 +45,9 @@ const outcomeOf = (reply: WorkerChild.Reply): Outcome.Outcome => {
     case "ok":
       return Outcome.done(reply.result ?? undefined)
     case "error":
-      return Outcome.retry(reply.message ?? "the worker reported an error", pause)
+      return Outcome.retry(reply.message ?? "the worker reported an error without a message", pause)
     case "dead":
-      return Outcome.dead(reply.message ?? "the worker gave up on it")
+      return Outcome.dead(reply.message ?? "the worker reported a permanent failure without a message")
     case "throttled":
       return Outcome.throttled(pause === undefined ? {} : { after: pause })
   }
@@ -60,15 +61,15 @@ interface Member {
 const open = (kind: string, options: WorkerPoolOptions) =>
   Effect.gen(function* () {
     const { command, directory = process.cwd(), environment, mostLineBytes = 1024 * 1024, ready = "ready" } = options
-    const keeper = yield* ChildReaper.make
-    // All of them end at the same time: one that is slow to go does not keep the others.
+    const reaper = yield* ChildReaper.make
+    // Close children in parallel: a slow one must not delay the others.
     const scope = yield* Effect.flatMap(Effect.scope, (pod) => Scope.fork(pod, ExecutionStrategy.parallel))
     const free: Array<Member> = []
     let failures = 0
-    let notBefore = 0
+    let nextStartAt = 0
     let probing = false
 
-    const start = WorkerChild.start(keeper, {
+    const start = WorkerChild.start(reaper, {
       command: { argv: command, directory, root: "", environment: { PATH: cleanPath, ...environment } },
       isReady: (line) => (typeof ready === "string" ? line === ready : ready.test(line)),
       startTimeout: Duration.decode(options.startTimeout ?? "30 seconds"),
@@ -82,20 +83,20 @@ const open = (kind: string, options: WorkerPoolOptions) =>
         return member.child.close
       })
 
-    /** One that breaks while nobody asks it anything would go unnoticed; whoever asks it notices. */
+    /** Discards a child that breaks while idle. A running job notices by itself. */
     const watch = (member: Member) =>
       Effect.gen(function* () {
         const reason = yield* member.child.broken
         if (!free.includes(member)) return
-        yield* Effect.logWarning(`an idle worker of ${kind} is given up: ${reason}`)
+        yield* Effect.logWarning(`closing an idle worker of ${kind} because it broke: ${reason}`)
         yield* discard(member)
       })
 
-    /** While children do not come up, one at a time is tried, with longer and longer pauses. */
-    const startOne: Effect.Effect<Member, WorkerChild.ChildBroken | NotNow> = Effect.gen(function* () {
+    /** After a failed start, only one start runs at a time, with backoff. */
+    const startOne: Effect.Effect<Member, WorkerChild.ChildBroken | NoChildAvailable> = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      if (failures > 0 && (probing || now < notBefore)) {
-        return yield* new NotNow({ after: Duration.millis(Math.max(1_000, notBefore - now)) })
+      if (failures > 0 && (probing || now < nextStartAt)) {
+        return yield* new NoChildAvailable({ after: Duration.millis(Math.max(1_000, nextStartAt - now)) })
       }
       probing = true
       const child = yield* start.pipe(
@@ -106,10 +107,10 @@ const open = (kind: string, options: WorkerPoolOptions) =>
         ),
         Effect.tapError(() =>
           Effect.map(Clock.currentTimeMillis, (failedAt) => {
-            // Those who were started together and fail together are one failure.
-            if (failedAt < notBefore) return
+            // Concurrent starts that fail together count as one failure.
+            if (failedAt < nextStartAt) return
             failures += 1
-            notBefore = failedAt + Duration.toMillis(pauseAfter(failures))
+            nextStartAt = failedAt + Duration.toMillis(backoffAfter(failures))
           })
         )
       )
@@ -122,7 +123,7 @@ const open = (kind: string, options: WorkerPoolOptions) =>
     const takeOne: typeof startOne = Effect.suspend(() => {
       const member = free.pop()
       if (member === undefined) return startOne
-      if (member.child.isFit()) return Effect.succeed(member)
+      if (member.child.isUsable()) return Effect.succeed(member)
       return Effect.zipRight(Effect.forkIn(discard(member), scope), takeOne)
     })
 
@@ -133,16 +134,22 @@ const open = (kind: string, options: WorkerPoolOptions) =>
       })
 
     const idleMillis = Duration.toMillis(options.idle ?? "5 minutes")
-    const letGo = Effect.gen(function* () {
+    const closeIdle = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const unneeded = free.filter(({ idleSince }) => now - idleSince >= idleMillis)
-      yield* Effect.forEach(unneeded, discard, { concurrency: "unbounded", discard: true })
+      const idle = free.filter(({ idleSince }) => now - idleSince >= idleMillis)
+      yield* Effect.forEach(idle, discard, { concurrency: "unbounded", discard: true })
     })
-    yield* Effect.forkScoped(Effect.delay(Effect.repeat(letGo, Schedule.spaced(idleMillis)), idleMillis))
+    const loop = single({
+      name: `pool of ${kind}`,
+      schedule: Schedule.spaced(idleMillis),
+      runAtStart: false,
+      run: closeIdle
+    })
+    yield* Effect.forkScoped(repeatLoop(loop))
     return { takeOne, giveBack, discard }
   })
 
-/** Runs a kind by children that speak one line of JSON per job and reply. */
+/** Makes a handler that sends each job to a child as one JSON line and reads one JSON line as the reply. */
 export const make = <A>(kind: JobKind<A>, options: WorkerPoolOptions): Handler.Handler<never> => {
   const encode = Schema.encode(kind.payload)
   return Handler.scoped(
@@ -153,18 +160,19 @@ export const make = <A>(kind: JobKind<A>, options: WorkerPoolOptions): Handler.H
         (payload: A, job: JobContext) =>
           Effect.gen(function* () {
             const content = yield* encode(payload)
-            // A child is somebody's at every moment. Only to wait, for it to be ready and for its answer, can be interrupted.
+            // Interruption may hit only the wait for readiness and for the reply, so a child is never lost between
+            // being taken and being returned.
             return yield* Effect.uninterruptibleMask((restore) =>
               Effect.gen(function* () {
                 const member = yield* takeOne
                 const exit = yield* Effect.exit(restore(member.child.ask(job.id, content)))
-                yield* Exit.isSuccess(exit) && member.child.isFit() ? giveBack(member) : discard(member)
+                yield* Exit.isSuccess(exit) && member.child.isUsable() ? giveBack(member) : discard(member)
                 return outcomeOf(yield* exit)
               })
             )
           }).pipe(
             Effect.catchTags({
-              NotNow: ({ after }) => Effect.succeed(Outcome.snooze(after)),
+              NoChildAvailable: ({ after }) => Effect.succeed(Outcome.snooze(after)),
               ChildBroken: ({ reason }) => Effect.succeed(Outcome.retry(`the worker broke: ${reason}`))
             })
           )

@@ -18,7 +18,7 @@ import * as EventsContract from "./live/EventsContract.js"
 import * as OpenApiTidy from "./OpenApiTidy.js"
 import * as UploadsContract from "./uploads/UploadsContract.js"
 
-/** The contract of the doors: what goes in, what comes out, and nothing of how. */
+/** The HTTP API's contract: requests and responses of every route. */
 export const Api = HttpApi.make("nightshift")
   .add(JobsContract.group)
   .add(BulkContract.group)
@@ -44,7 +44,7 @@ export const Api = HttpApi.make("nightshift")
     OpenApi.annotations({
       title: "Nightshift",
       version: "v1",
-      description: "Instants are RFC 3339, durations are seconds.",
+      description: "Times are RFC 3339; durations are in seconds.",
       transform: OpenApiTidy.apply
     })
   )

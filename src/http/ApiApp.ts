@@ -59,11 +59,11 @@ import { AnswerTooLate, DatabaseOff } from "./RequestErrors.js"
 import { ServerConfig } from "./ServerConfig.js"
 import * as UploadsRoutes from "./uploads/UploadsRoutes.js"
 
-/** Everything under `/api`, to be served by the Server. It asks who comes before it looks at what they want. */
+/** Everything under `/api`. Authenticates the caller before it parses the request. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
   static readonly layer: Layer.Layer<ApiApp, never, Needs> = Layer.suspend(() => withDatabase)
 
-  /** For a process that runs without a database by choice: says so to whoever asks. */
+  /** For a process started without a database: every request fails with `DatabaseOff`. */
   static readonly layerWithoutDatabase: Layer.Layer<ApiApp, never, ServerConfig> = Layer.effect(
     ApiApp,
     Effect.map(ServerConfig, (config) =>
@@ -79,7 +79,7 @@ type Gateway = Bots | Deliveries
 type Memory = Sessions | Audit | Idempotency | SavedViews
 type Needs = Configs | QueuePorts | OtherPorts | Gateway | Memory | Lifecycle
 
-/** However long somebody is ready to wait, a request ends. */
+/** Timeout of every API request. */
 const longestRequest = Duration.seconds(60)
 
 const contract = HttpApiBuilder.api(Api).pipe(
@@ -104,7 +104,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
   Layer.provide(Layer.mergeAll(CountsCache.layer, ThroughputCache.layer, ClusterOverview.layer))
 )
 
-// Generated on the first request: it takes a tenth of the time of a start.
+// Generated on the first request, because it takes about a tenth of the startup time.
 const openApi = HttpApiBuilder.Router.use((router) =>
   router.get(
     Auth.contractPath,
@@ -112,10 +112,10 @@ const openApi = HttpApiBuilder.Router.use((router) =>
   )
 )
 
-// Inside of the contract's app, which would answer what fits no schema in a form of its own.
+// Runs inside the contract's app, which would otherwise format schema errors in its own way.
 const problems = HttpApiBuilder.middleware(Effect.catchAllCause(Problem.answerCause))
 
-/** Lets in whoever may come in, at the pace that is theirs. */
+/** Checks the Host header, authenticates, throttles and authorizes each request. */
 const guard = Effect.gen(function* () {
   const config = yield* ServerConfig
   const { apiRate, sessionLasting } = yield* AccessConfig

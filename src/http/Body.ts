@@ -6,12 +6,12 @@ import * as JsonNumbers from "../core/JsonNumbers.js"
 import { BadRequest, BodyTooLarge, ContentTypeRefused, RequestTimedOut } from "./RequestErrors.js"
 import * as RequestFault from "./RequestFault.js"
 
-/** How long a body may take to arrive. */
-const patience = "60 seconds"
+/** Timeout for receiving a body. */
+const timeout = "60 seconds"
 
 const refusedType = (headers: HttpServerRequest.HttpServerRequest["headers"]): string | undefined => {
   const type = headers["content-type"]
-  if (type === undefined) return "of no type"
+  if (type === undefined) return "missing (no Content-Type)"
   if (!/^application\/json *(; *charset *= *"?utf-8"? *)?$/i.test(type.trim())) return type
   const encoding = headers["content-encoding"]
   return encoding === undefined || encoding.toLowerCase() === "identity" ? undefined : `encoded as ${encoding}`
@@ -27,10 +27,15 @@ const read = (source: IncomingMessage, mostBytes: number): Effect.Effect<Buffer,
       finish(Effect.fail(new BodyTooLarge({ mostBytes })))
     }
     const end = () => finish(Effect.succeed(Buffer.concat(chunks)))
-    const broken = () => finish(Effect.fail(new BadRequest({ message: "The body ended before its end." })))
+    const broken = () =>
+      finish(
+        Effect.fail(
+          new BadRequest({ message: "The request body was cut off: the connection closed before it was complete." })
+        )
+      )
     const leave = () => {
       source.off("data", take).off("end", end).off("close", broken).off("error", broken)
-      // The server reads what is left for a bounded time once the answer is written, and then hangs up.
+      // After the response, the server reads the rest for a bounded time and then closes the connection.
       source.on("error", () => {}).pause()
     }
     const finish = (result: Effect.Effect<Buffer, BodyTooLarge | BadRequest>) => {
@@ -54,12 +59,12 @@ const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
       const message =
         error instanceof SyntaxError
           ? `The body is not JSON: ${error.message}.`
-          : "The body is not JSON: it is not written in UTF-8."
+          : "The body is not JSON: it is not valid UTF-8."
       return new BadRequest({ message })
     }
   })
 
-/** The JSON that a request carries. What is too large or of another type is refused before it is read. */
+/** Reads a JSON body. Rejects a wrong Content-Type or a too large Content-Length before reading. */
 export const json = (
   request: HttpServerRequest.HttpServerRequest,
   mostBytes: number
@@ -69,13 +74,13 @@ export const json = (
     if (refused !== undefined) return yield* new ContentTypeRefused({ given: refused })
     if (Number(request.headers["content-length"] ?? 0) > mostBytes) return yield* new BodyTooLarge({ mostBytes })
     const bytes = yield* Effect.timeoutFail(read(toIncomingMessage(request), mostBytes), {
-      duration: patience,
-      onTimeout: () => new RequestTimedOut({ message: "The body takes too long to arrive. Send it again." })
+      duration: timeout,
+      onTimeout: () => new RequestTimedOut({ message: "The body took longer than 60 s to arrive. Send it again." })
     })
     return yield* parse(bytes)
   })
 
-/** The same as a value of a schema, or what is wrong with the first thing that is. */
+/** Reads a JSON body and decodes it. Fails with the first invalid field. */
 export const decoded = <A, I>(
   request: HttpServerRequest.HttpServerRequest,
   schema: Schema.Schema<A, I>,

@@ -7,14 +7,14 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import { Queue } from "../queue/Queue.js"
 import * as PodView from "./admin/PodView.js"
 
-/** Something that an operator should know of. */
+/** A warning for operators. */
 export interface Warning {
-  /** For programs. */
+  /** A stable code for programs. */
   readonly code: string
   readonly message: string
 }
 
-/** Who is there, and what nobody does. */
+/** The live pods, and warnings about queues that no pod serves. */
 export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOverview")<
   ClusterOverview,
   {
@@ -41,7 +41,7 @@ export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOvervie
             pods: live.map((pod) => PodView.of(pod, leader, now)),
             warnings: unserved.map((name) => ({
               code: "unserved_queue",
-              message: `Queue ${name} has due jobs and no live pod that serves it.`
+              message: `Queue ${name} has due jobs, but no live pod serves it.`
             }))
           }
         })

@@ -1,26 +1,27 @@
 import { Clock, Duration, Effect } from "effect"
 import { timesCost } from "./RefreshedValue.js"
 
-// Many tabs ask the same. Those who ask while somebody looks are all told what the next look finds: it began after they asked,
-// so nobody misses what happened before. And what was dear to find is kept for a while: looking takes no more than a twentieth
-// of the time, however many ask and however often. What everybody asks alike, and may always be a little old, is `Shared`.
+// Coalesces equal queries from many browser tabs. Callers that arrive while a query runs share the result of the next
+// query, which starts after they asked, so every result includes what was committed before the call. Results of
+// expensive queries are cached for a while, so queries take at most a twentieth of the time. For a single value that
+// may always be a little stale, see `RefreshedValue`.
 
-/** What cost less than this is not kept: finding it again is no harm, and nobody is told what is no longer so. */
+/** Queries faster than this are not cached: repeating them is cheap, and the result is never stale. */
 const cheap = Duration.toMillis("50 millis")
 
 export interface CoalescingCache<A> {
-  /** What is found, alone or with others who ask the same, or was found a while ago. */
+  /** Runs the query, or returns a shared or cached result for the same key. */
   readonly to: <E, R>(question: string, look: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** Somebody changed what is asked about: whoever asks from now on is told how it is then. */
+  /** Drops all cached results after a change. Later callers run a new query. */
   readonly forget: Effect.Effect<void>
 }
 
 interface Question<A> {
   readonly turn: Effect.Semaphore
   asking: number
-  /** How many looks were begun for it. */
+  /** Number of queries started for this key. */
   begun: number
-  /** What the last look found, and until when that is good for everybody. */
+  /** Result of the last query, and until when it is valid. */
   last: { readonly look: number; readonly answer: A; readonly until: number } | undefined
 }
 
@@ -31,20 +32,20 @@ const begin = <A>(): Question<A> => ({
   last: undefined
 })
 
-/** How many answers are kept, and how old they may become. */
+/** Maximum number and age of cached results. */
 export interface Kept {
   readonly most: number
   readonly longest: Duration.DurationInput
 }
 
-/** For what people must see as it is: nothing is kept. */
+/** Coalesces only and caches nothing. */
 export const nothing: Kept = { most: 0, longest: 0 }
 
 export const make = <A>({ longest, most }: Kept): CoalescingCache<A> => {
   const longestMillis = Duration.toMillis(longest)
   let questions = new Map<string, Question<A>>()
 
-  /** Lets go of what is no longer worth anything, and then of the oldest. */
+  /** Evicts expired entries and, above the maximum, the oldest ones. */
   const tidy = (now: number) => {
     const idle = [...questions].filter(([, { asking }]) => asking === 0)
     const surplus = questions.size - most
@@ -93,7 +94,7 @@ export const make = <A>({ longest, most }: Kept): CoalescingCache<A> => {
         questions.set(text, question)
         return ask(question, look)
       }),
-    // Those who are asking still share what they find, and nobody else comes to know of it.
+    // Callers that already wait still share their result; new callers do not see it.
     forget: Effect.sync(() => {
       questions = new Map()
     })

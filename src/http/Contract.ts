@@ -4,22 +4,21 @@ import { Schema } from "effect"
 import * as Problem from "./Problem.js"
 import * as WireText from "./WireText.js"
 
-// What the parts of the contract have in common. Each group of routes has its part in a file beside its routes, and Api.ts
-// puts them together.
+// Shared parts of the contract. Each group of routes has its contract in a file next to its routes; Api.ts combines
+// them.
 
-/** How many of anything a page may hold. */
+/** Default and maximum page size. */
 export const pageLimits = { usual: 50, most: 1000 } as const
 
-/** An answer that says no. */
+/** The error response with a status. */
 export const problem = (status: number) => Problem.Body.annotations(HttpApiSchema.annotations({ status }))
 
-/** Answers that say no, each in its own way. */
+/** The error responses with these statuses. */
 export const problems = (...statuses: ReadonlyArray<number>) => Schema.Union(...statuses.map(problem))
 
-/** What a route is for. */
 export const about = (description: string) => OpenApi.annotations({ description })
 
-/** What every list takes: how many at most, and where the page before ended. */
+/** Query parameters of every list: the page size, and the cursor returned by the previous page. */
 export const pageQuery = {
   limit: WireText.optional(
     Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, pageLimits.most)).annotations({
@@ -30,11 +29,10 @@ export const pageQuery = {
   cursor: WireText.optional(WireText.Text)
 }
 
-/** An instant in an answer. */
+/** A time in a response. */
 export const Moment = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
 
-/** The place of an id in a path. */
 export const idPath = Schema.Struct({ id: Schema.String })
 
-/** How many there are; at least so many when it is not exact. */
+/** A count; a lower bound if it is not exact. */
 export const Total = Schema.Struct({ count: Schema.Int, exact: Schema.Boolean })

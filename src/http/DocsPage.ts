@@ -1,6 +1,6 @@
 import { Predicate } from "effect"
 
-// The contract as one page: no script, nothing from elsewhere, links only within it.
+// Renders the contract as one page without scripts, external resources or external links.
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -22,7 +22,7 @@ summary { cursor: pointer; overflow-wrap: anywhere; } summary b { display: inlin
 nav a { margin-right: 1rem; }
 `
 
-/** A schema in a few words, with a link to it where it has a name. */
+/** A one-line summary of a schema, with a link if it has a name. */
 const brief = (schema: unknown): string => {
   const { $ref, anyOf, contentMediaType, format, items, type } = record(schema)
   if (typeof $ref === "string") {
@@ -93,7 +93,7 @@ const schemas = (components: Json): string =>
     )
     .join("")
 
-/** An OpenAPI specification as a page. */
+/** Renders an OpenAPI specification as HTML. */
 export const render = (specification: unknown): string => {
   const { components, info, paths, tags } = record(specification)
   const names = list(tags).map((tag) => text(record(tag).name))

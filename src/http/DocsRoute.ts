@@ -8,12 +8,12 @@ import * as DocsPage from "./DocsPage.js"
 
 const styleHash = createHash("sha256").update(DocsPage.style).digest("base64")
 
-/** Looser than elsewhere by its own style sheet and by nothing else: no script runs, and nothing is loaded. */
+/** Allows only the page's own style sheet: no scripts and no other resources. */
 const policy = `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
 let made: string | undefined
 
-/** Made from the contract when somebody first asks for it. */
+/** Generated from the contract on the first request. */
 const page = Effect.sync(() => {
   made ??= DocsPage.render(OpenApi.fromApi(Api))
   return HttpServerResponse.text(made, {
@@ -22,5 +22,5 @@ const page = Effect.sync(() => {
   })
 })
 
-/** The contract, for people. It holds no data, so anybody may read it. */
+/** The API documentation. It contains no data, so it needs no token. */
 export const router = HttpRouter.empty.pipe(HttpRouter.get("/docs", page))

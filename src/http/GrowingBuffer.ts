@@ -1,12 +1,12 @@
 /**
- * Bytes that arrive in pieces. The first piece is kept as it is; after that the buffer doubles, so a million pieces of one
- * byte cost neither a million objects nor a copy each.
+ * Collects bytes that arrive in pieces. Keeps the first piece without copying; then the buffer doubles, so a million
+ * one-byte pieces cost neither a million objects nor a million copies.
  */
 export class GrowingBuffer {
   bytes = 0
   private buffer: Buffer = Buffer.alloc(0)
 
-  /** How much memory it holds, which may be twice what has arrived. */
+  /** Allocated bytes, up to twice the bytes received. */
   get capacity(): number {
     return this.buffer.length
   }
@@ -25,7 +25,7 @@ export class GrowingBuffer {
     this.bytes = needed
   }
 
-  /** What has arrived. Valid until the next `add`. */
+  /** The bytes received. Valid until the next `add`. */
   whole(): Buffer {
     return this.buffer.subarray(0, this.bytes)
   }

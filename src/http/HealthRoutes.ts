@@ -11,7 +11,7 @@ import * as Problem from "./Problem.js"
 import { Readiness } from "./Readiness.js"
 import { ServerConfig } from "./ServerConfig.js"
 
-/** A process that made its callbacks wait this long is better restarted than trusted. */
+/** Event loop delay above which the process reports itself unhealthy, so the orchestrator restarts it. */
 const unhealthyDelaySeconds = 10
 
 const healthz = Effect.gen(function* () {
@@ -51,7 +51,9 @@ const metrics = Effect.gen(function* () {
   return HttpServerResponse.text(text, { contentType: "text/plain; version=0.0.4; charset=utf-8" })
 })
 
-/** What load balancers, orchestrators and Prometheus ask. `/healthz` tells nothing, so a prober may call us what it likes. */
+/**
+ * Routes for load balancers, orchestrators and Prometheus. `/healthz` reveals no data, so it accepts any Host header.
+ */
 export const router = HttpRouter.empty.pipe(
   HttpRouter.get("/healthz", healthz),
   HttpRouter.get("/readyz", Problem.answered(readyz)),

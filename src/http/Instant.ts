@@ -2,13 +2,13 @@ import { DateTime, Option, ParseResult, Schema } from "effect"
 
 const pattern = /^(\d{4})-(\d{2})-(\d{2})T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/
 
-/** JavaScript reads the 30th of February as the 2nd of March. */
+/** JavaScript parses February 30 as March 2. */
 const dayExists = (year: number, month: number, day: number) => day <= new Date(Date.UTC(year, month, 0)).getUTCDate()
 
-/** What a person may write where an instant is expected. */
-export const expected = "an RFC 3339 instant like 2026-01-31T09:00:00Z"
+/** Description of the expected format, for error messages. */
+export const expected = "an RFC 3339 time like 2026-01-31T09:00:00Z"
 
-/** Epoch milliseconds of an RFC 3339 instant; none for anything else, as an instant without its zone. */
+/** Parses an RFC 3339 time to epoch milliseconds. Returns none for anything else, including a time without a zone. */
 export const parse = (text: string): Option.Option<number> => {
   const upper = text.toUpperCase()
   const [, year, month, day] = pattern.exec(upper) ?? []
@@ -16,10 +16,10 @@ export const parse = (text: string): Option.Option<number> => {
   return Option.map(DateTime.make(upper), DateTime.toEpochMillis)
 }
 
-/** Epoch milliseconds as RFC 3339 in UTC. */
+/** Formats epoch milliseconds as RFC 3339 in UTC. */
 export const format = (millis: number): string => DateTime.formatIso(DateTime.unsafeMake(Math.floor(millis)))
 
-/** An instant on the wire, epoch milliseconds inside. */
+/** RFC 3339 on the wire, epoch milliseconds in code. */
 export const Instant: Schema.Schema<number, string> = Schema.transformOrFail(Schema.String, Schema.Number, {
   strict: true,
   decode: (text, _, ast) => ParseResult.fromOption(parse(text), () => new ParseResult.Type(ast, text)),

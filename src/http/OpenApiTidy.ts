@@ -6,16 +6,16 @@ type Json = Readonly<Record<string, unknown>>
 const record = (value: unknown): Json => (Predicate.isRecord(value) ? (value as Json) : {})
 
 const ways = [{ token: [] }, { login: [] }]
-/** Of which only that form is made. */
+/** Schemas that only the framework's error format uses. */
 const foreign = new Set(["HttpApiDecodeError", "Issue", "PropertyKey"])
 
 const open: ReadonlyArray<string> = ["session.login"]
 
-/** The framework's own form of a refusal, which no answer of ours has. */
+/** Whether a schema is the framework's own error format, which no response of ours uses. */
 const isForeignRefusal = (value: unknown) =>
   Predicate.hasProperty(value, "$ref") && value.$ref === "#/components/schemas/HttpApiDecodeError"
 
-/** Our own form, which the framework writes out wherever it stands. */
+/** Whether a schema is our error format, which the framework inlines everywhere. */
 const isProblem = (value: Json) =>
   Predicate.hasProperty(value.properties, "error") &&
   Predicate.hasProperty(value.properties.error, "properties") &&
@@ -26,7 +26,7 @@ const answersForeign = (answer: unknown) => {
   return isForeignRefusal(record(content).schema)
 }
 
-/** An id that the framework gives to every schema of one sort, where an id must be one schema's own. */
+/** Whether this is an `$id` that the framework repeats for all schemas of one type. Ids must be unique. */
 const isSharedId = (key: string, field: unknown) =>
   key === "$id" && typeof field === "string" && field.startsWith("/schemas/")
 
@@ -47,14 +47,14 @@ const tidy = (value: unknown): unknown => {
   }
   if (typeof value.operationId !== "string") return fieldsOf(value)
   const responses = Object.entries(record(value.responses)).filter(([, answer]) => !answersForeign(answer))
-  // An operation that says "no security" would overrule what holds for all of them.
+  // The framework writes an empty `security`, which would override the global one.
   const security = open.includes(value.operationId) ? [] : ways
   return { ...fieldsOf({ ...value, responses: Object.fromEntries(responses) }), security }
 }
 
 const problemSchema = JSONSchema.make(Problem.Body).$defs?.Problem ?? {}
 
-/** What the framework makes of the contract, without what is not true of our answers, and with how one is let in. */
+/** Corrects the framework's OpenAPI output: removes its error format and adds the security schemes. */
 export const apply = (specification: Json): Json => {
   const components = record(specification.components)
   const own = Object.entries(record(components.schemas)).filter(([name]) => !foreign.has(name))

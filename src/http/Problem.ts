@@ -37,22 +37,22 @@ import { fieldOf } from "./admin/QueuePatchRequest.js"
 import { NotFound, type RequestError } from "./RequestErrors.js"
 import * as RequestFault from "./RequestFault.js"
 
-/** The body of every answer that says no. */
+/** The body of every error response. */
 export const Body = Schema.Struct({
   error: Schema.Struct({
-    tag: Schema.String.annotations({ description: "What happened, for programs." }),
-    message: Schema.String.annotations({ description: "What happened and what to do, for people." }),
-    field: Schema.optional(Schema.String.annotations({ description: "The field at fault, as in jobs[2].priority." })),
-    filename: Schema.optional(Schema.String.annotations({ description: "The file at fault." })),
-    size: Schema.optional(Schema.Int.annotations({ description: "How many bytes there were." })),
-    max: Schema.optional(Schema.Int.annotations({ description: "How many bytes there may be." }))
+    tag: Schema.String.annotations({ description: "Error code, for programs." }),
+    message: Schema.String.annotations({ description: "What failed and what to do, for people." }),
+    field: Schema.optional(Schema.String.annotations({ description: "The invalid field, such as jobs[2].priority." })),
+    filename: Schema.optional(Schema.String.annotations({ description: "The rejected file." })),
+    size: Schema.optional(Schema.Int.annotations({ description: "Actual size in bytes." })),
+    max: Schema.optional(Schema.Int.annotations({ description: "Maximum size in bytes." }))
   })
 }).annotations({ identifier: "Problem" })
 
-/** What is said beside the tag and the sentence, where there is such a thing. */
+/** Optional fields of an error response. */
 type Particulars = Partial<Omit<typeof Body.Type.error, "tag" | "message">>
 
-/** The one form in which a door says no: a tag for programs, a sentence for people, the field at fault if there is one. */
+/** Makes an error response: a tag for programs, a message for people and optional details. */
 export const respond = (
   status: number,
   tag: string,
@@ -61,7 +61,7 @@ export const respond = (
 ): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.unsafeJson({ error: { tag, message, ...particulars } }, { status })
 
-/** Every failure that a route may end with. */
+/** Every expected failure of a route. */
 export type Foreseen =
   | RequestError
   | InvalidJob
@@ -103,12 +103,12 @@ export type Foreseen =
 interface Answer {
   readonly status: number
   readonly message: string
-  /** Where it is not the error's own. */
+  /** Overrides the error's own tag. */
   readonly tag?: string
   readonly field?: string | undefined
   readonly about?: Omit<Particulars, "field">
   readonly headers?: Readonly<Record<string, string>>
-  /** For the log: what only those who run the service may read. */
+  /** Log the error, because the response omits details that only operators may see. */
   readonly logged?: boolean
 }
 
@@ -116,7 +116,6 @@ const plain =
   (status: number, more: Omit<Answer, "status" | "message"> = {}) =>
   (error: Error): Answer => ({ status, message: error.message, ...more })
 
-/** What is too large, with the numbers. */
 const tooLarge = (
   error: Error & { readonly filename?: string; readonly size: number; readonly max: number }
 ): Answer => {
@@ -126,7 +125,7 @@ const tooLarge = (
 
 const retryAfter = { "retry-after": "1" }
 
-/** The one table from what happened to what a client is told. */
+/** Maps each error to its response. */
 const answerOf = Match.typeTags<Foreseen, Answer>()({
   BadRequest: ({ field, message }) => ({ status: 400, message, field }),
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
@@ -147,7 +146,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   CrossSiteRefused: plain(403),
   NotFound: plain(404),
   JobNotFound: plain(404),
-  UnknownScope: (error) => ({ status: 404, message: `There is no limit "${error.scope.slice(0, 64)}".` }),
+  UnknownScope: (error) => ({ status: 404, message: `Rate limit "${error.scope.slice(0, 64)}" does not exist.` }),
   QueueNotFound: plain(404),
   ScheduleNotFound: plain(404),
   OperationNotFound: plain(404),
@@ -198,20 +197,24 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   DatabaseUnavailable: ({ nothingWritten }) => ({
     status: 503,
     message: nothingWritten
-      ? "The database does not answer; nothing was changed. Try again."
-      : "The database went away while it was writing, so what was asked may have been done. Look before trying again.",
+      ? "The database is unavailable; nothing was changed. Try again."
+      : "The database connection was lost during a write, so the change may have been made. Check before you retry.",
     headers: retryAfter,
     logged: true
   }),
   DatabaseConflict: () => ({
     status: 409,
-    message: "What was asked contradicts what the database holds; the log says more.",
+    message: "The request conflicts with existing data. See the server log for details.",
     logged: true
   }),
-  DatabaseFault: () => ({ status: 500, message: "The database refused a statement; the log says more.", logged: true })
+  DatabaseFault: () => ({
+    status: 500,
+    message: "The database rejected a statement. See the log for details.",
+    logged: true
+  })
 })
 
-/** What a client is told of a failure. */
+/** Converts an error to its response. */
 export const answer = (
   error: Foreseen,
   named: (field: string) => string = (field) => field
@@ -226,19 +229,19 @@ export const answer = (
   return logged === true ? Effect.as(Effect.logError("a request failed", error), response) : Effect.succeed(response)
 }
 
-/** Turns every failure of a route into its answer. */
+/** Converts every failure of a route to its response. */
 export const answered = <A, E extends Foreseen, R>(
   route: Effect.Effect<A, E, R>
 ): Effect.Effect<A | HttpServerResponse.HttpServerResponse, never, R> =>
   Effect.catchAll(route, (error) => answer(error))
 
-/** The same where a single job came without a list: its fields stand in the body itself. */
+/** Like `answered`, for a request with a single job: drops the `jobs[0].` prefix from the field. */
 export const answeredForOne = <A, E extends Foreseen, R>(
   route: Effect.Effect<A, E, R>
 ): Effect.Effect<A | HttpServerResponse.HttpServerResponse, never, R> =>
   Effect.catchAll(route, (error) => answer(error, (field) => field.replace(/^jobs\[0\]\./, "")))
 
-/** The same for what is left when an app gives up: a request that fits no route or no schema, or a mistake of ours. */
+/** Converts unhandled failures: no matching route, a request that does not match its schema, or a defect. */
 export const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
   if (Cause.isInterruptedOnly(cause)) return Effect.interrupt
   const error = Cause.squash(cause)
@@ -249,6 +252,6 @@ export const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServ
   if (error instanceof HttpApiDecodeError) return answer(RequestFault.ofIssues(error.issues))
   return Effect.as(
     Effect.logError("a request failed", cause),
-    respond(500, "Internal", "Something broke; the log says what.")
+    respond(500, "Internal", "Internal error. See the server log for details.")
   )
 }

@@ -4,25 +4,25 @@ import { Database } from "../database/Database.js"
 import { Migrations } from "../database/Migrations.js"
 import * as RefreshedValue from "./RefreshedValue.js"
 
-/** Why traffic should go elsewhere, and what this process was started without. */
+/** The reasons for not being ready, and the features that are off in this process. */
 export interface Report {
   readonly ready: boolean
   readonly reasons: ReadonlyArray<string>
   readonly off: ReadonlyArray<string>
 }
 
-/** Whether this process can do what it is here for. */
+/** Whether this process can serve requests. */
 export class Readiness extends Context.Tag("nightshift/http/Readiness")<
   Readiness,
   { readonly report: Effect.Effect<Report> }
 >() {
-  static readonly layer: Layer.Layer<Readiness, never, Lifecycle | Database | Migrations> = Layer.effect(
+  static readonly layer: Layer.Layer<Readiness, never, Lifecycle | Database | Migrations> = Layer.scoped(
     Readiness,
     Effect.gen(function* () {
       const lifecycle = yield* Lifecycle
       const database = yield* Database
       const migrations = yield* Migrations
-      // The server's own message goes to the log only: this route needs no token.
+      // Log PostgreSQL's message and do not return it: this route needs no token.
       const refused = (reason: string) => (error: unknown) => Effect.as(Effect.logDebug("not ready", error), [reason])
       const databaseReasons = Effect.gen(function* () {
         const failing = database.writes.failing()
@@ -31,22 +31,24 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
         if (mode === "standby") return ["the database is a read-only standby"]
         if (mode === "read-only") return ["the database is read-only"]
         const { pending } = yield* migrations.state
-        return pending.length === 0 ? [] : [`migrations are not applied (${pending.length}): run nightshift migrate`]
+        return pending.length === 0 ? [] : [`migrations are pending (${pending.length}): run nightshift migrate`]
       }).pipe(
         Effect.timeout("2 seconds"),
         Effect.catchTags({
           SchemaTooNew: ({ code, needs }) =>
             Effect.succeed([
-              `the schema needs nightshift ${needs} or later, and this is ${code}: upgrade this process`
+              `the schema requires nightshift ${needs} or later, but this process is ${code}: upgrade it`
             ]),
-          SchemaForeign: refused("the schema was built by another set of migrations: run nightshift doctor"),
+          SchemaForeign: refused("the schema was created by a different set of migrations: run nightshift doctor"),
           SchemaUnreleased: refused("the schema was created by an unreleased version: run nightshift doctor"),
-          DatabaseFault: refused("the database refuses to be read: run nightshift doctor")
+          DatabaseFault: refused("the database rejects queries: run nightshift doctor")
         }),
-        Effect.catchAll(refused("the database does not answer"))
+        Effect.catchAll(refused("the database is not responding"))
       )
-      // Anybody may ask, as often as they like: the database is asked once a second.
+      // The route is open and may be polled at any rate, so the database is checked at most once a second.
       const shared = yield* RefreshedValue.make(databaseReasons, "1 second", "2 seconds")
+      // Start the first check now, so that its result is ready for the first request.
+      yield* Effect.forkScoped(shared)
       return {
         report: Effect.map(Effect.all([lifecycle.draining, shared]), ([draining, { value: reasons }]) =>
           reportOf(draining, reasons, [])
@@ -55,7 +57,7 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
     })
   )
 
-  /** For a process that runs without a database by choice. */
+  /** For a process started without a database. */
   static readonly layerWithoutDatabase: Layer.Layer<Readiness, never, Lifecycle> = Layer.effect(
     Readiness,
     Effect.map(Lifecycle, (lifecycle) => ({

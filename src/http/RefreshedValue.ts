@@ -1,21 +1,21 @@
 import { Clock, Duration, Effect } from "effect"
 
-/** What was found, and when somebody began to look; epoch milliseconds. */
+/** A value, and when its query started, in epoch milliseconds. */
 export interface Taken<A> {
   readonly value: A
   readonly at: number
 }
 
-/** What took long to find is good for this long at most. */
+/** Default maximum age of a value. */
 const longest = Duration.minutes(1)
 
-/** What was found is worth so many times what it cost: looking never takes more than a twentieth of the time. */
+/** A value is kept for this multiple of its query time, so queries take at most a twentieth of the time. */
 export const timesCost = 20
 
-/** Where looking fails, what was found before is still worth having, for so long. */
-const useful = Duration.toMillis("5 minutes")
+/** If the query fails, the previous value is returned up to this age, in milliseconds. */
+const staleLimit = Duration.toMillis("5 minutes")
 
-/** A look at the database that costs something, taken once for everybody who asks and not before it is `least` old. */
+/** Shares the result of an expensive query between all callers and refreshes it at most once per `least`. */
 export const make = <A, E, R>(
   look: Effect.Effect<A, E, R>,
   least: Duration.DurationInput,
@@ -37,7 +37,7 @@ export const make = <A, E, R>(
       return taken
     })
 
-    /** Who comes while others look waits for them, and finds what they found. */
+    /** Concurrent callers wait for the running query and share its result. */
     const read = Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const known = found(now)
       return known === undefined ? turn.withPermits(1)(take) : Effect.succeed(known)
@@ -45,7 +45,7 @@ export const make = <A, E, R>(
 
     return Effect.catchAll(read, (error) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        taken !== undefined && now - taken.at < useful ? Effect.succeed(taken) : Effect.fail(error)
+        taken !== undefined && now - taken.at < staleLimit ? Effect.succeed(taken) : Effect.fail(error)
       )
     )
   })

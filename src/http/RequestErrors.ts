@@ -1,48 +1,47 @@
 import { Schema } from "effect"
 
-/** The request itself is wrong, before anything was asked of the queue. */
+/** The request is invalid. */
 export class BadRequest extends Schema.TaggedError<BadRequest>()("BadRequest", {
   message: Schema.String,
   field: Schema.optional(Schema.String)
 }) {}
 
-/** Read no further than this. */
 export class BodyTooLarge extends Schema.TaggedError<BodyTooLarge>()("BodyTooLarge", { mostBytes: Schema.Int }) {
   override get message(): string {
-    return `The body is larger than ${this.mostBytes} bytes. Send it in several requests.`
+    return `The body exceeds the limit of ${this.mostBytes} bytes. Split it into several requests.`
   }
 }
 
-/** The body says of itself that it is not JSON. */
+/** The Content-Type or Content-Encoding is not supported. */
 export class ContentTypeRefused extends Schema.TaggedError<ContentTypeRefused>()("ContentTypeRefused", {
   given: Schema.String
 }) {
   override get message(): string {
-    return `The body must be application/json in UTF-8 and not compressed, not ${this.given}.`
+    return `The body must be uncompressed application/json in UTF-8, got ${this.given}.`
   }
 }
 
-/** Nobody we know. */
+/** The credentials are missing or wrong. */
 export class Unauthorized extends Schema.TaggedError<Unauthorized>()("Unauthorized", { message: Schema.String }) {}
 
-/** Somebody we know, who may not do this. */
+/** The caller is known but lacks permission. */
 export class Forbidden extends Schema.TaggedError<Forbidden>()("Forbidden", { message: Schema.String }) {}
 
-/** A page of another site may have resolved its own name to this machine, to speak in its visitor's name. */
+/** Protects against DNS rebinding: another site's name may resolve to this machine. */
 export class HostRefused extends Schema.TaggedError<HostRefused>()("HostRefused", {}) {
   override get message(): string {
     return "This service listens on loopback only, so the Host header must be localhost, 127.0.0.1 or [::1]."
   }
 }
 
-/** A browser sends its cookie along whichever page asks; only our own pages may make it change something. */
+/** Protects against CSRF: only our own pages may make changes with the session cookie. */
 export class CrossSiteRefused extends Schema.TaggedError<CrossSiteRefused>()("CrossSiteRefused", {}) {
   override get message(): string {
-    return "A login counts for changes only when a page of this very service asks for them. Send a token instead."
+    return "A session cookie allows changes only from this service's own pages. Send a token instead."
   }
 }
 
-/** Faster than this is not taken. */
+/** The caller exceeded its rate limit. */
 export class TooManyRequests extends Schema.TaggedError<TooManyRequests>()("TooManyRequests", {
   seconds: Schema.Int
 }) {
@@ -51,19 +50,19 @@ export class TooManyRequests extends Schema.TaggedError<TooManyRequests>()("TooM
   }
 }
 
-/** It took too long, and was given up. */
+/** The request timed out on the server. */
 export class AnswerTooLate extends Schema.TaggedError<AnswerTooLate>()("AnswerTooLate", {
   seconds: Schema.Number
 }) {
   override get message(): string {
-    return `This took longer than ${this.seconds} s and was given up; a change may have been made. Look before trying again.`
+    return `The request timed out after ${this.seconds} s; a change may have been made. Check before you retry.`
   }
 }
 
-/** Nobody more can follow live events, now. */
+/** No more live event streams can be opened. */
 export class LiveRefused extends Schema.TaggedError<LiveRefused>()("LiveRefused", { reason: Schema.String }) {
   override get message(): string {
-    return `Live events cannot be followed now: ${this.reason}. Try again later.`
+    return `Live events are not available: ${this.reason}. Try again later.`
   }
 }
 
@@ -72,40 +71,40 @@ export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", {
   path: Schema.String
 }) {
   override get message(): string {
-    return `There is nothing at ${this.method} ${this.path}.`
+    return `No route matches ${this.method} ${this.path}.`
   }
 }
 
-/** The body comes too slowly to wait for it any longer. */
+/** The body arrived too slowly. */
 export class RequestTimedOut extends Schema.TaggedError<RequestTimedOut>()("RequestTimedOut", {
   message: Schema.String
 }) {}
 
-/** The part that was asked for begins after the end. */
+/** The requested range starts after the end of the file. */
 export class RangeRefused extends Schema.TaggedError<RangeRefused>()("RangeRefused", { size: Schema.Int }) {
   override get message(): string {
-    return `The file has ${this.size} bytes, and the range begins after them.`
+    return `The range starts after the end of the file, which has ${this.size} bytes.`
   }
 }
 
-/** As many files are on their way in as this process takes at once. */
+/** The limit on concurrent uploads is reached. */
 export class UploadsBusy extends Schema.TaggedError<UploadsBusy>()("UploadsBusy", {}) {
   override get message(): string {
-    return "Too many files are being uploaded at this moment. Try again in a few seconds."
+    return "Too many uploads are in progress. Try again in a few seconds."
   }
 }
 
-/** Files are to become jobs of a kind that no pod has registered. */
+/** No pod has registered the kind in UPLOADS_JOB_KIND. */
 export class JobKindMissing extends Schema.TaggedError<JobKindMissing>()("JobKindMissing", { kind: Schema.String }) {
   override get message(): string {
-    return `No file can be taken in: each is to become a job of the kind "${this.kind}", which no pod has registered. Start one that serves it, or change UPLOADS_JOB_KIND.`
+    return `Uploads are not accepted: UPLOADS_JOB_KIND is "${this.kind}", a kind that no pod has registered. Start a pod that runs it, or change UPLOADS_JOB_KIND.`
   }
 }
 
 /** This process was started without a database. */
 export class DatabaseOff extends Schema.TaggedError<DatabaseOff>()("DatabaseOff", {}) {
   override get message(): string {
-    return "This process runs without a database, so queue, crew and uploads are off. Set DATABASE_URL or add --embedded."
+    return "This process runs without a database, so queue, crew and uploads are off. Set DATABASE_URL or start with --embedded."
   }
 }
 

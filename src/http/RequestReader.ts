@@ -2,9 +2,12 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import { Effect } from "effect"
 import { BadRequest } from "./RequestErrors.js"
 
-const broken = () => new BadRequest({ message: "The body ended before its end." })
+const broken = () =>
+  new BadRequest({ message: "The request body was cut off: the connection closed before it was complete." })
 
-/** What a request's body brings next, nothing at its end. Nothing is read ahead of whoever asks. */
+/**
+ * Reads the next piece of a body, or undefined at its end. Does not read ahead, so a slow consumer slows the sender.
+ */
 export const next = (source: IncomingMessage): Effect.Effect<Buffer | undefined, BadRequest> =>
   Effect.async((resume) => {
     const look = () => {
@@ -27,8 +30,8 @@ export const next = (source: IncomingMessage): Effect.Effect<Buffer | undefined,
     return Effect.sync(leave)
   })
 
-/** What may still come after we have answered, before we hang up. */
-const patience = { bytes: 4 * 1024 * 1024, time: "2 seconds" } as const
+/** How much of an unread body to drain after the response before closing the connection. */
+const drainLimits = { bytes: 4 * 1024 * 1024, time: "2 seconds" } as const
 
 const finished = (response: ServerResponse): Effect.Effect<void> =>
   Effect.async((resume) => {
@@ -41,24 +44,24 @@ const finished = (response: ServerResponse): Effect.Effect<void> =>
   })
 
 /**
- * Hangs up on a body that we answered before its end. Not at once: closing a connection on which more is coming destroys
- * our answer on its way, and many clients read it only when they have sent a little more.
+ * Closes a connection whose body was not read to its end. Drains it for a while first: closing a connection with unread
+ * data resets it, which can destroy the response before the client reads it.
  */
 export const hangUp = (source: IncomingMessage, response: ServerResponse): Effect.Effect<void> => {
-  // Now, and not when the effect runs: once the answer is written, Node itself would read the whole rest.
+  // Call it now and not when the effect runs: once the response is written, node itself would read the whole rest.
   source.read(0)
   return Effect.gen(function* () {
     yield* finished(response)
     let bytes = 0
-    while (bytes <= patience.bytes) {
+    while (bytes <= drainLimits.bytes) {
       const piece = yield* next(source)
       if (piece === undefined) return
       bytes += piece.length
     }
   }).pipe(
-    // Forked where nothing can be interrupted it could not be either, and then nothing times out.
+    // The fork inherits an uninterruptible region, in which the timeout could not fire.
     Effect.interruptible,
-    Effect.timeoutOption(patience.time),
+    Effect.timeoutOption(drainLimits.time),
     Effect.ignore,
     Effect.zipRight(Effect.sync(() => (source.readableEnded ? undefined : source.destroy())))
   )

@@ -1,6 +1,6 @@
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 
-/** What holds for every answer that does not say otherwise: it is no page, nobody frames it, nobody keeps it. */
+/** Default headers: no scripts or resources, no framing, no caching. */
 const usual = {
   "x-content-type-options": "nosniff",
   "x-frame-options": "DENY",
@@ -10,6 +10,6 @@ const usual = {
   "cache-control": "no-store"
 }
 
-/** The answer with every header that it has not set itself. */
+/** Adds the default headers that a response does not set itself. */
 export const complete = (response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.setHeaders(response, { ...usual, ...response.headers })

@@ -24,7 +24,6 @@ import { ServerConfig } from "./ServerConfig.js"
 import { UiApp } from "./UiApp.js"
 import { UploadsApp, prefix as uploadsPrefix } from "./uploads/UploadsApp.js"
 
-/** The port could not be had. */
 export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFailed", {
   host: Schema.String,
   port: Schema.Number,
@@ -34,9 +33,9 @@ export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFail
     const where = `${this.host}:${this.port}`
     switch (this.code) {
       case "EADDRINUSE":
-        return `Port ${this.port} on ${this.host} is already in use. Stop what listens there, or choose another with --port or PORT.`
+        return `Port ${this.port} on ${this.host} is already in use. Stop the process that uses it, or choose another port with --port or PORT.`
       case "EACCES":
-        return `This user may not listen on ${where}. Choose a port above 1023 with --port or PORT.`
+        return `No permission to listen on ${where}. Choose a port above 1023 with --port or PORT.`
       case "ENOTFOUND":
       case "EADDRNOTAVAIL":
         return `${this.host} is not an address of this machine. Choose another with --host or HOST.`
@@ -46,15 +45,15 @@ export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFail
   }
 }
 
-/** The open door: where it can be reached. */
+/** The listening server and its URL. */
 export class Server extends Context.Tag("nightshift/http/Server")<Server, { readonly url: string }>() {}
 
-/** A slow or silent client gives its place back after these. */
+/** Timeouts that free the connections of slow or silent clients. */
 const limits = {
   headersTimeout: Duration.toMillis("10 seconds"),
   requestTimeout: Duration.toMillis("60 seconds"),
   keepAliveTimeout: Duration.toMillis("5 seconds"),
-  // How often the first two are looked at: node's own half a minute would make them longer than they say.
+  // How often node enforces the first two. Its default of 30 seconds would make them much longer.
   connectionsCheckingInterval: Duration.toMillis("2 seconds"),
   maxHeaderSize: 16 * 1024
 }
@@ -67,34 +66,37 @@ const listen = (server: Http.Server, host: string, port: number): Effect.Effect<
     server.listen(port, host, () => resume(Effect.succeed(server.address() as AddressInfo)))
   })
 
-/** Open requests may finish; idle connections are closed, and after the grace so is everything. */
+/** Lets open requests finish and closes idle connections. After five seconds, closes all connections. */
 const close = (server: Http.Server): Effect.Effect<void> =>
   Effect.async<void>((resume) => {
     server.close(() => resume(Effect.void))
   }).pipe(
-    // A connection that ends its request now would wait for the next one until it is tired of it.
+    // A keep-alive connection becomes idle when its request ends, so close idle connections repeatedly.
     Effect.raceFirst(
       Effect.repeat(
         Effect.sync(() => server.closeIdleConnections()),
         Schedule.spaced("50 millis")
       )
     ),
-    // A Scope closes uninterruptibly, and then nothing times out unless it says that it may.
+    // Finalizers are uninterruptible, and the timeout needs interruption.
     Effect.interruptible,
     Effect.timeoutOption("5 seconds"),
     Effect.zipRight(Effect.sync(() => server.closeAllConnections()))
   )
 
-/** Node knows one limit for all requests: that of the most patient door. The others keep their own (see Body). */
-const openServer = (patience: Duration.Duration): Effect.Effect<Http.Server, never, Scope.Scope> => {
-  const requestTimeout = Math.max(limits.requestTimeout, Duration.toMillis(patience) + 1_000)
+/**
+ * Node has one request timeout for all routes, so it is the longest one (uploads). Other routes enforce their own (see
+ * Body).
+ */
+const openServer = (uploadTimeout: Duration.Duration): Effect.Effect<Http.Server, never, Scope.Scope> => {
+  const requestTimeout = Math.max(limits.requestTimeout, Duration.toMillis(uploadTimeout) + 1_000)
   return Effect.acquireRelease(
     Effect.sync(() => Http.createServer({ ...limits, requestTimeout })),
     close
   )
 }
 
-/** A body that was not read to its end because the answer was clear before is not read on for long. */
+/** Closes the connection of a request that was answered before its body was read. */
 const hangUpOnRest = HttpMiddleware.make((app) =>
   Effect.tap(app, () =>
     Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
@@ -104,7 +106,7 @@ const hangUpOnRest = HttpMiddleware.make((app) =>
   )
 )
 
-/** Relative, so that it holds under whatever prefix a proxy puts in front. */
+/** Relative, so that it works behind a proxy with a path prefix. */
 const toPages = HttpServerResponse.empty({ status: 307, headers: { location: "ui/" } })
 
 interface Apps {
@@ -125,14 +127,14 @@ const appWith = ({ api, ui, uploads }: Apps) =>
     hangUpOnRest
   )
 
-/** Webhooks go straight to their door: the platform's router would cost them most of their speed. */
+/** Webhooks bypass the platform's router, which would take most of their time. */
 const dispatch = (server: Http.Server, hooks: typeof WebhookEndpoint.Service, others: Http.RequestListener) => {
   const isHook = ({ url }: Http.IncomingMessage) => url?.startsWith(hooksPrefix) === true
   server.on("request", (request, response) => {
     if (isHook(request)) hooks.take(request, response)
     else others(request, response)
   })
-  // Who asks before sending is told to go on only where the body is going to be read.
+  // `Expect: 100-continue`: webhooks and uploads send 100 themselves, once they know that they will read the body.
   server.on("checkContinue", (request, response) => {
     if (isHook(request)) return hooks.take(request, response)
     if (request.url?.startsWith(uploadsPrefix) !== true) response.writeContinue()
@@ -140,7 +142,7 @@ const dispatch = (server: Http.Server, hooks: typeof WebhookEndpoint.Service, ot
   })
 }
 
-/** Opens every door on one port. */
+/** Serves API, uploads, webhooks, pages and health routes on one port. */
 export const layer: Layer.Layer<
   Server,
   ListenFailed,
@@ -150,9 +152,9 @@ export const layer: Layer.Layer<
   Effect.gen(function* () {
     const { host, port } = yield* ServerConfig
     const uploads = yield* UploadsApp
-    const server = yield* openServer(uploads.patience)
+    const server = yield* openServer(uploads.timeout)
     const lifecycle = yield* Lifecycle
-    // Who follows live events would keep the doors from closing: they are told first that it is over.
+    // Starts draining first, which ends live event streams; they would keep the server from closing.
     yield* Effect.addFinalizer(() => lifecycle.drain)
     const apps = { api: yield* ApiApp, uploads: uploads.app, ui: yield* UiApp }
     dispatch(server, yield* WebhookEndpoint, yield* NodeHttpServer.makeHandler(appWith(apps)))

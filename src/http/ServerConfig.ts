@@ -5,46 +5,48 @@ import * as ClientAddress from "./access/ClientAddress.js"
 
 export const settings = {
   host: Setting.text(
-    { key: "HOST", about: "The address to listen on. Anything but loopback needs NIGHTSHIFT_ADMIN_TOKEN." },
+    { key: "HOST", about: "Address to listen on. Any address other than loopback requires NIGHTSHIFT_ADMIN_TOKEN." },
     "127.0.0.1"
   ),
-  port: Setting.integer({ key: "PORT", about: "The port to listen on; 0 takes a free one." }, 8787, {
+  port: Setting.integer({ key: "PORT", about: "Port to listen on. 0 chooses a free port." }, 8787, {
     min: 0,
     max: 65535
   }),
-  adminToken: Setting.secret({ key: "NIGHTSHIFT_ADMIN_TOKEN", about: "Who bears it may do everything." }),
+  adminToken: Setting.secret({
+    key: "NIGHTSHIFT_ADMIN_TOKEN",
+    about: "Grants full access to the API and Mission Control."
+  }),
   viewerToken: Setting.secret({
     key: "NIGHTSHIFT_VIEWER_TOKEN",
-    about: "Who bears it may read everything and change nothing."
+    about: "Grants read-only access to the API and Mission Control."
   }),
   metricsToken: Setting.secret({
     key: "NIGHTSHIFT_METRICS_TOKEN",
-    about: "Who reads /metrics must bear it. Unset, /metrics is open to whoever reaches the port."
+    about: "Token required to read /metrics. If unset, /metrics is open to every client that can reach the port."
   }),
   trustProxy: Setting.text(
     {
       key: "NIGHTSHIFT_TRUST_PROXY",
       about:
-        "Addresses or ranges of the proxies in front, separated by commas. Their X-Forwarded-For header names the client; unset, no header is believed."
+        "Comma-separated addresses or ranges of trusted proxies, whose X-Forwarded-For header gives the client address. If unset, the header is ignored."
     },
     "",
     ClientAddress.readProxies
   )
 }
 
-/** The doors would stand open to other machines with nobody asking who comes in. */
+/** The server would be reachable from other machines without authentication. */
 export class OpenDoorRefused extends Schema.TaggedError<OpenDoorRefused>()("OpenDoorRefused", {
   host: Schema.String
 }) {
   override get message(): string {
-    return `Listening on ${this.host} lets other machines in, and no token is set. Set NIGHTSHIFT_ADMIN_TOKEN, or listen on 127.0.0.1.`
+    return `Listening on ${this.host} makes the server reachable from other machines, but no token is set. Set NIGHTSHIFT_ADMIN_TOKEN, or listen on 127.0.0.1.`
   }
 }
 
-/** Whether only this machine can reach the address. */
 export const isLoopback = (host: string) => host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host)
 
-/** Where and to whom the doors open. */
+/** Settings of the HTTP server. */
 export class ServerConfig extends Context.Tag("nightshift/http/ServerConfig")<
   ServerConfig,
   Setting.Values<typeof settings>

@@ -8,13 +8,13 @@ import * as ScheduleView from "./admin/ScheduleView.js"
 import * as JobView from "./jobs/JobView.js"
 import { Forbidden } from "./RequestErrors.js"
 
-/** What each caller gets to see: the admin everything, a viewer all but what is masked. */
+/** Response bodies per caller: an admin sees everything, a viewer sees masked fields hidden. */
 export interface Views {
   readonly job: (job: StoredJob) => Effect.Effect<JobView.JobView>
   readonly schedule: (schedule: StoredSchedule) => Effect.Effect<ScheduleView.ScheduleView>
-  /** Any JSON. */
+  /** Masks any JSON value. */
   readonly json: (value: unknown) => Effect.Effect<unknown>
-  /** Fails for those who would find out by asking what they may not see. */
+  /** Fails if a viewer filters by a masked field, which would reveal its value. */
   readonly mayAskFor: (payload: unknown) => Effect.Effect<void, Forbidden>
 }
 
@@ -32,7 +32,7 @@ export const make: Effect.Effect<Views, never, AccessConfig> = Effect.map(Access
         result: mask(view.result),
         progress: mask(view.progress),
         meta: mask(view.meta),
-        // Errors are stored without hidden values; not those that were stored before NIGHTSHIFT_MASK named the fields.
+        // New errors are stored masked. Errors stored before NIGHTSHIFT_MASK was set are not, so mask them here.
         lastError: view.lastError === null ? null : maskText(view.lastError, view.payload),
         errors: view.errors.map((error) => ({
           ...error,
@@ -53,7 +53,9 @@ export const make: Effect.Effect<Views, never, AccessConfig> = Effect.map(Access
       Effect.flatMap(Caller, ({ role }) =>
         role === "admin" || payload === undefined || !Masking.touches(names, payload)
           ? Effect.void
-          : new Forbidden({ message: "This filter asks for fields that NIGHTSHIFT_MASK hides from viewers." })
+          : new Forbidden({
+              message: "This filter uses fields that NIGHTSHIFT_MASK hides from viewers. Use the admin token."
+            })
       )
   }
 })

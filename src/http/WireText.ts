@@ -3,14 +3,14 @@ import { jsonText } from "../queue/enqueue/NewJob.js"
 
 const mostBytes = 64 * 1024
 
-/** Why text cannot be asked for: the database has no bytes for NUL and for half a surrogate pair. */
+/** Returns why PostgreSQL cannot store the text: NUL or an unpaired surrogate. */
 const faultOf = (text: string): string | undefined =>
   Either.getOrElse(Either.flip(jsonText(text, mostBytes)), () => undefined)
 
-/** Text that is safe to ask the database about. */
+/** Text that is safe to use in a query. */
 export const Text = Schema.String.annotations({ message: () => "must be text" }).pipe(Schema.filter(faultOf))
 
-/** Text that is read as JSON, as in a query. */
+/** JSON in a query parameter. */
 export const JsonText: Schema.Schema<unknown, string> = Schema.transformOrFail(Schema.String, Schema.Unknown, {
   strict: true,
   decode: (text, _, ast): Either.Either<unknown, ParseResult.ParseIssue> => {
@@ -25,7 +25,7 @@ export const JsonText: Schema.Schema<unknown, string> = Schema.transformOrFail(S
 
 const mostValues = 50
 
-/** A parameter that may be repeated, and means any of its values. */
+/** A parameter that may be repeated and matches any of its values. */
 const repeated = <A extends string>(
   value: Schema.Schema<A>,
   split: (text: string) => ReadonlyArray<string>,
@@ -49,15 +49,15 @@ const repeated = <A extends string>(
 const byComma = (text: string) => text.split(",")
 const readText = (text: string) => Either.flip(Either.fromNullable(faultOf(text), () => text))
 
-/** Texts of any sort, one for each time that the parameter is given. */
+/** A repeated parameter; commas are part of the value. */
 export const texts = (description: string) =>
   repeated(Schema.String, (text) => [text], readText, { type: "string" }, description)
 
-/** Names that hold no comma, which may therefore separate them as well. */
+/** A repeated or comma-separated parameter, for names that contain no comma. */
 export const names = (description: string) =>
   repeated(Schema.String, byComma, readText, { type: "string" }, description)
 
-/** Some of a few words, separated by commas or by repeating the parameter. */
+/** A repeated or comma-separated parameter with a fixed set of values. */
 export const someOf = <const A extends string>(words: ReadonlyArray<A>, description: string) =>
   repeated(
     Schema.Literal(...words),
@@ -71,12 +71,12 @@ export const someOf = <const A extends string>(words: ReadonlyArray<A>, descript
     description
   )
 
-/** A field that may be left out. */
+/** An optional field. */
 export const optional = <S extends Schema.Schema.Any>(schema: S): Schema.optionalWith<S, { exact: true }> =>
   Schema.optionalWith(schema, { exact: true })
 
-/** What a client is told when a value does not fit, in place of what the schema would say of itself. */
+/** Replaces the schema's own error message. */
 export const said = (message: string) => ({ message: () => ({ message, override: true }) })
 
-/** Without this a misspelt field would be passed over in silence, and the request do something else than meant. */
+/** Rejects unknown fields, so a misspelled field is not silently ignored. */
 export const strict = { parseOptions: { onExcessProperty: "error", exact: true } } as const

@@ -1,11 +1,15 @@
 import type { Limit, LimitPatch, LimitState } from "./Limit.js"
 
-// The arithmetic of a token bucket. `LimitSql.take` says the same in SQL; the laws hold the two together. Tokens and time
-// are real numbers, so a hair's breadth is forgiven: whoever waited exactly as told is not sent away for a rounding error.
+// Token bucket arithmetic. `LimitSql.take` implements the same in SQL; the laws run against both. Tokens and times are
+// floating point, so comparisons allow an epsilon: a caller that waited exactly as long as it was told must not be
+// refused because of a rounding error.
 
-export const hair = 1e-9
+export const epsilon = 1e-9
 
-/** What a pod took ahead: it counts against the capacity, as if it were still in the bucket, until it is used or expires. */
+/**
+ * Tokens that a pod reserved in advance. They count against the capacity, as if still in the bucket, until they are
+ * used or expire.
+ */
 export interface Block {
   readonly tokens: number
   /** Epoch milliseconds. */
@@ -17,20 +21,22 @@ export interface Bucket {
   readonly declared: Limit
   readonly tuned: { readonly capacity: number | undefined; readonly rate: number | undefined }
   readonly tokens: number
-  /** When there were so many, in epoch milliseconds. An instant to come means that no token comes in before it. */
+  /** Time of the last refill, in epoch milliseconds. If it is in the future, no tokens are added before it. */
   readonly refilledAt: number
   readonly blocks: Readonly<Record<string, Block>>
 }
 
-/** Asks for tokens: `least` or none, `most` where there are so many. */
+/** A request for at least `least` tokens, or none, and up to `most` if available. */
 export interface Taking {
   readonly least: number
   readonly most: number
-  /** Who keeps what is over `least` as a block, replacing the one they had; nobody takes ahead without a name. */
+  /**
+   * Holder of a block with the tokens beyond `least`, which replaces its previous block. Only named holders can reserve
+   * tokens.
+   */
   readonly holder?: string | undefined
-  /** What is left of the block that the holder had. */
+  /** Unused tokens of the holder's previous block. */
   readonly returned?: number | undefined
-  /** How long the block may be used. */
   readonly lifeMillis?: number | undefined
 }
 
@@ -38,7 +44,7 @@ export interface Taken {
   readonly granted: number
   readonly capacity: number
   readonly rate: number
-  /** How long until `least` may be there; 0 when granted. */
+  /** Time until `least` tokens may be available; 0 if granted. */
   readonly waitMillis: number
 }
 
@@ -54,14 +60,13 @@ export const fresh = (scope: string, declared: Limit, now: number): Bucket => ({
   blocks: {}
 })
 
-/** Blocks that may still be used, but for the holder's own. */
 const lentBy = ({ blocks }: Bucket, now: number, holder?: string) =>
   Object.entries(blocks).filter(([name, { until }]) => name !== holder && until > now)
 
 const sum = (blocks: ReadonlyArray<readonly [string, Block]>) =>
   blocks.reduce((total, [, { tokens }]) => total + tokens, 0)
 
-/** A clock that went back brings no tokens, and takes none. */
+/** A clock that goes back neither adds nor removes tokens. */
 const refilled = (bucket: Bucket, now: number, lent: number, returned = 0): number =>
   Math.max(
     0,
@@ -90,12 +95,12 @@ export const take = (bucket: Bucket, taking: Taking, now: number): readonly [Tak
   )
   const capacity = capacityOf(bucket)
   const rate = rateOf(bucket)
-  if (available + hair < least) {
+  if (available + epsilon < least) {
     const refill = Math.max(0, bucket.refilledAt - now) + ((least - available) / rate) * 1000
     const expiry = least > capacity - lent ? Math.max(...others.map(([, { until }]) => until - now), 0) : 0
     return [{ granted: 0, capacity, rate, waitMillis: Math.max(refill, expiry) }, bucket]
   }
-  const granted = Math.floor(Math.min(most, available + hair))
+  const granted = Math.floor(Math.min(most, available + epsilon))
   const block = { tokens: granted - least, until: now + lifeMillis }
   return [
     { granted, capacity, rate, waitMillis: 0 },
@@ -108,14 +113,14 @@ export const take = (bucket: Bucket, taking: Taking, now: number): readonly [Tak
   ]
 }
 
-/** Empty, and nothing comes in for so long. A shorter pause does not end a longer one. */
+/** Empties the bucket and stops the refill for this long. A shorter pause does not shorten a longer one. */
 export const drain = (bucket: Bucket, forMillis: number, now: number): Bucket => ({
   ...bucket,
   tokens: 0,
   refilledAt: Math.max(bucket.refilledAt, now + forMillis)
 })
 
-/** Other numbers from now on: what came in so far came in at the old rate. */
+/** Changes the limit. Tokens up to now are refilled at the old rate. */
 const changed = (bucket: Bucket, now: number, change: Partial<Bucket>): Bucket => {
   const next = { ...broughtUpTo(bucket, now), ...change }
   return { ...next, tokens: Math.min(next.tokens, capacityOf(next)) }
@@ -127,10 +132,10 @@ export const redeclare = (bucket: Bucket, declared: Limit, now: number): Bucket 
     : changed(bucket, now, { declared })
 
 export const tune = (bucket: Bucket, { capacity, rate }: LimitPatch, now: number): Bucket => {
-  const word = (given: number | null | undefined, standing: number | undefined) =>
+  const override = (given: number | null | undefined, standing: number | undefined) =>
     given === undefined ? standing : (given ?? undefined)
   return changed(bucket, now, {
-    tuned: { capacity: word(capacity, bucket.tuned.capacity), rate: word(rate, bucket.tuned.rate) }
+    tuned: { capacity: override(capacity, bucket.tuned.capacity), rate: override(rate, bucket.tuned.rate) }
   })
 }
 

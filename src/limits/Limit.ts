@@ -1,6 +1,6 @@
 import { Duration, Schema } from "effect"
 
-/** How a token bucket is made: so many tokens at most, so many new ones per second. */
+/** A token bucket: maximum number of tokens, and tokens added per second. */
 export interface Limit {
   readonly capacity: number
   readonly rate: number
@@ -10,27 +10,24 @@ export interface DeclaredLimit extends Limit {
   readonly scope: string
 }
 
-/** A scope as operators see it. */
 export interface LimitState extends DeclaredLimit {
-  /** What the code declares; `capacity` and `rate` are what holds. */
+  /** The limit declared in code; `capacity` and `rate` are the effective values. */
   readonly declared: Limit
-  /** Whether an operator's word stands against the code's. */
+  /** Whether an operator has overridden the declared limit. */
   readonly tuned: boolean
-  /** What is in the bucket now. */
   readonly tokens: number
-  /** What pods took ahead and may still use. */
+  /** Tokens that pods have reserved and may still use. */
   readonly lent: number
-  /** No token comes in before this instant, in epoch milliseconds: an upstream asked for a pause. */
+  /** No tokens are added before this time, in epoch milliseconds, because an upstream asked for a pause. */
   readonly dryUntil: number | undefined
 }
 
-/** What an operator may change. A field that is absent stays as it is; `null` gives the code its word back. */
+/** Changes by an operator. An absent field is unchanged; `null` restores the declared value. */
 export interface LimitPatch {
   readonly capacity?: number | null | undefined
   readonly rate?: number | null | undefined
 }
 
-/** A number or a name that makes no limit. */
 export class InvalidLimit extends Schema.TaggedError<InvalidLimit>()("InvalidLimit", {
   scope: Schema.String,
   field: Schema.String,
@@ -41,50 +38,46 @@ export class InvalidLimit extends Schema.TaggedError<InvalidLimit>()("InvalidLim
   }
 }
 
-/** Nobody declared this scope, so nobody knows what it allows. */
 export class UnknownScope extends Schema.TaggedError<UnknownScope>()("UnknownScope", { scope: Schema.String }) {
   override get message(): string {
-    return `No limit "${this.scope}" is declared. Make it with RateLimit.make and give it to Nightshift.layer({ limits: [...] }), or export it as \`limits\` from the app's module.`
+    return `Limit "${this.scope}" is not declared. Create it with RateLimit.make and pass it to Nightshift.layer({ limits: [...] }), or export it as \`limits\` from the app's module.`
   }
 }
 
-/** So many tokens will never be there at once. */
+/** The request exceeds the bucket's capacity and can never be granted. */
 export class BeyondCapacity extends Schema.TaggedError<BeyondCapacity>()("BeyondCapacity", {
   scope: Schema.String,
   asked: Schema.Number,
   capacity: Schema.Number
 }) {
   override get message(): string {
-    return `Limit "${this.scope}" holds ${this.capacity} tokens at most, so ${this.asked} at once will never be granted. Ask for fewer, or raise its capacity.`
+    return `Limit "${this.scope}" has a capacity of ${this.capacity}, so a request for ${this.asked} tokens can never be granted. Request fewer tokens, or raise the capacity.`
   }
 }
 
 const most = 1_000_000_000
-/** A bucket that takes longer to fill is a mistake in somebody's units. */
+/** A longer fill time is most likely a mistake in the unit. */
 const longestFill = Duration.days(366)
 
-/** What can be the name of a scope; nothing else needs to be looked up. */
+/** Whether the name is valid; other names need no lookup. */
 export const isScope = (scope: string): boolean => /^[A-Za-z0-9_.:-]{1,64}$/.test(scope)
 
-/** What is wrong with a limit, or nothing. */
 export const faultOf = ({ capacity, rate, scope }: DeclaredLimit): InvalidLimit | undefined => {
   const fault = (field: string, reason: string) => new InvalidLimit({ scope, field, reason })
   if (!isScope(scope)) return fault("scope", "must be 1 to 64 letters, digits, _, ., : or -")
-  if (!(capacity >= 1 && capacity <= most)) return fault("capacity", `must be a number from 1 to ${most}`)
+  if (!(capacity >= 1 && capacity <= most)) return fault("capacity", `must be between 1 and ${most}, got ${capacity}`)
   if (!(rate > 0 && rate <= most))
-    return fault("rate", `must be a number of tokens per second above 0, ${most} at most`)
+    return fault("rate", `must be above 0 and at most ${most} tokens per second, got ${rate}`)
   if (capacity / rate > Duration.toSeconds(longestFill))
-    return fault("rate", "would take more than a year to fill the bucket")
+    return fault("rate", "is too low: the bucket would take more than a year to fill")
   return undefined
 }
 
-/** What is wrong with what somebody asks for, or nothing. */
 export const faultOfCount = (scope: string, field: string, count: number, least: number): InvalidLimit | undefined =>
   Number.isInteger(count) && count >= least && count <= most
     ? undefined
-    : new InvalidLimit({ scope, field, reason: `must be a whole number from ${least} to ${most}` })
+    : new InvalidLimit({ scope, field, reason: `must be a whole number from ${least} to ${most}, got ${count}` })
 
-/** What is wrong with the limits of one declaration, or nothing. */
 export const faultOfDeclared = (limits: ReadonlyArray<DeclaredLimit>): InvalidLimit | undefined => {
   const seen = new Map<string, DeclaredLimit>()
   for (const limit of limits) {
@@ -95,7 +88,7 @@ export const faultOfDeclared = (limits: ReadonlyArray<DeclaredLimit>): InvalidLi
       return new InvalidLimit({
         scope: limit.scope,
         field: "scope",
-        reason: "is declared twice, with different numbers"
+        reason: "is declared twice, with different values"
       })
     }
     seen.set(limit.scope, limit)
@@ -103,7 +96,6 @@ export const faultOfDeclared = (limits: ReadonlyArray<DeclaredLimit>): InvalidLi
   return undefined
 }
 
-/** What is wrong with a pause, or nothing. */
 export const faultOfPause = (scope: string, duration: Duration.Duration): InvalidLimit | undefined =>
   Duration.lessThanOrEqualTo(duration, longestFill)
     ? undefined

@@ -1,19 +1,19 @@
 import { hot } from "../database/HotStatements.js"
-import { hair } from "./Bucket.js"
+import { instant } from "../database/SqlInstant.js"
+import { epsilon } from "./Bucket.js"
 
 export interface LimitSql {
-  /** Parameters: scope, now, least, most, holder, returned, life in milliseconds. */
+  /** Parameters: scope, now, least, most, holder, returned, block lifetime in milliseconds. */
   readonly take: string
 }
 
-/** `Bucket.take` as one statement. */
 export const make = (schema: string): LimitSql => ({
   take: hot(`
 with bucket as materialized (
   select scope, tokens, blocks, coalesce(tuned_capacity, capacity) as capacity, coalesce(tuned_rate, rate) as rate,
     extract(epoch from refilled_at)::float8 * 1000 as refilled_ms
   from ${schema}.rate_limit where scope = $1
-  -- Whoever comes second waits here, and then reads what the first one left: not what stood when its statement began.
+  -- A concurrent statement waits here and then reads the row as the first one left it, not its own snapshot.
   for update
 ), lent as (
   select bucket.*, others.*,
@@ -29,23 +29,23 @@ with bucket as materialized (
     tokens + returned + greatest(0, $2::float8 - refilled_ms) / 1000 * rate)) as available
   from lent
 ), decided as (
-  select *, case when available + ${hair} >= $3::float8 then floor(least($4::float8, available + ${hair})) else 0 end as granted
+  select *, case when available + ${epsilon} >= $3::float8 then floor(least($4::float8, available + ${epsilon})) else 0 end as granted
   from filled
 ), taken as (
   update ${schema}.rate_limit as r
   set tokens = greatest(0, available - granted),
-    refilled_at = greatest(r.refilled_at, pg_catalog.to_timestamp($2::float8 / 1000)),
+    refilled_at = greatest(r.refilled_at, ${instant("$2")}),
     blocks = kept || case when $5 <> '' and granted > $3::float8
       then jsonb_build_object($5::text, jsonb_build_array(granted - $3::float8, $2::float8 + $7::float8))
       else '{}' end,
-    updated_at = pg_catalog.to_timestamp($2::float8 / 1000)
+    updated_at = ${instant("$2")}
   from decided
-  -- Who is sent away leaves no dead row behind.
+  -- A refused request writes nothing, so it leaves no dead row.
   where r.scope = decided.scope and granted > 0
 )
 select granted, capacity, rate, case when granted > 0 then 0 else greatest(
     greatest(0, refilled_ms - $2::float8) + ($3::float8 - available) / rate * 1000,
-    -- What others took ahead comes back when it expires, however fast the bucket fills.
+    -- Tokens reserved by others return only when their block expires, however fast the bucket refills.
     case when $3::float8 > capacity - lent then lent_until - $2::float8 else 0 end
   ) end as wait_ms
 from decided`)

@@ -5,42 +5,48 @@ import type { DeclaredLimit, InvalidLimit, UnknownScope } from "./Limit.js"
 import { type AcquireError, RateLimits } from "./RateLimits.js"
 
 export interface RateLimitOptions {
-  /** How many tokens the bucket holds: the burst that an upstream bears. */
+  /** Maximum number of tokens: the burst that the upstream tolerates. */
   readonly capacity: number
-  /** How many come in: per second, or `{ tokens: 5000, per: "1 hour" }`. */
+  /** Tokens added per second, or `{ tokens: 5000, per: "1 hour" }`. */
   readonly rate: number | { readonly tokens: number; readonly per: Duration.DurationInput }
-  /** How many tokens a process may take besides, for its next calls. What it does not use in a second is lost. [0] */
+  /** Extra tokens that a process may reserve for its next calls. Tokens not used within a second are lost. [0] */
   readonly ahead?: number
   /** What pauses when the bucket is empty. [job] */
   readonly throttles?: "queue" | "key" | "job"
 }
 
 export interface TakeOptions {
-  /** How long to wait for the tokens before giving the attempt back. [not at all] */
+  /** How long to wait for tokens before the attempt is given back. [does not wait] */
   readonly patience?: Duration.DurationInput
 }
 
-/** Why a handler does not go on. `Throttled` is an outcome: the job comes back when its turn may be, with its attempt. */
+/**
+ * Why no token was granted. `Throttled` is an outcome: the job is retried when a token may be available and keeps its
+ * attempt.
+ */
 export type RateLimitError = Outcome.Throttled | AcquireError | DatabaseError
 
-/** A limit that handlers keep to, wherever they run. */
+/** A rate limit that handlers share across the cluster. */
 export interface RateLimit extends DeclaredLimit {
-  /** Goes on with one token; where there is none, ends the attempt as throttled for as long as it takes. */
+  /** Takes one token. If none is available, ends the attempt as throttled until one may be. */
   readonly acquire: Effect.Effect<void, RateLimitError, RateLimits>
-  /** The same for several at once, with patience if there is any. */
+  /** Takes several tokens at once, and waits up to `patience` for them. */
   readonly take: (tokens: number, options?: TakeOptions) => Effect.Effect<void, RateLimitError, RateLimits>
-  /** The upstream said no (429): nobody gets a token for so long, or until new ones come in. Go on as you like. */
+  /**
+   * Call when the upstream answers 429: no process gets a token for this long, or until new tokens are added. Does not
+   * end the attempt.
+   */
   readonly drain: (
     duration?: Duration.DurationInput
   ) => Effect.Effect<void, UnknownScope | InvalidLimit | DatabaseError, RateLimits>
-  /** The same, and ends this attempt as throttled until a token can be had. */
+  /** Like `drain`, and ends this attempt as throttled until a token may be available. */
   readonly refused: (duration?: Duration.DurationInput) => Effect.Effect<never, RateLimitError, RateLimits>
 }
 
 const perSecond = (rate: RateLimitOptions["rate"]): number =>
   typeof rate === "number" ? rate : rate.tokens / Duration.toSeconds(rate.per)
 
-/** Declares a limit. Give it to `Nightshift.layer({ limits: [...] })`, so that the cluster knows it. */
+/** Declares a limit. Pass it to `Nightshift.layer({ limits: [...] })` to register it with the cluster. */
 export const make = (scope: string, options: RateLimitOptions): RateLimit => {
   const rate = perSecond(options.rate)
   const { ahead = 0, capacity, throttles = "job" } = options

@@ -3,40 +3,43 @@ import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { BeyondCapacity, DeclaredLimit, InvalidLimit, LimitPatch, LimitState, UnknownScope } from "./Limit.js"
 
-/** What became of a wish for tokens. */
+/** Result of a request for tokens. */
 export type Acquired = Data.TaggedEnum<{
   Granted: {}
-  /** Not now: nothing was taken. So many tokens may be there after this, if nobody else takes them. */
+  /** Nothing was taken. The tokens may be available after this delay if no other process takes them first. */
   Throttled: { readonly after: Duration.Duration }
 }>
 export const Acquired = Tagged.taggedEnum<Acquired>({ Granted: true, Throttled: true })
 
-/** Nothing can be said about the wish: it is not one that a bucket could grant. */
+/** The request is invalid: no bucket could grant it. */
 export type AcquireError = UnknownScope | BeyondCapacity | InvalidLimit
 
 export interface AcquireOptions {
   /**
-   * How many tokens this process may take besides, for those who ask next: they are granted without a question to the
-   * database. What is not used within a second is lost. Taken ahead or not, never more than the bucket allows. [0]
+   * Extra tokens that this process may reserve for later requests, which are then granted without a database round
+   * trip. Tokens not used within a second are lost. The cluster never gets more than the bucket allows. [0]
    */
   readonly ahead?: number | undefined
   /**
-   * Tells those whom this process sends away to come one after another, as tokens come in, within a minute: a crowd that
-   * is told the same instant comes back as a crowd. [false]
+   * Spreads the retry times of refused callers over up to a minute, as tokens are added. Callers that get the same
+   * retry time would all return at once. [false]
    */
   readonly inTurn?: boolean | undefined
 }
 
-/** Token buckets that the whole cluster shares. */
+/** Token buckets shared by the whole cluster. */
 export class RateLimits extends Context.Tag("nightshift/limits/RateLimits")<
   RateLimits,
   {
-    /** Declares scopes; a new one begins full. The latest declaration stands, but never against an operator's word. */
+    /**
+     * Declares scopes; a new bucket starts full. The latest declaration wins, but never overrides an operator's
+     * setting.
+     */
     readonly register: (limits: ReadonlyArray<DeclaredLimit>) => Effect.Effect<void, InvalidLimit | DatabaseError>
 
     /**
-     * Takes tokens, all or none, and never waits for them. Stands by itself: a transaction around it neither holds others
-     * up nor gives the tokens back.
+     * Takes all tokens or none; never waits. Runs outside the caller's transaction: that transaction neither blocks
+     * other pods nor returns the tokens when it rolls back.
      */
     readonly acquire: (
       scope: string,
@@ -44,13 +47,13 @@ export class RateLimits extends Context.Tag("nightshift/limits/RateLimits")<
       options?: AcquireOptions
     ) => Effect.Effect<Acquired, AcquireError | DatabaseError>
 
-    /** Empties a bucket because the upstream said so, and keeps it empty for so long if it said how long. */
+    /** Empties a bucket because the upstream refused a call, and keeps it empty for the duration, if given. */
     readonly drain: (
       scope: string,
       duration?: Duration.Duration
     ) => Effect.Effect<LimitState, UnknownScope | InvalidLimit | DatabaseError>
 
-    /** An operator's word on a scope, all or nothing. */
+    /** Changes a limit on behalf of an operator, all or nothing. */
     readonly tune: (
       scope: string,
       patch: LimitPatch
@@ -61,7 +64,6 @@ export class RateLimits extends Context.Tag("nightshift/limits/RateLimits")<
 
     readonly get: (scope: string) => Effect.Effect<LimitState, UnknownScope | DatabaseError>
 
-    /** Every scope, by name. */
     readonly all: Effect.Effect<ReadonlyArray<LimitState>, DatabaseError>
   }
 >() {}

@@ -4,13 +4,12 @@ import { faultOf, faultOfDeclared, faultOfPause, UnknownScope } from "./Limit.js
 import { RateLimits } from "./RateLimits.js"
 import * as TokenBlocks from "./TokenBlocks.js"
 
-/** Buckets in memory, to be shared by the pods of one test. */
+/** Buckets in memory, shared by the pods of one test. */
 export type Table = Map<string, Bucket.Bucket>
 
-/** A step is synchronous, so nothing comes between what it reads and what it writes. */
+/** Runs synchronously, so no other fiber runs between its reads and its writes. */
 const step = <A>(act: (now: number) => A) => Effect.map(Clock.currentTimeMillis, act)
 
-/** The limits as one pod of a table sees them. */
 export const make = (table: Table, pod: string): typeof RateLimits.Service => {
   const find = (scope: string) =>
     Effect.suspend(() => {

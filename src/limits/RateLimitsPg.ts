@@ -2,6 +2,7 @@ import { Clock, Duration, Effect, Layer } from "effect"
 import { makeGenerator } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { fragments } from "../database/SqlInstant.js"
 import { named } from "../database/StatementTimes.js"
 import * as Transaction from "../database/Transaction.js"
 import * as Bucket from "./Bucket.js"
@@ -43,12 +44,12 @@ const make = Effect.gen(function* () {
   const table = sql(`${schema}.rate_limit`)
   const columns = sql`scope, capacity, rate, tuned_capacity, tuned_rate, tokens, blocks,
     extract(epoch from refilled_at)::float8 * 1000 as refilled_ms`
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
+  const { instant } = fragments(sql)
   const ids = yield* makeGenerator
   const holder = ids.pod(yield* Clock.currentTimeMillis)
 
-  // A row lock held to the end of a caller's transaction would stop every pod that works under the same limit, and a
-  // rollback would give back tokens that the upstream has counted.
+  // Runs outside the caller's transaction: a row lock held until its end would block every pod under the same limit,
+  // and a rollback would return tokens that the upstream has counted.
   const take: TokenBlocks.Take<UnknownScope | DatabaseError> = (scope, taking, now) =>
     Effect.gen(function* () {
       const { holder = "", least, lifeMillis = 0, most, returned = 0 } = taking
@@ -63,13 +64,13 @@ const make = Effect.gen(function* () {
 
   const found = (scope: string) => (rows: ReadonlyArray<BucketRow>) =>
     rows[0] === undefined ? new UnknownScope({ scope }) : Effect.succeed(toBucket(rows[0]))
-  /** Not even asked for where it cannot be. */
+  /** Skips the query if the name is invalid. */
   const find = <E>(scope: string, rows: Effect.Effect<ReadonlyArray<BucketRow>, E>) =>
     isScope(scope) ? Effect.flatMap(rows, found(scope)) : new UnknownScope({ scope })
   const held = (scope: string) =>
     find(scope, sql<BucketRow>`select ${columns} from ${table} where scope = ${scope} for update`)
 
-  /** Nobody takes what is between reading a bucket and writing it. */
+  /** The caller holds the row lock from `held`, so no token is taken between read and write. */
   const write = (bucket: Bucket.Bucket, now: number) => sql`
     update ${table} set capacity = ${bucket.declared.capacity}, rate = ${bucket.declared.rate},
       tuned_capacity = ${bucket.tuned.capacity ?? null}, tuned_rate = ${bucket.tuned.rate ?? null},
@@ -96,7 +97,7 @@ const make = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const byScope = limits.toSorted((a, b) => (a.scope < b.scope ? -1 : 1))
         if (byScope.length === 0) return
-        // What was just inserted cannot be gone: nothing here deletes.
+        // The row was just inserted and limits are never deleted, so it must exist.
         yield* Effect.forEach(byScope, (limit) => registerOne(limit, now), { discard: true }).pipe(
           transaction,
           Effect.catchTag("UnknownScope", Effect.die)

@@ -3,17 +3,16 @@ import type { Block, Taken, Taking } from "./Bucket.js"
 import { BeyondCapacity, faultOfCount } from "./Limit.js"
 import { Acquired, type AcquireError, type AcquireOptions } from "./RateLimits.js"
 
-// What both layers of `RateLimits` make of the one thing they can do: take between so many and so many tokens at an
-// instant. With `ahead`, what is over is kept here for those who ask next. The bucket counts a block against its capacity
-// until it expires, so the cluster as a whole never has more than the bucket holds.
+// Implements `acquire` for both layers of `RateLimits` on top of one primitive: take between `least` and `most` tokens.
+// With `ahead`, the extra tokens are kept here as a block for later requests. The bucket counts a block against its
+// capacity until it expires, so the cluster never has more tokens than the bucket holds.
 
-/** How long a block may be used. */
 export const blockLife = Duration.seconds(1)
 
-/** Given up a little early: another pod's clock may be ahead of ours by a hair. */
+/** A block is abandoned this much early, because another pod's clock may be slightly ahead. */
 const marginMillis = 50
 
-/** Takes tokens from a bucket, by one act that nothing comes between. */
+/** Takes tokens from a bucket atomically. */
 export type Take<E> = (scope: string, taking: Taking, now: number) => Effect.Effect<Taken, E>
 
 export interface TokenBlocks<E> {
@@ -22,14 +21,17 @@ export interface TokenBlocks<E> {
     tokens?: number,
     options?: AcquireOptions
   ) => Effect.Effect<Acquired, E | AcquireError>
-  /** Lets go of what was taken ahead: the upstream wants none of it. */
+  /** Drops the reserved tokens, because the upstream refuses calls. */
   readonly forget: (scope: string) => Effect.Effect<void>
 }
 
-/** How far apart the first and the last of a crowd may be told to come. */
+/** Maximum spread of the retry times of refused callers. */
 const lineMillis = Duration.toMillis("1 minute")
 
-/** Who comes when: after the one before, as far apart as it takes to fill what each asks for; and from the front again. */
+/**
+ * Assigns retry times: each one after the previous by the time its tokens take to refill, starting over when the spread
+ * is exceeded.
+ */
 const makeLine = () => {
   const last = new Map<string, number>()
   return (scope: string, earliest: number, gapMillis: number): number => {
@@ -40,7 +42,7 @@ const makeLine = () => {
   }
 }
 
-/** `holder` is the name under which this process takes ahead. */
+/** `holder` identifies this process's blocks. */
 export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
   const blocks = new Map<string, Block>()
   const turns = new Map<string, Effect.Semaphore>()
@@ -52,7 +54,7 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
     if (granted > 0) return Effect.succeed(Acquired.Granted())
     if (least > capacity) return new BeyondCapacity({ scope, asked: least, capacity })
     const wait = inTurn ? turnAfter(scope, now + waitMillis, (least / rate) * 1000) - now : waitMillis
-    // Rounded up, or whoever waited so long would be early; but not for what is no more than the noise of a division.
+    // Round up, so that a caller that waits this long is not early. The epsilon ignores division noise.
     return Effect.succeed(Acquired.Throttled({ after: Duration.millis(Math.max(1, Math.ceil(wait - 1e-6))) }))
   }
 
@@ -75,7 +77,7 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
       const now = yield* Clock.currentTimeMillis
       if (fromBlock(scope, tokens, now)) return Acquired.Granted()
       const rest = usable(scope, now)
-      // Gone before we ask: when the answer is lost, so are the tokens, and nobody has them twice.
+      // Delete the block before the request: if the reply is lost the tokens are lost too, but never used twice.
       blocks.delete(scope)
       const taking = { least: tokens, most: tokens + ahead, holder, returned: rest?.tokens, lifeMillis }
       const taken = yield* take(scope, taking, now)
@@ -104,7 +106,7 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
           return yield* answerOf(scope, tokens, taken, now, inTurn)
         }
         if (fromBlock(scope, tokens, now)) return Acquired.Granted()
-        // One asks for all who stand here: what it brings back is theirs, too.
+        // One request at a time: the block it brings back also serves the waiting callers.
         return yield* turnOf(scope).withPermits(1)(withBlock(scope, tokens, ahead, inTurn))
       })
   }

@@ -1,14 +1,10 @@
-// Instants travel as epoch milliseconds.
+import { instant } from "../database/SqlInstant.js"
 
-/** A parameter as an instant. */
-export const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
+// Times are passed as epoch milliseconds.
 
-/** An instant as epoch milliseconds. */
-export const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
-
-/** Rows whose instant lies in the range of the first two parameters. */
+/** Rows within the range given by the first two parameters. */
 export const during = (column: string) => `${column} >= ${instant("$1")} and ${column} < ${instant("$2")}`
 
-/** The start of the bucket in which an instant lies, when buckets are as wide as a parameter says. */
+/** Start of the bucket that contains a time; `width` is the parameter with the bucket width. */
 export const bucketStart = (column: string, width: string) =>
   `floor(extract(epoch from ${column}) * 1000 / ${width})::float8 * ${width}`

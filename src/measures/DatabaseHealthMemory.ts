@@ -21,7 +21,7 @@ const worse = (a: DatabaseFacts, b: DatabaseFacts): DatabaseFacts => ({
   connections: Math.max(a.connections, b.connections)
 })
 
-/** For tests without a database, which is always well. */
+/** For tests without a database; always healthy. */
 export const layer: Layer.Layer<DatabaseHealth> = Layer.sync(DatabaseHealth, () => {
   const rows = new Map<number, DatabaseFacts>()
   const look = Effect.map(Clock.currentTimeMillis, (at): Health => ({ at, ...well, blockers: [] }))

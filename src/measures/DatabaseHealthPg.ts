@@ -1,15 +1,16 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { instant, millis } from "../database/SqlInstant.js"
 import * as StatementLimits from "../database/StatementLimits.js"
 import { named } from "../database/StatementTimes.js"
 import { minuteOf } from "../telemetry/BucketCount.js"
-import { bucketStart, during, instant, millis } from "./BucketSql.js"
+import { bucketStart, during } from "./BucketSql.js"
 import { type DatabaseFacts, DatabaseHealth, type DatabasePoint, type Health } from "./DatabaseHealth.js"
 import * as OldRows from "./OldRows.js"
 import * as TimeGrid from "./TimeGrid.js"
 
-/** A look that takes longer would be part of the trouble. */
+/** A slower check would add to the problem. */
 const lookLimit = Duration.seconds(3)
 
 const statementsOf = (schema: string) => ({
@@ -20,8 +21,8 @@ const statementsOf = (schema: string) => ({
     (select count(*)::int from pg_stat_activity where datname = current_database()) as connections
   from pg_stat_all_tables s where s.relid = '${schema}.job'::regclass`,
 
-  // A session between the statements of its transaction holds nothing back unless it has written or keeps a snapshot.
-  // What a vacuum itself holds does not count. Sessions of other users show their start only to those with pg_monitor.
+  // An idle session in a transaction blocks vacuum only if it has written or holds a snapshot. Vacuum itself is not a
+  // blocker. The start of other users' sessions is visible only with pg_monitor.
   blockers: `
   (select 'session' as what, pid::text as name, usename::text as owner, application_name as application, state,
     ${millis("xact_start")} as since, greatest(age(backend_xmin), age(backend_xid)) as transactions

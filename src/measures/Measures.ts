@@ -2,5 +2,4 @@ import type { DatabaseHealth } from "./DatabaseHealth.js"
 import type { MinuteBuckets } from "./MinuteBuckets.js"
 import type { PodSamples } from "./PodSamples.js"
 
-/** What is kept of the past. */
 export type Measures = MinuteBuckets | PodSamples | DatabaseHealth

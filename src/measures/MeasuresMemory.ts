@@ -4,7 +4,6 @@ import type { Measures } from "./Measures.js"
 import * as MinuteBucketsMemory from "./MinuteBucketsMemory.js"
 import * as PodSamplesMemory from "./PodSamplesMemory.js"
 
-/** All measures in memory, for deterministic tests. */
 export const layer: Layer.Layer<Measures> = Layer.mergeAll(
   MinuteBucketsMemory.layer,
   PodSamplesMemory.layer,

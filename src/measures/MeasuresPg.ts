@@ -5,7 +5,6 @@ import type { Measures } from "./Measures.js"
 import * as MinuteBucketsPg from "./MinuteBucketsPg.js"
 import * as PodSamplesPg from "./PodSamplesPg.js"
 
-/** All measures over PostgreSQL. */
 export const layer: Layer.Layer<Measures, never, Database> = Layer.mergeAll(
   MinuteBucketsPg.layer,
   PodSamplesPg.layer,

@@ -6,20 +6,19 @@ import type { Summary } from "../telemetry/Histogram.js"
 import type { Range, TooManyPoints } from "./TimeGrid.js"
 
 export interface SeriesRequest extends Range {
-  /** All of them when absent. */
+  /** All queues if absent. */
   readonly queue?: string | undefined
   readonly kind?: string | undefined
-  /** How much time one point stands for: whole minutes. */
+  /** Bucket width, in whole minutes. */
   readonly width: Duration.Duration
 }
 
-/** What happened in one bucket. */
 export interface SeriesPoint extends JobCounts {
-  /** Its start, in epoch milliseconds. */
+  /** Start of the bucket, in epoch milliseconds. */
   readonly at: number
-  /** How long runs took, in milliseconds. */
+  /** Duration of attempts, in milliseconds. */
   readonly processing: Summary
-  /** From being due to the end of the run. */
+  /** Time from due to the end of the attempt, in milliseconds. */
   readonly total: Summary
 }
 
@@ -29,37 +28,35 @@ export interface KindTotals extends JobCounts {
 }
 
 export interface ThroughputRequest extends Range {
-  /** How much time one number stands for: whole minutes. */
+  /** Bucket width, in whole minutes. */
   readonly width: Duration.Duration
 }
 
-/** How many jobs of a queue were done and died in each bucket of a range, in order. */
+/** Done and dead jobs of a queue per bucket, in order. */
 export interface QueueThroughput {
   readonly queue: string
   readonly completed: ReadonlyArray<number>
   readonly dead: ReadonlyArray<number>
 }
 
-/** How many rows a chart may be merged from. */
 export const mostMerged = 200_000
 
-/** So many queues, kinds and pods were at work that even a bounded number of points is too much to gather. */
+/** Too many queues, kinds and pods were active to merge, even with a bounded number of points. */
 export class TooMuchToMerge extends Schema.TaggedError<TooMuchToMerge>()("TooMuchToMerge", {}) {
   override get message(): string {
-    return `More than ${mostMerged} counts would have to be merged. Ask for one queue or kind, for a shorter range, or for buckets of whole hours.`
+    return `The chart would have to merge more than ${mostMerged} rows. Select one queue or kind, a shorter range, or buckets of whole hours.`
   }
 }
 
-/** How many kinds `totals` names at most. */
 export const mostTotals = 500
 
-/** What happened to jobs, minute by minute, gathered from all pods. */
+/** Job statistics per minute, collected from all pods. */
 export class MinuteBuckets extends Context.Tag("nightshift/measures/MinuteBuckets")<
   MinuteBuckets,
   {
     /**
-     * Writes what a pod counted in some buckets, whole, in the place of what it wrote of them before. The same again
-     * changes nothing, and neither does a flush that arrives after one with a higher revision.
+     * Stores a pod's counts for some buckets, replacing what it stored for them before. Idempotent; a flush with a
+     * lower revision than the stored one is ignored.
      */
     readonly record: (
       pod: PodId,
@@ -67,23 +64,26 @@ export class MinuteBuckets extends Context.Tag("nightshift/measures/MinuteBucket
       counts: ReadonlyArray<BucketCount>
     ) => Effect.Effect<void, DatabaseError>
 
-    /** Every bucket of a range in order, empty ones too. Latencies are merged from all pods and minutes, never averaged. */
+    /**
+     * Returns every bucket of a range in order, including empty ones. Latencies are merged from all pods and minutes,
+     * never averaged.
+     */
     readonly series: (
       request: SeriesRequest
     ) => Effect.Effect<ReadonlyArray<SeriesPoint>, TooManyPoints | TooMuchToMerge | DatabaseError>
 
-    /** The same of all queues at once, by name, as far as jobs of them were done or died; no latencies. */
+    /** Returns done and dead counts of all queues that have any, by name, without latencies. */
     readonly throughput: (
       request: ThroughputRequest
     ) => Effect.Effect<ReadonlyArray<QueueThroughput>, TooManyPoints | TooMuchToMerge | DatabaseError>
 
     /**
-     * What happened in a range by queue and kind, those with the most deaths first, then the busiest. A range of more than
-     * six hours is rounded outwards to ten minutes, one of more than three days to hours.
+     * Totals of a range by queue and kind, most deaths first, then busiest. Ranges over six hours are rounded out to
+     * ten minutes, over three days to hours.
      */
     readonly totals: (range: Range) => Effect.Effect<ReadonlyArray<KindTotals>, DatabaseError>
 
-    /** Forgets buckets that began longer ago than this, in bounded batches. Returns how many rows went. */
+    /** Deletes buckets that started longer ago than this, in bounded batches. Returns the number of rows deleted. */
     readonly purge: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
   }
 >() {}

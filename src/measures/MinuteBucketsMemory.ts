@@ -38,7 +38,6 @@ const matches =
   (count: BucketCount) =>
     (queue === undefined || count.queue === queue) && (kind === undefined || count.kind === kind)
 
-/** In memory, for deterministic tests. */
 export const layer: Layer.Layer<MinuteBuckets> = Layer.sync(MinuteBuckets, () => {
   const rows = new Map<string, Row>()
   const within = ({ from, grain, to }: TimeGrid.Range & { readonly grain: Grain }) =>

@@ -1,11 +1,12 @@
 import { Duration, Effect, Layer } from "effect"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { instant } from "../database/SqlInstant.js"
 import * as StatementLimits from "../database/StatementLimits.js"
 import { named } from "../database/StatementTimes.js"
 import { type BucketCount, grains, type JobCounts, noCounts } from "../telemetry/BucketCount.js"
 import { emptySketch, Histogram } from "../telemetry/Histogram.js"
-import { bucketStart, during, instant } from "./BucketSql.js"
+import { bucketStart, during } from "./BucketSql.js"
 import {
   type KindTotals,
   MinuteBuckets,
@@ -19,9 +20,8 @@ import * as SketchBytes from "./SketchBytes.js"
 import * as Throughput from "./Throughput.js"
 import * as TimeGrid from "./TimeGrid.js"
 
-/** The longest that a chart may keep the database busy. */
+/** Time limit for the query of a chart. */
 const readLimit = Duration.seconds(10)
-/** How many rows one statement writes. */
 const batch = 500
 
 const counters = Object.keys(noCounts)
@@ -32,7 +32,7 @@ const wanted = `minutes = $3 and ${during("start")} and ($4::text is null or que
 const rows = {
   table: "job_bucket",
   key: "minutes, start, queue, kind, pod_id",
-  // The index begins with the width, so every width is named.
+  // The index starts with the width, so every width is listed.
   old: (before: string) => `minutes in (${grains.join(", ")}) and start < ${before}`
 }
 
@@ -105,7 +105,7 @@ const make = Effect.gen(function* () {
   const statements = named("bucket", statementsOf(schema))
   const reading = StatementLimits.within(database, readLimit)
 
-  /** Rows by bucket, unless there are too many to merge. */
+  /** Returns rows by bucket, or fails if there are too many to merge. */
   const readMerged = <Row extends object>(
     statement: string,
     grid: TimeGrid.Grid,

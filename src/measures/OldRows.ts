@@ -1,19 +1,19 @@
 import { Clock, Duration, Effect } from "effect"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import { instant } from "./BucketSql.js"
+import { instant } from "../database/SqlInstant.js"
 
-/** How many rows one statement deletes: enough to be worth it, few enough to be short. */
+/** Rows per delete statement: large enough to be efficient, small enough to be short. */
 const batch = 5_000
 
 interface Rows {
   readonly table: string
   readonly key: string
-  /** What an old row is, given the first parameter as the instant before which it must lie. */
+  /** SQL condition for old rows, given the parameter with the cutoff time. */
   readonly old: (before: string) => string
 }
 
-/** Forgets rows older than this, in bounded batches. Returns how many went. */
+/** Deletes rows older than this, in bounded batches. Returns the number deleted. */
 export const purge = (
   { schema, sql }: typeof Database.Service,
   { key, old, table }: Rows,
@@ -21,7 +21,7 @@ export const purge = (
 ): Effect.Effect<number, DatabaseError> =>
   Effect.gen(function* () {
     const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
-    // Rows that somebody else deletes or rewrites at this moment are left to them.
+    // Skips rows that another process is deleting or updating.
     const text = `
       with old as (
         select ${key} from ${schema}.${table} where ${old(instant("$1"))} limit $2 for update skip locked

@@ -22,7 +22,6 @@ const pointOf = (at: number, samples: ReadonlyArray<PodSample>): PodPoint => ({
   statements: Histogram.of(...samples.map(({ statements }) => statements)).summary()
 })
 
-/** In memory, for deterministic tests. */
 export const layer: Layer.Layer<PodSamples> = Layer.sync(PodSamples, () => {
   const rows = new Map<string, PodSample>()
   const within = ({ from, to }: TimeGrid.Range) =>

@@ -1,7 +1,7 @@
 import type { QueueThroughput } from "./MinuteBuckets.js"
 import * as TimeGrid from "./TimeGrid.js"
 
-/** What became of jobs of a queue in the bucket that begins at an instant. */
+/** Done and dead jobs of a queue in the bucket that starts at `at`. */
 export interface Count {
   readonly queue: string
   readonly at: number
@@ -9,7 +9,7 @@ export interface Count {
   readonly dead: number
 }
 
-/** Counts as one line of numbers per queue, by name; those of the same bucket are added up. */
+/** Returns one series of counts per queue, by name. Counts of the same bucket are summed. */
 export const of = (grid: TimeGrid.Grid, counts: Iterable<Count>): ReadonlyArray<QueueThroughput> => {
   const queues = new Map<string, Map<number, Count>>()
   for (const count of counts) {

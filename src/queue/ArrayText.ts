@@ -1,14 +1,14 @@
-// PostgreSQL's text form of an array. The driver's own encoder escapes every element; ids, numbers and most names need
-// none of that, and a batch holds thousands of them.
+// Encodes arrays in PostgreSQL's text format. The driver's encoder escapes every element; ids, numbers and most names
+// need no escaping, and a batch holds thousands of them.
 
 const plainElement = /^[A-Za-z0-9_.:-]+$/
 
-/** Numbers, booleans and ids, which never need quotes. */
+/** Encodes numbers, booleans and ids, which never need quotes. */
 export const ofPlain = (values: ReadonlyArray<number | boolean | string>): string => `{${values.join(",")}}`
 
 const quoted = (text: string) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`
 
-/** Texts and absent ones. */
+/** Encodes strings; null and undefined become NULL. */
 export const ofTexts = (values: ReadonlyArray<string | null | undefined>): string => {
   let text = ""
   for (const value of values) {
@@ -23,6 +23,6 @@ export const ofTexts = (values: ReadonlyArray<string | null | undefined>): strin
   return `{${text}}`
 }
 
-/** Numbers and absent ones. */
+/** Encodes numbers; null and undefined become NULL. */
 export const ofNumbers = (values: ReadonlyArray<number | null | undefined>): string =>
   `{${values.map((value) => value ?? "NULL").join(",")}}`

@@ -3,54 +3,60 @@ import type { JobId, Lease } from "../core/Ids.js"
 import type { DeadReason } from "../core/StoredJob.js"
 import * as Tagged from "../core/Tagged.js"
 
-/** How a run of a job ended, decided by the pod that ran it and fenced by its lease. */
+/** The result of an attempt, decided by the pod that ran it and fenced by its lease. */
 export interface AttemptEnd {
   readonly id: JobId
   readonly lease: Lease
   readonly end: End
-  /** Where the job stood; absent, nobody who waits for its key or for the queue's calm is told at once. */
+  /**
+   * The job's queue. Without it, this end neither wakes workers that wait for the job's key nor counts toward resetting
+   * the queue's cool-downs.
+   */
   readonly queue?: string | undefined
   readonly key?: string | undefined
-  /** Hears what the job is after this end once that is written, and why it is dead; nothing when the job had moved on. */
+  /**
+   * Called after the end is written, with the job's new status and, if it died, the reason. Not called if the lease was
+   * lost.
+   */
   readonly written?: (became: Became, now: number, reason?: DeadReason) => void
 }
 
-/** A pause that somebody upstream asked for, of all jobs of the queue or of the key. */
+/** A pause that an upstream asked for. It applies to all jobs of the queue or of the key. */
 export interface Cooling {
   readonly scope: "queue" | "key"
-  /** Milliseconds, where the upstream said. */
+  /** In milliseconds; absent if the upstream gave no delay. */
   readonly after: number | undefined
 }
 
-/** What a job is after a run. */
 export type Became = "done" | "pending" | "dead"
 
 export type End = Data.TaggedEnum<{
-  /** Done; the result is JSON text. */
+  /** The result is JSON text. */
   Done: { readonly result: string | undefined }
-  /** Back to pending. A job that was asked to cancel meanwhile dies instead. */
+  /** Returns the job to the queue. A job whose cancellation was requested in the meantime dies instead. */
   Again: {
     readonly runAt: number
-    /** Whether the attempt is used up, or given back as if it had never begun. */
+    /** False gives the attempt back, as if it had never started. */
     readonly counted: boolean
-    /** What went wrong; absent when nothing did, as for a job that was put back unstarted. */
+    /** The error message; absent if nothing failed, for example when the job is returned unstarted. */
     readonly error: string | undefined
-    /** What the history calls it; absent where nothing is worth remembering. */
+    /** Outcome recorded in the history; absent if no entry is added. */
     readonly remember: string | undefined
     /**
-     * No handler here knows the job. It is dead once no pod that took it did for this many milliseconds, counted from the
-     * first that took it since it was stored, requeued or last known.
+     * This pod has no handler for the kind. The job dies once no pod that claimed it has had a handler for this many
+     * milliseconds. The time starts at the first such claim and restarts when the job is requeued or a pod knows its
+     * kind.
      */
     readonly patience?: number | undefined
-    /** The job is not the only one that pauses. */
+    /** Also pauses the job's queue or key. */
     readonly cools?: Cooling | undefined
   }
-  /** Dead, with its follow-up stored in the same statement, except when an operator cancelled it. */
+  /** The job dies. Its follow-up is stored in the same statement, unless an operator cancelled the job. */
   Dead: {
     readonly reason: DeadReason
     readonly counted: boolean
     readonly error: string | undefined
-    /** What the history calls it, where that is not the reason. */
+    /** Outcome recorded in the history, if it differs from the reason. */
     readonly remember?: string | undefined
   }
 }>

@@ -1,5 +1,5 @@
 import { storableText } from "../core/StorableText.js"
 import { limits } from "../core/StoredJob.js"
 
-/** What is kept of an error's text: its beginning, and nothing that PostgreSQL cannot store. */
+/** Returns the part of an error message that is stored: truncated, without characters that PostgreSQL rejects. */
 export const errorText = (text: string): string => storableText(text, limits.errorCharacters)

@@ -13,7 +13,7 @@ import type { JobSql } from "./JobSql.js"
 
 const kept = (error: string | undefined) => (error === undefined ? null : errorText(error))
 
-/** One end as the columns of the settling statement. */
+/** Converts one end into the columns of the finalize statement. */
 const columnsOf = ({ end }: AttemptEnd) => {
   switch (end._tag) {
     case "Done":
@@ -52,30 +52,32 @@ const columnsOf = ({ end }: AttemptEnd) => {
   }
 }
 
-/** What a job is after its end. */
 interface WrittenEnd {
   readonly status: Became
   readonly dead_reason: DeadReason | null
 }
 
-/** A job that was ended, or one that was stored because another died. */
+/** A job that was finalized, or a follow-up stored because its job died. */
 type WrittenRow =
   | ({ readonly id: JobId; readonly queue: string; readonly kind: null } & WrittenEnd)
   | { readonly id: null; readonly queue: string; readonly kind: string; readonly status: "follow-up" }
 
 const isPlainDone = ({ end }: AttemptEnd) => end._tag === "Done" && end.result === undefined
 
-/** What is listeners of ends. */
+/** Callbacks for finalized attempts. */
 export interface FinalizeListeners {
-  /** These queues have jobs to run again, or the follow-up of one that died. */
+  /** These queues have pending jobs again: retries or follow-ups. */
   readonly onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
-  /** Runs are about to end in a pause that is not theirs alone. */
+  /** Called before attempts are written that also pause their queue or key. */
   readonly onCooling: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<void, DatabaseError>
-  /** These ends are written: for good, or for when the caller's transaction commits. */
+  /** Called after the ends are written. In a transaction they take effect when the caller commits. */
   readonly onEnded: (ends: ReadonlyArray<AttemptEnd>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
 }
 
-/** Ends runs over PostgreSQL: the many that are simply done by a narrow statement, all others by a wider one. */
+/**
+ * Finalizes attempts in PostgreSQL. Jobs that are done without a result, the common case, use a narrow statement; all
+ * others use a wider one.
+ */
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
@@ -97,7 +99,7 @@ export const make = (
       return [...movedOn]
     })
 
-  /** What a try before this one has made of these jobs, if it did. */
+  /** Returns the jobs that an earlier try of the same batch has already written. */
   const writtenEarlier = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
     mapErrors(
       sql.unsafe<WrittenEnd & { readonly id: JobId }>(statements.writtenAt, [
@@ -144,8 +146,8 @@ export const make = (
       return movedOn
     })
 
-  // A second try goes by the instant of the first: what ended at that instant, the first has written, and only its reply was
-  // lost. The list of ends says which try it is, however the effect that writes them was wrapped.
+  // A retry reuses the timestamp of the first try: rows with that timestamp were written by the first try, whose reply
+  // was lost. The identity of the array tells a retry from a new call, even if the effect was wrapped.
   const firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>()
 
   return (ends) =>
@@ -153,13 +155,13 @@ export const make = (
       const firstTry = firstTries.get(ends)
       const now = firstTry ?? (yield* Clock.currentTimeMillis)
       firstTries.set(ends, now)
-      // In a transaction of the caller's the ends stand only once it commits, of which nothing is heard here.
+      // In a caller's transaction the ends take effect only at commit, which is not observable here.
       const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
       const plain = ends.filter(isPlainDone)
       const others = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
       const movedOn = plain.length === 0 ? [] : yield* finish(plain, now, inTransaction)
       if (others.length > 0) {
-        // Before the jobs go back: otherwise one of them could be claimed again in between.
+        // Pause first: otherwise one of these jobs could be claimed again in between.
         const cooling = others.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
         if (cooling.length > 0) yield* listeners.onCooling(cooling)
         movedOn.push(...(yield* writeEnds(others, now, firstTry !== undefined, inTransaction)))

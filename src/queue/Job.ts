@@ -14,18 +14,18 @@ export interface EnqueueOptions {
   readonly queue?: string
   readonly priority?: number
   readonly maxAttempts?: number
-  /** Not before this instant. */
+  /** Earliest start time. */
   readonly runAt?: DateTime.Utc
-  /** Not before this much time has passed. */
+  /** Delay from now until the earliest start. */
   readonly delay?: DurationInput
-  /** Jobs that share a key can be limited or ordered together. */
+  /** Jobs with the same key can be limited or ordered together. */
   readonly key?: string
-  /** A key alone holds while the job is active. */
+  /** A plain string is a dedupe key that is held while the job is active. */
   readonly dedupe?: string | Dedupe
   readonly meta?: Readonly<Record<string, unknown>>
 }
 
-/** Options of several jobs. What differs from job to job is made from its payload. */
+/** Options of a bulk enqueue. Functions derive a value from each payload. */
 export interface EnqueueAllOptions<in A> extends Omit<EnqueueOptions, "id" | "dedupe" | "key"> {
   readonly key?: string | ((payload: A) => string)
   readonly dedupe?: (payload: A) => string | Dedupe
@@ -33,20 +33,23 @@ export interface EnqueueAllOptions<in A> extends Omit<EnqueueOptions, "id" | "de
 
 export type { EnqueueError }
 
-/** A kind of job that can be enqueued. */
+/** A job kind that can be enqueued. */
 export interface JobKind<in out A> extends Kind.Kind<A> {
-  /** The follow-up of every job of this kind that dies: always the same, or made from its payload. */
+  /** Follow-up stored when a job of this kind dies: a constant, or computed from the payload. */
   readonly onDead: FollowUp | ((payload: A) => FollowUp) | undefined
-  /** Stores one job, as part of the surrounding transaction if there is one. Returns the id of the job that stands. */
+  /**
+   * Stores one job, in the caller's transaction if there is one. Returns the id of the new job, or of the existing job
+   * with the same dedupe key.
+   */
   readonly enqueue: (payload: A, options?: EnqueueOptions) => Effect.Effect<JobId, EnqueueError, Queue>
-  /** The same, and reports whether the job was stored or another with its dedupe key was found. */
+  /** Like `enqueue`, but reports whether the job was stored or another job has its dedupe key. */
   readonly enqueueOrFind: (payload: A, options?: EnqueueOptions) => Effect.Effect<Enqueued, EnqueueError, Queue>
-  /** Stores up to a thousand, all or none. */
+  /** Stores up to 1000 jobs, all or none. */
   readonly enqueueAll: (
     payloads: ReadonlyArray<A>,
     options?: EnqueueAllOptions<A>
   ) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError, Queue>
-  /** The job as the queue takes it, for requests that mix kinds. */
+  /** Builds a job for `Queue.enqueue`, for requests that mix kinds. */
   readonly job: (payload: A, options?: EnqueueOptions) => Effect.Effect<NewJob, InvalidJob>
 }
 
@@ -60,7 +63,7 @@ const startOf = (
 ): Either.Either<number | undefined, InvalidJob> => {
   if (runAt !== undefined || delay === undefined) return Either.right(runAt)
   const refuse = (reason: string) => Either.left(new InvalidJob({ index: 0, field: "delay", reason }))
-  // A negative duration decodes to zero, and would hide a mistake of the caller's arithmetic.
+  // Effect decodes a negative duration as zero, which would hide a mistake in the caller's arithmetic.
   if (typeof delay === "number" && delay < 0) return refuse("must not be negative")
   try {
     const wait = decode(delay)
@@ -71,13 +74,13 @@ const startOf = (
   }
 }
 
-/** What a kind says of each of its jobs. */
+/** Defaults that a kind sets for its jobs. */
 export type KindDefaults = Pick<
   Kind.Kind<never>,
   "name" | "version" | "queue" | "routed" | "maxAttempts" | "priority" | "timeout"
 >
 
-/** Fills in what the kind says, for payloads that are JSON already. `each` gives what differs from job to job. */
+/** Applies the kind's defaults to encoded payloads. `each` returns the fields that differ between jobs. */
 export const newJobs = (
   kind: KindDefaults,
   payloads: ReadonlyArray<unknown>,
@@ -106,7 +109,7 @@ export const newJobs = (
     })
   )
 
-/** Declares a kind of job. */
+/** Declares a job kind. */
 export const make = <A, I>(
   name: string,
   options: Kind.KindOptions<A, I> & { readonly onDead?: FollowUp | ((payload: A) => FollowUp) }
@@ -127,7 +130,7 @@ export const make = <A, I>(
     return Either.right(all)
   }
 
-  // Plain calls and no Effect per job: a bulk enqueue passes here a thousand times.
+  // No Effect per job: a bulk enqueue runs this a thousand times.
   const prepareAll = (
     payloads: ReadonlyArray<A>,
     {
@@ -172,7 +175,7 @@ export const make = <A, I>(
     job: (payload, enqueue = {}) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
         Effect.flatMap(prepareAll([payload], enqueue, now), ([job]) =>
-          job === undefined ? Effect.dieMessage("a job was not made") : Effect.succeed(job)
+          job === undefined ? Effect.dieMessage("no job was built") : Effect.succeed(job)
         )
       ),
     enqueue: (payload, enqueue) => Effect.map(enqueueOrFind(payload, enqueue), ({ id }) => id),

@@ -3,14 +3,12 @@ import { JobId } from "../core/Ids.js"
 import { jobPrefix } from "../core/InvalidJob.js"
 import { State } from "../core/StoredJob.js"
 
-/** There is no job with this id, or no longer. */
 export class JobNotFound extends Schema.TaggedError<JobNotFound>()("JobNotFound", { id: Schema.String }) {
   override get message(): string {
     return `There is no job ${this.id}.`
   }
 }
 
-/** What was asked cannot be done to the job in its state. */
 export class JobNotInState extends Schema.TaggedError<JobNotInState>()("JobNotInState", {
   id: JobId,
   act: Schema.String,
@@ -22,36 +20,33 @@ export class JobNotInState extends Schema.TaggedError<JobNotInState>()("JobNotIn
   }
 }
 
-/** Another job holds this one's dedupe key, so it cannot become active again. */
+/** The job cannot become active again while another job holds its dedupe key. */
 export class DedupeKeyHeld extends Schema.TaggedError<DedupeKeyHeld>()("DedupeKeyHeld", { id: JobId, holder: JobId }) {
   override get message(): string {
     return `Job ${this.id} cannot run again while job ${this.holder} holds its dedupe key.`
   }
 }
 
-/** A job with this id stands and is not the same. */
 export class JobIdTaken extends Schema.TaggedError<JobIdTaken>()("JobIdTaken", {
   index: Schema.Int,
-  /** How many jobs the request held [1]. */
+  /** Number of jobs in the request [1]. */
   jobs: Schema.optional(Schema.Int),
   id: JobId
 }) {
   override get message(): string {
-    return `${jobPrefix(this)}id ${this.id} belongs to a job with other content.`
+    return `${jobPrefix(this)}id ${this.id} already belongs to a job with different content.`
   }
 }
 
-/** As many jobs wait in the queue as it may hold. */
 export class QueueFull extends Schema.TaggedError<QueueFull>()("QueueFull", { queue: Schema.String, cap: Schema.Int }) {
   override get message(): string {
-    return `Queue "${this.queue}" is full: it holds at most ${this.cap} waiting jobs. Try again when it has drained, or raise its depth cap.`
+    return `Queue "${this.queue}" is full: it has reached its depth cap of ${this.cap} waiting jobs. Retry later, or raise the depth cap.`
   }
 }
 
-/** Nobody ever registered this kind, so nobody would run it. */
 export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind", { kind: Schema.String }) {
   override get message(): string {
-    return `No pod has ever registered the kind "${this.kind}". Start one that serves it, or force the job in.`
+    return `No pod has ever registered the kind "${this.kind}". Start a pod that serves it, or use force to store the job anyway.`
   }
 }
 

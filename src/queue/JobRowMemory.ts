@@ -13,10 +13,13 @@ import {
 import type { End } from "./AttemptEnd.js"
 import { errorText } from "./ErrorText.js"
 
-// A row and what can become of it, as values. pending -> running by a claim; running -> done, dead or pending again by its
-// pod, or pending or dead by the reaper; pending -> dead by a cancel; done or dead -> pending by a requeue.
+// A job row and its transitions, as pure functions. pending -> running: claim. running -> done, dead or pending:
+// finalize by its pod. running -> pending or dead: reaper. pending -> dead: cancel. done or dead -> pending: requeue.
 
-/** A row of the job table, as migrations/0001_baseline.sql describes it. JSON is text here too, so nobody shares a value. */
+/**
+ * A row of the job table, as migrations/0001_baseline.sql defines it. JSON is kept as text, so that callers never
+ * share a mutable value.
+ */
 export interface JobRow {
   readonly id: JobId
   readonly queue: string
@@ -32,13 +35,13 @@ export interface JobRow {
   readonly crashCount: number
   readonly deathCount: number
   readonly dedupe: { readonly key: string; readonly scope: DedupeScope; readonly until: number | undefined } | undefined
-  /** The marks of a run: all of them while it lasts, none before and after. */
+  /** Set while the job is running, absent otherwise. */
   readonly run: { readonly lease: Lease; readonly pod: PodId; readonly heartbeatAt: number } | undefined
   readonly startedAt: number | undefined
   readonly createdAt: number
   readonly updatedAt: number
   readonly finishedAt: number | undefined
-  /** When a pod first took it and did not know its kind, since it was last known. */
+  /** When a pod without a handler for the kind first claimed the job; cleared once a pod knows the kind. */
   readonly unknownSince: number | undefined
   readonly cancelRequestedAt: number | undefined
   readonly onDead: string | undefined
@@ -50,7 +53,6 @@ export interface JobRow {
   readonly meta: string | undefined
 }
 
-/** What a new job has in common with every other. */
 export const blank = {
   status: "pending",
   attempt: 0,
@@ -68,12 +70,11 @@ export const blank = {
   deadReason: undefined
 } as const satisfies Partial<JobRow>
 
-/** A job that has crashed so often is not tried again. */
+/** After this many crashes the job is dead. */
 const crashesToPoison = 5
 
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
-/** The row as the ports show it. */
 export const toStored = (row: JobRow, now: number): StoredJob => {
   const { deathCount: _, unknownSince: __, dedupe, run, ...shared } = row
   return {
@@ -128,7 +129,7 @@ interface Death {
   readonly reason: DeadReason
   readonly counted: boolean
   readonly error: string | undefined
-  /** What the history calls the end of the run; absent where it says nothing. */
+  /** Outcome recorded in the history; absent if no entry is added. */
   readonly remember: string | undefined
 }
 
@@ -162,14 +163,14 @@ export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again"
     run: undefined,
     runAt: end.runAt,
     attempt: spent(row, end.counted),
-    // A job that was put back unstarted has not failed anew, but what failed before is still its last error.
+    // A job returned unstarted has no new error, so it keeps its previous one.
     lastError: error ?? row.lastError,
     history: remember(row, end.remember, error, now),
     updatedAt: now
   }
 }
 
-/** Taken back from a pod that went quiet. */
+/** Returns a job to the queue after its pod stopped sending heartbeats. */
 export const rescue = (row: JobRow, now: number): JobRow => {
   const crashCount = row.crashCount + 1
   const lastError = `pod ${row.run?.pod} ended while this job ran (crash ${crashCount} of ${crashesToPoison})`
@@ -188,7 +189,7 @@ export const rescue = (row: JobRow, now: number): JobRow => {
   }
 }
 
-/** The time of the death, so that it sorts like every other id, and a digest: one death, one id. */
+/** The time of death, so that the id sorts by time, plus a hash: the same death always gives the same id. */
 const followUpId = (dead: JobRow, now: number): JobId => {
   const digest = createHash("md5").update(`${dead.id}:${dead.deathCount}`).digest("hex")
   return `${now.toString(16).padStart(12, "0")}7${digest.slice(13)}`.replace(
@@ -197,7 +198,6 @@ const followUpId = (dead: JobRow, now: number): JobId => {
   ) as JobId
 }
 
-/** The job that runs because this one died, if one does. */
 export const followUp = (dead: JobRow, now: number): JobRow | undefined => {
   if (dead.onDead === undefined || dead.deadReason === "cancelled") return undefined
   const { payload, ...named } = JSON.parse(dead.onDead) as FollowUp

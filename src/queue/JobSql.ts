@@ -1,17 +1,13 @@
 import { limits } from "../core/StoredJob.js"
 import { hot } from "../database/HotStatements.js"
+import { instant, micros, millis } from "../database/SqlInstant.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 
-// The life of a job as SQL, in one place. `schema` is an identifier that needs no quoting (DatabaseConfig sees to it), so
-// it may stand in the text; everything else is a parameter. Instants travel as epoch milliseconds.
+// SQL statements for the life cycle of a job. `schema` is an identifier that needs no quoting (DatabaseConfig validates
+// it), so it is interpolated; everything else is a parameter. Times are passed as epoch milliseconds.
 
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-/** In microseconds, exact: only to see whether it changed. */
-const exact = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`
-const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
-
-/** A bounded history with one more entry. `now` is the parameter with the instant of the end. */
-const remembering = (outcome: string, message: string, now: string) => `
+/** Appends an entry to the bounded history. `now` is the parameter with the end time. */
+const appendHistory = (outcome: string, message: string, now: string) => `
   case when jsonb_array_length(coalesce(j.history, '[]')) >= ${limits.historyEntries} then j.history - 0
     else coalesce(j.history, '[]') end
   || (jsonb_build_object('attempt', j.attempt, 'pod', j.pod_id, 'startedAt', ${millis("j.started_at")},
@@ -19,16 +15,16 @@ const remembering = (outcome: string, message: string, now: string) => `
     else jsonb_build_object('message', ${message}) end)`
 
 /**
- * Neither over nor taken, in words that no claim changes but for the lease: a status here would keep the planner from the
- * claim index.
+ * Matches jobs that are neither finished nor claimed. It does not mention the status: that would keep the planner from
+ * using the claim index.
  */
 const waiting = "finished_at is null and lease is null"
 
-/** Stores the follow-up of every job that has just died, once per death, unless an operator cancelled it. */
+/** Stores a follow-up for each job that has just died, once per death, unless an operator cancelled the job. */
 const followUps = (schema: string, ended: string, now: string) => `
   insert into ${schema}.job (id, queue, kind, version, payload, max_attempts, meta, run_at, created_at, updated_at)
   select
-    -- Sorts by time like every other id, and is the same for the same death.
+    -- Sorts by time like other ids, and is always the same for the same death.
     overlay(overlay(md5(d.id::text || ':' || d.death_count) placing lpad(to_hex(${now}::float8::bigint), 12, '0') from 1)
       placing '7' from 13)::uuid,
     d.on_dead->>'queue', d.on_dead->>'kind', (d.on_dead->>'version')::int, d.on_dead->'payload',
@@ -40,25 +36,30 @@ const followUps = (schema: string, ended: string, now: string) => `
   on conflict do nothing
   returning queue, kind`
 
-/** The state of a job after an end `e`: done, pending, or the reason for which it is dead. `$10` is the instant of the end. */
-const fate = `case when e.verb = 'done' then 'done'
+/** The result of an end `e`: done, pending, or the reason the job is dead. `$10` is the end time. */
+const endState = `case when e.verb = 'done' then 'done'
         when j.cancel_requested_at is not null then 'cancelled'
         when e.verb = 'dead' then e.reason
         when j.unknown_since <= ${instant("($10::float8 - e.patience)")} then 'unknown_kind'
         else 'pending' end`
 
-/** What the history calls it: an end that came to something else than was said is remembered by that. */
+/** Outcome recorded in the history: what actually happened, if that differs from what the pod reported. */
 const remember = `case when e.verb = 'dead' and j.cancel_requested_at is not null and e.remember = e.reason then 'cancelled'
-        when e.verb = 'again' and ${fate} = 'unknown_kind' then 'unknown_kind'
+        when e.verb = 'again' and ${endState} = 'unknown_kind' then 'unknown_kind'
         else e.remember end`
 
-/** Deletes leases that are over. One under which something runs is not: a failover may have undone the end of a job. */
+/**
+ * Deletes finished leases. Keeps a lease with a running job: a failover may have lost the commit that ended the job.
+ */
 const closed = (schema: string, leases: string) => `closed as (
     delete from ${schema}.lease l where l.id = any(${leases}::uuid[])
       and not exists (select from ${schema}.job j where j.id = any(l.jobs) and j.lease = l.id)
   )`
 
-/** A crash is not a failure: the attempt is given back and the crash counted, up to the point of quarantine. */
+/**
+ * A crash is not a failed attempt: the attempt is given back and the crash counted, until the job is quarantined as
+ * poison.
+ */
 const recover = (schema: string, stuck: string) => `
   with ${stuck}, ended as (
     update ${schema}.job j
@@ -71,7 +72,7 @@ const recover = (schema: string, stuck: string) => `
       finished_at = case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then ${instant("$2")} end,
       crash_count = j.crash_count + 1,
       attempt = j.attempt - 1,
-      history = ${remembering("'crashed'", "null::text", "$2")},
+      history = ${appendHistory("'crashed'", "null::text", "$2")},
       last_error = 'pod ' || j.pod_id || ' ended while this job ran (crash ' || j.crash_count + 1 || ' of ' || $4::int || ')',
       run_at = least(j.run_at, ${instant("$2")}),
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
@@ -84,7 +85,7 @@ const recover = (schema: string, stuck: string) => `
 const insertColumns = "id, queue, kind, version, payload, priority, run_at, max_attempts, created_at, updated_at"
 const dedupeColumns = "key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta"
 
-/** Payloads come as one JSON array: nothing is escaped on our side and it is parsed once on theirs. */
+/** Payloads arrive as one JSON array: the client escapes nothing and the server parses it once. */
 const plainSource = `rows from (
     unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::int[]), jsonb_array_elements($5::jsonb),
     unnest($6::smallint[]), unnest($7::float8[]), unnest($8::smallint[])
@@ -101,7 +102,6 @@ const fullSource = plainSource.replace(
 const plainValues = `i.id, i.queue, i.kind, i.version, i.payload, i.priority, ${instant("i.run_at")}, i.max_attempts,
     ${instant("$9")}, ${instant("$9")}`
 
-/** A reading of a job, whole, for `StoredJobRow`. */
 export const storedColumns = `j.id, j.queue, j.kind, j.version, j.payload, j.key, j.status, j.priority, j.attempt,
   j.max_attempts, j.crash_count, j.dedupe_key, j.dedupe_scope, j.pod_id, j.on_dead, j.result, j.progress, j.last_error,
   j.history, j.dead_reason, j.meta, ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at,
@@ -109,40 +109,40 @@ export const storedColumns = `j.id, j.queue, j.kind, j.version, j.payload, j.key
   ${millis("j.heartbeat_at")} as heartbeat_at, ${millis("j.finished_at")} as finished_at,
   ${millis("j.cancel_requested_at")} as cancel_requested_at`
 
-/** Every statement about jobs, over the tables of a schema. */
 export const make = (schema: string) => ({
-  /** Jobs that differ in nothing but id, payload and start, whose ids are new and that hold no dedupe key. */
+  /** Inserts jobs that differ only in id, payload and start time, have new ids and no dedupe key. */
   insertUniform: hot(`
   insert into ${schema}.job (${insertColumns})
   select i.id, $2, $3, $4::int, i.payload, $6::smallint, ${instant("coalesce(i.run_at, $9)")}, $8::smallint,
     ${instant("$9")}, ${instant("$9")}
-  -- In the list and not in FROM, where all of them would be kept before the first is stored. A start that is missing is now.
+  -- Set-returning functions in the select list stream their rows; in FROM, PostgreSQL would materialize them all first.
+  -- A missing start time means now.
   from (
     select unnest($1::uuid[]) as id, jsonb_array_elements($5::jsonb) as payload, unnest($7::float8[]) as run_at
   ) i
-  -- The hint to other pods leaves with the commit, instead of in a statement of its own that competes with the claim.
-  cross join (select case when $10::text is not null then pg_notify($10, $2)::text end) as told`),
+  -- The NOTIFY is sent at commit. A separate statement would compete with the claim.
+  cross join (select case when $10::text is not null then pg_notify($10, $2)::text end) as notified`),
 
-  /** Jobs whose ids are new and that hold no dedupe key: nothing can stand in their way. */
+  /** Inserts jobs with new ids and no dedupe key: conflicts are impossible. */
   insertPlain: hot(`
   insert into ${schema}.job (${insertColumns})
   select ${plainValues} from ${plainSource}`),
 
-  /** Jobs that may stand already, by id or by dedupe key; returns those that were stored. */
+  /** Inserts jobs that may conflict by id or dedupe key. Returns the ids that were stored. */
   insertFull: hot(`
-  -- A key held by somebody's open transaction must not stall the whole batch: the wait is bounded, and whoever asked
-  -- tries one by one. The setting ends with this statement's transaction.
-  with impatience as materialized (
+  -- Another open transaction that holds a key must not stall the whole batch: the lock wait is bounded, and the caller
+  -- then retries the jobs one by one. The setting is local to this statement's transaction.
+  with lock_wait as materialized (
     select set_config('lock_timeout', coalesce($16, current_setting('lock_timeout')), true)
   )
   insert into ${schema}.job (${insertColumns}, ${dedupeColumns})
   select ${plainValues}, i.key, i.dedupe_key, i.dedupe_scope, ${instant("i.dedupe_until")},
     nullif(i.on_dead, 'null'), nullif(i.meta, 'null')
-  from impatience, ${fullSource}
+  from lock_wait, ${fullSource}
   on conflict do nothing
   returning id`),
 
-  /** Who stands in the way of these jobs, and whether a job of the same id is the same job. */
+  /** Finds the jobs that conflict with these, and whether a job with the same id has the same content. */
   standing: `
   select i.place::int as place, j.id, j.id = i.id as same_id,
     (j.kind, j.version, j.queue, j.payload) = (i.kind, i.version, i.queue, i.payload) as same_content,
@@ -154,7 +154,6 @@ export const make = (schema: string) => ({
   join ${schema}.job j on j.id = i.id
     or (j.dedupe_key = i.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null))`,
 
-  /** Lets go of keys whose window is over. */
   lapse: `
   with over as (
     select id from ${schema}.job
@@ -163,13 +162,16 @@ export const make = (schema: string) => ({
   )
   update ${schema}.job j set dedupe_key = null, dedupe_scope = null, dedupe_until = null from over where j.id = over.id`,
 
-  /** Debounce: the pending holders of keys take over what newcomers of their kind brought. */
+  /**
+   * Debounce: copies the payload and start time of new jobs to the pending holders of their keys, if the kind is the
+   * same.
+   */
   replace: `
   with given as (
     select * from rows from (unnest($1::uuid[]), jsonb_array_elements($2::jsonb), unnest($3::int[]), unnest($4::float8[]),
       unnest($5::smallint[]), unnest($6::text[])) as g(id, payload, version, run_at, priority, kind)
   ), locked as (
-    -- In one order: two requests that replace the same jobs must not lock them crosswise.
+    -- Lock in id order: otherwise two requests that replace the same jobs could deadlock.
     select j.id from ${schema}.job j join given on given.id = j.id and given.kind = j.kind
     where j.status = 'pending' order by j.id for update of j
   )
@@ -177,9 +179,10 @@ export const make = (schema: string) => ({
     priority = given.priority, updated_at = ${instant("$7")}
   from given join locked on locked.id = given.id where j.id = given.id`,
 
-  // A lease says that the job runs, so the ends do not say it again: the planner is to see one way, by the primary key.
+  // A job with a lease is running, so these statements do not test the status: the planner should see one access path,
+  // the primary key.
 
-  /** The common end: done, without a result. Leases whose last job this is go with it. */
+  /** The common case: done without a result. Also deletes leases whose last job ended. */
   finish: hot(`
   with ${closed(schema, "$4")}
   update ${schema}.job j
@@ -188,18 +191,18 @@ export const make = (schema: string) => ({
   from unnest($1::uuid[], $2::uuid[]) as e(id, lease)
   where j.id = e.id and j.lease = e.lease`),
 
-  /** Which of these did not end at this instant: they had moved on. */
+  /** Returns the jobs that did not end at this time: their lease was lost. */
   notFinished: `
   select e.id from unnest($1::uuid[]) as e(id)
   left join ${schema}.job j on j.id = e.id and j.status = 'done' and j.finished_at = ${instant("$2")}
   where j.id is null`,
 
-  /** Which of these have settled at this instant and are as they were then. */
+  /** Returns the jobs that were finalized at this time and have not changed since. */
   writtenAt: `
   select id, status, dead_reason from ${schema}.job
   where id = any($1::uuid[]) and updated_at = ${instant("$2")} and lease is null`,
 
-  /** Every other end. A job that was asked to cancel is done or cancelled, and nothing else. */
+  /** All other ends. A job whose cancellation was requested ends as done or cancelled. */
   finalize: hot(`
   with ${closed(schema, "$11")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
@@ -208,17 +211,17 @@ export const make = (schema: string) => ({
   ), ended as (
     update ${schema}.job j
     set
-      status = case ${fate} when 'done' then 'done' when 'pending' then 'pending' else 'dead' end,
-      dead_reason = case when ${fate} not in ('done', 'pending') then ${fate} end,
-      death_count = j.death_count + (case when ${fate} in ('done', 'pending') then 0 else 1 end),
-      finished_at = case when ${fate} = 'pending' then null else ${instant("$10")} end,
-      -- While no pod knows the kind, the first that took it sets the time.
+      status = case ${endState} when 'done' then 'done' when 'pending' then 'pending' else 'dead' end,
+      dead_reason = case when ${endState} not in ('done', 'pending') then ${endState} end,
+      death_count = j.death_count + (case when ${endState} in ('done', 'pending') then 0 else 1 end),
+      finished_at = case when ${endState} = 'pending' then null else ${instant("$10")} end,
+      -- The first pod without a handler sets the time; later pods keep it.
       unknown_since = case when e.patience is not null then coalesce(j.unknown_since, ${instant("$10")}) end,
       run_at = case when e.verb = 'again' then ${instant("e.run_at")} else j.run_at end,
       attempt = j.attempt - (case when e.counted then 0 else 1 end),
       result = case when e.verb = 'done' then e.result::jsonb else j.result end,
       last_error = case when e.verb = 'done' then null else coalesce(e.error, j.last_error) end,
-      history = case when ${remember} is null then j.history else ${remembering(remember, "e.error", "$10")} end,
+      history = case when ${remember} is null then j.history else ${appendHistory(remember, "e.error", "$10")} end,
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$10")}
     from e
     where j.id = e.id and j.lease = e.lease
@@ -227,17 +230,17 @@ export const make = (schema: string) => ({
   select id, queue, null as kind, status, dead_reason from ended
   union all select null, queue, kind, 'follow-up', null from followed`),
 
-  /** Rows that a transactional handler has locked keep their old sign of life; they are this pod's all the same. */
+  /** A row locked by a transactional handler keeps its old heartbeat but is still reported as held. */
   heartbeat: hot(`
   with held as (
     select j.id, j.lease, j.cancel_requested_at is not null as cancel
     from unnest($1::uuid[], $2::uuid[]) as h(id, lease)
     join ${schema}.job j on j.id = h.id and j.lease = h.lease
   ), free as (
-    -- The lease is asked again of the row that is locked: the run may have ended since this statement began.
+    -- Check the lease again on the locked row: the attempt may have ended since this statement started.
     select j.id, j.lease from ${schema}.job j join held on held.id = j.id and held.lease = j.lease
     for update of j skip locked
-  ), beaten as (
+  ), renewed as (
     update ${schema}.job j set heartbeat_at = ${instant("$3")} from free where j.id = free.id and j.lease = free.lease
   )
   select lease, id, cancel from held`),
@@ -246,7 +249,7 @@ export const make = (schema: string) => ({
   update ${schema}.job set progress = $3::jsonb, updated_at = ${instant("$4")}
   where id = $1 and lease = $2`,
 
-  /** When the next job of each queue is due, after an instant where one is given, and the queue's row beside it. */
+  /** Returns when the next job of each queue is due (after a given time, if any), together with the queue's row. */
   nextDue: hot(`
   select line.queue, (
     with recursive step(priority) as (
@@ -266,7 +269,7 @@ export const make = (schema: string) => ({
   from unnest($1::text[], $2::float8[]) as line(queue, since)
   left join ${schema}.queue on name = line.queue`),
 
-  /** Queues that have pending jobs. Each step jumps over all jobs of one queue. */
+  /** Queues with pending jobs. Each step skips all jobs of one queue. */
   pendingQueues: `
   with recursive step(queue) as (
     (select queue from ${schema}.job where ${waiting} order by queue limit 1)
@@ -276,15 +279,15 @@ export const make = (schema: string) => ({
   )
   select queue from step where queue is not null`,
 
-  /** The oldest sign of life under each lease, to see whether it changes; none where nothing runs under it any more. */
+  /** The oldest heartbeat of each lease, to detect whether it changes; null if no job runs under the lease. */
   signsOfLife: `
-  select l.id, ${exact("min(j.heartbeat_at)")}::text as beat
+  select l.id, ${micros("min(j.heartbeat_at)")}::text as beat
   from ${schema}.lease l
   left join lateral unnest(l.jobs) as taken(id) on true
   left join ${schema}.job j on j.id = taken.id and j.lease = l.id
   group by l.id`,
 
-  /** Takes back what runs under these leases and still shows the same sign of life. Those with nothing under them go. */
+  /** Recovers the jobs of these leases whose heartbeat has not changed. Deletes leases without running jobs. */
   recoverQuiet: recover(
     schema,
     `
@@ -299,14 +302,14 @@ export const make = (schema: string) => ({
     delete from ${schema}.lease l using quiet
     where l.id = quiet.id and not exists (select from held where held.lease = l.id)
   ), stuck as (
-    -- Asked again of the row itself: it may have ended, or shown a sign of life, while we waited to lock it.
+    -- Check the row again: the job may have ended or sent a heartbeat since this statement started.
     select j.id from held join ${schema}.job j on j.id = held.id and j.lease = held.lease
-    where ${exact("j.heartbeat_at")} <= held.beat
+    where ${micros("j.heartbeat_at")} <= held.beat
     limit $3 for update of j skip locked
   )`
   ),
 
-  /** Writes down the leases of what runs under one that is not written down, so that it is watched like all others. */
+  /** Creates missing lease rows for running jobs, so that they are monitored like all others. */
   adoptStrays: `
   insert into ${schema}.lease (id, pod_id, claimed_at, jobs)
   select j.lease, (array_agg(j.pod_id))[1], ${instant("$1")}, array_agg(j.id)
@@ -316,7 +319,7 @@ export const make = (schema: string) => ({
   group by j.lease
   on conflict (id) do update set jobs = lease.jobs || excluded.jobs`,
 
-  /** Of one class of retention: what finished in a stretch of time. */
+  /** Deletes jobs of one retention class that finished in a time range. */
   purge: hot(`
   with old as (
     select id from ${schema}.job

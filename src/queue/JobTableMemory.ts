@@ -5,37 +5,35 @@ import { Tally } from "../telemetry/Tally.js"
 import { followUp, type JobRow } from "./JobRowMemory.js"
 import { Wakeups } from "./Wakeups.js"
 
-// The one table under the memory layers. A step is synchronous, so nothing comes between its reads and its writes.
+// The job table of the memory layers. A step is synchronous, so no other step runs between its reads and its writes.
 
-/** Rows, with the indexes of the real table that make a simulation of many jobs bearable. */
+/** Rows, with the indexes that keep simulations of many jobs fast. */
 export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
   JobTable,
   {
-    /** One act, whole; those who wait for changes and the queues with new work are told when it is over. */
+    /** Runs a change atomically, then notifies change listeners and wakes queues with new work. */
     readonly step: <A>(act: (now: number) => A) => Effect.Effect<A>
     readonly ids: IdGenerator
     readonly tally: typeof Tally.Service
     readonly get: (id: JobId) => JobRow | undefined
     readonly put: (row: JobRow) => void
-    /** Stores a row that died, and the job that follows its death. */
-    readonly bury: (row: JobRow, now: number) => void
+    readonly putDead: (row: JobRow, now: number) => void
     readonly remove: (row: JobRow) => void
-    /** The queue may have work for other reasons than a new job. */
+    /** Wakes the queue after this step even if no job was added. */
     readonly stir: (queue: string) => void
     readonly rows: () => IterableIterator<JobRow>
     readonly running: () => Array<JobRow>
-    /** Pending rows of a queue in the order in which they are claimed. */
+    /** Pending rows of a queue, in claim order. */
     readonly pending: (queue: string) => ReadonlyArray<JobRow>
     readonly holderOf: (dedupeKey: string) => JobRow | undefined
     readonly changes: () => number
-    /** Calls back after every step that changed something; the answer ends that. */
+    /** Calls the listener after every step that changed a row. Returns a function that unsubscribes. */
     readonly onChange: (listener: () => void) => () => void
-    /** Calls back with every row that is written, as it was and as it is. */
     readonly onRow: (listener: RowListener) => void
   }
 >() {}
 
-/** Hears of a row as it was, nothing for a new one, and as it is, nothing for one that is gone. */
+/** `before` is undefined for a new row, `after` for a deleted one. */
 export type RowListener = (before: JobRow | undefined, after: JobRow | undefined) => void
 
 const claimOrder = (left: JobRow, right: JobRow): number => {
@@ -45,7 +43,7 @@ const claimOrder = (left: JobRow, right: JobRow): number => {
   return left.id < right.id ? -1 : 1
 }
 
-/** Where the row stands, or would. */
+/** Binary search for the row's index, or its insertion index. */
 const placeOf = (row: JobRow, sorted: ReadonlyArray<JobRow>): number => {
   let from = 0
   let to = sorted.length
@@ -58,7 +56,6 @@ const placeOf = (row: JobRow, sorted: ReadonlyArray<JobRow>): number => {
   return from
 }
 
-/** The dedupe key that nobody else can have while this row is as it is. */
 const heldKey = ({ dedupe, status }: JobRow): string | undefined =>
   dedupe !== undefined && (dedupe.scope === "retained" || status === "pending" || status === "running")
     ? dedupe.key
@@ -120,7 +117,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
     let written: Array<readonly [before: JobRow | undefined, after: JobRow | undefined]> = []
     const woken = new Set<string>()
     let changes = 0
-    let told = 0
+    let announced = 0
 
     const wrote = (before: JobRow | undefined, after: JobRow | undefined) => {
       changes += 1
@@ -140,14 +137,14 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       wrote(row, undefined)
     }
 
-    /** A row that somebody has written since stays: PostgreSQL would have made them wait. */
+    /** A row that another step has changed since stays as it is: in PostgreSQL that step would have waited. */
     const takeBack = (before: JobRow | undefined, after: JobRow | undefined) => {
       if (after !== undefined && reads.get(after.id) !== after) return
       if (before !== undefined) put(before)
       else if (after !== undefined) remove(after)
     }
 
-    /** Does the act, and remembers for the surrounding transaction how it is taken back. */
+    /** Runs the change and registers its undo with the surrounding transaction. */
     const done = <A>(act: (now: number) => A, now: number): Effect.Effect<A> => {
       written = []
       const answer = act(now)
@@ -160,8 +157,8 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
     }
 
     const announce = Effect.suspend(() => {
-      if (told !== changes) for (const listener of [...listeners]) listener()
-      told = changes
+      if (announced !== changes) for (const listener of [...listeners]) listener()
+      announced = changes
       const queues = [...woken]
       woken.clear()
       return Effect.forEach(queues, wake, { discard: true })
@@ -177,7 +174,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
           Effect.zipLeft(announce),
           Effect.uninterruptible
         ),
-      bury: (row, now) => {
+      putDead: (row, now) => {
         put(row)
         const next = followUp(row, now)
         if (next === undefined || reads.get(next.id) !== undefined) return

@@ -3,15 +3,14 @@ import type { StoredJob } from "../core/StoredJob.js"
 import { toStored } from "./JobRowMemory.js"
 import { JobTable, type RowListener } from "./JobTableMemory.js"
 
-/** All that the memory layers hold, for those who watch a simulation. */
+/** Access to all jobs of the memory layers, for simulations. */
 export class JobsMemory extends Context.Tag("nightshift/queue/JobsMemory")<
   JobsMemory,
   {
-    /** Rises with every change of any job. */
+    /** Increases with every change to a job. */
     readonly changes: () => number
-    /** Every job there is, in the order of their ids. */
     readonly all: Effect.Effect<ReadonlyArray<StoredJob>>
-    /** Calls back with every row that is written, as it was and as it is, while it is written. */
+    /** Calls the listener synchronously with every written row, before and after. */
     readonly watch: (listener: RowListener) => void
   }
 >() {}

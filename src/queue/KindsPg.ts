@@ -2,6 +2,7 @@ import { Clock, Effect, Layer, Schema } from "effect"
 import { FollowUp } from "../core/StoredJob.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { fragments } from "../database/SqlInstant.js"
 import { UnknownKind } from "./JobErrors.js"
 import { Kinds, type RegisteredKind } from "./Kinds.js"
 
@@ -12,7 +13,7 @@ interface KindRow {
   readonly version: number
   readonly max_attempts: number
   readonly on_dead: unknown
-  /** As text: it is compiled once, and found again by what it says. */
+  /** As text: the compiled schema is cached by its text. */
   readonly schema: string | null
 }
 
@@ -36,7 +37,7 @@ const make = Effect.gen(function* () {
   const known = sql.literal(columns)
   const own = new Map<string, RegisteredKind>()
 
-  /** A kind as it is registered, with this process's own check where it is of that version. */
+  /** Converts a row, with this process's own check if it has the same version. */
   const ofRow = (row: KindRow): RegisteredKind => {
     const kind = toKind(row)
     const mine = own.get(kind.name)
@@ -44,9 +45,9 @@ const make = Effect.gen(function* () {
   }
 
   const registerOne = (kind: RegisteredKind, now: number) => {
-    const at = sql`pg_catalog.to_timestamp(${now}::float8 / 1000)`
+    const at = fragments(sql).instant(now)
     const onDead = kind.onDead === undefined ? null : JSON.stringify(kind.onDead)
-    // During a rolling deploy the newer version stands, whichever pod speaks last.
+    // During a rolling deploy the newer version wins, regardless of which pod registers last.
     return sql`
       insert into ${table} as known
         (name, queue, routed, version, max_attempts, on_dead, schema, registered_at, updated_at)

@@ -1,30 +1,36 @@
 import { Clock, Context, Effect, Layer, Queue as Mailbox } from "effect"
 import * as Budget from "../core/Budget.js"
+import { repeatLoop, single } from "../core/Loop.js"
+import { onEvent } from "../core/LoopSchedule.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import { Listener } from "../database/Listener.js"
+import { type Heard, Listener } from "../database/Listener.js"
 import { Wakeups } from "./Wakeups.js"
 
-// Telling that a queue has work: this process directly, other processes by NOTIFY on one channel whose payload is the
-// queue's name. It is a hint. A notifying commit takes a lock that all of PostgreSQL shares, so a queue has a budget of hints:
-// jobs that come now and then are told of at once, and of those that come in masses some are folded into one a moment later.
+// Announces that a queue has work: in this process directly, to other processes by NOTIFY on one channel with the queue
+// name as payload. The notification is only a hint. A commit with NOTIFY takes a lock shared by the whole PostgreSQL
+// server, so each queue has a budget: occasional jobs are announced immediately, bursts are coalesced into fewer
+// notifications.
 
 export const channel = (schema: string): string => `${schema}_work`
 
-/** So many hints of a queue in one go, and one in ten milliseconds from then on. */
+/** A burst of 10 notifications per queue, then one every 10 milliseconds. */
 const budget = { most: 10, refill: 0.1 }
 
-/** Tells whoever serves a queue that it has work. */
+/** Notifies the workers of a queue that it has work. */
 export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
   Notifier,
   {
-    /** The channel on which a statement that stores jobs of this queue is to tell others; none when they were just told. */
+    /** Returns the channel that an insert for this queue should notify, or null if the budget is used up. */
     readonly hint: (queue: string, now: number) => string | null
 
-    /** Jobs of these queues were stored. In a caller's transaction the hint is part of it and goes out with its commit. */
+    /** Announces stored jobs. In a caller's transaction the NOTIFY is part of it and is sent at commit. */
     readonly stored: (queues: ReadonlySet<string>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
 
-    /** Calls back when another process tells of a queue's work, before anyone is woken; of no queue when any may be meant. */
+    /**
+     * Calls the listener when another process announces work, before workers are woken. The queue is undefined if
+     * notifications may have been missed.
+     */
     readonly onHint: (listener: (queue: string | undefined) => void) => void
   }
 >() {
@@ -41,7 +47,7 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         budgets.set(queue, known)
         return known
       }
-      /** Queues whose hint travels with a statement that is under way. */
+      /** Queues whose notification is part of a running statement. */
       const hinted = new Set<string>()
       const listeners: Array<(queue: string | undefined) => void> = []
 
@@ -50,8 +56,8 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
           Effect.asVoid(sql`select pg_notify(${channel(schema)}, queue) from unnest(${queues}::text[]) as queue`)
         )
 
-      // Who has none left waits for the next, and what comes meanwhile is folded in.
-      yield* Effect.gen(function* () {
+      // A queue without budget waits for the next token; notifications that arrive in the meantime are coalesced.
+      const send = Effect.gen(function* () {
         const first = yield* Mailbox.take(outgoing)
         yield* Effect.sleep(budgetOf(first).wait(yield* Clock.currentTimeMillis))
         const queues = new Set([first, ...(yield* Mailbox.takeAll(outgoing))])
@@ -59,24 +65,30 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         for (const queue of queues) budgetOf(queue).spend(1, now)
         yield* notify([...queues])
       }).pipe(
-        Effect.catchAll((error) => Effect.logDebug("other pods were not told of new work; they poll", error)),
-        Effect.forever,
-        Effect.forkScoped
+        Effect.catchAll((error) =>
+          Effect.logDebug("could not notify other pods of new work; they find it by polling", error)
+        )
       )
+      const sending = single({
+        name: "notifier",
+        schedule: onEvent(Effect.void),
+        runAtStart: true,
+        run: send
+      })
+      yield* Effect.forkScoped(repeatLoop(sending))
 
-      // The payload is what another process said; one that is no queue of ours wakes nobody. A process that only stores jobs
-      // does not listen at all: it would be woken by each of its own.
+      // The payload comes from another process; an unknown queue name wakes no worker. A process that only enqueues
+      // does not listen: it would be woken by each of its own jobs.
+      const hear = Effect.fnUntraced(function* (heard: Mailbox.Dequeue<Heard>) {
+        const message = yield* Mailbox.take(heard)
+        const queue = message._tag === "Notified" ? message.payload : undefined
+        for (const listener of listeners) listener(queue)
+        yield* queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)
+      })
       yield* wakeups.awaited.pipe(
         Effect.zipRight(listener.hear(channel(schema))),
-        Effect.flatMap(
-          Effect.fnUntraced(function* (heard) {
-            for (;;) {
-              const message = yield* Mailbox.take(heard)
-              const queue = message._tag === "Notified" ? message.payload : undefined
-              for (const listener of listeners) listener(queue)
-              yield* queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)
-            }
-          })
+        Effect.flatMap((heard) =>
+          repeatLoop(single({ name: "wakeups", schedule: onEvent(Effect.void), runAtStart: true, run: hear(heard) }))
         ),
         Effect.forkScoped
       )

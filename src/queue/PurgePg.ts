@@ -8,13 +8,15 @@ import { classesOf, type RetentionClass, RetentionMemory } from "./Retention.js"
 import type { Queues } from "./settings/QueueSettings.js"
 import * as QueueSql from "./settings/QueueSql.js"
 
-/** How many rows one statement takes: enough to be worth it, few enough to be short. */
+/** Rows per statement: large enough to be efficient, small enough to be short. */
 const batch = 5_000
 
-/** After a full batch it rests for so many times as long as that took: whoever works on jobs goes before. */
+/**
+ * After a full batch the purge sleeps this many times the duration of the batch, so that it does not compete with jobs.
+ */
 const restFactor = 2
 
-/** A key that was not served for so long begins anew. */
+/** Key state unused for this long is deleted. */
 const turnsAreKeptFor = Duration.minutes(10)
 
 interface TurnsSeen {
@@ -23,7 +25,7 @@ interface TurnsSeen {
   readonly key: string | null
 }
 
-/** Forgets finished jobs past what their queue keeps, class by class, in bounded statements. */
+/** Deletes finished jobs past their queue's retention, one retention class at a time, in bounded statements. */
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
@@ -74,7 +76,7 @@ export const make = (
       return sum
     })
 
-  /** Forgets whose turn it was among keys that have nothing under way. */
+  /** Deletes the round-robin state of keys that have no active jobs. */
   const purgeTurns = <E>(fence: Effect.Effect<void, E> | undefined) =>
     Effect.gen(function* () {
       const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(turnsAreKeptFor)

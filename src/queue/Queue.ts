@@ -7,24 +7,22 @@ import type { AttemptEnd } from "./AttemptEnd.js"
 import type { NewJob } from "./enqueue/NewJob.js"
 import type { JobIdTaken, OuterTransactionFailed, QueueFull } from "./JobErrors.js"
 
-/** What became of a job at the door. */
 export type Enqueued = Data.TaggedEnum<{
   Enqueued: { readonly id: JobId }
-  /** A job with this dedupe key stands; this is its id. */
+  /** Id of the existing job with this dedupe key. */
   Deduplicated: { readonly id: JobId }
 }>
 export const Enqueued = Tagged.taggedEnum<Enqueued>({ Enqueued: true, Deduplicated: true })
 
-/** Why a job was not stored. */
 export type EnqueueError = InvalidJob | JobIdTaken | QueueFull | DatabaseError
 
-/** Runs a statement with one text parameter in a transaction of the caller's, and answers with its rows. */
+/** Runs a statement with one text parameter in the caller's transaction and returns its rows. */
 export type RunStatement = (
   text: string,
   parameter: string
 ) => Promise<ReadonlyArray<Readonly<Record<string, unknown>>>>
 
-/** Why a job was not stored in such a transaction. */
+/** Errors of `enqueueInside`. */
 export type OuterError = InvalidJob | JobIdTaken | QueueFull | OuterTransactionFailed
 
 export interface ClaimRequest {
@@ -33,7 +31,6 @@ export interface ClaimRequest {
   readonly limit: number
 }
 
-/** A job in the hands of a pod. */
 export interface ClaimedJob {
   readonly id: JobId
   readonly lease: Lease
@@ -42,7 +39,7 @@ export interface ClaimedJob {
   readonly version: number
   readonly payload: unknown
   readonly key: string | undefined
-  /** The number of this run, from 1. */
+  /** Number of this attempt, starting at 1. */
   readonly attempt: number
   readonly maxAttempts: number
   readonly crashCount: number
@@ -58,90 +55,104 @@ export interface HeldJob {
   readonly lease: Lease
 }
 
-/** What a heartbeat found out about the jobs a pod believes to hold. */
+/** Result of a heartbeat for the jobs a pod believes it holds. */
 export interface Pulse {
-  /** Runs that are over: recovered, deleted or finished elsewhere; the job may be this pod's again under another lease. */
+  /**
+   * Attempts that are over: recovered, deleted or finalized elsewhere. The pod may hold the same job again under a new
+   * lease.
+   */
   readonly lost: ReadonlyArray<HeldJob>
   readonly cancelRequested: ReadonlyArray<HeldJob>
 }
 
 export interface Recovered {
   readonly rescued: number
-  /** Crashed once too often. */
+  /** Reached the crash limit. */
   readonly poisoned: number
-  /** Had been asked to cancel before their pod went quiet. */
+  /** Cancellation was requested before their pod disappeared. */
   readonly cancelled: number
 }
 
-/** How many finished jobs were forgotten. */
 export interface Purged {
   readonly done: number
   readonly dead: number
 }
 
-/** Jobs that must not be lost. */
+/** Durable storage and dispatch of jobs. */
 export class Queue extends Context.Tag("nightshift/queue/Queue")<
   Queue,
   {
     /**
-     * Stores one to a thousand jobs, all or none, and answers in their order. A job that stands already, by its id with
-     * the same content or by its dedupe key, is left as it is. Part of the caller's transaction where there is one. Refused
-     * where a queue has a cap and is full.
+     * Stores 1 to 1000 jobs, all or none, and returns one result per job in the same order. A job that already exists,
+     * by id with the same content or by dedupe key, is not stored again. Runs in the caller's transaction if there is
+     * one. Fails with `QueueFull` if a queue has reached its depth cap.
      */
     readonly enqueue: (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError>
 
     /**
-     * As many enqueues of one job as there are jobs, together: each is stored or refused on its own, in their order. For
-     * doors where many arrive at a time.
+     * Enqueues each job independently, in one call: each is stored or rejected on its own, results are in the same
+     * order. For endpoints where many requests arrive at once.
      */
     readonly enqueueEach: (
       jobs: ReadonlyArray<NewJob>
     ) => Effect.Effect<ReadonlyArray<Exit.Exit<Enqueued, EnqueueError>>, DatabaseError>
 
     /**
-     * Stores one to a thousand jobs, all or none, by one statement in a transaction that the caller holds with a library of
-     * its own. Nothing is stored, and the transaction can go on, where a job is refused.
+     * Stores 1 to 1000 jobs, all or none, with one statement in a transaction that another library holds. A rejected job
+     * does not abort that transaction.
      */
     readonly enqueueInside: (
       run: RunStatement,
       jobs: ReadonlyArray<NewJob>
     ) => Effect.Effect<ReadonlyArray<Enqueued>, OuterError | DatabaseError>
 
-    /** Takes due jobs for a pod under one fresh lease, by priority, then start, then id. Never hands one to two pods. */
+    /**
+     * Claims due jobs for a pod under one new lease, ordered by priority, start time and id. A job is never claimed by
+     * two pods at once.
+     */
     readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
 
     /**
-     * Ends runs that are still this pod's; returns the jobs that had moved on, about which nothing was changed. When it fails,
-     * the same list of ends can be given again: what the first try has written counts as written, and not as moved on.
+     * Finalizes attempts whose lease is still valid. Returns the jobs whose lease was lost; those are not changed.
+     * After a failure the same array can be passed again: what the first try wrote is not reported as lost.
      */
     readonly finalize: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>
 
-    /** Shows that a pod still works on its jobs, and finds out which are lost or asked to cancel. */
+    /**
+     * Renews the heartbeat of a pod's jobs. Returns the jobs that are lost and those whose cancellation was requested.
+     */
     readonly heartbeat: (held: ReadonlyArray<HeldJob>) => Effect.Effect<Pulse, DatabaseError>
 
-    /** Stores how far a run has come; false when the job has moved on. */
+    /** Stores the progress of an attempt. Returns false if the lease was lost. */
     readonly progress: (job: HeldJob, progress: string) => Effect.Effect<boolean, DatabaseError>
 
-    /** When the earliest pending job of each queue is due, in epoch milliseconds; queues without one are absent. */
+    /**
+     * Returns when the earliest pending job of each queue is due, in epoch milliseconds. Queues without pending jobs
+     * are absent.
+     */
     readonly nextDue: (queues: ReadonlyArray<string>) => Effect.Effect<ReadonlyMap<string, number>, DatabaseError>
 
-    /** Every queue that has pending jobs, whoever serves it, by name. */
+    /** All queues with pending jobs, whether or not a pod serves them, by name. */
     readonly pendingQueues: Effect.Effect<ReadonlyArray<string>, DatabaseError>
 
     /**
-     * Takes back what runs and was seen to show no new sign of life for this long: due at once, attempt given back, crash
-     * counted. This process compares heartbeats with those of its earlier calls and times them by its own steady clock, so it
-     * takes nothing back before it has watched for as long; no limit at all takes back everything that runs.
+     * Recovers running jobs whose heartbeat has not changed for this long: due immediately, attempt given back, crash
+     * counted. This process compares heartbeats with those of its earlier calls and measures time with its own
+     * monotonic clock, so it recovers nothing before it has watched for that long. A duration of zero recovers
+     * everything that runs.
      */
     readonly recoverStuck: (stuckFor: Duration.Duration) => Effect.Effect<Recovered, DatabaseError>
 
-    /** Forgets jobs done longer ago than this, in bounded batches. Dead ones stay. Returns how many went. */
+    /**
+     * Deletes jobs that were done longer ago than this, in bounded batches. Keeps dead jobs. Returns the number of
+     * deleted jobs.
+     */
     readonly purgeDone: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
 
     /**
-     * Forgets finished jobs that are older than their queue keeps them, in bounded batches. Where a queue does not say, done
-     * ones are kept for `usual` and dead ones for good. Each batch is one transaction with the fence, where there is one:
-     * when that fails, nothing more is forgotten.
+     * Deletes finished jobs past their queue's retention, in bounded batches. Without a setting, done jobs are kept for
+     * `usual` and dead jobs indefinitely. Each batch runs in one transaction with `fence`, if given; when the fence
+     * fails, the purge stops.
      */
     readonly purge: <E = never>(
       usual: Duration.Duration,

@@ -79,7 +79,6 @@ const claimAll = (
   })
 }
 
-/** The row, if the run that speaks about it is still its run. */
 const heldBy = (table: Table, { id, lease }: HeldJob): JobRow | undefined => {
   const row = table.get(id)
   return row?.run?.lease === lease ? row : undefined
@@ -99,7 +98,7 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
 }
 
 const releaseAfter = (table: Table, row: JobRow, now: number) =>
-  row.status === "dead" ? table.bury(row, now) : table.put(row)
+  row.status === "dead" ? table.putDead(row, now) : table.put(row)
 
 const finalizeAll = (
   table: Table,
@@ -117,7 +116,7 @@ const finalizeAll = (
       return []
     }
     ended(queues, row, end, now)
-    // Whoever waits for the key may go on.
+    // Jobs that wait for this key may now be claimable.
     if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.stir(row.queue)
     const after = afterwards(row, end, now)
     releaseAfter(table, after, now)
@@ -125,7 +124,6 @@ const finalizeAll = (
     return []
   })
 
-/** The oldest sign of life under each lease. */
 const signsOfLife = (table: Table): ReadonlyMap<Lease, number> => {
   const oldest = new Map<Lease, number>()
   for (const { run } of table.running()) {
@@ -167,7 +165,7 @@ const purgeAll = (table: Table, queues: ReadonlyArray<QueueSettings>, usual: Dur
   return purged
 }
 
-/** The first queue that would hold more waiting jobs than it may. */
+/** Returns an error for the first queue that would exceed its depth cap. */
 const fullQueue = (table: Table, queues: typeof Queues.Service, jobs: ReadonlyArray<NewJob>): QueueFull | undefined => {
   for (const queue of new Set(jobs.map((job) => job.queue))) {
     const cap = queues.known(queue)?.depthCap
@@ -208,7 +206,7 @@ const make = (
   claim: (request) => table.step((now) => claimAll(table, tables, request, now)),
   finalize: (ends) =>
     table.step((now) => {
-      // A second try goes by the instant of the first, and knows by it what that has written.
+      // A retry reuses the timestamp of the first try to recognize what that try wrote.
       const firstTry = firstTries.get(ends)
       firstTries.set(ends, firstTry ?? now)
       return finalizeAll(table, tables, ends, firstTry ?? now, firstTry !== undefined)
@@ -253,7 +251,7 @@ const make = (
     )
 })
 
-/** The queue's ports over one table in memory, for deterministic tests: nothing in it outlives the process. */
+/** The queue's services over one table in memory, for deterministic tests. Nothing outlives the process. */
 export const layer: Layer.Layer<
   | Queue
   | Queues

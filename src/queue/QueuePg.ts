@@ -48,23 +48,22 @@ import * as Wakeups from "./Wakeups.js"
 import type { JobDiagnosis } from "./why/JobDiagnosis.js"
 import * as JobDiagnosisPg from "./why/JobDiagnosisPg.js"
 
-/** How many rows one maintenance statement takes: enough to be worth it, few enough to be short. */
+/** Rows per maintenance statement: large enough to be efficient, small enough to be short. */
 const maintenanceBatch = 5_000
 
-/** How often running jobs are looked for where no lease tells of them. */
+/** Interval between scans for running jobs that have no lease row. */
 const thoroughEvery = Duration.toMillis("1 hour")
 
-/** At this many crashes a job is put away. */
+/** A job with this many crashes is quarantined. */
 const poisonAt = 5
 
-/** A lease, and the oldest sign of life under it. */
 type SignOfLife = readonly [Lease, string | null]
 
 const isDeadReason = Schema.is(DeadReason)
 
 /**
- * Statements that the database asks to try again are tried again, a few times. In a caller's transaction the first error has
- * ended that: only its owner can try again, and has to see that error.
+ * Retries statements that failed because of contention. In a caller's transaction the first error aborts it, so only
+ * the caller can retry and must see that error.
  */
 const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
   Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
@@ -118,10 +117,10 @@ const make = Effect.gen(function* () {
       DirectHandoffPg.make(database, claims.statements, ids, leases, directHandoff, (ends) => finalize(ends), again)
   )
 
-  // Whoever traces wants a span for each job, and pays for it.
+  // With a tracer, each enqueue pays for a span per job.
   const traced = SendSpan.around(tracer, enqueue)
 
-  /** Jobs were put back, perhaps behind where the next claim would begin. */
+  /** Jobs were returned to the queue, possibly before the claim cursor's position. */
   const putBack = (queues: ReadonlySet<string>) =>
     Effect.suspend(() => {
       for (const queue of queues) claims.rescan(queue)
@@ -168,7 +167,7 @@ const make = Effect.gen(function* () {
           now,
           maintenanceBatch,
           poisonAt,
-          // A lease without jobs has no sign of life to compare.
+          // A lease without running jobs has no heartbeat to compare.
           ArrayText.ofPlain(quiet.map(([, beat]) => beat ?? 0))
         ])
       )
@@ -199,8 +198,8 @@ const make = Effect.gen(function* () {
       }
     })
 
-  // Through the leases it is cheap and finds what a pod left behind. A row that says it runs under a lease that nobody wrote
-  // down comes from outside of this program; it is looked for too, but as that means reading all due jobs, not often.
+  // Checking lease rows is cheap and finds the jobs of dead pods. A running job without a lease row was written by
+  // another program. Finding those means reading all due jobs, so it is done rarely.
   const watchOf = perClock(() => ({
     beats: new ChangeWatch<Lease, string | null>(),
     lastThorough: Number.NEGATIVE_INFINITY
@@ -263,7 +262,7 @@ const make = Effect.gen(function* () {
   })
 })
 
-/** The queue and everything beside it over PostgreSQL: one set of ports, with wake-ups between processes. */
+/** The queue and its related services over PostgreSQL, with notifications between processes. */
 export const layer: Layer.Layer<
   | Queue
   | Queues

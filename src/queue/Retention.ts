@@ -1,13 +1,13 @@
 import { Duration } from "effect"
 import type { QueueSettings } from "./settings/QueueSettings.js"
 
-// Finished jobs are found by when they finished, whatever their queue. Jobs that share a retention are forgotten together:
-// what has come of age since the last look finished in a narrow stretch of time, and only that is read.
+// Finished jobs are indexed by finish time, not by queue. Jobs with the same retention are purged together: those that
+// expired since the last pass finished in a narrow time range, and only that range is read.
 
-/** Finished jobs that are kept equally long. */
+/** Finished jobs with the same retention. */
 export interface RetentionClass {
   readonly status: "done" | "dead"
-  /** Of these queues, or of all but these. */
+  /** The queues included, or excluded if `onlyThese` is false. */
   readonly queues: ReadonlyArray<string>
   readonly onlyThese: boolean
   readonly keepFor: Duration.Duration
@@ -20,7 +20,7 @@ const classOf = (status: "done" | "dead", queue: string, keepFor: Duration.Durat
   keepFor
 })
 
-/** Who is kept how long. A dead job stays unless its queue says otherwise. */
+/** Derives the retention classes from the queue settings. Dead jobs are kept unless their queue has a setting. */
 export const classesOf = (
   settings: ReadonlyArray<QueueSettings>,
   usual: Duration.Duration
@@ -40,16 +40,15 @@ export const classesOf = (
   return [rest, ...own, ...dead]
 }
 
-/** Whether a class has a finished job in it. */
 export const covers = (
   { onlyThese, queues, status }: RetentionClass,
   job: { status: string; queue: string }
 ): boolean => job.status === status && queues.includes(job.queue) === onlyThese
 
-/** An end is dated before it is committed, so the last stretch is read once more. */
+/** A finish time is set before its commit, so the last minute is read again. */
 const overlap = Duration.toMillis("1 minute")
 
-/** Remembers up to when each class has been looked through. */
+/** Remembers how far each class has been purged. */
 export class RetentionMemory {
   private readonly lookedThrough = new Map<string, number>()
 
@@ -57,13 +56,13 @@ export class RetentionMemory {
     return JSON.stringify([group.status, group.queues, group.onlyThese, Duration.toMillis(group.keepFor)])
   }
 
-  /** From when on to look, in epoch milliseconds. */
+  /** Start of the range to read, in epoch milliseconds. */
   from(group: RetentionClass): number {
     const last = this.lookedThrough.get(this.keyOf(group))
     return last === undefined ? 0 : Math.max(0, last - overlap)
   }
 
-  /** All that finished before this instant has been looked at. Classes that are no more are forgotten. */
+  /** Marks everything that finished before `until` as purged. Drops classes that no longer exist. */
   done(group: RetentionClass, until: number, all: ReadonlyArray<RetentionClass>): void {
     const living = new Set(all.map((other) => this.keyOf(other)))
     for (const key of this.lookedThrough.keys()) if (!living.has(key)) this.lookedThrough.delete(key)

@@ -21,17 +21,16 @@ import { Enqueued } from "./Queue.js"
 
 export type StoreError = JobIdTaken | DatabaseError
 
-/** What became of jobs at the door. */
 export interface Stored {
-  /** In their order. */
+  /** In the order of the jobs. */
   readonly answers: ReadonlyArray<Enqueued>
-  /** Those that were not stored, because they or another with their key stood already. */
+  /** Jobs that were not stored because they, or another job with their dedupe key, already existed. */
   readonly standing: ReadonlySet<JobId>
 }
 
 const noneStanding: ReadonlySet<JobId> = new Set()
 
-/** A holder of a key may go between our look and our insert; then the key is free at the next try. */
+/** The holder of a key may disappear between the lookup and the insert; the next round then finds the key free. */
 const conflictRounds = 5
 
 interface StandingRow {
@@ -39,12 +38,12 @@ interface StandingRow {
   readonly id: JobId
   readonly same_id: boolean
   readonly same_content: boolean
-  /** Pending, and of the newcomer's kind: another kind's payload would be no payload for it. */
+  /** Pending and of the same kind: the payload of another kind would not fit its handler. */
   readonly replaceable: boolean
   readonly lapsed: boolean
 }
 
-/** Stores jobs and settles who stands in whose way. */
+/** Stores jobs and resolves conflicts by id and dedupe key. */
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
@@ -52,7 +51,7 @@ export const make = (
 ) => {
   const { direct, sql } = database
 
-  // In a caller's transaction the hint comes with the rest of what the caller is told to send, and only if it commits.
+  // In a caller's transaction the insert does not notify; `onStored` adds the NOTIFY to that transaction.
   const insertPlain = (jobs: StampedJobs, now: number, wait: string | null) =>
     isUniform(jobs)
       ? direct.count(
@@ -83,7 +82,7 @@ export const make = (
       ])
     )
 
-  /** Of several newcomers for one holder the last is taken over. */
+  /** If several new jobs replace the same holder, the last one wins. */
   const replace = (newcomers: ReadonlyMap<JobId, StampedJob>, now: number) => {
     const jobs = [...newcomers.values()]
     return mapErrors(
@@ -99,7 +98,10 @@ export const make = (
     )
   }
 
-  /** The conflict that blocks one job; nothing when it is gone. Holders to be replaced are noted. */
+  /**
+   * Returns the result for a job that conflicts, or undefined if the conflict is gone. Adds holders to replace to
+   * `replacing`.
+   */
   const judge = (
     job: StampedJob,
     request: StampedJobs,
@@ -158,21 +160,21 @@ export const make = (
       }
       if (open.length > 0) {
         return yield* new DatabaseUnavailable({
-          detail: "a dedupe key changed hands at every try",
+          detail: "another job took and released the dedupe key at every try",
           nothingWritten: false
         })
       }
       return { answers: jobs.map(({ id }) => answers.get(id) ?? Enqueued.Enqueued({ id })), standing: notStored }
     })
 
-  /** Which of these would not be stored, because they or another with their key are there already. */
+  /** Returns the jobs that would not be stored because they, or another job with their key, already exist. */
   const standing = (jobs: StampedJobs, now: number): Effect.Effect<ReadonlySet<JobId>, DatabaseError> =>
     Effect.map(findStanding(jobs, now), (rows) => {
       const inTheWay = rows.filter((row) => row.same_id || !row.lapsed)
       return new Set(inTheWay.flatMap(({ place }) => jobs[place]?.id ?? []))
     })
 
-  /** Several statements where one would be too large: a request of this size has a transaction around it. */
+  /** Splits requests that are too large for one statement. A request of that size runs in a transaction. */
   const store = (jobs: StampedJobs, now: number, wait: string | null): Effect.Effect<Stored, StoreError> => {
     const cut = pieces(jobs)
     if (cut.length === 1) return storePiece(jobs, now, wait)

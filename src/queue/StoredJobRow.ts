@@ -11,7 +11,6 @@ import {
   stateOf
 } from "../core/StoredJob.js"
 
-/** What `storedColumns` reads. */
 export interface StoredJobRow {
   readonly id: JobId
   readonly queue: string
@@ -46,10 +45,9 @@ export interface StoredJobRow {
 const decodeHistory = Schema.decodeUnknownSync(Schema.Array(HistoryEntry))
 const decodeFollowUp = Schema.decodeUnknownSync(FollowUp)
 
-/** A row written by SQL may hold `infinity`, which no calendar can show. */
+/** A row written by other programs may contain `infinity`, which is not a valid date here. */
 const instant = (millis: number | null) => (millis === null ? undefined : showableInstant(millis))
 
-/** A row as the rest of the house knows a job. */
 export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
   const lastError = row.last_error ?? undefined
   return {

@@ -5,13 +5,13 @@ import { Database } from "../database/Database.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { inHandler } from "../database/Pools.js"
 
-/** Makes several acts one: all of them stand, or none. */
+/** Runs several changes atomically: all of them commit, or none. */
 export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
   Transactions,
   {
     readonly run: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatabaseError, R>
 
-    /** The same around a handler, which may take long: on a connection that nothing else of Nightshift needs. */
+    /** Runs a handler in a transaction. Handlers may take long, so they use a separate connection pool. */
     readonly runHandler: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatabaseError, R>
   }
 >() {
@@ -22,7 +22,8 @@ export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
       const room = yield* Effect.makeSemaphore(handlerPoolSize)
       const run: typeof Transactions.Service.run = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
         transaction(effect) as Effect.Effect<A, E | DatabaseError, R>
-      // Inside of another it needs no connection of its own, and must not wait for the room that the other takes.
+      // A nested handler uses the outer connection. Waiting for a permit could deadlock, because the outer transaction
+      // holds one.
       const runHandler: typeof Transactions.Service.runHandler = (effect) =>
         Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
           Option.isSome(outer) ? run(effect) : room.withPermits(1)(Effect.locally(run(effect), inHandler, true))
@@ -31,7 +32,7 @@ export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
     })
   )
 
-  /** For tests in memory: others see acts as they are done, and those whose table remembers how are taken back. */
+  /** For tests in memory: other fibers see changes immediately, and tables that record an undo roll back on failure. */
   static readonly layerMemory: Layer.Layer<Transactions> = Layer.succeed(Transactions, {
     run: (effect) => Undo.transaction(effect),
     runHandler: (effect) => Undo.transaction(effect)

@@ -1,24 +1,27 @@
 import { Context, Deferred, Effect, FiberId, Layer, type Scope } from "effect"
 
-/** Tells those who wait for work, in this process, that there may be some. A hint: who misses one finds the job by polling. */
+/**
+ * Wakes the workers of this process when a queue may have work. Only a hint: a worker that misses one finds the job by
+ * polling.
+ */
 export class Wakeups extends Context.Tag("nightshift/queue/Wakeups")<
   Wakeups,
   {
-    /** A job of this queue may be due now. */
     readonly wake: (queue: string) => Effect.Effect<void>
-    /** Any queue may have work: something was missed. */
+    /** Signals that any queue may have work, because notifications may have been missed. */
     readonly wakeAll: Effect.Effect<void>
-    /** Completes when somebody waits for work here for the first time. */
+    /** Completes when the first listener registers. */
     readonly awaited: Effect.Effect<void>
-    /** Calls back at every wake of the queue until the Scope closes. */
+    /** Calls the listener at every wake of the queue until the Scope closes. */
     readonly onWake: (queue: string, listener: () => void) => Effect.Effect<void, never, Scope.Scope>
   }
 >() {}
 
-/** Within the process, and at once: the listeners have run when `wake` is over. */
+/** In-process and synchronous: listeners have run when `wake` returns. */
 export const layer: Layer.Layer<Wakeups> = Layer.sync(Wakeups, () => {
   const first = Deferred.unsafeMake<void>(FiberId.none)
-  // A wrapper per registration, so that a function that listens twice is called twice and leaves one at a time.
+  // One wrapper per registration: a function registered twice is called twice, and each registration is removed
+  // separately.
   const listeners = new Map<string, Set<{ readonly call: () => void }>>()
   return {
     wake: (queue) => Effect.sync(() => [...(listeners.get(queue) ?? [])].forEach(({ call }) => void call())),

@@ -1,11 +1,11 @@
 import type { CronFields } from "./CronText.js"
 
-// The calendar without zones: a local time is written as the epoch milliseconds that it would have in UTC, so that every
-// day has 24 hours. What clocks do to it is the Expression's business.
+// Calendar arithmetic without time zones. A local time is represented as the epoch milliseconds that it would have in
+// UTC, so every day has 24 hours. Expression.ts handles clock changes.
 
 const daySeconds = 86_400
 
-/** More days than lie between any two dates of one expression: a 29th of February may be eight years away. */
+/** More days than can lie between two matches: two leap days can be eight years apart. */
 const mostSteps = 4_000
 
 const lastDayOf = (year: number, month: number) => new Date(Date.UTC(year, month + 1, 0)).getUTCDate()
@@ -21,17 +21,16 @@ const dayMatches = (fields: CronFields, date: Date): boolean => {
   return fields.days === "ofWeek" ? ofWeek : ofMonth || ofWeek
 }
 
-/** The first value from here on. */
 const from = (sorted: ReadonlyArray<number>, least: number) => sorted.find((value) => value >= least)
 
-/** Finds the first local time, this one included, that the fields match. */
+/** Returns a function that finds the first matching local time at or after the given one. */
 export const make = (fields: CronFields): ((local: number) => number | undefined) => {
   const sorted = (values: ReadonlySet<number>) => [...values].sort((a, b) => a - b)
   const hours = sorted(fields.hour)
   const minutes = sorted(fields.minute)
   const seconds = sorted(fields.second)
 
-  /** The first matching second of a day, this one included. */
+  /** Returns the first matching second of the day at or after `least`. */
   const timeOfDay = (least: number): number | undefined => {
     for (const hour of hours) {
       if (hour * 3_600 + 3_599 < least) continue

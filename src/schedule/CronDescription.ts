@@ -5,9 +5,9 @@ import { listed, type Values, valuesOf, within } from "./Enumeration.js"
 import * as Memoize from "./Memoize.js"
 import * as TimeZone from "./TimeZone.js"
 
-// Words are made from what an expression matches and not from how it is written: `*/15` and `0,15,30,45` are the same to a
-// reader. Times of day that follow each other at one distance are said as that distance; a few are listed; what is left is
-// said field by field. Different times never have the same words.
+// Describes an expression by the times it matches, not by its syntax: `*/15` and `0,15,30,45` get the same text. Evenly
+// spaced times are described by their interval, a few times are listed, and everything else is described field by
+// field. Expressions that match different times always get different texts.
 
 interface Clock {
   readonly seconds: Values
@@ -15,7 +15,7 @@ interface Clock {
   readonly hours: Values
 }
 
-/** Times of day at one distance from each other, all in seconds. */
+/** Evenly spaced times of day, in seconds. */
 interface Rhythm {
   readonly step: number
   readonly count: number
@@ -25,7 +25,10 @@ interface Rhythm {
 
 const day = 86_400
 
-/** So many times of day are listed, and so few at one distance: at 09:00 and 17:00 is not every eight hours. */
+/**
+ * Up to `mostListed` times are listed. Fewer than `leastRhythm` times are not described by an interval: 09:00 and 17:00
+ * is not "every 8 hours".
+ */
 const mostListed = 6
 const leastRhythm = 4
 
@@ -42,8 +45,9 @@ const lastTime = ({ hours, minutes, seconds }: Clock) => hours.last * 3_600 + mi
 const countOf = ({ hours, minutes, seconds }: Clock) => hours.all.length * minutes.all.length * seconds.all.length
 
 /**
- * The distance, where there is one and enough times to tell. What is finer than the finest field of several values does not matter; each field above
- * it either has one value, or goes on where a round of those below it ended.
+ * Returns the interval if the times are evenly spaced and there are enough of them. `finest` is the finest field with
+ * several values. Each field above it must have a single value, or consecutive values that continue the interval of the
+ * fields below.
  */
 const rhythmOf = (clock: Clock): Rhythm | undefined => {
   const fields = [
@@ -76,7 +80,7 @@ const every = (step: number): string => {
   return step === size ? `every ${unit}` : `every ${amount(step / size, unit)}`
 }
 
-/** Whether it goes on into the next day as if there were none. */
+/** Whether the interval continues across midnight without a gap. */
 const isEndless = ({ count, first, step }: Rhythm) => first < step && count * step === day
 
 const fieldByField = ({ hours, minutes, seconds }: Clock): string => {
@@ -95,7 +99,7 @@ const rhythmText = (clock: Clock, rhythm: Rhythm): string => {
     if (first === 0) return every(step)
     if (step === 60) return `at ${amount(first, "second")} past every minute`
     if (step === 3_600 && first % 60 === 0) return `at ${amount(first / 60, "minute")} past every hour`
-    // Every hour is the same: the times of the first and the last would say less.
+    // Every hour is the same, so the first and last time of the day would be misleading.
     if (step <= 3_600) return fieldByField(clock)
   }
   return `${every(step)} from ${timeText(clock, first)} to ${timeText(clock, last)}`
@@ -113,10 +117,13 @@ const timeWords = (clock: Clock, rhythm: Rhythm | undefined): string => {
   return `at ${listed(timesOf(clock).map((time) => timeText(clock, time)))}`
 }
 
-/** Clocks differ by whole quarters of an hour: what fires at all of these fires at the same instants everywhere. */
+/**
+ * UTC offsets are multiples of 15 minutes, so an expression whose interval divides 15 minutes fires at the same
+ * instants in every zone.
+ */
 const quarter = 900
 
-/** What the fields match, and in whose time unless that does not matter: `at 09:30 on weekdays, Europe/Berlin`. */
+/** Describes the fields, with the zone unless it makes no difference: `at 09:30 on weekdays, Europe/Berlin`. */
 const inZone = (fields: CronText.CronFields, timezone: string): string => {
   const clock: Clock = {
     seconds: valuesOf(fields.second, 0, 60),
@@ -136,7 +143,7 @@ const read = (cron: string, timezone: string): Either.Either<string, CronText.In
   Either.flatMap(CronText.parse(cron), (fields) => Either.map(TimeZone.parse(timezone), () => inZone(fields, timezone)))
 
 /**
- * An expression in English, or what is wrong with it. Whatever can fire has words. A page of schedules is asked for every few
- * seconds, and to read a thousand takes half of one: they are remembered.
+ * Describes an expression in English, or returns why it is invalid. Memoized: Mission Control requests the list every
+ * few seconds, and describing a thousand schedules takes about half a second.
  */
 export const of = Memoize.make(5_000, read)

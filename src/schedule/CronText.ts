@@ -1,10 +1,10 @@
 import { Either, Schema } from "effect"
 
-/** An expression that cannot be read, or that would never fire. */
+/** The expression is malformed, or never fires. */
 export class InvalidExpression extends Schema.TaggedError<InvalidExpression>()("InvalidExpression", {
-  /** Which part of it: `minute`, `timezone`, or `expression` for the whole. */
+  /** The invalid part: a field such as `minute`, `timezone`, or `expression` for the whole expression. */
   part: Schema.String,
-  /** What is expected there, as the end of a sentence that begins with the part. */
+  /** The reason; `message` puts the part in front. */
   reason: Schema.String
 }) {
   override get message(): string {
@@ -12,7 +12,7 @@ export class InvalidExpression extends Schema.TaggedError<InvalidExpression>()("
   }
 }
 
-/** What an expression asks for, by field: the values that match. */
+/** The matching values of each field. */
 export interface CronFields {
   readonly second: ReadonlySet<number>
   readonly minute: ReadonlySet<number>
@@ -22,13 +22,13 @@ export interface CronFields {
   readonly month: ReadonlySet<number>
   /** Sunday is 0. */
   readonly dayOfWeek: ReadonlySet<number>
-  /** Whether a day must be one of the days of the month, of the week, or (both given) of either. */
+  /** Which day fields restrict the match. If both are given, a day needs to match only one of them. */
   readonly days: "any" | "ofMonth" | "ofWeek" | "either"
-  /** Whether its minute or hour is written with `*` or a step: then it names an interval, and else times of day. */
+  /** Whether the minute or hour uses `*` or a step. Such an expression is an interval; all others are times of day. */
   readonly isInterval: boolean
 }
 
-/** More than the longest expression that somebody can have meant. */
+/** Longer than any reasonable expression. */
 const mostCharacters = 256
 
 const macros: Readonly<Record<string, string>> = {
@@ -50,10 +50,10 @@ interface FieldRule {
   readonly expected: string
   readonly least: number
   readonly most: number
-  /** What values may be called, from the least on. */
+  /** Names of the values, starting with `least`. */
   readonly names: ReadonlyArray<string>
   readonly mostStep: number
-  /** Whether `L` means the last of them. */
+  /** Whether the field accepts `L` for the last value. */
   readonly hasLast: boolean
 }
 
@@ -84,7 +84,7 @@ const refuse = (part: string, reason: string) => Either.left(new InvalidExpressi
 
 const quoted = (text: string) => JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
 
-/** One element of a list: `*`, a value or a range, each perhaps with a step. */
+/** One list element: `*`, a value or a range, with an optional step. */
 const element = /^(?:\*|([a-z]{3}|\d{1,2})(?:-([a-z]{3}|\d{1,2}))?)(?:\/(\d{1,2}))?$/i
 
 const valueOf = ({ least, most, names }: FieldRule, text: string): number | undefined => {
@@ -93,14 +93,14 @@ const valueOf = ({ least, most, names }: FieldRule, text: string): number | unde
   return value >= least && value <= most ? value : undefined
 }
 
-/** The values of one element of a list, or nothing where it cannot be read. */
+/** Returns the values of one list element, or undefined if it is malformed. */
 const elementOf = (field: FieldRule, text: string): ReadonlyArray<number> | undefined => {
   const match = element.exec(text)
   if (match === null) return undefined
   const [, fromText, toText, stepText] = match
   const step = stepText === undefined ? 1 : Number(stepText)
   const from = fromText === undefined ? field.least : valueOf(field, fromText)
-  // A value with a step goes on to the end: 5/20 is 5-59/20.
+  // A value with a step is an open range: 5/20 means 5-59/20.
   const open = fromText === undefined || stepText !== undefined ? field.most : from
   const to = toText === undefined ? open : valueOf(field, toText)
   if (from === undefined || to === undefined || from > to || step < 1 || step > field.mostStep) return undefined
@@ -109,14 +109,13 @@ const elementOf = (field: FieldRule, text: string): ReadonlyArray<number> | unde
 
 const isLast = (text: string) => text.toUpperCase() === "L"
 
-/** The values of a field. Elements of its list may overlap. */
 const valuesOf = (field: FieldRule, text: string): Either.Either<ReadonlySet<number>, InvalidExpression> => {
   const values = new Set<number>()
   for (const part of text.split(",")) {
     if (field.hasLast && isLast(part)) continue
     const some = elementOf(field, part)
     if (some === undefined) {
-      return refuse(field.name, `must be ${field.expected}, written like *, 5, 1-5, */2 or 1,3,5, not ${quoted(text)}`)
+      return refuse(field.name, `must be ${field.expected}, written like *, 5, 1-5, */2 or 1,3,5, got ${quoted(text)}`)
     }
     for (const value of some) values.add(value)
   }
@@ -125,7 +124,7 @@ const valuesOf = (field: FieldRule, text: string): Either.Either<ReadonlySet<num
 
 const longestMonths: Readonly<Record<number, number>> = { 2: 29, 4: 30, 6: 30, 9: 30, 11: 30 }
 
-/** Whether some month has one of these days: the 30th of February would be waited for without end. */
+/** Whether at least one of the months has one of the days. An expression for February 30 would never fire. */
 const comesToPass = ({ dayOfMonth, days, lastDayOfMonth, month }: CronFields): boolean =>
   days !== "ofMonth" ||
   lastDayOfMonth ||
@@ -133,7 +132,7 @@ const comesToPass = ({ dayOfMonth, days, lastDayOfMonth, month }: CronFields): b
 
 type Texts = readonly [string, string, string, string, string, string]
 
-/** Six texts, seconds first, of which nothing is known but their number. */
+/** Splits the expression into six unvalidated field texts, seconds first. */
 const split = (given: string): Either.Either<Texts, InvalidExpression> => {
   if (given.length > mostCharacters) return refuse("expression", `must be at most ${mostCharacters} characters long`)
   const text = given.trim()
@@ -146,12 +145,12 @@ const split = (given: string): Either.Either<Texts, InvalidExpression> => {
   if (a && b && c && d && e && f && more.length === 0) return Either.right([a, b, c, d, e, f])
   const fields = "minute, hour, day of month, month, day of week"
   const count = text === "" ? 0 : texts.length
-  return refuse("expression", `must have five fields (${fields}), or six with seconds first, not ${count}`)
+  return refuse("expression", `must have five fields (${fields}), or six with seconds first, got ${count}`)
 }
 
 const hasStep = (text: string) => /[*/]/.test(text)
 
-/** Reads five fields, six with seconds first, or a macro like `@daily`. */
+/** Parses five fields, six fields with seconds first, or a macro like `@daily`. */
 export const parse = (given: string): Either.Either<CronFields, InvalidExpression> =>
   Either.gen(function* () {
     const [seconds, minutes, hours, days, months, weekdays] = yield* split(given)
@@ -173,5 +172,5 @@ export const parse = (given: string): Either.Either<CronFields, InvalidExpressio
 
 const neverFires = new InvalidExpression({
   part: "day of month",
-  reason: "names days that none of its months has, so it would never fire"
+  reason: "does not exist in any of the given months, so the expression would never fire"
 })

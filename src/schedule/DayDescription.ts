@@ -20,11 +20,11 @@ const dayNames = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Frida
 const monthName = (month: number) => monthNames[month - 1] ?? String(month)
 const dayName = (day: number) => dayNames[day % 7] ?? String(day)
 
-/** The first and the last of some that follow each other, where they are worth drawing together. */
+/** Describes three or more consecutive values as a range. */
 const stretch = ({ all, first, last, step }: Values, name: (value: number) => string): string | undefined =>
   step === 1 && all.length > 2 ? `from ${name(first)} to ${name(last)}` : undefined
 
-/** The week begins on Monday here, so that Saturday and Sunday stand together. */
+/** Numbers Sunday as 7, so that Saturday and Sunday are adjacent. */
 const weekWords = (fields: CronFields): string => {
   const days = valuesOf(new Set([...fields.dayOfWeek].map((day) => (day === 0 ? 7 : day))), 1, 7)
   const key = days.all.join("")
@@ -45,7 +45,7 @@ const monthDays = (fields: CronFields): string => {
   return listed([...named, ...(fields.lastDayOfMonth ? ["the last day"] : [])])
 }
 
-/** On which days the fields match; nothing where that is every day. */
+/** Describes the matching days; undefined if every day matches. */
 export const ofFields = (fields: CronFields): string | undefined => {
   const months = valuesOf(fields.month, 1, 12)
   const span = stretch(months, monthName)

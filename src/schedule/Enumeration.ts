@@ -1,17 +1,19 @@
-/** The values of a field that match, in order, and what is regular about them. */
+/** The matching values of a field in ascending order, and their regularity. */
 export interface Values {
   readonly all: ReadonlyArray<number>
   readonly first: number
   readonly last: number
-  /** The one distance between them, where there are several and there is one. */
+  /** The distance between neighbours, if there are several values and all distances are equal. */
   readonly step: number | undefined
-  /** Whether the next round goes on at the same distance, as minutes 5, 25 and 45 do. */
+  /**
+   * Whether the distance also holds from the last value to the first of the next cycle, as for minutes 5, 25 and 45.
+   */
   readonly isRound: boolean
-  /** Whether nothing is left out. */
+  /** Whether every value of the field matches. */
   readonly isEvery: boolean
 }
 
-/** Of a field with so many values from `least` on. */
+/** Analyses a field that has `size` values starting at `least`. */
 export const valuesOf = (matching: ReadonlySet<number>, least: number, size: number): Values => {
   const all = [...matching].filter((value) => value >= least && value < least + size).sort((a, b) => a - b)
   const [first = least, second] = all
@@ -27,11 +29,11 @@ export const valuesOf = (matching: ReadonlySet<number>, least: number, size: num
   }
 }
 
-/** `a`, `a and b`, `a, b and c`. */
+/** Joins texts: `a`, `a and b`, `a, b and c`. */
 export const listed = (texts: ReadonlyArray<string>): string =>
   texts.length < 2 ? texts.join("") : `${texts.slice(0, -1).join(", ")} and ${texts.at(-1)}`
 
-/** Values with those that follow each other drawn together: `1, 3 to 5 and 9`. Two neighbours stay two. */
+/** Lists values, with three or more consecutive ones as a range: `1, 3 to 5 and 9`. */
 export const runs = (values: ReadonlyArray<number>, name: (value: number) => string = String): string => {
   const spans: Array<[first: number, last: number]> = []
   for (const value of values) {
@@ -53,14 +55,14 @@ const endings: Readonly<Record<number, string>> = { 1: "st", 2: "nd", 3: "rd" }
 export const ordinal = (value: number): string =>
   `${value}${Math.floor(value / 10) % 10 === 1 ? "th" : (endings[value % 10] ?? "th")}`
 
-/** From so many on, values at one distance are said as that distance. */
+/** Minimum number of evenly spaced values to describe by their distance. */
 const leastEven = 4
 
-/** The distance of values that are said by it. */
+/** Returns the distance if the values should be described by it. */
 export const spacedBy = ({ all, step }: Values): number | undefined =>
   step !== undefined && step > 1 && all.length >= leastEven ? step : undefined
 
-/** The values of one field within those of the one above it: `minutes 5 and 20`, `every 7th minute from 0 to 56`. */
+/** Describes the values of one field: `minutes 5 and 20`, `every 7th minute from 0 to 56`. */
 export const within = (values: Values, unit: string): string => {
   const { all, first, isEvery, last } = values
   const step = spacedBy(values)

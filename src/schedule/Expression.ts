@@ -4,30 +4,30 @@ import * as CronText from "./CronText.js"
 import * as Memoize from "./Memoize.js"
 import * as TimeZone from "./TimeZone.js"
 
-// When an expression fires is a set of instants, the same for every caller. Clock changes are handled as Vixie cron
-// does. An interval (`*` or a step in minute or hour) fires whenever the clocks show a matching time: twice where they show it
-// twice, not at all where they skip it. Times of day fire once: at their first occurrence where the clocks show them twice,
-// and as much later as the clocks were set where they skip them.
+// Clock changes follow Vixie cron. An interval (`*` or a step in minute or hour) fires whenever the local time matches:
+// twice if the clock is set back and shows the time twice, never if the clock skips it. A time of day fires once: at
+// the first occurrence if the time is repeated, and after the change if it is skipped, delayed by the amount that the
+// clock was set forward.
 //
-// Between two settings of the clocks local time is UTC and a constant, so the search goes from stretch to stretch.
+// Between two clock changes the UTC offset is constant, so the search proceeds from one such period to the next.
 
-/** A cron expression in its zone. Instants are epoch milliseconds, on whole seconds. */
+/** A cron expression in its time zone. Instants are epoch milliseconds, on whole seconds. */
 export interface Expression {
-  /** The first time it fires after an instant. */
+  /** Returns the first fire time after an instant. */
   readonly next: (after: number) => number
-  /** The next times it fires after an instant. */
+  /** Returns the next `count` fire times after an instant. */
   readonly preview: (after: number, count: number) => ReadonlyArray<number>
-  /** The last times it fires in a span of which both ends count: oldest first, `count` at most. */
+  /** Returns the last fire times from `from` to `to`, both inclusive: at most `count`, oldest first. */
   readonly last: (from: number, to: number, count: number) => ReadonlyArray<number>
 }
 
 const second = 1_000
 const day = 86_400_000
 
-/** Clocks are set by a day at most (once, in Samoa): what happened longer ago has no part in what they show. */
+/** The largest clock change is one day (Samoa, 2011). Earlier changes do not affect the local time. */
 const mostShift = day + 3_600_000
 
-const never = new CronText.InvalidExpression({ part: "expression", reason: "names no date that comes to pass" })
+const never = new CronText.InvalidExpression({ part: "expression", reason: "would never fire: no date matches it" })
 
 const compile = (
   fields: CronText.CronFields,
@@ -38,16 +38,19 @@ const compile = (
   const { isInterval } = fields
   const match = (local: number) => firstMatch(local) ?? Number.POSITIVE_INFINITY
 
-  /** The first instant of this stretch, from here on, that fires; it may lie beyond the stretch's end. */
+  /**
+   * Returns the first fire time at or after `from`, assuming no further clock change. The caller checks that
+   * assumption.
+   */
   const inStretch = (from: number): number => {
     const offset = zone.offsetAt(from)
     const change = zone.changeBetween(from - mostShift, from)
     if (isInterval || change === undefined || change.before === offset) return match(from + offset) - offset
-    // Set back: what the clocks showed before is shown again.
+    // Set back: skip the local times that are repeated.
     if (change.before > offset) {
       return match(Math.max(from + offset, change.at + change.before)) - offset
     }
-    // Set forward: what they skipped is made up for.
+    // Set forward: fire the local times that were skipped.
     const skipped = match(from + change.before)
     const real = match(from + offset) - offset
     return skipped < change.at + offset ? Math.min(skipped - change.before, real) : real
@@ -57,7 +60,7 @@ const compile = (
     let from = after + 1
     for (;;) {
       const candidate = inStretch(from)
-      // Nothing matches on the way, so the clocks need only be watched from shortly before.
+      // Nothing matches before the candidate, so only clock changes shortly before it matter.
       if (candidate - from > 4 * mostShift) {
         from = candidate - 2 * mostShift
         continue
@@ -74,7 +77,7 @@ const compile = (
     return ticks
   }
 
-  /** The last instant in [from, before) that fires. Reaches back in growing steps, then halves what it does not know. */
+  /** Returns the last fire time in [from, before). Searches backwards in growing steps, then bisects. */
   const previous = (from: number, before: number, reach: number): number | undefined => {
     let start = Math.max(from, before - reach)
     let found = next(start - 1)
@@ -115,5 +118,8 @@ const read = (cron: string, timezone: string): Either.Either<Expression, CronTex
     Either.flatMap(TimeZone.parse(timezone), (zone) => compile(fields, zone))
   )
 
-/** Reads an expression and its zone, or says what is wrong with them. What is read fires again and again, for ever. */
+/**
+ * Parses an expression and its time zone, or returns why they are invalid. A parsed expression always has a next fire
+ * time.
+ */
 export const parse = Memoize.make(500, read)

@@ -1,6 +1,6 @@
 import { Either } from "effect"
 
-/** Reads an expression in its zone, and remembers up to so many that could be read: the same few are asked for again and again. */
+/** Memoizes a function of an expression and its zone. Keeps up to `most` successful results. */
 export const make = <A, E>(
   most: number,
   read: (cron: string, timezone: string) => Either.Either<A, E>

@@ -1,16 +1,16 @@
 import { Schema } from "effect"
 import type { Expression } from "./Expression.js"
 
-/** What happens when a schedule is to fire while the job of its last fire is not over. */
+/** What to do when a schedule is due and its previous job has not finished. */
 export const Overlap = Schema.Literal("allow", "skip")
 export type Overlap = typeof Overlap.Type
 
-/** How many missed runs may be made up for at once: one request to the queue. */
+/** Maximum number of missed runs to catch up on at once; they are enqueued in one request. */
 export const mostMissed = 1_000
 
 /**
- * What happens to runs whose time passed while nobody could fire them: one for all of them, none, or each, the latest
- * first where there are more than the limit.
+ * What to do with runs that were missed while no leader could fire them: run once for all of them, skip them, or run
+ * each. If there are more than the limit, only the latest are run.
  */
 export const Missed = Schema.Union(
   Schema.Literal("one", "none"),
@@ -18,27 +18,27 @@ export const Missed = Schema.Union(
 )
 export type Missed = typeof Missed.Type
 
-/** What is asked of a schedule that is due: it was to fire at `due`, and now it is `now`. Epoch milliseconds. */
+/** The due time of a schedule and the current time, in epoch milliseconds. */
 export interface Span {
   readonly due: number
   readonly now: number
-  /** How late a tick may be fired and still be in time. */
+  /** Maximum delay, in milliseconds, of a tick that still counts as on time. */
   readonly onTime: number
 }
 
 /**
- * The ticks that a schedule still has to fire. A tick that is not older than `onTime` counts as fired in time even where
- * missed runs are not made up for.
+ * Returns the ticks to fire now. A tick that is at most `onTime` late is not a missed run, so it fires even if missed
+ * runs are skipped.
  */
 export const owed = (missed: Missed, expression: Expression, { due, now, onTime }: Span): ReadonlyArray<number> => {
-  // As a rule one is due, and it is that one: also when a zone's rules have changed since it was written down.
+  // Usually exactly one tick is due. It fires as stored, even if the zone's rules have changed since it was computed.
   if (expression.next(due) > now) return missed === "none" && now - due > onTime ? [] : [due]
   if (typeof missed === "object") return expression.last(due, now, missed.all)
   const ticks = expression.last(due, now, 1)
   return missed === "one" ? ticks : ticks.filter((tick) => now - tick <= onTime)
 }
 
-/** The first and the last tick before those that are owed: what is given up. */
+/** Returns the first and the last skipped tick before the ticks to fire. */
 export const givenUp = (
   expression: Expression,
   { due, now }: Span,

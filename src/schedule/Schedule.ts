@@ -4,30 +4,29 @@ import type { Missed, Overlap } from "./Policies.js"
 import { defaults, type ScheduleDefinition } from "./ScheduleDefinition.js"
 import { InvalidSchedule } from "./ScheduleErrors.js"
 
-/** A schedule as code declares it. Whether it can be is found out when a pod starts with it. */
+/** A schedule declared in code. It is validated when a pod starts with it. */
 export interface Schedule {
   readonly name: string
   readonly definition: Either.Either<ScheduleDefinition, InvalidSchedule>
 }
 
 export interface ScheduleOptions<A> {
-  /** The kind of its jobs. */
   readonly job: Kind<A>
-  /** The same for every job. */
+  /** Payload of every job of the schedule. */
   readonly payload: NoInfer<A>
   /** Five fields, six with seconds first, or a macro like `@daily`. */
   readonly cron: string
-  /** IANA name of the zone that the expression means. [UTC] */
+  /** IANA name of the time zone of the expression. [UTC] */
   readonly timezone?: string
-  /** `skip`: no job while the one before is not over. [allow] */
+  /** `skip` stores no job while the previous one has not finished. [allow] */
   readonly overlap?: Overlap
-  /** Runs whose time passed while nobody could fire them: one for all of them, none, or up to so many. [one] */
+  /** Runs missed while no process could fire them: run once for all, `none`, or each up to a limit. [one] */
   readonly missed?: Missed
   /** [the kind's] */
   readonly queue?: string
   /** [the kind's] */
   readonly maxAttempts?: number
-  /** Whether it fires at all, until an operator says otherwise. [true] */
+  /** Whether the schedule fires. An operator can change it. [true] */
   readonly enabled?: boolean
 }
 
@@ -39,19 +38,26 @@ export const make = <A>(name: string, options: ScheduleOptions<A>): Schedule => 
     name,
     definition: Either.mapBoth(encoded, {
       onLeft: ({ message }) =>
-        new InvalidSchedule({ name, field: "payload", reason: `does not fit the kind "${job.name}": ${message}` }),
+        new InvalidSchedule({
+          name,
+          field: "payload",
+          reason: `does not match the schema of kind "${job.name}": ${message}`
+        }),
       onRight: (stored) => ({ ...defaults, ...rest, name, kind: job.name, payload: stored, queue, maxAttempts })
     })
   }
 }
 
-/** What code declares, whole, or the first thing that is wrong with it. */
+/** Returns the definitions of the declared schedules, or the first error. */
 export const definitionsOf = (
   schedules: ReadonlyArray<Schedule>
 ): Either.Either<ReadonlyArray<ScheduleDefinition>, InvalidSchedule> => {
   const names = new Set<string>()
   for (const { name } of schedules) {
-    if (names.has(name)) return Either.left(new InvalidSchedule({ name, field: "name", reason: "is declared twice" }))
+    if (names.has(name))
+      return Either.left(
+        new InvalidSchedule({ name, field: "name", reason: "is declared twice; schedule names must be unique" })
+      )
     names.add(name)
   }
   return Either.all(schedules.map(({ definition }) => definition))

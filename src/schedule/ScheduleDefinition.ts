@@ -6,17 +6,16 @@ import type { Missed, Overlap } from "./Policies.js"
 import { mostMissed } from "./Policies.js"
 import { InvalidSchedule } from "./ScheduleErrors.js"
 
-/** What a schedule is, as against what has become of it. */
+/** The definition of a schedule, without its runtime state. */
 export interface ScheduleDefinition {
   readonly name: string
   readonly kind: string
-  /** As it is stored with every job. */
+  /** The encoded payload, as it is stored with every job. */
   readonly payload: unknown
   /** Five fields, six with seconds first, or a macro like `@daily`. */
   readonly cron: string
-  /** IANA name. */
   readonly timezone: string
-  /** Absent: the kind's. */
+  /** Defaults to the kind's queue. */
   readonly queue: string | undefined
   readonly maxAttempts: number | undefined
   readonly overlap: Overlap
@@ -24,12 +23,12 @@ export interface ScheduleDefinition {
   readonly enabled: boolean
 }
 
-/** What of a definition may be changed. */
+/** The fields of a definition that can be changed. */
 export type ScheduleField = Exclude<keyof ScheduleDefinition, "name">
 
 export const defaults = { timezone: "UTC", overlap: "allow", missed: "one", enabled: true } as const
 
-/** A list of schedules is sent whole, so their payloads are smaller than a job's may be. */
+/** Lower than the limit for jobs, because lists of schedules include the payloads. */
 const payloadBytes = 64 * 1024
 
 type Fault = readonly [field: string, reason: string]
@@ -52,7 +51,7 @@ const faultOf = (definition: ScheduleDefinition): Fault | undefined => {
   )
 }
 
-/** The expression of a definition, or what is wrong with it. */
+/** Parses the expression of a definition. */
 export const expressionOf = (
   definition: Pick<ScheduleDefinition, "name" | "cron" | "timezone">
 ): Either.Either<Expression.Expression, InvalidSchedule> =>
@@ -60,7 +59,7 @@ export const expressionOf = (
     InvalidSchedule.ofExpression(definition.name, error)
   )
 
-/** Lets a definition through the door, with its expression, or says which field keeps it out. */
+/** Validates a definition and returns its expression, or the invalid field. */
 export const admit = (definition: ScheduleDefinition): Either.Either<Expression.Expression, InvalidSchedule> => {
   const fault = faultOf(definition)
   if (fault === undefined) return expressionOf(definition)

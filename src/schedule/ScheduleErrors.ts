@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import type { InvalidExpression } from "./CronText.js"
 
-/** A schedule that cannot be, with the field at fault. Nothing was written. */
+/** The schedule was rejected because of the named field. Nothing was written. */
 export class InvalidSchedule extends Schema.TaggedError<InvalidSchedule>()("InvalidSchedule", {
   name: Schema.String,
   field: Schema.String,
@@ -16,12 +16,12 @@ export class InvalidSchedule extends Schema.TaggedError<InvalidSchedule>()("Inva
     return new InvalidSchedule({
       name,
       field: "cron",
-      reason: part === "expression" ? reason : `is wrong: its ${part} ${reason}`
+      reason: part === "expression" ? reason : `is invalid: its ${part} ${reason}`
     })
   }
 }
 
-/** There is no schedule of this name, or no longer. */
+/** No schedule has this name, or it was removed. */
 export class ScheduleNotFound extends Schema.TaggedError<ScheduleNotFound>()("ScheduleNotFound", {
   name: Schema.String
 }) {
@@ -30,9 +30,8 @@ export class ScheduleNotFound extends Schema.TaggedError<ScheduleNotFound>()("Sc
   }
 }
 
-/** A schedule of this name stands. */
 export class ScheduleExists extends Schema.TaggedError<ScheduleExists>()("ScheduleExists", { name: Schema.String }) {
   override get message(): string {
-    return `There is a schedule "${this.name}" already. Edit it, or choose another name.`
+    return `Schedule "${this.name}" already exists. Edit it, or choose another name.`
   }
 }

@@ -2,6 +2,7 @@ import { Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { fragments } from "../database/SqlInstant.js"
 import type { Missed, Overlap } from "./Policies.js"
 import type { ScheduleField } from "./ScheduleDefinition.js"
 import type { ScheduleRow, StoredSchedule } from "./StoredSchedule.js"
@@ -60,18 +61,18 @@ const toRow = (row: Row): ScheduleRow => ({
   revision: row.revision
 })
 
-/** The newest, which stand first. */
+/** JSON path of the newest outcomes; the list is newest first. */
 const lastKept = `$[0 to ${mostRemembered - 1}]`
 
-/** The statements about schedules. Instants travel as epoch milliseconds. */
+/** SQL statements for schedules. Instants are passed as epoch milliseconds. */
 export const make = ({ schema, sql }: typeof Database.Service) => {
   const table = sql(`${schema}.schedule`)
-  const instant = (millis: number | undefined) => sql`pg_catalog.to_timestamp(${millis ?? null}::float8 / 1000)`
-  const millis = (column: string) => sql`floor(extract(epoch from ${sql(column)}) * 1000)::float8 as ${sql(column)}`
+  const { instant, millis } = fragments(sql)
+  const named = (column: string) => sql`${millis(column)} as ${sql(column)}`
   const columns = sql.csv([
     sql`name, kind, payload, cron, timezone, queue, max_attempts, overlap, missed, missed_limit, enabled, origin`,
     sql`fingerprint, edited, last_error, last_job_id, revision::float8 as revision`,
-    ...["next_fire_at", "last_fire_at", "last_skip_at", "created_at", "updated_at", "removed_at"].map(millis)
+    ...["next_fire_at", "last_fire_at", "last_skip_at", "created_at", "updated_at", "removed_at"].map(named)
   ])
   const stillSo = ({ name, revision }: StoredSchedule) =>
     sql`name = ${name} and revision = ${revision} and enabled and removed_at is null`
@@ -120,15 +121,15 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
         where enabled and removed_at is null and (next_fire_at is null or next_fire_at <= ${instant(now)})
         order by next_fire_at nulls first, name limit ${limit}`),
 
-    /** One that was never seen counts as due since ever. */
+    /** A schedule without a next fire time is returned as 0, that is, due. */
     nextInstant: Effect.map(
       mapErrors(sql<{ at: number }>`
-        select coalesce(floor(extract(epoch from next_fire_at) * 1000)::float8, 0) as at from ${table}
+        select coalesce(${millis("next_fire_at")}, 0) as at from ${table}
         where enabled and removed_at is null order by next_fire_at nulls first limit 1`),
       (found) => Option.map(Option.fromNullable(found[0]), ({ at }) => at)
     ),
 
-    /** Whether it was written: not where the name is taken. */
+    /** Returns false if the name is taken. */
     insert: (row: ScheduleRow): Effect.Effect<boolean, DatabaseError> => {
       const values = written(row)
       return Effect.map(
@@ -150,11 +151,11 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
     advance: (read: StoredSchedule, nextFireAt: number, now: number) =>
       first(sql<Row>`update ${table}
         set next_fire_at = ${instant(nextFireAt)}, updated_at = ${instant(now)}, revision = revision + 1
-        -- Who holds the row is about to fire or to change it: nobody waits for that.
+        -- skip locked: another transaction is already firing or changing the schedule, so do not wait for it.
         where name = (select name from ${table} where ${stillSo(read)} for update skip locked)
         returning ${columns}`),
 
-    /** In one statement, so that of two who write at once neither forgets the other. */
+    /** A single statement, so that concurrent writers do not overwrite each other's outcomes. */
     note: (name: string, outcomes: ReadonlyArray<TickOutcome>): Effect.Effect<void, DatabaseError> => {
       const { fire, skip } = lastOf(outcomes)
       const newest = JSON.stringify(outcomes.slice(-mostRemembered).toReversed())

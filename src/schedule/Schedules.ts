@@ -5,74 +5,93 @@ import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "./Schedu
 import type { ScheduleEdit, StoredSchedule } from "./StoredSchedule.js"
 import type { TickOutcome } from "./TickOutcome.js"
 
-/** Where a schedule stood before and after. */
+/** A schedule before and after a change. */
 export interface Change {
   readonly before: StoredSchedule
   readonly after: StoredSchedule
 }
 
-/** Recurring jobs, and when each is due. */
+/** Storage of schedules. */
 export class Schedules extends Context.Tag("nightshift/schedule/Schedules")<
   Schedules,
   {
     /**
-     * Code says what schedules there are. A new one is made, a declaration that has changed is taken over but for what an
-     * operator has changed, and what an operator made or removed stays so. Answers with the names that were written.
+     * Stores the schedules declared in code. Creates new schedules and applies changed declarations, except for fields
+     * that an operator has edited. Leaves alone the schedules that an operator created or removed. Returns the names
+     * that were written.
      */
     readonly declare: (
       definitions: ReadonlyArray<ScheduleDefinition>
     ) => Effect.Effect<ReadonlyArray<string>, InvalidSchedule | DatabaseError>
 
-    /** An operator makes one. */
+    /** Creates a schedule for an operator. */
     readonly create: (
       definition: ScheduleDefinition
     ) => Effect.Effect<StoredSchedule, InvalidSchedule | ScheduleExists | DatabaseError>
 
-    /** An operator changes what the edit names, all or nothing. Enabled or retimed, it fires next at its next time from now. */
+    /**
+     * Applies an operator's edit atomically. If the edit enables the schedule or changes its time, it fires next at its
+     * next time after now.
+     */
     readonly edit: (
       name: string,
       edit: ScheduleEdit
     ) => Effect.Effect<Change, InvalidSchedule | ScheduleNotFound | DatabaseError>
 
-    /** An operator removes one; code that declares it again does not bring it back. Returns what it was. */
+    /**
+     * Removes a schedule for an operator. Code that declares it again does not recreate it. Returns the removed
+     * schedule.
+     */
     readonly remove: (name: string) => Effect.Effect<StoredSchedule, ScheduleNotFound | DatabaseError>
 
     readonly get: (name: string) => Effect.Effect<StoredSchedule, ScheduleNotFound | DatabaseError>
 
-    /** The same, and in a transaction nobody else changes it until that ends. */
+    /** Like `get`, and locks the schedule until the end of the transaction. */
     readonly hold: (name: string) => Effect.Effect<StoredSchedule, ScheduleNotFound | DatabaseError>
 
-    /** By name, at most `limit` of those after one. */
+    /** Lists schedules by name: at most `limit`, starting after `after`. */
     readonly list: (page: {
       readonly limit: number
       readonly after?: string | undefined
     }) => Effect.Effect<ReadonlyArray<StoredSchedule>, DatabaseError>
 
-    /** Those that are enabled and whose time has come or is not known yet, at most so many, the longest due first. */
+    /** Returns up to `limit` enabled schedules that are due or have no next fire time yet, the longest due first. */
     readonly due: (limit: number) => Effect.Effect<ReadonlyArray<StoredSchedule>, DatabaseError>
 
-    /** When the next one is due; an instant that has passed where one is due, or was never seen. */
+    /** When the next schedule is due. In the past if one is due already or has no next fire time yet. */
     readonly nextInstant: Effect.Effect<Option.Option<number>, DatabaseError>
 
-    /** Moves the next fire, if the schedule is still as it was read: one of many who try succeeds, and is told how it stands. */
+    /**
+     * Sets the next fire time if the schedule has not changed since it was read. If several callers race, only one
+     * succeeds and gets the updated schedule.
+     */
     readonly advance: (
       read: StoredSchedule,
       nextFireAt: number
     ) => Effect.Effect<Option.Option<StoredSchedule>, DatabaseError>
 
-    /** Writes down what came of ticks, oldest first. */
+    /** Records the outcomes of ticks, given oldest first. */
     readonly note: (name: string, outcomes: ReadonlyArray<TickOutcome>) => Effect.Effect<void, DatabaseError>
 
-    /** What came of its last ticks, newest first, a handful. A schedule made anew under an old name begins without. */
+    /**
+     * Returns the outcomes of the last ticks, newest first. A schedule that is recreated under an old name starts with
+     * an empty history.
+     */
     readonly history: (name: string) => Effect.Effect<ReadonlyArray<TickOutcome>, ScheduleNotFound | DatabaseError>
 
-    /** Switches off a schedule that cannot fire, if it is still as it was read, and says why; whether it did. */
+    /**
+     * Disables a schedule that cannot fire and stores the reason, if it has not changed since it was read. Returns
+     * whether it did.
+     */
     readonly disableBroken: (read: StoredSchedule, reason: string) => Effect.Effect<boolean, DatabaseError>
 
-    /** Calls back when somebody, also in another process, may have changed a schedule, until the Scope closes. A hint. */
+    /**
+     * Calls the listener when a schedule may have changed, in this or another process, until the Scope closes. A hint
+     * only: callers must also poll.
+     */
     readonly onChange: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
   }
 >() {}
 
-/** What is called out when a schedule has changed. */
+/** Signal topic for changed schedules. */
 export const topic = "schedule"

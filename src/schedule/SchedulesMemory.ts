@@ -13,7 +13,7 @@ const step = <A>(act: (now: number) => A): Effect.Effect<A> =>
 
 const byName = (a: Row, b: Row) => (a.name < b.name ? -1 : 1)
 
-/** What nobody has seen yet comes first. */
+/** Schedules without a next fire time come first. */
 const dueOrder = (a: Row, b: Row) => (a.nextFireAt ?? 0) - (b.nextFireAt ?? 0) || byName(a, b)
 
 const make = Effect.gen(function* () {
@@ -30,7 +30,7 @@ const make = Effect.gen(function* () {
       : Either.right(row)
   }
 
-  /** Writes, and knows how to take it back unless somebody has written since. */
+  /** Writes a row. A rollback restores the old row unless it was written again in the meantime. */
   const put = (row: Row): Effect.Effect<void> =>
     Effect.suspend(() => {
       const before = rows.get(row.name)
@@ -56,9 +56,9 @@ const make = Effect.gen(function* () {
       return Undo.remember(() => void (histories.get(name) === history && histories.set(name, before)))
     })
 
-  const told = (name: string) => Effect.orDie(signals.tell(topic, name))
+  const signal = (name: string) => Effect.orDie(signals.tell(topic, name))
 
-  /** The row as it was read, if it still is. */
+  /** Returns the current row if it has not changed since it was read. */
   const unchanged = ({ name, revision }: Stored.StoredSchedule) => {
     const row = rows.get(name)
     return row?.revision === revision && row.enabled && row.removedAt === undefined ? row : undefined
@@ -73,7 +73,7 @@ const make = Effect.gen(function* () {
           )
         )
         const written = next.filter((row) => row !== undefined)
-        yield* Effect.forEach(written, (row) => Effect.zipRight(put(row), told(row.name)), { discard: true })
+        yield* Effect.forEach(written, (row) => Effect.zipRight(put(row), signal(row.name)), { discard: true })
         return written.map(({ name }) => name)
       }),
     create: (definition) =>
@@ -81,14 +81,14 @@ const make = Effect.gen(function* () {
         const row = yield* yield* step((now) => Stored.created(definition, "operator", now))
         if (Either.isRight(find(row.name))) return yield* new ScheduleExists({ name: row.name })
         yield* put({ ...row, fingerprint: rows.get(row.name)?.fingerprint })
-        yield* Effect.zipRight(tell(row.name, []), told(row.name))
+        yield* Effect.zipRight(tell(row.name, []), signal(row.name))
         return row
       }),
     edit: (name, edit) =>
       Effect.gen(function* () {
         const before = yield* find(name)
         const after = yield* yield* step((now) => Stored.edited(before, edit, now))
-        if (after !== before) yield* Effect.zipRight(put(after), told(name))
+        if (after !== before) yield* Effect.zipRight(put(after), signal(name))
         return { before, after }
       }),
     remove: (name) =>
@@ -96,7 +96,7 @@ const make = Effect.gen(function* () {
         const row = yield* find(name)
         const after = yield* step((now) => Stored.removed(row, now))
         yield* after === undefined ? erase(name) : put(after)
-        yield* told(name)
+        yield* signal(name)
         return row
       }),
     get: (name) => Effect.suspend(() => find(name)),
@@ -150,5 +150,5 @@ const make = Effect.gen(function* () {
 
 const instantOf = ({ nextFireAt }: Row) => nextFireAt ?? 0
 
-/** For deterministic tests: nothing in it outlives the process. */
+/** In-memory implementation for deterministic tests. */
 export const layer: Layer.Layer<Schedules, never, Signals> = Layer.effect(Schedules, make)

@@ -7,22 +7,22 @@ import * as ScheduleSql from "./ScheduleSql.js"
 import { Schedules, topic } from "./Schedules.js"
 import * as Stored from "./StoredSchedule.js"
 
-// What a declaration or an edit makes of a row is decided by the same functions as in memory; here the row is locked
-// meanwhile. Firing goes without reading first: who has read an older revision matches no row.
+// Declarations and edits lock the row and then apply the same pure functions as SchedulesMemory. Firing does not read
+// first: its update is conditional on the revision, so a caller with an older revision matches no row.
 
 const make = Effect.gen(function* () {
   const database = yield* Database
   const signals = yield* Signals
   const statements = ScheduleSql.make(database)
 
-  const told = (name: string) => signals.tell(topic, name)
+  const signal = (name: string) => signals.tell(topic, name)
 
   const found = (name: string, row: Option.Option<Stored.ScheduleRow>) =>
     Option.match(row, {
       onNone: () => Either.left(new ScheduleNotFound({ name })),
       onSome: (row) => (row.removedAt === undefined ? Either.right(row) : Either.left(new ScheduleNotFound({ name })))
     })
-  // A name that cannot be one is the name of nothing, and may hold what PostgreSQL has no bytes for.
+  // An invalid name never exists, and may contain characters that PostgreSQL cannot encode.
   const unlessOdd = <A, E>(name: string, look: Effect.Effect<A, E>) =>
     Storable.isPlainName(name) ? look : new ScheduleNotFound({ name })
   const get = (name: string) =>
@@ -36,21 +36,21 @@ const make = Effect.gen(function* () {
       Effect.flatMap(statements.lock(name), (row) => found(name, row))
     )
 
-  /** Declares one. Of pods that start at once one inserts; the others find its row and lock it. */
+  /** Declares one schedule. If several pods start together, one inserts the row and the others wait for its lock. */
   const declareOne = (definition: Parameters<typeof Stored.declared>[1]) =>
     database.transaction(
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const fresh = yield* Stored.declared(undefined, definition, now)
         if (fresh !== undefined && (yield* statements.insert(fresh))) {
-          yield* told(definition.name)
+          yield* signal(definition.name)
           return true
         }
         const row = yield* statements.lock(definition.name)
         const next = yield* Stored.declared(Option.getOrUndefined(row), definition, now)
         if (next === undefined) return false
         yield* statements.replace(next)
-        yield* told(definition.name)
+        yield* signal(definition.name)
         return true
       })
     )
@@ -62,7 +62,8 @@ const make = Effect.gen(function* () {
         const known = new Map(
           (yield* statements.readAll(definitions.map(({ name }) => name))).map((row) => [row.name, row])
         )
-        // Nothing is locked or written by the many starts that declare what stands; and nothing where one is invalid.
+        // Checks without locks first: most starts declare unchanged schedules, and an invalid one must prevent all
+        // writes.
         const changes = yield* Either.all(
           definitions.map((definition) => Stored.declared(known.get(definition.name), definition, now))
         )
@@ -83,7 +84,7 @@ const make = Effect.gen(function* () {
             yield* statements.replace({ ...row, fingerprint: standing.value.fingerprint })
             yield* statements.forget(row.name)
           }
-          yield* told(row.name)
+          yield* signal(row.name)
           return row
         })
       ),
@@ -93,7 +94,7 @@ const make = Effect.gen(function* () {
         Effect.gen(function* () {
           const before = yield* hold(name)
           const after = yield* Stored.edited(before, edit, yield* Clock.currentTimeMillis)
-          if (after !== before) yield* Effect.zipRight(statements.replace(after), told(name))
+          if (after !== before) yield* Effect.zipRight(statements.replace(after), signal(name))
           return { before, after }
         })
       ),
@@ -104,7 +105,7 @@ const make = Effect.gen(function* () {
           const row = yield* hold(name)
           const after = Stored.removed(row, yield* Clock.currentTimeMillis)
           yield* after === undefined ? statements.erase(name) : statements.replace(after)
-          yield* told(name)
+          yield* signal(name)
           return row
         })
       ),

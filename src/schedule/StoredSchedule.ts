@@ -6,34 +6,34 @@ import type { ScheduleDefinition, ScheduleField } from "./ScheduleDefinition.js"
 import * as Definition from "./ScheduleDefinition.js"
 import type { InvalidSchedule } from "./ScheduleErrors.js"
 
-/** A schedule as it is stored, whole. Instants are epoch milliseconds. */
+/** A stored schedule with its runtime state. Instants are epoch milliseconds. */
 export interface StoredSchedule extends ScheduleDefinition {
-  /** Who made it. */
+  /** Who created it. */
   readonly origin: "code" | "operator"
-  /** What an operator has changed since, and code therefore leaves alone. */
+  /** Fields edited by an operator; declarations in code no longer change them. */
   readonly edited: ReadonlyArray<ScheduleField>
-  /** When it fires next; absent until a scheduler has seen it. */
+  /** Next fire time; absent until the scheduler has computed it. */
   readonly nextFireAt: number | undefined
   readonly lastFireAt: number | undefined
-  /** The last tick that was passed over because the job before was not over. */
+  /** The last tick that was skipped because the previous job had not finished. */
   readonly lastSkipAt: number | undefined
   readonly lastError: string | undefined
   readonly lastJobId: JobId | undefined
   readonly createdAt: number
   readonly updatedAt: number
-  /** Rises with every write, so that who has read it can tell whether it is still so. */
+  /** Increases with every write, for optimistic locking. */
   readonly revision: number
 }
 
-/** The same with what only the tables know. */
+/** The stored row, with columns that callers do not see. */
 export interface ScheduleRow extends StoredSchedule {
-  /** Tells what code declared last from what it declares now. */
+  /** Hash of the last declaration in code, to detect changes. */
   readonly fingerprint: string | undefined
-  /** An operator removed what code had declared; the row keeps code from bringing it back. */
+  /** Set when an operator removed a declared schedule. The row prevents code from recreating it. */
   readonly removedAt: number | undefined
 }
 
-/** What an operator wants changed. What is absent stays; `null` sets it back to the kind's own. */
+/** An operator's edit. Absent fields stay unchanged; `null` resets a field to the kind's default. */
 export interface ScheduleEdit {
   readonly kind?: string | undefined
   readonly payload?: unknown
@@ -68,14 +68,17 @@ const sorted = (_: string, value: unknown): unknown =>
     ? Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)))
     : value
 
-/** The same text for what `jsonb` calls equal; none for what is no JSON, which is refused later and with a reason. */
+/**
+ * Returns the same text for values that are equal as `jsonb`. Undefined if the value is not JSON; validation rejects it
+ * later with a reason.
+ */
 const canonical = (value: unknown): string | undefined =>
   Either.getOrUndefined(Either.try(() => JSON.stringify(value ?? null, sorted)))
 
 const differs = (a: ScheduleDefinition, b: ScheduleDefinition) => (field: ScheduleField) =>
   canonical(a[field]) !== canonical(b[field])
 
-/** A definition as a fresh row. It does not fire before its next time. */
+/** Creates a row from a definition. It first fires at its next time after now. */
 export const created = (
   definition: ScheduleDefinition,
   origin: StoredSchedule["origin"],
@@ -92,13 +95,14 @@ export const created = (
     lastJobId: undefined,
     createdAt: now,
     updatedAt: now,
-    // Not from 1: a schedule made anew under its old name must not be taken for the old one.
+    // Starts at the current time instead of 1, so that a recreated schedule is never mistaken for an earlier one of the
+    // same name.
     revision: now,
     fingerprint: origin === "code" ? fingerprintOf(definition) : undefined,
     removedAt: undefined
   }))
 
-/** The row with another definition. Where that changes when it fires, it fires next at its next time from now. */
+/** Returns the row with a new definition. If its fire times change, it fires next at its next time after now. */
 const redefined = (
   row: ScheduleRow,
   definition: ScheduleDefinition,
@@ -106,7 +110,7 @@ const redefined = (
 ): Either.Either<ScheduleRow, InvalidSchedule> => {
   const changed = fields.filter(differs(row, definition))
   const next = { ...row, ...definition, updatedAt: now, revision: row.revision + 1 }
-  // A schedule that is broken may still be switched off.
+  // An invalid schedule can still be disabled.
   if (!definition.enabled && changed.every((field) => field === "enabled")) return Either.right(next)
   const retimed = changed.some((field) => field === "cron" || field === "timezone" || field === "enabled")
   return Either.map(Definition.admit(definition), (expression) =>
@@ -114,14 +118,14 @@ const redefined = (
   )
 }
 
-/** What becomes of a schedule that code declares; nothing where all stays as it is. */
+/** Applies a declaration to a row. Returns undefined if nothing changes. */
 export const declared = (
   row: ScheduleRow | undefined,
   definition: ScheduleDefinition,
   now: number
 ): Either.Either<ScheduleRow | undefined, InvalidSchedule> => {
   if (row === undefined) return created(definition, "code", now)
-  // Also where the row stays as it is: whoever wrote the declaration should hear of it.
+  // Validates even if the row stays unchanged, so that the developer learns about an invalid declaration.
   const admitted = Definition.admit(definition)
   if (Either.isLeft(admitted)) return Either.left(admitted.left)
   const fingerprint = fingerprintOf(definition)
@@ -143,7 +147,7 @@ export const declared = (
   return Either.map(redefined(row, merged, now), (next) => ({ ...next, fingerprint }))
 }
 
-/** The row as an operator wants it. */
+/** Applies an operator's edit to a row. */
 export const edited = (
   row: ScheduleRow,
   edit: ScheduleEdit,
@@ -169,6 +173,8 @@ export const edited = (
   }))
 }
 
-/** What is left of a schedule that an operator removes: of a name that code has declared, a row that keeps it away. */
+/**
+ * Returns the row to keep after an operator removes a schedule. Only a schedule declared in code leaves a row behind.
+ */
 export const removed = (row: ScheduleRow, now: number): ScheduleRow | undefined =>
   row.fingerprint === undefined ? undefined : { ...row, removedAt: now, updatedAt: now, revision: row.revision + 1 }

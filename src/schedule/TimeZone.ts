@@ -1,17 +1,16 @@
 import { Either } from "effect"
 import { InvalidExpression } from "./CronText.js"
 
-/** When the clocks of a zone were set, and how far they were ahead of UTC before. */
+/** When the UTC offset of a zone changed, and the offset before, in milliseconds. */
 export interface ClockChange {
   readonly at: number
   readonly before: number
 }
 
-/** What the clocks of a place show. */
 export interface TimeZone {
-  /** How far they are ahead of UTC at an instant, in milliseconds. */
+  /** Returns the UTC offset at an instant, in milliseconds. */
   readonly offsetAt: (instant: number) => number
-  /** The first setting of the clocks after one instant and not after another. */
+  /** Returns the first clock change later than `after` and not later than `upTo`. */
   readonly changeBetween: (after: number, upTo: number) => ClockChange | undefined
 }
 
@@ -26,7 +25,7 @@ const make = (format: Intl.DateTimeFormat): TimeZone => {
     return Date.UTC(year, month - 1, day, hour, minute, second) - Math.floor(instant / 1_000) * 1_000
   }
 
-  // Asking is slow and questions are close to each other, so the last stretch without a change is remembered.
+  // Caches the last period without a clock change, because `Intl` is slow and most lookups are close to each other.
   let steady = { from: 0, to: 0, offset: ask(0) }
   const isSteady = (from: number, to: number) => steady.from <= from && to <= steady.to
 
@@ -37,7 +36,7 @@ const make = (format: Intl.DateTimeFormat): TimeZone => {
     steady = adjoins ? { from: Math.min(from, steady.from), to: Math.max(to, steady.to), offset } : { from, to, offset }
   }
 
-  /** Of two instants between which the clocks were set: the second when they were. */
+  /** Finds the second in which the clock changed. */
   const bisect = (after: number, upTo: number, before: number): ClockChange => {
     let [low, high] = [Math.floor(after / 1_000), Math.ceil(upTo / 1_000)]
     while (high - low > 1) {
@@ -51,7 +50,7 @@ const make = (format: Intl.DateTimeFormat): TimeZone => {
   const changeBetween = (after: number, upTo: number): ClockChange | undefined => {
     for (let from = after; from < upTo; from += day) {
       if (isSteady(from, Math.min(from + day, upTo))) continue
-      // Nowhere are clocks set twice within a day.
+      // No zone changes its clock twice within a day.
       const offset = offsetAt(from)
       if (offset === ask(from + day)) {
         remember(from, from + day, offset)
@@ -66,13 +65,13 @@ const make = (format: Intl.DateTimeFormat): TimeZone => {
   return { offsetAt, changeBetween }
 }
 
-/** The zone of an IANA name, as the machine's tables know it. */
+/** Returns the time zone of an IANA name, from the time zone data of the runtime. */
 export const parse = (text: string): Either.Either<TimeZone, InvalidExpression> =>
   Either.mapBoth(name.test(text) ? Either.try(() => formatOf(text)) : Either.left(undefined), {
     onLeft: () =>
       new InvalidExpression({
         part: "timezone",
-        reason: `must be the IANA name of a zone, like UTC or Europe/Paris, not ${JSON.stringify(text.slice(0, 40))}`
+        reason: `must be an IANA time zone name like UTC or Europe/Paris, got ${JSON.stringify(text.slice(0, 40))}`
       }),
     onRight: make
   })

@@ -2,49 +2,44 @@ import { Histogram, type Sketch } from "./Histogram.js"
 
 const minuteMillis = 60_000
 
-/** The start of the minute in which an instant lies. Epoch milliseconds, both. */
+/** Start of the minute that contains a time, both in epoch milliseconds. */
 export const minuteOf = (millis: number): number => Math.floor(millis / minuteMillis) * minuteMillis
 
-/** How many minutes a bucket may hold. Wide charts read the wide ones: a week of minutes is too much to merge at a glance. */
+/** Bucket widths in minutes. Wide charts read the wide buckets: a week of minutes is too much to merge. */
 export const grains = [1, 10, 60] as const
 export type Grain = (typeof grains)[number]
 
-/** The start of the bucket in which an instant lies. */
 export const startOf = (grain: Grain, millis: number): number => {
   const length = grain * minuteMillis
   return Math.floor(millis / length) * length
 }
 
-/** What happened to jobs, as numbers. */
 export interface JobCounts {
-  /** Stored. */
   readonly enqueued: number
-  /** Runs that began. */
   readonly started: number
   readonly completed: number
-  /** Runs after which the job is to be tried again. */
+  /** Attempts that ended in a retry. */
   readonly retried: number
   readonly dead: number
-  /** Taken back from a pod that went quiet. */
+  /** Jobs recovered from pods that stopped sending heartbeats. */
   readonly rescued: number
 }
 
 export const noCounts: JobCounts = { enqueued: 0, started: 0, completed: 0, retried: 0, dead: 0, rescued: 0 }
 
-/** What one process counted of one kind in one queue in one bucket: all of it so far, not what came since last time. */
+/** Counts of one process for one kind in one queue and bucket: the running total, not a delta. */
 export interface BucketCount extends JobCounts {
   readonly grain: Grain
   /** In epoch milliseconds. */
   readonly start: number
   readonly queue: string
   readonly kind: string
-  /** How long runs took, in milliseconds. */
+  /** Duration of attempts, in milliseconds. */
   readonly processing: Sketch
-  /** From being due to the end of the run. */
+  /** Time from due to the end of the attempt, in milliseconds. */
   readonly total: Sketch
 }
 
-/** Counts that grow. */
 export class RunningCounts {
   enqueued = 0
   started = 0
@@ -77,7 +72,7 @@ export class RunningCounts {
     this.total.clear()
   }
 
-  /** These at rest, together with others where some are given. */
+  /** A snapshot of these counters, merged with `other` if given. */
   sketch(other?: RunningCounts): Omit<BucketCount, "grain" | "start" | "queue" | "kind"> {
     return {
       enqueued: this.enqueued + (other?.enqueued ?? 0),

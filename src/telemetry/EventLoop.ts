@@ -2,20 +2,20 @@ import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks"
 import { Context, Effect, Layer, Option, type Scope } from "effect"
 import { Histogram } from "./Histogram.js"
 
-/** How late callbacks were, in seconds. */
+/** Event loop delays, in seconds. */
 export interface Delays {
   readonly p99: number
   readonly max: number
 }
 
-/** How long this process keeps its callbacks waiting. */
+/** Measures the event loop delay of this process. */
 export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
   EventLoop,
   {
-    /** The longest delay since the last time anyone asked for it, in seconds. */
+    /** Longest delay since the last read, in seconds. */
     readonly longestDelaySeconds: Effect.Effect<number>
 
-    /** Begins to watch. Each watcher hears of the delays since it last asked, whoever else asks. */
+    /** Starts a watcher. Each watcher reads the delays since its own last read, independent of other watchers. */
     readonly watch: Effect.Effect<Effect.Effect<Delays>>
   }
 >() {
@@ -46,7 +46,10 @@ export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
     })
   )
 
-  /** The one that was provided, or else one of its own: where time is virtual, nothing real may be late. */
+  /**
+   * The provided service, or a new one. Programs with a virtual clock provide `still`, because real delays mean nothing
+   * there.
+   */
   static readonly own: Effect.Effect<typeof EventLoop.Service, never, Scope.Scope> = Effect.flatMap(
     Effect.serviceOption(EventLoop),
     Option.match({
@@ -55,26 +58,25 @@ export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
     })
   )
 
-  /** Never late. */
   static readonly still: typeof EventLoop.Service = {
     longestDelaySeconds: Effect.succeed(0),
     watch: Effect.succeed(Effect.succeed({ p99: 0, max: 0 }))
   }
 }
 
-/** How often the monitor looks, in milliseconds. It reports this much when nothing is late. */
+/** Sampling interval of the monitor, in milliseconds. The monitor includes it in every reading. */
 const resolution = 20
 
 interface Monitor {
   readonly histogram: IntervalHistogram
-  /** When it was last read, by `performance.now()`. */
+  /** Time of the last read, from `performance.now()`. */
   readAt: number
 }
 
 /**
- * The stretch since the last reading that the monitor has not seen, in milliseconds. It knows a delay only when its timer
- * has fired again, and a reset makes it forget when it last did: a block that goes on until we read, or that began as soon
- * as we had, would never be told. Up to two looks are missing anyway.
+ * Time since the last read that the monitor has not recorded, in milliseconds. The monitor records a delay only when
+ * its timer fires again, and a reset clears its last firing: a block that lasts until this read, or that started right
+ * after the previous one, would never be recorded. Up to two intervals are always missing.
  */
 const unseen = (monitor: Monitor, now: number): number => {
   const { count, mean } = monitor.histogram
@@ -82,7 +84,10 @@ const unseen = (monitor: Monitor, now: number): number => {
   return now - monitor.readAt - seen - 2 * resolution
 }
 
-/** The monitor has one memory, and reading it for one watcher must not take anything from another. */
+/**
+ * Copies the readings to all watchers: the monitor has one buffer, and a read by one watcher must not hide data from
+ * another.
+ */
 const passOn = (monitor: Monitor, watchers: ReadonlyArray<Histogram>) => {
   const { histogram } = monitor
   const now = performance.now()

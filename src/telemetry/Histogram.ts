@@ -1,6 +1,6 @@
-// Places grow by an eighth of an octave: whatever is recorded, in a place of its own or merged from a thousand histograms, a
-// quantile is off by at most 4.4 %. All histograms have the same places, so merging is adding. Milliseconds are meant, from
-// ten microseconds (below it, a place for everything) to 127 days (above it, the last place).
+// Buckets grow by an eighth of an octave, so a quantile is off by at most 4.4 %, whether recorded here or merged from
+// many histograms. All histograms have the same buckets, so merging is addition. Values are milliseconds, from 10
+// microseconds (smaller values share the first bucket) to 127 days (larger values share the last).
 
 const perOctave = 8
 const octaves = 40
@@ -9,13 +9,13 @@ const highest = lowest * 2 ** octaves
 const scale = perOctave / Math.LN2
 const size = octaves * perOctave + 1
 
-/** The middle of a place, measured so that neither of its ends is further away than the other in proportion. */
+/** The value of a bucket with the smallest relative error to both of its ends. */
 const middleOf = (place: number): number => (lowest * 2 ** (place / perOctave) * 2) / (1 + 2 ** (1 / perOctave))
 
 const placeOf = (value: number): number =>
   value <= lowest ? 0 : Math.min(size - 1, Math.ceil(Math.log(value / lowest) * scale - 1e-9))
 
-/** A histogram at rest: places where something is, with how much. A place that stands twice is added up. */
+/** A serializable histogram: non-empty buckets with their counts. Repeated buckets are summed. */
 export interface Sketch {
   readonly places: ReadonlyArray<number>
   readonly counts: ReadonlyArray<number>
@@ -23,7 +23,7 @@ export interface Sketch {
   readonly max: number
 }
 
-/** What is shown of a histogram; absent quantiles mean that nothing was recorded. */
+/** Summary of a histogram; quantiles are absent if nothing was recorded. */
 export interface Summary {
   readonly count: number
   readonly sum: number
@@ -35,21 +35,23 @@ export interface Summary {
 
 export const emptySketch: Sketch = { places: [], counts: [], sum: 0, max: 0 }
 
-/** Latencies in bounded memory: exact count, sum and maximum, quantiles to 4.4 %. Plain calls, for every job's way. */
+/**
+ * A latency histogram in bounded memory: exact count, sum and maximum, quantiles to 4.4 %. Plain calls, because every
+ * job uses it.
+ */
 export class Histogram {
   count = 0
   sum = 0
   max = 0
   private readonly counts = new Float64Array(size)
 
-  /** Sketches merged: as if everything in them had been recorded here. */
   static of(...sketches: ReadonlyArray<Sketch>): Histogram {
     const whole = new Histogram()
     for (const sketch of sketches) whole.add(sketch)
     return whole
   }
 
-  /** Records a value. What is no positive number counts as nothing: a clock may have been set back. */
+  /** Records a value. A value that is not a positive number counts as 0: the clock may have gone back. */
   record(value: number, times = 1): void {
     const known = value > 0 ? Math.min(value, highest) : 0
     const place = placeOf(known)
@@ -70,7 +72,7 @@ export class Histogram {
     if (max > this.max) this.max = max
   }
 
-  /** The value that a share of all values does not exceed, from 0 to 1. */
+  /** Returns the value that the given share (0 to 1) of all values does not exceed. */
   quantile(share: number): number | undefined {
     if (this.count === 0) return undefined
     const rank = Math.max(1, Math.ceil(share * this.count))
@@ -96,7 +98,6 @@ export class Histogram {
     }
   }
 
-  /** This one at rest, together with another where one is given. */
   sketch(other?: Histogram): Sketch {
     const places: Array<number> = []
     const counts: Array<number> = []

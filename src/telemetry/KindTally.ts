@@ -5,14 +5,17 @@ import * as MetricSpec from "./MetricSpec.js"
 import type { Metrics } from "./Metrics.js"
 
 const specs = {
-  enqueued: MetricSpec.counter("jobs_enqueued_total", "Jobs that this process has stored.", ["queue", "kind"]),
-  started: MetricSpec.counter("jobs_started_total", "Runs of jobs that have begun.", ["queue", "kind"]),
-  completed: MetricSpec.counter("jobs_completed_total", "Jobs that are done.", ["queue", "kind"]),
-  retried: MetricSpec.counter("jobs_retried_total", "Runs after which a job is to be tried again.", ["queue", "kind"]),
-  dead: MetricSpec.counter("jobs_dead_total", "Jobs that have died here.", ["queue", "kind", "reason"]),
-  rescued: MetricSpec.counter("jobs_rescued_total", "Jobs taken back from pods that went quiet.", ["queue", "kind"]),
-  duration: MetricSpec.histogram("job_duration_seconds", "How long runs took.", ["queue", "kind"]),
-  wait: MetricSpec.histogram("job_wait_seconds", "How long jobs waited from being due to their run.", ["queue", "kind"])
+  enqueued: MetricSpec.counter("jobs_enqueued_total", "Jobs enqueued by this process.", ["queue", "kind"]),
+  started: MetricSpec.counter("jobs_started_total", "Job attempts started.", ["queue", "kind"]),
+  completed: MetricSpec.counter("jobs_completed_total", "Jobs completed.", ["queue", "kind"]),
+  retried: MetricSpec.counter("jobs_retried_total", "Job attempts that ended in a retry.", ["queue", "kind"]),
+  dead: MetricSpec.counter("jobs_dead_total", "Jobs that died in this process.", ["queue", "kind", "reason"]),
+  rescued: MetricSpec.counter("jobs_rescued_total", "Jobs recovered from pods that stopped sending heartbeats.", [
+    "queue",
+    "kind"
+  ]),
+  duration: MetricSpec.histogram("job_duration_seconds", "Duration of job attempts.", ["queue", "kind"]),
+  wait: MetricSpec.histogram("job_wait_seconds", "Time from when a job is due until it starts.", ["queue", "kind"])
 }
 
 interface RunSeries {
@@ -23,15 +26,14 @@ interface RunSeries {
   readonly wait: Series
 }
 
-/** Who wants to know of counts. */
 export interface TallyOwner {
-  /** Something was counted. Called at every count, so it must cost nothing. */
+  /** Called at every count, so it must be cheap. */
   readonly touched: () => void
-  /** A bucket is over that has counts nobody has taken yet. */
+  /** Called when a bucket ends with counts that have not been taken. */
   readonly closed: (count: BucketCount) => void
 }
 
-/** A bucket of many minutes: those that are over. */
+/** A bucket of several minutes; holds the minutes that have ended. */
 class WideBucket {
   start = Number.NEGATIVE_INFINITY
   readonly past = new RunningCounts()
@@ -40,9 +42,9 @@ class WideBucket {
 }
 
 /**
- * What this process counts of one kind in one queue: since its start for Prometheus, and of the open minute for the
- * buckets; wider ones take over what a minute holds when it is over. Plain calls without allocation, because every job
- * passes here; `now` says which minute a count belongs to.
+ * Counters of one kind in one queue: totals since process start for Prometheus, and the current minute for the buckets.
+ * Wider buckets absorb a minute when it ends. Plain calls without allocation, because every job uses them; `now`
+ * selects the minute.
  */
 export class KindTally {
   private minute = Number.NEGATIVE_INFINITY
@@ -67,7 +69,7 @@ export class KindTally {
     this.enqueuedSeries.add(count)
   }
 
-  /** A run began, so long after its job was due. */
+  /** An attempt started this long after its job was due. */
   started(waitMillis: number, now: number): void {
     this.at(now).started += 1
     const { started, wait } = this.ofRuns()
@@ -75,7 +77,7 @@ export class KindTally {
     wait.observe(waitMillis / 1000)
   }
 
-  /** A run is over, whatever became of its job. */
+  /** An attempt ended, with any outcome. */
   ran(processingMillis: number, totalMillis: number, now: number): void {
     const { processing, total } = this.at(now)
     processing.record(processingMillis)
@@ -107,14 +109,14 @@ export class KindTally {
     this.rescuedSeries.add(count)
   }
 
-  /** The open buckets, if anything of them is new. */
+  /** Returns the open buckets if they have new counts. */
   take(): ReadonlyArray<BucketCount> {
     if (!this.changed) return []
     this.changed = false
     return [this.openMinute(), ...this.wide.map((bucket) => this.openWide(bucket))]
   }
 
-  /** What was taken did not arrive. False when its bucket is no longer open here. */
+  /** Marks taken counts as not delivered. Returns false if their bucket is no longer open. */
   giveBack({ grain, start }: BucketCount): boolean {
     const open = grain === 1 ? this.minute : this.wide.find((bucket) => bucket.grain === grain)?.start
     if (start !== open) return false
@@ -122,7 +124,7 @@ export class KindTally {
     return true
   }
 
-  /** Moves on to another minute when this one is over. Time that runs backwards does not reopen one. */
+  /** Moves to another minute when the current one ends. A clock that goes back does not reopen a minute. */
   private at(now: number): RunningCounts {
     if (now >= this.minute + 60_000) this.open(minuteOf(now))
     this.changed = true

@@ -6,7 +6,7 @@ export const settings = {
   level: Setting.choice(
     {
       key: "LOG_LEVEL",
-      about: "The least severe level that is logged: trace, debug, info, warning, error, fatal or none."
+      about: "Minimum log level: trace, debug, info, warning, error, fatal or none."
     },
     "info",
     ["trace", "debug", "info", "warning", "error", "fatal", "none"]
@@ -14,7 +14,7 @@ export const settings = {
   format: Setting.choice(
     {
       key: "LOG_FORMAT",
-      about: "`pretty` for people, `json` for machines, `auto` is pretty on a terminal and JSON elsewhere."
+      about: "`pretty`, `json`, or `auto`: pretty on a terminal and JSON elsewhere."
     },
     "auto",
     ["auto", "pretty", "json"]
@@ -31,12 +31,12 @@ const levels = {
   none: LogLevel.None
 }
 
-/** One JSON object a line. Logs leave by standard error, so that a command's own output stays clean. */
+/** One JSON object per line, on standard error, so that standard output has only the command's own output. */
 const json = Logger.map(Logger.jsonLogger, (line) => void process.stderr.write(`${line}\n`))
 
 const pretty = Logger.prettyLogger({ stderr: true, colors: process.stderr.isTTY === true })
 
-/** What the annotations say that the line speaks of. */
+/** Returns the data that the annotations attach to the log line. */
 const dataIn = (annotations: HashMap.HashMap<string, unknown>): unknown => {
   for (const value of HashMap.values(annotations)) {
     if (Predicate.hasProperty(value, Masking.dataOf)) return value[Masking.dataOf]
@@ -44,7 +44,7 @@ const dataIn = (annotations: HashMap.HashMap<string, unknown>): unknown => {
   return undefined
 }
 
-/** A logger that shows nothing masked, whether it was logged as data, as text, as an error or as an annotation. */
+/** Wraps a logger so that masked fields are hidden in data, text, errors and annotations. */
 export const masking = <Output>(
   logger: Logger.Logger<unknown, Output>,
   names: ReadonlyArray<string>
@@ -75,7 +75,6 @@ export const masking = <Output>(
   })
 }
 
-/** Logs as configured. */
 export const layer = Layer.unwrapEffect(
   Effect.gen(function* () {
     const { format, level, mask } = yield* Setting.group({ ...settings, ...Masking.settings })

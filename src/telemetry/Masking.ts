@@ -4,26 +4,25 @@ import * as Setting from "../core/Setting.js"
 export const settings = {
   mask: Setting.list({
     key: "NIGHTSHIFT_MASK",
-    about: "Names of payload fields that viewers and logs must not show, separated by commas, as in `password, email`."
+    about: "Payload fields to hide from viewers and logs, separated by commas, as in `password, email`."
   })
 }
 
-/** What stands in place of a value that is not shown. */
 export const masked = "[masked]"
 
-/** Deeper than anybody writes by hand; beyond it nothing is shown rather than something too much. */
+/** Maximum nesting depth; deeper values are hidden entirely. */
 const mostDepth = 64
 
 export type Mask = (value: unknown) => unknown
 
-/** Plain data only: what has a class of its own knows best how it is shown. */
+/** Only plain objects: instances of classes define their own representation. */
 const isPlain = (value: unknown): value is Readonly<Record<string, unknown>> => {
   if (!Predicate.isRecord(value)) return false
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null
 }
 
-/** Hides the fields of these names wherever they stand, in whatever case; everything else stays as it is. */
+/** Hides fields with these names at any depth, case-insensitively. */
 export const make = (names: ReadonlyArray<string>): Mask => {
   if (names.length === 0) return (value) => value
   const hidden = new Set(names.map((name) => name.toLowerCase()))
@@ -41,17 +40,17 @@ export const make = (names: ReadonlyArray<string>): Mask => {
   return (value) => hide(value, 0)
 }
 
-// Text has no fields. What it may hold of hidden ones is found in two ways: by the values that the data it speaks of has
-// there, and by how JSON and people write a name and its value.
+// Text has no fields. Hidden values in it are found in two ways: by the values that the related data has in hidden
+// fields, and by the usual notations of a name and its value.
 
-/** Only the beginning of a text is searched, and of one with more hidden values than this nothing is shown. */
+/** Only this much of a text is searched. A text with more hidden values than the limit is not shown at all. */
 const mostText = 16 * 1024
 const mostSecrets = 256
 
-/** Shorter values occur in any text: they are hidden only where they are quoted, or stand after `actual`. */
+/** Shorter values occur in any text: they are hidden only in quotes or after `actual`. */
 const leastBare = 3
 
-/** Every value below a hidden field, as text. */
+/** Returns every value below a hidden field, as text. */
 const secretsIn = (hidden: ReadonlySet<string>, data: unknown): ReadonlyArray<string> => {
   const found = new Set<string>()
   const walk = (value: unknown, isHidden: boolean, depth: number): void => {
@@ -64,7 +63,7 @@ const secretsIn = (hidden: ReadonlySet<string>, data: unknown): ReadonlyArray<st
     } else if (isHidden && value !== null && value !== undefined && value !== "") found.add(String(value))
   }
   walk(data, false, 0)
-  // The longest first: one value may be a part of another.
+  // Longest first, because one value may contain another.
   return [...found].sort((a, b) => b.length - a.length)
 }
 
@@ -76,14 +75,17 @@ const replaceSecret = (text: string, secret: string): string => {
   return text.replaceAll(secret, masked).replaceAll(quoted.slice(1, -1), masked)
 }
 
-/** `"password": "…"`, `password=…`, and the same inside of quoted JSON. Each repetition is bounded: no input takes long. */
+/**
+ * `"password": "…"`, `password=…`, and the same inside quoted JSON. Repetitions are bounded, so matching time is
+ * bounded too.
+ */
 const patternOf = (names: ReadonlyArray<string>): RegExp => {
   const words = names.map((name) => name.replace(/[^\w]/g, "\\$&")).join("|")
   const value = String.raw`\\{0,3}"(?:[^"\\]|\\{1,3}[^"\\]){0,4096}\\{0,3}"?|'[^']{0,4096}'?|[^\s,;}\])"'\\]{1,4096}`
   return new RegExp(String.raw`(?<![\w-])((?:${words})(?:\\{0,3}["'])?\]?\s{0,4}[:=]\s{0,4})(?:${value})`, "giu")
 }
 
-/** Hides in a text what it shows of hidden fields; `data` is what the text may have taken them from. */
+/** Hides masked values in a text; `data` is where the text may have taken them from. */
 export const makeText = (names: ReadonlyArray<string>): ((text: string, data?: unknown) => string) => {
   if (names.length === 0) return (text) => text
   const hidden = new Set(names.map((name) => name.toLowerCase()))
@@ -93,15 +95,14 @@ export const makeText = (names: ReadonlyArray<string>): ((text: string, data?: u
     if (secrets.length > mostSecrets) return masked
     const searched = text.slice(0, mostText)
     const cleared = secrets.reduce(replaceSecret, searched).replace(pattern, `$1${masked}`)
-    // Where the text was cut, its end may be the beginning of a value.
+    // If the text was cut, its end may be the start of a hidden value.
     return searched.length === text.length ? cleared : cleared.slice(0, -Math.max(1, secrets[0]?.length ?? 1))
   }
 }
 
-/** Under this key a log annotation may name the data that the lines with it speak of. */
+/** Key under which a log annotation attaches the data that a log line refers to. */
 export const dataOf: unique symbol = Symbol.for("nightshift/telemetry/Masking/data")
 
-/** Whether a value says anything about a hidden field. */
 export const touches = (names: ReadonlyArray<string>, value: unknown): boolean => {
   const mask = make(names)
   return names.length > 0 && JSON.stringify(mask(value)) !== JSON.stringify(value)

@@ -1,16 +1,13 @@
 import type { MetricSpec } from "./MetricSpec.js"
 
-/** One series of a metric. Plain calls, no Effect: a job passes several of these and must not pay for it. */
+/** One series of a metric. Plain calls instead of Effects, because every job uses several. */
 export interface Series {
-  /** Adds to a counter or gauge. */
   readonly add: (amount: number) => void
-  /** Sets a gauge. */
   readonly set: (value: number) => void
-  /** Records one observation of a histogram. */
   readonly observe: (value: number) => void
 }
 
-/** A series with what it has gathered: a value, or a histogram's sum, count and buckets (the last one unbounded). */
+/** A series and its state: a value, or a histogram's sum, count and buckets (the last one unbounded). */
 export class Cell implements Series {
   value = 0
   count = 0
@@ -40,7 +37,6 @@ export class Cell implements Series {
   }
 }
 
-/** All series of one metric. */
 export class Family {
   private readonly cells = new Map<string, Cell>()
 

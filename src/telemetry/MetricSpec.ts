@@ -1,10 +1,10 @@
-/** What a metric is, declared once beside the code that counts. The name goes out as `nightshift_<name>`. */
+/** Declares a metric, next to the code that counts. It is exported as `nightshift_<name>`. */
 export interface MetricSpec<Label extends string = string> {
   readonly type: "counter" | "gauge" | "histogram" | "summary"
   readonly name: string
   readonly help: string
   readonly labels: ReadonlyArray<Label>
-  /** Upper bounds of a histogram's buckets, in the metric's unit. */
+  /** Upper bounds of the histogram's buckets, in the metric's unit. */
   readonly bounds: ReadonlyArray<number>
 }
 
@@ -20,7 +20,7 @@ export const gauge = <const Label extends string = never>(
   labels: ReadonlyArray<Label> = []
 ): MetricSpec<Label> => ({ type: "gauge", name, help, labels, bounds: [] })
 
-/** Seconds from a tenth of a millisecond to an hour: wide enough for a claim and for a long job. */
+/** From 0.1 milliseconds to one hour: covers both claims and long jobs. */
 const secondsBounds = [0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 900, 3600]
 
 export const histogram = <const Label extends string = never>(
@@ -30,7 +30,7 @@ export const histogram = <const Label extends string = never>(
   bounds: ReadonlyArray<number> = secondsBounds
 ): MetricSpec<Label> => ({ type: "histogram", name, help, labels, bounds })
 
-/** Quantiles that were worked out here, one series each. The label is reserved for this type. */
+/** Precomputed quantiles, one series each. Prometheus reserves the `quantile` label for this type. */
 export const summary = (name: string, help: string): MetricSpec<"quantile"> => ({
   type: "summary",
   name,

@@ -5,17 +5,17 @@ import * as Prometheus from "./Prometheus.js"
 
 export type Labels<Label extends string> = { readonly [K in Label]: string }
 
-/** What this process counts. Each Layer is a world of its own, so two pods in one process do not mix. */
+/** Metrics of this process. Each Layer has its own registry, so two pods in one process do not mix. */
 export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
   Metrics,
   {
-    /** The series of a metric with these labels, the same one at every call. Keep it in a variable on a hot path. */
+    /** Returns the series with these labels, always the same object. Keep it in a variable on hot paths. */
     readonly series: <Label extends string>(spec: MetricSpec<Label>, labels: Labels<Label>) => Series
 
-    /** Registers a look-up that runs before metrics are read, for facts cheaper to fetch than to track. */
+    /** Registers an effect that runs before metrics are read, for values that are cheaper to query than to track. */
     readonly onRead: (refresh: Effect.Effect<void>) => Effect.Effect<void>
 
-    /** Everything counted so far in Prometheus' text form, the program's own Effect metrics included. */
+    /** Renders all metrics in Prometheus text format, including the program's own Effect metrics. */
     readonly render: Effect.Effect<string>
   }
 >() {
@@ -32,7 +32,8 @@ export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
       onRead: (refresh) => Effect.sync(() => void refreshers.push(refresh)),
       render: Effect.gen(function* () {
         yield* Effect.forEach(refreshers, (refresh) => refresh, { discard: true })
-        return Prometheus.renderFamilies(families.values()) + Prometheus.renderEffectMetrics(yield* Metric.snapshot)
+        const own = [...families.values()]
+        return Prometheus.renderFamilies(own) + Prometheus.renderEffectMetrics(yield* Metric.snapshot, own)
       })
     }
   })

@@ -5,7 +5,7 @@ type LabelPair = readonly [name: string, value: string]
 
 const escapeValue = (text: string) => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n").replaceAll('"', '\\"')
 const escapeHelp = (text: string) => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")
-const safeName = (name: string) => name.replace(/[^a-zA-Z0-9_:]/g, "_").replace(/^(?=\d)/, "_")
+const safeName = (name: string) => name.replace(/[^a-zA-Z0-9_:]/g, "_").replace(/^(?=\d|$)/, "_")
 const number = (value: number) =>
   value === Infinity ? "+Inf" : value === -Infinity ? "-Inf" : Number.isNaN(value) ? "NaN" : String(value)
 
@@ -17,7 +17,7 @@ const sample = (name: string, labels: ReadonlyArray<LabelPair>, value: number | 
 const heading = (name: string, help: string, type: string) =>
   `${help === "" ? "" : `# HELP ${name} ${escapeHelp(help)}\n`}# TYPE ${name} ${type}\n`
 
-/** Buckets are cumulative on the wire and end with one for everything. */
+/** Prometheus buckets are cumulative and end with `+Inf`. */
 const histogram = (
   name: string,
   labels: ReadonlyArray<LabelPair>,
@@ -45,7 +45,7 @@ const renderCell = (name: string, labelNames: ReadonlyArray<string>, type: strin
   return histogram(name, labels, cumulative, cell.value, cell.count)
 }
 
-/** Our own metrics, in the order in which they were first counted. */
+/** Renders Nightshift's own metrics in the order of first use. */
 export const renderFamilies = (families: Iterable<Family>): string => {
   let text = ""
   for (const { series, spec } of families) {
@@ -74,31 +74,68 @@ const renderState = (
   return undefined
 }
 
-/** What Effect counts about its own fibers: forty lines a scrape that nobody asked for. */
+/** Effect's own fiber metrics, which would add forty lines per scrape. */
 const isRuntimeMetric = (pair: MetricPair.MetricPair.Untyped) => pair.metricKey.name.startsWith("effect_fiber_")
 
-/** What the program counts with Effect's own `Metric`: a handler's metrics need no second registry. */
-export const renderEffectMetrics = (pairs: ReadonlyArray<MetricPair.MetricPair.Untyped>): string => {
+/** Label names that Prometheus reserves for histograms and summaries. */
+const reserved = new Set(["le", "quantile"])
+
+/** Label names may not contain a colon or start with `__`. If several tags map to one label, the last one wins. */
+const labelsOf = ({ metricKey: { tags } }: MetricPair.MetricPair.Untyped): ReadonlyArray<LabelPair> => {
+  const labels = new Map<string, string>()
+  for (const { key, value } of tags) {
+    const name = safeName(key).replaceAll(":", "_").replace(/^__+/, "_")
+    labels.set(reserved.has(name) ? `exported_${name}` : name, value)
+  }
+  return [...labels].sort(([a], [b]) => (a < b ? -1 : 1))
+}
+
+/** The names of a family's samples. */
+const sampleNames = (name: string, type: string) =>
+  type === "histogram" ? [name, `${name}_bucket`, `${name}_sum`, `${name}_count`] : [name]
+
+/**
+ * Renders metrics that the program records with Effect's `Metric`, so that handlers need no second registry. Prometheus rejects the
+ * whole page if a family or series appears twice, so later duplicates are left out and named in a comment.
+ */
+export const renderEffectMetrics = (
+  pairs: ReadonlyArray<MetricPair.MetricPair.Untyped>,
+  families: Iterable<Family>
+): string => {
+  const taken = new Set([...families].flatMap(({ spec }) => sampleNames(`nightshift_${spec.name}`, spec.type)))
   const own = Arr.groupBy(
     pairs.filter((pair) => !isRuntimeMetric(pair)),
-    (pair) => pair.metricKey.name
+    (pair) => safeName(pair.metricKey.name)
   )
   let text = ""
-  for (const [rawName, group] of Object.entries(own)) {
-    const name = safeName(rawName)
-    const rendered = Arr.filterMap(group, ({ metricKey, metricState }) => {
-      const labels = metricKey.tags.map((tag): LabelPair => [tag.key, tag.value])
-      return Option.fromNullable(renderState(name, labels, metricState))
-    })
-    const first = rendered[0]
-    if (first === undefined) continue
-    const help = group[0].metricKey.description
+  for (const [name, group] of Object.entries(own)) {
+    let type: string | undefined
+    const series = new Map<string, string>()
+    for (const pair of group) {
+      const labels = labelsOf(pair)
+      const rendered = renderState(name, labels, pair.metricState)
+      if (rendered === undefined) continue
+      type ??= rendered[0]
+      const key = JSON.stringify(labels)
+      if (rendered[0] !== type || series.has(key)) text += leftOut(pair, "another metric has its name and labels")
+      else series.set(key, rendered[1])
+    }
+    if (type === undefined) continue
+    const names = sampleNames(name, type)
+    if (names.some((each) => taken.has(each))) {
+      text += leftOut(group[0], "another metric has its name")
+      continue
+    }
+    for (const each of names) taken.add(each)
     text += heading(
       name,
-      Option.getOrElse(help, () => ""),
-      first[0]
+      Option.getOrElse(group[0].metricKey.description, () => ""),
+      type
     )
-    text += rendered.map(([, lines]) => lines).join("")
+    text += [...series.values()].join("")
   }
   return text
 }
+
+const leftOut = ({ metricKey }: MetricPair.MetricPair.Untyped, why: string) =>
+  `# left out: ${JSON.stringify(metricKey.name)}, because ${why}\n`

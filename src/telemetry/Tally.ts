@@ -6,25 +6,24 @@ import { Metrics } from "./Metrics.js"
 
 const dropped = MetricSpec.counter(
   "buckets_dropped_total",
-  "Buckets of the past given up because the database stayed away for too long."
+  "Closed buckets dropped because the database was unavailable for too long."
 )
 
-/** Kinds are other people's words: beyond so many pairs of queue and kind, all others are counted as one. */
+/** Kind names come from users: beyond this many pairs of queue and kind, the rest are counted together. */
 const mostPairs = 2_000
-/** A name that no queue can have. */
+/** Not a valid queue name, so it cannot collide. */
 const others = "(other)"
-/** Buckets of the past that wait for a database that is away. */
+/** Maximum number of closed buckets kept while the database is unavailable. */
 const mostWaiting = 10_000
 
-/** What happens to jobs in this process, counted by kind. */
 interface Counting {
-  /** The counters of a kind in a queue, the same ones at every call. Keep them in a variable on a hot path. */
+  /** Returns the counters of a kind in a queue, always the same object. Keep them in a variable on hot paths. */
   readonly of: (queue: string, kind: string) => KindTally
 
-  /** Every bucket of which something is new since the last time, whole. */
+  /** Returns every bucket that changed since the last call, with its running total. */
   readonly take: () => ReadonlyArray<BucketCount>
 
-  /** What was taken did not arrive and is to be taken again, unless something newer of the same bucket is there. */
+  /** Returns undelivered counts, to be taken again unless newer counts of the same bucket exist. */
   readonly giveBack: (counts: ReadonlyArray<BucketCount>) => void
 
   /** Completes when there is something to take. */
@@ -112,13 +111,10 @@ const nothing: Counting = (() => {
   return { of: () => silent, take: () => [], giveBack: () => {}, changed: Effect.never }
 })()
 
-/**
- * Where this process counts what happens to jobs. Counting is nobody's precondition: without a layer that provides one,
- * it counts nothing.
- */
+/** Job counters of this process. Optional: without a layer, nothing is counted. */
 export class Tally extends Context.Reference<Tally>()("nightshift/telemetry/Tally", {
   defaultValue: () => nothing
 }) {
-  /** An empty one, whose totals are shown by Metrics. */
+  /** Empty counters whose totals are exported by Metrics. */
   static readonly make: Effect.Effect<Counting, never, Metrics> = Effect.map(Metrics, count)
 }

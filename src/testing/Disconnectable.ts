@@ -6,12 +6,18 @@ import { MinuteBuckets } from "../measures/MinuteBuckets.js"
 import { Queue } from "../queue/Queue.js"
 import { Schedules } from "../schedule/Schedules.js"
 
-/** Ports that a pod can be cut off from: after that nothing it says arrives, and nothing comes back. */
+/**
+ * Wraps a pod's services so that the pod can be disconnected: after that, its calls have no effect and return empty
+ * results.
+ */
 export const make = (
   context: Context.Context<Queue | Pods | Leadership | Schedules | MinuteBuckets>
 ): {
   readonly layer: Layer.Layer<Queue | Pods | Leadership | Schedules | MinuteBuckets>
-  /** Cuts the pod off. The cluster takes notice at once: its row goes, and its lease. Its jobs stay as they are. */
+  /**
+   * Disconnects the pod, removes its pod row and releases its leadership. Its jobs stay running until they are
+   * recovered.
+   */
   readonly disconnect: (pod: PodId) => Effect.Effect<void>
 } => {
   const queue = Context.get(context, Queue)
@@ -23,7 +29,7 @@ export const make = (
   const unless = <A, E>(silence: A, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.suspend(() => (disconnected ? Effect.succeed(silence) : effect))
 
-  const bury = (pod: PodId) =>
+  const removePod = (pod: PodId) =>
     Effect.gen(function* () {
       yield* pods.leave(pod)
       const leader = yield* leadership.leader
@@ -34,7 +40,7 @@ export const make = (
     disconnect: (pod) =>
       Effect.suspend(() => {
         disconnected = true
-        return Effect.orDie(bury(pod))
+        return Effect.orDie(removePod(pod))
       }),
     layer: Layer.mergeAll(
       Layer.succeed(Queue, {
@@ -66,7 +72,7 @@ export const make = (
         assertTerm: (term) => leadership.assertTerm(term),
         leader: leadership.leader
       }),
-      // Whatever a pod does about schedules in the background begins with one of these.
+      // All background work on schedules starts with one of these calls.
       Layer.succeed(Schedules, {
         ...schedules,
         declare: (definitions) => unless([], schedules.declare(definitions)),

@@ -1,32 +1,31 @@
 import { Clock, Effect, FiberRef } from "effect"
 import type { Handler } from "../handlers/Handler.js"
 
-// A handler that waits for a promise, a socket or a real timer needs real time, which virtual time would outrun. A run waits
-// for something real while nothing of it sleeps on the virtual clock.
+// A handler that awaits a promise, a socket or a real timer needs real time, so the virtual clock must not advance
+// meanwhile. A run counts as waiting for real time while none of its fibers sleeps on the virtual clock.
 
-/** A run of a handler. */
 export interface HandlerRun {
-  /** How many of its fibers sleep on the virtual clock. */
+  /** Number of its fibers that sleep on the virtual clock. */
   sleeping: number
-  /** How many milliseconds of real time it was given. */
+  /** Real time given so far, in milliseconds. */
   given: number
 }
 
-/** The run that a fiber belongs to; its children inherit it. */
+/** The run of the current fiber; inherited by its children. */
 export const currentRun: FiberRef.FiberRef<HandlerRun | undefined> = FiberRef.unsafeMake<HandlerRun | undefined>(
   undefined
 )
 
-/** The most real time that a run gets, in milliseconds: it may wait for something that only virtual time brings. */
+/** Maximum real time per run, in milliseconds. A run may be waiting for an event that only virtual time brings. */
 const mostGiven = 100
 
 const realMillisecond = Effect.withClock(Effect.sleep("1 millis"), Clock.make())
 
-/** The runs of a test. */
+/** Tracks the handler runs of a test. */
 export class HandlerRuns {
   private readonly running = new Set<HandlerRun>()
 
-  /** The handler, with each of its runs known here. */
+  /** Wraps a handler so that its runs are tracked. */
   readonly watch = <R>(handler: Handler<R>): Handler<R> => {
     const watched =
       (run: Handler<R>["run"]): Handler<R>["run"] =>
@@ -44,7 +43,10 @@ export class HandlerRuns {
     }
   }
 
-  /** Gives a millisecond to runs that wait for something real and have not had enough; false where there are none. */
+  /**
+   * Waits one real millisecond if a run needs real time and has not used up its maximum. Returns false if there is no
+   * such run.
+   */
   readonly giveRealTime: Effect.Effect<boolean> = Effect.suspend(() => {
     const waiting = [...this.running].filter(({ given, sleeping }) => sleeping === 0 && given < mostGiven)
     for (const run of waiting) run.given += 1

@@ -48,38 +48,40 @@ import * as Disconnectable from "./Disconnectable.js"
 import { HandlerRuns } from "./HandlerRuns.js"
 import { eventLoopTurn, VirtualClock } from "./VirtualClock.js"
 
-// A whole pod on memory layers and a test clock. The crew is the real one; only the tables and the time are not. Nothing
-// happens by itself: what is due runs when the test lets it, and time moves when the test moves it.
+// A complete pod on in-memory tables and a virtual clock; the worker code is the real one. Due jobs run only when the
+// test settles, and time moves only when the test advances it.
 
-/** A pod at work in a test. */
+/** A pod under test. */
 export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
   TestShift,
   {
-    /** Runs everything that is due now, and what follows from it, until nothing moves any more. */
+    /** Runs all due jobs, and the jobs they make due, until nothing changes. */
     readonly settle: Effect.Effect<void>
 
-    /** Moves time, letting everything that becomes due on the way run at its instant, and settles. */
+    /** Advances the clock, runs each job at the instant it becomes due, then settles. */
     readonly advance: (duration: DurationInput) => Effect.Effect<void>
 
-    /** Moves time from one due job to the next until all are done or dead. Dies when that takes too long. */
+    /**
+     * Advances the clock from one due job to the next until all jobs are done or dead. Dies if that takes too many
+     * steps.
+     */
     readonly drain: Effect.Effect<void>
 
     readonly job: (id: JobId) => Effect.Effect<StoredJob, JobNotFound>
 
-    /** Why a job does not run, or how it stands if it does or has. */
+    /** Explains why a job is not running, or returns its state. */
     readonly why: (id: JobId) => Effect.Effect<Why, JobNotFound>
 
-    /** Every job there is, oldest first. */
+    /** All jobs, oldest first. */
     readonly jobs: Effect.Effect<ReadonlyArray<StoredJob>>
 
-    /** The pod is gone from one instant to the next, as by kill -9, and a new one starts. Its jobs are left as they were. */
+    /** Kills the pod without cleanup, like kill -9, and starts a new one. Its running jobs stay claimed. */
     readonly crashPod: Effect.Effect<void>
 
-    /** The pod stops in good order, as by SIGTERM. */
+    /** Stops the pod gracefully, like SIGTERM. */
     readonly stopPod: Effect.Effect<void>
   }
 >() {
-  /** A shift on memory layers and a test clock, with these handlers. */
   static layer<R>(options: TestShiftOptions<R>): Layer.Layer<TestServices, never, Exclude<R, TestServices>> {
     return layerOf(options)
   }
@@ -87,27 +89,27 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
 
 export interface TestShiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
-  /** The queues that the pod serves; those of the handlers' kinds when absent. */
+  /** Queues the pod serves. [the queues of the handlers' kinds] */
   readonly queues?: ReadonlyArray<string>
-  /** Where kinds go that name no queue, by how they begin. */
+  /** Queue by kind prefix, for kinds without a queue. */
   readonly routes?: DeclaredRoutes
-  /** Recurring jobs; they fire at their instants as time is moved. */
+  /** Schedules; they fire as the clock advances. */
   readonly schedules?: ReadonlyArray<Schedule>
-  /** The limits that the handlers keep to. */
+  /** Rate limits that the handlers use. */
   readonly limits?: ReadonlyArray<RateLimit>
-  /** How many jobs of a queue run at a time. [10] */
+  /** Number of jobs of a queue that run at a time. [10] */
   readonly slots?: number
-  /** How long running jobs may go on when the pod is stopped. [25 seconds] */
+  /** How long a stopped pod waits for running jobs. [25 seconds] */
   readonly grace?: DurationInput
-  /** When the shift begins. [1970-01-01T00:00:00Z] */
+  /** Start time of the clock. [1970-01-01T00:00:00Z] */
   readonly startAt?: DateTime.DateTime.Input
-  /** Names of payload fields that errors must not show, as NIGHTSHIFT_MASK lists them. */
+  /** Payload fields to mask in errors, as in NIGHTSHIFT_MASK. */
   readonly mask?: ReadonlyArray<string>
-  /** What the pod logs, its handlers included. [LogLevel.Warning] */
+  /** Minimum log level of the pod and its handlers. [LogLevel.Warning] */
   readonly logLevel?: LogLevel.LogLevel
 }
 
-/** What a test, and every handler in it, gets: the shift and the services of Nightshift, in memory. */
+/** The services that tests and handlers can use: the shift and the in-memory services of Nightshift. */
 export type TestServices = TestShift | Ports
 
 type Ports =
@@ -132,7 +134,9 @@ type Ports =
   | Storage
   | Metrics
 
-/** How many rounds without a change mean that nothing moves any more. A handler may be waiting for a promise meanwhile. */
+/**
+ * Rounds without a change after which the pod counts as settled. More while a handler runs, which may await a promise.
+ */
 const stillRounds = { idle: 2, busy: 25 }
 const mostSteps = 10_000
 
@@ -142,7 +146,7 @@ const metricsConfig = Layer.succeed(MetricsConfig, {
   oldTransaction: Duration.minutes(5)
 })
 
-/** Whoever counts writes it down under an id of its own: each pod, and the test itself, which stores jobs. */
+/** Each source of counts flushes under its own id: every pod, and the test itself, which enqueues jobs. */
 const counting = Layer.provide(MetricsFlush.layer, metricsConfig)
 
 const ports: Layer.Layer<Ports | JobsMemory> = Layer.mergeAll(
@@ -160,15 +164,15 @@ const ports: Layer.Layer<Ports | JobsMemory> = Layer.mergeAll(
 )
 
 /**
- * How often duties turn that have something to do only after a crash: an hour later the jobs of the pod that crashed are
- * recovered. Without a crash they find nothing, and each turn costs a test time.
+ * Interval of loops that only have work after a crash. The jobs of a crashed pod are recovered an hour later. Without a
+ * crash a long interval saves time: every pass slows the test down.
  */
 const rounds = { usual: Duration.days(1), afterCrash: Duration.hours(1) }
 
 const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Duration) =>
   Layer.mergeAll(
     metricsConfig,
-    // Hints and the next due instant make the pod exact, so it need not poll: every tick of a loop costs a test time.
+    // Wake-ups and the next due time make polling unnecessary. Every poll would slow the test down.
     Layer.succeed(CrewConfig, {
       queues: [],
       slots: options.slots ?? 10,
@@ -177,7 +181,7 @@ const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Dura
       grace: decode(options.grace ?? "25 seconds"),
       mask: options.mask ?? []
     }),
-    // Changes of the cluster are told or, for a pod that crashed, made known by the shift itself: nobody has to look often.
+    // Cluster changes are signalled, or applied directly after a crash, so these loops can run rarely.
     Layer.succeed(ClusterConfig, {
       workerPrefix: Option.none(),
       workerVersion: Option.none(),
@@ -200,7 +204,7 @@ const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Dura
 
 const neverInMemory = { DatabaseUnavailable: Effect.die, DatabaseConflict: Effect.die, DatabaseFault: Effect.die }
 
-/** Those that the handlers' jobs go to. */
+/** Returns the queues of the handlers' kinds, including routed ones. */
 const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): ReadonlyArray<string> => {
   const declared = Object.entries(routes).flatMap(([prefix, queue]) => (queue === null ? [] : [{ prefix, queue }]))
   const routeOf = decide(declared)
@@ -247,7 +251,7 @@ const layerOn = <R>(
           const crew = Context.get(built, Crew.Crew)
           pod = { scope, crew, disconnect: severable.disconnect(crew.pod) }
         })
-      // What the handlers need is in the context, though the compiler cannot subtract it from a type it does not know.
+      // The handlers' requirements are in the context, but the compiler cannot subtract them from the type parameter R.
       const startPod = (janitorInterval: Duration.Duration) =>
         Effect.mapInputContext(
           hirePod(janitorInterval) as Effect.Effect<void, never, R | Ports>,
@@ -266,10 +270,10 @@ const layerOn = <R>(
           if (pod.crew.isIdle() ? still < stillRounds.idle : still < stillRounds.busy) continue
           if (!(yield* runs.giveRealTime)) return
         }
-        return yield* Effect.dieMessage("the shift does not settle: a job makes itself due again without end")
+        return yield* Effect.dieMessage("TestShift does not settle: a job keeps making itself due again")
       })
 
-      /** Settles, in one turn of the event loop where nothing runs and nothing has changed. */
+      /** Settles. Takes only one turn of the event loop if no job runs and nothing has changed. */
       clock.settle = Effect.zipRight(
         eventLoopTurn,
         Effect.suspend(() => (table.changes() === seen && pod.crew.isIdle() ? Effect.void : settle))
@@ -284,12 +288,12 @@ const layerOn = <R>(
         const now = yield* Clock.currentTimeMillis
         const names = new Set(jobs.map((job) => job.queue))
         const due = yield* Effect.orDie(Context.get(context, Queue).nextDue([...names]))
-        // What is due and does not run waits for a slot, which only the passing of time makes free.
+        // Ignore jobs that are already due: they wait for a slot, which becomes free only as time passes.
         const starts = [...due.values()].filter((instant) => instant > now)
         const isBusy = jobs.some(({ status }) => status === "running")
         if (!isBusy && due.size > 0 && starts.length === due.size) return Math.min(...starts)
         if (!isBusy && due.size === 0)
-          return yield* Effect.dieMessage("the shift cannot drain: what is left waits in a paused queue")
+          return yield* Effect.dieMessage("TestShift cannot drain: the remaining jobs wait in a paused queue")
         const sleeps = [...(yield* clock.sleeps)].filter((instant) => instant > now)
         return Math.min(...starts, ...sleeps)
       })
@@ -302,12 +306,13 @@ const layerOn = <R>(
           const now = yield* Clock.currentTimeMillis
           yield* clock.adjust(Duration.millis(Math.max(0, next - now)))
         }
-        return yield* Effect.dieMessage(`the shift did not drain in ${mostSteps} steps`)
+        return yield* Effect.dieMessage(`TestShift did not drain within ${mostSteps} steps`)
       })
 
       const stopPod = Effect.suspend(() => Scope.close(pod.scope, Exit.void))
       yield* startPod(rounds.usual)
-      // A test may end while jobs run that nobody will advance the clock for: the pod is cut off and goes without waiting.
+      // At the end of a test the clock no longer advances, so running jobs would never finish: disconnect the pod to
+      // close it without waiting.
       yield* Effect.addFinalizer(() =>
         Effect.gen(function* () {
           yield* pod.disconnect

@@ -2,24 +2,26 @@ import { Chunk, Clock, DateTime, Duration, Effect, FiberRef, Layer, type TestClo
 import { currentRun } from "./HandlerRuns.js"
 import { SteppingClock } from "./simulation/SteppingClock.js"
 
-// Effect's own TestClock waits three real timers for each sleeper that it wakes, interrupted ones included: about 3 ms. This
-// clock jumps from one wake-up to the next and gives each a turn of the event loop: some microseconds.
+// Effect's TestClock waits for three real timers per sleeper it wakes, including interrupted ones: about 3 ms. This
+// clock jumps from one wake-up to the next and gives each one turn of the event loop: a few microseconds.
 
 const owner = "test"
 
-/** The longest move of the clock. Background loops run all the way, so a longer one takes minutes of real time. */
+/**
+ * Maximum distance of one move. Background loops run at every instant in between, so a longer move would take minutes.
+ */
 const longestMove = Duration.toMillis(Duration.days(5 * 366))
 
-/** One turn of the event loop: every fiber that can continue does, and so does everything that waits for a promise. */
+/** Waits one turn of the event loop, in which all ready fibers and resolved promises continue. */
 export const eventLoopTurn: Effect.Effect<void> = Effect.async<void>(
   (resume) => void setImmediate(() => resume(Effect.void))
 )
 
-/** A clock that only the test moves. `TestClock.adjust`, `setTime` and `sleeps` work on it as on Effect's own. */
+/** A clock that only the test moves. `TestClock.adjust`, `setTime` and `sleeps` work as on Effect's own. */
 export class VirtualClock implements TestClock.TestClock {
   readonly [Clock.ClockTypeId]: Clock.ClockTypeId = Clock.ClockTypeId
   private readonly steps: SteppingClock
-  /** Runs before a move and at every instant on the way. */
+  /** Runs before a move and at every instant in between. */
   settle: Effect.Effect<void> = eventLoopTurn
 
   /** Epoch milliseconds. */
@@ -62,7 +64,7 @@ export class VirtualClock implements TestClock.TestClock {
       if (instant - this.steps.now > longestMove) {
         return yield* Effect.dieMessage(
           `The clock cannot move from ${iso(this.steps.now)} to ${iso(instant)} in one step: the limit is five years. ` +
-            "To test at a certain date, start there: TestShift.layer({ startAt })."
+            "To test at a certain date, use TestShift.layer({ startAt })."
         )
       }
       yield* this.settle
@@ -87,7 +89,7 @@ export class VirtualClock implements TestClock.TestClock {
   }
 }
 
-/** Sets Effect's clock to one of these, at the epoch. */
+/** Sets Effect's clock to a virtual clock that starts at the epoch. */
 export const layer: Layer.Layer<never> = Layer.unwrapEffect(Effect.sync(() => Layer.setClock(new VirtualClock(0))))
 
 const iso = (millis: number) =>

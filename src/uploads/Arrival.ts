@@ -4,7 +4,7 @@ import { Workspace } from "../core/Workspace.js"
 import * as Filename from "./Filename.js"
 import type { Upload } from "./Upload.js"
 
-/** The payload of the job that an arrived file becomes, where UPLOADS_JOB_KIND names a kind. */
+/** The payload of the job enqueued for each arrived file if UPLOADS_JOB_KIND is set. */
 export const Arrival = Schema.Struct({
   fileId: UploadId,
   workspace: Workspace,

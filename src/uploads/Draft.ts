@@ -5,7 +5,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import { chunkBytes, type NewUpload } from "./Upload.js"
 import { type DraftLost, InvalidUpload, UploadTooLarge } from "./UploadErrors.js"
 
-/** A content that has arrived whole, and what is known of it now. */
+/** A draft whose content has arrived completely. */
 export interface WholeDraft {
   readonly id: UploadId
   readonly filename: string
@@ -14,18 +14,21 @@ export interface WholeDraft {
   readonly sha256: string
 }
 
-/** A file whose content is still coming. */
+/** A file whose content is still arriving. */
 export interface Draft {
   readonly id: UploadId
 
-  /** Takes the next bytes, in the order of the calls. Refuses what exceeds the cap before storing it. */
+  /** Appends bytes, in the order of the calls. Fails before storing bytes that exceed the file size limit. */
   readonly append: (bytes: Uint8Array) => Effect.Effect<void, UploadTooLarge | DraftLost | DatabaseError>
 
-  /** The content has ended. One that is empty is refused. */
+  /** Completes the content. Fails if it is empty. */
   readonly end: Effect.Effect<WholeDraft, InvalidUpload | DraftLost | DatabaseError>
 }
 
-/** How many milliseconds a draft may stay one: longer than the request that writes it, whatever the two clocks say. */
+/**
+ * Lifetime of a draft in milliseconds. Longer than the request that writes it, with a margin for clock skew between
+ * pods.
+ */
 export const lifetime = (requestTimeout: Duration.Duration): number =>
   2 * Duration.toMillis(requestTimeout) + Duration.toMillis("10 minutes")
 
@@ -34,11 +37,13 @@ export interface DraftOptions {
   readonly file: Pick<NewUpload, "filename" | "mimetype">
   readonly index: number
   readonly maxFile: number
-  /** Stores a chunk. The buffer is used again once this is done. */
+  /** Stores a chunk. The caller reuses the buffer afterwards. */
   readonly store: (n: number, bytes: Buffer) => Effect.Effect<void, DraftLost | DatabaseError>
 }
 
-/** Cuts what comes into chunks, hashes and counts it. One buffer per draft, however small the pieces are that come. */
+/**
+ * Splits the content into chunks, and hashes and counts it. Uses one buffer per draft, whatever the size of the pieces.
+ */
 export const make = ({ file, id, index, maxFile, store }: DraftOptions): Draft => {
   const hash = createHash("sha256")
   let buffer: Buffer | undefined

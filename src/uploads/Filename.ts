@@ -1,12 +1,12 @@
-/** How long a file's name may be, in UTF-16 units. File systems take 255 as well. */
+/** Maximum length of an original name in UTF-16 units, which is also a common file system limit. */
 export const mostCharacters = 255
 
-/** How long a safe name may be. */
+/** Maximum length of a safe name. */
 const mostSafeCharacters = 100
 
 const mostExtension = 16
 
-/** Only the end of a longer name is read: the beginning may be a long path, and the end holds the extension. */
+/** Only the end of a longer name is read: the start may be a long path, and the end has the extension. */
 const mostRead = 1024
 
 const splitExtension = (name: string): readonly [stem: string, extension: string] => {
@@ -14,7 +14,7 @@ const splitExtension = (name: string): readonly [stem: string, extension: string
   return dot > 0 && name.length - dot <= mostExtension ? [name.slice(0, dot), name.slice(dot)] : [name, ""]
 }
 
-/** Without the dots around it. A loop: `/\.+$/` tries each dot of a long run as the first of the last one. */
+/** Strips leading and trailing dots. A loop, because `/\.+$/` takes quadratic time on a long run of dots. */
 const withoutDots = (name: string): string => {
   let from = 0
   let to = name.length
@@ -23,7 +23,7 @@ const withoutDots = (name: string): string => {
   return name.slice(from, to)
 }
 
-/** Cuts the stem, not the extension, and never a surrogate pair. */
+/** Truncates the stem and keeps the extension. Never splits a surrogate pair. */
 const cut = (name: string, most: number): string => {
   if (name.length <= most) return name
   const [stem, extension] = splitExtension(name)
@@ -32,14 +32,14 @@ const cut = (name: string, most: number): string => {
 }
 
 /**
- * Control characters, line separators, halves of surrogate pairs, and the marks that reverse the direction of text, with
- * which `fdp.exe` is shown as `exe.pdf`. Joiners stay: Persian words and emoji are written with them.
+ * Control characters, line separators, unpaired surrogates, and marks that reverse the direction of text, which can
+ * display `fdp.exe` as `exe.pdf`. Joiners are kept: Persian words and emoji need them.
  */
 const unprintable = /[\p{Cc}\p{Cs}\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
 
 /**
- * The name as the client sent it, in any script: the last part of a path, at most 255 characters with its extension,
- * `_` for each character that cannot be printed. It may be hidden (`.profile`) and may hold spaces and quotes.
+ * Returns the name as the client sent it, in any script: the last part of a path, at most 255 characters including the
+ * extension, with `_` for each unprintable character. May start with a dot and contain spaces and quotes.
  */
 export const original = (given: string): string => {
   const base = given.slice(-mostRead).split(/[/\\]/).at(-1) ?? ""
@@ -48,11 +48,11 @@ export const original = (given: string): string => {
 }
 
 /**
- * A name that is safe on every system, from whatever a client calls its file: letters, digits, `_`, `.` and `-`, at most a
- * hundred, with its extension, never a path and never hidden.
+ * Returns a file name that is safe on every system: at most 100 characters out of letters, digits, `_`, `.` and `-`.
+ * Keeps the extension. The result is never a path and never starts with a dot.
  */
 export const sanitize = (given: string): string => {
-  // Compatibility forms come apart first: a file system may read a full-width slash or a dot leader as / and dots.
+  // NFKD first, because a file system may normalize a full-width slash or a dot leader to `/` or `.`.
   const plain = given.slice(-mostRead).normalize("NFKD").replace(/\p{M}/gu, "")
   const base = plain.split(/[/\\]/).at(-1) ?? ""
   const safe = withoutDots(base.replace(/[^A-Za-z0-9._-]/gu, "_"))

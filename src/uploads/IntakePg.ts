@@ -12,19 +12,19 @@ import { DraftLost, QuotaExceeded } from "./UploadErrors.js"
 import type { UploadSql } from "./UploadSql.js"
 import type { UploadsConfig } from "./UploadsConfig.js"
 
-/** Many clients at once must leave connections to the queue. */
+/** Bounds the connections used by concurrent uploads, so the queue keeps some. */
 const writersAtOnce = 3
 
 const sizeOf = (files: ReadonlyArray<{ readonly size: number }>) => files.reduce((sum, { size }) => sum + size, 0)
 
-/** Drafts are committed as they come, whatever transaction the caller has open. */
+/** Leaves the caller's transaction: draft chunks commit as they arrive. */
 const outsideTransactions = Effect.mapInputContext((context: Context.Context<never>) =>
   Context.omit(SqlClient.TransactionConnection)(context as Context.Context<SqlClient.TransactionConnection>)
 )
 
 type Intake = Pick<typeof Storage.Service, "put" | "putMany" | "begin" | "publish" | "discard" | "kept">
 
-/** How files get into the tables. */
+/** The writing half of the storage. */
 export const make = (
   database: typeof Database.Service,
   statements: UploadSql,
@@ -38,8 +38,11 @@ export const make = (
     const kept = (workspace: Workspace) =>
       Effect.map(mapErrors(sql.unsafe<{ kept: number }>(statements.kept, [workspace])), (rows) => rows[0]?.kept ?? 0)
 
-    /** Makes room, or refuses. Nobody else takes it before this transaction ends. */
-    const takeRoom = (workspace: Workspace, size: number) =>
+    /**
+     * Checks the quota and locks the workspace, so no concurrent upload uses the same room before this transaction
+     * ends.
+     */
+    const reserveQuota = (workspace: Workspace, size: number) =>
       Effect.gen(function* () {
         yield* mapErrors(sql.unsafe(statements.holdWorkspace, [workspace]))
         const held = yield* kept(workspace)
@@ -97,7 +100,7 @@ export const make = (
       }))
       yield* transaction(
         Effect.gen(function* () {
-          yield* takeRoom(workspace, sizeOf(files))
+          yield* reserveQuota(workspace, sizeOf(files))
           yield* Effect.forEach(files, ({ content, id }) => insertContent(id, content), { discard: true })
           yield* insertUploads(workspace, files)
         })
@@ -114,7 +117,7 @@ export const make = (
         outsideTransactions,
         writing.withPermits(1),
         Effect.asVoid,
-        // Its content row is gone: a sweep took it for a leftover.
+        // The content row no longer exists: the sweeper deleted the draft because it had expired.
         Effect.catchIf(
           (error): error is DatabaseConflict =>
             error instanceof DatabaseConflict && error.constraint === "upload_chunk_of_content",
@@ -126,7 +129,7 @@ export const make = (
       putMany,
       put: (workspace, file) =>
         Effect.flatMap(putMany(workspace, [file]), ([id]) =>
-          id === undefined ? Effect.dieMessage("one file gives one id") : Effect.succeed(id)
+          id === undefined ? Effect.dieMessage("putMany returned no id") : Effect.succeed(id)
         ),
       begin: (file, index = 0) =>
         Effect.gen(function* () {
@@ -141,7 +144,7 @@ export const make = (
         if (drafts.length === 0) return []
         return yield* transaction(
           Effect.gen(function* () {
-            yield* takeRoom(workspace, sizeOf(drafts))
+            yield* reserveQuota(workspace, sizeOf(drafts))
             const ended = yield* mapErrors(sql.unsafe(statements.endDrafts, [drafts.map(({ id }) => id)]))
             if (ended.length !== drafts.length) return yield* new DraftLost()
             return yield* insertUploads(workspace, drafts)

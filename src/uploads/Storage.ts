@@ -7,26 +7,26 @@ import type { Draft, WholeDraft } from "./Draft.js"
 import type { ByteRange, NewUpload, Upload, UploadState } from "./Upload.js"
 import type { DraftLost, InvalidUpload, QuotaExceeded, UploadNotFound, UploadTooLarge } from "./UploadErrors.js"
 
-/** A file with a way to its content. */
+/** A file and access to its content. */
 export interface Stored {
   readonly upload: Upload
-  /** The content, or a part of it, read piece by piece as it is asked for. Fails when it is swept meanwhile. */
+  /** Streams the content, or a range of it, chunk by chunk. Fails if the sweeper deletes the file meanwhile. */
   readonly content: (range?: ByteRange) => Stream.Stream<Uint8Array, UploadNotFound | DatabaseError>
 }
 
-/** What a sweep deleted. */
+/** Number of files deleted by a sweep. */
 export interface Swept {
-  /** Acknowledged, and past their retention. */
+  /** Acknowledged files past their retention. */
   readonly acked: number
-  /** Never acknowledged in their time. */
+  /** Files that expired before they were acknowledged. */
   readonly expired: number
-  /** Both together. */
+  /** `acked` plus `expired`. */
   readonly total: number
-  /** Contents that were never published: their clients went away. */
+  /** Expired drafts: their uploads never completed. */
   readonly leftovers: number
 }
 
-/** How many files there are in each state, counted up to a bound. */
+/** Number of files in each state, counted up to `mostCounted`. */
 export interface UploadCounts {
   readonly waiting: number
   readonly fetched: number
@@ -34,7 +34,7 @@ export interface UploadCounts {
   readonly expired: number
 }
 
-/** Which files are meant: those to which everything that is said here applies. */
+/** All given conditions must match. */
 export interface UploadFilter {
   readonly workspace?: string | undefined
   readonly state?: UploadState | undefined
@@ -43,75 +43,75 @@ export interface UploadFilter {
 export interface UploadPage {
   /** Newest first. */
   readonly uploads: ReadonlyArray<Upload>
-  /** Where the next page begins, if there is one. */
+  /** Cursor of the next page, if there is one. */
   readonly next: string | undefined
 }
 
-/** A workspace whose files wait for longer than they should. */
+/** A workspace with files that have waited too long. */
 export interface StuckWorkspace {
   readonly workspace: Workspace
   readonly files: number
   readonly bytes: number
-  /** Since when the oldest of them waits. */
+  /** Arrival time of the oldest waiting file, in epoch milliseconds. */
   readonly oldest: number
 }
 
-/** Files between those who bring them and the workspaces that fetch them. */
+/** The upload inbox: holds files until their workspace fetches and acknowledges them. */
 export class Storage extends Context.Tag("nightshift/uploads/Storage")<
   Storage,
   {
-    /** `putMany` of one. */
+    /** Stores one file, like `putMany`. */
     readonly put: (
       workspace: Workspace,
       file: NewUpload
     ) => Effect.Effect<UploadId, InvalidUpload | UploadTooLarge | QuotaExceeded | DatabaseError>
 
     /**
-     * Stores files in one transaction, or in the caller's; ids in their order. Empty content, content over the cap and
-     * names that cannot be are refused before anything is written.
+     * Stores files in one transaction, or in the caller's. Returns their ids in order. Empty files, files over the size
+     * limit and invalid names fail before anything is written.
      */
     readonly putMany: (
       workspace: Workspace,
       files: ReadonlyArray<NewUpload>
     ) => Effect.Effect<ReadonlyArray<UploadId>, InvalidUpload | UploadTooLarge | QuotaExceeded | DatabaseError>
 
-    /** Begins a file whose content is yet to come. It is stored as it comes, and seen by nobody. */
+    /** Starts a draft. Its content is stored as it arrives and stays invisible until `publish`. */
     readonly begin: (
       file: Pick<NewUpload, "filename" | "mimetype">,
       index?: number
     ) => Effect.Effect<Draft, InvalidUpload>
 
-    /** Makes drafts the workspace's files: all of them at one instant, in one transaction or in the caller's. */
+    /** Publishes drafts to the workspace atomically, in its own transaction or in the caller's. */
     readonly publish: (
       workspace: Workspace,
       drafts: ReadonlyArray<WholeDraft>
     ) => Effect.Effect<ReadonlyArray<Upload>, DraftLost | QuotaExceeded | DatabaseError>
 
-    /** Throws drafts away. What is published already stays. */
+    /** Deletes drafts. Published files are not affected. */
     readonly discard: (drafts: ReadonlyArray<UploadId>) => Effect.Effect<void, DatabaseError>
 
-    /** How much is kept for the workspace. */
+    /** Bytes stored for the workspace. */
     readonly kept: (workspace: Workspace) => Effect.Effect<number, DatabaseError>
 
-    /** What waits for the workspace, oldest first: neither acknowledged nor expired. */
+    /** Returns the workspace's files that are neither acknowledged nor expired, oldest first. */
     readonly list: (workspace: Workspace, limit?: number) => Effect.Effect<ReadonlyArray<Upload>, DatabaseError>
 
-    /** A file. An acknowledged one can be read until it is swept; one that expired before that cannot. */
+    /** Returns a file. An acknowledged file stays readable until it is swept; an expired one does not. */
     readonly get: (workspace: Workspace, id: UploadId) => Effect.Effect<Stored, UploadNotFound | DatabaseError>
 
-    /** Notes that the file was fetched now. */
+    /** Sets the fetch time to now. */
     readonly markFetched: (workspace: Workspace, id: UploadId) => Effect.Effect<void, UploadNotFound | DatabaseError>
 
-    /** The workspace has the file. The first time is the one that counts, and again does no harm. */
+    /** Acknowledges a file. Idempotent: the first acknowledgement sets the time. */
     readonly ack: (workspace: Workspace, id: UploadId) => Effect.Effect<void, UploadNotFound | DatabaseError>
 
     /**
-     * Deletes what was acknowledged longer ago than this, what expired, and leftovers: in one statement, or in several
-     * when there is much. An acknowledged file goes by this retention only, whenever it would have expired.
+     * Deletes files acknowledged longer ago than `ackRetention`, expired files and expired drafts, in batches. Expiry
+     * does not apply to acknowledged files.
      */
     readonly sweep: (ackRetention: Duration.DurationInput) => Effect.Effect<Swept, DatabaseError>
 
-    /** Files of all workspaces, for those who run the service: a page of at most `limit`, in bounded time. */
+    /** Returns a page of at most `limit` files of all workspaces, for operators. The query has a time limit. */
     readonly browse: (
       filter: UploadFilter,
       page: { readonly limit: number; readonly cursor?: string | undefined }
@@ -119,16 +119,16 @@ export class Storage extends Context.Tag("nightshift/uploads/Storage")<
 
     readonly counts: Effect.Effect<UploadCounts, DatabaseError>
 
-    /** Workspaces whose oldest file has waited for longer than this, the longest first. */
+    /** Returns workspaces whose oldest file has waited longer than this, longest wait first. */
     readonly stuck: (waitingFor: Duration.DurationInput) => Effect.Effect<ReadonlyArray<StuckWorkspace>, DatabaseError>
   }
 >() {}
 
-/** A workspace that has not come for a file in this time has somebody who should be told. */
+/** After this time an unfetched file is reported as stuck. */
 export const stuckAfter: Duration.DurationInput = "1 hour"
 
-/** How many files a list holds at most. What is acknowledged makes room for the next. */
+/** Maximum length of a list. Acknowledging files makes room for the next ones. */
 export const mostListed = 1_000
 
-/** How far counts go. Counting on would read the whole table for a number that nobody acts on. */
+/** Upper bound of counts, so that counting never reads the whole table. */
 export const mostCounted = 100_000

@@ -11,7 +11,7 @@ import { UploadsConfig } from "./UploadsConfig.js"
 
 interface Content {
   readonly chunks: Array<Buffer>
-  /** Until when it may stay a draft; nothing once it is published. */
+  /** Expiry of the draft, in epoch milliseconds; undefined once published. */
   draftUntil: number | undefined
 }
 
@@ -19,7 +19,7 @@ const isReadable = (upload: Upload, now: number) => upload.ackedAt !== undefined
 
 const byAge = (left: Upload, right: Upload) => left.createdAt - right.createdAt || (left.id < right.id ? -1 : 1)
 
-/** Workspaces with what waits for them since before an instant, the longest wait first. */
+/** Groups waiting files, which are sorted by age, by workspace. */
 const stuckOf = (waiting: ReadonlyArray<Upload>): ReadonlyArray<StuckWorkspace> => {
   const workspaces = new Map<Workspace, StuckWorkspace>()
   for (const { createdAt, size, workspace } of waiting) {
@@ -48,20 +48,23 @@ const make = Effect.gen(function* () {
   const keptNow = (workspace: Workspace) =>
     [...uploads.values()].reduce((sum, upload) => sum + (upload.workspace === workspace ? upload.size : 0), 0)
 
-  /** What waits, oldest first. */
   const waitingNow = (now: number) =>
     [...uploads.values()].filter(({ ackedAt, expiresAt }) => ackedAt === undefined && expiresAt > now).sort(byAge)
 
   const step = <A, E>(act: (now: number) => Either.Either<A, E>): Effect.Effect<A, E> =>
     Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.suspend(() => act(now)))
 
-  const faultOfRoom = (workspace: Workspace, drafts: ReadonlyArray<Draft.WholeDraft>): QuotaExceeded | undefined => {
+  const quotaFault = (workspace: Workspace, drafts: ReadonlyArray<Draft.WholeDraft>): QuotaExceeded | undefined => {
     const size = drafts.reduce((sum, draft) => sum + draft.size, 0)
     const kept = keptNow(workspace)
     return kept + size > config.quota ? new QuotaExceeded({ workspace, kept, size, max: config.quota }) : undefined
   }
 
-  const stand = (workspace: Workspace, drafts: ReadonlyArray<Draft.WholeDraft>, now: number): ReadonlyArray<Upload> => {
+  const publishNow = (
+    workspace: Workspace,
+    drafts: ReadonlyArray<Draft.WholeDraft>,
+    now: number
+  ): ReadonlyArray<Upload> => {
     const times = { createdAt: now, expiresAt: now + Duration.toMillis(config.expiry) }
     return drafts.map((draft) => {
       const upload: Upload = { ...draft, workspace, ...times, fetchedAt: undefined, ackedAt: undefined }
@@ -110,12 +113,12 @@ const make = Effect.gen(function* () {
           size: content.byteLength,
           sha256: createHash("sha256").update(content).digest("hex")
         }))
-        const fault = faultOfRoom(workspace, drafts)
+        const fault = quotaFault(workspace, drafts)
         if (fault !== undefined) return Either.left(fault)
         for (const [index, { id }] of drafts.entries()) {
           contents.set(id, { chunks: chunksOf(files[index]?.content ?? new Uint8Array()), draftUntil: undefined })
         }
-        return Either.right(stand(workspace, drafts, now).map(({ id }) => id))
+        return Either.right(publishNow(workspace, drafts, now).map(({ id }) => id))
       })
     )
 
@@ -123,7 +126,7 @@ const make = Effect.gen(function* () {
     putMany,
     put: (workspace, file) =>
       Effect.flatMap(putMany(workspace, [file]), ([id]) =>
-        id === undefined ? Effect.dieMessage("one file gives one id") : Effect.succeed(id)
+        id === undefined ? Effect.dieMessage("putMany returned no id") : Effect.succeed(id)
       ),
     begin: (file, index = 0) =>
       step((now) => {
@@ -135,10 +138,10 @@ const make = Effect.gen(function* () {
       }),
     publish: (workspace, drafts) =>
       step((now): Either.Either<ReadonlyArray<Upload>, DraftLost | QuotaExceeded> => {
-        const fault = faultOfRoom(workspace, drafts)
+        const fault = quotaFault(workspace, drafts)
         if (fault !== undefined) return Either.left(fault)
         if (drafts.some(({ id }) => contents.get(id)?.draftUntil === undefined)) return Either.left(new DraftLost())
-        return Either.right(stand(workspace, drafts, now))
+        return Either.right(publishNow(workspace, drafts, now))
       }),
     discard: (drafts) =>
       Effect.sync(() => {
@@ -210,5 +213,5 @@ const make = Effect.gen(function* () {
   })
 })
 
-/** Files in memory, for deterministic tests: nothing in it outlives the process. */
+/** In memory, for deterministic tests. */
 export const layer: Layer.Layer<Storage, never, UploadsConfig> = Layer.effect(Storage, make)

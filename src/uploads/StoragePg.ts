@@ -14,16 +14,16 @@ import { toUpload, type UploadRow } from "./UploadRow.js"
 import * as UploadSql from "./UploadSql.js"
 import { UploadsConfig } from "./UploadsConfig.js"
 
-/** What one sweeping statement takes: enough to be worth it, little enough to be short. */
+/** Limits of one sweep statement, which keep its transaction short. */
 const sweepBatch = { files: 1_000, bytes: 256 * 1024 * 1024 }
 
-/** When a sweep has worked for this long, the rest is left to the next. */
+/** A sweep starts no further batch after this many milliseconds. */
 const sweepBudget = Duration.toMillis("20 seconds")
 
-/** Whoever looks around must not keep others from their work. */
-const browsePatience = Duration.seconds(5)
+/** Time limit for operators' queries over all workspaces. */
+const browseTimeout = Duration.seconds(5)
 
-/** Many clients at once must leave connections to the queue. */
+/** Bounds the connections used by concurrent downloads, so the queue keeps some. */
 const readersAtOnce = 3
 
 interface SweptRow {
@@ -40,7 +40,7 @@ const make = Effect.gen(function* () {
   const statements = named("upload", UploadSql.make(schema))
   const intake = yield* IntakePg.make(database, statements, yield* makeGenerator, config)
   const reading = yield* Effect.makeSemaphore(readersAtOnce)
-  const bounded = within(database, browsePatience)
+  const bounded = within(database, browseTimeout)
 
   const readChunk = (id: UploadId, n: number): Effect.Effect<Buffer, UploadNotFound | DatabaseError> =>
     Effect.flatMap(
@@ -48,7 +48,7 @@ const make = Effect.gen(function* () {
       ([row]) => (row === undefined ? new UploadNotFound({ id }) : Effect.succeed(row.bytes))
     )
 
-  /** No connection is held between two chunks: whoever reads slowly waits on his own. */
+  /** Holds no connection between two chunks, so a slow client blocks no one else. */
   const contentOf = (row: UploadRow) => (range?: ByteRange) => {
     const { first, last } = range ?? { first: 0, last: row.size_bytes - 1 }
     const lastChunk = Math.floor(last / row.chunk_bytes)
@@ -61,8 +61,8 @@ const make = Effect.gen(function* () {
     )
   }
 
-  /** Runs a statement about one readable file; its row, or that there is none. */
-  const about = <Row extends object>(statement: string, workspace: Workspace, id: UploadId) =>
+  /** Runs a statement on one readable file. Fails if it returns no row. */
+  const onReadable = <Row extends object>(statement: string, workspace: Workspace, id: UploadId) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const [row] = yield* mapErrors(sql.unsafe<Row>(statement, [id, workspace, now]))
@@ -77,7 +77,7 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const parameters = [now - retention, now, sweepBatch.files, sweepBatch.bytes, chunkBytes]
       const [row] = yield* mapErrors(sql.unsafe<SweptRow>(statements.sweep, parameters))
-      if (row === undefined) return yield* Effect.dieMessage("an aggregate returned nothing")
+      if (row === undefined) return yield* Effect.dieMessage("the sweep statement returned no row")
       sum = {
         acked: sum.acked + row.acked,
         expired: sum.expired + row.expired,
@@ -96,14 +96,14 @@ const make = Effect.gen(function* () {
       return (yield* mapErrors(sql.unsafe<UploadRow>(statements.list, [workspace, now, most]))).map(toUpload)
     }),
     get: Effect.fn("Storage.get")(function* (workspace, id) {
-      const row = yield* about<UploadRow>(statements.get, workspace, id)
+      const row = yield* onReadable<UploadRow>(statements.get, workspace, id)
       return { upload: toUpload(row), content: contentOf(row) }
     }),
     markFetched: Effect.fn("Storage.markFetched")(function* (workspace, id) {
-      yield* about(statements.markFetched, workspace, id)
+      yield* onReadable(statements.markFetched, workspace, id)
     }),
     ack: Effect.fn("Storage.ack")(function* (workspace, id) {
-      yield* about(statements.ack, workspace, id)
+      yield* onReadable(statements.ack, workspace, id)
     }),
     sweep,
     browse: Effect.fn("Storage.browse")(function* ({ state, workspace }, { cursor, limit }) {
@@ -134,5 +134,5 @@ const make = Effect.gen(function* () {
   })
 })
 
-/** Files in PostgreSQL, their content in chunks. */
+/** Stores files in PostgreSQL, with their content in chunks. */
 export const layer: Layer.Layer<Storage, never, Database | UploadsConfig> = Layer.effect(Storage, make)

@@ -4,15 +4,15 @@ import type { Workspace } from "../core/Workspace.js"
 import * as Filename from "./Filename.js"
 import { InvalidUpload, UploadTooLarge } from "./UploadErrors.js"
 
-/** A file that waits for a workspace. Instants are epoch milliseconds. */
+/** A published file. Times are epoch milliseconds. */
 export interface Upload {
   readonly id: UploadId
   readonly workspace: Workspace
-  /** As the client sent it, in any script: it may start with a dot and may hold spaces and quotes. */
+  /** As the client sent it, in any script. May start with a dot and contain spaces and quotes. */
   readonly filename: string
   readonly mimetype: string
   readonly size: number
-  /** Of its content, in hexadecimal. */
+  /** SHA-256 of the content, in hexadecimal. */
   readonly sha256: string
   readonly createdAt: number
   readonly expiresAt: number
@@ -20,43 +20,46 @@ export interface Upload {
   readonly ackedAt: number | undefined
 }
 
-/** Where a file is on its way: nobody came for it, it was fetched, its workspace has it, or nobody came in time. */
+/**
+ * waiting: not fetched yet; fetched: downloaded, not acknowledged; acked: acknowledged by the workspace; expired: not
+ * acknowledged in time.
+ */
 export const uploadStates = ["waiting", "fetched", "acked", "expired"] as const
 export type UploadState = (typeof uploadStates)[number]
 
-/** An acknowledged file has arrived, whenever it would have expired. */
+/** Acknowledged takes precedence over expired. */
 export const stateOf = ({ ackedAt, expiresAt, fetchedAt }: Upload, now: number): UploadState => {
   if (ackedAt !== undefined) return "acked"
   if (expiresAt <= now) return "expired"
   return fetchedAt === undefined ? "waiting" : "fetched"
 }
 
-/** A file to be stored whose content is at hand. */
+/** A file to store, with its content in memory. */
 export interface NewUpload {
   readonly filename: string
   readonly mimetype: string
   readonly content: Uint8Array
 }
 
-/** A part of a content: both ends belong to it. */
+/** A range of bytes, both ends inclusive. */
 export interface ByteRange {
   readonly first: number
   readonly last: number
 }
 
-/** How files are to be cut for the table. Content is read and written piece by piece, so memory holds a few of these. */
+/** Size of a stored chunk. Content is read and written chunk by chunk, so memory holds only a few. */
 export const chunkBytes = 256 * 1024
 
-/** Half a surrogate pair, which UTF-8 has no bytes for, and NUL, which PostgreSQL has none for. */
+/** NUL, which PostgreSQL text cannot hold, and unpaired surrogates, which UTF-8 cannot encode. */
 const unstorable = /\0|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/
 
 const faultOfFilename = (filename: string): string | undefined => {
   if (filename === "") return "must not be empty"
   if (filename.length > Filename.mostCharacters) return `must be at most ${Filename.mostCharacters} characters long`
-  return unstorable.test(filename) ? "must not contain NUL or half a surrogate pair" : undefined
+  return unstorable.test(filename) ? "must not contain NUL characters or unpaired surrogates" : undefined
 }
 
-/** Why this cannot be the name and type of a file, or nothing. */
+/** Returns why the file name or MIME type is invalid, or undefined. */
 export const faultOfNames = (
   { filename, mimetype }: Pick<NewUpload, "filename" | "mimetype">,
   index: number
@@ -64,12 +67,16 @@ export const faultOfNames = (
   const reason = faultOfFilename(filename)
   if (reason !== undefined) return new InvalidUpload({ index, field: "filename", reason })
   if (mimetype.length > 255 || unstorable.test(mimetype)) {
-    return new InvalidUpload({ index, field: "mimetype", reason: "must be at most 255 storable characters long" })
+    return new InvalidUpload({
+      index,
+      field: "mimetype",
+      reason: "must be at most 255 characters long and must not contain NUL characters or unpaired surrogates"
+    })
   }
   return undefined
 }
 
-/** Lets all files through, or says of the first that may not pass why: nothing is written before this. */
+/** Validates all files before anything is written. Fails with the first invalid one. */
 export const admitAll = (
   files: ReadonlyArray<NewUpload>,
   maxFile: number

@@ -1,9 +1,9 @@
 import { Schema } from "effect"
 import * as BytesText from "../core/BytesText.js"
 
-/** A file that cannot be stored as it is. */
+/** A file with an invalid name, type or content. */
 export class InvalidUpload extends Schema.TaggedError<InvalidUpload>()("InvalidUpload", {
-  /** Its place among the files of the request, from 0. */
+  /** Index of the file in the request, from 0. */
   index: Schema.Int,
   field: Schema.Literal("filename", "mimetype", "content"),
   reason: Schema.String
@@ -13,53 +13,53 @@ export class InvalidUpload extends Schema.TaggedError<InvalidUpload>()("InvalidU
   }
 }
 
-/** A file larger than one may be. */
+/** A file exceeds the size limit. */
 export class UploadTooLarge extends Schema.TaggedError<UploadTooLarge>()("UploadTooLarge", {
   filename: Schema.String,
-  /** How much of it had come when it was refused. */
+  /** Bytes received when the file was rejected. */
   size: Schema.Int,
   max: Schema.Int
 }) {
   override get message(): string {
-    return `${this.filename} is larger than the ${BytesText.format(this.max)} that one file may hold.`
+    return `${this.filename} is larger than ${BytesText.format(this.max)}, the limit for one file.`
   }
 }
 
-/** All files of a request together are larger than they may be. */
+/** The files of a request exceed the size limit of a request. */
 export class RequestTooLarge extends Schema.TaggedError<RequestTooLarge>()("RequestTooLarge", {
-  /** The file that went over it. */
+  /** The file that exceeded the limit. */
   filename: Schema.String,
   size: Schema.Int,
   max: Schema.Int
 }) {
   override get message(): string {
-    return `With ${this.filename} the files are larger than the ${BytesText.format(this.max)} that one request may hold. Send them in several.`
+    return `With ${this.filename} the files exceed ${BytesText.format(this.max)}, the limit for one request. Send them in several requests.`
   }
 }
 
-/** There is no room for more files of this workspace. */
+/** The workspace's quota is exhausted. */
 export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExceeded", {
   workspace: Schema.String,
-  /** What is kept already, and what was to be added. */
+  /** Bytes stored before the request, and bytes to be added. */
   kept: Schema.Int,
   size: Schema.Int,
   max: Schema.Int
 }) {
   override get message(): string {
-    return `Of the ${BytesText.format(this.max)} that are kept for this workspace, ${BytesText.format(this.kept)} are in use. Room comes back some time after files are acknowledged.`
+    return `This workspace uses ${BytesText.format(this.kept)} of its ${BytesText.format(this.max)} quota. Acknowledge files and retry after they have been swept.`
   }
 }
 
-/** No file of this id waits for the workspace: there never was one, it is another's, it has expired, or it was swept. */
+/** The workspace has no such file: it never existed, belongs to another workspace, expired or was swept. */
 export class UploadNotFound extends Schema.TaggedError<UploadNotFound>()("UploadNotFound", { id: Schema.String }) {
   override get message(): string {
-    return "There is no such file, or not any more."
+    return "The file does not exist, has expired or was deleted."
   }
 }
 
-/** The content took so long to arrive that it was taken for a leftover. */
+/** The draft expired before its content was complete, and the sweeper deleted it. */
 export class DraftLost extends Schema.TaggedError<DraftLost>()("DraftLost", {}) {
   override get message(): string {
-    return "The files took too long to arrive and were given up. Send them again."
+    return "The upload took too long and its files were discarded. Send them again."
   }
 }

@@ -2,7 +2,6 @@ import type { UploadId } from "../core/Ids.js"
 import type { Workspace } from "../core/Workspace.js"
 import type { Upload } from "./Upload.js"
 
-/** A file as its statements return it. */
 export interface UploadRow {
   readonly file_id: UploadId
   readonly workspace_id: Workspace

@@ -1,10 +1,8 @@
 import { hot } from "../database/HotStatements.js"
+import { instant, millis } from "../database/SqlInstant.js"
 
-// The life of a file as SQL, in one place. `schema` is an identifier that needs no quoting; everything else is a parameter.
-// Instants travel as epoch milliseconds.
-
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
+// All SQL statements on files. `schema` is an identifier that needs no quoting; everything else is a parameter. Times
+// are passed as epoch milliseconds.
 
 const facts = `u.file_id, u.workspace_id, u.filename, u.mimetype, u.size_bytes::float8 as size_bytes, u.sha256,
   u.chunk_bytes, ${millis("u.created_at")} as created_at, ${millis("u.expires_at")} as expires_at,
@@ -14,13 +12,15 @@ const facts = `u.file_id, u.workspace_id, u.filename, u.mimetype, u.size_bytes::
 const readable = (now: string) =>
   `u.file_id = $1 and u.workspace_id = $2 and (u.acked_at is not null or u.expires_at > ${instant(now)})`
 
-// A draft is worth nothing until it is published, and the commit that publishes it waits for everything written before
-// it: its chunks need not wait for the disk on their own. The setting ends with this statement's transaction.
-const unhurried = "unhurried as materialized (select set_config('synchronous_commit', 'off', true))"
+// Chunks of drafts commit asynchronously. The synchronous commit that publishes the draft also flushes all earlier WAL,
+// so nothing published can be lost. The setting ends with this statement's transaction.
+const asyncCommit = "async_commit as materialized (select set_config('synchronous_commit', 'off', true))"
 
-/** Every statement about files, over the tables of a schema. */
 export const make = (schema: string) => ({
-  /** A content with its first chunk. $4: until when it may stay a draft; null for one that is published with it. */
+  /**
+   * Inserts a content row and its first chunk. $4: expiry of the draft; null if the file is published in the same
+   * transaction.
+   */
   insertContent: hot(`
   with content as (
     insert into ${schema}.upload_content (file_id, draft_until) values ($1, ${instant("$4")})
@@ -30,23 +30,23 @@ export const make = (schema: string) => ({
   insertChunk: hot(`insert into ${schema}.upload_chunk (file_id, n, bytes) values ($1, $2, $3)`),
 
   beginDraft: hot(`
-  with ${unhurried}, content as (
-    insert into ${schema}.upload_content (file_id, draft_until) select $1, ${instant("$4")} from unhurried
+  with ${asyncCommit}, content as (
+    insert into ${schema}.upload_content (file_id, draft_until) select $1, ${instant("$4")} from async_commit
   )
-  insert into ${schema}.upload_chunk (file_id, n, bytes) select $1, $2::int, $3::bytea from unhurried`),
+  insert into ${schema}.upload_chunk (file_id, n, bytes) select $1, $2::int, $3::bytea from async_commit`),
 
   continueDraft: hot(`
-  with ${unhurried}
-  insert into ${schema}.upload_chunk (file_id, n, bytes) select $1, $2::int, $3::bytea from unhurried`),
+  with ${asyncCommit}
+  insert into ${schema}.upload_chunk (file_id, n, bytes) select $1, $2::int, $3::bytea from async_commit`),
 
-  /** Whoever adds to what is kept for a workspace holds its row until their transaction ends. */
+  /** Locks the workspace until the transaction ends. Every transaction that adds files takes this lock. */
   holdWorkspace: `
   insert into ${schema}.upload_workspace (workspace_id) values ($1)
   on conflict (workspace_id) do update set workspace_id = excluded.workspace_id`,
 
   kept: `select coalesce(sum(size_bytes), 0)::float8 as kept from ${schema}.upload where workspace_id = $1`,
 
-  /** Lets drafts be seen; returns those that were still there. */
+  /** Ends the draft state. Returns only the drafts that still exist. */
   endDrafts: `
   update ${schema}.upload_content set draft_until = null
   where file_id = any($1::uuid[]) and draft_until is not null
@@ -67,7 +67,10 @@ export const make = (schema: string) => ({
   order by u.created_at, u.file_id
   limit $3`,
 
-  /** Ids rise with time, so the primary key gives the newest first. $1: workspace, $2: state, $3: cursor, each or null. */
+  /**
+   * Ids increase with time, so the primary key returns the newest first. $1: workspace, $2: state, $3: cursor; each may
+   * be null.
+   */
   browse: `
   select ${facts} from ${schema}.upload u
   where ($1::text is null or u.workspace_id = $1) and ($3::uuid is null or u.file_id < $3)
@@ -85,16 +88,17 @@ export const make = (schema: string) => ({
 
   markFetched: `update ${schema}.upload u set fetched_at = ${instant("$3")} where ${readable("$3")} returning u.file_id`,
 
-  // One statement that writes in both cases: whether somebody else's ack came first is decided under the row's lock, where
-  // a look before or after would see another instant.
+  // Always an update, even if already acknowledged: the row lock decides which of two concurrent acks is first. A
+  // separate select would race.
   ack: `
   update ${schema}.upload u set acked_at = coalesce(u.acked_at, ${instant("$3")})
   where ${readable("$3")}
   returning u.file_id`,
 
   /**
-   * $1: acknowledged until; $2: now; $3: how many of each sort; $4: how many bytes, because deleting a large file is the
-   * work of thousands of small ones; $5: bytes of a chunk. What somebody holds at this moment is left to the next time.
+   * $1: newest acknowledgement to delete; $2: now; $3: maximum files of each sort; $4: maximum bytes, because deleting
+   * one large file can cost as much as thousands of small ones; $5: bytes per chunk. Skips locked rows; the next sweep
+   * deletes them.
    */
   sweep: `
   with acked as (
@@ -120,7 +124,7 @@ export const make = (schema: string) => ({
     ) f
     where f.bytes_before < $4::bigint
   ), gone as (
-    -- By an array, not by a join: the planner would read the whole table to meet a thousand of its rows.
+    -- An array instead of a join: for a join the planner scans the whole table.
     delete from ${schema}.upload_content where file_id = any(array(select file_id from chosen)) returning file_id
   )
   select count(*) filter (where sort = 'acked')::int as acked, count(*) filter (where sort = 'expired')::int as expired,

@@ -70,9 +70,7 @@ describe("the layer of an app", () => {
       const [handler] = app.handlers
       if (handler === undefined) return yield* Effect.dieMessage("three are given")
       const error = yield* Effect.flip(Handler.opened(handler) as unknown as Effect.Effect<unknown, Error>)
-      expect(error.message).toMatch(
-        /^The app .*app\.mjs cannot be used: its `layer` failed with "no such host: pool"\.$/
-      )
+      expect(error.message).toMatch(/^Cannot load the app .*app\.mjs: its `layer` failed with "no such host: pool"\.$/)
     })
   )
 })

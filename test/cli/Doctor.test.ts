@@ -1,8 +1,11 @@
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "@effect/vitest"
-import { Clock, Effect, Layer, Redacted } from "effect"
-import { makeGenerator } from "../../src/core/Ids.js"
+import { Clock, Duration, Effect, Layer, Redacted } from "effect"
+import * as ServersCheck from "../../src/cli/doctor/ServersCheck.js"
+import * as ClusterPg from "../../src/cluster/ClusterPg.js"
+import { Pods } from "../../src/cluster/Pods.js"
+import { makeGenerator, type PodId } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
@@ -56,6 +59,7 @@ describe("nightshift doctor", () => {
         "writes ok",
         "notifications ok",
         "clock ok",
+        "servers ok",
         "vacuum ok",
         "queues ok",
         "deaths ok",
@@ -65,6 +69,64 @@ describe("nightshift doctor", () => {
       expect(well.stdout).not.toContain("sesame")
     }).pipe(Effect.provide(house))
   )
+
+  it.scopedLive(
+    "names the pods that another server has seen last, as after a failover that left the old primary up",
+    () =>
+      Effect.gen(function* () {
+        const { sql } = yield* Database
+        const ids = yield* makeGenerator
+        const host = { name: "web-1", pid: 7, node: "v22" }
+        const facts = { label: undefined, version: "1", queues: ["mail"], kinds: [], host, startedAt: 0 }
+        const [stayed, moved] = [ids.pod(1), ids.pod(2)]
+        const show = (id: PodId, label: string) =>
+          Effect.flatMap(Pods, ({ beat }) =>
+            beat({ ...facts, id, label }, { slots: [], draining: false }, Duration.minutes(1))
+          )
+        yield* show(stayed, "stayed")
+        yield* show(moved, "moved")
+        expect((yield* doctor(yield* settings, "--json")).of("servers")).toMatchObject([
+          { status: "ok", found: expect.stringMatching(/: \S+ since 20\S+Z\.$/) }
+        ])
+        // The promoted replica has the row as the old primary wrote it.
+        yield* sql`update nightshift.pod set server = '10.0.0.1:5432 since 2026-01-02T03:04:05.678901Z' where label = 'stayed'`
+        const [finding] = (yield* doctor(yield* settings, "--json")).of("servers")
+        expect(finding).toMatchObject({
+          status: "warn",
+          found: expect.stringMatching(
+            /1 pods sent their last heartbeat to another server: stayed \(web-1, pid 7\) on 10\.0\.0\.1:5432 since 2026-01-02T03:04:05Z, /
+          ),
+          fix: expect.stringContaining("stop that server")
+        })
+        expect(finding?.found).not.toContain("moved")
+        yield* show(stayed, "stayed")
+        expect((yield* doctor(yield* settings, "--json")).of("servers")).toMatchObject([{ status: "ok" }])
+      }).pipe(Effect.provide(Layer.provideMerge(ClusterPg.layer, house)))
+  )
+
+  it.scopedLive("takes one server under two names for one", () =>
+    Effect.gen(function* () {
+      const given = yield* settings
+      const { host } = new URL(given.DATABASE_URL)
+      const twice = given.DATABASE_URL.replace(host, `${host},${host}`)
+      const found = (yield* doctor({ ...given, DATABASE_URL: twice }, "--json")).of("servers")
+      expect(found).toMatchObject([{ status: "ok" }])
+    }).pipe(Effect.provide(house))
+  )
+
+  it("fails on two servers that both take writes, whatever else does not answer", () => {
+    const server = (address: string, start: string | undefined, takesWrites = true) => ({
+      address,
+      server: start === undefined ? undefined : `${address} since ${start}`,
+      takesWrites
+    })
+    const [monday, tuesday] = ["2026-01-02T03:04:05.000001Z", "2026-01-02T03:04:05.000002Z"]
+    const standby = server("c:5432", tuesday, false)
+    expect(ServersCheck.ofNamed([server("a:5432", monday), standby, server("d:5432", undefined, false)])).toEqual([])
+    expect(ServersCheck.ofNamed([server("a:5432", monday), server("b:5432", tuesday), standby])).toMatchObject([
+      { status: "fail", found: expect.stringMatching(/^2 servers in DATABASE_URL accept writes: a:5432 .*, b:5432 /) }
+    ])
+  })
 
   it.scopedLive("tells what is wrong, who it is and what to do, and goes on past what is only bad", () =>
     Effect.gen(function* () {
@@ -99,8 +161,8 @@ describe("nightshift doctor", () => {
       yield* sql`alter table nightshift.job alter column version drop not null`
       const drifted = yield* doctor(yield* settings)
       expect(drifted.code).toBe(1)
-      expect(drifted.stdout).toMatch(/^fail +schema +Not as migrated: table job column version integer not null/m)
-      expect(drifted.stdout).toMatch(/^ +-> Somebody changed the tables by hand\./m)
+      expect(drifted.stdout).toMatch(/^fail +schema +Missing or changed: table job column version integer not null/m)
+      expect(drifted.stdout).toMatch(/^ +-> The tables were changed manually\./m)
       expect(drifted.stderr).toMatch(/^nightshift: 1 of \d checks failed\.\n$/)
     }).pipe(Effect.provide(house))
   )
@@ -109,7 +171,7 @@ describe("nightshift doctor", () => {
     Effect.gen(function* () {
       const empty = yield* doctor({ DATABASE_URL: Redacted.value(yield* TestDatabase.empty) }, "--json")
       expect(empty).toMatchObject({ code: 1 })
-      expect(empty.of("schema")).toMatchObject([{ status: "fail", fix: "Run nightshift migrate." }])
+      expect(empty.of("schema")).toMatchObject([{ status: "fail", fix: "Run `nightshift migrate`." }])
       expect(JSON.parse(empty.stdout).ok).toBe(false)
     })
   )
@@ -137,14 +199,14 @@ describe("nightshift doctor --url", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* Nightshift.start(["serve", "--port", "0"], { cwd })
-      const [, url = ""] = yield* running.said(/doors +(http:\S+)/)
+      const [, url = ""] = yield* running.said(/url +(http:\S+)/)
       const well = yield* doctor({}, "--json", "--url", url)
       expect(well).toMatchObject({ code: 0, findings: [{ status: "ok" }, { status: "ok" }] })
       expect(well.of("ready")[0]?.found).toBe("Ready, without queue, crew, uploads.")
       yield* running.signal("SIGKILL")
       yield* running.finished
       const gone = yield* doctor({}, "--url", url)
-      expect(gone).toMatchObject({ code: 1, stdout: expect.stringMatching(/does not answer \(ECONNREFUSED\)/) })
+      expect(gone).toMatchObject({ code: 1, stdout: expect.stringMatching(/is not reachable \(ECONNREFUSED\)/) })
     })
   )
 
@@ -164,7 +226,7 @@ describe("nightshift doctor --url", () => {
       )
       const other = yield* doctor({}, "--url", `http://127.0.0.1:${port[0]}`)
       expect(other.code).toBe(1)
-      expect(other.stdout).toMatch(/^fail +health +It answered 404 to \/healthz\.$/m)
+      expect(other.stdout).toMatch(/^fail +health +\/healthz returned 404\.$/m)
       expect(other.stdout).toMatch(/^fail +ready +Not ready: the moon is \\u\{1b\}\[31mred\.$/m)
       expect(yield* doctor({}, "--url", "127.0.0.1:8787")).toMatchObject({ code: 2, stdout: "" })
     })

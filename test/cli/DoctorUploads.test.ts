@@ -30,7 +30,7 @@ describe("the doctor on uploads", () => {
       yield* storage.put(acme, { filename: "a", mimetype: "", content: Buffer.alloc(1536) })
       expect(yield* examined).toMatchObject({
         code: 0,
-        uploads: [{ status: "ok", found: "Files: 1 waiting, 0 acknowledged; none waits for longer than an hour." }]
+        uploads: [{ status: "ok", found: "Files: 1 waiting, 0 acknowledged; none has waited longer than an hour." }]
       })
       yield* sql`update nightshift.upload set created_at = created_at - interval '3 hours'`
       const file = { filename: "b", mimetype: "", content: Buffer.from("x") }
@@ -41,10 +41,10 @@ describe("the doctor on uploads", () => {
         uploads: [
           {
             status: "warn",
-            found: "Files are not fetched by acme (1 file, 1.5 KiB, for 3h).",
+            found: "Files are waiting too long: acme (1 file, 1.5 KiB, for 3h).",
             fix: expect.stringContaining("nightshift uploads tokens list")
           },
-          { status: "warn", found: "Files that expired: 1, that were acknowledged: 0." }
+          { status: "warn", found: "More files expired (1) than were acknowledged (0)." }
         ]
       })
     }).pipe(Effect.provide(house))

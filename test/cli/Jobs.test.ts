@@ -74,7 +74,7 @@ describe("nightshift enqueue", () => {
       expect(JSON.parse(shown.stdout).payload).toEqual({ name: "Ada" })
       const refused = pipe("", "--payload-file", "-")
       expect(refused).toMatchObject({ status: 2, stdout: "" })
-      expect(refused.stderr).toMatch(/^nightshift: Standard input is not JSON: [^\n]+\n$/)
+      expect(refused.stderr).toMatch(/^nightshift: Standard input is not valid JSON: [^\n]+\n$/)
     })
   )
 
@@ -82,7 +82,7 @@ describe("nightshift enqueue", () => {
     Effect.gen(function* () {
       const { run } = yield* workplace
       const refusals: ReadonlyArray<readonly [args: ReadonlyArray<string>, says: RegExp]> = [
-        [["greet"], /^nightshift: No pod has ever registered the kind "greet"\. [^\n]*--force\.\n$/],
+        [["greet"], /^nightshift: No pod has registered the kind "greet"\. [^\n]*--force\.\n$/],
         [["greet", "--force", "--priority", "40000"], /^nightshift: --priority must be a whole number[^\n]+\n$/],
         [["greet", "--force", "--max-attempts", "0"], /^nightshift: --max-attempts must be [^\n]+\n$/],
         [["greet", "--force", "--queue", "a b"], /^nightshift: --queue must be [^\n]+\n$/],
@@ -94,7 +94,7 @@ describe("nightshift enqueue", () => {
         expect(refused).toMatchObject({ code: 2, stdout: "" })
         expect(refused.stderr).toMatch(says)
       }
-      expect((yield* run("jobs", "list")).stdout).toBe("There are no such jobs.\n")
+      expect((yield* run("jobs", "list")).stdout).toBe("No jobs match this filter.\n")
     })
   )
 })
@@ -177,7 +177,7 @@ describe("nightshift jobs", () => {
       ])
       expect(shown.stdout).not.toMatch(/\\u\{[ad]\}/)
       const parsed = JSON.parse((yield* run("jobs", "show", id, "--json")).stdout)
-      expect(parsed).toMatchObject({ lastError: error, history: [{ message: error }] })
+      expect(parsed.lastError).toBe(error)
     })
   )
 
@@ -187,7 +187,7 @@ describe("nightshift jobs", () => {
       const later = idOf(yield* run("enqueue", "two\u001b[31m", "--force", "--delay", "1h"))
       const said = yield* run("jobs", "why", later)
       expect(said).toMatchObject({ code: 0, stderr: "" })
-      expect(said.stdout).toMatch(/^not_due, until \S+Z \(in (59m|1h)\)\nIt is meant for later\. [^\n]+\n$/)
+      expect(said.stdout).toMatch(/^not_due, until \S+Z \(in (59m|1h)\)\nIt is scheduled for later\. [^\n]+\n$/)
       const now = idOf(yield* run("enqueue", "two\u001b[31m", "--force"))
       const why = JSON.parse((yield* run("jobs", "why", now.toUpperCase(), "--json")).stdout)
       expect(why).toEqual({ reason: "no_pod", detail: expect.stringContaining('No live pod serves queue "default"') })
@@ -205,7 +205,7 @@ describe("nightshift jobs", () => {
       const shown = yield* run("jobs", "cancel", "--kind", "a", "--dry-run")
       expect(shown).toMatchObject({ code: 0, stderr: "" })
       expect(shown.stdout).toMatch(
-        /^cancel would be about 2 jobs\.\n\nID +STATE[^\n]+\n[- ]+\n(\S+ +scheduled +a [^\n]+\n){2}$/
+        /^cancel would affect 2 jobs\.\n\nID +STATE[^\n]+\n[- ]+\n(\S+ +scheduled +a [^\n]+\n){2}$/
       )
       const cancelled = yield* run("jobs", "cancel", "--kind", "a", "--kind", "c", "--reason", "a mistake")
       expect(cancelled).toMatchObject({ code: 0, stdout: "cancelled 2 jobs\n", stderr: "" })
@@ -244,7 +244,7 @@ describe("nightshift jobs", () => {
       const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.empty) }
       const refused = yield* Nightshift.call(["jobs", "list"], { cwd, env })
       expect(refused).toMatchObject({ code: 1, stdout: "" })
-      expect(refused.stderr).toMatch(/^nightshift: [^\n]+ not applied to the database: run nightshift migrate\.\n$/)
+      expect(refused.stderr).toMatch(/^nightshift: [^\n]+ not applied\. Run `nightshift migrate`\.\n$/)
     })
   )
 })
@@ -257,21 +257,21 @@ describe("a command line about jobs that cannot be meant", () => {
     [["enqueue", "greet", "--run-at", "tomorrow"], /--run-at must be an RFC 3339/],
     [["enqueue", "greet", "--run-at", "2026-01-31T09:00:00Z", "--delay", "5m"], /not both/],
     [["enqueue", "greet", "--payload", "1", "--payload-file", "x"], /not both/],
-    [["enqueue", "greet", "--payload", "{"], /--payload is not JSON/],
+    [["enqueue", "greet", "--payload", "{"], /--payload is not valid JSON/],
     [["enqueue", "greet", "--payload-file", "nowhere.json"], /nowhere\.json/],
     [["enqueue", "greet", "--id", "seven"], /--id must be a UUID/],
     [["enqueue", "greet", "--dedupe-scope", "ever"], /active, retained/],
     [["enqueue", "greet", "--prioritty", "1"], /prioritty/],
     [["jobs", "show"], /<id>/],
-    [["jobs", "show", "seven"], /"seven" is not the id of a job/],
-    [["jobs", "why", "seven"], /"seven" is not the id of a job/],
-    [["jobs", "cancel"], /Say which jobs to cancel/],
+    [["jobs", "show", "seven"], /A job id must be a UUID, got "seven"/],
+    [["jobs", "why", "seven"], /A job id must be a UUID, got "seven"/],
+    [["jobs", "cancel"], /Select the jobs to cancel/],
     [["jobs", "delete", nobody, "--queue", "mail"], /not both/],
-    [["jobs", "requeue", nobody, "--dry-run"], /--dry-run goes with a filter/],
+    [["jobs", "requeue", nobody, "--dry-run"], /--dry-run requires a filter/],
     [["jobs", "requeue", "--since", "yesterday"], /--since must be an RFC 3339/],
-    [["jobs", "list", "--containing", "{"], /--containing is not JSON/],
+    [["jobs", "list", "--containing", "{"], /--containing must be valid JSON/],
     [["jobs", "cancel", "--dead-reason", "boredom"], /exhausted, rejected/],
-    [["jobs", "list", "--limit", "0"], /--limit must be from 1 to 1000/],
+    [["jobs", "list", "--limit", "0"], /--limit must be between 1 and 1000, got 0/],
     [["jobs", "list", "--state", "asleep"], /scheduled, retrying/]
   ] as const)("is refused with exit code 2 before any database is looked for: %j", ([args, says]) =>
     Effect.gen(function* () {

@@ -22,14 +22,14 @@ describe("nightshift migrate", () => {
       for (let time = 0; time < 2; time += 1) {
         const preview = yield* migrate(["--dry-run"])
         expect(preview).toMatchObject({ code: 0, stderr: "" })
-        expect(preview.stdout).toMatch(/^\d+ to apply:\n\n-- 0001_baseline\n[\s\S]*create table job \(/)
+        expect(preview.stdout).toMatch(/^\d+ pending:\n\n-- 0001_baseline\n[\s\S]*create table job \(/)
         expect(preview.stdout.split("\n").filter((line) => /^-- \d{4}_/.test(line))).toEqual(
           migrations.map((name) => `-- ${name}`)
         )
       }
       expect(yield* migrate([])).toMatchObject({ code: 0, stdout: `Applied ${migrations.join(", ")}.\n` })
       expect((yield* migrate(["--dry-run"])).stdout).toBe(
-        `Nothing to apply: the schema is current (${migrations.length} applied).\n`
+        `The schema is up to date (${migrations.length} migrations applied).\n`
       )
     })
   )

@@ -39,7 +39,7 @@ describe("nightshift schedules", () => {
   it.scopedLive("lists schedules for people and for programs, and says why one cannot fire", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
-      expect(yield* run("list")).toMatchObject({ code: 0, stdout: "There are no schedules.\n" })
+      expect(yield* run("list")).toMatchObject({ code: 0, stdout: "No schedules.\n" })
       const schedules = yield* Schedules
       yield* schedules.create(nightly)
       const { sql } = yield* Database
@@ -47,7 +47,7 @@ describe("nightshift schedules", () => {
         values ('odd', 'k', '{}', 'nonsense', false, 'no such day', '2026-01-01', '2026-01-01')`
       const table = yield* run("list")
       const [heading, , first, second] = table.stdout.split("\n")
-      expect(heading).toMatch(/^NAME +STATE +CRON +TIMEZONE +KIND +LAST +NEXT +IN WORDS$/)
+      expect(heading).toMatch(/^NAME +STATE +CRON +TIMEZONE +KIND +LAST +NEXT +DESCRIPTION$/)
       expect(first).toMatch(
         /^nightly +on +30 2 \* \* \* +Europe\/Paris +report\\u\{1b\}\[31m +- +in \d+[hms] +at 02:30 every day, Europe\/Paris$/
       )
@@ -112,7 +112,7 @@ describe("nightshift schedules", () => {
         { act: "schedule.edit", target: "weekly", reason: "a holiday", enabled: false }
       ])
       expect((yield* run("history", "nightly")).stdout).toMatch(
-        /^IN EUROPE\/PARIS +WHEN +WHAT +JOB +STATE\n[- ]+\n\S+T\S+ +\S+( ago)? +triggered by cli:\S+ +[0-9a-f-]{36} +pending\n$/
+        /^IN EUROPE\/PARIS +WHEN +OUTCOME +JOB +STATE\n[- ]+\n\S+T\S+ +\S+( ago)? +triggered by cli:\S+ +[0-9a-f-]{36} +pending\n$/
       )
       const enabled = yield* run("enable", "weekly")
       expect(enabled.stdout).toMatch(/^enabled weekly, next at \d{4}-\d\d-\d\dT\d\d:00:00\.000Z\n$/)
@@ -124,7 +124,7 @@ describe("nightshift schedules", () => {
       const { run } = yield* workplace
       const schedules = yield* Schedules
       yield* schedules.create(nightly)
-      expect(yield* run("history", "nightly")).toMatchObject({ stdout: "nightly has not come to a tick yet.\n" })
+      expect(yield* run("history", "nightly")).toMatchObject({ stdout: "nightly has no runs yet.\n" })
       const job = (yield* makeGenerator).job(1)
       yield* schedules.note("nightly", [
         TickOutcome.Missed({ since: Date.parse("2026-01-01T01:30Z"), at: Date.parse("2026-01-03T01:30Z") }),
@@ -133,8 +133,8 @@ describe("nightshift schedules", () => {
       ])
       const [, , ...rows] = (yield* run("history", "nightly")).stdout.split("\n")
       expect(rows.map((row) => row.replaceAll(/ {2,}/g, "  ").replace(/\d+d ago/, "long ago"))).toEqual([
-        `2026-07-04T14:00:00+02:00  long ago  triggered by cli:\\u{1b}[31m  ${job}  gone`,
-        `2026-01-04T02:30:00+01:00  long ago  caught up  ${job}  gone`,
+        `2026-07-04T14:00:00+02:00  long ago  triggered by cli:\\u{1b}[31m  ${job}  deleted`,
+        `2026-01-04T02:30:00+01:00  long ago  caught up  ${job}  deleted`,
         "2026-01-01T02:30:00+01:00 to 2026-01-03T02:30:00+01:00  long ago  missed  -  -",
         ""
       ])

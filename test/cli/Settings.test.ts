@@ -70,7 +70,7 @@ describe("nightshift config", () => {
       const refused = yield* Nightshift.call(["serve"], { cwd, env })
       expect(refused).toMatchObject({ code: 2, stdout: "" })
       expect(refused.stderr).toMatch(
-        /^nightshift: 3 settings are wrong: [^\n]*DATABASE_URL[^\n]*BOOT_PATIENCE[^\n]*PORT[^\n]*\n$/
+        /^nightshift: 3 settings are invalid: [^\n]*DATABASE_URL[^\n]*BOOT_PATIENCE[^\n]*PORT[^\n]*\n$/
       )
       expect(refused.stderr).not.toContain("hunter2")
     })
@@ -96,7 +96,7 @@ describe("the command line", () => {
       const cwd = yield* Nightshift.folder
       const refused = yield* Nightshift.call(["migrate"], { cwd })
       expect(refused.code).toBe(1)
-      expect(refused.stderr).toMatch(/^nightshift: There is no database to work on: [^\n]+\n$/)
+      expect(refused.stderr).toMatch(/^nightshift: No database is configured: [^\n]+\n$/)
     })
   )
 })

@@ -10,7 +10,7 @@ describe("nightshift simulate", () => {
       const told = yield* simulate("--seed", "3", "--trace")
       expect(told).toMatchObject({ code: 0, stderr: "" })
       expect(told.stdout).toMatch(/pod-1\.1 +starts/)
-      const [, fingerprint] = /^seed 3: every promise was kept \(trace ([0-9a-f]{8})\)$/m.exec(told.stdout) ?? []
+      const [, fingerprint] = /^seed 3: all invariants hold \(trace ([0-9a-f]{8})\)$/m.exec(told.stdout) ?? []
       const { code, stdout } = yield* Nightshift.run(["simulate", "--seed", "3", "--json"], { cwd })
       expect(code).toBe(0)
       expect(JSON.parse(stdout)).toMatchObject({
@@ -27,7 +27,7 @@ describe("nightshift simulate", () => {
       const cwd = yield* Nightshift.folder
       expect(yield* Nightshift.call(["simulate", "--pods", "0"], { cwd })).toMatchObject({
         code: 2,
-        stderr: "nightshift: --pods must be a number from 1 to 20, not 0.\n"
+        stderr: "nightshift: --pods must be between 1 and 20, got 0.\n"
       })
     })
   )

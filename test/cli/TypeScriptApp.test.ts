@@ -76,7 +76,7 @@ describe("nightshift serve --app with TypeScript", () => {
       expect(code).toBe(1)
       expect(stderr).toBe(
         [
-          "nightshift: The app ./jobs.ts cannot be used: it does not compile.",
+          "nightshift: Cannot load the app ./jobs.ts: it does not compile.",
           `${join(cwd, "broken.ts")}:3:3: Unexpected token`,
           "  3 |   const other = 3",
           "    |   ^^^^^",

@@ -35,7 +35,7 @@ const abandoned = Effect.map(
   (text) => /nightshift_slots_abandoned_total\{queue="default"\} (\d+)/.exec(text)?.[1]
 )
 
-describe("a promise handler that is told to stop and goes on", () => {
+describe("a promise handler that is asked to stop and goes on", () => {
   it.effect("keeps its job running until the promise has settled, so that no other job of its key starts", () => {
     const { handler, running } = makeStubborn()
     return Effect.gen(function* () {

@@ -80,7 +80,7 @@ describe("the sweeper", () => {
       yield* hire
       yield* TestClock.adjust("14 minutes")
       expect(yield* lines).toEqual([
-        "sweeper started: every 5m, deleting files acknowledged for 1h, and those that expired",
+        "sweeper started: every 5m, deleting expired files and files acknowledged for 1h",
         "0 sweep",
         "5 sweep",
         "10 sweep"

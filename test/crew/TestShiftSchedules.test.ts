@@ -95,7 +95,7 @@ describe("schedules in a shift", () => {
     [
       "an expression that cannot fire",
       [Schedule.make("a", { job: SendReport, payload: { day: "x" }, cron: "0 0 31 2 *" })],
-      /Schedule "a": cron is wrong: its day of month .* never fire/
+      /Schedule "a": cron is invalid: its day of month .* never fire/
     ],
     ["a name that is declared twice", [hourly, hourly], /Schedule "hourly_report": name is declared twice/],
     [
@@ -107,7 +107,7 @@ describe("schedules in a shift", () => {
           cron: "@daily"
         })
       ],
-      /Schedule "a": payload does not fit the kind "k"/
+      /Schedule "a": payload does not match the schema of kind "k"/
     ]
   ]
   it.effect.each(refusals)("refuse to start with %s", ([, schedules, says]) =>

@@ -59,7 +59,7 @@ describe("a handler that asks for a wait that nobody can wait", () => {
       yield* shift.settle
       const job = yield* shift.job(id)
       expect(job).toMatchObject({ state: "dead", deadReason: "rejected" })
-      expect(job.lastError).toMatch(/^no luck\nthe wait of the kind's backoff must be at most 36500 days/)
+      expect(job.lastError).toMatch(/^no luck\nthe delay of the kind's backoff must be at most 36500 days/)
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Eternal, () => Effect.fail("no luck"))] })))
   )
 
@@ -103,7 +103,7 @@ describe("an end that PostgreSQL refuses", () => {
       yield* finalizer.drained
       const dead = yield* search.get(bad.id)
       expect(dead).toMatchObject({ state: "dead", deadReason: "rejected", pod: undefined })
-      expect(dead.lastError).toMatch(/^the database refused how this attempt ended \(SQLSTATE 22008\)/)
+      expect(dead.lastError).toMatch(/^the database rejected the result of this attempt \(SQLSTATE 22008\)/)
       expect(yield* search.get(good.id)).toMatchObject({ state: "retrying", lastError: "no luck" })
       expect(yield* search.get(plain.id)).toMatchObject({ state: "done" })
     }).pipe(Effect.provide(house))

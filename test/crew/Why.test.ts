@@ -109,8 +109,8 @@ type Row = readonly [name: string, of: Case, reason: Reason, says: RegExp, until
 
 const rows: ReadonlyArray<Row> = [
   ["in a paused queue", { standing: { paused: true } }, "paused", /"mail" is paused/],
-  ["for later", { job: { runAt: later } }, "not_due", /meant for later/, later],
-  ["snoozed", { job: ended("snoozed") }, "not_due", /called again later/, later],
+  ["for later", { job: { runAt: later } }, "not_due", /scheduled for later/, later],
+  ["snoozed", { job: ended("snoozed") }, "not_due", /snoozed/, later],
   [
     "that failed",
     { job: { runAt: later, attempt: 2, lastError: "no", state: "retrying" } },
@@ -118,7 +118,13 @@ const rows: ReadonlyArray<Row> = [
     /Attempt 2 of 5 failed/,
     later
   ],
-  ["put back by a pod of older code", { job: { runAt: later, lastError: "newer" } }, "retrying", /put back/, later],
+  [
+    "put back by a pod of older code",
+    { job: { runAt: later, lastError: "newer" } },
+    "retrying",
+    /returned to the queue/,
+    later
+  ],
   ["throttled alone", { job: ended("throttled") }, "cooling_down", /handler was throttled/, later],
   [
     "throttled by a limit",
@@ -132,16 +138,16 @@ const rows: ReadonlyArray<Row> = [
     "moved to later after it was throttled",
     { job: { ...ended("throttled by github"), updatedAt: now } },
     "not_due",
-    /meant for later/,
+    /scheduled for later/,
     later
   ],
   ["in a queue that cools down", { standing: { cooling } }, "cooling_down", /throttled, 3 times in a row/, later],
-  ["whose key cools down", { standing: { keyCoolingUntil: later } }, "cooling_down", /A job of its key/, later],
+  ["whose key cools down", { standing: { keyCoolingUntil: later } }, "cooling_down", /A job with the same key/, later],
   [
     "in a queue whose rate is used up",
     { standing: { rated: { rate, opensAt: later } } },
     "rate_limited",
-    /at most 5 jobs in 1m/,
+    /rate of 5 jobs in 1m/,
     later
   ],
   ["that no pod serves", { pods: [{ queues: ["push"] }] }, "no_pod", /No live pod serves queue "mail"/],
@@ -162,9 +168,14 @@ const rows: ReadonlyArray<Row> = [
     "that was put back because nobody knows its kind",
     { job: { runAt: later, lastError: "no handler" }, pods: [{ kinds: [] }] },
     "unknown_kind",
-    /Deploy one/
+    /Deploy a pod/
   ],
-  ["whose key is busy", { standing: { held: busy } }, "key_busy", new RegExp(`Job ${other} of the same key runs`)],
+  [
+    "whose key is busy",
+    { standing: { held: busy } },
+    "key_busy",
+    new RegExp(`Job ${other} with the same key is running`)
+  ],
   [
     "behind another of its key",
     { standing: { held: { by: other, cause: "order", until: later } } },
@@ -199,19 +210,25 @@ const rows: ReadonlyArray<Row> = [
     "running",
     /asked to stop and has not stopped/
   ],
-  ["whose pod is gone", { job: running, pods: [] }, "running", /no sign of life.*given to another/, now + 55_000],
+  [
+    "whose pod is gone",
+    { job: running, pods: [] },
+    "running",
+    /sends no heartbeat.*returned to the queue/,
+    now + 55_000
+  ],
   [
     "whose pod is gone and that was asked to stop",
     { job: { ...running, cancelRequestedAt: now }, pods: [] },
     "running",
-    /ends, as it was asked to/,
+    /is cancelled as requested/,
     now + 55_000
   ],
   ["that is done", { job: { status: "done" } }, "done", /is done/],
   ["out of attempts", { job: dead("exhausted") }, "dead", /All its 5 attempts failed/],
   ["out of its only attempt", { job: { ...dead("exhausted"), maxAttempts: 1 } }, "dead", /Its one attempt failed/],
-  ["rejected", { job: dead("rejected") }, "dead", /never succeed/],
-  ["undecodable", { job: dead("undecodable") }, "dead", /reads its payload/],
+  ["rejected", { job: dead("rejected") }, "dead", /rejected it permanently/],
+  ["undecodable", { job: dead("undecodable") }, "dead", /decode its payload/],
   ["of a kind nobody came to know", { job: dead("unknown_kind") }, "dead", /for a day/],
   ["that kills pods", { job: dead("poison") }, "dead", /died 5 times/],
   ["that was cancelled", { job: dead("cancelled") }, "cancelled", /was cancelled/]

@@ -208,7 +208,7 @@ describe("Migrations by a role that is not the owner of everything", () => {
   it.scopedLive("say that the server is read-only", () =>
     asGuest((role) => `alter role ${role} set default_transaction_read_only = on`, Effect.flip(migrateOnce)).pipe(
       Effect.map((error) =>
-        expect(error.message).toMatch(/standby or in read-only mode: point DATABASE_URL to the primary/)
+        expect(error.message).toMatch(/standby or in read-only mode\. Point DATABASE_URL to the primary/)
       )
     )
   )

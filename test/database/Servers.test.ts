@@ -33,7 +33,7 @@ describe("a url of several servers", () => {
     expect(serversOf("postgres://one/app").needsWrites).toBe(false)
     expect(serversOf("postgres://one/app?target_session_attrs=read-write").needsWrites).toBe(true)
     expect(fault("postgres://one/app?target_session_attrs=standby")).toMatch(/any, read-write, primary/)
-    expect(fault("postgres://one:port,two/app")).toMatch(/a url like/)
+    expect(fault("postgres://one:port,two/app")).toMatch(/a URL like/)
   })
 
   it.scopedLive("is used by the first that answers", () =>

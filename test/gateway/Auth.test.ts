@@ -34,7 +34,7 @@ describe("a user", () => {
       const { calls } = yield* TelegramEmulator
       expect(yield* talk("desk", "/start")).toMatch(/\/auth/)
       expect(yield* talk("closed", "hello")).toMatch(/sign in first/)
-      expect(yield* talk("desk", "/whoami")).toBe("You are user 7 and not signed in.")
+      expect(yield* talk("desk", "/whoami")).toBe("You are user 7 and are not signed in.")
       expect(yield* talk("desk", "/auth open-sesame")).toBe("You are signed in for 24h.")
       const held = updates * 10
       expect(yield* calls).toMatchObject([{ method: "deleteMessage", parameters: { chat_id: 7, message_id: held } }])
@@ -52,7 +52,7 @@ describe("a user", () => {
       for (const left of ["4 more tries", "3 more tries", "2 more tries", "1 more try"]) {
         expect(yield* talk("desk", "/auth open-sesam", 20)).toContain(left)
       }
-      expect(yield* talk("desk", "/auth OPEN-SESAME", 20)).toContain("Try again in 15m")
+      expect(yield* talk("desk", "/auth OPEN-SESAME", 20)).toContain("try again in 15m")
       expect(yield* talk("desk", "/auth open-sesame", 20)).toMatch(/^Too many wrong codes. Try again in 15m/)
       expect(yield* talk("closed", "hello", 20)).toMatch(/sign in first/)
       expect(yield* talk("desk", "/auth open-sesame", 21)).toMatch(/signed in/)
@@ -86,7 +86,7 @@ describe("a user", () => {
       const { update } = yield* Gate
       for (const text of ["hello", "/authopen-sesame", "/unknown"])
         expect(yield* talk("desk", text)).toMatch(/^Send \/auth/)
-      expect(yield* talk("desk", "/auth")).toMatch(/as in \/auth/)
+      expect(yield* talk("desk", "/auth")).toMatch(/for example \/auth/)
       for (const odd of [{ channel_post: { chat: { id: 1 }, text: "/auth open-sesame" } }, { poll: {} }, {}]) {
         expect(yield* update("desk", { update_id: 1, ...odd })).toMatchObject({ status: 200, text: "" })
       }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Redacted } from "effect"
 import * as Outcome from "../../src/core/Outcome.js"
-import { type BotHandler, EndedOtherwise } from "../../src/gateway/BotHandler.js"
+import { type BotHandler, NonReplyOutcome } from "../../src/gateway/BotHandler.js"
 import * as BotJob from "../../src/gateway/BotJob.js"
 import * as BotJobs from "../../src/gateway/BotJobs.js"
 import { type Bot, Bots } from "../../src/gateway/Bots.js"
@@ -187,7 +187,7 @@ describe("an async bot's job", () => {
   it.effect("ends as its handler says, where that is not an answer", () => {
     const { layer, said } = story({
       handle: ({ job }) =>
-        new EndedOtherwise({
+        new NonReplyOutcome({
           outcome: job?.attempt === 1 ? Outcome.retry("later", Duration.minutes(9)) : Outcome.dead("never")
         })
     })

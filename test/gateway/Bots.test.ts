@@ -117,7 +117,7 @@ describe("a file that is read again", () => {
         ["bots: {", "line 1"],
         ["bots: { loud: { handler: eco } }", "did you mean echo"],
         ["bots: { loud: { handler: echo, requireAuth: false }, other: { handler: echo } }", "BOT_OTHER_TOKEN"],
-        ["bots: { loud: { handler: echo, requireAuth: false, async: true } }", "restart to make it so"]
+        ["bots: { loud: { handler: echo, requireAuth: false, async: true } }", "restart the process to apply"]
       ] as const) {
         writeFileSync(file, text)
         expect((yield* Effect.flip(reload)).message).toContain(why)

@@ -70,21 +70,21 @@ describe("a file of bots", () => {
           list: [echo]
         source: {}`)
       expect(found).toEqual([
-        "source: is not a key that stands here; did you mean sources?",
-        "bots.helper.asnyc: is not a key that stands here; did you mean async?",
+        "source: is not a known key; did you mean sources?",
+        "bots.helper.asnyc: is not a known key; did you mean async?",
         'bots.helper.handler: expected echo, http, auth or a kind of the app (resize, report), got "htpp"; did you mean http?',
         'bots.helper.requireAuth: expected true or false, got "maybe"',
-        "bots.desk.http.retries: is not a key that stands here; url, timeout, redirects are",
-        'bots.desk.http.url: expected an http or https url without a password in it, got "ftp://x"',
+        "bots.desk.http.retries: is not a known key; known keys: url, timeout, redirects",
+        'bots.desk.http.url: expected an http or https URL without credentials, got "ftp://x"',
         'bots.desk.http.timeout: expected a duration like 5s, at most 30s, got "45s"',
         'bots.desk.chatOrder: expected one of none, serial, strict, got "chronological"',
-        'bots.Big_Bot: "Big_Bot" cannot be a bot\'s name: names are 1 to 64 lower-case letters, digits and -',
+        'bots.Big_Bot: "Big_Bot" is not a valid bot name: use 1 to 64 lower-case letters, digits and -',
         "bots.Big_Bot: set BOT_BIG_BOT_TOKEN to the token that BotFather gave the bot",
-        "bots.Big_Bot: set BOT_BIG_BOT_SECRET to the secret that Telegram sends along with its updates",
+        "bots.Big_Bot: set BOT_BIG_BOT_SECRET to the secret that Telegram sends with its updates",
         'bots.list: expected an object with handler, http, requireAuth, async, chatOrder, onError, updates, got ["echo"]',
         "bots.list.handler: expected echo, http, auth or a kind of the app (resize, report), got nothing",
         "bots.list: set BOT_LIST_TOKEN to the token that BotFather gave the bot",
-        "bots.list: set BOT_LIST_SECRET to the secret that Telegram sends along with its updates"
+        "bots.list: set BOT_LIST_SECRET to the secret that Telegram sends with its updates"
       ])
     })
   )
@@ -92,10 +92,10 @@ describe("a file of bots", () => {
   it.effect("is refused for an async bot without a database, by a sentence with the bot and both ways out", () =>
     Effect.gen(function* () {
       expect(yield* problems(one("handler: echo\nasync: true"), { database: false })).toEqual([
-        "bots.helper.async: the bot helper is async, which needs a database: set DATABASE_URL or start with --embedded, or write async: false"
+        "bots.helper.async: the bot helper is async, which requires a database: set DATABASE_URL, start with --embedded, or set async: false"
       ])
       expect(yield* problems(one("handler: resize"), { database: false })).toEqual([
-        expect.stringMatching(/^bots.helper.handler: the bot runs the kind resize, which needs a database/)
+        expect.stringMatching(/^bots.helper.handler: the bot runs the kind resize, which requires a database/)
       ])
     })
   )
@@ -104,10 +104,10 @@ describe("a file of bots", () => {
     Effect.gen(function* () {
       const authSecret = false
       expect(yield* problems(one("handler: echo"), { authSecret })).toEqual([
-        expect.stringMatching(/^bots.helper.requireAuth: the bot helper .* needs AUTH_SECRET: set it, or write/)
+        expect.stringMatching(/^bots.helper.requireAuth: the bot helper .* requires AUTH_SECRET: set it, or set/)
       ])
       expect(yield* problems(one("handler: auth"), { authSecret })).toEqual([
-        expect.stringMatching(/^bots.helper.handler: the bot helper .* needs AUTH_SECRET: set it, or choose/)
+        expect.stringMatching(/^bots.helper.handler: the bot helper .* requires AUTH_SECRET: set it, or choose/)
       ])
       expect((yield* read(one("handler: echo\nrequireAuth: false"), { authSecret })).bots).toHaveLength(1)
     })
@@ -127,7 +127,7 @@ describe("a file of bots", () => {
       expect(odd).toHaveLength(2)
       expect(odd.join()).not.toContain("hush")
       expect(yield* problems(text, {}, { ...credentials, BOT_HELPER_SECRET: "a,b,c" })).toEqual([
-        expect.stringContaining("two at most")
+        expect.stringContaining("at most two secrets")
       ])
     })
   )
@@ -135,7 +135,7 @@ describe("a file of bots", () => {
   it.effect("is refused where two names lead to one variable", () =>
     Effect.gen(function* () {
       const found = yield* problems("bots: { a-b: { handler: echo }, a_b: { handler: echo } }")
-      expect(found).toContain("bots: two names lead to the environment variable BOT_A_B_TOKEN: rename one")
+      expect(found).toContain("bots: two names map to the environment variable BOT_A_B_TOKEN: rename one of them")
     })
   )
 
@@ -193,7 +193,7 @@ describe("a text that is not good YAML", () => {
                   .join(",")
           }]`
       ).join("\n")
-      expect((yield* problems(bomb))[0]).toContain("aliases are not taken here")
+      expect((yield* problems(bomb))[0]).toContain("aliases are not supported")
       expect((yield* problems("[".repeat(20_000))).length).toBeLessThanOrEqual(20)
       expect((yield* problems(`bots: ${"{a: ".repeat(10_000)}`)).length).toBeLessThanOrEqual(20)
     })
@@ -215,10 +215,12 @@ describe("where the file is", () => {
       writeFileSync(join(folder, "long.yaml"), "#".repeat(300_000))
       mkdirSync(join(folder, "folder.yaml"))
       expect((yield* load(at("good.yaml"))).bots).toHaveLength(1)
-      expect((yield* Effect.flip(load(at("none.yaml")))).message).toMatch(/none.yaml has one problem:\n .*no such file/)
-      expect((yield* Effect.flip(load(at("long.yaml")))).message).toMatch(/longer than 262144 bytes/)
+      expect((yield* Effect.flip(load(at("none.yaml")))).message).toMatch(
+        /none.yaml has one problem:\n .*does not exist/
+      )
+      expect((yield* Effect.flip(load(at("long.yaml")))).message).toMatch(/larger than 262144 bytes/)
       expect((yield* Effect.flip(load(at("folder.yaml")))).message).toMatch(/cannot be read/)
-      expect((yield* Effect.flip(load({ NIGHTSHIFT_BOTS: "/dev/zero" }))).message).toMatch(/not a file/)
+      expect((yield* Effect.flip(load({ NIGHTSHIFT_BOTS: "/dev/zero" }))).message).toMatch(/not a regular file/)
     })
   )
 

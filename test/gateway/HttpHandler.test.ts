@@ -108,7 +108,7 @@ describe("a bot with a url", () => {
       expect(yield* failure(at(yield* upstream((request) => void request.socket.destroy())))).toBe(
         "UpstreamUnreachable"
       )
-      expect(yield* failure(at(yield* answering(429, "", { "retry-after": "7" })))).toBe("EndedOtherwise")
+      expect(yield* failure(at(yield* answering(429, "", { "retry-after": "7" })))).toBe("NonReplyOutcome")
       expect(yield* failure("http://nobody.invalid/")).toBe("UpstreamUnreachable")
     })
   )

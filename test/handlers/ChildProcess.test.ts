@@ -91,7 +91,7 @@ describe.concurrent("a child whose process is killed with -9", () => {
       if (first === undefined) return yield* Effect.dieMessage("nobody keeps watch")
       process.kill(first, "SIGKILL")
       yield* eventually(() => keeperOf() !== undefined && keeperOf() !== first)
-      // Once it has started another child, its second keeper knows of both.
+      // Once it has started another child, its second reaper knows of both.
       other.stdin?.write("go on\n")
       const [line] = yield* Effect.promise(() => once(other.stdout, "data"))
       pids.push(Number(String(line).trim()))
@@ -105,8 +105,8 @@ describe.concurrent("a child whose process is killed with -9", () => {
 describe("a child's way to its place", () => {
   const enter = (root: string, where: string) =>
     Effect.gen(function* () {
-      const keeper = yield* ChildReaper.make
-      const child = yield* ChildProcess.spawn(keeper, {
+      const reaper = yield* ChildReaper.make
+      const child = yield* ChildProcess.spawn(reaper, {
         argv: ["sh", "-c", "pwd; touch entered"],
         directory: where,
         root,
@@ -135,8 +135,8 @@ describe("a child's way to its place", () => {
       expect(yield* enter(root, join(root, "short"))).toBeUndefined()
       expect(yield* enter(root, root)).toBeUndefined()
       expect(yield* enter("/", join(root, "inside"))).toBeUndefined()
-      expect(yield* enter(root, join(root, "link"))).toBe(`${join(house, "outside")} is outside of ${root}`)
-      expect(yield* enter(join(house, "roo"), root)).toBe(`${root} is outside of ${join(house, "roo")}`)
+      expect(yield* enter(root, join(root, "link"))).toBe(`${join(house, "outside")} is outside ${root}`)
+      expect(yield* enter(join(house, "roo"), root)).toBe(`${root} is outside ${join(house, "roo")}`)
       expect(yield* enter(root, join(root, "missing"))).toMatch(/missing/)
       expect(existsSync(join(house, "outside", "entered"))).toBe(false)
     })

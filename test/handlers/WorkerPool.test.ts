@@ -38,7 +38,7 @@ describe.concurrent("a worker pool", () => {
         result: { echoed: { deep: ["größe\n", 1] } }
       })
       expect(yield* ask("error")).toEqual(Outcome.retry("no luck", Duration.seconds(7)))
-      expect(yield* ask("plainError")).toEqual(Outcome.retry("the worker reported an error"))
+      expect(yield* ask("plainError")).toEqual(Outcome.retry("the worker reported an error without a message"))
       expect(yield* ask("dead")).toEqual(Outcome.dead("never"))
       expect(yield* ask("throttled")).toEqual(Outcome.throttled({ after: Duration.seconds(90) }))
       expect(yield* ask("nulls")).toEqual(Outcome.done())
@@ -64,12 +64,12 @@ describe.concurrent("a worker pool", () => {
   )
 
   it.scopedLive.each([
-    ["otherId", 'it answered for "somebody-else"'],
-    ["noId", 'it answered "{\\"status\\":\\"ok\\"}"'],
-    ["garbage", 'it answered "Traceback: what?"'],
-    ["oddStatus", "it answered"],
+    ["otherId", 'it replied for another job id, "somebody-else"'],
+    ["noId", 'it sent an invalid reply: "{\\"status\\":\\"ok\\"}"'],
+    ["garbage", 'it sent an invalid reply: "Traceback: what?"'],
+    ["oddStatus", "it sent an invalid reply"],
     ["endless", "it wrote a line longer than 1048576 bytes"],
-    ["die", "it ended with exit code 9: out of paper"],
+    ["die", "it exited with code 9: out of paper"],
     ["hush", "it closed its output"]
   ] as const)("replaces a child that breaks: %s", ([act, why]) =>
     Effect.gen(function* () {
@@ -179,7 +179,7 @@ describe.concurrent("a worker pool", () => {
       expect(isAlive(pid)).toBe(false)
       const mumbling = yield* poolOf(command("mumble"))
       expect(yield* mumbling("echo")).toEqual(
-        Outcome.retry('the worker broke: it wrote "warming up" before it was ready')
+        Outcome.retry('the worker broke: it wrote "warming up" instead of its ready line')
       )
       const other = yield* poolOf({ ...command("mumble"), ready: /^warming/ })
       // Its second line comes without being asked.
@@ -241,7 +241,7 @@ describe("a worker pool whose children do not come up", () => {
       expect(outcome).toEqual(Outcome.snooze(Duration.seconds(60)))
       yield* TestClock.adjust("1 minute")
       expect(yield* perform(handler, { act: "echo" })).toEqual(
-        Outcome.retry("the worker broke: it ended with exit code 3: cannot start today")
+        Outcome.retry("the worker broke: it exited with code 3: cannot start today")
       )
     }).pipe(Effect.scoped)
   )

@@ -206,7 +206,7 @@ describe("live events", () => {
     }).pipe(Effect.provide(layer({ listeners: 2 })))
   )
 
-  it.scopedLive("end when the process is told to stop, so that nobody keeps it", () =>
+  it.scopedLive("end when the process is asked to stop, so that nobody keeps it", () =>
     Effect.gen(function* () {
       const { viewer } = yield* Doors
       const lifecycle = yield* Lifecycle

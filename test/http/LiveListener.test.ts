@@ -5,11 +5,11 @@ describe("one who follows live events", () => {
   it("is dropped when a megabyte lies unread, instead of being remembered for", () => {
     const listener = new LiveListener()
     const text = eventText("jobs", 1, { text: "x".repeat(100_000) })
-    for (let number = 0; number < 10; number += 1) listener.tell(text)
+    for (let number = 0; number < 10; number += 1) listener.send(text)
     expect(listener.destroyed).toBe(false)
-    listener.tell(text)
+    listener.send(text)
     expect(listener.destroyed).toBe(true)
-    listener.tell(text)
+    listener.send(text)
     listener.finish()
   })
 

@@ -4,6 +4,7 @@ import * as fc from "effect/FastCheck"
 import * as ContentDisposition from "../../src/http/uploads/ContentDisposition.js"
 import { boundaryOf, MultipartParser } from "../../src/http/uploads/MultipartParser.js"
 import { growth, linear } from "../support/Growth.js"
+import { isLong } from "../support/Scale.js"
 
 interface Read {
   readonly head: Record<string, string>
@@ -62,7 +63,7 @@ describe("a multipart body", () => {
           )
         }
       ),
-      { numRuns: 1_000 }
+      { numRuns: isLong ? 1_000 : 200 }
     )
   })
 
@@ -131,7 +132,7 @@ describe("a multipart body", () => {
         const body = Buffer.from(`--XbX\r\n${pieces.join("")}`)
         expect(read(body, [size])).toEqual(read(body, [body.length]))
       }),
-      { numRuns: 1_000 }
+      { numRuns: isLong ? 1_000 : 200 }
     )
   })
 

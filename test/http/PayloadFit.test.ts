@@ -26,7 +26,7 @@ const misfit = {
       tag: "InvalidJob",
       field: "payload.sleep_ms",
       message: expect.stringMatching(
-        /^payload\.sleep_ms does not fit the kind "noop_echo": .*\. Change it, or force the job in\.$/
+        /^payload\.sleep_ms does not fit the kind "noop_echo": .*\. Fix it, or use force to store the job anyway\.$/
       )
     }
   }

@@ -36,7 +36,7 @@ const twoPods = Effect.gen(function* () {
   return { leader, leaving, slots }
 })
 
-describe.each(backends)("on %s, GET /api/v1/pods", (_, layer) => {
+describe.each(backends)("on %s, GET /api/v1/pods", (where, layer) => {
   it.scopedLive("shows every live pod, who leads, and which queues nobody serves", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
@@ -64,6 +64,7 @@ describe.each(backends)("on %s, GET /api/v1/pods", (_, layer) => {
             host: { name: "here", pid: 17, node: "v20.0.0" },
             startedAt: new Date(leader.startedAt).toISOString(),
             heartbeatAgeSeconds: expect.any(Number),
+            server: where === "memory" ? null : expect.stringMatching(/^\S+ since 20\S+Z$/),
             draining: false,
             leader: true
           },

@@ -21,7 +21,7 @@ describe("readiness", () => {
       yield* sql`insert into nightshift.migration (number, name, checksum, oldest_code, applied_at, applied_by)
         values (9999, '9999_future', 'x', '99.0.0', '2026-01-01', '99.0.0')`
       expect(yield* reasons).toEqual([
-        expect.stringMatching(/^the schema needs nightshift 99\.0\.0 or later, and this is \d/)
+        expect.stringMatching(/^the schema requires nightshift 99\.0\.0 or later, but this process is \d/)
       ])
     }).pipe(Effect.provide(TestDatabase.layer))
   )
@@ -54,7 +54,7 @@ describe("readiness", () => {
       expect(writes.failing()).toBeUndefined()
       now = 6_000
       yield* failing("53100")
-      expect(writes.failing()).toBe("the disk of the database is full")
+      expect(writes.failing()).toBe("the database's disk is full")
       yield* failing("25006")
       expect(writes.failing()).toBe("the database is read-only")
       yield* failing("XX000")

@@ -98,7 +98,7 @@ describe("a path", () => {
         ["GET", "/api/v1/jobs/a/b/c"]
       ] as const) {
         expect((yield* admin(method, `${path}?x=<script>`)).json).toEqual({
-          error: { tag: "NotFound", message: `There is nothing at ${method} ${path}.` }
+          error: { tag: "NotFound", message: `No route matches ${method} ${path}.` }
         })
       }
       expect((yield* admin("GET", "/api/v1/jobs/%zz")).status).toBe(404)
@@ -124,8 +124,8 @@ describe("what the database says", () => {
   const detail = 'relation "secret" does not exist at 10.1.2.3'
   it.scopedLive.each([
     [503, new DatabaseUnavailable({ detail, nothingWritten: true }), /nothing was changed/],
-    [503, new DatabaseUnavailable({ detail, nothingWritten: false }), /may have been done/],
-    [409, new DatabaseConflict({ detail }), /contradicts/],
+    [503, new DatabaseUnavailable({ detail, nothingWritten: false }), /may have been made/],
+    [409, new DatabaseConflict({ detail }), /conflicts with/],
     [500, new DatabaseFault({ detail }), /log/]
   ] as const)("stays in the log: %i", ([status, error, says]) =>
     Effect.gen(function* () {

@@ -230,10 +230,10 @@ describe.each(backends)("files on %s", (_, layer) => {
         [[good, { content: "" }], "File 1: content must not be empty."],
         [
           [good, { name: "note", content: "x" }],
-          /^A field of another name is not expected\. Send 1 to 64 files in the field "files"\.$/
+          /^The form has an unexpected field\. Send 1 to 64 files in the field "files"\.$/
         ],
-        [[], /^There is no file\./],
-        [Array.from({ length: 65 }, () => good), /^There are too many files\./]
+        [[], /^The form has no file\./],
+        [Array.from({ length: 65 }, () => good), /^The form has too many files\./]
       ]
       for (const [parts, message] of refusals) {
         const refused = yield* upload(...parts)

@@ -101,7 +101,7 @@ layer(layerPostgres(), { excludeTestServices: true })("GET /api/v1/jobs/{id}/why
       yield* end(yield* take, again(later, { remember: "throttled by github" }))
       expect(yield* whyOf(limited)).toMatchObject({
         reason: "rate_limited",
-        detail: expect.stringContaining('"github" had no token for it. Now it holds 5 of 5.'),
+        detail: expect.stringContaining('"github" had no token for it. It now has 5 of 5 tokens.'),
         until: instant(later)
       })
       yield* set({ rate: { jobs: 1, per: Duration.hours(1) } })

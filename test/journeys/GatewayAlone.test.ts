@@ -84,11 +84,11 @@ describe("bots without a database", () => {
       expect(said((yield* say).json)).toBe("hello")
       writeBots(cwd, "bots: { helper: { handler: eco, requireAuth: false } }")
       yield* pod.signal("SIGHUP")
-      yield* pod.said(/the bots stay as they are.*did you mean echo/)
+      yield* pod.said(/could not reload the bots file.*did you mean echo/)
       expect(said((yield* say).json)).toBe("hello")
       writeBots(cwd, "bots: { helper: { handler: echo } }")
       yield* pod.signal("SIGHUP")
-      yield* pod.said(/the bots are read again: 1 bots, 0 sources/)
+      yield* pod.said(/reloaded the bots file: 1 bots, 0 sources/)
       expect(said((yield* say).json)).toContain("sign in first")
     })
   )
@@ -102,7 +102,7 @@ describe("bots without a database", () => {
       const set = (...args: ReadonlyArray<string>) => Nightshift.call(["bots", "set-webhook", ...args], { cwd, env })
       expect(yield* set("desk", "--url", "https://bots.example.org/", "--max-connections", "7")).toMatchObject({
         code: 0,
-        stdout: "Telegram delivers the updates of desk to https://bots.example.org/hooks/telegram/desk\n"
+        stdout: "Telegram now delivers updates of desk to https://bots.example.org/hooks/telegram/desk\n"
       })
       expect((yield* telegram.calls)[0]?.parameters).toEqual({
         url: "https://bots.example.org/hooks/telegram/desk",
@@ -121,7 +121,7 @@ describe("bots without a database", () => {
       })
       const stranger = { ...env, BOT_HELPER_TOKEN: "1:to-be-hidden" }
       const failed = yield* Nightshift.call(["bots", "info"], { cwd, env: stranger })
-      expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining("does not know the bot's token") })
+      expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining("the bot's token is not valid") })
       expect(failed.stdout).toMatch(/^desk +auth +sync +https:/m)
       const printed = [info, failed].map(({ stderr, stdout }) => stdout + stderr).join()
       expect(printed).not.toMatch(/to-be-hidden|new-one/)

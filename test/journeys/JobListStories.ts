@@ -46,7 +46,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
         await counted(page, "1")
         await button(page, "Save view").click()
         await nameIt(page, "Save view", hostile)
-        await said(page, "is saved.")
+        await said(page, "saved")
         await page.reload()
         await view(page, hostile).and(page.locator("[aria-current=page]")).waitFor()
         await page.getByRole("link", { name: "Dead", exact: true }).click()
@@ -71,14 +71,14 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
 
       yield* step(async () => {
         // A name that stands is given to other filters.
-        await chip(page, 'payload has {"list":[],"n":2}').click()
+        await chip(page, 'payload contains {"list":[],"n":2}').click()
         await counted(page, "2")
         await button(page, "Save view").click()
         await page.getByRole("dialog").getByRole("textbox").fill("second flyers")
-        await page.getByRole("dialog").getByText("It will look for this instead.").waitFor()
+        await page.getByRole("dialog").getByText("It will be replaced.").waitFor()
         await page.keyboard.press("Enter")
         await button(page, "Delete view").click()
-        await said(page, "View second flyers is deleted.")
+        await said(page, "View second flyers deleted")
         await view(page, "second flyers").waitFor({ state: "detached" })
         await button(page, "Undo").click()
         await view(page, "second flyers").waitFor()
@@ -111,8 +111,8 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
         await button(page, "More filters").click()
         await button(page, "cancelled").click()
         await counted(page, "1")
-        await give(page, "Whole dedupe key", "leaflet-1")
-        await page.getByLabel("Enqueued").selectOption("in the last 1 h")
+        await give(page, "Exact dedupe key", "leaflet-1")
+        await page.getByLabel("Enqueued").selectOption("Last 1 h")
       })
       const query = () => new URLSearchParams(page.url().split("?")[1])
       yield* step(() => page.waitForURL(/within=3600/))
@@ -126,7 +126,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
       })
       yield* step(async () => {
         await counted(page, "1")
-        await page.getByLabel("until before").fill("2020-01-31T17:30")
+        await page.getByLabel("Before").fill("2020-01-31T17:30")
         await counted(page, "0")
         await page.waitForURL(/until=20\d\d-\d\d-\d\dT\d\d%3A\d\d%3A00.000Z/)
       })
@@ -137,7 +137,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
           .getByRole("button", { name: /^Remove enqueued before 31 Jan 2020, 17:30|Jan 31, 2020, 17:30/ })
           .click()
         await counted(page, "1")
-        for (const words of ["dedupe key leaflet-1", "dead because cancelled", "queue cellar"]) {
+        for (const words of ["dedupe key leaflet-1", "dead reason cancelled", "queue cellar"]) {
           await chip(page, words).click()
           await chip(page, words).waitFor({ state: "detached" })
         }
@@ -159,7 +159,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
       yield* step(async () => {
         await counted(page, "1")
         await page.keyboard.press("c")
-        await said(page, "Cancel is for jobs that are scheduled or retrying or pending or running.")
+        await said(page, "Cancel applies only to scheduled, retrying, pending, running jobs.")
       })
       expect(yield* step(() => actsOn(page).allInnerTexts())).toEqual(["Requeue", "Delete"])
       yield* step(async () => {
@@ -169,13 +169,13 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
       expect(yield* step(() => actsOn(page).allInnerTexts())).toEqual(["Cancel", "Run now", "Delete"])
       yield* step(async () => {
         await page.getByRole("link", { name: "All jobs", exact: true }).click()
-        await page.getByText("Select jobs or set a filter to act").waitFor()
+        await page.getByText("Select jobs or set a filter").waitFor()
       })
       const usable = () => page.locator(".head .side button:enabled").allInnerTexts()
       expect(yield* step(usable)).toEqual([])
       yield* step(async () => {
         await give(page, "Kind", "brochure")
-        await page.getByText("All that match:").waitFor()
+        await page.getByText("All matching jobs:").waitFor()
         await counted(page, "2")
       })
       expect(yield* step(usable)).toEqual(["Requeue", "Cancel", "Run now", "Delete"])

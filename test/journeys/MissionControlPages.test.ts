@@ -185,14 +185,17 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
         const looked: Array<string> = []
         yield* step(async () => {
           await page.getByRole("button", { name: "Requeue", exact: true }).click()
-          await page.getByRole("dialog").getByText("This concerns").waitFor()
+          await page
+            .getByRole("dialog")
+            .getByText(/\d+ jobs?\?$/)
+            .waitFor()
         })
         looked.push(...(yield* findings(page)))
         yield* step(async () => {
           await page.keyboard.press("Escape")
           await page.getByRole("dialog").waitFor({ state: "detached" })
           await page.keyboard.press("?")
-          await page.getByRole("dialog", { name: "Keys" }).waitFor()
+          await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor()
         })
         looked.push(...(yield* findings(page)))
         yield* step(() => page.keyboard.press("Escape"))

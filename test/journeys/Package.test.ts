@@ -18,10 +18,10 @@ describe("the packed package", () => {
         const program = /^```ts\n([\s\S]*?)^```$/m.exec(readme)?.[1] ?? ""
         writeFileSync(join(cwd, "program.js"), (yield* Effect.promise(() => transform(program, { loader: "ts" }))).code)
         expect(yield* PackedPackage.run(cwd, process.execPath, ["program.js"], env)).toMatch(
-          /a receipt for A-17 goes to ada@example\.org[\s\S]*job [0-9a-f-]{36} is done/
+          /sending receipt A-17 to ada@example\.org[\s\S]*job [0-9a-f-]{36} is done/
         )
         expect(yield* PackedPackage.run(cwd, "node_modules/nightshift/dist/nightshift.js", ["migrate"], env)).toContain(
-          "the schema is current"
+          "The schema is up to date."
         )
       }),
     240_000

@@ -11,6 +11,7 @@ import { Queue } from "../../src/queue/Queue.js"
 import { Gate, layer as gateLayer } from "../gateway/Gate.js"
 import { message } from "../gateway/Updates.js"
 import { Doors, layerPostgres } from "../http/Doors.js"
+import { isLong } from "../support/Scale.js"
 
 // A payload that is sent is the payload that the handler gets, through whichever door. What cannot be kept is refused.
 
@@ -154,12 +155,12 @@ describe("a payload that is sent", () => {
     Effect.gen(function* () {
       for (const door of Object.values(doors)) {
         for (const [payload, kept] of edges) yield* passes(door, payload, kept)
-        yield* assertAll(25, (payload) => passes(door, payload, isKept(payload)))
+        yield* assertAll(isLong ? 25 : 10, (payload) => passes(door, payload, isKept(payload)))
       }
 
       const { update } = yield* Gate
       let updates = 0
-      yield* assertAll(10, (payload) =>
+      yield* assertAll(isLong ? 10 : 4, (payload) =>
         Effect.gen(function* () {
           if (!isKept(payload)) return
           updates += 1

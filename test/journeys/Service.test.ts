@@ -6,6 +6,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
 import { below, gone } from "../support/ProcessFamily.js"
+import * as PrometheusText from "../support/PrometheusText.js"
 import { isLong } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -26,8 +27,31 @@ const serve = (
       env: options.env ?? {},
       ...(options.uid === undefined ? {} : { uid: options.uid })
     })
-    const match = yield* running.said(/doors +(http:\S+)/)
+    const match = yield* running.said(/url +(http:\S+)/)
     return { ...running, url: match[1] ?? "" }
+  })
+
+const hostile = 'a"} 1\nforged{x="\\'
+
+/** Jobs that succeed and die, one of a kind whose name would forge a line, and refused requests: the metrics after them. */
+const busyPage = (url: string, completed: number) =>
+  Effect.promise(async () => {
+    const headers = { authorization: "Bearer sesame", "content-type": "application/json" }
+    const jobs = (payload: object, count: number) =>
+      Array.from({ length: count }, () => ({ kind: "noop_echo", maxAttempts: 1, payload }))
+    const all = [...jobs({}, 20), ...jobs({ fail: "told to" }, 3), { kind: hostile, payload: {} }]
+    const body = JSON.stringify({ force: true, jobs: all })
+    expect((await fetch(`${url}/api/v1/jobs`, { method: "POST", headers, body })).status).toBe(201)
+    for (const path of ["/nowhere", "/api/v1/jobs?limit=0", "/uploads/acme", "/hooks/telegram/none"]) {
+      await fetch(url + path, { headers })
+    }
+    for (;;) {
+      const response = await fetch(`${url}/metrics`)
+      expect(response.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8")
+      const page = PrometheusText.parse(await response.text())
+      if (PrometheusText.total(page, "nightshift_jobs_completed_total", { kind: "noop_echo" }) === completed)
+        return page
+    }
   })
 
 describe("the service on an embedded PostgreSQL", () => {
@@ -47,7 +71,7 @@ describe("the service on an embedded PostgreSQL", () => {
       yield* gone(family)
       const second = yield* serve(cwd, { args: ["--embedded"] })
       const migrate = yield* Nightshift.call(["migrate"], { cwd })
-      expect(migrate).toMatchObject({ code: 0, stdout: "Nothing to apply: the schema is current.\n" })
+      expect(migrate).toMatchObject({ code: 0, stdout: "The schema is up to date.\n" })
       yield* second.signal("SIGINT")
       expect(yield* second.finished).toMatchObject({ code: 0 })
     })
@@ -113,13 +137,25 @@ describe("the service on an embedded PostgreSQL", () => {
 })
 
 describe("the service on a served PostgreSQL", () => {
-  it.scopedLive("migrates the database and is ready", () =>
+  it.scopedLive("migrates the database, is ready, and has metrics that a strict reader takes while it is busy", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const url = yield* TestDatabase.empty
-      const running = yield* serve(cwd, { env: { DATABASE_URL: Redacted.value(url) } })
+      const running = yield* serve(cwd, {
+        env: { DATABASE_URL: Redacted.value(url), NIGHTSHIFT_ADMIN_TOKEN: "sesame" }
+      })
       expect(yield* get(`${running.url}/readyz`)).toMatchObject({ status: 200 })
       expect(existsSync(join(cwd, ".nightshift"))).toBe(false)
+      const before = yield* busyPage(running.url, 20)
+      const after = yield* busyPage(running.url, 40)
+      // A counter only rises, and a series that was there stays.
+      for (const { name, samples, type } of before.values()) {
+        if (type !== "counter") continue
+        for (const { labels, value } of samples) {
+          expect(PrometheusText.total(after, name, labels), name).toBeGreaterThanOrEqual(value)
+        }
+      }
+      expect(PrometheusText.total(after, "nightshift_jobs_enqueued_total", { kind: hostile })).toBe(2)
       yield* running.signal("SIGTERM")
       expect(yield* running.finished).toMatchObject({ code: 0 })
     })
@@ -160,7 +196,7 @@ describe("the service on a served PostgreSQL", () => {
       expect(refused.code).toBe(1)
       expect(refused.stderr).toMatch(/not reachable yet/)
       expect(refused.stderr).toMatch(
-        /\nnightshift: No PostgreSQL could be reached at 127.0.0.1:1\/none within 500ms [^\n]+\n$/
+        /\nnightshift: Could not reach PostgreSQL at 127.0.0.1:1\/none within 500ms [^\n]+\n$/
       )
       expect(refused.stderr).not.toContain("hunter2")
     })
@@ -172,7 +208,7 @@ describe("the service without a database", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* serve(cwd)
-      yield* running.said(/queue, crew and uploads are off/)
+      yield* running.said(/queues, workers and uploads are off/)
       expect(yield* get(`${running.url}/readyz`)).toEqual({
         status: 200,
         text: '{"status":"ready","reasons":[],"off":["queue","crew","uploads"]}'
@@ -217,7 +253,7 @@ describe("the doors", () => {
         expect(read.text).toMatch(/^nightshift_build_info\{version="[\d.]+"\} 1$/m)
         expect(yield* get(`${url}/nowhere?x=<script>`)).toEqual({
           status: 404,
-          text: '{"error":{"tag":"NotFound","message":"There is nothing at GET /nowhere."}}'
+          text: '{"error":{"tag":"NotFound","message":"No route matches GET /nowhere."}}'
         })
       })
   )

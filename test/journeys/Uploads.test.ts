@@ -149,7 +149,7 @@ describe("nightshift uploads pull", () => {
       expect(yield* wrong(["--once", "--every", "1s"], { UPLOADS_TOKEN: "x" })).toMatchObject({ code: 2 })
       expect(yield* wrong(["--every", "soon"], { UPLOADS_TOKEN: "x" })).toMatchObject({ code: 2 })
       const refused = yield* wrong([], { UPLOADS_TOKEN: "nst_wrong-token" })
-      expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("does not accept the token") })
+      expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("rejected the token") })
       expect(refused.stderr).not.toContain("nst_wrong")
       writeFileSync(join(service.cwd, "taken"), "a file")
       const unusable = yield* wrong(["--into", "taken/inside", "--once"], { UPLOADS_TOKEN: service.token })
@@ -171,9 +171,9 @@ describe("nightshift uploads pull", () => {
           stderr: expect.stringContaining("is in use by process")
         })
         between.meddle(() => ({ before: () => {} }))
-        yield* running.said(/cannot be reached.*Trying again every 100ms/)
+        yield* running.said(/is not reachable.*Retrying every 100ms/)
         between.meddle(() => undefined)
-        yield* running.said(/the service answers again/)
+        yield* running.said(/the service is reachable again/)
         yield* upload(service, [["b.txt", "two"]])
         yield* running.said(/pulled b\.txt/)
         const listed = yield* Nightshift.call(["uploads", "tokens", "list", "--workspace", "acme", "--json"], {
@@ -188,7 +188,7 @@ describe("nightshift uploads pull", () => {
         expect(revoked).toMatchObject({ code: 0, stdout: expect.stringMatching(/^revoked nst_[0-9a-f]{8}…/) })
         expect(yield* running.finished).toMatchObject({
           code: 1,
-          stderr: expect.stringContaining("does not accept the token")
+          stderr: expect.stringContaining("rejected the token")
         })
         const made = yield* Nightshift.call(["uploads", "tokens", "create", "--workspace", "acme", "--label", "next"], {
           cwd: service.cwd,

@@ -60,7 +60,7 @@ describe("a limit", () => {
       const { runAt } = yield* job(later)
       expect(yield* why(later)).toEqual({
         reason: "rate_limited",
-        detail: expect.stringContaining('Limit "github" had no token for it. Now it holds 0 of 2.'),
+        detail: expect.stringContaining('Limit "github" had no token for it. It now has 0 of 2 tokens.'),
         until: runAt
       })
       expect(yield* why(id)).toMatchObject({ reason: "done" })
@@ -97,7 +97,7 @@ describe("a limit", () => {
       yield* settle
       const { lastError, status } = yield* job(id)
       expect(status).toBe("dead")
-      expect(lastError).toMatch(/^UnknownScope: No limit "github" is declared\. Make it with RateLimit\.make/)
+      expect(lastError).toMatch(/^UnknownScope: Limit "github" is not declared\. Create it with RateLimit\.make/)
     }).pipe(Effect.provide(TestShift.layer({ handlers: [byEffect] })))
   )
 

@@ -59,7 +59,7 @@ describe.concurrent("a pod with children", () => {
     }).pipe(Effect.provide(TestDatabase.layer))
   )
 
-  it.scopedLive("ends them when it is told to stop, and gives their jobs back", () =>
+  it.scopedLive("ends them when it is asked to stop, and gives their jobs back", () =>
     Effect.gen(function* () {
       const { jobs, pids, pod } = yield* busyPod
       yield* pod.signal("SIGTERM")
@@ -83,7 +83,7 @@ describe("commands", () => {
       writeFileSync(join(cwd, "plain"), "text")
       expect(yield* serve({ CMD_EXEC_ALLOW: "sh" })).toMatchObject({
         code: 2,
-        stderr: expect.stringMatching(/One setting is wrong: CMD_EXEC_ROOT: is needed with CMD_EXEC_ALLOW/)
+        stderr: expect.stringMatching(/1 setting is invalid: CMD_EXEC_ROOT: is required with CMD_EXEC_ALLOW/)
       })
       expect(yield* serve({ CMD_EXEC_ALLOW: "sh,no-such-tool", CMD_EXEC_ROOT: cwd })).toMatchObject({
         code: 2,
@@ -105,7 +105,7 @@ describe("commands", () => {
       const refused = yield* Nightshift.call(["enqueue", "cmd_exec"], { cwd, env: { DATABASE_URL: url } })
       expect(refused).toMatchObject({
         code: 2,
-        stderr: expect.stringMatching(/No pod has ever registered the kind "cmd_exec"/)
+        stderr: expect.stringMatching(/No pod has registered the kind "cmd_exec"/)
       })
     }).pipe(Effect.provide(TestDatabase.layer))
   )

@@ -48,7 +48,7 @@ const pod = (cwd: string, env: Record<string, string> = {}, queue = "work"): Eff
         ...env
       }
     })
-    const [, doors = ""] = yield* running.said(/doors +(http:\S+)/)
+    const [, doors = ""] = yield* running.said(/url +(http:\S+)/)
     const ask = (method: string, path: string) =>
       Effect.promise(async () => {
         const response = await fetch(`${doors}${path}`, { method, headers: { authorization: `Bearer ${token}` } })
@@ -159,7 +159,7 @@ describe("three pods", () => {
 
 describe("a leader", () => {
   it.scopedLive(
-    "that was stopped past its lease changes nothing under its old term; one that is told to stop is followed at once",
+    "that was stopped past its lease changes nothing under its old term; one that is asked to stop is followed at once",
     () =>
       Effect.gen(function* () {
         const { sql } = yield* Database
@@ -243,7 +243,7 @@ describe("a pod", () => {
         const cwd = yield* prepared
         const only = yield* pod(cwd, { SHUTDOWN_GRACE: "500ms" })
         yield* enqueue("blocking", 2)
-        yield* only.said(/heartbeat came .* late: something blocked the event loop \(jobs that ran: blocking\)/)
+        yield* only.said(/heartbeat was .* late because the event loop was blocked \(jobs that ran: blocking\)/)
         expect(yield* only.get("/metrics")).toMatch(/^nightshift_heartbeats_late_total [1-9]/m)
 
         // One writes in a transaction of its own, one sleeps: both outlast the grace.

@@ -41,7 +41,7 @@ const serving = (cwd: string, line: string) =>
 
 /** What a reader sees, if need be by typing it again: nobody is as quick as a test. */
 const outcomes: Readonly<Record<string, RegExp>> = {
-  "npx nightshift serve --embedded --app ./app.js": /pages +http:\S+token=/,
+  "npx nightshift serve --embedded --app ./app.js": /ui +http:\S+token=/,
   "npx nightshift jobs list": /(done|running|pending) +greet/,
   "npx nightshift jobs show <id>": /result +\{"said":"hello Ada"\}/,
   "npx nightshift jobs list --state dead": /dead +greet/,

@@ -83,7 +83,7 @@ const stopped = (
     yield* gone(family)
   })
 
-describe("a server that is told to stop leaves no process behind", () => {
+describe("a server that is asked to stop leaves no process behind", () => {
   it.scopedLive(
     "by SIGTERM to npx",
     () => stopped(["npx", "nightshift", "serve", "--embedded", "--port", "0"], "SIGTERM"),

@@ -22,8 +22,8 @@ export const handlers = [
 
 describe("a handler that brings its process down", () => {
   it.scopedLive.each([
-    ["timer", 1, /an error that no code catches \(TypeError: stray\)/],
-    ["promise", 1, /a rejected promise that no code awaits \(RangeError: unawaited\)/],
+    ["timer", 1, /an uncaught error \(TypeError: stray\)/],
+    ["promise", 1, /an unhandled promise rejection \(RangeError: unawaited\)/],
     ["exit", 7, /exit code 7/]
   ] as const)(
     "by its %s is among the jobs that the last log line names",
@@ -34,7 +34,7 @@ describe("a handler that brings its process down", () => {
         writeFileSync(join(cwd, "app.mjs"), app)
         const env = { LOG_FORMAT: "json" }
         const pod = yield* Nightshift.start(["serve", "--embedded", "--port", "0", "--app", "app.mjs"], { cwd, env })
-        const [, url] = yield* pod.said(/doors +(http:\S+)/)
+        const [, url] = yield* pod.said(/url +(http:\S+)/)
         const [, token] = yield* pod.said(/token +(\S+)/)
         const enqueue = (name: string) =>
           Effect.promise(async () => {

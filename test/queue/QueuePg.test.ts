@@ -3,6 +3,7 @@ import { Context, Duration, Effect, Fiber, FiberRef, Layer, Option } from "effec
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
+import { End } from "../../src/queue/AttemptEnd.js"
 import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
@@ -102,6 +103,32 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
       yield* Effect.promise(() => holder.query("commit"))
       yield* Fiber.join(ending)
       expect(yield* sql`select id from nightshift.job where queue = 'interrupted'`).toHaveLength(200)
+    })
+  )
+
+  it.scoped("says in a caller's transaction why an end failed, and does not try it again in what is left of that", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const { sql, transaction } = yield* Database
+      yield* queue.enqueue([job("conflicting")])
+      const [claimed] = yield* queue.claim({ queue: "conflicting", pod: yield* newPod, limit: 1 })
+      if (claimed === undefined) throw new Error("nothing was claimed")
+      const { id, lease } = claimed
+      for (const end of [End.Done({ result: undefined }), End.Done({ result: '"some"' })]) {
+        const failure = yield* transaction(
+          Effect.gen(function* () {
+            yield* sql`set transaction isolation level repeatable read`
+            yield* sql`select from nightshift.job`
+            // Somebody changes the row after this transaction's snapshot.
+            yield* outside(sql`update nightshift.job set priority = priority + 1 where id = ${id}`)
+            yield* queue.finalize([{ id, lease, end, queue: "conflicting" }])
+          })
+        ).pipe(Effect.flip)
+        expect(failure).toMatchObject({ _tag: "DatabaseUnavailable", sqlState: "40001" })
+      }
+      expect(
+        yield* queue.finalize([{ id, lease, end: End.Done({ result: undefined }), queue: "conflicting" }])
+      ).toEqual([])
     })
   )
 

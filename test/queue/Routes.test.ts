@@ -54,8 +54,8 @@ describe("NIGHTSHIFT_ROUTES", () => {
     Effect.gen(function* () {
       for (const [text, why] of [
         ["gh.", /got "gh\."/],
-        ["=github", /prefix of 1 to 128/],
-        ["gh.=git hub", /cannot be a queue/],
+        ["=github", /prefix has 1 to 128/],
+        ["gh.=git hub", /is not a queue name/],
         ["a=b,a=c", /got "a" twice/]
       ] as const) {
         expect(Either.getOrElse(yield* read(text), String)).toMatch(why)

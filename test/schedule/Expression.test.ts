@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Cron, Either } from "effect"
 import * as Expression from "../../src/schedule/Expression.js"
+import { isLong } from "../support/Scale.js"
 
 const read = (cron: string, timezone = "UTC") => Either.getOrThrow(Expression.parse(cron, timezone))
 const iso = (millis: number) => new Date(millis).toISOString().replace(":00.000Z", "Z").replace(".000Z", "Z")
@@ -287,7 +288,7 @@ const randomCron = (chance: (below: number) => number) =>
 describe("random expressions", () => {
   it("fire in UTC, where clocks are never set, when another reader says", () => {
     const chance = chances(20_260_329)
-    for (let compared = 0; compared < 120; ) {
+    for (let compared = 0; compared < (isLong ? 120 : 40); ) {
       const cron = randomCron(chance)
       // Of a step of days and a day of the week, the other reader wants both; here either will do.
       const [, , , days, , weekdays] = cron.split(" ")
@@ -309,7 +310,7 @@ describe("random expressions", () => {
       ["Australia/Lord_Howe", "2026-04-04T15:00Z"],
       ["America/Santiago", "2026-09-06T04:00Z"]
     ] as const
-    for (let round = 0; round < 30; round += 1) {
+    for (let round = 0; round < (isLong ? 30 : 10); round += 1) {
       const [zone, at] = changes[round % changes.length] ?? changes[0]
       const cron = `0 ${randomField(chance, 0, 59)} ${randomField(chance, 0, 23)} * * ${randomField(chance, 0, 6)}`
       const from = Date.parse(at) - 6 * 3_600_000
@@ -391,12 +392,12 @@ describe("what is asked of an expression", () => {
 describe("an expression that is refused", () => {
   const long = "0,".repeat(5_000)
   it.each([
-    ["", "UTC", "expression", /five fields .* not 0$/],
-    ["   ", "UTC", "expression", /not 0$/],
-    ["* * * *", "UTC", "expression", /not 4$/],
-    ["* * * * * * *", "UTC", "expression", /six with seconds first, not 7$/],
-    ["60 * * * *", "UTC", "minute", /0 to 59, .* not "60"$/],
-    ["-1 * * * *", "UTC", "minute", /not "-1"$/],
+    ["", "UTC", "expression", /five fields .* got 0$/],
+    ["   ", "UTC", "expression", /got 0$/],
+    ["* * * *", "UTC", "expression", /got 4$/],
+    ["* * * * * * *", "UTC", "expression", /six with seconds first, got 7$/],
+    ["60 * * * *", "UTC", "minute", /0 to 59, .* got "60"$/],
+    ["-1 * * * *", "UTC", "minute", /got "-1"$/],
     ["60 0 * * * *", "UTC", "second", /0 to 59/],
     ["0 24 * * *", "UTC", "hour", /0 to 23/],
     ["0 0 0 * *", "UTC", "day of month", /1 to 31/],
@@ -414,18 +415,18 @@ describe("an expression that is refused", () => {
     ["5-1 * * * *", "UTC", "minute", /0 to 59/],
     ["1,,2 * * * *", "UTC", "minute", /0 to 59/],
     ["0 0 * * *\u0000", "UTC", "day of week", /SUN to SAT/],
-    ["0\u00a00 * * *", "UTC", "expression", /not 4$/],
+    ["0\u00a00 * * *", "UTC", "expression", /got 4$/],
     ["<b>0</b> 0 * * *", "UTC", "minute", /0 to 59/],
     ["0 0 30 2 *", "UTC", "day of month", /never fire/],
     ["0 0 31 2,4,6,9,11 *", "UTC", "day of month", /never fire/],
     ["@noon", "UTC", "expression", /@daily/],
     ["@constructor", "UTC", "expression", /@daily/],
     [long, "UTC", "expression", /at most 256 characters/],
-    ["0 0 * * *", "Mars/Olympus", "timezone", /IANA name/],
-    ["0 0 * * *", "", "timezone", /IANA name/],
-    ["0 0 * * *", "+02:00", "timezone", /IANA name/],
-    ["0 0 * * *", "Europe/Paris\u0000", "timezone", /IANA name/],
-    ["0 0 * * *", "x".repeat(10_000), "timezone", /IANA name/]
+    ["0 0 * * *", "Mars/Olympus", "timezone", /IANA time zone name/],
+    ["0 0 * * *", "", "timezone", /IANA time zone name/],
+    ["0 0 * * *", "+02:00", "timezone", /IANA time zone name/],
+    ["0 0 * * *", "Europe/Paris\u0000", "timezone", /IANA time zone name/],
+    ["0 0 * * *", "x".repeat(10_000), "timezone", /IANA time zone name/]
   ] as const)("names the part and what is expected there: %#", (cron, zone, part, says) => {
     const refused = Either.flip(Expression.parse(cron, zone)).pipe(Either.getOrThrow)
     expect(refused).toMatchObject({ _tag: "InvalidExpression", part, reason: expect.stringMatching(says) })

@@ -56,7 +56,7 @@ describe("floors", () => {
     const src = plant({ "core/Job.ts": 'import pg from "pg"', "helpers/Misc.ts": "export {}" })
     expect(checkFloors(src)).toEqual([
       'core/Job.ts: core/ imports only effect, not "pg"',
-      'helpers/Misc.ts: "helpers" stands on no floor; give it one in scripts/check-floors.mjs'
+      'helpers/Misc.ts: "helpers" has no floor; add it in scripts/check-floors.mjs'
     ])
   })
 })

@@ -35,6 +35,21 @@ describe("the reader of Prometheus' text", () => {
       page("# TYPE h histogram", 'h_bucket{le="1"} 2', 'h_bucket{le="+Inf"} 1', "h_sum 1", "h_count 1")
     ],
     ["no bucket for everything", page("# TYPE h histogram", 'h_bucket{le="1"} 2', "h_sum 1", "h_count 2")],
+    ["a help text apart from its family", page("# HELP a Some.", "# TYPE b gauge", "b 1", "# TYPE a gauge", "a 1")],
+    ["a help text after its family", page("# TYPE a gauge", "a 1", "# HELP a Some.")],
+    ["a family in two places", page("# TYPE a gauge", "a 1", "# TYPE b gauge", "b 1", "a 2")],
+    ["a quantile that is none of a summary", page("# TYPE a gauge", 'a{quantile="0.5"} 1')],
+    ["a bound that is none of a histogram", page("# TYPE a gauge", 'a{le="0.5"} 1')],
+    ["a label with a colon", page("# TYPE a gauge", 'a{x:y="1"} 1')],
+    ["a label of Prometheus' own", page("# TYPE a gauge", 'a{__name__="b"} 1')],
+    ["an escape that does not exist", page("# TYPE a gauge", 'a{x="\\t"} 1')],
+    ["a counter without end", page("# TYPE a_total counter", "a_total +Inf")],
+    ["a counter of ours without _total", page("# HELP nightshift_a Some.", "# TYPE nightshift_a counter")],
+    ["a metric of ours without help", page("# TYPE nightshift_a gauge", "nightshift_a 1")],
+    [
+      "a histogram whose count is another family",
+      page("# TYPE h histogram", 'h_bucket{le="+Inf"} 1', "h_sum 1", "h_count 1", "# TYPE h_count gauge")
+    ],
     ["a count that is another", page("# TYPE h histogram", 'h_bucket{le="+Inf"} 2', "h_sum 1", "h_count 3")]
   ])("refuses %s", (_, text) => {
     expect(() => PrometheusText.parse(text)).toThrow()

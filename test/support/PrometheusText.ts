@@ -19,10 +19,10 @@ const types = ["counter", "gauge", "histogram", "summary", "untyped"] as const
 
 const isType = (text: string): text is Family["type"] => types.some((type) => type === text)
 
-const unescape = (text: string) =>
-  text.replace(/\\(.)/g, (_, character: string) => {
+const unescape = (text: string, signs = '\\"') =>
+  text.replace(/\\(.?)/g, (_, character: string) => {
     if (character === "n") return "\n"
-    if (character === "\\" || character === '"') return character
+    if (character !== "" && signs.includes(character)) return character
     throw new Error(`an escape that does not exist: \\${character}`)
   })
 
@@ -38,10 +38,10 @@ const readLabels = (text: string): Record<string, string> => {
   const labels: Record<string, string> = {}
   let rest = text
   while (rest !== "") {
-    const match = /^([^=]+)="((?:[^"\\\n]|\\.)*)"(,|$)/.exec(rest)
+    const match = /^([^=]+)="((?:[^"\\\n]|\\.)*)"(,(?=.)|$)/.exec(rest)
     if (match === null) throw new Error(`labels that cannot be read: ${rest}`)
     const [whole, name = "", value = ""] = match
-    if (!labelPattern.test(name)) throw new Error(`no label name: ${name}`)
+    if (!labelPattern.test(name) || name.startsWith("__")) throw new Error(`no label name: ${name}`)
     if (name in labels) throw new Error(`a label twice: ${name}`)
     labels[name] = unescape(value)
     rest = rest.slice(whole.length)
@@ -88,7 +88,9 @@ const checkHistogram = ({ name, samples }: Family) => {
     if (!rises(values, false)) throw new Error(`${name}${labels}: buckets are not cumulative`)
     if (bounds.at(-1) !== Number.POSITIVE_INFINITY) throw new Error(`${name}${labels}: no bucket for everything`)
     if (values.at(-1) !== count) throw new Error(`${name}${labels}: the last bucket is not the count`)
-    if (sum === undefined) throw new Error(`${name}${labels}: no sum`)
+    if (sum === undefined || count === undefined) throw new Error(`${name}${labels}: no sum, or no count`)
+    if (Number.isNaN(sum)) throw new Error(`${name}${labels}: a sum that is no number`)
+    if (![...values, count].every(Number.isSafeInteger)) throw new Error(`${name}${labels}: counts are whole numbers`)
   }
 }
 
@@ -101,7 +103,7 @@ const lint = ({ help, name, samples, type }: Family) => {
   if (type === "summary" && !samples.every(({ labels }) => Number(labels.quantile) <= 1)) {
     throw new Error(`${name}: a quantile is a number from 0 to 1`)
   }
-  if (isOurs && help === undefined) throw new Error(`${name}: no help text`)
+  if (help === "" || (isOurs && help === undefined)) throw new Error(`${name}: no help text`)
   if (isOurs && (type === "counter") !== name.endsWith("_total")) throw new Error(`${name}: _total is for counters`)
   if (/_(count|sum|bucket|gauge|counter|summary|histogram)$/.test(name)) throw new Error(`${name}: a name for samples`)
   if (/[a-z][A-Z]/.test(name) || /_(ms|millis|milliseconds|minutes|hours|kib|mib|percent)(_|$)/.test(name)) {
@@ -109,11 +111,17 @@ const lint = ({ help, name, samples, type }: Family) => {
   }
 }
 
-const check = (family: Family) => {
+const check = (family: Family, families: ReadonlyMap<string, Family>) => {
   const { name, samples, type } = family
   lint(family)
   if (type === "histogram") checkHistogram(family)
-  if (type === "counter" && samples.some(({ value }) => value < 0)) throw new Error(`${name}: a counter below zero`)
+  if (type === "counter" && !samples.every(({ value }) => value >= 0 && Number.isFinite(value))) {
+    throw new Error(`${name}: a counter below zero, or without end`)
+  }
+  // A histogram's samples must not be another family's.
+  for (const ending of endings[type] ?? []) {
+    if (ending !== "" && families.has(`${name}${ending}`)) throw new Error(`${name}${ending}: of two families`)
+  }
 }
 
 /** Every family of a page by name; throws at the first thing that is wrong with it. */
@@ -122,6 +130,7 @@ export const parse = (text: string): ReadonlyMap<string, Family> => {
   const families = new Map<string, Family & { samples: Array<Sample> }>()
   const seen = new Set<string>()
   const helps = new Map<string, string>()
+  let announced: string | undefined
   let current: (Family & { samples: Array<Sample> }) | undefined
   for (const line of text.slice(0, -1).split("\n")) {
     const comment = /^# (HELP|TYPE) (\S+) ?(.*)$/.exec(line)
@@ -130,9 +139,13 @@ export const parse = (text: string): ReadonlyMap<string, Family> => {
       if (!namePattern.test(name)) throw new Error(`no metric name: ${name}`)
       if (word === "HELP") {
         if (helps.has(name)) throw new Error(`HELP twice: ${name}`)
-        helps.set(name, rest)
+        if (families.has(name)) throw new Error(`HELP after TYPE: ${name}`)
+        helps.set(name, unescape(rest, "\\"))
+        announced = name
         continue
       }
+      if (announced !== undefined && announced !== name) throw new Error(`HELP without TYPE: ${announced}`)
+      announced = undefined
       if (!isType(rest)) throw new Error(`no type: ${rest}`)
       if (families.has(name)) throw new Error(`TYPE twice: ${name}`)
       current = { name, type: rest, help: helps.get(name), samples: [] }
@@ -140,13 +153,14 @@ export const parse = (text: string): ReadonlyMap<string, Family> => {
       continue
     }
     if (line.startsWith("#")) continue
+    if (announced !== undefined) throw new Error(`HELP without TYPE: ${announced}`)
     const sample = readSample(line)
     if (current === undefined || !belongs(sample, current)) throw new Error(`out of place: ${line}`)
     if (seen.has(keyOf(sample))) throw new Error(`a series twice: ${line}`)
     seen.add(keyOf(sample))
     current.samples.push(sample)
   }
-  for (const family of families.values()) check(family)
+  for (const family of families.values()) check(family, families)
   return families
 }
 

@@ -17,11 +17,15 @@ const administer = (statement: string) =>
     }
   })
 
+// On the run's own server: copying files takes two thirds of the CPU time of the default, which writes every page to the log.
+// PostgreSQL 14 does not know the word.
+const strategy = process.env.TEST_DATABASE_URL === undefined ? "strategy file_copy" : ""
+
 /** A database of the test's own on the run's server, dropped with the Scope whoever is still connected. */
 const create = (template: string): Effect.Effect<Redacted.Redacted, never, Scope.Scope> =>
   Effect.gen(function* () {
     const name = `nightshift_test_${randomBytes(6).toString("hex")}`
-    yield* Effect.acquireRelease(administer(`create database ${name} template ${template}`), () =>
+    yield* Effect.acquireRelease(administer(`create database ${name} template ${template} ${strategy}`), () =>
       administer(`drop database if exists ${name} with (force)`)
     )
     const url = new URL(inject("serverUrl"))

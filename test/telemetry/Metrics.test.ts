@@ -1,7 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Metric } from "effect"
+import { Effect, Metric, MetricBoundaries } from "effect"
 import * as MetricSpec from "../../src/telemetry/MetricSpec.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
+import * as PrometheusText from "../support/PrometheusText.js"
 
 const swept = MetricSpec.counter("swept_total", "Rows swept.", ["outcome"])
 const busy = MetricSpec.gauge("busy", "Slots at work.")
@@ -62,6 +63,50 @@ describe("Metrics", () => {
       const text = yield* Effect.flatMap(Metrics, (metrics) => metrics.render)
       expect(text).toContain("# HELP orders_shipped Shipped.\n# TYPE orders_shipped counter\norders_shipped 1\n")
       expect(text).toContain('shelf{place="north"} 4\n')
+    }).pipe(Effect.provide(Metrics.layer))
+  )
+
+  it.effect("can be read by a scraper whatever the program calls its metrics and tags", () =>
+    Effect.gen(function* () {
+      const metrics = yield* Metrics
+      metrics.series(busy, {}).set(7)
+      metrics.series(wait, { queue: "mail" }).observe(1)
+      const count = (name: string, ...tags: ReadonlyArray<readonly [string, string]>) =>
+        Metric.increment(tags.reduce((metric, [key, value]) => Metric.tagged(metric, key, value), Metric.counter(name)))
+      // Names that become one, another type under a name, and names of ours.
+      yield* count("odd.name")
+      yield* count("odd-name")
+      yield* Metric.update(Metric.gauge("odd name"), 1)
+      yield* count("nightshift_busy")
+      yield* count("nightshift_wait_seconds_count")
+      yield* Metric.update(Metric.histogram("odd", MetricBoundaries.fromIterable([1, 2])), 1)
+      yield* count("odd_count")
+      yield* count("")
+      yield* count("7 days\nof_the_week 1")
+      // Tags that become one label, labels that are not free, and values that would end a line.
+      yield* count(
+        "odd_tags",
+        ["a-b", "1"],
+        ["a.b", "2"],
+        ["x:y", "3"],
+        ["__name__", "4"],
+        ["le", "5"],
+        ["quantile", "6"]
+      )
+      yield* count("odd_tags", ["z", 'a"} 1\nforged 1\\'])
+      yield* Metric.update(Metric.frequency("odd_words"), 'b"\n')
+      const text = yield* metrics.render
+      const families = PrometheusText.parse(text)
+      expect(PrometheusText.total(families, "nightshift_busy")).toBe(7)
+      expect(families.get("odd_name")).toMatchObject({ type: "counter", samples: [{ value: 1 }] })
+      expect(text).toContain('# left out: "nightshift_busy", because another metric has its name\n')
+      expect(families.get("odd_tags")?.samples.map(({ labels }) => labels)).toEqual(
+        expect.arrayContaining([
+          { a_b: expect.any(String), x_y: "3", _name__: "4", exported_le: "5", exported_quantile: "6" },
+          { z: 'a"} 1\nforged 1\\' }
+        ])
+      )
+      expect(families.get("odd_words")?.samples).toMatchObject([{ labels: { key: 'b"\n' }, value: 1 }])
     }).pipe(Effect.provide(Metrics.layer))
   )
 

@@ -45,7 +45,7 @@ describe("a service with a collector", () => {
           OTEL_SERVICE_NAME: "shop"
         }
       })
-      const url = (yield* running.said(/doors +(http:\S+)/))[1] ?? ""
+      const url = (yield* running.said(/url +(http:\S+)/))[1] ?? ""
       const [id = ""] = yield* enqueue(url, [{ payload: { message: "hunter2" } }], {
         traceparent: `00-${theirTrace}-${theirSpan}-01`
       })
@@ -153,8 +153,8 @@ describe("tracing", () => {
       // What had not been told when it all ended was told before.
       expect(collector.spans()).toHaveLength(1)
       expect(lines).toEqual([
-        `traces do not arrive at ${collector.url} and are lost: status 400`,
-        expect.stringMatching(/^traces arrive again; \d spans were lost$/)
+        `cannot send traces to ${collector.url}, dropping them: status 400`,
+        expect.stringMatching(/^sending traces again; \d spans were lost$/)
       ])
     })
   )

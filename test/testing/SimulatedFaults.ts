@@ -4,17 +4,17 @@ import { Simulation } from "../../src/testing/index.js"
 
 /** What a simulation in which everything may go wrong tells of, sooner or later. */
 export const everyFault = [
-  ["is killed", "crashes", "stands still", "goes on", "is told to stop", "cannot start"],
+  ["is killed", "crashes", "freezes", "resumes", "is asked to stop", "cannot start"],
   [
     "is refused",
     "is slow",
-    "nobody hears it",
-    "does not hear: work in",
-    "cut everybody off",
+    "its reply is lost",
+    "misses notification: work in",
+    "disconnect all processes",
     "step the database's clock by",
-    "fails, and with it its transaction"
+    "fails and rolls back its transaction"
   ],
-  ["its handler failed", "its handler said Throttled", "its handler was interrupted", "said Snooze", "said Dead"],
+  ["handler failed", "handler returned Throttled", "handler was interrupted", "returned Snooze", "returned Dead"],
   [
     "dead (exhausted)",
     "dead (cancelled)",

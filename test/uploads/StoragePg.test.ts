@@ -192,7 +192,7 @@ describe("a sweep", () => {
     Effect.gen(function* () {
       const storage = yield* Storage
       const { sql, transaction } = yield* Database
-      const many = scale("SWEPT_FILES", { usual: 10_000, long: 100_000 })
+      const many = scale("SWEPT_FILES", { usual: 4_000, long: 100_000 })
       const content = "x".repeat(2 * chunkBytes)
       const wanted = yield* storage.put(workspace, file("wanted", content))
       yield* transaction(

@@ -1,4 +1,4 @@
-// What the doors are held against: node:http and one insert per request, with nothing in between.
+// Baseline for the HTTP server: node:http with one insert per request.
 import { createServer } from "node:http"
 import pg from "pg"
 

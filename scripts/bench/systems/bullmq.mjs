@@ -1,9 +1,9 @@
-// BullMQ, the same on both of its stores; they differ in how they connect.
+// BullMQ on either store; only the connection differs.
 import { peer } from "../peers.mjs"
 
 const queueName = (index) => (index === 0 ? "noop" : `noop_${index}`)
 
-/** An instance over a connection and, for PostgreSQL, the factory of its backend. */
+/** Opens an instance on a connection, with a backend factory for PostgreSQL. */
 export const openBullmq = async ({ backend, connection }) => {
   const { Queue, Worker } = await peer("bullmq")
   const queue = new Queue("noop", { connection }, backend)

@@ -1,8 +1,8 @@
-// graphile-worker, twice: with and without its batching.
+// graphile-worker with and without batching.
 import pg from "pg"
 import { peer } from "../peers.mjs"
 
-// As published on its performance page.
+// As on its performance page.
 const concurrency = { concurrentJobs: 24, maxPoolSize: 25 }
 const batching = { localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 }
 
@@ -19,7 +19,7 @@ const open = async (url, batched) => {
   const preset = { worker: { connectionString: url, ...concurrency, ...(batched ? batching : {}), logger } }
   const utils = await makeWorkerUtils({ preset })
   const pool = new pg.Pool({ connectionString: url, max: 1 })
-  // Jobs of tomorrow are loaded first, so what is due now has the higher ids.
+  // Future jobs are loaded first, so due jobs have higher ids.
   let firstDue
 
   return {
@@ -51,7 +51,6 @@ const open = async (url, batched) => {
   }
 }
 
-/** graphile-worker in one of its two ways. */
 export const graphile = (batched) => ({
   title: `graphile-worker ${batched ? "batched" : "default"}`,
   store: "postgres",

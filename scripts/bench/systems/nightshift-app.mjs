@@ -1,4 +1,4 @@
-// The program that is measured: one kind whose handler does nothing. `nightshift serve --app` takes it as it is.
+// The measured app: one kind with a no-op handler. Also loaded by `nightshift serve --app`.
 import { Effect, Schema } from "effect"
 import { Handler, Job } from "../../../dist/index.js"
 
@@ -6,17 +6,17 @@ const payload = Schema.Struct({ n: Schema.Number, at: Schema.String, text: Schem
 
 export const kind = Job.make("noop", { payload, queue: "default" })
 
-let told = () => {}
+let listener = () => {}
 
-/** Has somebody told of every start of a handler, and waited for where they return a promise. */
+/** Sets a callback for every handler start. The handler awaits it if it returns a promise. */
 export const whenJob = (onJob) => {
-  told = onJob
+  listener = onJob
 }
 
 export const handlers = [
   Handler.make(kind, (job) =>
     Effect.suspend(() => {
-      const busy = told(job)
+      const busy = listener(job)
       return busy === undefined ? Effect.void : Effect.promise(() => busy)
     })
   )

@@ -1,9 +1,9 @@
-// What a store holds that has been in use for half a day: of twenty jobs sixteen are done, one is dead, one failed and
-// waits for its next try, one is of tomorrow, and one is due in a queue that nobody serves.
+// Fills the database like half a day of use. Of 20 jobs, 16 are done, 1 is dead, 1 waits for a retry, 1 is scheduled
+// for tomorrow, and 1 is due in a queue that no pod serves.
 
 const past = "now() - (1 + n::float8 / $1::int * 43200) * interval '1 second'"
 
-// Ids by the time, as the program makes them: lists go by them.
+// Time-ordered ids (UUIDv7), as in production: lists sort by them.
 const id = `encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
   placing substring(int8send((extract(epoch from at) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid`
 
@@ -23,7 +23,7 @@ export const jobs = `
     case when part in (16, 17) then 'Error: no answer from ' || (array['bank', 'mail', 'map', 'shop'])[1 + n % 4] || ' after ' || n || ' ms' end
   from (select n, (n / 7) % 20 as part, ${past} as at from generate_series(1, $1::int) as n) as life`
 
-// What the charts are drawn from: a row for each minute, queue and kind in which something happened.
+// Chart data: one row per minute, queue and kind.
 export const minutes = `
   insert into nightshift.job_bucket (minutes, start, queue, kind, pod_id, revision, enqueued, started, completed, retried,
     dead, rescued, processing_sum, processing_max, processing, total_sum, total_max, total)
@@ -32,7 +32,7 @@ export const minutes = `
   from generate_series(1, $1::int) as n
   group by 2, 3, 4`
 
-// One whose runs and history can be looked at, and that never fires into a measurement.
+// A schedule with runs and history that never fires during a measurement.
 export const schedule = `
   insert into nightshift.schedule (name, kind, payload, cron, enabled, created_at, updated_at)
   values ('nightly', 'kind-0', '{}', '0 3 * * *', false, now(), now())`

@@ -1,4 +1,4 @@
-// Nightshift itself, as built in dist/ and as a program would use it: the public faces, a schema, a handler.
+// Nightshift from dist/, used through its public API.
 import { existsSync, mkdtempSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -12,7 +12,7 @@ const queueNames = (queues) => Array.from({ length: queues }, (_, index) => (ind
 
 const app = new URL("./nightshift-app.mjs", import.meta.url)
 
-/** Runs a layer until its `close`; gives a function that runs effects on it. */
+/** Builds a layer. Returns a function that runs effects on it, and `close`. */
 const start = async (layer) => {
   const { ConfigProvider, Layer, Logger, LogLevel, ManagedRuntime } = await import("effect")
   const settings = Layer.merge(
@@ -28,7 +28,7 @@ const door = new URL("../../../dist/main.js", import.meta.url)
 
 const adminToken = "bench"
 
-/** The service itself, in this process: its doors, with an async bot whose jobs are left to others. Gives its port. */
+/** Runs the service in this process, with an async bot whose jobs no pod runs. Returns its port. */
 const serve = async (url, args = []) => {
   process.chdir(mkdtempSync(join(tmpdir(), "nightshift-bench-")))
   writeFileSync("bots.yaml", "bots: { bench: { handler: echo, async: true, requireAuth: false } }")
@@ -44,7 +44,7 @@ const serve = async (url, args = []) => {
   const port = new Promise((resolve) => {
     const write = process.stdout.write.bind(process.stdout)
     process.stdout.write = (text, ...rest) => {
-      const [, found] = /doors +http:\/\/[^:]+:(\d+)/.exec(text) ?? []
+      const [, found] = /url +http:\/\/[^:]+:(\d+)/.exec(text) ?? []
       if (found !== undefined) resolve(Number(found))
       return write(text, ...rest)
     }
@@ -59,9 +59,10 @@ const open = async (url) => {
   const { handlers, kind, whenJob } = await import(app)
   const databaseUrl = Redacted.make(url)
   const pool = new pg.Pool({ connectionString: url, max: 1 })
-  // A program that works and enqueues does both on one layer; one that only enqueues has a client, started beforehand.
+  // A program that works and enqueues uses one layer. A program that only enqueues uses a client, started before
+  // timing.
   const client = await start(Nightshift.client({ databaseUrl }))
-  /** As many slots as a process may have: the peers run as many jobs at a time as suits them best, too. */
+  /** Uses the maximum number of slots; the peers also run with their best concurrency. */
   const widen = (queues, keyed) =>
     Effect.gen(function* () {
       const settings = yield* Queues
@@ -114,7 +115,8 @@ const open = async (url) => {
       await pool.query(stock.schedule)
     },
     unfinished: async () => {
-      // By the claim index: what runs is due and not over, too. Asking by status reads the whole table, while it is timed.
+      // Uses the claim index, which also covers running jobs. A query by status would scan the whole table during the
+      // measurement.
       const query = `select exists (select from nightshift.job where queue = 'default' and priority = 0
         and finished_at is null and run_at <= $1) as some`
       return (await pool.query(query, [new Date()])).rows[0].some

@@ -1,4 +1,5 @@
-// pg-boss: four workers that take 500 jobs each, go on without a pause while batches are full, and are woken by NOTIFY.
+// pg-boss: four workers with batches of 500, which fetch again immediately while batches are full and are woken by
+// NOTIFY.
 import pg from "pg"
 import { peer } from "../peers.mjs"
 

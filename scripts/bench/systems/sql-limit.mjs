@@ -1,4 +1,4 @@
-// What the statements alone can do: Nightshift's schema, claim and finalize over plain pg, no handlers and no runtime.
+// Upper limit of the SQL: Nightshift's schema, claim and finalize over plain pg, without handlers or runtime.
 import { randomBytes, randomUUID } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
@@ -8,12 +8,12 @@ const migrations = fileURLToPath(new URL("../../../migrations", import.meta.url)
 const zero = "00000000-0000-0000-0000-000000000000"
 const batch = 500
 
-// The payloads travel as one JSON text: as an array of texts each would be quoted and parsed twice.
+// Payloads are sent as one JSON text: in a text array each would be quoted and parsed twice.
 const insert = `insert into job (id, run_at, created_at, updated_at, max_attempts, queue, kind, payload)
 select id, $3, $4, $4, 5, 'noop', 'noop', payload
 from rows from (unnest($1::uuid[]), jsonb_array_elements($2::jsonb)) as new (id, payload)`
 
-// From where the last claim ended: what is taken or dead behind that is never visited again.
+// Starts where the last claim ended, so that claimed and dead rows before it are not scanned again.
 const claim = `with due as (
   select id from job
   where queue = $1 and priority = $2 and finished_at is null and lease is null
@@ -31,7 +31,7 @@ from due
 where job.id = due.id
 returning job.id, job.run_at, job.kind, job.version, job.attempt, job.payload`
 
-// The lease alone says that the run is still ours. Its row goes with the batch.
+// Only the lease row proves that the run is still valid. It is deleted with the batch.
 const finalize = `with closed as (delete from lease where id = any($2::uuid[]))
 update job
 set status = 'done', lease = null, pod_id = null, heartbeat_at = null, finished_at = $3, updated_at = $3
@@ -39,7 +39,7 @@ from unnest($1::uuid[], $2::uuid[]) as ended (id, held)
 where job.id = ended.id and job.lease = ended.held
 returning job.id`
 
-// Random bytes for all ids at once: drawn one id at a time they cost as much as storing the jobs.
+// Draws the random bytes of all ids at once: one call per id would cost as much as storing the jobs.
 const uuidv7s = (count) => {
   const time = Date.now().toString(16).padStart(12, "0")
   const head = `${time.slice(0, 8)}-${time.slice(8)}-7`
@@ -70,7 +70,7 @@ const store = (client, payloads, runAt) => {
   return client.query({ name: "insert", text: insert, values })
 }
 
-// While one batch is being stored, whoever comes next waits and leaves together with the others.
+// Collects new calls while a batch is being stored and flushes them together.
 const batcher = (flush) => {
   const waiting = []
   let flushing = false
@@ -114,7 +114,7 @@ const end = async (client, jobs) => {
   if (rowCount !== jobs.length) throw new Error(`${jobs.length - rowCount} leases were lost`)
 }
 
-// Each connection is always busy: the next batch is claimed while the last one is finalized.
+// Keeps both connections busy: claims the next batch while the last one is finalized.
 const workOff = async (claiming, finalizing, onJob) => {
   const next = claimer(claiming)
   let ending = Promise.resolve()

@@ -2,8 +2,7 @@ import * as Command from "@effect/cli/Command"
 import * as BotsInfoCommand from "./BotsInfoCommand.js"
 import * as BotsSetWebhookCommand from "./BotsSetWebhookCommand.js"
 
-/** `nightshift bots` */
 export const command = Command.make("bots").pipe(
-  Command.withDescription("Connect the bots of the file with Telegram, and look at them."),
+  Command.withDescription("Register bots with Telegram and inspect them."),
   Command.withSubcommands([BotsSetWebhookCommand.command, BotsInfoCommand.command])
 )

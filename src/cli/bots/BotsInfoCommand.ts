@@ -12,7 +12,7 @@ import { SomeFailed } from "../UsageError.js"
 import * as BotsLayer from "./BotsLayer.js"
 
 const slug = Args.text({ name: "slug" }).pipe(
-  Args.withDescription("The bot's name in the file; all of them when absent."),
+  Args.withDescription("The bot's name in the bots file (default: all bots)."),
   Args.optional
 )
 
@@ -45,7 +45,6 @@ const rowOf = (known: Known) => {
   return [bot, handler, mode, webhook?.url ?? "-", String(webhook?.pendingUpdates ?? "-"), said].map(printable)
 }
 
-/** `nightshift bots info` */
 export const command = Command.make("info", { slug, json: CommonOptions.json }, (given) =>
   Effect.gen(function* () {
     const telegram = yield* Telegram
@@ -63,10 +62,10 @@ export const command = Command.make("info", { slug, json: CommonOptions.json }, 
       { concurrency: 5 }
     )
     if (given.json) yield* Console.log(JSON.stringify(known.map(viewOf), null, 2))
-    else if (known.length === 0) yield* Console.log("The file declares no bots.")
+    else if (known.length === 0) yield* Console.log("The bots file declares no bots.")
     else
       yield* Console.log(Table.render(["BOT", "HANDLER", "MODE", "WEBHOOK", "WAITING", "LAST ERROR"], known.map(rowOf)))
     const reasons = known.flatMap(({ bot, info }) => (Either.isLeft(info) ? [`${bot.slug}: ${info.left}`] : []))
     if (reasons.length > 0) return yield* new SomeFailed({ reasons })
   }).pipe(Effect.provide(BotsLayer.layer), Running.configured({}))
-).pipe(Command.withDescription("Show the bots, and what Telegram knows of their webhooks."))
+).pipe(Command.withDescription("Show the bots and their webhook status at Telegram."))

@@ -5,13 +5,13 @@ import { closest } from "../../gateway/config/Suggestion.js"
 import { Telegram } from "../../gateway/telegram/Telegram.js"
 import { UsageError } from "../UsageError.js"
 
-/** What commands about bots need: where Telegram is, and the file. */
 export const layer = Layer.provideMerge(Telegram.layer, GatewayConfig.layer)
 
-/** Every bot of the file. A command neither runs their kinds nor stores their jobs, so it asks for neither. */
+/**
+ * Returns all bots of the bots file. Skips the checks for a database and registered kinds: these commands run no jobs.
+ */
 export const all = Effect.map(BotsFile.load({ database: true, kinds: undefined }), ({ bots }) => bots)
 
-/** The bot of this name. */
 export const find = (slug: string) =>
   Effect.gen(function* () {
     const bots = yield* all

@@ -9,35 +9,34 @@ import * as Running from "../Running.js"
 import { UsageError } from "../UsageError.js"
 import * as BotsLayer from "./BotsLayer.js"
 
-const slug = Args.text({ name: "slug" }).pipe(Args.withDescription("The bot's name in the file."))
+const slug = Args.text({ name: "slug" }).pipe(Args.withDescription("The bot's name in the bots file."))
 
 const options = {
   url: Options.text("url").pipe(
     Options.withDescription("Where the world reaches this service, as in https://bots.example.org.")
   ),
   maxConnections: Options.integer("max-connections").pipe(
-    Options.withDescription("How many updates Telegram delivers at once, 1 to 100 (Telegram's default: 40)."),
+    Options.withDescription("Maximum number of parallel deliveries by Telegram, 1 to 100 (Telegram's default: 40)."),
     Options.optional
   ),
   dropPending: Options.boolean("drop-pending").pipe(
-    Options.withDescription("Have Telegram forget the updates that wait for delivery.")
+    Options.withDescription("Drop updates that are waiting for delivery.")
   ),
   json: CommonOptions.json
 }
 
-/** The address of a bot's webhook: a url that already names the path of hooks is taken as it is. */
+/** Returns the bot's webhook URL. A URL that already contains the hooks path is used unchanged. */
 const webhookAt = (text: string, slug: string): Effect.Effect<string, UsageError> => {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "") {
     return new UsageError({
-      message: `--url must be a url like https://bots.example.org, not ${JSON.stringify(text)}.`
+      message: `--url must be a URL like https://bots.example.org, got ${JSON.stringify(text)}.`
     })
   }
   const path = `/hooks/telegram/${slug}`
   return Effect.succeed(url.pathname.endsWith(path) ? url.href : `${url.href.replace(/\/+$/, "")}${path}`)
 }
 
-/** `nightshift bots set-webhook` */
 export const command = Command.make("set-webhook", { slug, ...options }, (given) =>
   Effect.gen(function* () {
     const bot = yield* BotsLayer.find(given.slug)
@@ -45,7 +44,7 @@ export const command = Command.make("set-webhook", { slug, ...options }, (given)
     const [secret] = bot.secrets
     const most = Option.getOrUndefined(given.maxConnections)
     if (most !== undefined && (most < 1 || most > 100)) {
-      return yield* new UsageError({ message: `--max-connections must be from 1 to 100, not ${most}.` })
+      return yield* new UsageError({ message: `--max-connections must be between 1 and 100, got ${most}.` })
     }
     if (secret === undefined) return yield* new UsageError({ message: `The bot ${bot.slug} has no secret.` })
     const telegram = yield* Telegram
@@ -57,7 +56,7 @@ export const command = Command.make("set-webhook", { slug, ...options }, (given)
       dropPending: given.dropPending ? true : undefined
     })
     yield* Console.log(
-      given.json ? JSON.stringify({ bot: bot.slug, url }) : `Telegram delivers the updates of ${bot.slug} to ${url}`
+      given.json ? JSON.stringify({ bot: bot.slug, url }) : `Telegram now delivers updates of ${bot.slug} to ${url}`
     )
   }).pipe(Effect.provide(BotsLayer.layer), Running.configured({}))
-).pipe(Command.withDescription("Tell Telegram where to deliver a bot's updates, with its secret."))
+).pipe(Command.withDescription("Register a bot's webhook URL and secret with Telegram."))

@@ -5,8 +5,8 @@ import { TelegramEmulator, type TelegramEmulatorOptions } from "../../testing/te
 import * as Kinds from "./DemoKinds.js"
 import { keep, type Pace, pick } from "./DemoTraffic.js"
 
-// Two bots and the people who write to them, over a Telegram of our own that delivers as the real one does: some updates
-// twice, some again because the answer was lost.
+// Two bots and simulated users. The emulated Telegram delivers some updates twice and redelivers some whose response
+// was lost, like the real one.
 
 const secret = "the-demo-has-no-secrets"
 
@@ -27,11 +27,10 @@ export const declared: Declarations = {
   sources: []
 }
 
-/** How the emulated Telegram delivers. */
 export const delivery: TelegramEmulatorOptions = { duplicates: 0.05, lostReplies: 0.05 }
 
-/** This one has blocked the bot: nothing can be said to them any more. */
-const offended = 107
+/** This user has blocked the bot, so every message to them fails. */
+const blockedUser = 107
 
 const sayings = [
   "where is my order?",
@@ -49,18 +48,18 @@ const says = (token: string) =>
     yield* telegram.say(token, { chat, text: yield* pick(sayings) })
   })
 
-/** People write until the Scope closes. */
+/** Sends user messages until the Scope closes. */
 export const start = (url: string, pace: Pace): Effect.Effect<void, never, TelegramEmulator | Scope.Scope> =>
   Effect.gen(function* () {
     const telegram = yield* TelegramEmulator
     yield* telegram.fail(EmulatedFault.Blocked(), {
       method: "sendMessage",
-      when: ({ parameters }) => parameters.chat_id === offended
+      when: ({ parameters }) => parameters.chat_id === blockedUser
     })
     for (const { slug, token } of declared.bots) {
       const plain = Redacted.value(token)
       yield* telegram.deliverTo(plain, { urls: [`${url}/hooks/telegram/${slug}`], secret })
-      yield* telegram.say(plain, { chat: offended, text: "are you there?" })
+      yield* telegram.say(plain, { chat: blockedUser, text: "are you there?" })
       yield* keep({ name: slug, first: 8, perSecond: slug === "helpdesk" ? 0.7 : 0.3, act: says(plain) }, pace)
     }
   })

@@ -1,6 +1,6 @@
 import { Effect, Redacted, Schema } from "effect"
 
-/** The demo's own service did not take a request. */
+/** The demo's service rejected a request or did not answer. */
 export class DoorClosed extends Schema.TaggedError<DoorClosed>()("DoorClosed", {
   path: Schema.String,
   reason: Schema.String
@@ -10,20 +10,19 @@ export class DoorClosed extends Schema.TaggedError<DoorClosed>()("DoorClosed", {
   }
 }
 
-/** The doors of the service as its users see them: over HTTP, with a token. */
+/** A client of the demo's service over HTTP. */
 export interface DemoClient {
   readonly url: string
-  /** Asks, and answers what the answer holds as JSON. */
+  /** Sends a request and returns the JSON response. */
   readonly ask: (method: "GET" | "POST" | "PATCH", path: string, options?: Asked) => Effect.Effect<unknown, DoorClosed>
 }
 
 export interface Asked {
-  /** Sent as JSON. */
   readonly body?: unknown
   readonly form?: FormData
-  /** Why, for the audit. */
+  /** Reason recorded in the audit log. */
   readonly reason?: string
-  /** A workspace's token in the place of the admin's. */
+  /** Workspace token to use instead of the admin token. */
   readonly token?: string
 }
 

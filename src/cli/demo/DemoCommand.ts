@@ -35,40 +35,40 @@ import * as DemoPod from "./DemoPod.js"
 import * as DemoTraffic from "./DemoTraffic.js"
 
 const port = Options.integer("port").pipe(
-  Options.withDescription("The port to listen on (default 8787); 0 takes a free one."),
+  Options.withDescription("Port to listen on (default 8787); 0 picks a free one."),
   Options.optional
 )
 const rate = Options.float("rate").pipe(
-  Options.withDescription("How much goes on: 1 is some fifteen jobs a second, 0.1 to 10 are possible."),
+  Options.withDescription("Traffic multiplier from 0.1 to 10 (default 1, about 15 jobs per second)."),
   Options.withDefault(1)
 )
 const seed = Options.integer("seed").pipe(
-  Options.withDescription("Which orders, cards and messages come in: the same again for the same number."),
+  Options.withDescription("Seed for orders, cards and messages (default 1). The same seed gives the same traffic."),
   Options.withDefault(1)
 )
 
 const app: App = { handlers, queues: [], routes: {}, schedules: DemoKinds.schedules, limits: DemoKinds.limits }
 
 const greeting = (url: string, token: Redacted.Redacted, database: Redacted.Redacted) => `
-Nightshift ${Package.version.text}: a small web shop at work, made up from end to end
+Nightshift ${Package.version.text}: demo of a small web shop
 
   open      ${pagesLink(url, token)}
-            logs you in as an admin: pause, retry, edit, break whatever you like
+            logs you in as admin; pause, retry, edit or delete anything
 
-  goes on   receipts (quick), videos (slow, with progress), card payments (failing in every way), stock (throttled
-            by a limit), prices (a queue that cools down), order events (one at a time per order), notifications
-            (a rate-limited queue), schedules, two bots with an emulated Telegram, files that come and are fetched,
-            two pods; besides a paused queue (imports), one that nobody serves (ledger) and a workspace that does
+  traffic   receipts (fast), videos (slow, with progress), card payments (with every type of failure), stock (throttled
+            by a limit), prices (a queue with cool-down), order events (one at a time per order), notifications
+            (a rate-limited queue), schedules, two bots with an emulated Telegram, uploaded and fetched files,
+            two pods; also a paused queue (imports), a queue without workers (ledger) and a workspace that does
             not fetch its files (initech)
   api       curl -H 'Authorization: Bearer ${Redacted.value(token)}' ${url}/api/v1/queues
   commands  DATABASE_URL=${Redacted.value(database)} nightshift jobs list --state dead
   metrics   ${url}/metrics
-  data      an embedded PostgreSQL of its own, thrown away at the end; nothing of yours is touched
+  data      a temporary embedded PostgreSQL, deleted on exit
 
 Stop it with Ctrl-C.
 `
 
-/** What was before we came. */
+/** Writes the history from before the demo started. */
 const past = Effect.zipRight(DemoFinishedJobs.write, DemoHistory.write).pipe(
   Effect.provide(
     Layer.mergeAll(MeasuresPg.layer, Layer.provide(StoragePg.layer, UploadsConfig.layerDefault)).pipe(
@@ -80,8 +80,8 @@ const past = Effect.zipRight(DemoFinishedJobs.write, DemoHistory.write).pipe(
   )
 )
 
-/** Everything that happens from now on, until the Scope closes. */
-const liven = (pace: DemoTraffic.Pace, doors: DemoClient.DemoClient) =>
+/** Runs all demo activity until the Scope closes. */
+const runActivity = (pace: DemoTraffic.Pace, doors: DemoClient.DemoClient) =>
   Effect.gen(function* () {
     yield* DemoOperator.setUp(doors)
     yield* DemoTraffic.start(pace)
@@ -97,7 +97,7 @@ const served = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
     const { url } = yield* Server.Server
     const lifecycle = yield* Lifecycle
     yield* Console.log(greeting(url, token, yield* DatabaseUrl))
-    yield* liven(pace, DemoClient.make(url, token))
+    yield* runActivity(pace, DemoClient.make(url, token))
     yield* lifecycle.collapsed
   })
 
@@ -127,7 +127,7 @@ const run = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
     )
   )
 
-/** What the demo needs to be so, whatever is set around it. */
+/** Settings that the demo overrides, whatever the environment says. */
 const flagsOf = (token: Redacted.Redacted, port: Option.Option<number>): Environment.Texts => ({
   HOST: "127.0.0.1",
   PORT: Option.getOrUndefined(Option.map(port, String)),
@@ -137,20 +137,19 @@ const flagsOf = (token: Redacted.Redacted, port: Option.Option<number>): Environ
   ALLOWED_USERS: "",
   UPLOADS_JOB_KIND: DemoKinds.ScanFile.name,
   QUEUE_DONE_RETENTION: "2h",
-  // Nobody waits for a video that will be thrown away.
+  // Do not wait for slow jobs: the database is deleted anyway.
   SHUTDOWN_GRACE: "1s",
-  // Jobs die here by the dozen, on purpose.
+  // Many demo jobs fail on purpose, so log only errors by default.
   LOG_LEVEL: Environment.make({}).lookUp("LOG_LEVEL") === undefined ? "error" : undefined
 })
 
 const isRate = (rate: number) => rate >= 0.1 && rate <= 10
 
-/** `nightshift demo` */
 export const command = Command.make("demo", { port, rate, seed }, ({ port, ...pace }) =>
   Effect.gen(function* () {
     if (!isRate(pace.rate))
-      return yield* new UsageError({ message: `--rate must be from 0.1 to 10, not ${pace.rate}.` })
+      return yield* new UsageError({ message: `--rate must be between 0.1 and 10, got ${pace.rate}.` })
     const token = Redacted.make(randomBytes(24).toString("base64url"))
     yield* run(pace, token).pipe(Running.configured(flagsOf(token, port)))
   })
-).pipe(Command.withDescription("Show a service with traffic of its own, on a database that is thrown away."))
+).pipe(Command.withDescription("Start a demo service with sample traffic on a temporary database."))

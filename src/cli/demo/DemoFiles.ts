@@ -2,7 +2,7 @@ import { Effect, Predicate, Random, type Scope } from "effect"
 import type { Asked, DemoClient, DoorClosed } from "./DemoClient.js"
 import { keep, type Pace, pick } from "./DemoTraffic.js"
 
-// Files that arrive for two workspaces and are fetched by them. A third one's puller has not been seen for hours: see
+// Uploads files for two workspaces and pulls them. A third workspace has files that no puller fetches: see
 // DemoFinishedJobs.
 
 const names = ["invoice.pdf", "photo.jpg", "scan.tiff", "orders.csv", "notes.txt", "setup.exe"] as const
@@ -32,7 +32,7 @@ const idsIn = (listing: unknown): ReadonlyArray<string> => {
     : []
 }
 
-/** Fetches what waits, and acknowledges most of it: some clients are slow to. */
+/** Pulls waiting files and acknowledges most of them, so that some stay unacknowledged. */
 const fetchAll = (doors: DemoClient, workspace: string, token: string): Effect.Effect<void, DoorClosed> =>
   Effect.gen(function* () {
     const asked: Asked = { token }
@@ -43,13 +43,13 @@ const fetchAll = (doors: DemoClient, workspace: string, token: string): Effect.E
     }
   })
 
-/** Files that come and go until the Scope closes. */
+/** Uploads and pulls files until the Scope closes. */
 export const start = (doors: DemoClient, pace: Pace): Effect.Effect<void, DoorClosed, Scope.Scope> =>
   Effect.gen(function* () {
     for (const workspace of ["acme", "globex"]) {
       const token = yield* tokenFor(doors, workspace)
       const arrivals = { name: `files of ${workspace}`, first: 5, perSecond: 0.2, act: bring(doors, workspace, token) }
-      // However much arrives, a puller looks at its own pace.
+      // Pullers poll at a fixed rate, independent of --rate.
       const puller = { name: `${workspace}'s puller`, first: 1, perSecond: 0.1, act: fetchAll(doors, workspace, token) }
       yield* keep(arrivals, pace)
       yield* keep(puller, { ...pace, rate: 1 })

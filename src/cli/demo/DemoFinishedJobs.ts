@@ -3,21 +3,22 @@ import { makeGenerator } from "../../core/Ids.js"
 import { Workspace } from "../../core/Workspace.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
+import { instant } from "../../database/SqlInstant.js"
 import { Storage } from "../../uploads/Storage.js"
 import type { InvalidUpload, QuotaExceeded, UploadTooLarge } from "../../uploads/UploadErrors.js"
 import { type DemoProfile, profiles } from "./DemoProfile.js"
 
-// Jobs that were over before the demo began, and files that somebody forgot. Jobs are written straight into their table,
-// whole: running them would take as long as it took.
+// Jobs that finished before the demo started, and files that were never fetched. Finished jobs are inserted directly
+// into the job table, because running them would take too long.
 
 const minute = 60_000
 
-/** How far back finished jobs go. */
+/** Age of the oldest finished job. */
 const reach = 90 * minute
 const doneJobs = 1_200
 const deadPerCause = 7
 
-/** A row of the job table, as far as the past needs it. Instants are epoch milliseconds. */
+/** A finished job to insert. Instants are in epoch milliseconds. */
 interface PastJob {
   readonly profile: DemoProfile
   readonly number: number
@@ -65,14 +66,14 @@ const insert = (schema: string) => `
   from jsonb_to_recordset($1::jsonb) as r(id uuid, queue text, kind text, payload jsonb, attempt smallint,
     max_attempts smallint, status text, death_count smallint, dead_reason text, last_error text, history jsonb,
     created float8, started float8, finished float8),
-    lateral (select pg_catalog.to_timestamp(r.created / 1000) as created, pg_catalog.to_timestamp(r.started / 1000) as started,
-      pg_catalog.to_timestamp(r.finished / 1000) as finished) i`
+    lateral (select ${instant("r.created")} as created, ${instant("r.started")} as started,
+      ${instant("r.finished")} as finished) i`
 
-/** The database as it was, minute by minute, growing with what is kept in it. */
+/** One database sample per minute of the last day, with a slowly growing size. */
 const insertHealth = (schema: string) => `
   insert into ${schema}.database_sample (minute, size_bytes, job_bytes, job_live_tuples, job_dead_tuples,
     oldest_transaction_seconds, connections)
-  select pg_catalog.to_timestamp($1::float8 / 1000) - n * interval '1 minute', 12500000 - n * 1000, 1400000 - n * 100,
+  select ${instant("$1")} - n * interval '1 minute', 12500000 - n * 1000, 1400000 - n * 100,
     2000 + n % 90, 300 + (n * 7919 % 97) * 3 + (sin(n / 7.0) * 200)::int, 0.2, 14
   from generate_series(1, 1440) n on conflict (minute) do nothing`
 
@@ -86,7 +87,7 @@ const pastJobs = (now: number): Effect.Effect<ReadonlyArray<PastJob>> =>
         jobs.push({ profile, number, at: now - minute - Math.floor((yield* Random.next) * reach) })
       }
       for (const [cause, death] of (profile.deaths ?? []).entries()) {
-        // Most of them died when the payments were down.
+        // Exhausted jobs died during the simulated payment outage.
         const inIncident = death[1] === "exhausted"
         for (let number = 0; number < deadPerCause * (inIncident ? 3 : 1) - cause; number += 1) {
           const ago = Math.floor((yield* Random.next) * reach)
@@ -98,7 +99,7 @@ const pastJobs = (now: number): Effect.Effect<ReadonlyArray<PastJob>> =>
     return jobs.toSorted((a, b) => a.at - b.at)
   })
 
-/** Lets it happen so long ago. */
+/** Runs an effect with the clock shifted into the past. */
 const inThePast =
   (ago: Duration.DurationInput) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
@@ -117,18 +118,18 @@ const inThePast =
 
 const initech = Schema.decodeSync(Workspace)("initech")
 
-/** Nobody has fetched for this workspace since. */
+/** Files of a workspace without a puller. */
 const forgottenFiles = Effect.gen(function* () {
   const storage = yield* Storage
   const files = ["tps-report.pdf", "cover-sheet.docx", "memo.txt"].map((filename) => ({
     filename,
     mimetype: "application/octet-stream",
-    content: new TextEncoder().encode(`${filename}, which nobody has read\n`.repeat(200))
+    content: new TextEncoder().encode(`${filename}, not fetched\n`.repeat(200))
   }))
   yield* storage.putMany(initech, files).pipe(inThePast("7 hours"))
 })
 
-/** Writes it all down. */
+/** Inserts the finished jobs, database samples and unfetched files. */
 export const write: Effect.Effect<
   void,
   DatabaseError | InvalidUpload | UploadTooLarge | QuotaExceeded,

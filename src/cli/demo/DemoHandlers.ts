@@ -4,14 +4,14 @@ import type { Services } from "../../crew/Nightshift.js"
 import * as Handler from "../../handlers/Handler.js"
 import * as Kinds from "./DemoKinds.js"
 
-// Handlers that take as long as the real thing would, and fail like it.
+// Handlers with realistic durations and failures.
 
 const takes = (least: number, most: number) =>
   Effect.flatMap(Random.nextRange(least, most), (millis) => Effect.sleep(Duration.millis(millis)))
 
 const oneOf = (chances: number) => Effect.map(Random.nextIntBetween(0, chances), (drawn) => drawn === 0)
 
-/** Tells of its way in steps of a tenth. */
+/** Reports progress in steps of 10 %. */
 const renderVideo = Handler.make(Kinds.RenderVideo, ({ frames, title }, job) =>
   Effect.gen(function* () {
     const breaksAt = (yield* oneOf(8)) ? yield* Random.nextIntBetween(3, 9) : undefined
@@ -26,7 +26,7 @@ const renderVideo = Handler.make(Kinds.RenderVideo, ({ frames, title }, job) =>
   })
 )
 
-/** A card decides its own fate, so that a job which failed once fails again, or does not, like the real thing. */
+/** The card number determines the result, so a retry of a declined card fails again. */
 const chargeCard = Handler.make(Kinds.ChargeCard, ({ card, cents, order }) =>
   Effect.gen(function* () {
     yield* takes(80, 400)
@@ -41,7 +41,7 @@ const chargeCard = Handler.make(Kinds.ChargeCard, ({ card, cents, order }) =>
   })
 )
 
-/** The other side says no at times, although we keep to its limit. */
+/** The remote API sometimes rejects a call although the rate limit is respected. */
 const syncStock = Handler.make(Kinds.SyncStock, ({ sku }) =>
   Effect.gen(function* () {
     yield* Kinds.shopApi.acquire
@@ -70,7 +70,7 @@ const answerChat = Handler.make(Kinds.AnswerChat, ({ message: { from, text } }) 
 const scanFile = Handler.make(Kinds.ScanFile, ({ name }) =>
   Effect.gen(function* () {
     yield* takes(100, 600)
-    return name.endsWith(".exe") ? Outcome.dead(`${name} may not be kept: it is a program`) : { clean: true }
+    return name.endsWith(".exe") ? Outcome.dead(`${name} is an executable and was rejected`) : { clean: true }
   })
 )
 

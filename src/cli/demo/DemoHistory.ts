@@ -7,27 +7,27 @@ import { type BucketCount, type Grain, grains, minuteOf, RunningCounts, startOf 
 import { Histogram } from "../../telemetry/Histogram.js"
 import { type DemoProfile, isIncident, profiles, tideOf } from "./DemoProfile.js"
 
-// The counts of a week that never was, so that no chart begins empty. They are written through the port that pods write
-// theirs to, in the name of a pod that is gone.
+// Generated metrics of the past week, so that no chart starts empty. They are written through the same service that
+// pods use, in the name of a pod that no longer exists.
 
 const minute = 60_000
 const hour = 60 * minute
 
-/** How far back buckets of each width go: charts of longer ranges read wider ones. */
+/** History length per bucket width in minutes. Charts of longer ranges read wider buckets. */
 const reach: Readonly<Record<Grain, number>> = { 1: 4 * hour, 10: 30 * hour, 60: 7 * 24 * hour }
 
-/** How far back it is known what the pod used. */
+/** History length of the pod's CPU and memory samples. */
 const sampled = 2 * hour
 
 interface Minute {
   readonly count: number
-  /** Whether this was when the payments were down. */
+  /** Whether the minute lies in the simulated payment outage. */
   readonly trouble: boolean
-  /** From 0 to 1: how good a minute it was. */
+  /** Random number from 0 to 1. */
   readonly chance: number
 }
 
-/** What happened to one kind in one minute, added to every bucket that holds it. */
+/** Adds one minute of one kind to every bucket that contains it. */
 const addMinute = (buckets: ReadonlyArray<RunningCounts>, profile: DemoProfile, { chance, count, trouble }: Minute) => {
   const factor = trouble && profile.dead > 0 ? 10 : 1
   const retried = Math.round(count * profile.retried * factor)
@@ -48,7 +48,7 @@ const addMinute = (buckets: ReadonlyArray<RunningCounts>, profile: DemoProfile, 
   }
 }
 
-/** The buckets of one kind, oldest first. The open minute is history as far as it has come. */
+/** Returns the buckets of one kind, oldest first. The current minute is included up to now. */
 const bucketsOf = (profile: DemoProfile, now: number, chances: () => number): ReadonlyArray<BucketCount> => {
   const written: Array<BucketCount> = []
   const open = grains.map((grain) => ({ grain, counts: new RunningCounts() }))
@@ -69,7 +69,7 @@ const bucketsOf = (profile: DemoProfile, now: number, chances: () => number): Re
   return written
 }
 
-/** What the pod used meanwhile, and how long its statements took. */
+/** Returns the pod's resource and statement latency samples. */
 const samplesOf = (pod: PodId, now: number): ReadonlyArray<PodSample> =>
   Array.from({ length: sampled / minute }, (_, index) => {
     const statements = new Histogram()
@@ -86,7 +86,7 @@ const samplesOf = (pod: PodId, now: number): ReadonlyArray<PodSample> =>
     }
   })
 
-/** Writes it down. Chance comes from Effect's Random: the same seed, the same week. */
+/** Writes the history. Randomness comes from Effect's Random, so the same seed gives the same week. */
 export const write: Effect.Effect<void, DatabaseError, MinuteBuckets | PodSamples> = Effect.gen(function* () {
   const buckets = yield* MinuteBuckets
   const samples = yield* PodSamples

@@ -5,22 +5,22 @@ import * as Job from "../../queue/Job.js"
 import * as Schedule from "../../schedule/Schedule.js"
 import { Arrival } from "../../uploads/Arrival.js"
 
-// A small web shop at work: every sort of job, queue, limit and schedule that Mission Control can show.
+// A small web shop that exercises every type of job, queue, limit and schedule Mission Control can show.
 
-/** Quick, and many of them. */
+/** Fast and frequent. */
 export const SendReceipt = Job.make("send_receipt", {
   payload: Schema.Struct({ order: Schema.String, email: Schema.String }),
   queue: "mail"
 })
 
-/** For later: minutes, hours or days. */
+/** Scheduled minutes, hours or days ahead. */
 export const SendReminder = Job.make("send_reminder", {
   payload: Schema.Struct({ order: Schema.String, email: Schema.String }),
   queue: "mail",
   priority: 10
 })
 
-/** Slow, and says how far it has come. */
+/** Slow, with progress. */
 export const RenderVideo = Job.make("render_video", {
   payload: Schema.Struct({ title: Schema.String, frames: Schema.Int }),
   queue: "video",
@@ -28,7 +28,7 @@ export const RenderVideo = Job.make("render_video", {
   maxAttempts: 3
 })
 
-/** Fails in every way there is: later done after all, worn out, rejected, out of time, by a mistake of its own. */
+/** Fails in every possible way: succeeds on retry, exhausts its attempts, is rejected, times out, or throws a bug. */
 export const ChargeCard = Job.make("charge_card", {
   payload: Schema.Struct({ order: Schema.String, card: Schema.String, cents: Schema.Int }),
   queue: "billing",
@@ -37,53 +37,53 @@ export const ChargeCard = Job.make("charge_card", {
   backoff: Backoff.stepwise("4 seconds", "12 seconds")
 })
 
-/** Keeps to what somebody else's interface allows. */
+/** Throttled by the rate limit of an external API. */
 export const SyncStock = Job.make("sync_stock", {
   payload: Schema.Struct({ sku: Schema.String }),
   queue: "stock"
 })
 
-/** Asks its whole queue to pause, now and then. */
+/** Occasionally puts its queue into cool-down. */
 export const PublishPrice = Job.make("publish_price", {
   payload: Schema.Struct({ sku: Schema.String, cents: Schema.Int }),
   queue: "prices"
 })
 
-/** One at a time for each order. */
+/** Runs one job at a time per order (key). */
 export const ApplyOrderEvent = Job.make("apply_order_event", {
   payload: Schema.Struct({ order: Schema.String, event: Schema.String }),
   queue: "orders"
 })
 
-/** Comes in bursts, into a queue that lets only a few begin per second. */
+/** Arrives in bursts, in a queue with a start rate limit. */
 export const NotifyDevice = Job.make("notify_device", {
   payload: Schema.Struct({ device: Schema.String, text: Schema.String }),
   queue: "push"
 })
 
-/** Waits in a queue that an operator has paused. */
+/** Waits in a paused queue. */
 export const ImportCatalogue = Job.make("import_catalogue", {
   payload: Schema.Struct({ supplier: Schema.String, rows: Schema.Int }),
   queue: "imports"
 })
 
-/** Waits in a queue that nobody serves. */
+/** Waits in a queue that no pod serves. */
 export const ExportLedger = Job.make("export_ledger", {
   payload: Schema.Struct({ month: Schema.String }),
   queue: "ledger"
 })
 
-/** What schedules fire. */
+/** Enqueued by schedules. */
 export const WarmCache = Job.make("warm_cache", { payload: Schema.Struct({ pages: Schema.Int }), queue: "upkeep" })
 export const BuildReport = Job.make("build_report", {
   payload: Schema.Struct({ name: Schema.String }),
   queue: "upkeep"
 })
 
-/** Each file that arrives. */
+/** Enqueued for each uploaded file. */
 export const ScanFile = Job.make("scan_file", { payload: Arrival, queue: "files" })
 
-/** What an async bot has to think about. */
+/** Enqueued for each message to the async bot. */
 export const AnswerChat = Job.make("answer_chat", {
   payload: Schema.Struct({
     message: Schema.Struct({ text: Schema.String, from: Schema.Struct({ first_name: Schema.String }) })
@@ -91,7 +91,7 @@ export const AnswerChat = Job.make("answer_chat", {
   timeout: "10 seconds"
 })
 
-/** The queue of `ExportLedger` is left out on purpose. */
+/** Omits the queue of `ExportLedger` on purpose. */
 export const queues: ReadonlyArray<string> = [
   ...["mail", "video", "billing", "stock", "prices"],
   ...["orders", "push", "imports", "upkeep", "files"]
@@ -103,7 +103,7 @@ export const limits = [shopApi, mapTiles]
 
 export const schedules: ReadonlyArray<Schedule.Schedule> = [
   Schedule.make("warm_cache", { job: WarmCache, payload: { pages: 12 }, cron: "*/5 * * * * *" }),
-  // Takes longer than the time to its next run, which is passed over then.
+  // Runs longer than its interval, so overlapping runs are skipped.
   Schedule.make("sales_report", {
     job: BuildReport,
     payload: { name: "sales" },

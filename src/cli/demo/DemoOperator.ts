@@ -1,23 +1,26 @@
 import { Effect } from "effect"
 import type { DemoClient, DoorClosed } from "./DemoClient.js"
 
-// Somebody has set the house up before we look at it. All of it goes through the API, so the audit knows of it.
+// Operator actions that set up the demo. They go through the API so that they appear in the audit log.
 
 const settings = [
-  { queue: "imports", reason: "the supplier sends duplicates", body: { paused: true, limits: { depthCap: 40 } } },
-  { queue: "push", reason: "the push service bears three a second", body: { limits: { rate: { jobs: 3, per: 1 } } } },
+  { queue: "imports", reason: "supplier sends duplicates", body: { paused: true, limits: { depthCap: 40 } } },
+  {
+    queue: "push",
+    reason: "push service allows 3 requests per second",
+    body: { limits: { rate: { jobs: 3, per: 1 } } }
+  },
   {
     queue: "orders",
-    reason: "events of an order must not overtake each other",
+    reason: "events of an order must run in sequence",
     body: { limits: { perKey: { concurrency: 1, order: "serial" } } }
   },
-  { queue: "video", reason: "each takes a whole core", body: { maxWorkers: 4 } },
-  { queue: "mail", reason: "it is quick", body: { maxWorkers: 20 } },
-  { queue: "billing", reason: "accounting looks at them for a month", body: { retainDead: 30 * 24 * 3600 } },
-  { queue: "prices", reason: "their server asks for patience", body: { backoff: { enabled: true, base: 8, max: 60 } } }
+  { queue: "video", reason: "each job uses a full core", body: { maxWorkers: 4 } },
+  { queue: "mail", reason: "short jobs", body: { maxWorkers: 20 } },
+  { queue: "billing", reason: "accounting reviews failures monthly", body: { retainDead: 30 * 24 * 3600 } },
+  { queue: "prices", reason: "server returns 429 under load", body: { backoff: { enabled: true, base: 8, max: 60 } } }
 ]
 
-/** What an operator did this morning. */
 export const setUp = (doors: DemoClient): Effect.Effect<void, DoorClosed> =>
   Effect.gen(function* () {
     for (const { body, queue, reason } of settings) {
@@ -25,11 +28,11 @@ export const setUp = (doors: DemoClient): Effect.Effect<void, DoorClosed> =>
     }
     yield* doors.ask("PATCH", "/api/v1/limits/map_tiles", {
       body: { capacity: 300 },
-      reason: "the first of the month is expensive"
+      reason: "expected peak at month end"
     })
     yield* doors.ask("POST", "/api/v1/schedules", {
       body: { name: "spring_sale", kind: "build_report", payload: { name: "sale" }, cron: "0 9 20 3 *" },
-      reason: "marketing asked for it"
+      reason: "requested by marketing"
     })
-    yield* doors.ask("POST", "/api/v1/schedules/stock_report/trigger", { reason: "to see that it works" })
+    yield* doors.ask("POST", "/api/v1/schedules/stock_report/trigger", { reason: "test run" })
   })

@@ -3,7 +3,7 @@ import * as Nightshift from "../../crew/Nightshift.js"
 import { DatabaseUrl } from "../../database/DatabaseUrl.js"
 import { handlers } from "./DemoHandlers.js"
 
-/** It has no doors, no bots and fewer queues than the first. */
+/** The second pod has no HTTP server, no bots and fewer queues than the first. */
 const queues = ["mail", "video", "billing", "stock", "orders"]
 
 const settings = new Map([
@@ -11,7 +11,7 @@ const settings = new Map([
   ["DATABASE_POOL", "4"]
 ])
 
-/** A second pod beside the service, until the Scope closes: slots are split between two. */
+/** Runs a second pod until the Scope closes, so that slots are split between two pods. */
 export const start: Effect.Effect<void, unknown, DatabaseUrl | Scope.Scope> = Effect.gen(function* () {
   const databaseUrl = yield* DatabaseUrl
   const pod = Layer.build(Nightshift.layer({ handlers, queues, databaseUrl }))

@@ -1,17 +1,16 @@
-/** How jobs of a kind went in the hours before the demo began. */
+/** How jobs of a kind ran in the hours before the demo started. */
 export interface DemoProfile {
   readonly kind: string
   readonly queue: string
   readonly perMinute: number
-  /** How long a run takes, in milliseconds: usually, and at worst. */
+  /** Usual and maximum duration of a run in milliseconds. */
   readonly usual: number
   readonly worst: number
-  /** From 0 to 1: how many runs are tried again, and how many of the jobs die. */
+  /** Share from 0 to 1 of runs that are retried, and of jobs that die. */
   readonly retried: number
   readonly dead: number
-  /** What one of them was about. */
   readonly payload: (number: number) => unknown
-  /** What they died of: the attempts that took, and what was said. */
+  /** Causes of death: attempts used, reason and error. */
   readonly deaths?: ReadonlyArray<readonly [attempts: number, reason: "exhausted" | "rejected", error: string]>
 }
 
@@ -115,11 +114,11 @@ export const profiles: ReadonlyArray<DemoProfile> = [
   }
 ]
 
-/** Business by the time of day: quiet at night, twice as much in the afternoon, and never quite even. */
+/** Traffic factor by time of day with some noise: low at night, double in the afternoon. */
 export const tideOf = (millis: number, chance: number): number => {
   const hour = (millis / 3_600_000) % 24
   return (0.75 + 0.55 * Math.sin(((hour - 8) / 24) * 2 * Math.PI)) * (0.85 + 0.3 * chance)
 }
 
-/** Some time ago the payments were down for a while; the charts remember. */
+/** Whether a time lies in the simulated payment outage, 11 to 17 minutes ago. */
 export const isIncident = (millisAgo: number): boolean => millisAgo > 11 * 60_000 && millisAgo < 17 * 60_000

@@ -3,15 +3,14 @@ import type { EnqueueError } from "../../queue/Job.js"
 import type { Queue } from "../../queue/Queue.js"
 import * as Kinds from "./DemoKinds.js"
 
-// Work as it comes in: each sort by itself, at random intervals, more of it and less in turns.
+// Incoming traffic: independent flows with random intervals and a slowly varying rate.
 
-/** How much of it, and which. */
 export interface Pace {
   readonly rate: number
   readonly seed: number
 }
 
-/** One sort of traffic: so often at once, then so often per second, this happens. */
+/** One flow: runs `act` `first` times at the start, then `perSecond` times per second. */
 export interface Flow<out E, out R> {
   readonly name: string
   readonly first: number
@@ -19,18 +18,18 @@ export interface Flow<out E, out R> {
   readonly act: Effect.Effect<unknown, E, R>
 }
 
-/** From a third more to a third less than usual, in three minutes. */
+/** Varies the rate by a third up and down, with a period of three minutes. */
 const tide = (millis: number) => 1 + Math.sin(millis / 28_650) / 3
 
 /**
- * Keeps it coming until the Scope closes. Each sort draws by itself, so a seed gives each the same again. What one arrival
- * runs into is not the next one's concern.
+ * Runs a flow until the Scope closes. Each flow has its own random generator, so a seed reproduces it. Errors are
+ * logged and do not stop the flow.
  */
 export const keep = <E, R>(
   { act, first, name, perSecond }: Flow<E, R>,
   { rate, seed }: Pace
 ): Effect.Effect<void, never, R | Scope.Scope> => {
-  const arrive = Effect.catchAll(act, (error) => Effect.logDebug(`an arrival of ${name} went wrong`, error))
+  const arrive = Effect.catchAll(act, (error) => Effect.logDebug(`failed to generate traffic for ${name}`, error))
   const next = Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
     const gap = -Math.log(1 - (yield* Random.next)) / (perSecond * rate * tide(now))
@@ -54,7 +53,7 @@ const events = ["placed", "paid", "packed", "shipped", "delivered", "returned"] 
 const suppliers = ["northwind", "contoso", "tailspin", "fabrikam"] as const
 const texts = ["Your parcel is near", "Back in stock", "Price drop", "Rate your order"] as const
 
-/** Most cards are good; the others each fail in a way of their own. */
+/** Each of these cards fails in a different way. */
 const badCards = ["0002", "0069", "0119", "0259", "0341"].map((end) => `400000000000${end}`)
 const cards = ["4242424242424242", ...Arrays.replicate("5555555555554444", 23), ...badCards] as const
 
@@ -83,14 +82,14 @@ const orderEvent = Effect.flatMap(Effect.all({ number: Random.nextIntBetween(1, 
 const burst = Effect.flatMap(Effect.all({ text: pick(texts), size: Random.nextIntBetween(10, 30) }), ({ size, text }) =>
   Kinds.NotifyDevice.enqueueAll(Arrays.makeBy(size, (index) => ({ device: `device-${index}`, text })))
 )
-// The queue takes only so many: the rest is refused at the door.
+// The queue has a maximum depth; jobs beyond it are rejected at enqueue.
 const catalogue = Effect.flatMap(
   Effect.all({ supplier: pick(suppliers), rows: Random.nextIntBetween(100, 50_000) }),
   Kinds.ImportCatalogue.enqueue
 )
 const ledgers = Kinds.ExportLedger.enqueueAll(["2026-01", "2026-02", "2026-03"].map((month) => ({ month })))
 
-/** Some fifteen jobs a second at a rate of 1, and enough at once that no page is empty. */
+/** About 15 jobs per second at a rate of 1. The initial jobs fill every page of Mission Control. */
 const flows = [
   { name: "receipts", first: 30, perSecond: 6, act: receipt },
   { name: "reminders", first: 40, perSecond: 0.1, act: reminder },
@@ -103,10 +102,10 @@ const flows = [
   { name: "catalogues", first: 12, perSecond: 0.05, act: catalogue }
 ]
 
-/** Lets work come in until the Scope closes. */
+/** Runs all flows until the Scope closes. */
 export const start = (pace: Pace): Effect.Effect<void, EnqueueError, Queue | Scope.Scope> =>
   Effect.gen(function* () {
     yield* Effect.forEach(flows, (flow) => keep(flow, pace), { discard: true })
-    // Nobody will ever take these away, so no more of them follow.
+    // No pod serves this queue, so enqueue these jobs only once.
     yield* ledgers
   })

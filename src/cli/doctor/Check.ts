@@ -3,27 +3,38 @@ import type { Pods } from "../../cluster/Pods.js"
 import type { ClusterConfig } from "../../crew/ClusterConfig.js"
 import type { MetricsConfig } from "../../crew/MetricsConfig.js"
 import type { Database } from "../../database/Database.js"
+import type { DatabaseConfig } from "../../database/DatabaseConfig.js"
+import type { DatabaseUrl } from "../../database/DatabaseUrl.js"
 import type { Measures } from "../../measures/Measures.js"
 import type { Queue } from "../../queue/Queue.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Storage } from "../../uploads/Storage.js"
 
-/** What a check found. Only what fails makes the command fail. */
+/** The result of a check. Only status `fail` makes the command exit with code 1. */
 export interface Finding {
   readonly check: string
   readonly status: "ok" | "warn" | "fail"
-  /** What is the case, in one sentence. */
+  /** The observation, in one sentence. */
   readonly found: string
-  /** What to do about it, where there is something to do. */
+  /** What to do about it. */
   readonly fix?: string
 }
 
-/** What a check may use: the database, whose schema is current, and the ports over it. */
-export type Services = Database | Measures | Queue | JobSearch | Pods | Storage | ClusterConfig | MetricsConfig
+/** Services available to checks. The schema is current when they run. */
+export type Services =
+  | Database
+  | DatabaseUrl
+  | DatabaseConfig
+  | Measures
+  | Queue
+  | JobSearch
+  | Pods
+  | Storage
+  | ClusterConfig
+  | MetricsConfig
 
-/** One thing to look at. It says what it found, and need not care that looking may fail. */
+/** One check. `look` may fail: the runner reports its error as a finding. */
 export interface Check {
-  /** One word. */
   readonly name: string
   readonly look: Effect.Effect<ReadonlyArray<Omit<Finding, "check">>, unknown, Services>
 }

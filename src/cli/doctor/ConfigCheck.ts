@@ -8,25 +8,25 @@ import * as Settings from "../Settings.js"
 import { type Finding, fail, ok, warn } from "./Check.js"
 
 const name = "config"
-const listThem = "nightshift config lists every setting and what it takes."
+const listThem = "`nightshift config` lists all settings."
 
 const ofBadKeys = (error: ConfigError.ConfigError) =>
-  [...new Set(Setting.problems(error))].map((problem) => fail(`${problem}.`, `Correct it; ${listThem}`))
+  [...new Set(Setting.problems(error))].map((problem) => fail(`${problem}.`, `Fix the value. ${listThem}`))
 
-/** A misspelt variable is passed over in silence by everything else. */
+/** Reports unknown NIGHTSHIFT_ variables. The service itself ignores them, so a typo would go unnoticed. */
 const ofUnknownKeys = (environment: Environment) => {
   const known = new Set(Settings.all.map(({ key }) => key))
   return environment.names
     .filter((variable) => variable.startsWith("NIGHTSHIFT_") && !known.has(variable))
-    .map((variable) => warn(`${variable} is set, and no setting has that name.`, `Correct or remove it; ${listThem}`))
+    .map((variable) => warn(`${variable} is set, but there is no such setting.`, `Fix or remove it. ${listThem}`))
 }
 
-/** Settings that are readable and still will not do. */
+/** Reports settings that are valid but leave the API unusable or unprotected. */
 const ofDoors = Effect.gen(function* () {
   const { adminToken, viewerToken } = yield* ServerConfig
   const { embedded } = yield* DatabaseConfig
   return Option.isNone(adminToken) && Option.isNone(viewerToken) && !embedded
-    ? [warn("No token is set, so the API lets nobody in.", "Set NIGHTSHIFT_ADMIN_TOKEN where the service runs.")]
+    ? [warn("No access token is set, so the API rejects all requests.", "Set NIGHTSHIFT_ADMIN_TOKEN for the service.")]
     : []
 }).pipe(
   Effect.provide([ServerConfig.layer, DatabaseConfig.layer, ClusterConfig.layer]),
@@ -35,7 +35,7 @@ const ofDoors = Effect.gen(function* () {
   )
 )
 
-/** Whether the service would start with these settings, and would do what they seem to say. */
+/** Checks whether the service would start with these settings. */
 export const look = (environment: Environment): Effect.Effect<ReadonlyArray<Finding>> =>
   Settings.validate.pipe(
     Effect.zipRight(ofDoors),
@@ -43,7 +43,7 @@ export const look = (environment: Environment): Effect.Effect<ReadonlyArray<Find
     Effect.map((found) => [...found, ...ofUnknownKeys(environment)]),
     Effect.map((found) => {
       const given = Settings.all.filter(({ key }) => environment.lookUp(key) !== undefined).length
-      return found.length === 0 ? [ok(`${Settings.all.length} settings are known, ${given} are set here.`)] : found
+      return found.length === 0 ? [ok(`${given} of ${Settings.all.length} settings are set, all valid.`)] : found
     }),
     Effect.map((found) => found.map((each) => ({ check: name, ...each })))
   )

@@ -3,14 +3,14 @@ import { type KindTotals, MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import { type Check, ok, warn } from "./Check.js"
 
 const hour = Duration.toMillis("1 hour")
-/** Fewer deaths in an hour are nobody's alarm. */
+/** Fewer dead jobs per hour are never reported. */
 const few = 10
-/** So many times the hourly mean of the day before is growth. */
+/** Warn above this multiple of the previous day's hourly mean. */
 const growth = 3
 
 const deaths = (totals: ReadonlyArray<KindTotals>) => totals.reduce((sum, { dead }) => sum + dead, 0)
 
-/** Whether more jobs die than usual, as the pods counted them. */
+/** Checks whether more jobs died than usual, from the pods' metrics. */
 export const check: Check = {
   name: "deaths",
   look: Effect.gen(function* () {
@@ -20,10 +20,15 @@ export const check: Check = {
     const before = yield* buckets.totals({ from: now - 25 * hour, to: now - hour })
     const died = deaths(recent)
     const usual = deaths(before) / 24
-    const said = `${died} jobs died in the last hour, ${Math.round(usual)} an hour in the day before`
+    const said = `${died} jobs died in the last hour (${Math.round(usual)} per hour in the day before)`
     if (died < few || died <= usual * growth) return [ok(`${said}.`)]
     const worst = recent.filter(({ dead }) => dead > 0).slice(0, 3)
     const names = worst.map(({ dead, kind, queue }) => `${kind} in ${queue} (${dead})`).join(", ")
-    return [warn(`${said}: ${names}.`, "See why: nightshift jobs list --state dead; then nightshift jobs requeue.")]
+    return [
+      warn(
+        `${said}: ${names}.`,
+        "Find the cause with `nightshift jobs list --state dead`, fix it, then run `nightshift jobs requeue`."
+      )
+    ]
   })
 }

@@ -20,28 +20,31 @@ import * as NotificationCheck from "./NotificationCheck.js"
 import * as SchemaCheck from "./SchemaCheck.js"
 import * as WriteCheck from "./WriteCheck.js"
 
-// One thing after the other, each on what the one before found well: a database, then its schema, then its clock, then
-// everything that needs them all. What cannot be looked at is not passed over.
+// Runs the checks in order of dependency: database, schema, writes and notifications, clock, then all others. A check
+// that cannot run is reported as failed.
 
-/** The newest that this release was tried on. */
-const newestTried = 18
+/** Newest PostgreSQL major version this release is tested with. */
+const newestTested = 18
 
 const sentence = (cause: Cause.Cause<unknown>): string => {
   const error = Cause.squash(cause)
   return Predicate.hasProperty(error, "message") ? String(error.message) : String(error)
 }
 
-/** A look that itself goes wrong is a finding, too. */
+/** Reports an error or a timeout of a check as a failed finding. */
 const attempt = <E, R>(check: string, look: Effect.Effect<ReadonlyArray<Finding>, E, R>) =>
   look.pipe(
     Effect.timeout("30 seconds"),
     Effect.catchAllCause((cause) => {
-      const found = fail(`This could not be looked at: ${sentence(cause)}`, "Mend what stands above, and ask again.")
+      const found = fail(
+        `This check could not run: ${sentence(cause)}`,
+        "Fix the problems above, then run `nightshift doctor` again."
+      )
       return Effect.succeed([{ check, ...found }])
     })
   )
 
-/** Whether there is no point in looking further. */
+/** Returns whether any finding has status `fail`. */
 export const hasFailed = (findings: ReadonlyArray<Finding>) => findings.some(({ status }) => status === "fail")
 
 const runCheck = ({ look, name }: Check) =>
@@ -50,15 +53,18 @@ const runCheck = ({ look, name }: Check) =>
     Effect.map(look, (found) => found.map((each): Finding => ({ check: name, ...each })))
   )
 
-const ports: Layer.Layer<Exclude<Services, Database | ClusterConfig | MetricsConfig>, never, Database> = Layer.mergeAll(
+const ports: Layer.Layer<
+  Exclude<Services, Database | DatabaseUrl | DatabaseConfig | ClusterConfig | MetricsConfig>,
+  never,
+  Database
+> = Layer.mergeAll(
   QueuePg.layer,
   ClusterPg.layer,
   MeasuresPg.layer,
-  // Looking at files goes by no setting.
+  // Reading file counts uses no setting.
   Layer.provide(StoragePg.layer, UploadsConfig.layerDefault)
 ).pipe(Layer.provide(Listener.layerDeaf))
 
-/** Everything that needs a database with a current schema. */
 const onSchema = Effect.map(Effect.forEach(checks, runCheck), (found): ReadonlyArray<Finding> => found.flat()).pipe(
   Effect.provide(ports)
 )
@@ -67,7 +73,7 @@ const clockUnusable = (cause: Cause.Cause<unknown>): ReadonlyArray<Finding> => [
   { check: "clock", ...fail(sentence(cause), "Move this process closer to the database, or raise NIGHTSHIFT_LEASE.") }
 ]
 
-/** The looks themselves cannot fail: what does is the clock that they need. */
+/** The checks report their own errors; only building the database clock can fail here. */
 const onTime = Effect.zipWith(
   ClockCheck.look,
   onSchema,
@@ -80,8 +86,11 @@ const onTime = Effect.zipWith(
 const versionFinding = (version: number, where: string): Finding => {
   const major = Math.floor(version / 10_000)
   const said = `PostgreSQL ${major}.${version % 10_000} at ${where}`
-  const fix = `It may well work. The newest that this release was tested with is ${newestTried}.`
-  return { check: "database", ...(major <= newestTried ? ok(`${said}.`) : warn(`${said}, newer than tested.`, fix)) }
+  const fix = `It will probably work. This release is tested with PostgreSQL up to ${newestTested}.`
+  return {
+    check: "database",
+    ...(major <= newestTested ? ok(`${said}.`) : warn(`${said} is newer than the tested versions.`, fix))
+  }
 }
 
 const onDatabase: Effect.Effect<
@@ -98,7 +107,13 @@ const onDatabase: Effect.Effect<
 })
 
 const databaseUnusable = (cause: Cause.Cause<unknown>): ReadonlyArray<Finding> => [
-  { check: "database", ...fail(sentence(cause), "Everything else needs the database.") }
+  {
+    check: "database",
+    ...fail(
+      sentence(cause),
+      "Fix the connection, then run `nightshift doctor` again. All other checks need the database."
+    )
+  }
 ]
 
 const database = Migrations.layer.pipe(
@@ -107,7 +122,7 @@ const database = Migrations.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(DatabaseConfig.layer, ClusterConfig.layer, MetricsConfig.layer))
 )
 
-/** Looks at the database and at all that is in it. */
+/** Runs all checks that need a database. */
 export const ofDatabase: Effect.Effect<ReadonlyArray<Finding>> = onDatabase.pipe(
   Effect.provide(database),
   Effect.catchAllCause((cause) => Effect.succeed(databaseUnusable(cause)))

@@ -1,7 +1,7 @@
 import { Duration, Effect, Predicate } from "effect"
 import { type Finding, fail, ok } from "./Check.js"
 
-/** The longest that a healthy process takes to say so. */
+/** Timeout of each request. */
 const patience = Duration.seconds(5)
 
 interface Answer {
@@ -25,7 +25,10 @@ const ask = (base: URL, path: string): Effect.Effect<Answer, string> =>
     },
     catch: reasonOf
   }).pipe(
-    Effect.timeoutFail({ duration: patience, onTimeout: () => `no answer in ${Duration.toSeconds(patience)} seconds` })
+    Effect.timeoutFail({
+      duration: patience,
+      onTimeout: () => `no response within ${Duration.toSeconds(patience)} seconds`
+    })
   )
 
 const texts = (body: unknown, field: string): ReadonlyArray<string> => {
@@ -35,11 +38,14 @@ const texts = (body: unknown, field: string): ReadonlyArray<string> => {
 
 const ofHealth = ({ body, status }: Answer) => {
   const delay = Predicate.hasProperty(body, "eventLoopDelaySeconds") ? ` (${body.eventLoopDelaySeconds} s)` : ""
-  if (status === 200) return ok(`Alive; its event loop keeps up${delay}.`)
+  if (status === 200) return ok(`Alive; the event loop is not blocked${delay}.`)
   if (status === 503) {
-    return fail(`Its event loop was blocked${delay}.`, "Look for a handler that computes without a pause; restart it.")
+    return fail(
+      `The event loop was blocked${delay}.`,
+      "Find the handler that blocks the event loop, then restart the process."
+    )
   }
-  return fail(`It answered ${status} to /healthz.`, "Is that a Nightshift? Correct --url.")
+  return fail(`/healthz returned ${status}.`, "Check that --url points to a Nightshift process.")
 }
 
 const ofReadiness = ({ body, status }: Answer) => {
@@ -47,16 +53,16 @@ const ofReadiness = ({ body, status }: Answer) => {
   if (status === 200) return ok(off.length === 0 ? "Ready." : `Ready, without ${off.join(", ")}.`)
   const reasons = texts(body, "reasons")
   if (status === 503) {
-    return fail(`Not ready: ${reasons.join("; ")}.`, "Mend what it names, or wait if it is about to stop.")
+    return fail(`Not ready: ${reasons.join("; ")}.`, "Fix these problems, or wait if the process is shutting down.")
   }
-  return fail(`It answered ${status} to /readyz.`, "Is that a Nightshift? Correct --url.")
+  return fail(`/readyz returned ${status}.`, "Check that --url points to a Nightshift process.")
 }
 
-/** Whether a running process is alive and ready, as a container's health check wants to know. */
+/** Checks a running process over HTTP, for use as a container health check. */
 export const look = (url: URL): Effect.Effect<ReadonlyArray<Finding>> => {
   const base = new URL(url.href.endsWith("/") ? url : `${url.href}/`)
   const unreachable = (reason: string) =>
-    Effect.succeed(fail(`${base.origin} does not answer (${reason}).`, "Start it, or correct --url."))
+    Effect.succeed(fail(`${base.origin} is not reachable (${reason}).`, "Start the process, or fix --url."))
   const about = (check: string, path: string, judge: (answer: Answer) => Omit<Finding, "check">) =>
     ask(base, path).pipe(
       Effect.map(judge),

@@ -6,7 +6,7 @@ import { type Finding, ok, warn } from "./Check.js"
 
 const name = "notifications"
 
-/** Whether processes can wake each other, or have to poll. */
+/** Checks whether NOTIFY reaches a listening process. */
 export const look: Effect.Effect<ReadonlyArray<Finding>, never, DatabaseUrl | DatabaseConfig> = Listener.arrive.pipe(
   Effect.timeout("15 seconds"),
   Effect.catchAll(() => Effect.succeed(false)),
@@ -14,8 +14,8 @@ export const look: Effect.Effect<ReadonlyArray<Finding>, never, DatabaseUrl | Da
     arrive
       ? ok("Notifications arrive.")
       : warn(
-          "Notifications do not arrive: jobs of other processes are found by polling (QUEUE_POLL).",
-          "Behind a pooler in transaction mode, set DATABASE_LISTEN_URL to PostgreSQL itself."
+          "Notifications do not arrive, so new jobs are found only by polling (QUEUE_POLL).",
+          "If DATABASE_URL points to a pooler in transaction mode, set DATABASE_LISTEN_URL to a direct PostgreSQL connection."
         )
   ),
   Effect.map((finding) => [{ check: name, ...finding }])

@@ -9,10 +9,10 @@ import * as Package from "../../database/Package.js"
 import { type Finding, fail, ok, warn } from "./Check.js"
 
 const name = "schema"
-/** How many differences are named. */
+/** Maximum number of differences listed. */
 const most = 5
 
-/** What this release's migrations make of an empty schema. */
+/** The schema this release expects, from migrations/schema.txt. */
 const recorded: Effect.Effect<ReadonlyArray<string>> = Effect.sync(() =>
   readFileSync(join(Package.migrationsDirectory, "schema.txt"), "utf8")
     .split("\n")
@@ -29,39 +29,41 @@ const compare = (expected: ReadonlyArray<string>, found: ReadonlyArray<string>) 
   const findings = []
   if (missing.length > 0) {
     const fix =
-      "Somebody changed the tables by hand. Restore what is missing, by the SQL in migrations/ or from a backup."
-    findings.push(fail(`Not as migrated: ${listed(missing)}.`, fix))
+      "The tables were changed manually. Restore the missing objects with the SQL in migrations/ or from a backup."
+    findings.push(fail(`Missing or changed: ${listed(missing)}.`, fix))
   }
   if (extra.length > 0) {
-    const fix = "If it is yours and meant, leave it: it costs every write. Otherwise drop it."
-    findings.push(warn(`Not of this release: ${listed(extra)}.`, fix))
+    const fix = "Drop it unless you added it on purpose. Extra indexes and triggers slow down every write."
+    findings.push(warn(`Not part of this release: ${listed(extra)}.`, fix))
   }
   return findings
 }
 
-/** Whether the tables are those of this release, and as its migrations made them. */
+/** Checks for pending migrations and for manual changes to the schema. */
 export const look: Effect.Effect<ReadonlyArray<Finding>, DatabaseError, Database | Migrations> = Effect.gen(
   function* () {
     const { ahead, applied, pending } = yield* Effect.flatMap(Migrations, (migrations) => migrations.state)
     if (pending.length > 0) {
       const names = pending.map((file) => file.name).join(", ")
-      return [fail(`Migrations are not applied: ${names}.`, "Run nightshift migrate.")]
+      return [fail(`Migrations are not applied: ${names}.`, "Run `nightshift migrate`.")]
     }
     if (ahead.length > 0) {
-      const fix = "Nothing is broken. Upgrade this process when the others are."
-      return [warn(`A newer release has applied ${ahead.join(", ")}.`, fix)]
+      const fix = "This release still works. Upgrade it to match the other processes."
+      return [warn(`A newer release applied ${ahead.join(", ")}.`, fix)]
     }
     const differences = compare(yield* recorded, yield* Effect.flatMap(Database, Catalogue.describe))
-    return differences.length > 0 ? differences : [ok(`Current: ${applied.at(-1)} is applied, no difference.`)]
+    return differences.length > 0 ? differences : [ok(`Up to date with ${applied.at(-1)}, no differences.`)]
   }
 ).pipe(
   Effect.catchTags({
-    SchemaTooNew: (error) => Effect.succeed([fail(error.message, "Upgrade nightshift here.")]),
-    SchemaForeign: (error) => Effect.succeed([fail(error.message, "Point it elsewhere, or restore that release.")]),
-    SchemaUnreleased: (error) => Effect.succeed([fail(error.message, "Drop the schema, then run nightshift migrate.")]),
+    SchemaTooNew: (error) => Effect.succeed([fail(error.message, "Upgrade Nightshift on this machine.")]),
+    SchemaForeign: (error) =>
+      Effect.succeed([fail(error.message, "Use another database, or install the release that created this schema.")]),
+    SchemaUnreleased: (error) =>
+      Effect.succeed([fail(error.message, "Drop the schema, then run `nightshift migrate`.")]),
     MigrationRefused: (error) => Effect.succeed([fail(error.message, error.todo)]),
-    MigrationFailed: (error) => Effect.succeed([fail(error.message, "Run nightshift migrate.")]),
-    MigrationFileInvalid: (error) => Effect.succeed([fail(error.message, "Install nightshift again.")])
+    MigrationFailed: (error) => Effect.succeed([fail(error.message, "Run `nightshift migrate`.")]),
+    MigrationFileInvalid: (error) => Effect.succeed([fail(error.message, "Reinstall Nightshift.")])
   }),
   Effect.map((found) => found.map((each) => ({ check: name, ...each })))
 )

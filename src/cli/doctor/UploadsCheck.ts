@@ -4,7 +4,7 @@ import * as DurationText from "../../core/DurationText.js"
 import { Storage, type StuckWorkspace, stuckAfter } from "../../uploads/Storage.js"
 import { type Check, ok, warn } from "./Check.js"
 
-/** How many workspaces are named. */
+/** Maximum number of workspaces listed. */
 const most = 5
 
 const waits = ({ bytes, files, oldest, workspace }: StuckWorkspace, now: number) => {
@@ -12,7 +12,7 @@ const waits = ({ bytes, files, oldest, workspace }: StuckWorkspace, now: number)
   return `${workspace} (${files === 1 ? "1 file" : `${files} files`}, ${BytesText.format(bytes)}, for ${age})`
 }
 
-/** Workspaces that do not fetch their files, until these expire. */
+/** Reports workspaces whose files are not fetched or expire unfetched. */
 export const check: Check = {
   name: "uploads",
   look: Effect.gen(function* () {
@@ -25,13 +25,13 @@ export const check: Check = {
     if (stuck.length > 0) {
       const named = stuck.slice(0, most).map((workspace) => waits(workspace, now))
       const more = stuck.length > most ? ` and ${stuck.length - most} more` : ""
-      const fix = "See that their puller runs, and that its token is valid: nightshift uploads tokens list."
-      findings.push(warn(`Files are not fetched by ${named.join(", ")}${more}.`, fix))
+      const fix = "Check that the puller is running and its token is valid (`nightshift uploads tokens list`)."
+      findings.push(warn(`Files are waiting too long: ${named.join(", ")}${more}.`, fix))
     }
     if (expired > 0 && expired > acked) {
-      const fix = "What expires was never acknowledged: somebody uploads for a workspace that nobody fetches for."
-      findings.push(warn(`Files that expired: ${expired}, that were acknowledged: ${acked}.`, fix))
+      const fix = "Start a puller for every workspace that receives uploads. Files that are not acknowledged expire."
+      findings.push(warn(`More files expired (${expired}) than were acknowledged (${acked}).`, fix))
     }
-    return findings.length > 0 ? findings : [ok(`Files: ${counts}; none waits for longer than an hour.`)]
+    return findings.length > 0 ? findings : [ok(`Files: ${counts}; none has waited longer than an hour.`)]
   })
 }

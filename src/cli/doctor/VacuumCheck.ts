@@ -4,9 +4,9 @@ import { MetricsConfig } from "../../crew/MetricsConfig.js"
 import { DatabaseHealth, type Health, type VacuumBlocker } from "../../measures/DatabaseHealth.js"
 import { type Check, ok, warn } from "./Check.js"
 
-/** More dead rows than these, and than living ones, are not vacuum's usual backlog. */
+/** Warn above this number of dead rows if they also outnumber the live rows. */
 const manyDeadTuples = 100_000
-/** A slot that holds back so many transactions is not a replica that is a moment behind. */
+/** Transactions a replication slot may lag behind before it is reported. */
 const manyTransactions = 1_000_000
 
 const shown = (seconds: number) => DurationText.format(Duration.seconds(Math.round(seconds)))
@@ -21,11 +21,11 @@ const described = ({ application, name, state, user, what }: VacuumBlocker) => {
 const remedy = ({ name, what }: VacuumBlocker) => {
   switch (what) {
     case "session":
-      return `End it, by select pg_terminate_backend(${name}) if nobody else does. Set idle_in_transaction_session_timeout.`
+      return `End it with select pg_terminate_backend(${name}), and set idle_in_transaction_session_timeout.`
     case "prepared transaction":
-      return `Decide it: COMMIT PREPARED or ROLLBACK PREPARED '${name}'.`
+      return `Run COMMIT PREPARED or ROLLBACK PREPARED '${name}'.`
     case "replication slot":
-      return `Bring its consumer back, or drop it: select pg_drop_replication_slot('${name}').`
+      return `Restart its consumer, or drop the slot: select pg_drop_replication_slot('${name}').`
   }
 }
 
@@ -34,20 +34,20 @@ const ofBlocker = (blocker: VacuumBlocker, limit: number) => {
   const isOld = seconds === undefined ? transactions > manyTransactions : seconds > limit
   if (!isOld) return []
   const howLong = seconds === undefined ? `over ${transactions} transactions` : `for ${shown(seconds)}`
-  return [warn(`${described(blocker)} has kept vacuum from its work ${howLong}.`, remedy(blocker))]
+  return [warn(`${described(blocker)} has blocked vacuum ${howLong}.`, remedy(blocker))]
 }
 
 const ofTuples = ({ jobDeadTuples, jobLiveTuples }: Health) =>
   jobDeadTuples > manyDeadTuples && jobDeadTuples > jobLiveTuples
     ? [
         warn(
-          `The job table has ${jobDeadTuples} dead rows beside ${jobLiveTuples} living ones.`,
-          "See that autovacuum runs and nothing holds it back; VACUUM nightshift.job helps at once."
+          `The job table has ${jobDeadTuples} dead rows and ${jobLiveTuples} live rows.`,
+          "Check that autovacuum is enabled and not blocked. VACUUM nightshift.job removes them immediately."
         )
       ]
     : []
 
-/** What keeps dead rows from being removed, until every claim wades through them. */
+/** Reports what blocks vacuum. Dead rows that are not removed slow down every claim. */
 export const check: Check = {
   name: "vacuum",
   look: Effect.gen(function* () {

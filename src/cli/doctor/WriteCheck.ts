@@ -5,10 +5,9 @@ import { type Finding, fail, ok } from "./Check.js"
 
 const name = "writes"
 
-const toPrimary =
-  "Point DATABASE_URL to the primary, or name all servers and add target_session_attrs=read-write to it."
+const toPrimary = "Point DATABASE_URL to the primary, or list all servers and add target_session_attrs=read-write."
 
-/** Whether the server takes writes: it is no standby, and has room. */
+/** Checks that the server accepts writes: it is not a standby, not read-only, and its disk is not full. */
 export const look: Effect.Effect<ReadonlyArray<Finding>, never, Database> = Effect.gen(function* () {
   const { mode, schema, sql } = yield* Database
   const found = yield* mode
@@ -19,12 +18,12 @@ export const look: Effect.Effect<ReadonlyArray<Finding>, never, Database> = Effe
       "Unset default_transaction_read_only for the role and the database."
     )
   }
-  // Changes no value, but writes a row version.
+  // Changes no value, but writes a new row version.
   yield* mapErrors(sql`update ${sql(`${schema}.leader`)} set term = term`)
-  return ok("The server takes writes.")
+  return ok("The server accepts writes.")
 }).pipe(
   Effect.catchAll((error) =>
-    Effect.succeed(fail(`A write failed: ${error.detail}.`, "Every job and every result is a write: fix this first."))
+    Effect.succeed(fail(`A write failed: ${error.detail}.`, "Fix this first: every job needs writes."))
   ),
   Effect.map((finding) => [{ check: name, ...finding }])
 )

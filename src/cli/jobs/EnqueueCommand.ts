@@ -22,31 +22,33 @@ const optionalInteger = (name: string, about: string) =>
 const options = {
   ...CommonOptions.database,
   payload: PayloadOption.option,
-  queue: optionalText("queue", "The queue (default: the kind's, else by the routes that pods declared)."),
+  queue: optionalText("queue", "The queue (default: the kind's queue, or a matching route)."),
   priority: optionalInteger("priority", "Lower runs first (default 0)."),
   start: StartOption.option,
-  key: optionalText("key", "Jobs with the same key can be limited and ordered together."),
-  dedupe: optionalText("dedupe", "Store nothing while a job with this key stands."),
+  key: optionalText("key", "Key for per-key limits and ordering."),
+  dedupe: optionalText("dedupe", "Dedupe key: skip the job if another one with this key exists."),
   dedupeScope: Options.choice("dedupe-scope", DedupeScope.literals).pipe(
-    Options.withDescription("Until that job ends, or until its row is gone (default active)."),
+    Options.withDescription(
+      "Skip until that job finishes (active) or until its row is deleted (retained). Default active."
+    ),
     Options.withDefault("active" as const)
   ),
-  maxAttempts: optionalInteger("max-attempts", "How often it may be tried (default: the kind's)."),
-  meta: optionalText("meta", 'A JSON object that is kept with the job, as in \'{"order":"A-17"}\'.'),
-  id: optionalText("id", "The job's id, to be able to repeat this command safely."),
+  maxAttempts: optionalInteger("max-attempts", "Maximum number of attempts (default: the kind's)."),
+  meta: optionalText("meta", 'JSON object stored with the job, as in \'{"order":"A-17"}\'.'),
+  id: optionalText("id", "The job's id. Set it to make retries of this command safe."),
   force: Options.boolean("force").pipe(
-    Options.withDescription("Also when no pod has registered the kind, or the payload does not fit it.")
+    Options.withDescription("Enqueue even if no pod has registered the kind or the payload does not match its schema.")
   ),
   json: CommonOptions.json
 }
 
-const kind = Args.text({ name: "kind" }).pipe(Args.withDescription("What sort of job."))
+const kind = Args.text({ name: "kind" }).pipe(Args.withDescription("The job's kind."))
 
 const readId = (text: Option.Option<string>) =>
   Option.match(text, {
     onNone: () => Effect.succeed(undefined),
     onSome: (id) =>
-      Effect.mapError(Schema.decode(JobId)(id), () => new UsageError({ message: `--id must be a UUID, not "${id}".` }))
+      Effect.mapError(Schema.decode(JobId)(id), () => new UsageError({ message: `--id must be a UUID, got "${id}".` }))
   })
 
 const readMeta = (text: Option.Option<string>) =>
@@ -56,7 +58,7 @@ const readMeta = (text: Option.Option<string>) =>
     return Predicate.isRecord(meta) ? meta : yield* new UsageError({ message: "--meta must be a JSON object." })
   })
 
-/** The queue refuses fields of a job; here they were options. */
+/** Translates a field name of a validation error to its option. */
 const optionOf = (field: string) =>
   field === "dedupe.key"
     ? "--dedupe"
@@ -69,7 +71,6 @@ const say = (json: boolean, { _tag, id }: Enqueued) => {
   return Console.log(json ? JSON.stringify({ id, outcome }) : `${outcome} ${id}`)
 }
 
-/** `nightshift enqueue` */
 export const command = Command.make("enqueue", { kind, ...options }, (given) =>
   Effect.gen(function* () {
     const payload = yield* PayloadOption.read(given.payload)
@@ -91,7 +92,7 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
         dedupe: Option.getOrUndefined(Option.map(given.dedupe, (key) => ({ key, scope: given.dedupeScope })))
       }
       const jobs = yield* JobRequests.resolve([request], { force: given.force, check: true })
-      // In a transaction the hint to those who wait for work is part of it; otherwise this process may end before it.
+      // In a transaction, NOTIFY is sent with the commit. Otherwise this process could exit before sending it.
       const enqueued = yield* transactions.run(queue.enqueue(jobs))
       yield* Effect.forEach(enqueued, (outcome) => say(given.json, outcome), { discard: true })
     }).pipe(Effect.provide(QueueLayer.layerForCommand))
@@ -101,9 +102,9 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
       return new UsageError({ message: `${what} ${reason}.` })
     }),
     Effect.catchTag("KindRefused", ({ kind }) => {
-      const message = `No pod has ever registered the kind "${kind}". Start one that serves it, or add --force.`
+      const message = `No pod has registered the kind "${kind}". Start a pod with a handler for it, or add --force.`
       return new UsageError({ message })
     }),
     Running.configured(CommonOptions.databaseFlags(given))
   )
-).pipe(Command.withDescription("Store a job."))
+).pipe(Command.withDescription("Enqueue a job."))

@@ -22,13 +22,13 @@ import * as JobFilterOptions from "./JobFilterOptions.js"
 import * as JobIdArgument from "./JobIdArgument.js"
 import * as JobsBulk from "./JobsBulk.js"
 
-/** What a command takes that does the same to several jobs, named one by one or by what they have in common. */
+/** Options of commands that act on several jobs, selected by ids or by a filter. */
 const options = {
   ids: Args.repeated(JobIdArgument.argument),
   ...CommonOptions.database,
   ...JobFilterOptions.options,
   dryRun: Options.boolean("dry-run").pipe(
-    Options.withDescription("With a filter: change nothing, say how many jobs are meant and show the first.")
+    Options.withDescription("With a filter: show the matching jobs without changing them.")
   ),
   reason: Operator.reason,
   json: CommonOptions.json
@@ -42,7 +42,7 @@ interface Outcome {
   readonly refusal: Refusal | undefined
 }
 
-/** What is done to one job, and how that is said. */
+/** An action on jobs: its implementation and its messages. */
 export interface JobAct {
   readonly action: Action
   readonly about: string
@@ -56,7 +56,7 @@ const view = ({ id, job, refusal }: Outcome) => ({
   error: refusal === undefined ? null : { tag: refusal._tag, message: refusal.message }
 })
 
-/** Does it to one after the other. A job that refuses does not stop the rest; a database that does not answer does. */
+/** Runs the action for each job in turn. A rejected job does not stop the others; a database error does. */
 const performEach = ({ act, action, said }: JobAct, ids: ReadonlyArray<JobId>, json: boolean) =>
   Effect.gen(function* () {
     const jobAdmin = yield* JobAdmin
@@ -79,18 +79,17 @@ const performEach = ({ act, action, said }: JobAct, ids: ReadonlyArray<JobId>, j
     if (reasons.length > 0) return yield* new SomeFailed({ reasons })
   })
 
-/** A command that acts on jobs. */
 export const command = <const Name extends string>(name: Name, job: JobAct) =>
   Command.make(name, options, (given) =>
     Effect.gen(function* () {
       const { dryRun, ids, json, reason } = given
       const filter = JobFilterOptions.filterOf(given)
       if (isEmpty(filter) === (ids.length === 0)) {
-        const message = `Say which jobs to ${name}: give their ids, or a filter such as --queue or --state, not both.`
+        const message = `Select the jobs to ${name} by id or by a filter such as --queue or --state, not both.`
         return yield* new UsageError({ message })
       }
       if (dryRun && ids.length > 0)
-        return yield* new UsageError({ message: "--dry-run goes with a filter, not with ids." })
+        return yield* new UsageError({ message: "--dry-run requires a filter and cannot be used with ids." })
       const work = Effect.gen(function* () {
         if (ids.length > 0) return yield* performEach(job, ids, json)
         yield* JobsBulk.perform({ action: job.action, filter, dryRun, json })

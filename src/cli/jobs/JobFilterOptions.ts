@@ -9,7 +9,7 @@ import type { JobFilter } from "../../queue/search/JobFilter.js"
 const refuse = (sentence: string) => Effect.fail(ValidationError.invalidValue(HelpDoc.p(sentence)))
 
 const several = (name: string, about: string) =>
-  Options.text(name).pipe(Options.withDescription(`${about} Repeat it for several.`), Options.repeated)
+  Options.text(name).pipe(Options.withDescription(`${about} Can be repeated.`), Options.repeated)
 
 const optionalText = (name: string, about: string) =>
   Options.text(name).pipe(Options.withDescription(about), Options.optional)
@@ -18,7 +18,7 @@ const instant = (name: string, about: string) =>
   Options.text(name).pipe(
     Options.mapEffect((text) =>
       Option.match(Instant.parse(text), {
-        onNone: () => refuse(`--${name} must be ${Instant.expected}, not ${JSON.stringify(text)}.`),
+        onNone: () => refuse(`--${name} must be ${Instant.expected}, got ${JSON.stringify(text)}.`),
         onSome: (millis) => Effect.succeed(millis)
       })
     ),
@@ -32,31 +32,31 @@ const json = (name: string, about: string) =>
       try {
         return Effect.succeed(JSON.parse(text) as unknown)
       } catch {
-        return refuse(`--${name} is not JSON: ${JSON.stringify(text)}.`)
+        return refuse(`--${name} must be valid JSON, got ${JSON.stringify(text)}.`)
       }
     }),
     Options.withDescription(about),
     Options.optional
   )
 
-/** Which jobs a command is about. */
+/** Options that select jobs. */
 export const options = {
-  queue: several("queue", "Only of this queue."),
-  kind: several("kind", "Only of this kind."),
+  queue: several("queue", "Only jobs of this queue."),
+  kind: several("kind", "Only jobs of this kind."),
   state: Options.choice("state", State.literals).pipe(
-    Options.withDescription("Only in this state. Repeat it for several."),
+    Options.withDescription("Only jobs in this state. Can be repeated."),
     Options.repeated
   ),
   deadReason: Options.choice("dead-reason", DeadReason.literals).pipe(
-    Options.withDescription("Only dead for this reason. Repeat it for several."),
+    Options.withDescription("Only dead jobs with this reason. Can be repeated."),
     Options.repeated
   ),
-  since: instant("since", "Only stored at or after this instant, as in 2026-01-31T09:00:00Z."),
-  until: instant("until", "Only stored before this instant."),
-  containing: json("containing", "Only with a payload that contains this JSON."),
-  dedupe: optionalText("dedupe", "Only with this dedupe key."),
-  text: optionalText("text", "Only with this text in the last error."),
-  shape: optionalText("shape", "Only with an error of this shape: its first line, with numbers and ids as #.")
+  since: instant("since", "Only jobs enqueued at or after this instant, as in 2026-01-31T09:00:00Z."),
+  until: instant("until", "Only jobs enqueued before this instant."),
+  containing: json("containing", "Only jobs whose payload contains this JSON."),
+  dedupe: optionalText("dedupe", "Only jobs with this dedupe key."),
+  text: optionalText("text", "Only jobs with this text in the last error."),
+  shape: optionalText("shape", "Only jobs with this error pattern: the first line, with numbers and ids replaced by #.")
 }
 
 interface Given {
@@ -74,7 +74,7 @@ interface Given {
 
 const someOf = <A>(values: ReadonlyArray<A>): ReadonlyArray<A> | undefined => (values.length === 0 ? undefined : values)
 
-/** What they mean together. */
+/** Builds the filter; all options must match. */
 export const filterOf = (given: Given): JobFilter => ({
   queue: someOf(given.queue),
   kind: someOf(given.kind),

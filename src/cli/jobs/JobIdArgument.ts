@@ -9,8 +9,6 @@ const read = Schema.decode(JobId)
 export const argument: Args.Args<JobId> = Args.text({ name: "id" }).pipe(
   Args.withDescription("The job's id."),
   Args.mapEffect((text) =>
-    Effect.mapError(read(text.toLowerCase()), () =>
-      HelpDoc.p(`${JSON.stringify(text)} is not the id of a job: a UUID.`)
-    )
+    Effect.mapError(read(text.toLowerCase()), () => HelpDoc.p(`A job id must be a UUID, got ${JSON.stringify(text)}.`))
   )
 )

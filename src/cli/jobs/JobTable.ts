@@ -13,6 +13,6 @@ const rowOf = (now: number) => (job: StoredJob) => [
   job.status === "pending" ? Age.describe(job.runAt, now) : "-"
 ]
 
-/** Jobs for people, a line each. */
+/** Renders jobs as a table, one line per job. */
 export const render = (jobs: ReadonlyArray<StoredJob>, now: number): string =>
   Table.render(["ID", "STATE", "KIND", "QUEUE", "ATTEMPT", "CREATED", "DUE"], jobs.map(rowOf(now)))

@@ -22,7 +22,7 @@ const said: Readonly<Record<Action, string>> = {
   delete: "deleted"
 }
 
-/** What would be done, with the first of the jobs. */
+/** Prints the number of matching jobs and a sample of them (--dry-run). */
 const preview = (action: Action, filter: JobFilter, json: boolean) =>
   Effect.gen(function* () {
     const search = yield* JobSearch
@@ -30,19 +30,19 @@ const preview = (action: Action, filter: JobFilter, json: boolean) =>
     const { jobs } = yield* search.list(filter, { limit: sampleSize })
     if (json) return yield* Console.log(JSON.stringify({ matched, sample: jobs.map(JobView.of) }, null, 2))
     const now = yield* Clock.currentTimeMillis
-    yield* Console.log(`${action} would be about ${matched.exact ? "" : "at least "}${matched.count} jobs.`)
+    yield* Console.log(`${action} would affect ${matched.exact ? "" : "at least "}${matched.count} jobs.`)
     if (jobs.length > 0) yield* Console.log(`\n${JobTable.render(jobs, now)}`)
   })
 
-/** A pod may have taken the operation up as well; then its batches count for us. */
+/** Runs the operation to its end. A pod may work on it at the same time; then this process waits and polls. */
 const carryOut = (id: string): Effect.Effect<Operation, OperationNotFound | DatabaseError, Operations> =>
   Effect.gen(function* () {
     const operations = yield* Operations
-    const went = yield* operations.step(id)
-    const operation = Option.isSome(went) ? went.value : yield* operations.get(id)
+    const stepped = yield* operations.step(id)
+    const operation = Option.isSome(stepped) ? stepped.value : yield* operations.get(id)
     yield* ProgressBar.show(operation)
     if (operation.status !== "running") return operation
-    if (Option.isNone(went)) yield* Effect.sleep("200 millis")
+    if (Option.isNone(stepped)) yield* Effect.sleep("200 millis")
     return yield* carryOut(id)
   })
 
@@ -57,7 +57,7 @@ const view = ({ action, done, error, failed, id, skipped, status, total }: Opera
   error: error ?? null
 })
 
-/** Does something to all jobs that a filter means: batch by batch, so that a pod carries on if this process is ended. */
+/** Runs an action on all jobs that match a filter, in batches. If this process exits, a pod continues the operation. */
 export const perform = (given: {
   readonly action: Action
   readonly filter: JobFilter

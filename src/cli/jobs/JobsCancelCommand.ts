@@ -1,9 +1,8 @@
 import * as JobActs from "./JobActs.js"
 
-/** `nightshift jobs cancel` */
 export const command = JobActs.command("cancel", {
   action: "cancel",
-  about: "Cancel jobs: what waits ends at once, what runs is asked to stop.",
+  about: "Cancel jobs. Waiting jobs are cancelled immediately; running jobs are asked to stop.",
   act: (jobAdmin, id) => jobAdmin.cancel(id),
   said: ({ id, status }) => (status === "running" ? `asked to stop ${id}` : `cancelled ${id}`)
 })

@@ -6,9 +6,8 @@ import * as JobsRequeueCommand from "./JobsRequeueCommand.js"
 import * as JobsShowCommand from "./JobsShowCommand.js"
 import * as JobsWhyCommand from "./JobsWhyCommand.js"
 
-/** `nightshift jobs` */
 export const command = Command.make("jobs").pipe(
-  Command.withDescription("Look at jobs and act on them."),
+  Command.withDescription("List, inspect and manage jobs."),
   Command.withSubcommands([
     JobsListCommand.command,
     JobsShowCommand.command,

@@ -1,9 +1,8 @@
 import * as JobActs from "./JobActs.js"
 
-/** `nightshift jobs delete` */
 export const command = JobActs.command("delete", {
   action: "delete",
-  about: "Delete jobs that do not run.",
+  about: "Delete jobs that are not running.",
   act: (jobAdmin, id) => jobAdmin.remove(id),
   said: ({ id }) => `deleted ${id}`
 })

@@ -15,18 +15,20 @@ const options = {
   ...CommonOptions.database,
   ...JobFilterOptions.options,
   limit: Options.integer("limit").pipe(
-    Options.withDescription(`How many at most, up to ${pageLimits.most} (default ${pageLimits.usual}).`),
+    Options.withDescription(`Maximum number of jobs, up to ${pageLimits.most} (default ${pageLimits.usual}).`),
     Options.withDefault<number>(pageLimits.usual)
   ),
-  cursor: Options.text("cursor").pipe(Options.withDescription("Where the page before ended."), Options.optional),
+  cursor: Options.text("cursor").pipe(
+    Options.withDescription("Cursor returned by the previous page."),
+    Options.optional
+  ),
   json: CommonOptions.json
 }
 
-/** `nightshift jobs list` */
 export const command = Command.make("list", options, (given) =>
   Effect.gen(function* () {
     if (given.limit < 1 || given.limit > pageLimits.most) {
-      return yield* new UsageError({ message: `--limit must be from 1 to ${pageLimits.most}, not ${given.limit}.` })
+      return yield* new UsageError({ message: `--limit must be between 1 and ${pageLimits.most}, got ${given.limit}.` })
     }
     const filter = JobFilterOptions.filterOf(given)
     const place = { limit: given.limit, cursor: Option.getOrUndefined(given.cursor) }
@@ -35,7 +37,7 @@ export const command = Command.make("list", options, (given) =>
       const { jobs, next } = yield* search.list(filter, place)
       if (given.json)
         return yield* Console.log(JSON.stringify({ jobs: jobs.map(JobView.of), next: next ?? null }, null, 2))
-      if (jobs.length === 0) return yield* Console.log("There are no such jobs.")
+      if (jobs.length === 0) return yield* Console.log("No jobs match this filter.")
       const now = yield* Clock.currentTimeMillis
       yield* Console.log(JobTable.render(jobs, now))
       if (next !== undefined) yield* Console.log(`\nMore: add --cursor ${next}`)

@@ -1,9 +1,8 @@
 import * as JobActs from "./JobActs.js"
 
-/** `nightshift jobs requeue` */
 export const command = JobActs.command("requeue", {
   action: "requeue",
-  about: "Run finished jobs again, from the first attempt. A filter alone means dead ones.",
+  about: "Run finished jobs again from attempt 1. A filter without --state selects dead jobs.",
   act: (jobAdmin, id) => jobAdmin.requeue(id),
   said: ({ id }) => `requeued ${id}`
 })

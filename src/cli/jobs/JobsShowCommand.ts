@@ -28,7 +28,7 @@ const describe = (job: StoredJob, now: number): string => {
     ["created", when(job.createdAt)],
     ["due", job.status === "pending" ? when(job.runAt) : undefined],
     ["started", when(job.startedAt)],
-    ["asked to stop", when(job.cancelRequestedAt)],
+    ["cancelling", when(job.cancelRequestedAt)],
     ["finished", when(job.finishedAt)],
     ["pod", job.pod],
     ["trace", Option.getOrUndefined(TraceParent.ofMeta(job.meta))?.traceId],
@@ -47,7 +47,6 @@ const describe = (job: StoredJob, now: number): string => {
   return [...lines, ...(history.length === 0 ? [] : ["history"]), ...history].join("\n")
 }
 
-/** `nightshift jobs show` */
 export const command = Command.make(
   "show",
   { id: JobIdArgument.argument, ...CommonOptions.database, json: CommonOptions.json },
@@ -58,4 +57,4 @@ export const command = Command.make(
       const now = yield* Clock.currentTimeMillis
       yield* Console.log(given.json ? JSON.stringify(JobView.of(job), null, 2) : describe(job, now))
     }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Show one job, whole."))
+).pipe(Command.withDescription("Show all details of a job."))

@@ -17,7 +17,6 @@ const describe = ({ detail, reason, until }: Why, now: number): string => {
   return `${reason}${when}\n${printable(detail)}`
 }
 
-/** `nightshift jobs why` */
 export const command = Command.make(
   "why",
   { id: JobIdArgument.argument, ...CommonOptions.database, json: CommonOptions.json },
@@ -30,4 +29,4 @@ export const command = Command.make(
       Effect.provide(Layer.merge(QueueLayer.layerForCommand, ClusterConfig.layer)),
       Running.configured(CommonOptions.databaseFlags(given))
     )
-).pipe(Command.withDescription("Say why a job does not run, and what to do about it."))
+).pipe(Command.withDescription("Explain why a job is not running and how to fix it."))

@@ -8,7 +8,6 @@ import { limits } from "../../core/StoredJob.js"
 import { fieldAt } from "../../queue/enqueue/PayloadCheck.js"
 import { UsageError } from "../UsageError.js"
 
-/** Where a payload comes from. */
 export type PayloadSource = Data.TaggedEnum<{
   Text: { readonly text: string }
   File: { readonly path: string }
@@ -23,7 +22,7 @@ const payload = Options.text("payload").pipe(
   Options.optional
 )
 const payloadFile = Options.text("payload-file").pipe(
-  Options.withDescription("A file that holds the payload as JSON; - is standard input."),
+  Options.withDescription("File with the payload as JSON; - reads standard input."),
   Options.optional
 )
 
@@ -31,7 +30,7 @@ const payloadFile = Options.text("payload-file").pipe(
 export const option: Options.Options<PayloadSource> = Options.all({ payload, payloadFile }).pipe(
   Options.mapEffect(({ payload, payloadFile }): Effect.Effect<PayloadSource, ValidationError.ValidationError> => {
     if (Option.isSome(payload) && Option.isSome(payloadFile)) {
-      return refuse("Give --payload or --payload-file, not both.")
+      return refuse("Use --payload or --payload-file, not both.")
     }
     if (Option.contains(payload, "-") || Option.contains(payloadFile, "-")) return Effect.succeed(Stdin())
     return Effect.succeed(
@@ -48,8 +47,8 @@ const readStdin = async (): Promise<string> => {
   let bytes = 0
   for await (const chunk of process.stdin) {
     bytes += chunk.length
-    // What is longer than this is refused anyway, however much white space it holds.
-    if (bytes > 2 * limits.payloadBytes) throw new Error(`there is more than a payload may hold`)
+    // Stop reading early. The factor of 2 leaves room for whitespace, which does not count towards the payload limit.
+    if (bytes > 2 * limits.payloadBytes) throw new Error("it exceeds the maximum payload size")
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString("utf8")
@@ -60,7 +59,7 @@ const reading = (where: string, read: () => Promise<string>) =>
     try: read,
     catch: (error) =>
       new UsageError({
-        message: `The payload cannot be read from ${where}: ${error instanceof Error ? error.message : error}.`
+        message: `Cannot read the payload from ${where}: ${error instanceof Error ? error.message : error}.`
       })
   })
 
@@ -83,10 +82,12 @@ export const parse = (text: string, where: string): Effect.Effect<unknown, Usage
       if (lost === undefined) return Effect.succeed(value)
       return new UsageError({ message: `${fieldAt(lost.path)} ${JsonNumbers.reasonOf(lost)}.` })
     } catch (error) {
-      return new UsageError({ message: `${where} is not JSON: ${error instanceof Error ? error.message : error}.` })
+      return new UsageError({
+        message: `${where} is not valid JSON: ${error instanceof Error ? error.message : error}.`
+      })
     }
   })
 
-/** The JSON value that a source holds. */
+/** Reads and parses the payload. */
 export const read = (source: PayloadSource): Effect.Effect<unknown, UsageError> =>
   Effect.flatMap(textOf(source), ({ text, where }) => parse(text, where))

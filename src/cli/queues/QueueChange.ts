@@ -10,7 +10,7 @@ import * as QueueLayer from "../QueueLayer.js"
 import * as Running from "../Running.js"
 import * as QueueNameArgument from "./QueueNameArgument.js"
 
-/** What a command takes that changes one queue. */
+/** Options of commands that change one queue. */
 export const options = {
   queue: QueueNameArgument.argument,
   ...CommonOptions.database,
@@ -26,7 +26,7 @@ interface Given {
   readonly directory: Parameters<typeof CommonOptions.databaseFlags>[0]["directory"]
 }
 
-/** Changes the queue's settings and says what it did. */
+/** Changes the queue's settings and prints `said`, or the queue as JSON. */
 export const perform = (given: Given, patch: QueueSettingsPatch, said: string) =>
   Effect.gen(function* () {
     const queues = yield* Queues

@@ -12,7 +12,7 @@ import { printable } from "../Terminal.js"
 
 const stateOf = ({ declared, paused, throttledUntil }: QueueView.QueueView): string => {
   if (paused) return "paused"
-  if (throttledUntil !== null) return `cooling until ${throttledUntil}`
+  if (throttledUntil !== null) return `cooling down until ${throttledUntil}`
   return declared ? "open" : "undeclared"
 }
 
@@ -44,7 +44,6 @@ const heading = [
   "DONE LAST HOUR"
 ]
 
-/** `nightshift queues list` */
 export const command = Command.make("list", { ...CommonOptions.database, json: CommonOptions.json }, (given) =>
   Effect.gen(function* () {
     const counts = yield* Effect.flatMap(JobSearch, (search) => search.counts)
@@ -52,11 +51,12 @@ export const command = Command.make("list", { ...CommonOptions.database, json: C
     const lately = yield* Effect.flatMap(ThroughputCache, (cache) => cache.sums)
     const queues = QueueView.ofAll(counts, settings, lately?.of)
     if (given.json) return yield* Console.log(JSON.stringify({ queues }, null, 2))
-    if (queues.length === 0) return yield* Console.log("There are no queues yet: nightshift serve declares them.")
+    if (queues.length === 0)
+      return yield* Console.log("No queues yet. `nightshift serve` declares them when it starts.")
     yield* Console.log(Table.render(heading, queues.map(rowOf)))
   }).pipe(
     Effect.provide(ThroughputCache.layer),
     Effect.provide(QueueLayer.layerForCommand),
     Running.configured(CommonOptions.databaseFlags(given))
   )
-).pipe(Command.withDescription("List queues: what waits in them and how they are set."))
+).pipe(Command.withDescription("List queues with their counts and settings."))

@@ -18,10 +18,10 @@ import { SomeFailed } from "../UsageError.js"
 
 const name = Args.text({ name: "name" }).pipe(Args.withDescription("The schedule's name."))
 
-/** What a command takes that is about one schedule. */
+/** Options of commands that read one schedule. */
 export const oneOptions = { name, ...CommonOptions.database, json: CommonOptions.json }
 
-/** What a command takes that does the same to several. */
+/** Options of commands that act on several schedules. */
 export const options = {
   names: Args.atLeast(name, 1),
   ...CommonOptions.database,
@@ -51,7 +51,7 @@ const view = ({ name, refusal, schedule }: Outcome) => ({
   error: refusal === undefined ? null : { tag: refusal._tag, message: refusal.message }
 })
 
-/** What is done to a schedule, and how that is said and written down. */
+/** An action on schedules: its implementation, audit name and message. */
 export interface ScheduleAct {
   readonly name: "edit" | "trigger"
   readonly act: (name: string) => Effect.Effect<StoredSchedule, Refusal | DatabaseError, QueueLayer.QueueServices>
@@ -63,7 +63,7 @@ const seenOf = ({ name }: ScheduleAct, [before, after]: readonly [StoredSchedule
     ? { after: ScheduleSummary.triggered(after) }
     : { before: ScheduleSummary.of(before), after: ScheduleSummary.of(after) }
 
-/** Does it to one after the other. One that refuses does not stop the rest; a database that does not answer does. */
+/** Runs the action for each schedule in turn. A rejected one does not stop the others; a database error does. */
 export const perform = (given: Given, what: ScheduleAct) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules

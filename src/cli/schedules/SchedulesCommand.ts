@@ -5,9 +5,8 @@ import * as SchedulesNextCommand from "./SchedulesNextCommand.js"
 import * as SchedulesSwitchCommand from "./SchedulesSwitchCommand.js"
 import * as SchedulesTriggerCommand from "./SchedulesTriggerCommand.js"
 
-/** `nightshift schedules` */
 export const command = Command.make("schedules").pipe(
-  Command.withDescription("Look at recurring jobs and act on them."),
+  Command.withDescription("List, inspect and manage schedules."),
   Command.withSubcommands([
     SchedulesListCommand.command,
     SchedulesNextCommand.command,

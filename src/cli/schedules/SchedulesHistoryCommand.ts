@@ -29,18 +29,17 @@ const rowOf = (timezone: string, now: number) => (run: HistoryView.RunView) => {
     Age.describe(at, now),
     run.by === null ? said[run.outcome] : `${said[run.outcome]} by ${printable(run.by)}`,
     run.jobId ?? "-",
-    run.jobId === null ? "-" : (run.jobState ?? "gone")
+    run.jobId === null ? "-" : (run.jobState ?? "deleted")
   ]
 }
 
-/** `nightshift schedules history` */
 export const command = Command.make("history", ScheduleActs.oneOptions, (given) =>
   Effect.gen(function* () {
     const history = yield* HistoryView.read(given.name)
     if (given.json) return yield* Console.log(JSON.stringify(history, null, 2))
-    if (history.runs.length === 0) return yield* Console.log(`${given.name} has not come to a tick yet.`)
+    if (history.runs.length === 0) return yield* Console.log(`${given.name} has no runs yet.`)
     const { runs, timezone } = history
     const rows = runs.map(rowOf(timezone, yield* Clock.currentTimeMillis))
-    yield* Console.log(Table.render([`IN ${timezone.toUpperCase()}`, "WHEN", "WHAT", "JOB", "STATE"], rows))
+    yield* Console.log(Table.render([`IN ${timezone.toUpperCase()}`, "WHEN", "OUTCOME", "JOB", "STATE"], rows))
   }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Show what a schedule did at its last ticks, newest first."))
+).pipe(Command.withDescription("Show the last runs of a schedule, newest first."))

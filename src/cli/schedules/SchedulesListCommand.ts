@@ -12,7 +12,6 @@ import * as Running from "../Running.js"
 import * as Table from "../Table.js"
 import { printable } from "../Terminal.js"
 
-/** Every schedule, page by page. */
 const all = Effect.gen(function* () {
   const schedules = yield* Schedules
   const pages = Stream.paginateChunkEffect("", (after) =>
@@ -45,16 +44,15 @@ const rowOf = (now: number) => (schedule: StoredSchedule) => {
   ]
 }
 
-/** `nightshift schedules list` */
 export const command = Command.make("list", { ...CommonOptions.database, json: CommonOptions.json }, (given) =>
   Effect.gen(function* () {
     const schedules = yield* all
     if (given.json) {
       return yield* Console.log(JSON.stringify({ schedules: schedules.map(ScheduleView.of) }, null, 2))
     }
-    if (schedules.length === 0) return yield* Console.log("There are no schedules.")
+    if (schedules.length === 0) return yield* Console.log("No schedules.")
     const now = yield* Clock.currentTimeMillis
-    const heading = ["NAME", "STATE", "CRON", "TIMEZONE", "KIND", "LAST", "NEXT", "IN WORDS"]
+    const heading = ["NAME", "STATE", "CRON", "TIMEZONE", "KIND", "LAST", "NEXT", "DESCRIPTION"]
     yield* Console.log(Table.render(heading, schedules.map(rowOf(now))))
     const broken = schedules.filter((schedule) => stateOf(schedule) === "broken")
     for (const { lastError = "", name } of broken) yield* Console.log(`\n${name} cannot fire: ${printable(lastError)}`)

@@ -16,15 +16,16 @@ import * as LocalTime from "./LocalTime.js"
 import * as ScheduleActs from "./ScheduleActs.js"
 
 const count = Options.integer("count").pipe(
-  Options.withDescription(`How many, up to ${previewLimits.most} (default ${previewLimits.usual}).`),
+  Options.withDescription(`Number of runs, up to ${previewLimits.most} (default ${previewLimits.usual}).`),
   Options.withDefault<number>(previewLimits.usual)
 )
 
-/** `nightshift schedules next` */
 export const command = Command.make("next", { ...ScheduleActs.oneOptions, count }, (given) =>
   Effect.gen(function* () {
     if (given.count < 1 || given.count > previewLimits.most) {
-      return yield* new UsageError({ message: `--count must be from 1 to ${previewLimits.most}, not ${given.count}.` })
+      return yield* new UsageError({
+        message: `--count must be between 1 and ${previewLimits.most}, got ${given.count}.`
+      })
     }
     yield* Effect.gen(function* () {
       const schedules = yield* Schedules
@@ -40,7 +41,7 @@ export const command = Command.make("next", { ...ScheduleActs.oneOptions, count 
       const rows = next.map((at) => [LocalTime.format(at, timezone), Instant.format(at), Age.describe(at, now)])
       yield* Console.log(`${words}\n`)
       yield* Console.log(Table.render([`IN ${timezone.toUpperCase()}`, "IN UTC", "WHEN"], rows))
-      if (!enabled) yield* Console.log("\nIt is disabled and will not fire.")
+      if (!enabled) yield* Console.log("\nThe schedule is disabled and will not fire.")
     }).pipe(Effect.provide(QueueLayer.layerForCommand))
   }).pipe(Running.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Show when a schedule fires next."))
+).pipe(Command.withDescription("Show the next runs of a schedule."))

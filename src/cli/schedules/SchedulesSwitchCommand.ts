@@ -11,12 +11,10 @@ const switching = (enabled: boolean) => (name: string) =>
 const saidEnabled = ({ name, nextFireAt }: StoredSchedule) =>
   `enabled ${name}${nextFireAt === undefined ? "" : `, next at ${Instant.format(nextFireAt)}`}`
 
-/** `nightshift schedules enable` */
 export const enable = Command.make("enable", ScheduleActs.options, (given) =>
   ScheduleActs.perform(given, { name: "edit", act: switching(true), said: saidEnabled })
-).pipe(Command.withDescription("Let schedules fire again, from their next time on."))
+).pipe(Command.withDescription("Enable schedules. They fire again from their next run on."))
 
-/** `nightshift schedules disable` */
 export const disable = Command.make("disable", ScheduleActs.options, (given) =>
   ScheduleActs.perform(given, { name: "edit", act: switching(false), said: ({ name }) => `disabled ${name}` })
-).pipe(Command.withDescription("Keep schedules from firing; code that declares them leaves it so."))
+).pipe(Command.withDescription("Disable schedules. They stay disabled even if code declares them again."))

@@ -4,11 +4,10 @@ import { trigger } from "../../crew/loops/Trigger.js"
 import { Caller } from "../../http/access/Caller.js"
 import * as ScheduleActs from "./ScheduleActs.js"
 
-/** `nightshift schedules trigger` */
 export const command = Command.make("trigger", ScheduleActs.options, (given) =>
   ScheduleActs.perform(given, {
     name: "trigger",
     act: (name) => Effect.flatMap(Caller, ({ who }) => trigger(name, who)),
     said: ({ lastJobId, name }) => `triggered ${name}: ${lastJobId}`
   })
-).pipe(Command.withDescription("Store a job of each schedule now, whatever its next time is."))
+).pipe(Command.withDescription("Enqueue a job of each schedule now."))

@@ -7,16 +7,16 @@ import * as ProgressBar from "../ProgressBar.js"
 import { SomeFailed, UsageError } from "../UsageError.js"
 
 const seed = Options.integer("seed").pipe(
-  Options.withDescription("The first seed; the same one gives the same run (default: drawn)."),
+  Options.withDescription("First seed (default: random). The same seed gives the same run."),
   Options.optional
 )
 const runs = Options.integer("runs").pipe(
-  Options.withDescription("How many seeds, one after the other (default 100; 1 with --seed)."),
+  Options.withDescription("Number of consecutive seeds to run (default 100, or 1 with --seed)."),
   Options.optional
 )
-const pods = Options.integer("pods").pipe(Options.withDescription("How many pods."), Options.withDefault(3))
-const jobs = Options.integer("jobs").pipe(Options.withDescription("How many jobs."), Options.withDefault(12))
-const trace = Options.boolean("trace").pipe(Options.withDescription("Print all that happens, step by step."))
+const pods = Options.integer("pods").pipe(Options.withDescription("Number of pods."), Options.withDefault(3))
+const jobs = Options.integer("jobs").pipe(Options.withDescription("Number of jobs."), Options.withDefault(12))
+const trace = Options.boolean("trace").pipe(Options.withDescription("Print every step of each run."))
 
 interface Wanted {
   readonly pods: number
@@ -26,12 +26,12 @@ interface Wanted {
 const within = (name: string, value: number, most: number) =>
   value >= 1 && value <= most
     ? Effect.void
-    : new UsageError({ message: `--${name} must be a number from 1 to ${most}, not ${value}.` })
+    : new UsageError({ message: `--${name} must be between 1 and ${most}, got ${value}.` })
 
-/** Loaded when it is asked for: no other command should wait for it. */
+/** Imported lazily, so that other commands start faster. */
 const simulation = Effect.promise(async () => ({
   ...(await import("../../testing/simulation/Simulation.js")),
-  Story: await import("../../testing/simulation/ReportText.js")
+  ReportText: await import("../../testing/simulation/ReportText.js")
 }))
 
 const replay = (seed: number, { jobs, pods }: Wanted) =>
@@ -48,7 +48,10 @@ const jsonOf = (report: Report, wanted: Wanted, withTrace: boolean) => ({
   ...(withTrace ? { trace: report.trace } : {})
 })
 
-/** Runs seeds until one breaks a promise; that one, made as small as can be, and how many kept all of them before. */
+/**
+ * Runs seeds until one violates an invariant. Returns the shrunk report of that seed and the number of seeds that
+ * passed before it.
+ */
 const search = (from: number, count: number, wanted: Wanted, onRun: (report: Report) => Effect.Effect<void>) =>
   Effect.gen(function* () {
     const { run, shrink } = yield* simulation
@@ -58,7 +61,7 @@ const search = (from: number, count: number, wanted: Wanted, onRun: (report: Rep
       yield* onRun(report)
       yield* ProgressBar.draw("simulate", kept + 1, count)
       if (report.violations.length === 0) continue
-      yield* ProgressBar.write(`seed ${report.seed} breaks a promise; looking for the smallest plan that does`)
+      yield* ProgressBar.write(`seed ${report.seed} violates an invariant; shrinking its fault plan`)
       const broken = yield* shrink(options, report)
       yield* ProgressBar.clear
       return { kept, broken }
@@ -67,7 +70,6 @@ const search = (from: number, count: number, wanted: Wanted, onRun: (report: Rep
     return { kept: count, broken: undefined }
   })
 
-/** `nightshift simulate` */
 export const command = Command.make(
   "simulate",
   { seed, runs, pods, jobs, json: CommonOptions.json, trace },
@@ -82,13 +84,13 @@ export const command = Command.make(
         onNone: () => Random.nextIntBetween(1, 1_000_000_000)
       })
       const wanted = { pods: options.pods, jobs: options.jobs }
-      const { Story } = yield* simulation
-      const told = (report: Report) =>
-        options.trace && !options.json ? Console.log(Story.ofTrace(report)) : Effect.void
+      const { ReportText } = yield* simulation
+      const printTrace = (report: Report) =>
+        options.trace && !options.json ? Console.log(ReportText.ofTrace(report)) : Effect.void
       let last: Report | undefined
       const { broken, kept } = yield* search(from, count, wanted, (report) => {
         last = report
-        return told(report)
+        return printTrace(report)
       })
       const seeds = kept === 1 && broken === undefined ? `seed ${from}` : `seeds ${from} to ${from + kept - 1}`
       if (options.json) {
@@ -97,11 +99,12 @@ export const command = Command.make(
         yield* Console.log(JSON.stringify({ ok: broken === undefined, from, kept, ...rest }, null, 2))
       } else if (broken === undefined) {
         yield* Console.log(
-          `${seeds}: every promise was kept${count === 1 && last !== undefined ? ` (trace ${last.fingerprint})` : ""}`
+          `${seeds}: all invariants hold${count === 1 && last !== undefined ? ` (trace ${last.fingerprint})` : ""}`
         )
       } else {
-        yield* Console.log(`${Story.ofViolations(broken)}\n\nreplay it: ${replay(broken.seed, wanted)}`)
+        yield* Console.log(`${ReportText.ofViolations(broken)}\n\nto replay: ${replay(broken.seed, wanted)}`)
       }
-      if (broken !== undefined) return yield* new SomeFailed({ reasons: [`seed ${broken.seed} breaks a promise.`] })
+      if (broken !== undefined)
+        return yield* new SomeFailed({ reasons: [`Seed ${broken.seed} violates an invariant.`] })
     })
-).pipe(Command.withDescription("Run a cluster in memory with faults drawn from a seed, and check every promise."))
+).pipe(Command.withDescription("Run simulated clusters with random faults and check the queue's invariants."))

@@ -3,7 +3,7 @@ import { UploadId } from "../../core/Ids.js"
 import type { Workspace } from "../../core/Workspace.js"
 import { FileGone, FolderUnusable, ServiceRefused, ServiceUnreachable } from "./PullErrors.js"
 
-/** A file that waits at the service, as it tells us. None of it is trusted to be a path. */
+/** A waiting file as listed by the service. Its name is untrusted and must not be used as a path. */
 const WaitingFile = Schema.Struct({
   id: UploadId,
   name: Schema.String,
@@ -23,13 +23,13 @@ const reasonOf = (error: unknown): string => {
   return String(error)
 }
 
-/** Who takes a content. Both fail with FolderUnusable when they cannot. */
+/** Receives the content of a file. Both methods reject with FolderUnusable if they cannot write. */
 export interface Taker {
   readonly restart: () => Promise<void>
   readonly piece: (bytes: Uint8Array) => Promise<void>
 }
 
-/** An answer that does not come is one that will not. */
+/** Timeout of requests that have a short response. */
 const patience = "30 seconds"
 
 export interface PullClientOptions {
@@ -38,28 +38,33 @@ export interface PullClientOptions {
   readonly token: Redacted.Redacted
 }
 
-/** What a workspace asks of the service. */
+/** Creates a client for one workspace. */
 export const make = ({ token, url, workspace }: PullClientOptions) => {
   const base = `${url}/uploads/${workspace}`
   const unreachable = (error: unknown) => new ServiceUnreachable({ url, reason: reasonOf(error) })
 
-  const inTime = Effect.timeoutFail({ duration: patience, onTimeout: () => unreachable(`no answer in ${patience}`) })
+  const inTime = Effect.timeoutFail({
+    duration: patience,
+    onTimeout: () => unreachable(`no response within ${patience}`)
+  })
 
   const refusal = (response: Response): ServiceRefused | ServiceUnreachable => {
     if (response.status === 401) {
       return new ServiceRefused({
-        message: `${url} does not accept the token for the workspace ${workspace}. Set UPLOADS_TOKEN to one that \`nightshift uploads tokens create\` made and nobody revoked.`
+        message: `${url} rejected the token for workspace ${workspace}. Set UPLOADS_TOKEN to a valid token made by \`nightshift uploads tokens create\`.`
       })
     }
     if (response.status === 404 || response.status === 403) {
       return new ServiceRefused({
-        message: `${url} answers ${response.status}: it is no Nightshift service, or not by this name.`
+        message: `${url} returned ${response.status}: it is not a Nightshift service, or it does not allow this host name.`
       })
     }
-    return new ServiceUnreachable({ url, reason: `it answers ${response.status}` })
+    return new ServiceUnreachable({ url, reason: `it returned ${response.status}` })
   }
 
-  /** Whatever becomes of the answer, what is not read of it is not waited for. */
+  /**
+   * Sends a request and aborts the response when `use` ends, so that an unread body does not keep the connection open.
+   */
   const asking = <A, E>(path: string, init: RequestInit, use: (response: Response) => Effect.Effect<A, E>) =>
     Effect.acquireUseRelease(
       Effect.sync(() => new AbortController()),
@@ -69,7 +74,7 @@ export const make = ({ token, url, workspace }: PullClientOptions) => {
             fetch(`${base}${path}`, {
               ...init,
               signal,
-              // A redirect would carry the token to somewhere else.
+              // A redirect could send the token to another host.
               redirect: "error",
               headers: { ...init.headers, authorization: `Bearer ${Redacted.value(token)}` }
             }),
@@ -79,20 +84,26 @@ export const make = ({ token, url, workspace }: PullClientOptions) => {
     )
 
   return {
-    /** What waits, oldest first. */
+    /** Returns the waiting files, oldest first. */
     list: asking("", {}, (response) =>
       Effect.gen(function* () {
         if (response.status !== 200) return yield* refusal(response)
         const body = yield* Effect.tryPromise({ try: (): Promise<unknown> => response.json(), catch: unreachable })
         const { files } = yield* Effect.mapError(
           Schema.decodeUnknown(Listing)(body),
-          () => new ServiceRefused({ message: `${url} does not answer like a Nightshift service.` })
+          () =>
+            new ServiceRefused({
+              message: `${url} returned an unexpected response. Check that it is a Nightshift service.`
+            })
         )
         return files
       })
     ).pipe(inTime),
 
-    /** Hands over the content from `from` on, piece by piece. `restart` says that it begins at the beginning after all. */
+    /**
+     * Streams the content from offset `from` to `take`. Calls `restart` first if the service sends the whole file
+     * instead.
+     */
     content: (file: WaitingFile, from: number, take: Taker) => {
       const headers = from === 0 ? {} : { range: `bytes=${from}-`, "if-range": `"${file.sha256}"` }
       return asking(`/${file.id}/content`, { headers }, (response) =>
@@ -106,20 +117,20 @@ export const make = ({ token, url, workspace }: PullClientOptions) => {
               if (response.status === 200 && from > 0) await take.restart()
               for await (const piece of body) await take.piece(piece)
             },
-            // Between reading and writing either side may fail.
+            // Either the download or the write may have failed.
             catch: (error) => (error instanceof FolderUnusable ? error : unreachable(error))
           })
         })
       )
     },
 
-    /** The file is ours. One that is not there any more was acknowledged by somebody, or expired. */
+    /** Acknowledges a file. Fails with FileGone if it was already acknowledged or has expired. */
     ack: (id: UploadId) =>
       asking(
         `/${id}/ack`,
         { method: "POST" },
         (response): Effect.Effect<void, FileGone | ServiceRefused | ServiceUnreachable> => {
-          // Read to its end, the connection serves for the next file too.
+          // Reading the body to its end lets the connection be reused.
           if (response.status === 200) return Effect.ignore(Effect.tryPromise(() => response.arrayBuffer()))
           return response.status === 404 ? new FileGone() : refusal(response)
         }

@@ -5,18 +5,18 @@ import * as Setting from "../../core/Setting.js"
 const readUrl = (text: string) =>
   URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
     ? Either.right(text.replace(/\/+$/, ""))
-    : Either.left("a url like https://nightshift.example.org")
+    : Either.left("a URL like https://nightshift.example.org")
 
 export const settings = {
   url: Setting.text(
-    { key: "UPLOADS_URL", about: "For `uploads pull`: the service to fetch files from." },
+    { key: "UPLOADS_URL", about: "URL of the service that `uploads pull` fetches files from." },
     "http://127.0.0.1:8787",
     readUrl
   ),
-  token: Setting.secret({ key: "UPLOADS_TOKEN", about: "For `uploads pull`: the workspace's token." })
+  token: Setting.secret({ key: "UPLOADS_TOKEN", about: "Workspace token of `uploads pull`." })
 }
 
-/** Where `nightshift uploads pull` fetches from. */
+/** Service URL and token of `nightshift uploads pull`. */
 export class PullConfig extends Context.Tag("nightshift/cli/PullConfig")<
   PullConfig,
   Setting.Values<typeof settings>

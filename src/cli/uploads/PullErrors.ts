@@ -1,40 +1,40 @@
 import { Schema } from "effect"
 
-/** The service cannot be asked at this moment. */
+/** The service cannot be reached; the request can be retried. */
 export class ServiceUnreachable extends Schema.TaggedError<ServiceUnreachable>()("ServiceUnreachable", {
   url: Schema.String,
   reason: Schema.String
 }) {
   override get message(): string {
-    return `${this.url} cannot be reached: ${this.reason}.`
+    return `${this.url} is not reachable: ${this.reason}.`
   }
 }
 
-/** The service does not let us do this, and asking again would not change it. */
+/** The service rejected the request; a retry would not help. */
 export class ServiceRefused extends Schema.TaggedError<ServiceRefused>()("ServiceRefused", {
   message: Schema.String
 }) {}
 
-/** The file is not there any more: it expired, or somebody else has it. */
+/** The file expired or was acknowledged by another client. */
 export class FileGone extends Schema.TaggedError<FileGone>()("FileGone", {}) {
   override get message(): string {
-    return "It is not there any more."
+    return "The file expired or was already acknowledged."
   }
 }
 
-/** What came is not what was sent. */
+/** The downloaded content does not match its hash. */
 export class FileDamaged extends Schema.TaggedError<FileDamaged>()("FileDamaged", { name: Schema.String }) {
   override get message(): string {
-    return `${this.name} arrived damaged and was thrown away. It is fetched again at the next try.`
+    return `${this.name} did not match its hash and was discarded. The next round fetches it again.`
   }
 }
 
-/** The folder cannot be used. */
+/** The target folder cannot be read or written. */
 export class FolderUnusable extends Schema.TaggedError<FolderUnusable>()("FolderUnusable", {
   folder: Schema.String,
   reason: Schema.String
 }) {
   override get message(): string {
-    return `Files cannot be kept in ${this.folder}: ${this.reason}.`
+    return `Cannot store files in ${this.folder}: ${this.reason}.`
   }
 }

@@ -9,38 +9,38 @@ import * as Filename from "../../uploads/Filename.js"
 import type { Taker, WaitingFile } from "./PullClient.js"
 import { FileDamaged, FolderUnusable } from "./PullErrors.js"
 
-// How a file gets into the folder, so that a kill at any point neither loses, corrupts nor repeats it. Beside the files
-// lies `.nightshift-pull/`, with two files per file on its way:
+// How a file gets into the folder, so that a kill at any point neither loses, corrupts nor duplicates it. The subfolder
+// `.nightshift-pull/` holds up to two files per download:
 //
-//   1. <id>.part   content as it comes; after a kill it is hashed again and only the rest is fetched
-//   2. <id>.done   the name it is to get, written once the part is whole, has the right hash and is on disk
-//   3. the part is renamed to <id>-<name> in the folder: from here on whoever uses the folder may take it away
-//   4. the service is told
-//   5. <id>.done is removed
+// 1. <id>.part   received content; after a kill it is hashed again and only the rest is fetched
+// 2. <id>.done   the final name, written once the part is complete, verified and on disk
+// 3. rename the part to <id>-<name> in the folder: from here on its consumer may move it away
+// 4. acknowledge the file to the service
+// 5. remove <id>.done
 //
-// After a kill, `.done` with a part means that step 3 is to be done, and `.done` alone that it was: then the file is not
-// fetched again, though somebody may have moved it, and only 4 and 5 are left.
+// After a kill, `.done` with a part means that step 3 is missing. `.done` alone means that step 3 is done: the file is
+// not fetched again, even if its consumer has moved it, and only steps 4 and 5 remain.
 
-/** What a part holds already, and how to go on with it. */
+/** A partial download: the bytes received so far, and how to append to it. */
 export interface Part extends Taker {
   readonly size: () => number
 }
 
-/** A folder that this process alone puts files into. */
+/** A target folder, locked by this process. */
 export interface PullFolder {
-  /** Puts what was whole in its place, and says of which files in place the service may not know. */
+  /** Finishes step 3 for complete parts. Returns the delivered files that may not be acknowledged yet. */
   readonly delivered: Effect.Effect<ReadonlyArray<UploadId>, FolderUnusable>
 
-  /** Lets `fetch` bring what is missing, and puts the file in its place; answers the path. */
+  /** Runs `fetch` for the missing bytes and moves the file into the folder. Returns its path. */
   readonly receive: <E, R>(
     file: WaitingFile,
     fetch: (part: Part) => Effect.Effect<void, E, R>
   ) => Effect.Effect<string, E | FileDamaged | FolderUnusable, R>
 
-  /** The service knows of the file: nothing about it needs to be remembered. */
+  /** Removes the record of an acknowledged file. */
   readonly forget: (id: UploadId) => Effect.Effect<void, FolderUnusable>
 
-  /** Throws parts of other files away: nobody will bring the rest. */
+  /** Deletes the parts of all other files: the service no longer has them. */
   readonly keepOnly: (ids: ReadonlySet<UploadId>) => Effect.Effect<void, FolderUnusable>
 }
 
@@ -89,7 +89,7 @@ const idsOf = (names: ReadonlyArray<string>, ending: string) =>
     .flatMap((name) => Option.toArray(readId(name.slice(0, -ending.length))))
     .sort()
 
-/** Opens a folder for this process alone, until the Scope closes. */
+/** Opens and locks a folder until the Scope closes. */
 export const take = (folder: string): Effect.Effect<PullFolder, FolderUnusable | DirectoryHeld, Scope.Scope> =>
   Effect.gen(function* () {
     const root = resolve(folder)
@@ -100,7 +100,7 @@ export const take = (folder: string): Effect.Effect<PullFolder, FolderUnusable |
       new FolderUnusable({ folder: root, reason: error instanceof Error ? error.message : String(error) })
     const here = <A>(act: () => Promise<A>) => Effect.tryPromise({ try: act, catch: unusable })
 
-    /** The rename is on disk before anybody is told of it. */
+    /** The rename must be on disk before the file is acknowledged. */
     const putInPlace = async (id: UploadId, name: string): Promise<string> => {
       const path = join(root, name)
       await rename(partOf(id), path)
@@ -110,7 +110,7 @@ export const take = (folder: string): Effect.Effect<PullFolder, FolderUnusable |
     }
 
     const markDone = async (id: UploadId, name: string) => {
-      // Whole or not there, like everything here.
+      // Write to a temporary file and rename, so that `.done` is never incomplete.
       const unfinished = `${doneOf(id)}.tmp`
       const handle = await open(unfinished, "w")
       await handle

@@ -11,13 +11,13 @@ import {
 } from "./PullErrors.js"
 import type { PullFolder } from "./PullFolder.js"
 
-/** What became of a file. */
+/** A downloaded file. */
 export interface Pulled {
   readonly file: WaitingFile
   readonly path: string
 }
 
-/** Those who are told how it goes. */
+/** Callbacks for the progress and result of each file. */
 export interface Listeners {
   readonly progress: (file: WaitingFile, bytes: number) => void
   readonly pulled: (pulled: Pulled) => Effect.Effect<void>
@@ -31,12 +31,12 @@ export interface Round {
 
 type Failure = ServiceUnreachable | ServiceRefused | FolderUnusable
 
-/** One round: tells the service of what is in place already, then fetches what waits, file by file. */
+/** Runs one round: acknowledges files already in place, then fetches the waiting ones, one at a time. */
 export const round = (client: PullClient, folder: PullFolder, listeners: Listeners): Effect.Effect<Round, Failure> =>
   Effect.gen(function* () {
     const acknowledge = (id: UploadId) =>
       client.ack(id).pipe(
-        // In place here and not there any more: nothing is left to tell.
+        // In place here and gone from the service: there is nothing to acknowledge.
         Effect.catchTag("FileGone", () => Effect.void),
         Effect.zipRight(folder.forget(id))
       )

@@ -16,13 +16,13 @@ import * as PullFolder from "./PullFolder.js"
 import * as WorkspaceOption from "./WorkspaceOption.js"
 
 const every = Options.text("every").pipe(
-  Options.withDescription("How often to look for files (default 5s)."),
+  Options.withDescription("Poll interval (default 5s)."),
   Options.mapEffect((text) =>
     Option.match(Option.filter(DurationText.parse(text), Duration.greaterThan(Duration.zero)), {
       onNone: () =>
         Effect.fail(
           ValidationError.invalidValue(
-            HelpDoc.p(`--every must be ${DurationText.expected}, not ${JSON.stringify(text)}.`)
+            HelpDoc.p(`--every must be ${DurationText.expected}, got ${JSON.stringify(text)}.`)
           )
         ),
       onSome: Effect.succeed
@@ -33,21 +33,23 @@ const every = Options.text("every").pipe(
 
 const options = {
   workspace: WorkspaceOption.option,
-  into: Options.text("into").pipe(Options.withDescription("The folder that files are put into.")),
+  into: Options.text("into").pipe(Options.withDescription("Target folder.")),
   url: Options.text("url").pipe(
-    Options.withDescription("The service (default UPLOADS_URL, or http://127.0.0.1:8787)."),
+    Options.withDescription("URL of the service (default UPLOADS_URL, or http://127.0.0.1:8787)."),
     Options.optional
   ),
   token: Options.text("token").pipe(
-    Options.withDescription("The workspace's token. Others on this machine can see it here; UPLOADS_TOKEN is better."),
+    Options.withDescription(
+      "The workspace's token. Prefer UPLOADS_TOKEN: other users of this machine can see command lines."
+    ),
     Options.optional
   ),
-  once: Options.boolean("once").pipe(Options.withDescription("Fetch what waits now, and end.")),
+  once: Options.boolean("once").pipe(Options.withDescription("Fetch the waiting files and exit.")),
   every,
   json: CommonOptions.json
 }
 
-/** On a terminal, how far a large file is. */
+/** Shows the progress of the current file on a terminal. */
 const progress = (json: boolean): Puller.Listeners["progress"] => {
   let shown = ""
   return ({ name, size }, bytes) => {
@@ -72,7 +74,7 @@ const listeners = (json: boolean): Puller.Listeners => ({
       : Console.error(`missed ${printable(file.name)}: ${message}`)
 })
 
-/** Round after round while they bring something: a list has an end, and more may wait behind it. */
+/** Repeats rounds until one fetches nothing: the list of waiting files is limited, so more may follow. */
 const pullAll = (round: ReturnType<typeof Puller.round>) =>
   Effect.gen(function* () {
     for (;;) {
@@ -80,16 +82,16 @@ const pullAll = (round: ReturnType<typeof Puller.round>) =>
       if (pulled > 0) continue
       return missed === 0
         ? undefined
-        : yield* new SomeFailed({ reasons: [`${missed} files could not be fetched. Try again.`] })
+        : yield* new SomeFailed({ reasons: [`${missed} files could not be fetched. Run the command again.`] })
     }
   })
 
-/** What passes is waited for, and said once until it has passed; a token that is refused is not. */
+/** Repeats rounds forever. Logs an outage once, until the service is reachable again; a rejected token ends the command. */
 const keepPulling = (round: ReturnType<typeof Puller.round>, every: Duration.Duration) =>
   Effect.gen(function* () {
     let wasAway = false
     yield* round.pipe(
-      Effect.tap(() => (wasAway ? Effect.logInfo("the service answers again") : Effect.void)),
+      Effect.tap(() => (wasAway ? Effect.logInfo("the service is reachable again") : Effect.void)),
       Effect.tap(() => {
         wasAway = false
       }),
@@ -97,23 +99,20 @@ const keepPulling = (round: ReturnType<typeof Puller.round>, every: Duration.Dur
       Effect.catchTag("ServiceUnreachable", (error) => {
         const first = !wasAway
         wasAway = true
-        return first
-          ? Effect.logWarning(`${error.message} Trying again every ${DurationText.format(every)}.`)
-          : Effect.void
+        return first ? Effect.logWarning(`${error.message} Retrying every ${DurationText.format(every)}.`) : Effect.void
       }),
       Effect.repeat(Schedule.spaced(every))
     )
   })
 
-/** `nightshift uploads pull` */
 export const command = Command.make("pull", options, (given) =>
   Effect.gen(function* () {
     if (given.once && Option.isSome(given.every)) {
-      return yield* new UsageError({ message: "Give --once or --every, not both." })
+      return yield* new UsageError({ message: "Use --once or --every, not both." })
     }
     const { token, url } = yield* PullConfig
     if (Option.isNone(token)) {
-      return yield* new UsageError({ message: "Nothing says who we are: set UPLOADS_TOKEN to the workspace's token." })
+      return yield* new UsageError({ message: "No token is set. Set UPLOADS_TOKEN to the workspace's token." })
     }
     const client = PullClient.make({ url, workspace: given.workspace, token: token.value })
     const folder = yield* PullFolder.take(given.into)
@@ -131,4 +130,4 @@ export const command = Command.make("pull", options, (given) =>
       UPLOADS_TOKEN: Option.getOrUndefined(given.token)
     })
   )
-).pipe(Command.withDescription("Fetch a workspace's files into a folder, as they come. Safe to kill at any point."))
+).pipe(Command.withDescription("Fetch a workspace's files into a folder as they arrive. Safe to kill at any time."))

@@ -20,18 +20,15 @@ import * as WorkspaceOption from "./WorkspaceOption.js"
 
 const options = { workspace: WorkspaceOption.option, ...CommonOptions.database, json: CommonOptions.json }
 
-const label = Options.text("label").pipe(
-  Options.withDescription("What people are to recognize it by."),
-  Options.withDefault("")
-)
+const label = Options.text("label").pipe(Options.withDescription("Label shown in lists."), Options.withDefault(""))
 
 const readId = Schema.decode(TokenId)
 
 const id = Args.text({ name: "id" }).pipe(
-  Args.withDescription("The token's id, as `list` shows it."),
+  Args.withDescription("The token's id, as shown by `list`."),
   Args.mapEffect((text) =>
     Effect.mapError(readId(text.toLowerCase()), () =>
-      HelpDoc.p(`${JSON.stringify(text)} is not the id of a token: a UUID.`)
+      HelpDoc.p(`A token id must be a UUID, got ${JSON.stringify(text)}.`)
     )
   )
 )
@@ -44,11 +41,13 @@ const viewOf = ({ createdAt, id, label, prefix, workspace }: Token) => ({
   createdAt: Instant.format(createdAt)
 })
 
-/** `nightshift uploads tokens create`: the token alone on standard output, so that a script can take it from there. */
+/** Prints only the token to stdout, so that scripts can capture it. */
 const create = Command.make("create", { ...options, label, reason: Operator.reason }, (given) =>
   Effect.gen(function* () {
     if (given.label.length > mostLabelCharacters) {
-      return yield* new UsageError({ message: `--label must be at most ${mostLabelCharacters} characters long.` })
+      return yield* new UsageError({
+        message: `--label must be at most ${mostLabelCharacters} characters long, got ${given.label.length}.`
+      })
     }
     yield* Effect.gen(function* () {
       const audited = yield* Audited.make
@@ -62,13 +61,12 @@ const create = Command.make("create", { ...options, label, reason: Operator.reas
       )
       const token = Redacted.value(made.secret)
       if (given.json) return yield* Console.log(JSON.stringify({ ...viewOf(made), token }))
-      yield* Console.error(`A token of ${given.workspace}, shown this once (id ${made.id}):`)
+      yield* Console.error(`Token for ${given.workspace}, shown only once (id ${made.id}):`)
       yield* Console.log(token)
     }).pipe(Effect.provide(QueueLayer.layerForCommand))
   }).pipe(Running.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Make a token. It is shown this once."))
+).pipe(Command.withDescription("Create a token. It is shown only once."))
 
-/** `nightshift uploads tokens list` */
 const list = Command.make("list", options, (given) =>
   Effect.gen(function* () {
     const tokens = yield* Effect.flatMap(Tokens, (tokens) => tokens.list(given.workspace))
@@ -85,7 +83,6 @@ const list = Command.make("list", options, (given) =>
   }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
 ).pipe(Command.withDescription("List a workspace's tokens, without their secrets."))
 
-/** `nightshift uploads tokens revoke` */
 const revoke = Command.make("revoke", { ...options, id, reason: Operator.reason }, (given) =>
   Effect.gen(function* () {
     const audited = yield* Audited.make
@@ -95,10 +92,9 @@ const revoke = Command.make("revoke", { ...options, id, reason: Operator.reason 
     )
     yield* Console.log(given.json ? JSON.stringify(viewOf(token)) : `revoked ${token.prefix}… (${token.id})`)
   }).pipe(Effect.provide(QueueLayer.layerForCommand), Running.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Let a token let nobody in any more."))
+).pipe(Command.withDescription("Revoke a token."))
 
-/** `nightshift uploads tokens` */
 export const command = Command.make("tokens").pipe(
-  Command.withDescription("Make, list and revoke the tokens of workspaces."),
+  Command.withDescription("Create, list and revoke workspace tokens."),
   Command.withSubcommands([create, list, revoke])
 )

@@ -8,7 +8,7 @@ const read = Schema.decodeUnknown(Workspace.Workspace)
 
 /** `--workspace` on the command line. */
 export const option: Options.Options<Workspace.Workspace> = Options.text("workspace").pipe(
-  Options.withDescription("The workspace whose files they are."),
+  Options.withDescription("The workspace."),
   Options.mapEffect((text) =>
     Effect.mapError(read(text), () =>
       ValidationError.invalidValue(HelpDoc.p(`--workspace ${Workspace.rule}, not ${JSON.stringify(text)}.`))

@@ -10,37 +10,40 @@ import { Metrics } from "../../telemetry/Metrics.js"
 import * as OnDemand from "../OnDemand.js"
 
 const specs = {
-  buildInfo: MetricSpec.gauge("build_info", "Always 1; says which release runs.", ["version"]),
-  memory: MetricSpec.gauge("process_resident_memory_bytes", "Memory that this process holds."),
-  cpu: MetricSpec.counter("process_cpu_seconds_total", "Processor time that this process has used."),
-  eventLoop: MetricSpec.summary("event_loop_delay_seconds", "How late callbacks were since the last reading."),
-  pool: MetricSpec.gauge("database_pool", "Connections of Nightshift's own statements by what they do.", ["state"]),
+  buildInfo: MetricSpec.gauge("build_info", "Always 1; the label is the running release.", ["version"]),
+  memory: MetricSpec.gauge("process_resident_memory_bytes", "Memory used by this process."),
+  cpu: MetricSpec.counter("process_cpu_seconds_total", "CPU time used by this process."),
+  eventLoop: MetricSpec.summary("event_loop_delay_seconds", "Event loop delay since the last scrape."),
+  pool: MetricSpec.gauge("database_pool", "Connections for Nightshift's own statements, by state.", ["state"]),
   handlerPool: MetricSpec.gauge(
     "database_handler_pool",
-    "Connections of handlers and of the program's own statements by what they do.",
+    "Connections for handlers and the program's own statements, by state.",
     ["state"]
   ),
   unanswered: MetricSpec.counter(
     "database_unanswered_total",
-    "Statements that PostgreSQL did not answer in time; their connections were closed."
+    "Statements that PostgreSQL did not answer in time. Their connections were closed."
   ),
-  clockOffset: MetricSpec.gauge("clock_offset_seconds", "How far the database's clock is ahead of this machine's."),
+  clockOffset: MetricSpec.gauge(
+    "clock_offset_seconds",
+    "Offset of the database's clock from this machine's; positive if the database is ahead."
+  ),
   operations: MetricSpec.histogram(
     "database_op_seconds",
-    "How long statements took, from being sent to being answered.",
+    "Statement duration, from sending to the answer.",
     ["op"],
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
   ),
-  size: MetricSpec.gauge("database_size_bytes", "The database on disk."),
-  jobBytes: MetricSpec.gauge("job_table_bytes", "The job table with its indexes on disk."),
-  deadTuples: MetricSpec.gauge("job_table_dead_tuples", "Rows of the job table that wait for vacuum."),
+  size: MetricSpec.gauge("database_size_bytes", "Size of the database on disk."),
+  jobBytes: MetricSpec.gauge("job_table_bytes", "Size of the job table on disk, including indexes."),
+  deadTuples: MetricSpec.gauge("job_table_dead_tuples", "Dead rows of the job table that vacuum has not removed."),
   oldestTransaction: MetricSpec.gauge(
     "database_oldest_transaction_seconds",
-    "For how long the oldest transaction has kept vacuum from its work."
+    "Age of the oldest transaction that blocks vacuum."
   )
 }
 
-/** Facts that are looked up when somebody reads the metrics. */
+/** Process metrics that are computed when the metrics are scraped. */
 export const layer: Layer.Layer<never, never, Metrics | EventLoop> = Layer.effectDiscard(
   Effect.gen(function* () {
     const metrics = yield* Metrics
@@ -66,7 +69,7 @@ const showHealth = (metrics: typeof Metrics.Service, health: Health) => {
   metrics.series(specs.oldestTransaction, {}).set(health.oldestTransactionSeconds)
 }
 
-/** Facts about the database and this process's use of it. */
+/** Metrics about the database and this process's use of it. */
 export const layerDatabase: Layer.Layer<never, never, Metrics | Database | DatabaseTime | DatabaseHealth> =
   Layer.scopedDiscard(
     Effect.gen(function* () {

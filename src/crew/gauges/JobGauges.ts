@@ -8,22 +8,21 @@ import { Metrics } from "../../telemetry/Metrics.js"
 import * as OnDemand from "../OnDemand.js"
 
 const specs = {
-  jobs: MetricSpec.gauge("jobs", "Jobs by state, in the whole database. The same from every pod: take the maximum.", [
-    "queue",
-    "state"
-  ]),
-  oldestDue: MetricSpec.gauge(
-    "oldest_due_age_seconds",
-    "How long the job that is due for the longest has been waiting; 0 when none is.",
-    ["queue"]
+  jobs: MetricSpec.gauge(
+    "jobs",
+    "Jobs by state in the whole database. Every pod reports the same value; aggregate with max.",
+    ["queue", "state"]
   ),
-  age: MetricSpec.gauge("jobs_counted_age_seconds", "How old the numbers of nightshift_jobs are.")
+  oldestDue: MetricSpec.gauge("oldest_due_age_seconds", "Waiting time of the longest due job; 0 if no job is due.", [
+    "queue"
+  ]),
+  age: MetricSpec.gauge("jobs_counted_age_seconds", "Age of the values of nightshift_jobs.")
 }
 
-/** Queues are other people's words: what is beyond so many is not shown. */
+/** Queue names come from users, so the number of label values is limited. */
 const mostQueues = 500
 
-/** Sets the gauges of every queue; those of queues that have no job any more to nothing. */
+/** Sets the gauges of every queue. Queues without jobs are set to 0. */
 const show = (metrics: typeof Metrics.Service, shown: Set<string>, queues: ReadonlyArray<QueueCounts>) => {
   const found = new Map(queues.slice(0, mostQueues).map((counts) => [counts.queue, counts]))
   for (const queue of found.keys()) shown.add(queue)
@@ -34,7 +33,10 @@ const show = (metrics: typeof Metrics.Service, shown: Set<string>, queues: Reado
   }
 }
 
-/** Queue depths for Prometheus. Counting reads the whole table, so it is done while somebody reads them, and not often. */
+/**
+ * Queue depths for Prometheus. Counting reads the whole table, so it runs only when the metrics are scraped, and not
+ * often.
+ */
 export const layer: Layer.Layer<never, never, Metrics | JobSearch | Database> = Layer.scopedDiscard(
   Effect.gen(function* () {
     const metrics = yield* Metrics

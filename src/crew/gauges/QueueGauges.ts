@@ -4,12 +4,12 @@ import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 
 const paused = MetricSpec.gauge("queue_paused", "1 while an operator has paused the queue.", ["queue"])
-const throttled = MetricSpec.gauge("queue_throttled", "1 while the queue cools down.", ["queue"])
-const maxWorkers = MetricSpec.gauge("queue_max_workers", "Slots that the whole cluster is to give the queue.", [
+const throttled = MetricSpec.gauge("queue_throttled", "1 while the queue is cooling down.", ["queue"])
+const maxWorkers = MetricSpec.gauge("queue_max_workers", "Configured slots of the queue in the whole cluster.", [
   "queue"
 ])
 
-/** What is known of the settings of these queues, whenever somebody reads the metrics. */
+/** Exports the settings of these queues when the metrics are scraped. */
 export const watch = (queues: ReadonlyArray<string>): Effect.Effect<void, never, Queues | Metrics | Scope.Scope> =>
   Effect.gen(function* () {
     const { known } = yield* Queues

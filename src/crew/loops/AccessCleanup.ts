@@ -8,12 +8,12 @@ import type { Metrics } from "../../telemetry/Metrics.js"
 import { AccessRetentionConfig } from "../AccessRetentionConfig.js"
 import { runLoop } from "../LoopRunner.js"
 
-/** How long a request that came with a key of its own can be repeated. */
+/** How long the stored response of an idempotency key can be replayed. */
 export const requestsRemembered = Duration.hours(24)
 
 type Needs = Audit | Sessions | Idempotency | Operations | AccessRetentionConfig
 
-/** Forgets what the doors remember and nobody needs any more. The steps do not wait for each other's luck. */
+/** Deletes expired sessions, idempotency keys and audit entries. The steps fail independently. */
 export const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
   const audit = yield* Audit
   const sessions = yield* Sessions
@@ -27,18 +27,18 @@ export const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
   })
   return {
     name: "access cleanup",
-    about: "every hour, forgetting ended logins, answered requests and old deeds",
+    about: "every hour, deleting expired sessions, idempotency keys, operations and audit entries",
     schedule: Schedule.spaced("1 hour"),
     runAtStart: true,
     steps: [
       step("sessions", sessions.purge),
       step("requests", idempotency.purge(requestsRemembered)),
       step("audit", audit.purge(auditRetention)),
-      // What an operation did stands in the audit; how it went is of interest for a while.
+      // The audit log keeps what an operation did; its progress is kept for 7 days at most.
       step("operations", operations.purge(Duration.min(auditRetention, Duration.days(7))))
     ]
   }
 })
 
-/** For every process that has doors: who comes second finds nothing left to do. */
+/** Runs in every process that serves HTTP. Concurrent runs are harmless. */
 export const layer: Layer.Layer<never, never, Needs | Metrics> = Layer.scopedDiscard(Effect.flatMap(make, runLoop))

@@ -7,13 +7,13 @@ import { ClusterConfig } from "../ClusterConfig.js"
 import { JanitorConfig } from "./Janitor.js"
 import type { LeaderLoop } from "./Leader.js"
 
-/** One thing that the leader forgets, in bounded batches whose transactions assert its term. */
+/** A cleanup step of the leader. It deletes in bounded batches, and each transaction asserts the term. */
 export interface CleanupStep {
   readonly name: string
   readonly run: (term: Term) => Step["run"]
 }
 
-/** Jobs that finished longer ago than their queue keeps them. */
+/** Deletes finished jobs past their queue's retention. */
 export const finishedJobs: Effect.Effect<CleanupStep, never, Queue | Leadership | JanitorConfig> = Effect.gen(
   function* () {
     const queue = yield* Queue
@@ -26,14 +26,14 @@ export const finishedJobs: Effect.Effect<CleanupStep, never, Queue | Leadership 
   }
 )
 
-/** Where there is much to forget, it is forgotten at leisure. */
+/** Generous, because a large backlog takes many batches. */
 const patience = "10 minutes"
 
-/** Forgets what is past its retention, so that no table grows for ever. */
+/** Deletes data past its retention, so that no table grows without bound. */
 export const make = (steps: ReadonlyArray<CleanupStep>): Effect.Effect<LeaderLoop, never, ClusterConfig> =>
   Effect.map(ClusterConfig, ({ cleanupInterval }) => (term) => ({
     name: "cleanup",
-    about: "forgetting what is past its retention",
+    about: "deleting data past its retention",
     schedule: Schedule.spaced(cleanupInterval),
     runAtStart: true,
     steps: steps.map(({ name, run }) => ({ name, timeout: patience, run: run(term) }))

@@ -1,25 +1,29 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
+import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { pausing, until } from "../../core/LoopSchedule.js"
+import { until, wakeable } from "../../core/LoopSchedule.js"
 import { Queue } from "../../queue/Queue.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
-import { makeLatch } from "../worker/Latch.js"
 import { Supervisors } from "../worker/Supervisors.js"
 
-// Polling is the truth, hints only make it faster. One question for all queues of the pod finds out when the next job of
-// each is due; its supervisor is woken then. Between questions the pod sleeps until the earliest of these instants.
+// Polling guarantees that jobs are found; notifications only make it faster. One query for all queues of the pod
+// returns when the next job of each queue is due, and its supervisor is woken then. Between queries the pod sleeps
+// until the earliest of these instants.
 
-/** After a claim that came back short the question is worth asking anew, but not a thousand times a second. */
+/**
+ * Minimum interval between queries. A claim that returns fewer jobs than requested triggers a new query, which can
+ * happen thousands of times per second.
+ */
 const calm = Duration.millis(100)
 
 export interface DuePoller {
-  /** A queue has run out of due jobs. */
+  /** Reports that a queue has no more due jobs. */
   readonly ranShort: () => void
 }
 
-/** Wakes supervisors when their jobs become due, until the Scope closes. */
+/** Wakes supervisors when their jobs become due. Closing the Scope stops it. */
 export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewConfig | Metrics | Scope.Scope> =
   Effect.gen(function* () {
     const queue = yield* Queue
@@ -29,7 +33,7 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
     let asked = true
     let untilDue: Duration.Duration = poll
 
-    /** Queues that could run a job if they had one. */
+    /** Queues with at least one slot. */
     const open = () => [...supervisors].filter(([, supervisor]) => supervisor.slots().wanted > 0).map(([name]) => name)
 
     const look = Effect.gen(function* () {
@@ -53,11 +57,11 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
         Effect.suspend(() => (asked ? Effect.sleep(calm) : Effect.void))
       )
     const loop: Loop = {
-      name: "duePoller",
+      name: "due poller",
       about: "waking queues when their jobs are due",
-      schedule: pausing(until(Effect.sync(() => untilDue)), pause),
+      schedule: wakeable(until(Effect.sync(() => untilDue)), pause),
       runAtStart: true,
-      steps: [{ name: "look for due jobs", run: look }]
+      steps: [{ name: "look", run: look }]
     }
     yield* Effect.forkScoped(repeatCounted(loop))
 

@@ -10,7 +10,7 @@ export const settings = {
   doneRetention: Setting.positiveDuration(
     {
       key: "QUEUE_DONE_RETENTION",
-      about: "How long done jobs are kept where their queue does not say. Not positive means the default."
+      about: "Retention of done jobs whose queue sets none. Values of 0 or less use the default."
     },
     "168h"
   ),
@@ -18,17 +18,17 @@ export const settings = {
     {
       key: "QUEUE_STUCK_TIMEOUT",
       about:
-        "How long a running job may show no sign of life before the janitor takes it back. Not positive means the default."
+        "Time without a heartbeat after which the janitor returns a running job to the queue. Values of 0 or less use the default."
     },
     "30m"
   ),
   interval: Setting.positiveDuration(
-    { key: "QUEUE_JANITOR_INTERVAL", about: "How often the janitor makes its round. Not positive means the default." },
+    { key: "QUEUE_JANITOR_INTERVAL", about: "Interval of the janitor. Values of 0 or less use the default." },
     "1h"
   )
 }
 
-/** What the janitor goes by. */
+/** Settings of the janitor. */
 export class JanitorConfig extends Context.Tag("nightshift/crew/JanitorConfig")<
   JanitorConfig,
   Setting.Values<typeof settings>
@@ -36,14 +36,17 @@ export class JanitorConfig extends Context.Tag("nightshift/crew/JanitorConfig")<
   static readonly layer: Layer.Layer<JanitorConfig, ConfigError> = Layer.effect(JanitorConfig, Setting.group(settings))
 }
 
-/** Takes back jobs whose pod went quiet, then forgets done ones past their retention. Neither waits for the other's luck. */
+/**
+ * Returns jobs without a heartbeat to the queue, then deletes done jobs past their retention. The steps fail
+ * independently.
+ */
 export const make: Effect.Effect<Loop, never, Queue | JanitorConfig> = Effect.gen(function* () {
   const queue = yield* Queue
   const rescue = yield* Rescue.make
   const config = yield* JanitorConfig
   return {
     name: "janitor",
-    about: `every ${DurationText.format(config.interval)}, taking back jobs quiet for ${DurationText.format(config.stuckTimeout)}, forgetting those done for ${DurationText.format(config.doneRetention)}`,
+    about: `every ${DurationText.format(config.interval)}, rescuing jobs without a heartbeat for ${DurationText.format(config.stuckTimeout)}, deleting jobs done for ${DurationText.format(config.doneRetention)}`,
     schedule: Schedule.spaced(config.interval),
     runAtStart: true,
     steps: [

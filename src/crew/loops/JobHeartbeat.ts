@@ -1,17 +1,17 @@
 import { Effect, Schedule, type Scope } from "effect"
 import * as DurationText from "../../core/DurationText.js"
-import { type Loop, repeatLoop } from "../../core/Loop.js"
-import { onEvent, pausing } from "../../core/LoopSchedule.js"
+import { makeLatch } from "../../core/Latch.js"
+import { type Loop, repeatLoop, single } from "../../core/Loop.js"
+import { after, onEvent } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { cancelTopic } from "../../queue/admin/JobAdmin.js"
 import { type HeldJob, Queue } from "../../queue/Queue.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { runLoop } from "../LoopRunner.js"
-import { makeLatch } from "../worker/Latch.js"
 import { Supervisors } from "../worker/Supervisors.js"
 
-/** Shows that this pod still works on its jobs, and stops those that are no longer its own or no longer wanted. */
+/** Sends the heartbeat of this pod's jobs and stops jobs whose lease was lost or that were cancelled. */
 const makeBeat = Effect.gen(function* () {
   const queue = yield* Queue
   const supervisors = yield* Supervisors
@@ -38,13 +38,16 @@ const make = (untilHeld: Effect.Effect<void>): Effect.Effect<Loop, never, Queue 
       name: "heartbeat",
       about: `every ${DurationText.format(heartbeat)}, for all running jobs at once`,
       // An idle pod waits for a job first, and beats one interval after it got one.
-      schedule: pausing(Schedule.spaced(heartbeat), (delay) => Effect.zipRight(untilHeld, Effect.sleep(delay))),
+      schedule: after(untilHeld, Schedule.spaced(heartbeat)),
       runAtStart: false,
       steps: [{ name: "beat", timeout: heartbeat, run: Effect.suspend(() => beat(heldBy(supervisors))) }]
     }
   })
 
-/** Beats while this pod holds jobs, until the Scope closes. The answer is to be called when it holds another one. */
+/**
+ * Sends heartbeats while this pod holds jobs, until the Scope closes. Returns a function to call when the pod receives
+ * a job.
+ */
 export const start: Effect.Effect<() => void, never, Queue | Supervisors | CrewConfig | Metrics | Scope.Scope> =
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
@@ -55,8 +58,8 @@ export const start: Effect.Effect<() => void, never, Queue | Supervisors | CrewC
   })
 
 /**
- * Until the Scope closes: jobs of this pod that somebody is said to have cancelled need not wait for the heartbeat. What is
- * said is only a reason to look.
+ * Stops cancelled jobs before the next heartbeat, until the Scope closes. The signal is only a hint, so the database is
+ * checked before a job is stopped.
  */
 export const hearCancels: Effect.Effect<void, never, Queue | Signals | Supervisors | Scope.Scope> = Effect.gen(
   function* () {
@@ -74,17 +77,13 @@ export const hearCancels: Effect.Effect<void, never, Queue | Signals | Superviso
       const asked = heldBy(supervisors).filter(({ id }) => named.has(id))
       named.clear()
       return asked.length === 0 ? Effect.void : Effect.asVoid(beat(asked))
-    }).pipe(
-      Effect.catchAll((error) => Effect.logDebug("cancelled jobs are stopped at the next heartbeat", error)),
-      Effect.as({})
-    )
-    const loop: Loop = {
+    }).pipe(Effect.catchAll((error) => Effect.logDebug("cancelled jobs are stopped at the next heartbeat", error)))
+    const loop = single({
       name: "cancels",
-      about: "stopping cancelled jobs before the next heartbeat",
       schedule: onEvent(latch.opened),
       runAtStart: false,
-      steps: [{ name: "look", run: look }]
-    }
+      run: look
+    })
     yield* Effect.forkScoped(repeatLoop(loop))
   }
 )

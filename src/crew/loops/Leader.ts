@@ -1,8 +1,9 @@
 import { Context, Duration, Effect, Layer, Option, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
 import { Leadership, TermOver } from "../../cluster/Leadership.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
-import { type Loop, repeatLoop, type Step } from "../../core/Loop.js"
-import { pausing } from "../../core/LoopSchedule.js"
+import { makeLatch } from "../../core/Latch.js"
+import { type Loop, repeatLoop, type Step, single } from "../../core/Loop.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import type { Term } from "../../core/Term.js"
 import { Signals } from "../../database/Signals.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
@@ -10,31 +11,30 @@ import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
 import { Pod } from "../Pod.js"
-import { makeLatch } from "../worker/Latch.js"
 
-// Every pod campaigns at a third of the lease: the leader renews, the others try. A leader that cannot renew stops leading
-// when its lease is over by its own steady clock; whatever it still writes is refused by its term. On the way out it resigns and
-// says so, and another leads at once.
+// Every pod campaigns at a third of the lease: the leader renews, the other pods try to take the lease. A leader that
+// cannot renew stops when its lease expires on its own monotonic clock; the term fences its later writes. On shutdown
+// it resigns and sends a signal, so that another pod takes over at once.
 
 const leads = MetricSpec.gauge("leader", "1 while this process leads the cluster.")
 
-/** Where it is said that the lease is free. */
+/** Signal topic for a released lease. */
 const leaderTopic = "leader"
 
-/** How long a process that must end waits for its resignation to be written. */
+/** Time limit for the resignation on shutdown. */
 const farewell = Duration.seconds(2)
 
 /** A loop that only the leader runs, made for each of its terms. */
 export type LeaderLoop = (term: Term) => Loop
 
-/** Whether this pod speaks for the whole cluster. */
+/** Leadership of this pod. */
 export class Leader extends Context.Tag("nightshift/crew/Leader")<
   Leader,
   {
-    /** The term in which this pod leads, while it does. */
+    /** The current term if this pod leads. */
     readonly term: Effect.Effect<Option.Option<Term>>
 
-    /** Until the Scope closes: runs this whenever the pod is elected, and interrupts it when the term is over. */
+    /** Runs the effect whenever this pod is elected and interrupts it when the term is over, until the Scope closes. */
     readonly whileLeading: <R>(
       work: (term: Term) => Effect.Effect<void, never, R>
     ) => Effect.Effect<void, never, R | Scope.Scope>
@@ -46,7 +46,7 @@ export class Leader extends Context.Tag("nightshift/crew/Leader")<
     readonly runLoop: (duty: LeaderLoop) => Effect.Effect<void, never, Metrics | Scope.Scope>
   }
 >() {
-  /** Campaigns until the Scope closes, and then resigns. */
+  /** Campaigns until the Scope closes, then resigns. */
   static readonly layer: Layer.Layer<Leader, never, Leadership | Signals | ClusterConfig | Pod | Metrics> =
     Layer.scoped(
       Leader,
@@ -64,7 +64,7 @@ const make = Effect.gen(function* () {
   const every = Duration.times(lease, 1 / 3)
   const latch = makeLatch()
   let leadsUntil = Number.NEGATIVE_INFINITY
-  /** Whether the last campaign got no answer: this pod may hold the lease without knowing. */
+  /** True when the last campaign got no answer, so this pod may hold the lease without knowing it. */
   let inDoubt = false
 
   const set = (term: Option.Option<Term>) =>
@@ -87,7 +87,7 @@ const make = Effect.gen(function* () {
   }).pipe(
     Effect.catchAll((error) =>
       Effect.gen(function* () {
-        yield* Effect.logDebug("the leader's lease could not be asked for", error)
+        yield* Effect.logDebug("could not campaign for the leader's lease", error)
         if ((yield* steadyNow) >= leadsUntil) yield* set(Option.none())
       })
     )
@@ -98,7 +98,7 @@ const make = Effect.gen(function* () {
       Option.contains(now, term) ? set(Option.none()) : Effect.void
     )
 
-  /** Somebody else leads by now: that is no failure of the step, and nothing to do about it. */
+  /** Another pod leads now. This is expected and not a failure of the step. */
   const unlessOver = (term: Term, step: Step): Step => ({
     ...step,
     run: Effect.catchIf(
@@ -127,18 +127,17 @@ const make = Effect.gen(function* () {
     }).pipe(
       Effect.interruptible,
       Effect.timeout(farewell),
-      Effect.catchAll((error) => Effect.logDebug("could not resign; the lease runs out by itself", error))
+      Effect.catchAll((error) => Effect.logDebug("could not resign as leader; the lease will expire", error))
     )
   )
   yield* signals.hear(leaderTopic, latch.open)
   yield* campaign
-  const campaigning: Loop = {
+  const campaigning = single({
     name: "leader",
-    about: "asking for the lease",
-    schedule: pausing(Schedule.spaced(every), latch.openedWithin),
+    schedule: wakeable(Schedule.spaced(every), latch.openedWithin),
     runAtStart: false,
-    steps: [{ name: "campaign", run: Effect.as(campaign, {}) }]
-  }
+    run: campaign
+  })
   yield* Effect.forkScoped(repeatLoop(campaigning))
   yield* metrics.onRead(
     Effect.map(SubscriptionRef.get(current), (term) => metrics.series(leads, {}).set(Option.isSome(term) ? 1 : 0))

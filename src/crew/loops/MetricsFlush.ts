@@ -1,6 +1,6 @@
 import { Duration, Effect, Exit, Layer, Schedule } from "effect"
 import type { Loop } from "../../core/Loop.js"
-import { backingOff, pausing } from "../../core/LoopSchedule.js"
+import { after, backingOff } from "../../core/LoopSchedule.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
@@ -8,15 +8,14 @@ import { Boot } from "../Boot.js"
 import { repeatCounted } from "../LoopRunner.js"
 import { MetricsConfig } from "../MetricsConfig.js"
 
-/** A database that is away is not asked every two seconds: counts wait, and nothing is lost by writing them later. */
+/** Delay after a failed write. Counts accumulate in memory meanwhile, so nothing is lost. */
 const afterFailure = Duration.seconds(15)
-/** How long a process that must end goes on trying. */
+/** Time limit for the last flush on shutdown. */
 const lastTry = Duration.seconds(5)
 
 /**
- * Counts what happens to jobs in this process, and writes the minutes in which something did. It waits for a count and not
- * for a clock, so a process with nothing to do does nothing here. Everything that counts stands above it and is gone when
- * it closes: its last flush has it all.
+ * Counts job events in this process and writes the counts per minute. It waits for a count rather than for a timer, so
+ * an idle process writes nothing. All layers that count close before this one, so the last flush is complete.
  */
 export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsConfig> = Layer.scoped(
   Tally,
@@ -27,7 +26,7 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
     const tally = yield* Tally.make
     let revision = 0
 
-    // Cut off or refused, the counts are taken back: written a second time they are the same.
+    // If the write is interrupted or fails, the counts are restored. Writing the same counts twice is idempotent.
     const flush = Effect.suspend(() => {
       const counts = tally.take()
       if (counts.length === 0) return Effect.succeed({})
@@ -40,20 +39,18 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
 
     const loop: Loop = {
       name: "metrics",
-      about: "when something was counted",
-      schedule: pausing(backingOff(Schedule.spaced(config.flush), Schedule.spaced(afterFailure)), (delay) =>
-        Effect.zipRight(tally.changed, Effect.sleep(delay))
-      ),
+      about: "when there are new counts",
+      schedule: after(tally.changed, backingOff(Schedule.spaced(config.flush), Schedule.spaced(afterFailure))),
       runAtStart: false,
       steps: [{ name: "flush", timeout: "10 seconds", run: flush }]
     }
 
-    // Registered before the loop starts, so that it runs when the loop has stopped.
+    // Registered before the loop starts, so that it runs after the loop has stopped.
     yield* Effect.addFinalizer(() =>
       flush.pipe(
         Effect.interruptible,
         Effect.timeout(lastTry),
-        Effect.catchAll((error) => Effect.logWarning("the last counts of this process were not written", error))
+        Effect.catchAll((error) => Effect.logWarning("could not write the last counts of this process", error))
       )
     )
     yield* Effect.forkScoped(repeatCounted(loop))

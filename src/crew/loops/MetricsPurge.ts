@@ -5,10 +5,7 @@ import { PodSamples } from "../../measures/PodSamples.js"
 import { MetricsConfig } from "../MetricsConfig.js"
 import type { CleanupStep } from "./Cleanup.js"
 
-/**
- * Forgets counts and samples past their retention. It asserts no term: they are as old whoever leads, and what two delete
- * at once is deleted once.
- */
+/** Deletes counts and samples past their retention. Asserts no term, because concurrent deletes are harmless. */
 export const make: Effect.Effect<CleanupStep, never, MinuteBuckets | PodSamples | DatabaseHealth | MetricsConfig> =
   Effect.gen(function* () {
     const buckets = yield* MinuteBuckets

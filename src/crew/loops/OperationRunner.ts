@@ -1,20 +1,22 @@
 import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
+import { type Latch, makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { pausing } from "../../core/LoopSchedule.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { Operations, operationTopic } from "../../queue/admin/Operations.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
-import { type Latch, makeLatch } from "../worker/Latch.js"
 
-/** After so long a turn ends, and the next follows at once: a turn that never ended could not be watched. */
+/** Maximum length of a pass; the next one follows at once. Bounded, so that a stuck pass is detected. */
 const turnLength = Duration.toMillis("20 seconds")
 
-/** An operation is told of; one that another pod left behind is found by looking, which need not be often. */
+/**
+ * New operations are signalled. Operations that another pod left behind are found by polling, once per this many polls.
+ */
 const pollsToLook = 5
 
-/** Carries out acts on many jobs, one batch after the other until none is left, whoever began them. */
+/** Runs bulk operations batch by batch until none is left, including those started on other pods. */
 export const make = (latch: Latch): Effect.Effect<Loop, never, Operations | CrewConfig> =>
   Effect.gen(function* () {
     const operations = yield* Operations
@@ -34,14 +36,14 @@ export const make = (latch: Latch): Effect.Effect<Loop, never, Operations | Crew
 
     return {
       name: "operations",
-      about: "carrying out acts on many jobs",
-      schedule: pausing(Schedule.spaced(Duration.times(poll, pollsToLook)), latch.openedWithin),
+      about: "running bulk operations",
+      schedule: wakeable(Schedule.spaced(Duration.times(poll, pollsToLook)), latch.openedWithin),
       runAtStart: true,
       steps: [{ name: "carry on", timeout: "1 minute", run: carryOn }]
     }
   })
 
-/** Keeps at it until the Scope closes, and begins at once when somebody says that there is something to do. */
+/** Runs until the Scope closes. A signal starts a pass at once. */
 export const start: Effect.Effect<void, never, Operations | Signals | CrewConfig | Metrics | Scope.Scope> = Effect.gen(
   function* () {
     const signals = yield* Signals

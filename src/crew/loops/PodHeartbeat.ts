@@ -2,8 +2,9 @@ import { Context, Duration, Effect, Layer, Schedule, type Scope } from "effect"
 import { type Orders, Pods, podsTopic } from "../../cluster/Pods.js"
 import { sharesTopic } from "../../cluster/Shares.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
+import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { pausing } from "../../core/LoopSchedule.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
@@ -13,35 +14,34 @@ import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
 import { Pod } from "../Pod.js"
-import { makeLatch } from "../worker/Latch.js"
 import { Supervisors } from "../worker/Supervisors.js"
 
-// A pod shows itself every second, and the same statement brings back what the cluster wants of it. It is the first to come
-// and the last to go: its row stands until the last end of its last job is written.
+// A pod sends a heartbeat every second, and the same statement returns its slot assignments. It is the first layer to
+// start and the last to stop: the pod's row exists until the last result of its last job is written.
 
 const lateBeats = MetricSpec.counter(
   "heartbeats_late_total",
-  "Beats of this process that came late because something kept its event loop busy."
+  "Heartbeats of this process that were late because its event loop was blocked."
 )
 
-/** How long a process that must end waits for its row to be gone. */
+/** Time limit for each write on shutdown. */
 const farewell = Duration.seconds(2)
 
-/** This pod as the cluster sees it. */
+/** The heartbeat of this pod and the assignments it returned. */
 export class PodHeartbeat extends Context.Tag("nightshift/crew/PodHeartbeat")<
   PodHeartbeat,
   {
-    /** What the cluster last said. */
+    /** The latest assignments. */
     readonly orders: () => Orders
-    /** Calls back when the cluster says something else than before, until the Scope closes. */
+    /** Calls the listener when the assignments change, until the Scope closes. */
     readonly onOrders: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
-    /** How long the database has heard this pod without a gap. */
+    /** How long heartbeats have been succeeding without a gap. */
     readonly steadyFor: Effect.Effect<Duration.Duration>
-    /** Tells the cluster that this pod is on its way out: its slots are for others from now on. */
+    /** Announces that this pod is stopping, so that its slots are assigned to other pods. */
     readonly drain: Effect.Effect<void>
   }
 >() {
-  /** Beats until the Scope closes, and then leaves. */
+  /** Sends heartbeats until the Scope closes, then removes the pod's row. */
   static layer(serves: {
     readonly queues: ReadonlyArray<string>
     readonly kinds: ReadonlyArray<string>
@@ -88,7 +88,7 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
       lastBeat = now
     })
 
-    /** A process whose event loop stood still could not beat, whatever it was about to do just then. */
+    /** Logs a heartbeat that was delayed by a blocked event loop, with the kinds that ran in the meantime. */
     const noticeLateness = Effect.gen(function* () {
       const kinds = new Set([...supervisors.values()].flatMap((supervisor) => supervisor.kindsSince()))
       const lateBy = Duration.seconds((yield* delays).max)
@@ -96,17 +96,17 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
       late.add(1)
       const meanwhile = kinds.size === 0 ? "no job ran" : `jobs that ran: ${[...kinds].sort().join(", ")}`
       yield* Effect.logWarning(
-        `the heartbeat came ${Duration.toSeconds(lateBy).toFixed(1)}s late: something blocked the event loop (${meanwhile})`
+        `the heartbeat was ${Duration.toSeconds(lateBy).toFixed(1)}s late because the event loop was blocked (${meanwhile})`
       )
     })
 
-    /** What can be said on the way out; whoever cannot be reached notices by itself. */
+    /** Writes and signals on shutdown. Best effort: other pods detect a missing heartbeat anyway. */
     const lastWord = (word: Effect.Effect<void, DatabaseError>) =>
       word.pipe(
         Effect.zipRight(signals.tell(podsTopic, facts.id)),
         Effect.interruptible,
         Effect.timeout(farewell),
-        Effect.catchAll((error) => Effect.logDebug("could not say that this process ends", error))
+        Effect.catchAll((error) => Effect.logDebug("could not announce that this process is stopping", error))
       )
 
     yield* beat
@@ -116,8 +116,8 @@ const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: 
     yield* signals.hear(sharesTopic, latch.open)
     const loop: Loop = {
       name: "pod heartbeat",
-      about: "showing that this process lives",
-      schedule: pausing(Schedule.spaced(podHeartbeat), latch.openedWithin),
+      about: "sending the heartbeat of this process",
+      schedule: wakeable(Schedule.spaced(podHeartbeat), latch.openedWithin),
       runAtStart: false,
       steps: [
         {

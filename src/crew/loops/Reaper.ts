@@ -8,7 +8,7 @@ import { CrewConfig } from "../CrewConfig.js"
 import { PodHeartbeat } from "./PodHeartbeat.js"
 import * as Rescue from "./Rescue.js"
 
-/** Takes back jobs of pods that went quiet, and forgets those pods. Every pod does it: nobody need be elected first. */
+/** Returns jobs of dead pods to the queue and removes those pods. Runs on every pod, so it needs no leader. */
 export const make: Effect.Effect<Loop, never, Queue | Pods | PodHeartbeat | ClusterConfig | CrewConfig> = Effect.gen(
   function* () {
     const pods = yield* Pods
@@ -17,8 +17,8 @@ export const make: Effect.Effect<Loop, never, Queue | Pods | PodHeartbeat | Clus
     const { reaperInterval, staleAfter } = yield* ClusterConfig
     const { heartbeat } = yield* CrewConfig
 
-    // When the database was away, everybody's signs of life are old. Those who come back with us get the time to give one
-    // before anything of theirs is taken.
+    // After a database outage all heartbeats are old. Wait until the other pods have had time to send one before
+    // rescuing their jobs.
     const patience = Duration.times(heartbeat, 2)
     const recover = Effect.flatMap(podHeartbeat.steadyFor, (steady) =>
       Duration.lessThan(steady, patience) ? Effect.succeed({}) : rescue(staleAfter)
@@ -26,7 +26,7 @@ export const make: Effect.Effect<Loop, never, Queue | Pods | PodHeartbeat | Clus
 
     return {
       name: "reaper",
-      about: `every ${DurationText.format(reaperInterval)}, taking back jobs, and forgetting processes, quiet for ${DurationText.format(staleAfter)}`,
+      about: `every ${DurationText.format(reaperInterval)}, rescuing jobs and removing processes without a heartbeat for ${DurationText.format(staleAfter)}`,
       schedule: Schedule.spaced(reaperInterval),
       runAtStart: false,
       steps: [

@@ -2,8 +2,9 @@ import { Effect, Option, Schedule, type Scope } from "effect"
 import { Pods, podsTopic, type StoredPod } from "../../cluster/Pods.js"
 import * as ShareSplit from "../../cluster/ShareSplit.js"
 import { Shares, sharesTopic } from "../../cluster/Shares.js"
+import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { pausing } from "../../core/LoopSchedule.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import type { Term } from "../../core/Term.js"
 import { Signals } from "../../database/Signals.js"
 import type { Queue } from "../../queue/Queue.js"
@@ -11,16 +12,15 @@ import { Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
-import { makeLatch } from "../worker/Latch.js"
 import { Leader, type LeaderLoop } from "./Leader.js"
 import * as Unserved from "./Unserved.js"
 
 const unserved = MetricSpec.gauge(
   "queues_unserved",
-  "Queues with due jobs that no live process serves; the leader knows."
+  "Queues with due jobs that no live process serves. Reported by the leader."
 )
 
-/** Splits every queue's slots over the live pods that serve it, and tells of queues that nobody serves. */
+/** Assigns every queue's slots to the live pods that serve it and reports queues that no pod serves. */
 export const make: Effect.Effect<
   LeaderLoop,
   never,
@@ -46,7 +46,7 @@ export const make: Effect.Effect<
       return { shares: changes.length }
     })
 
-  // Said when it changes, and not at every turn.
+  // Logged when it changes, not on every pass.
   let alone = ""
   let count = 0
   const warn = (live: ReadonlyArray<StoredPod>) =>
@@ -54,7 +54,7 @@ export const make: Effect.Effect<
       const names = yield* Unserved.among(live)
       const text = names.join(", ")
       if (text !== alone && text !== "") {
-        yield* Effect.logWarning(`no live process serves these queues, and they have jobs that are due: ${text}`)
+        yield* Effect.logWarning(`queues with due jobs that no live process serves: ${text}`)
       }
       alone = text
       count = names.length
@@ -66,8 +66,8 @@ export const make: Effect.Effect<
   yield* signals.hear(settingsTopic, latch.open)
   const loop = (term: Term): Loop => ({
     name: "rebalancer",
-    about: "splitting the queues' slots over the live processes",
-    schedule: pausing(Schedule.spaced(rebalanceInterval), latch.openedWithin),
+    about: "assigning the queues' slots to the live processes",
+    schedule: wakeable(Schedule.spaced(rebalanceInterval), latch.openedWithin),
     runAtStart: true,
     steps: [
       {

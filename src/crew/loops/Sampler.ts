@@ -10,7 +10,7 @@ import { Histogram } from "../../telemetry/Histogram.js"
 import { Boot } from "../Boot.js"
 import { MetricsConfig } from "../MetricsConfig.js"
 
-/** Processor time over clock time since the last question, or since the process began. */
+/** CPU time divided by elapsed time since the last call, or since the process started. */
 const cpuMeter = () => {
   let before = { user: 0, system: 0 }
   let since = 0
@@ -32,10 +32,10 @@ const warning = ({ blockers, jobDeadTuples, oldestTransactionSeconds }: Health) 
     first === undefined
       ? ""
       : ` (${first.what} ${first.name}${first.application === undefined ? "" : `, ${first.application}`})`
-  return `a transaction has been open for ${shown(oldestTransactionSeconds)}${who}: vacuum cannot remove what died since, ${jobDeadTuples} rows of the job table now. End it`
+  return `a transaction has been open for ${shown(oldestTransactionSeconds)}${who} and blocks vacuum; the job table has ${jobDeadTuples} dead rows. End it`
 }
 
-/** Keeps once a minute what this process uses and how the database is, and warns of what keeps vacuum from its work. */
+/** Records this process's resource usage and the database's health once a minute, and warns about vacuum blockers. */
 export const make: Effect.Effect<
   Loop,
   never,
@@ -74,7 +74,7 @@ export const make: Effect.Effect<
 
   return {
     name: "sampler",
-    about: "every minute, what this process uses and how the database is",
+    about: "every minute, recording resource usage and database health",
     schedule: Schedule.spaced("1 minute"),
     runAtStart: true,
     steps: [

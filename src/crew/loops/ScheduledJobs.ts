@@ -10,19 +10,19 @@ import { Queue } from "../../queue/Queue.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
 
-/** The job before is not over, and the schedule says that its runs must not overlap. */
+/** The previous job has not finished, and the schedule does not allow overlapping runs. */
 export class PreviousRunActive extends Schema.TaggedError<PreviousRunActive>()("PreviousRunActive", {
   name: Schema.String,
   job: JobId
 }) {
   override get message(): string {
-    return `The last job of schedule "${this.name}" is not over (${this.job}), and its runs must not overlap. Wait for it, or cancel it.`
+    return `The previous job of schedule "${this.name}" has not finished (${this.job}), and its runs must not overlap. Wait for it, or cancel it.`
   }
 }
 
 export const iso = (millis: number): string => DateTime.formatIso(DateTime.unsafeMake(millis))
 
-/** The job of the last fire that is still to run or running, where that keeps the next one from being stored. */
+/** Returns the unfinished previous job, if the schedule does not allow overlapping runs. */
 export const obstacle = (schedule: StoredSchedule): Effect.Effect<JobId | undefined, DatabaseError, JobSearch> =>
   Effect.gen(function* () {
     const { lastJobId, overlap } = schedule
@@ -36,7 +36,7 @@ export const obstacle = (schedule: StoredSchedule): Effect.Effect<JobId | undefi
 
 type Extra = Pick<NewJob, "dedupe" | "meta">
 
-/** Stores jobs of a schedule, each with what sets it apart, in the surrounding transaction. Routed as an API's would be. */
+/** Enqueues jobs of a schedule in the current transaction, one per given set of fields. Routes apply as for the API. */
 export const store = (
   schedule: StoredSchedule,
   extras: ReadonlyArray<Extra>
@@ -44,7 +44,7 @@ export const store = (
   Effect.gen(function* () {
     const queue = yield* Queue
     const { kind, maxAttempts, payload, queue: queueName } = schedule
-    // Whether the kind is known was asked when the schedule was made: by now its pods may have come or gone.
+    // `force`: the kind was checked when the schedule was created, and its pods may be down at the moment.
     const [job] = yield* JobRequests.resolve([{ kind, payload, queue: queueName, maxAttempts }], { force: true }).pipe(
       Effect.catchTag("KindRefused", Effect.die)
     )

@@ -17,37 +17,37 @@ import { Metrics } from "../../telemetry/Metrics.js"
 import * as ScheduledJobs from "./ScheduledJobs.js"
 import { SchedulerConfig } from "./SchedulerConfig.js"
 
-// A schedule that is due is moved on to its next time and its job is stored in one transaction, in the name of the leader's
-// term: the job stands if and only if the schedule has moved, and of all who read it due, one moves it.
+// Advancing a due schedule and storing its job happen in one transaction that asserts the leader's term. The job exists
+// if and only if the schedule has advanced, and only one of several concurrent readers can advance it.
 
-const lastFire = MetricSpec.gauge("schedule_last_fire_timestamp_seconds", "The tick a schedule fired last.", [
+const lastFire = MetricSpec.gauge(
+  "schedule_last_fire_timestamp_seconds",
+  "Time of the last tick that the schedule fired.",
+  ["schedule"]
+)
+const skips = MetricSpec.counter("schedule_skips_total", "Ticks skipped because the previous job had not finished.", [
   "schedule"
 ])
-const skips = MetricSpec.counter("schedule_skips_total", "Ticks passed over because the job before was not over.", [
-  "schedule"
-])
 
-/** How many schedules one pass takes: the next one follows at once where more are due. */
+/** Maximum number of schedules per pass. If more are due, the next pass follows at once. */
 const batch = 100
 
-/** How many of them have their turn at the same time: at midnight everybody is due. */
+/** Number of schedules fired concurrently. Limited because many schedules are due at midnight. */
 const atOnce = 4
 
-/** What a pass did with the schedules that were due. */
 export interface PassReport {
-  /** Jobs stored. */
   readonly fired: number
-  /** Ticks passed over because the job before was not over. */
+  /** Ticks skipped because the previous job had not finished. */
   readonly skipped: number
-  /** Schedules whose missed ticks were given up, some or all. */
+  /** Schedules with missed ticks that will not be caught up. */
   readonly missed: number
-  /** Schedules seen for the first time: they have a next time now, and did not fire. */
+  /** New schedules that got their next fire time and did not fire. */
   readonly seeded: number
-  /** Schedules that cannot fire and were switched off. */
+  /** Schedules disabled because they cannot fire. */
   readonly disabled: number
-  /** Schedules that somebody else changed or fired meanwhile. */
+  /** Schedules that another process or an operator changed in the meantime. */
   readonly superseded: number
-  /** Schedules whose turn was lost to an error; they are as they were. */
+  /** Schedules that failed with an error and are unchanged. */
   readonly failed: number
 }
 
@@ -67,7 +67,7 @@ const sum = (reports: ReadonlyArray<Partial<PassReport>>): PassReport =>
     nothing
   )
 
-/** What is worth a line in the log: a tick that fired is not. */
+/** Returns the counts that are worth a log line. Ticks that fired normally are not. */
 export const noteworthy = ({ disabled, failed, missed, seeded, skipped }: PassReport): Report => ({
   skipped,
   missed,
@@ -78,24 +78,24 @@ export const noteworthy = ({ disabled, failed, missed, seeded, skipped }: PassRe
 
 export type Needs = Schedules | Queue | Kinds | JobSearch | Transactions | Leadership | Metrics | SchedulerConfig
 
-/** The one key of a schedule's tick, whoever fires it. */
+/** Returns the dedupe key of a tick, the same for every leader. */
 export const dedupeKey = (name: string, tick: number): string => `schedule:${name}:${ScheduledJobs.iso(tick)}`
 
-/** What is owed at a turn, and what was given up before it. */
+/** The ticks to fire now and the missed ticks before them. */
 interface Turn {
   readonly ticks: ReadonlyArray<number>
   readonly missed: ReadonlyArray<TickOutcome>
   readonly isLate: (tick: number) => boolean
 }
 
-/** Stores the jobs of these ticks as far as the job before allows, and writes down what came of them. */
+/** Stores the jobs of these ticks, unless the previous job blocks them, and records the outcomes. */
 const recordTicks = (schedule: StoredSchedule, { isLate, missed, ticks }: Turn) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const metrics = yield* Metrics
     const { name } = schedule
     const busy = yield* ScheduledJobs.obstacle(schedule)
-    // Where runs must not overlap, the first of several keeps the rest away.
+    // If runs must not overlap, only the first of several ticks can fire.
     const firing = schedule.overlap === "allow" ? ticks : ticks.slice(0, busy === undefined ? 1 : 0)
     const skipped = ticks.slice(firing.length)
     const jobs = yield* firing.length === 0
@@ -122,7 +122,6 @@ const recordTicks = (schedule: StoredSchedule, { isLate, missed, ticks }: Turn) 
     return { fired: firing.length, skipped: skipped.length, count }
   })
 
-/** Fires one schedule that was read as due. */
 const fire = (read: StoredSchedule, term: Term) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
@@ -139,14 +138,14 @@ const fire = (read: StoredSchedule, term: Term) =>
     const gaveUp = Policies.givenUp(expression, span, ticks)
     if (gaveUp !== undefined) {
       const since = ScheduledJobs.iso(gaveUp.since)
-      yield* Effect.logInfo(`schedule "${read.name}" missed its time since ${since}; ${ticks.length} made up for`)
+      yield* Effect.logInfo(`schedule "${read.name}" missed ticks since ${since}; catching up on ${ticks.length}`)
     }
     const missed = gaveUp === undefined ? [] : [TickOutcome.Missed(gaveUp)]
     const isLate = (tick: number) => now - tick > span.onTime
     return { missed: missed.length, ...(yield* recordTicks(moved.value, { ticks, missed, isLate })) }
   })
 
-/** Switches off a schedule that cannot fire, however often it is tried. */
+/** Disables a schedule that can never fire. */
 const giveUp = (read: StoredSchedule, term: Term, reason: string) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
@@ -156,7 +155,7 @@ const giveUp = (read: StoredSchedule, term: Term, reason: string) =>
       Effect.zipRight(leadership.assertTerm(term), schedules.disableBroken(read, reason))
     )
     if (!disabled) return { superseded: 1 }
-    yield* Effect.logWarning(`schedule "${read.name}" cannot fire and is switched off: ${reason}`)
+    yield* Effect.logWarning(`disabled schedule "${read.name}" because it cannot fire: ${reason}`)
     return { disabled: 1 }
   })
 
@@ -165,7 +164,7 @@ const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassRepor
     const transactions = yield* Transactions
     const broken = (error: Error) => giveUp(read, term, error.message)
     return yield* transactions.run(fire(read, term)).pipe(
-      // Counted when it stands: what was rolled back did not happen.
+      // Counts after the commit, so that a rolled-back tick is not counted.
       Effect.tap(({ count }) => count),
       Effect.catchTags({ InvalidSchedule: broken, InvalidJob: broken, JobIdTaken: broken })
     )
@@ -174,19 +173,19 @@ const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassRepor
       const failure = Option.getOrUndefined(Cause.failureOption(cause))
       if (failure instanceof TermOver) return failure
       if (Cause.isInterrupted(cause)) return Effect.interrupt
-      // A database that is away, or a mistake of ours: neither is the schedule's fault, and others have their turn.
-      return Effect.as(Effect.logWarning(`schedule "${read.name}" could not fire, trying again`, cause), { failed: 1 })
+      // A database outage or a bug: not the schedule's fault, so keep it enabled and continue with the others.
+      return Effect.as(Effect.logWarning(`schedule "${read.name}" could not fire, retrying`, cause), { failed: 1 })
     })
   )
 
-/** Fires every schedule that is due, once, in the name of a term. Ends early when the term is over. */
+/** Fires every due schedule once, under the given term. Stops early when the term is over. */
 export const pass = (term: Term): Effect.Effect<PassReport, TermOver | DatabaseError, Needs> =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const due = yield* schedules.due(batch)
     let over: TermOver | undefined
-    // Whoever finds the term over tells the rest and does not fail: that would cut their statements off half-way, and to
-    // cut one off takes a connection more.
+    // Records TermOver instead of failing: a failure would interrupt the concurrent statements, and each cancellation
+    // needs an extra connection.
     const unlessOver = (read: StoredSchedule): Effect.Effect<Partial<PassReport>, never, Needs> =>
       Effect.suspend(() =>
         over === undefined
@@ -200,7 +199,7 @@ export const pass = (term: Term): Effect.Effect<PassReport, TermOver | DatabaseE
     return over === undefined ? sum(reports) : yield* over
   })
 
-/** Shows what fired last, as the rows say: a new leader's metrics must not begin with its own first fire. */
+/** Sets the last-fire metrics from the stored schedules, so that a new leader does not start without them. */
 export const recall: Effect.Effect<void, DatabaseError, Schedules | Metrics> = Effect.gen(function* () {
   const schedules = yield* Schedules
   const metrics = yield* Metrics

@@ -7,15 +7,14 @@ export const settings = {
   poll: Setting.positiveDuration(
     {
       key: "SCHEDULE_POLL",
-      about:
-        "How often the leader looks for changes of schedules that nobody told it of. Not positive means the default."
+      about: "Interval at which the leader polls for changed schedules. Values of 0 or less use the default."
     },
     "5s"
   )
 }
 
 interface Values extends Setting.Values<typeof settings> {
-  /** How late a tick may be fired and still be in time: what the death of a leader may cost. */
+  /** Maximum delay of a tick that still counts as on time; covers the change of a dead leader. */
   readonly onTime: Duration.Duration
 }
 
@@ -24,7 +23,7 @@ const config: Config.Config<Values> = Config.map(
   ({ lease, poll }) => ({ poll, onTime: Duration.sum(lease, poll) })
 )
 
-/** What the scheduler goes by. */
+/** Settings of the scheduler. */
 export class SchedulerConfig extends Context.Tag("nightshift/crew/SchedulerConfig")<SchedulerConfig, Values>() {
   static readonly layer: Layer.Layer<SchedulerConfig, ConfigError> = Layer.effect(SchedulerConfig, config)
 }

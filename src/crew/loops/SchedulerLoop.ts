@@ -1,29 +1,29 @@
 import { Clock, Duration, Effect, Option, type Scope } from "effect"
-import { pausing, until } from "../../core/LoopSchedule.js"
+import { makeLatch } from "../../core/Latch.js"
+import { until, wakeable } from "../../core/LoopSchedule.js"
 import type { Term } from "../../core/Term.js"
 import { Schedules } from "../../schedule/Schedules.js"
-import { makeLatch } from "../worker/Latch.js"
 import type { LeaderLoop } from "./Leader.js"
 import * as Scheduler from "./Scheduler.js"
 import { SchedulerConfig } from "./SchedulerConfig.js"
 
-/** How long to leave in peace a schedule that could not fire. */
+/** Delay before a schedule that could not fire is retried. */
 const calm = Duration.seconds(1)
 
-/** Fires schedules while this pod leads: at its election, at every due instant, and when somebody changes a schedule. */
+/** Fires schedules while this pod leads: at its election, when one is due, and when one is changed. */
 export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scope> = Effect.gen(function* () {
   const schedules = yield* Schedules
   const { poll } = yield* SchedulerConfig
   const context = yield* Effect.context<Scheduler.Needs>()
   const latch = makeLatch()
   yield* schedules.onChange(latch.open)
-  /** Until when there is nothing to do, as far as the last turn could tell. */
+  /** The next instant with something to do, according to the last pass. */
   let idleUntil = 0
 
   const fire = (term: Term) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      // Until it is known better: a turn that fails or is cut off may have left something due behind.
+      // Provisional value, because a pass that fails or is interrupted may leave schedules due.
       idleUntil = now + Duration.toMillis(poll)
       const next = yield* nextInstant
       if (next > now) {
@@ -54,7 +54,7 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
     return {
       name: "scheduler",
       about: "firing schedules when they are due",
-      schedule: pausing(until(untilNext), latch.openedWithin),
+      schedule: wakeable(until(untilNext), latch.openedWithin),
       runAtStart: true,
       steps: [
         { name: "fire", timeout: "30 seconds", run: Effect.provide(fire(term), context) },

@@ -1,24 +1,24 @@
 import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
+import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { pausing } from "../../core/LoopSchedule.js"
+import { wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { type QueueSettings, Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
-import { makeLatch } from "../worker/Latch.js"
 import * as SlotTarget from "../worker/SlotTarget.js"
 import { Supervisors } from "../worker/Supervisors.js"
 import { PodHeartbeat } from "./PodHeartbeat.js"
 
-// Operators change a queue's settings, the leader assigns slots, pods come and go: whatever of it is known here decides how
-// many slots each queue has on this pod. It is looked at every tick, and at once when a change is told.
+// Computes the number of slots of each queue on this pod from the queue's settings, the leader's assignments and the
+// live pods. Runs on every tick, and at once when a change is signalled.
 
-/** While changes are told, the settings are read once in so many ticks, in case one was not. */
+/** While signals arrive, the settings are read only once per this many ticks, in case a signal was lost. */
 const ticksPerReading = 5
 
-/** Keeps the slots of every queue of this pod at what operators and leader want, until the Scope closes. */
+/** Adjusts the slots of this pod's queues to their targets until the Scope closes. */
 export const start: Effect.Effect<
   void,
   never,
@@ -53,7 +53,7 @@ export const start: Effect.Effect<
         vanished.delete(name)
       } else if (!vanished.has(name)) {
         vanished.add(name)
-        yield* Effect.logWarning(`the settings of queue "${name}" have vanished; it keeps the slots it has`)
+        yield* Effect.logWarning(`queue "${name}" has no settings any more; keeping its current slots`)
       }
     }
     return {}
@@ -83,8 +83,8 @@ export const start: Effect.Effect<
 
   const loop: Loop = {
     name: "slot reconciler",
-    about: "keeping as many slots as operators and leader want",
-    schedule: pausing(Schedule.spaced(tick), latch.openedWithin),
+    about: "adjusting slots to their targets",
+    schedule: wakeable(Schedule.spaced(tick), latch.openedWithin),
     runAtStart: true,
     steps: [
       {

@@ -11,20 +11,20 @@ export const settings = {
   interval: Setting.positiveDuration(
     {
       key: "UPLOADS_SWEEP_INTERVAL",
-      about: "How often the sweeper makes its round. Not positive means the default."
+      about: "Interval of the sweeper. Values of 0 or less use the default."
     },
     "5m"
   ),
   ackRetention: Setting.retention(
     {
       key: "UPLOADS_ACK_RETENTION",
-      about: "How long files stay after they were acknowledged. 0 means the default, negative not at all."
+      about: "Retention of acknowledged files. 0 uses the default; a negative value deletes them at the next run."
     },
     "1h"
   )
 }
 
-/** What the sweeper goes by. */
+/** Settings of the sweeper. */
 export class SweeperConfig extends Context.Tag("nightshift/crew/SweeperConfig")<
   SweeperConfig,
   Setting.Values<typeof settings>
@@ -34,20 +34,20 @@ export class SweeperConfig extends Context.Tag("nightshift/crew/SweeperConfig")<
 
 const sweptTotal = MetricSpec.counter(
   "pending_uploads_swept_total",
-  "Files that were deleted, by why. Many expired and few acked: somebody does not fetch theirs.",
+  "Deleted files by reason. Many expired and few acked means that a workspace does not fetch its files.",
   ["outcome"]
 )
 
 const told = ({ acked, expired, leftovers, total }: Report) =>
   `deleted acked=${acked} expired=${expired} total=${total}${leftovers === 0 ? "" : ` leftovers=${leftovers}`}`
 
-/** Deletes files that were acknowledged long enough ago or that nobody came for, and what was left of those never whole. */
+/** Deletes files that were acknowledged or have expired, and the remains of incomplete uploads. */
 export const make: Effect.Effect<Loop, never, Storage | SweeperConfig | Metrics> = Effect.gen(function* () {
   const storage = yield* Storage
   const { ackRetention, interval } = yield* SweeperConfig
   const metrics = yield* Metrics
   const counted = (outcome: "acked" | "expired" | "error") => metrics.series(sweptTotal, { outcome })
-  // Shown as 0 from the start: what is missing cannot be told from what did not happen.
+  // Exported as 0 from the start, because a missing series looks the same as no data.
   const series = { acked: counted("acked"), expired: counted("expired"), error: counted("error") }
   const sweep = Effect.map(storage.sweep(ackRetention), (swept) => {
     series.acked.add(swept.acked)
@@ -56,7 +56,7 @@ export const make: Effect.Effect<Loop, never, Storage | SweeperConfig | Metrics>
   })
   return {
     name: "sweeper",
-    about: `every ${DurationText.format(interval)}, deleting files acknowledged for ${DurationText.format(ackRetention)}, and those that expired`,
+    about: `every ${DurationText.format(interval)}, deleting expired files and files acknowledged for ${DurationText.format(ackRetention)}`,
     schedule: Schedule.spaced(interval),
     runAtStart: true,
     steps: [
@@ -71,7 +71,6 @@ export const make: Effect.Effect<Loop, never, Storage | SweeperConfig | Metrics>
   }
 })
 
-/** Without a database there is nothing to sweep. */
 export const layerWithoutDatabase: Layer.Layer<never> = Layer.effectDiscard(
   Effect.logInfo("sweeper is off: without a database there are no uploads")
 )

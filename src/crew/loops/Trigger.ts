@@ -14,8 +14,8 @@ import { TickOutcome } from "../../schedule/TickOutcome.js"
 import * as ScheduledJobs from "./ScheduledJobs.js"
 
 /**
- * Stores a job of the schedule now, whatever its next time is and whether it is enabled; its history says by whom. Returns
- * the schedule with the job.
+ * Enqueues a job of the schedule now, regardless of its next fire time and whether it is enabled. Records who triggered
+ * it. Returns the schedule and the job.
  */
 export const trigger = (
   name: string,

@@ -3,7 +3,7 @@ import type { StoredPod } from "../../cluster/Pods.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Queue } from "../../queue/Queue.js"
 
-/** Queues that have due jobs and no pod among these that takes them, by name. */
+/** Returns the names of queues that have due jobs but no pod among these that serves them. */
 export const among = (
   pods: ReadonlyArray<Pick<StoredPod, "queues" | "draining">>
 ): Effect.Effect<ReadonlyArray<string>, DatabaseError, Queue> =>

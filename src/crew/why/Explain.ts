@@ -9,7 +9,7 @@ import { JobDiagnosis } from "../../queue/why/JobDiagnosis.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { judge, limitOf, type Why } from "./Why.js"
 
-/** Says why a job does not run, or how it stands if it does or has. */
+/** Explains why a job is not running, or its state if it runs or has finished. */
 export const explain = (
   id: JobId
 ): Effect.Effect<Why, JobNotFound | SearchTooSlow | DatabaseError, JobDiagnosis | Pods | RateLimits | ClusterConfig> =>

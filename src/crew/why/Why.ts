@@ -5,11 +5,10 @@ import type { DeadReason, StoredJob } from "../../core/StoredJob.js"
 import type { LimitState } from "../../limits/Limit.js"
 import type { Standing } from "../../queue/why/JobDiagnosis.js"
 
-// Why a job does not run, as a value. Pure: the same facts give the same answer. Several reasons may hold at a time; the answer
-// is the one to begin with: a pause, which only a person ends; that its time has not come; that nobody could run it; and then
-// what passes by itself, from pauses of many jobs down to its own place in the line.
+// Explains why a job is not running. Pure: the same facts give the same answer. If several reasons apply, the first in
+// this order is returned: the queue is paused, which only an operator can end; the job is not due; no pod can run it;
+// and then the temporary reasons, from pauses of the whole queue down to the job's position in the queue.
 
-/** Every reason there is. */
 export const Reason = Schema.Literal(
   "paused",
   "not_due",
@@ -28,22 +27,22 @@ export const Reason = Schema.Literal(
 )
 export type Reason = typeof Reason.Type
 
-/** Why a job stands where it stands. */
+/** The reason why a job is in its current state. */
 export interface Why {
   readonly reason: Reason
-  /** For people: what is so, and what to do about it. */
+  /** Text for operators: the cause and what to do about it. */
   readonly detail: string
-  /** When this reason ends by itself, in epoch milliseconds, where that is known. */
+  /** When this reason ends without intervention, in epoch milliseconds, if known. */
   readonly until: number | undefined
 }
 
 export interface Facts {
   readonly standing: Standing
-  /** Those that live. */
+  /** The live pods. */
   readonly pods: ReadonlyArray<Pick<StoredPod, "id" | "label" | "queues" | "kinds" | "slots" | "draining">>
-  /** The limit that sent the job away, as it is now. */
+  /** The current state of the limit that throttled the job. */
   readonly limit: LimitState | undefined
-  /** How long a running job may show no sign of life. */
+  /** Time without a heartbeat after which a running job is rescued. */
   readonly staleAfter: Duration.Duration
 }
 
@@ -51,12 +50,12 @@ const why = (reason: Reason, detail: string, until?: number): Why => ({ reason, 
 
 const deaths: Readonly<Record<Exclude<DeadReason, "cancelled">, (job: StoredJob) => string>> = {
   exhausted: ({ maxAttempts }) =>
-    `${maxAttempts === 1 ? "Its one attempt" : `All its ${maxAttempts} attempts`} failed. Requeue it when the cause is mended.`,
-  rejected: () => "Its handler said that it can never succeed. Requeue it if that has changed.",
-  undecodable: () => "No version of its kind reads its payload. Deploy code that does, then requeue it.",
-  unknown_kind: () => "No pod knew its kind for a day. Deploy one that does, then requeue it.",
+    `${maxAttempts === 1 ? "Its one attempt" : `All its ${maxAttempts} attempts`} failed. Fix the cause, then requeue it.`,
+  rejected: () => "Its handler rejected it permanently. Requeue it if the cause is fixed.",
+  undecodable: () => "No version of its kind can decode its payload. Deploy code that can, then requeue it.",
+  unknown_kind: () => "No pod had a handler for its kind for a day. Deploy one that has, then requeue it.",
   poison: ({ crashCount }) =>
-    `Its pod died ${crashCount} times while it ran, so it is kept apart. Find out why before you requeue it.`
+    `Its pod died ${crashCount} times while it ran, so it was quarantined. Find the cause before you requeue it.`
 }
 
 const ofDead = (job: StoredJob): Why =>
@@ -69,21 +68,21 @@ const ofRunning = ({ pods, staleAfter, standing: { job } }: Facts): Why => {
   const name = pod?.label ?? job.pod ?? "unknown"
   if (pod === undefined) {
     const until = (job.heartbeatAt ?? job.updatedAt) + Duration.toMillis(staleAfter)
-    const next = job.cancelRequestedAt === undefined ? "is given to another" : "ends, as it was asked to"
-    return why("running", `Its pod ${name} shows no sign of life; without one the job ${next}.`, until)
+    const next = job.cancelRequestedAt === undefined ? "is returned to the queue" : "is cancelled as requested"
+    return why("running", `Its pod ${name} sends no heartbeat; unless it resumes, the job ${next}.`, until)
   }
   return job.cancelRequestedAt === undefined
     ? why("running", `It runs on pod ${name}.`)
-    : why("running", `It runs on pod ${name}, was asked to stop and has not stopped yet.`)
+    : why("running", `It runs on pod ${name}. It was asked to stop and has not stopped yet.`)
 }
 
-/** How the last attempt ended, if nothing happened to the job since. */
+/** The outcome of the last attempt, if the job has not changed since. */
 const lastEnd = ({ history, updatedAt }: StoredJob) => {
   const last = history.at(-1)
   return last?.endedAt === updatedAt ? last.outcome : undefined
 }
 
-/** The limit that sent the job away the last time it ran. */
+/** Returns the limit that throttled the job's last attempt. */
 export const limitOf = (job: StoredJob): string | undefined => {
   const end = lastEnd(job)
   return end === undefined ? undefined : Outcome.throttledBy(end)
@@ -92,10 +91,10 @@ export const limitOf = (job: StoredJob): string | undefined => {
 const round = (tokens: number) => Math.floor(tokens * 10) / 10
 
 const ofLimit = (scope: string, limit: LimitState | undefined, until: number): Why => {
-  const holds = limit === undefined ? "" : ` Now it holds ${round(limit.tokens)} of ${limit.capacity}.`
+  const holds = limit === undefined ? "" : ` It now has ${round(limit.tokens)} of ${limit.capacity} tokens.`
   return why(
     "rate_limited",
-    `Limit "${scope}" had no token for it.${holds} Tune the limit if the upstream bears more.`,
+    `Limit "${scope}" had no token for it.${holds} Raise the limit if the upstream allows more.`,
     until
   )
 }
@@ -107,17 +106,18 @@ const ofLater = ({ limit, standing: { job } }: Facts): Why => {
   if (end === "throttled") {
     return why("cooling_down", "Its handler was throttled. Run it now if the upstream has recovered.", job.runAt)
   }
-  if (end === "snoozed") return why("not_due", "Its handler wants to be called again later.", job.runAt)
+  if (end === "snoozed") return why("not_due", "Its handler snoozed it.", job.runAt)
   if (job.lastError === undefined) {
-    return why("not_due", "It is meant for later. Run it now if it should not wait.", job.runAt)
+    return why("not_due", "It is scheduled for later. Run it now if it should not wait.", job.runAt)
   }
-  const failed = job.attempt === 0 ? "It was put back" : `Attempt ${job.attempt} of ${job.maxAttempts} failed`
-  return why("retrying", `${failed} and waits for the next try. Run it now if the cause is mended.`, job.runAt)
+  const failed =
+    job.attempt === 0 ? "It was returned to the queue" : `Attempt ${job.attempt} of ${job.maxAttempts} failed`
+  return why("retrying", `${failed} and it waits for its retry. Run it now if the cause is fixed.`, job.runAt)
 }
 
 const serving = ({ pods, standing: { job } }: Facts) => pods.filter(({ queues }) => queues.includes(job.queue))
 
-/** Where nobody could run it, whatever else is in its way. */
+/** Checks that a live pod serves the queue and has a handler for the kind. */
 const ofNobody = (facts: Facts): Why | undefined => {
   const { kind, queue } = facts.standing.job
   const there = serving(facts)
@@ -129,7 +129,9 @@ const ofNobody = (facts: Facts): Why | undefined => {
   }
   if (staying.some(({ kinds }) => kinds.includes(kind))) return undefined
   const elsewhere = facts.pods.some((pod) => !pod.draining && pod.kinds.includes(kind))
-  const advice = elsewhere ? "A pod that serves other queues does: let it serve this one." : "Deploy one that does."
+  const advice = elsewhere
+    ? "A pod that serves other queues has one: let it serve this queue too."
+    : "Deploy a pod that has one."
   return why("unknown_kind", `No pod that serves queue "${queue}" has a handler for the kind "${kind}". ${advice}`)
 }
 
@@ -139,18 +141,22 @@ const ofPause = ({ cooling, job, keyCoolingUntil, rated }: Standing): Why | unde
     const advice = "End the cool-down in its settings if the upstream has recovered."
     return why(
       "cooling_down",
-      `Queue "${job.queue}" cools down: a job of it was throttled${times}. ${advice}`,
+      `Queue "${job.queue}" is cooling down because one of its jobs was throttled${times}. ${advice}`,
       cooling.until
     )
   }
   if (keyCoolingUntil !== undefined) {
-    return why("cooling_down", "A job of its key was throttled, and all jobs of the key wait.", keyCoolingUntil)
+    return why(
+      "cooling_down",
+      "A job with the same key was throttled, so all jobs with this key wait.",
+      keyCoolingUntil
+    )
   }
   if (rated === undefined) return undefined
   const most = `${rated.rate.jobs} ${rated.rate.jobs === 1 ? "job" : "jobs"} in ${Duration.format(rated.rate.per)}`
   return why(
     "rate_limited",
-    `Queue "${job.queue}" begins at most ${most}, and has. Raise its rate if that is too slow.`,
+    `Queue "${job.queue}" has reached its rate of ${most}. Raise the rate if that is too slow.`,
     rated.opensAt
   )
 }
@@ -158,10 +164,10 @@ const ofPause = ({ cooling, job, keyCoolingUntil, rated }: Standing): Why | unde
 const ofKey = ({ held }: Standing): Why | undefined => {
   if (held === undefined) return undefined
   if (held.cause === "busy") {
-    return why("key_busy", `Job ${held.by} of the same key runs, and no more of a key may run at a time.`)
+    return why("key_busy", `Job ${held.by} with the same key is running, and the key's concurrency limit is reached.`)
   }
-  const waits = held.until === undefined ? "" : ", and waits for its own next try"
-  return why("key_order", `Job ${held.by} of the same key comes first${waits}.`, held.until)
+  const waits = held.until === undefined ? "" : ", and waits for its retry"
+  return why("key_order", `Job ${held.by} with the same key comes first${waits}.`, held.until)
 }
 
 const ofSlots = (facts: Facts): Why => {
@@ -172,10 +178,10 @@ const ofSlots = (facts: Facts): Why => {
   const sum = (field: "have" | "busy") => slots.reduce((total, of) => total + of[field], 0)
   const [have, busy] = [sum("have"), sum("busy")]
   if (maxWorkers === 0) {
-    return why("waiting_for_slot", `Queue "${job.queue}" has a worker total of 0: scale it up and the job begins.`)
+    return why("waiting_for_slot", `Queue "${job.queue}" has a worker total of 0. Scale it up to start the job.`)
   }
   if (busy < have && ahead.count === 0) {
-    return why("waiting_for_slot", "It is the next in line and a slot is free: it begins in a moment.")
+    return why("waiting_for_slot", "It is next in line and a slot is free, so it starts in a moment.")
   }
   const place = ahead.exact ? `number ${ahead.count + 1}` : `behind more than ${ahead.count} others`
   const turns = keyed ? " (keys take turns, so it may come sooner)" : ""
@@ -189,15 +195,15 @@ const ofPending = (facts: Facts): Why => {
   const { standing } = facts
   const { job, now, paused } = standing
   if (paused) {
-    return why("paused", `Queue "${job.queue}" is paused: nothing of it begins until somebody resumes it.`)
+    return why("paused", `Queue "${job.queue}" is paused. No job of it starts until you resume it.`)
   }
   const nobody = ofNobody(facts)
-  // A pod that has no handler for a job puts it back for a while, which tells less than that nobody has one.
+  // A pod without a handler returns the job to the queue with a delay. The missing handler is the better explanation.
   if (job.runAt > now) return nobody?.reason === "unknown_kind" && job.lastError !== undefined ? nobody : ofLater(facts)
   return nobody ?? ofPause(standing) ?? ofKey(standing) ?? ofSlots(facts)
 }
 
-/** The one answer. */
+/** Returns the most important reason. */
 export const judge = (facts: Facts): Why => {
   const { job } = facts.standing
   switch (job.status) {
@@ -206,7 +212,7 @@ export const judge = (facts: Facts): Why => {
     case "running":
       return ofRunning(facts)
     case "done":
-      return why("done", "It is done. Requeue it if it should run once more.")
+      return why("done", "It is done. Requeue it to run it again.")
     case "dead":
       return ofDead(job)
   }

@@ -1,4 +1,6 @@
 import { Effect, Fiber, Schedule, type Scope } from "effect"
+import { type Loop, nothing, repeatLoop } from "../../core/Loop.js"
+import { onEvent } from "../../core/LoopSchedule.js"
 import { Queue } from "../../queue/Queue.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -8,25 +10,27 @@ import type { Prefetch } from "./Prefetch.js"
 
 const claimErrors = MetricSpec.counter("claim_errors_total", "Claims that failed.", ["queue"])
 
-/** Fills a queue's localQueue. */
+/** Claims jobs and adds them to the local queue. */
 export interface Claimer {
-  /** There may be work. */
+  /** Signals that there may be due jobs. */
   readonly wake: () => void
-  /** The localQueue may have room. */
+  /** Signals that the local queue may have room. */
   readonly look: () => void
-  /** Whether nothing is known to be due that was not claimed. */
+  /** Whether no unclaimed job is known to be due. */
   readonly isCaughtUp: () => boolean
-  /** Claims no more; one that is under way is waited for. */
+  /** Stops claiming and waits for a claim in progress. */
   readonly stop: Effect.Effect<void>
 }
 
-/** A failing claim is tried again after a second, then more slowly. */
 const afterFailure = Schedule.exponential("1 second").pipe(
   Schedule.union(Schedule.spaced("15 seconds")),
   Schedule.jittered
 )
 
-/** Claims for a queue whenever there may be work and the localQueue wants some; `onShort` hears that nothing more was due. */
+/**
+ * Claims from a queue whenever there may be due jobs and the local queue has room. `onShort` is called when no more
+ * jobs were due.
+ */
 export const start = (options: {
   readonly queue: string
   readonly localQueue: LocalQueue
@@ -52,10 +56,10 @@ export const start = (options: {
       onDemand()
     })
 
-    // A claim is not cut off half-way: jobs would be taken and nobody would know.
+    // Uninterruptible: an interrupted claim could leave jobs claimed that no slot knows about.
     const claimOnce = Effect.gen(function* () {
       const limit = prefetch.wanted(localQueue)
-      if (limit <= 0) return
+      if (limit <= 0) return nothing
       woken = false
       isClaiming = true
       const claiming = queue.claim({ queue: name, pod: pod.id, limit })
@@ -67,22 +71,30 @@ export const start = (options: {
       )
       prefetch.claimed(clock.unsafeCurrentTimeMillis())
       localQueue.put(jobs)
-      // More may be there when the claim came back full, or when it held a suspect, which comes alone.
+      // Claim again if the claim was full, or if it returned a job that crashed a pod before, because such a job is
+      // claimed alone.
       if (jobs.length === limit || jobs.some(({ crashCount }) => crashCount > 0)) woken = true
       else onShort()
+      return nothing
     }).pipe(Effect.uninterruptible)
 
-    const patiently = claimOnce.pipe(
-      Effect.tapError((error) => {
-        failures.add(1)
-        woken = true
-        return Effect.logWarning(`claiming from queue "${name}" failed, trying again`, error)
-      }),
-      Effect.retry(afterFailure),
-      Effect.orDie
-    )
-
-    const fiber = yield* Effect.forkScoped(Effect.forever(Effect.zipRight(demand, patiently)))
+    const loop: Loop = {
+      name: `queue "${name}"`,
+      about: "claiming whenever there may be work and a slot for it",
+      schedule: onEvent(demand, afterFailure),
+      runAtStart: false,
+      steps: [
+        {
+          name: "claim",
+          run: claimOnce,
+          failed: Effect.sync(() => {
+            failures.add(1)
+            woken = true
+          })
+        }
+      ]
+    }
+    const fiber = yield* Effect.forkScoped(repeatLoop(loop))
     const look = () => onDemand?.()
     return {
       look,

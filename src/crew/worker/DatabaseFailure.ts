@@ -5,29 +5,36 @@ import { type DatabaseError, DatabaseUnavailable, fromSqlError, isContention } f
 import { End } from "../../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 
-// Failing to open, keep or commit the transaction of a transactional handler is not the handler's failure: its attempt is
-// given back. A slot first waits for a connection itself, so that no more jobs are claimed than can be begun.
+// A transaction of a transactional handler that cannot be opened or committed, or loses its connection, is not the
+// handler's failure, so it does not use up an attempt. The slot waits for a connection itself, so that the pod does not
+// claim more jobs than it can start.
 
-/** A transaction whose handler has not begun is opened again for so long, or half of what the job may take. */
+/** How long opening a transaction is retried before the handler starts, but at most half of the job's timeout. */
 const openPatience = Duration.seconds(10)
-/** Conflicts with other transactions that a slot retries in place, at once. */
+/** How often a slot retries a transaction that conflicts with another one. */
 const contentionTries = 10
-/** A job that loses its connection this often may be what breaks it: then its attempts count. */
+/** A job that loses its connection more often than this may be the cause, so its attempts count from then on. */
 const lossesForgiven = 5
-/** How many jobs are remembered for that. */
+/** Number of jobs whose lost connections are tracked. */
 const remembered = 10_000
 
-/** What a server says that is shutting down, full, read-only or out of connections; and poolers that lose statements. */
+/**
+ * SQLSTATEs of a server that is shutting down, full, read-only or out of connections, and of poolers that lose prepared
+ * statements.
+ */
 const outages = ["08", "53", "57P01", "57P02", "57P03", "58", "25006", "26000", "42P05"]
 
 const isOutage = ({ sqlState }: DatabaseUnavailable) =>
   sqlState === undefined || outages.some((code) => sqlState.startsWith(code))
 
-/** Conflicts and outages, which say nothing about the handler. Statements that took too long or broke a rule do. */
+/**
+ * Whether the error is a conflict or an outage, which is not the handler's fault. Statement timeouts and constraint
+ * violations are.
+ */
 export const isOurs = (error: unknown): error is DatabaseUnavailable =>
   error instanceof DatabaseUnavailable && (isContention(error) || isOutage(error))
 
-/** A handler that failed by a conflict with another transaction, in its own statement. */
+/** Returns the error of a handler whose own statement failed because of a concurrent transaction. */
 export const contentionIn = (exit: Exit.Exit<unknown, unknown>): DatabaseError | undefined => {
   if (Exit.isSuccess(exit)) return undefined
   const failure = Option.getOrUndefined(Cause.failureOption(exit.cause))
@@ -35,7 +42,9 @@ export const contentionIn = (exit: Exit.Exit<unknown, unknown>): DatabaseError |
   return isContention(error) ? (error as DatabaseError) : undefined
 }
 
-/** Opens the transaction again while the handler has not begun, and runs it again where others got in its way. */
+/**
+ * Retries opening the transaction until the handler has started, and retries the whole transaction after a conflict.
+ */
 export const retrying = <A, E, R>(
   transaction: Effect.Effect<A, E, R>,
   options: { readonly begun: () => boolean; readonly timeoutMillis: number }
@@ -55,7 +64,10 @@ export const retrying = <A, E, R>(
 
 const losses = new Map<JobId, number>()
 
-/** The job goes back with its attempt, for later; nothing where it has lost its connection too often. */
+/**
+ * Returns the job to the queue without using up an attempt. Returns undefined if the job has lost its connection too
+ * often.
+ */
 export const giveBack = (
   job: ClaimedJob,
   error: DatabaseUnavailable,

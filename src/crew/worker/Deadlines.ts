@@ -1,15 +1,18 @@
 import { Context, Effect, Layer } from "effect"
 import { steadyNow } from "../../core/ChangeWatch.js"
+import { makeLatch } from "../../core/Latch.js"
+import { repeatLoop, single } from "../../core/Loop.js"
+import { onEvent } from "../../core/LoopSchedule.js"
 import type { Slot } from "./Slot.js"
 
-/** Watches every slot of the pod for runs that take too long: one fiber, instead of a timer per job. */
+/** Enforces the timeouts of all slots of the pod with one fiber instead of a timer per job. */
 export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
   Deadlines,
   {
-    /** Watches a slot until it is forgotten; `onLate` is run for it once its run has passed its deadline. */
+    /** Watches a slot until `forget`. Runs `onLate` when the slot's run passes its deadline. */
     readonly watch: (slot: Slot, onLate: Effect.Effect<void>) => void
     readonly forget: (slot: Slot) => void
-    /** A slot has begun a run. */
+    /** Reports that a slot has started a run. */
     readonly began: (slot: Slot) => void
   }
 >() {
@@ -18,14 +21,7 @@ export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
     Effect.gen(function* () {
       const watched = new Map<Slot, Effect.Effect<void>>()
       let nextLook = Number.POSITIVE_INFINITY
-      let latch: (() => void) | undefined
-
-      const woken = Effect.async<void>((resume) => {
-        latch = () => {
-          latch = undefined
-          resume(Effect.void)
-        }
-      })
+      const latch = makeLatch()
 
       const look = Effect.gen(function* () {
         const now = yield* steadyNow
@@ -35,17 +31,25 @@ export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
           if (slot.run.deadline <= now) yield* onLate
           else nextLook = Math.min(nextLook, slot.run.deadline)
         }
-        // Nearly every run begins and ends before its deadline is looked at; only an earlier one than all others wakes us.
-        yield* nextLook === Number.POSITIVE_INFINITY ? woken : Effect.raceFirst(woken, Effect.sleep(nextLook - now))
       })
 
-      yield* Effect.forkScoped(Effect.forever(look))
+      // Nearly every run begins and ends before its deadline is looked at; only an earlier one than all others wakes the loop.
+      const nextDeadline = Effect.flatMap(steadyNow, (now) =>
+        nextLook === Number.POSITIVE_INFINITY ? latch.opened : latch.openedWithin(nextLook - now)
+      )
+      const loop = single({
+        name: "deadlines",
+        schedule: onEvent(nextDeadline),
+        runAtStart: true,
+        run: look
+      })
+      yield* Effect.forkScoped(repeatLoop(loop))
 
       return {
         watch: (slot, onLate) => void watched.set(slot, onLate),
         forget: (slot) => void watched.delete(slot),
         began: (slot) => {
-          if (slot.run !== undefined && slot.run.deadline < nextLook) latch?.()
+          if (slot.run !== undefined && slot.run.deadline < nextLook) latch.open()
         }
       }
     })

@@ -7,21 +7,24 @@ import { Queue } from "../../queue/Queue.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 
-const stale = MetricSpec.counter("stale_ends_total", "Ends of runs that were no longer this pod's and changed nothing.")
+const stale = MetricSpec.counter(
+  "stale_ends_total",
+  "Results that were discarded because this pod had lost the job's lease."
+)
 
-/** How long a process that must end goes on trying to write to a database that is away. */
+/** How long shutdown keeps retrying to write results to an unavailable database. */
 const lastTries = Duration.seconds(5)
 
-/** The database will refuse these values however often they are sent. */
+/** Whether the database will always reject these values. */
 const isRefused = (error: DatabaseError) => isDataError(error) || error instanceof DatabaseConflict
 
-/** What is written in place of an end that the database refuses. */
+/** The result to write instead of one that the database rejects. */
 const refused = (end: AttemptEnd, { sqlState = "unknown" }: DatabaseError): AttemptEnd => ({
   ...end,
   end: End.Dead({
     reason: "rejected",
     counted: true,
-    error: `the database refused how this attempt ended (SQLSTATE ${sqlState}); the log of the pod has the details`
+    error: `the database rejected the result of this attempt (SQLSTATE ${sqlState}); see the pod's log for details`
   })
 })
 
@@ -35,14 +38,14 @@ const lossOf = (ends: ReadonlyArray<AttemptEnd>): string => {
   return `the process ends before PostgreSQL answers: the outcome of ${jobs} was not written. Each stays "running" until the reaper of another process returns it to the queue after QUEUE_STALE_AFTER, and then runs again: ${ids.join(", ")}${more}`
 }
 
-/** Gathers how runs ended and writes it down, many at a time. */
+/** Writes the results of attempts in batches. */
 export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
   Finalizer,
   {
-    /** Hands an end over. False when too many wait: then `submit` it, which waits. */
+    /** Adds a result without waiting. Returns false when the buffer is full; the caller must then use `submit`. */
     readonly offer: (end: AttemptEnd) => boolean
     readonly submit: (end: AttemptEnd) => Effect.Effect<void>
-    /** Completes when everything handed over is written. */
+    /** Completes when all added results are written. */
     readonly drained: Effect.Effect<void>
   }
 >() {
@@ -63,11 +66,11 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
       /** The process must end, and the database is away. */
       const isLost = (error: DatabaseError) => error._tag === "DatabaseUnavailable" && !mayRetry(error)
 
-      /** What happened has happened: it is written when the database is back, unless the process must end first. */
+      /** Retries until the database is available again, unless the process stops first. */
       const write = (ends: ReadonlyArray<AttemptEnd>) =>
         queue.finalize(ends).pipe(
           Effect.tapError((error) =>
-            Effect.logWarning(`the ends of ${ends.length} jobs could not be written yet`, error)
+            Effect.logWarning(`could not write the results of ${ends.length} jobs yet, retrying`, error)
           ),
           Effect.retry({
             while: mayRetry,
@@ -84,11 +87,14 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
           })
         )
 
-      /** Without an end the job would be rescued and run again, for ever. */
+      /**
+       * Writes a replacement if the result is rejected. Without a result the job would be rescued and run again
+       * forever.
+       */
       const alone = (end: AttemptEnd) =>
         flush([end]).pipe(
           Effect.catchIf(isRefused, (error) =>
-            Effect.logError("the database refused the end of a job, which is dead now", error).pipe(
+            Effect.logError("the database rejected the result of a job; the job is now dead", error).pipe(
               Effect.annotateLogs("job", { id: end.id, queue: end.queue }),
               Effect.zipRight(flush([refused(end, error)]))
             )
@@ -100,7 +106,7 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
       yield* Effect.addFinalizer(() => (unwritten.length === 0 ? Effect.void : Effect.logError(lossOf(unwritten))))
       const batcher = yield* Batcher.make<AttemptEnd, void, DatabaseError, never>({
         maxWeight: 500,
-        // Whoever runs jobs is busy when the first is written: the second is on its way by then.
+        // Two lanes overlap the round trips: the second batch is sent while the first is being processed.
         lanes: 2,
         capacity: 10_000,
         isolate: (error) => !isLost(error),
@@ -108,7 +114,7 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
         flush
       })
 
-      // Runs before the batcher's last flush. Jobs whose end is lost here are recovered, and run again.
+      // Runs before the batcher's last flush. Jobs whose result is lost here are rescued and run again.
       yield* Effect.addFinalizer(() =>
         Effect.sync(() => {
           giveUpAt = steadyMillis(clock) + Duration.toMillis(lastTries)
@@ -119,7 +125,7 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
         offer: batcher.offer,
         submit: (end) =>
           Effect.catchAll(batcher.submit(end), (error) =>
-            Effect.logError("the end of a job could not be written", error).pipe(
+            Effect.logError("could not write the result of a job", error).pipe(
               Effect.annotateLogs("job", { id: end.id, queue: end.queue })
             )
           ),

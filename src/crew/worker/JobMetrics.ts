@@ -5,16 +5,15 @@ import type { ClaimedJob } from "../../queue/Queue.js"
 import type { KindTally } from "../../telemetry/KindTally.js"
 import type { Tally } from "../../telemetry/Tally.js"
 
-/** A run that took place: when it began and when it was over. */
+/** Start and end of a run. */
 interface Span {
   readonly began: number
   readonly over: number
 }
 
 /**
- * How a job ended here, on its way to the queue. It is counted when it is written and not before: what had moved on did
- * not end here, and a job that was to be tried again may have been cancelled meanwhile. A class, because its objects are
- * made for every job.
+ * The result of an attempt, which is counted only when it is written: the lease may have been lost, and a job to be
+ * retried may have been cancelled in the meantime. A class for speed, because one object is created per job.
  */
 class CountedEnd implements AttemptEnd {
   readonly id: JobId
@@ -46,7 +45,7 @@ class CountedEnd implements AttemptEnd {
   }
 }
 
-/** Counts the runs of one queue. Counters are looked up once per kind: this is on every job's way. */
+/** Counts the runs of one queue. Counters are looked up once per kind, because this runs for every job. */
 export const make = (tally: typeof Tally.Service, queue: string) => {
   const kinds = new Map<string, KindTally>()
 
@@ -61,11 +60,10 @@ export const make = (tally: typeof Tally.Service, queue: string) => {
   return {
     began: (job: ClaimedJob, now: number): void => of(job.kind).started(Math.max(0, now - job.runAt), now),
 
-    /** The end of a job that ran. */
     ended: (job: ClaimedJob, end: End, began: number, over: number): AttemptEnd =>
       new CountedEnd(job, end, { began, over }, of(job.kind)),
 
-    /** The end of a job that was taken and never begun. */
+    /** The result of a job that was claimed and never started. */
     unstarted: (job: ClaimedJob, end: End): AttemptEnd => new CountedEnd(job, end, undefined, of(job.kind))
   }
 }

@@ -8,24 +8,24 @@ import { jsonText } from "../../queue/enqueue/NewJob.js"
 import type { JobKind } from "../../queue/Job.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 
-// What an attempt's end means for its job. Pure: the same end at the same instant with the same chance is judged the same.
+// Decides what happens to a job after an attempt. Pure: time and randomness are parameters.
 
-/** Why a run was stopped from outside. */
+/** Why a run was interrupted. */
 export type StopReason = "timeout" | "cancelled" | "lost" | "shutdown"
 
 interface Circumstances {
   readonly now: number
-  /** From 0 to 1, for jitter. */
+  /** Random number from 0 to 1, for jitter. */
   readonly chance: number
-  /** The queue's own curve, where it has one. */
+  /** The queue's backoff, if it has one. */
   readonly curve: () => Backoff.Backoff | undefined
 }
 
-/** Where this pod cannot run a job, another may; it is looked at again after this. */
+/** Delay of a job that this pod cannot run, so that another pod can claim it. */
 const elsewhere = Duration.seconds(30)
-/** A kind that nobody knew for this long is not coming. */
+/** A job is dead if no pod had a handler for its kind for this long. */
 const patienceForKind = Duration.hours(24)
-/** A throttled job's pause when nobody said how long. */
+/** Delay of a throttled job without a specified one. */
 const throttlePause = Duration.seconds(60)
 
 const textOf = (error: unknown): string => {
@@ -55,7 +55,7 @@ const again = (
     remember: rest.remember
   })
 
-/** A wait that cannot be stored is a mistake of the handler's, which running it again would repeat. */
+/** An invalid delay is a bug in the handler that a retry would repeat, so the job is dead. */
 const unstorable = (whose: string, wait: Duration.Duration | undefined, error?: string): End | undefined => {
   const fault = wait === undefined ? undefined : faultOfWait(wait)
   if (fault === undefined) return undefined
@@ -63,7 +63,7 @@ const unstorable = (whose: string, wait: Duration.Duration | undefined, error?: 
   return End.Dead({ reason: "rejected", counted: true, error: `${before}${whose} ${fault}` })
 }
 
-/** A counted failure: once more after the backoff, or dead when all attempts are used up. */
+/** A failure that uses up an attempt: retry after the backoff, or dead when no attempts are left. */
 const failed = (
   job: ClaimedJob,
   kind: JobKind<never>,
@@ -73,7 +73,7 @@ const failed = (
 ): End => {
   if (job.attempt >= job.maxAttempts) return End.Dead({ reason: "exhausted", counted: true, error })
   const wait = after ?? (kind.backoff ?? at.curve() ?? Backoff.ladder)(job.attempt, at.chance)
-  const whose = after === undefined ? "the wait of the kind's backoff" : "after of Outcome.retry"
+  const whose = after === undefined ? "the delay of the kind's backoff" : "after of Outcome.retry"
   return unstorable(whose, wait, error) ?? again(wait, at, { counted: true, error, remember: "failed" })
 }
 
@@ -97,7 +97,10 @@ const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outco
   }
 }
 
-/** Where more than the job pauses, it keeps its place in the line: it may go on as soon as the pause ends, however early. */
+/**
+ * If the queue or the key pauses, the job keeps its due time, so that it can run as soon as the pause ends, even if it
+ * ends early.
+ */
 const throttled = (job: ClaimedJob, { after, by, scope }: Outcome.Throttled, at: Circumstances): End => {
   if (scope === "job" || (scope === "key" && job.key === undefined)) {
     return again(after ?? throttlePause, at, { counted: false, remember: Outcome.throttledWords(by) })
@@ -107,7 +110,7 @@ const throttled = (job: ClaimedJob, { after, by, scope }: Outcome.Throttled, at:
   return End.Again({ runAt: job.runAt, counted: false, error: undefined, remember, cools })
 }
 
-/** The work is done and its result cannot be kept: a mistake of the handler's, which doing the work again would repeat. */
+/** A result that cannot be stored is a bug in the handler that a retry would repeat, so the job is dead. */
 const done = (result: unknown): End => {
   if (result === undefined) return End.Done({ result: undefined })
   const text = jsonText(result, limits.resultBytes)
@@ -115,7 +118,7 @@ const done = (result: unknown): End => {
   return End.Dead({ reason: "rejected", counted: true, error: `its result ${text.left}` })
 }
 
-/** A handler that ended by itself. */
+/** A handler that finished without being interrupted. */
 export const ofExit = (
   job: ClaimedJob,
   kind: JobKind<never>,
@@ -126,7 +129,8 @@ export const ofExit = (
     return Outcome.isOutcome(exit.value) ? ofOutcome(job, kind, exit.value, at) : done(exit.value)
   }
   const failure = Cause.failureOption(exit.cause)
-  // From deep inside of a handler the way out is to fail, or to throw. Nobody succeeds by failing: that stays a mistake.
+  // Code deep inside a handler can end the attempt by failing with or throwing an outcome. Done is excluded: a failure
+  // never counts as success.
   const thrown = Option.orElse(failure, () => Cause.dieOption(exit.cause))
   if (Option.isSome(thrown) && Outcome.isOutcome(thrown.value) && thrown.value._tag !== "Done") {
     return ofOutcome(job, kind, thrown.value, at)
@@ -134,7 +138,7 @@ export const ofExit = (
   return failed(job, kind, Option.isSome(failure) ? textOf(failure.value) : Cause.pretty(exit.cause), at)
 }
 
-/** A handler that was stopped. Nothing is said about a job that was lost: it is somebody else's. */
+/** A handler that was interrupted. A lost job belongs to another pod, so nothing is written for it. */
 export const ofStop = (
   job: ClaimedJob,
   kind: JobKind<never> | undefined,
@@ -156,11 +160,14 @@ export const ofStop = (
   }
 }
 
-/** A job that was claimed and never begun goes back as it was. */
+/** Returns an unstarted job to the queue unchanged. */
 export const ofUnstarted = (job: ClaimedJob): End =>
   End.Again({ runAt: job.runAt, counted: false, error: undefined, remember: undefined })
 
-/** No handler here knows the kind, or it was written by newer code: another pod may, for a day from the first look at it. */
+/**
+ * This pod has no handler for the kind, or the payload is from newer code. Other pods get a day from the first attempt
+ * to run it.
+ */
 export const ofUnknown = (why: string, { now }: Circumstances): End =>
   End.Again({
     runAt: now + Duration.toMillis(elsewhere),
@@ -170,5 +177,5 @@ export const ofUnknown = (why: string, { now }: Circumstances): End =>
     patience: Duration.toMillis(patienceForKind)
   })
 
-/** No known version of the schema reads the payload. It is kept as it is, for code that does. */
+/** No known version of the schema can decode the payload. The job is kept for a later release that can. */
 export const ofUnreadable = (why: string): End => End.Dead({ reason: "undecodable", counted: false, error: why })

@@ -2,8 +2,9 @@ import { Effect } from "effect"
 import type { ClaimedJob } from "../../queue/Queue.js"
 
 /**
- * Claimed jobs on their way to a slot. Plain calls: a busy queue moves tens of thousands a second over it. A slot that finds
- * it empty waits to be woken and then looks again, so a job is never in nobody's hands.
+ * Claimed jobs that wait for a slot. Uses plain calls instead of effects, because a busy queue passes tens of thousands
+ * of jobs per second. A slot that finds it empty waits to be woken and then takes again, so a job is always either here
+ * or in a slot.
  */
 export class LocalQueue {
   private jobs: Array<ClaimedJob> = []
@@ -11,25 +12,25 @@ export class LocalQueue {
   private readonly idle = new Set<() => void>()
   private reserved = 0
 
-  /** `onPut` hears that this pod holds another job. */
+  /** `onPut` is called when jobs are added. */
   constructor(private readonly onPut: () => void = () => {}) {}
 
-  /** Jobs that nobody has begun. */
+  /** Number of jobs that have not started. */
   get size(): number {
     return this.jobs.length - this.next
   }
 
-  /** Slots that wait for one, and have not been reserved any. */
+  /** Number of slots that wait for a job and have none reserved. */
   get idleSlots(): number {
     return Math.max(0, this.idle.size - this.reserved)
   }
 
-  /** Jobs are on their way here that nobody has to claim. */
+  /** Reserves idle slots for jobs that arrive by direct handoff, without a claim. */
   reserve(jobs: number): void {
     this.reserved += jobs
   }
 
-  /** They have come, or will not. */
+  /** Releases reservations when the jobs have arrived or will not arrive. */
   unreserve(jobs: number): void {
     this.reserved -= jobs
   }
@@ -51,7 +52,7 @@ export class LocalQueue {
     return job
   }
 
-  /** Takes away those that match. */
+  /** Removes and returns the matching jobs. */
   remove(matches: (job: ClaimedJob) => boolean): ReadonlyArray<ClaimedJob> {
     const removed = this.waiting.filter(matches)
     if (removed.length > 0) {
@@ -65,7 +66,7 @@ export class LocalQueue {
     for (const wake of [...this.idle]) wake()
   }
 
-  /** Completes when there may be a job. `onIdle` hears that one more slot has nothing to do. */
+  /** Completes when there may be a job. `onIdle` is called when a slot starts waiting. */
   readonly somethingToDo = (onIdle: () => void): Effect.Effect<void> =>
     Effect.async<void>((resume) => {
       const wake = () => {

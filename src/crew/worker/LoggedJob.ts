@@ -2,12 +2,13 @@ import { inspect } from "node:util"
 import type { ClaimedJob } from "../../queue/Queue.js"
 import * as Masking from "../../telemetry/Masking.js"
 
-/** What every log line about a job carries. */
+/** The fields of every log line about a job. */
 export const factsOf = ({ attempt, id, kind, queue }: ClaimedJob) => ({ id, kind, queue, attempt })
 
 /**
- * The job that a slot runs, as the slot's log lines carry it. It is looked up when a line is written: to annotate each job's
- * fiber anew costs more than most jobs do. So what a handler leaves running after its end speaks in the name of the next job.
+ * The log annotation of a slot. It looks up the current job when a line is written, because annotating per job costs
+ * more than most jobs. As a consequence, a fiber that a handler leaves running logs with the fields of the slot's next
+ * job.
  */
 export class LoggedJob {
   readonly #slot: { readonly run: { readonly job: ClaimedJob } | undefined }
@@ -20,12 +21,12 @@ export class LoggedJob {
     return this.#slot.run === undefined ? null : factsOf(this.#slot.run.job)
   }
 
-  /** For loggers that hide fields of the payload. */
+  /** For loggers that mask payload fields. */
   get [Masking.dataOf](): unknown {
     return this.#slot.run?.job.payload
   }
 
-  /** For terminals. */
+  /** For console output. */
   [inspect.custom]() {
     return this.toJSON()
   }

@@ -1,20 +1,20 @@
 import type { LocalQueue } from "./LocalQueue.js"
 
-// How many jobs to claim ahead. Slots that finish thousands of jobs a second must not wait for a round trip each time; slots
-// that work for minutes must not keep jobs from other pods. So the localQueue holds what the slots took in the last moments.
+// Decides how many jobs to claim ahead. Slots that finish thousands of jobs per second must not wait for a round trip
+// each time, and slots that work for minutes must not hold jobs that other pods could run. The local queue therefore
+// holds about as many jobs as the slots took in the last `aheadMillis`.
 
-/** The localQueue is filled for about this long. */
 const aheadMillis = 100
 const mostAhead = 2_000
 
 export interface Prefetch {
-  /** How many to claim now; 0 while the localQueue is full enough. */
+  /** Number of jobs to claim now; 0 while the local queue is full enough. */
   readonly wanted: (localQueue: LocalQueue) => number
-  /** A slot took a job. */
+  /** Reports that a slot took a job. */
   readonly taken: () => void
-  /** Every slot has ended what it took, and found the localQueue empty. */
+  /** Reports that all slots are idle and the local queue is empty. */
   readonly starved: (now: number) => void
-  /** A claim has come back. */
+  /** Reports that a claim has returned. */
   readonly claimed: (now: number) => void
 }
 
@@ -23,7 +23,10 @@ export const make = (slots: number): Prefetch => {
   let since: number | undefined
   let ahead = 0
 
-  /** Up at once, because a burst is short; down by halves, because a pause is shorter still. */
+  /**
+   * Follows an increase at once, because bursts are short. Decreases by half at most, so that a brief pause does not
+   * reset it.
+   */
   const measure = (elapsed: number) => {
     ahead = Math.min(mostAhead, Math.max(Math.floor((taken / elapsed) * aheadMillis), Math.floor(ahead / 2)))
     taken = 0
@@ -32,7 +35,7 @@ export const make = (slots: number): Prefetch => {
   return {
     wanted: (localQueue) => {
       const short = Math.min(slots, localQueue.idleSlots) + ahead - localQueue.size
-      // Half-empty, or a slot has nothing to do: many small claims cost more than a few large ones.
+      // Claim only when half-empty or when a slot is idle, because many small claims cost more than a few large ones.
       return localQueue.size <= ahead / 2 || localQueue.size < localQueue.idleSlots
         ? Math.max(0, Math.min(short, mostAhead))
         : 0
@@ -40,7 +43,7 @@ export const make = (slots: number): Prefetch => {
     taken: () => {
       taken += 1
     },
-    // From here to the next claim they wait, which says nothing about how fast they are.
+    // Excludes the time until the next claim from the measurement, because the slots only wait.
     starved: (now) => {
       if (taken > 0 && since !== undefined) measure(Math.max(1, now - since))
       since = undefined

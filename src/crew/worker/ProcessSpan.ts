@@ -3,7 +3,6 @@ import * as Outcome from "../../core/Outcome.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 import * as TraceParent from "../../telemetry/tracing/TraceParent.js"
 
-/** How the handler ended, in a word. */
 const outcomeOf = (exit: Exit.Exit<unknown, unknown>): string => {
   if (Exit.isSuccess(exit)) return Outcome.isOutcome(exit.value) ? exit.value._tag.toLowerCase() : "done"
   const thrown = Option.orElse(Cause.failureOption(exit.cause), () => Cause.dieOption(exit.cause))
@@ -11,15 +10,15 @@ const outcomeOf = (exit: Exit.Exit<unknown, unknown>): string => {
   return Outcome.isOutcome(thrown.value) ? thrown.value._tag.toLowerCase() : "failed"
 }
 
-/** An attempt that returns its failure has failed all the same. */
+/** Treats a returned failure outcome like a failed effect. */
 const seenAs = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown> =>
   Exit.isSuccess(exit) && Outcome.isOutcome(exit.value) && ["Retry", "Dead"].includes(exit.value._tag)
     ? Exit.fail(exit.value)
     : exit
 
 /**
- * Tells a tracer of a job's run, and of what its handler does meanwhile. It belongs to the trace in which the job was sent,
- * so that one trace shows all of a job's attempts, and links to it as to the message that it processes.
+ * Traces a run as a span in the trace of the enqueue, so that one trace shows all attempts of a job. The span also
+ * links to the enqueue span as the message it processes.
  */
 export const around = <A, E, R>(
   tracer: Tracer.Tracer,

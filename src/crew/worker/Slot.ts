@@ -20,32 +20,32 @@ import type { LocalQueue } from "./LocalQueue.js"
 import { LoggedJob } from "./LoggedJob.js"
 import * as ProcessSpan from "./ProcessSpan.js"
 
-// The life of a job in a pod, as text: take, decode, run, judge, hand over. A slot runs jobs in place, one after another,
-// without a fiber per job. To stop a job, its slot's fiber is interrupted; the fiber's end then decides what becomes of the
-// job, and the supervisor puts a fresh slot in its place.
+// The steps of a job on a pod: take, decode, run, judge, finalize. A slot is one fiber that runs jobs one after
+// another, without a fiber per job. To stop a job, the slot's fiber is interrupted. Its exit determines the job's
+// result, and a new slot replaces it.
 
-/** What a slot is doing. */
+/** The current run of a slot. */
 export interface Run {
   readonly job: ClaimedJob
   readonly kind: JobKind<never>
   readonly began: number
-  /** On the steady clock: a clock that is set must not end a run. */
+  /** On the monotonic clock, so that a clock adjustment cannot time out a run. */
   readonly deadline: number
 }
 
-/** One place where a job runs. */
+/** Runs one job at a time. */
 export class Slot {
   run: Run | undefined
   stop: Judge.StopReason | undefined
-  /** Takes no further job. */
+  /** Takes no further jobs. */
   retired = false
-  /** Its handler would not stop: its job was ended without it, and whatever it still does is ignored. */
+  /** The handler did not stop. Its job was finalized without it, and its later result is ignored. */
   abandoned = false
 }
 
-/** What the slots of a queue share. */
+/** The state that the slots of a queue share. */
 export interface SlotContext<R> {
-  /** The queue's name. */
+  /** Name of the queue. */
   readonly name: string
   readonly localQueue: LocalQueue
   readonly registry: Registry<R>
@@ -53,29 +53,29 @@ export interface SlotContext<R> {
   readonly transactions: typeof Transactions.Service
   readonly finalizer: typeof Finalizer.Service
   readonly metrics: JobMetrics
-  /** Who hears of runs; nobody, as a rule. */
+  /** Usually undefined. */
   readonly tracer: Tracer.Tracer | undefined
   readonly clock: Clock.Clock
-  /** From 0 to 1. */
+  /** Random number from 0 to 1. */
   readonly chance: () => number
-  /** How the queue spaces retries, where it says so itself. */
+  /** The queue's backoff, if it has one. */
   readonly curve: () => Backoff | undefined
-  /** Hides in an error's text what NIGHTSHIFT_MASK names of the payload: the text is shown to viewers wherever it is shown. */
+  /** Masks the payload values named by NIGHTSHIFT_MASK in an error text, because every viewer can read errors. */
   readonly maskText: (text: string, payload: unknown) => string
   readonly onBegin: (slot: Slot) => void
   readonly onIdle: () => void
   readonly onTaken: () => void
-  /** A key has become free. */
+  /** A job with a key has finished, so the next job with this key may be due. */
   readonly onFreed: () => void
 }
 
-/** The lease went to somebody else while a transactional handler ran: its transaction is undone. */
+/** The lease was lost while a transactional handler ran. Rolls back its transaction. */
 class LeaseLost extends Data.TaggedError("LeaseLost") {}
 
-/** A transactional handler ended in something else than success: its transaction is undone, and this is what it meant. */
+/** A transactional handler did not succeed. Rolls back its transaction and carries the result. */
 class EndedOtherwise extends Data.TaggedError("EndedOtherwise")<{ readonly end: End }> {}
 
-/** Works until it is retired. */
+/** Runs jobs until the slot is retired. */
 export const work = <R>(slot: Slot, context: SlotContext<R>): Effect.Effect<void, never, R> =>
   Effect.whileLoop({ while: () => !slot.retired, body: () => turn(slot, context), step: () => {} }).pipe(
     Effect.annotateLogs("job", new LoggedJob(slot)),
@@ -88,7 +88,7 @@ const turn = <R>(slot: Slot, context: SlotContext<R>): Effect.Effect<void, never
   context.onTaken()
   const entry = context.registry.get(job.kind)
   if (entry === undefined) {
-    return handOver(context, job, Judge.ofUnknown(`no handler for the kind "${job.kind}" on this pod`, at(context)))
+    return handOver(context, job, Judge.ofUnknown(`this pod has no handler for the kind "${job.kind}"`, at(context)))
   }
   const decoded = entry.decode(job.payload, job.version)
   switch (decoded._tag) {
@@ -96,7 +96,7 @@ const turn = <R>(slot: Slot, context: SlotContext<R>): Effect.Effect<void, never
       return handOver(
         context,
         job,
-        Judge.ofUnknown(`its payload has version ${decoded.version}, newer than this pod's code`, at(context))
+        Judge.ofUnknown(`its payload has version ${decoded.version}, which is newer than this pod's code`, at(context))
       )
     case "Unreadable":
       return handOver(context, job, Judge.ofUnreadable(decoded.reason))
@@ -130,7 +130,10 @@ const runPlain = <R>(slot: Slot, context: SlotContext<R>, run: Run, attempt: Eff
     return conclude(context, run, Judge.ofExit(run.job, run.kind, exit, at(context)))
   })
 
-/** The handler's writes and the job's end are one transaction; the end comes last, fenced by the lease. */
+/**
+ * Commits the handler's writes and the job's result in one transaction. The result is written last and fenced by the
+ * lease.
+ */
 const runTransactional = <R>(
   slot: Slot,
   context: SlotContext<R>,
@@ -148,7 +151,7 @@ const runTransactional = <R>(
     if (conflict !== undefined) return yield* conflict
     const end = Judge.ofExit(job, kind, exit, at(context))
     if (end._tag !== "Done") {
-      // What the handler said itself holds, even if the connection breaks while its transaction is undone.
+      // An outcome that the handler returned is kept even if the connection breaks during the rollback.
       if (Exit.isSuccess(exit)) ended = end
       return yield* new EndedOtherwise({ end })
     }
@@ -166,7 +169,7 @@ const runTransactional = <R>(
     if (Exit.isSuccess(exit)) {
       const { now } = at(context)
       context.metrics.ended(job, exit.value, run.began, now).written?.("done", now)
-      // The end stands only now, so only now is its key free for another.
+      // The key is free only after the commit.
       if (job.key !== undefined) context.onFreed()
       return Effect.void
     }
@@ -180,21 +183,21 @@ const runTransactional = <R>(
   })
 }
 
-/** Hands over how a run ended. */
+/** Passes the result of a run to the finalizer. */
 export const conclude = <R>(context: SlotContext<R>, run: Run, end: End): Effect.Effect<void> =>
   write(
     context,
     context.metrics.ended(run.job, masked(context, run.job, end), run.began, context.clock.unsafeCurrentTimeMillis())
   )
 
-/** The same for a job that was taken and never begun. */
+/** Passes the result of an unstarted job to the finalizer. */
 export const handOver = <R>(context: SlotContext<R>, job: ClaimedJob, end: End): Effect.Effect<void> =>
   write(context, context.metrics.unstarted(job, masked(context, job, end)))
 
 const masked = <R>({ maskText }: SlotContext<R>, { payload }: ClaimedJob, end: End): End =>
   end._tag === "Done" || end.error === undefined ? end : { ...end, error: maskText(end.error, payload) }
 
-/** Does not wait, unless so much waits to be written that the next job must not begin. */
+/** Waits only when the finalizer is full, which applies backpressure. */
 const write = <R>(context: SlotContext<R>, end: AttemptEnd): Effect.Effect<void> =>
   context.finalizer.offer(end) ? Effect.void : context.finalizer.submit(end)
 
@@ -207,7 +210,10 @@ const timeoutMillis = (kind: JobKind<never>): number => {
   return millis
 }
 
-/** What the handler sees. A class: its objects are made for every job, and most handlers use little of them. */
+/**
+ * The context passed to the handler. A class with getters for speed, because one object is created per job and most
+ * handlers use few of its fields.
+ */
 class RunningJob<R> implements JobContext {
   constructor(
     private readonly context: SlotContext<R>,

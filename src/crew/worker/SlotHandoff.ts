@@ -5,8 +5,8 @@ import type { Claimer } from "./Claimer.js"
 import type { LocalQueue } from "./LocalQueue.js"
 
 /**
- * Lets those who store jobs in this process hand them to a queue's slots, past the claim: as many as slots wait for a job,
- * while none is known to be due that came before. Until the Scope closes; what comes later is refused.
+ * Accepts jobs that this process enqueues and passes them to idle slots without a claim. Accepts at most as many jobs
+ * as there are idle slots, and only while no earlier job is known to be due. Rejects jobs after the Scope closes.
  */
 export const open = (options: {
   readonly queue: string

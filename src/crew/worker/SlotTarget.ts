@@ -2,8 +2,8 @@ import type { Orders } from "../../cluster/Pods.js"
 import type { QueueSettings } from "../../queue/settings/QueueSettings.js"
 
 /**
- * How many slots a queue should have on this pod: none while it is paused, else what the leader assigned, else a fair guess,
- * and never more than this pod allows.
+ * Returns the number of slots of a queue on this pod: 0 while the queue is paused, otherwise the leader's assignment,
+ * or an even split if there is none yet; limited by this pod's maximum.
  */
 export const of = (
   settings: Pick<QueueSettings, "name" | "maxWorkers" | "paused">,

@@ -9,36 +9,39 @@ import * as Judge from "./Judge.js"
 import { factsOf } from "./LoggedJob.js"
 import { at, conclude, type Run, Slot, type SlotContext, work } from "./Slot.js"
 
-const abandonedSlots = MetricSpec.counter("slots_abandoned_total", "Slots whose handler ignored being stopped.", [
+const abandonedSlots = MetricSpec.counter(
+  "slots_abandoned_total",
+  "Slots abandoned because their handler did not stop.",
+  ["queue"]
+)
+const crashedSlots = MetricSpec.counter("slots_crashed_total", "Slots that crashed because of a bug in Nightshift.", [
   "queue"
 ])
-const crashedSlots = MetricSpec.counter("slots_crashed_total", "Slots that ended by a mistake of ours.", ["queue"])
-const slotsGauge = MetricSpec.gauge("slots", "Places where jobs can run.", ["queue"])
-const busyGauge = MetricSpec.gauge("slots_busy", "Places where a job runs now.", ["queue"])
+const slotsGauge = MetricSpec.gauge("slots", "Slots on this pod.", ["queue"])
+const busyGauge = MetricSpec.gauge("slots_busy", "Slots that are running a job.", ["queue"])
 
-/** The slots of a queue on this pod. */
 export interface Slots {
   readonly running: () => ReadonlyArray<Run>
   readonly count: () => number
-  /** So many from now on: others are hired, or the newest finish their job and end. */
+  /** Sets the number of slots. Starts new slots, or retires the newest ones after their current job. */
   readonly resize: (target: number) => Effect.Effect<void>
-  /** Interrupts the run of a job that is held here. A handler that does not listen is given up after a while. */
+  /** Interrupts the run of a job. A handler that does not stop is abandoned after a timeout. */
   readonly stop: (held: HeldJob, reason: Judge.StopReason) => Effect.Effect<void>
-  /** Lets running jobs finish for so long, then stops them; nobody is hired any more. */
+  /** Stops all slots: lets running jobs finish for the grace period, then interrupts them. */
   readonly retire: (grace: Duration.Duration) => Effect.Effect<void>
 }
 
-/** Waits so long and no longer, also while a Scope closes, where nothing can be interrupted unless it says so. */
+/** Waits with a timeout. `interruptible` makes the timeout work while a Scope closes, which is uninterruptible. */
 const within = <A>(effect: Effect.Effect<A>, duration: Duration.DurationInput) =>
   Effect.timeoutOption(Effect.interruptible(effect), duration)
 
-/** The history tells a run that stopped when it was told to from one that had to be given up. */
+/** Records in the job's history that the handler did not stop and was abandoned. */
 const asAbandoned = (end: End): End => (end._tag === "Done" ? end : { ...end, remember: "abandoned" })
 
-/** By lease, too: a job that was lost may be back here under a newer one. */
+/** Compares the lease too, because a lost job may have been claimed by this pod again under a newer lease. */
 export const isSameRun = (a: HeldJob, b: HeldJob): boolean => a.id === b.id && a.lease === b.lease
 
-/** Keeps slots for a context, none at first, and another for each that ends, until they are retired. */
+/** Manages the slots of a queue, starting with none. Replaces slots that end until they are retired. */
 export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R | Deadlines | Metrics> =>
   Effect.gen(function* () {
     const deadlines = yield* Deadlines
@@ -60,7 +63,7 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
       })
     )
 
-    /** The slot's fiber has ended, or is given up: its job is ended as the reason says, and another slot takes its place. */
+    /** Finalizes the job of a slot whose fiber has ended or was abandoned, and starts a replacement. */
     const replace = (slot: Slot, exit: Exit.Exit<void>): Effect.Effect<void> =>
       Effect.gen(function* () {
         slots.delete(slot)
@@ -77,7 +80,7 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
         }
         if (stop === undefined && Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)) {
           crashed.add(1)
-          yield* Effect.logError(`a slot of queue "${context.name}" crashed; another takes its place`, exit.cause).pipe(
+          yield* Effect.logError(`a slot of queue "${context.name}" crashed; starting a replacement`, exit.cause).pipe(
             run === undefined ? identity : Effect.annotateLogs("job", factsOf(run.job))
           )
         }
@@ -90,7 +93,7 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
         const inPlace = staying()
         for (const slot of inPlace.slice(target)) slot.retired = true
         if (inPlace.length > target) context.localQueue.wakeAll()
-        // Those that were to end with their present job go on instead, before anybody is hired.
+        // Reactivates retiring slots before starting new ones.
         const back = [...slots.keys()].filter((slot) => slot.retired && slot.stop === undefined)
         const called = back.slice(0, Math.max(0, target - inPlace.length))
         for (const slot of called) slot.retired = false
@@ -101,7 +104,7 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
     const startSlot: Effect.Effect<void> = Effect.suspend(() => {
       const slot = new Slot()
       deadlines.watch(slot, stopSlot(slot, "timeout"))
-      // A slot is hired while another one ends, where nothing is interruptible; what it runs must be.
+      // A replacement is started from an uninterruptible finalizer, but its jobs must be interruptible.
       const life = Effect.onExit(Effect.interruptible(work(slot, context)), (exit) =>
         slot.abandoned ? Effect.void : replace(slot, exit)
       )
@@ -126,7 +129,7 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
         const { job } = slot.run
         slot.abandoned = true
         abandoned.add(1)
-        yield* Effect.logWarning(`a handler did not stop when told to (${slot.stop}); its slot is given up`).pipe(
+        yield* Effect.logWarning(`a handler did not stop when interrupted (${slot.stop}); abandoning its slot`).pipe(
           Effect.annotateLogs("job", factsOf(job))
         )
         yield* replace(slot, Exit.void)
@@ -143,7 +146,7 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
           yield* Effect.forEach([...slots.keys()], (slot) => stopSlot(slot, "shutdown"), { discard: true })
           yield* within(Fiber.awaitAll(fibers), Duration.sum(interruptTimeout, "1 second"))
         }
-        // A handler that will not stop even now must not keep the process from ending: its job has been put back.
+        // Does not wait: a handler that still runs must not block the shutdown. Its job is already back in the queue.
         yield* Effect.forkDaemon(Scope.close(scope, Exit.void))
       })
 

@@ -25,45 +25,45 @@ import { at, handOver, type SlotContext } from "./Slot.js"
 import * as SlotHandoff from "./SlotHandoff.js"
 import * as Slots from "./Slots.js"
 
-// A queue's supervisor on a pod keeps a claimer that fills the localQueue and slots that empty it, as many as it is told to. Fewer
-// slots let running jobs finish and put back what nobody has begun. On the way out it stops claiming, puts unstarted jobs
-// back, lets running ones finish for a while, and then stops them and gives their attempts back.
+// The supervisor of a queue on a pod runs a claimer that fills the local queue and the slots that empty it. Reducing
+// the number of slots lets running jobs finish and returns unstarted jobs to the queue. On shutdown it stops claiming,
+// returns unstarted jobs to the queue, lets running jobs finish for the grace period, then interrupts them without
+// using up their attempt.
 
-/** What the rest of the crew may ask of a queue's supervisor. */
 export interface Supervisor {
-  /** So many slots from now on. */
+  /** Sets the number of slots. */
   readonly aim: (target: number) => Effect.Effect<void>
-  /** Claims nothing any more: the pod is about to stop. */
+  /** Stops claiming, because the pod is about to stop. */
   readonly rest: () => void
-  /** Puts jobs back that have waited here since the last time: another pod may have a slot for them. */
+  /** Returns jobs to the queue that have been waiting since the last call, because another pod may have a free slot. */
   readonly tidy: Effect.Effect<void>
-  /** How many slots it wants, has, and has jobs in. */
+  /** Target, current and busy slots. */
   readonly slots: () => Omit<QueueSlots, "queue">
-  /** The kinds that ran here since this was last asked. */
+  /** Returns the kinds that ran since the last call. */
   readonly kindsSince: () => ReadonlyArray<string>
-  /** The jobs that run here now. */
+  /** Currently running jobs. */
   readonly running: () => ReadonlyArray<ClaimedJob>
-  /** Every job this pod holds of the queue, begun or not. */
+  /** All jobs of the queue that this pod holds, started or not. */
   readonly held: () => ReadonlyArray<HeldJob>
-  /** Stops a job that is held here, for a reason that came from outside. */
+  /** Stops a held job. */
   readonly stop: (held: HeldJob, reason: Judge.StopReason) => Effect.Effect<void>
-  /** There may be work. */
+  /** Signals that there may be due jobs. */
   readonly wake: () => void
-  /** Whether nothing runs and nothing waits here. */
+  /** Whether this pod holds no job of the queue. */
   readonly isIdle: () => boolean
 }
 
-/** Enough different chances for the jitter of a crowd, drawn once instead of for every job. */
+/** Random numbers for jitter, drawn once instead of for every job. */
 const drawChances = Effect.flatMap(Effect.random, (random) => Effect.replicateEffect(random.next, 64))
 
 const curveOf = (settings: QueueSettings | undefined) =>
   settings?.backoff.enabled === true ? Backoff.exponential(settings.backoff) : undefined
 
-/** Serves a queue until the Scope closes, with no slots until it is told to have some. */
+/** Serves a queue until the Scope closes. Starts without slots; call `aim` to add some. */
 export const start = <R>(
   name: string,
   registry: Registry<R>,
-  /** Hear that a queue has run out of due jobs, and that the pod holds another one. */
+  /** `onShort` is called when a queue has no more due jobs, `onHeld` when the pod receives a job. */
   { onHeld, onShort }: { readonly onShort: () => void; readonly onHeld: () => void }
 ): Effect.Effect<
   Supervisor,
@@ -134,7 +134,7 @@ export const start = <R>(
     const putBack = (jobs: ReadonlyArray<ClaimedJob>) =>
       Effect.forEach(jobs, (job) => handOver(context, job, Judge.ofUnstarted(job)), { discard: true })
 
-    /** Too much was claimed ahead: how fast jobs were taken so far says nothing any more about how fast they will be. */
+    /** Too many jobs were claimed ahead, so the measured rate is obsolete and is reset. */
     const putBackThose = (jobs: ReadonlySet<ClaimedJob>) => {
       if (jobs.size === 0) return Effect.void
       ahead = Prefetch.make(config.slots)
@@ -172,10 +172,11 @@ export const start = <R>(
       )
     )
 
-    /** One whose code is elsewhere would only lie here: others find it sooner in the line. */
+    /** Rejects jobs that this pod has no code for, so that another pod can claim them from the queue. */
     const mayTake = (kind: string, version: number) =>
       restingSince === undefined && wanted > 0 && (registry.get(kind)?.handler.kind.version ?? 0) >= version
-    // After the slots, so that it closes before they retire: what is on its way then is given back by whoever sent it.
+    // Opened after the slots, so that it closes before they retire. The enqueuing side then returns jobs in transit to
+    // the queue.
     yield* SlotHandoff.open({ queue: name, localQueue, claimer, mayTake })
 
     const stopUnstarted = (job: ClaimedJob, reason: Judge.StopReason) => {

@@ -1,9 +1,8 @@
-// The pages know the service only by its HTTP API, and the API only by relative addresses: `/ui/` and `/api/` are neighbours
-// under whatever prefix.
+// Client of the HTTP API. URLs are relative (`/ui/` to `/api/`), so that the pages work behind any path prefix.
 
 const base = new URL("../api/v1/", new URL(".", location.href.split("#")[0]))
 
-/** What the service said no with. */
+/** An error response of the API, or a failed request (status 0). */
 export class Refused extends Error {
   constructor(
     readonly status: number,
@@ -22,17 +21,17 @@ const refusalOf = async (response: Response): Promise<Refused> => {
   const error =
     typeof body === "object" && body !== null && "error" in body
       ? (body.error as { tag: string; message: string; field?: string })
-      : { tag: "Unreadable", message: `The service answered ${response.status}.` }
+      : { tag: "Unreadable", message: `The service returned ${response.status}.` }
   return new Refused(response.status, error.tag, error.message, "field" in error ? error.field : undefined)
 }
 
-/** Called when somebody is not, or no longer, logged in. */
+/** Called on every 401 response. */
 let onStranger: () => void = () => {}
 export const whenStranger = (listener: () => void): void => {
   onStranger = listener
 }
 
-/** Fields with JSON that the user typed: sent as text, because parsing it here would silently round long numbers. */
+/** Fields with JSON typed by the user. Sent as text, because parsing it here would silently round long numbers. */
 export type Typed = Readonly<Record<string, string>>
 
 const bodyOf = (body: unknown, typed: Typed): string => {
@@ -58,7 +57,7 @@ const send = async <A>(
     })
   } catch (error) {
     if (signal?.aborted === true) throw error
-    throw new Refused(0, "Unreachable", "The service does not answer. Trying again.", undefined)
+    throw new Refused(0, "Unreachable", "The service is not reachable. Retrying…", undefined)
   }
   if (response.status === 401) onStranger()
   if (!response.ok) throw await refusalOf(response)
@@ -72,7 +71,7 @@ export const patch = <A>(path: string, body: unknown, typed: Typed = {}): Promis
   send("PATCH", path, body, { typed })
 export const remove = <A>(path: string): Promise<A> => send("DELETE", path)
 
-/** A query string of what is there; what has several values is repeated. */
+/** Builds a query string. Skips empty values and repeats the name for arrays. */
 export const query = (
   values: Readonly<Record<string, string | number | ReadonlyArray<string> | undefined | null>>
 ): string => {

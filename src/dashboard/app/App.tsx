@@ -18,7 +18,7 @@ import { type Route, useRoute } from "./Route"
 import { enter, type Session, SessionProvider } from "./Session"
 import { Shell } from "./Shell"
 
-/** Asks who is there, and shows them the page they came for. */
+/** Reads the session and shows the login or the requested page. */
 export const App = () => {
   const route = useRoute()
   const [session, setSession] = useState<Session | "asking" | "stranger">("asking")
@@ -43,7 +43,8 @@ export const App = () => {
 
 const Page = ({ route }: { readonly route: Route }) => {
   const [name = "overview", id] = route.path
-  // Each list of jobs has a key of its own: rows of one must not stand under the heading of another until the answer comes.
+  // Each job list has its own key, so that the rows of one list are never shown under the heading of another while
+  // loading.
   switch (name) {
     case "overview":
       return <Overview />

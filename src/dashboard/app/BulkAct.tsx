@@ -1,12 +1,13 @@
 import { useEffect, useState } from "preact/hooks"
 import * as Api from "./Api"
-import { type Act, actNames } from "./JobActs"
+import { type Act, doneWords, phrase } from "./JobActs"
 import { Dialog } from "./parts/Dialog"
 import { Failure } from "./parts/Failure"
 import { say } from "./parts/Toasts"
 import { countText, type Job, type Total } from "./Views"
 
-// Nothing is done to many jobs before it was said to how many and to which. A bulk act runs on the server; this only looks on.
+// Confirms a bulk action with the number of jobs and a sample. The action runs on the server; this dialog polls its
+// progress.
 
 export interface Target {
   readonly ids?: ReadonlyArray<string>
@@ -22,7 +23,7 @@ interface Operation {
   readonly status: string
   readonly total: Total | null
   readonly done: number
-  /** Jobs to which it could not be done, by why. */
+  /** Number of skipped jobs by reason. */
   readonly skipped: Readonly<Record<string, number>>
   readonly failed: number
   readonly error: string | null
@@ -45,7 +46,7 @@ const Progress = ({ operation }: { readonly operation: Operation }) => {
   )
 }
 
-/** Shows what an act would do, and does it. */
+/** Confirms an action on several jobs, starts it and shows its progress. */
 export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; onDone: () => void }) => {
   const { act, target } = props
   const [dry, setDry] = useState<DryRun>()
@@ -67,7 +68,9 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
       setOperation(now)
       if (now.status === "running") return
       clearInterval(timer)
-      say(`${actNames[act]}: ${now.done.toLocaleString()} done, ${skippedOf(now).toLocaleString()} skipped.`)
+      const skipped = skippedOf(now)
+      const done = `${now.done.toLocaleString()} ${now.done === 1 ? "job" : "jobs"} ${doneWords[act]}`
+      say(skipped === 0 ? done : `${done}, ${skipped.toLocaleString()} skipped`)
       props.onDone()
     }
     const timer = setInterval(() => void look().catch((error: Error) => setFailure(error.message)), 500)
@@ -86,8 +89,9 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
     )
   }
 
+  const jobs = dry === undefined ? "jobs" : `${countText(dry.matched)} ${dry.matched.count === 1 ? "job" : "jobs"}`
   return (
-    <Dialog title={`${actNames[act]} many jobs`} onClose={props.onClose}>
+    <Dialog title={`${phrase(act, jobs)}?`} onClose={props.onClose}>
       <div class="stack">
         <Failure text={failure} />
         {dry === undefined ? (
@@ -95,24 +99,19 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
             <p class="quiet">Counting…</p>
           ) : null
         ) : (
-          <>
-            <p>
-              This concerns <strong>{countText(dry.matched)}</strong> {dry.matched.count === 1 ? "job" : "jobs"}, among
-              them:
-            </p>
-            <ul class="small mono">
-              {dry.sample.slice(0, 5).map((job) => (
-                <li key={job.id}>
-                  {job.kind} {job.id}
-                </li>
-              ))}
-            </ul>
-          </>
+          <ul class="small mono">
+            {dry.sample.slice(0, 5).map((job) => (
+              <li key={job.id}>
+                {job.kind} {job.id}
+              </li>
+            ))}
+            {dry.matched.count > 5 ? <li>…</li> : null}
+          </ul>
         )}
         {operation === undefined ? (
           <form class="stack" onSubmit={(event) => void start(event)}>
             <label class="field">
-              Reason, for the audit
+              Reason (for the audit log)
               <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
             </label>
             <div class="row">
@@ -121,10 +120,10 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
                 class="primary"
                 disabled={dry === undefined || dry.matched.count === 0 || operationId !== undefined}
               >
-                {actNames[act]} {dry === undefined ? "" : countText(dry.matched)}
+                {phrase(act, jobs)}
               </button>
               <button type="button" onClick={props.onClose}>
-                Not now
+                Close
               </button>
             </div>
           </form>

@@ -18,12 +18,12 @@ interface Group {
   readonly filter: Readonly<Record<string, unknown>>
 }
 
-/** How many, and where exactly these are listed. An address cannot say that there was no error. */
+/** The count, linked to the list of these jobs. A URL filter cannot express "no error", so that group has no link. */
 const Count = ({ of: { count, filter, shape } }: { readonly of: Group }) => {
-  const { state: _, ...told } = JobFilter.ofJson(filter)
+  const { state: _, ...rest } = JobFilter.ofJson(filter)
   if (shape === "") return <>{brief(count)}</>
   return (
-    <a href={JobFilter.address("dead", told)} title="Show these jobs">
+    <a href={JobFilter.address("dead", rest)} title="Show these jobs">
       {brief(count)} <span class="visually-hidden">jobs</span>
     </a>
   )
@@ -41,7 +41,7 @@ const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group
             <th class="hide-narrow">Reason</th>
             <th>Error</th>
             <th>Last</th>
-            {onAsk === undefined ? null : <th aria-label="Acts" />}
+            {onAsk === undefined ? null : <th aria-label="Actions" />}
           </tr>
         </thead>
         <tbody>
@@ -75,7 +75,7 @@ const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group
   )
 }
 
-/** Dead jobs by what they died of, each group with a way back to life. */
+/** Dead jobs grouped by kind, reason and error, with a button to requeue each group. */
 export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; readonly pulse: number }) => {
   const mayAct = useMayAct()
   const { data, reload } = useResource<{ groups: ReadonlyArray<Group>; looked: number; sampled: boolean }>(
@@ -94,7 +94,7 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
           <GroupTable groups={data.groups} onAsk={mayAct ? setAsked : undefined} />
         </section>
       )}
-      {/* It stays until it has said what it did, also when that was done to the last group of all. */}
+      {/* Keep the dialog until it has reported its result, even if the last group is gone by then. */}
       {asked === undefined ? null : (
         <BulkAct
           act="requeue"

@@ -6,7 +6,7 @@ import { SaveForm } from "./parts/SaveForm"
 import { say } from "./parts/Toasts"
 import type { Job } from "./Views"
 
-/** Changes what a job that waits will do, and when. */
+/** Dialog that edits a waiting job's payload, priority and due time. */
 export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => void; onSaved: () => void }) => {
   const [shown] = useState(() => JSON.stringify(job.payload, null, 2))
   const [payload, setPayload] = useState(shown)
@@ -15,7 +15,7 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
   const [force, setForce] = useState(false)
 
   const save = async () => {
-    // Only to say what is wrong with it.
+    // Validates only: the text itself is sent, see Api.Typed.
     JSON.parse(payload)
     await Api.patch(
       `jobs/${job.id}`,
@@ -26,7 +26,7 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
       },
       payload === shown ? {} : { payload }
     )
-    say("Saved.")
+    say(`${job.kind} saved`)
     onSaved()
   }
 
@@ -39,11 +39,11 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
         </label>
         <ForceOption force={force} onChange={setForce} />
         <label class="field">
-          Priority, lower runs first
+          Priority (lower runs first)
           <input type="number" value={priority} onInput={(event) => setPriority(event.currentTarget.value)} />
         </label>
         <label class="field">
-          Due, in UTC
+          Due (UTC)
           <input value={runAt} onInput={(event) => setRunAt(event.currentTarget.value)} />
         </label>
       </SaveForm>

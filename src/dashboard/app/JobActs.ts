@@ -9,7 +9,14 @@ export const actNames: Readonly<Record<Act, string>> = {
   delete: "Delete"
 }
 
-/** The states of jobs that an act can be done to. The server holds to the same. */
+export const doneWords: Readonly<Record<Act, string>> = {
+  cancel: "cancelled",
+  requeue: "requeued",
+  "run-now": "due now",
+  delete: "deleted"
+}
+
+/** States in which each action is allowed. The server enforces the same rules. */
 const meant: Readonly<Record<Act, ReadonlyArray<State>>> = {
   requeue: ["done", "dead"],
   cancel: ["scheduled", "retrying", "pending", "running"],
@@ -21,5 +28,9 @@ export const acts: ReadonlyArray<Act> = ["requeue", "cancel", "run-now", "delete
 
 export const isFor = (act: Act, state: string): boolean => meant[act].some((one) => one === state)
 
-/** Why nothing would come of it. */
-export const notFor = (act: Act): string => `${actNames[act]} is for jobs that are ${meant[act].join(" or ")}.`
+/** Names an action on jobs: `Requeue 12 jobs`. */
+export const phrase = (act: Act, jobs: string): string =>
+  act === "run-now" ? `Run ${jobs} now` : `${actNames[act]} ${jobs}`
+
+/** Explains why an action does not apply. */
+export const notFor = (act: Act): string => `${actNames[act]} applies only to ${meant[act].join(", ")} jobs.`

@@ -7,13 +7,13 @@ import { measured } from "./parts/Time"
 import { useResource } from "./Resource"
 import { brief, type Series } from "./Views"
 
-/** A bucket that has only just begun says nothing yet, and one that is to come even less. */
+/** Seconds. Younger buckets have too few samples to show. */
 const tooYoung = 15
 
 const columns = (series: Series) => {
   const ageOf = (at: string) => (Date.now() - Date.parse(at)) / 1000
   const points = series.points.filter(({ at }) => ageOf(at) >= tooYoung)
-  // The last bucket is not over: spread over its whole length, every chart would end in a fall.
+  // The last bucket is incomplete: divide by its elapsed time, or every chart would end in a drop.
   const lasted = points.map(({ at }) => Math.min(series.bucketSeconds, ageOf(at)))
   const perSecond = (count: number, index: number) => count / (lasted[index] ?? series.bucketSeconds)
   return {
@@ -46,7 +46,7 @@ const columns = (series: Series) => {
 
 const rate = (value: number) => (value < 10 ? String(Math.round(value * 100) / 100) : brief(Math.round(value)))
 
-/** Throughput and latency of all jobs, or of one queue. */
+/** Throughput and latency charts of all jobs or of one queue. */
 export const JobCharts = ({ queue, range }: { readonly queue?: string; readonly range: Range }) => {
   const series = useResource<Series>(`metrics/series${Api.query({ ...range.query, queue })}`)
   const drawn = useMemo(() => (series.data === undefined ? undefined : columns(series.data)), [series.data])
@@ -72,8 +72,8 @@ export const JobCharts = ({ queue, range }: { readonly queue?: string; readonly 
             </section>
             <section class="card">
               <header>
-                <h2>From due to done</h2>
-                <span class="quiet small">wait and run together</span>
+                <h2>Latency</h2>
+                <span class="quiet small">from due to done</span>
               </header>
               <div class="body">
                 <Chart

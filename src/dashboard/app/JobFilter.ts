@@ -2,20 +2,20 @@ import * as Api from "./Api"
 import { instantText, span } from "./parts/Time"
 import { type Route, to } from "./Route"
 
-// Which jobs a list shows. The address holds it, as text; the API takes it as a query or, to act on all of them, as JSON; a
-// saved view is that JSON under a name.
+// The filter of a job list. It has three forms: text in the URL, a query for the API, and JSON for bulk actions and
+// saved views.
 
 const many = ["queue", "kind", "state", "deadReason"] as const
 const single = ["text", "payload", "dedupe", "shape", "within", "since", "until"] as const
 export type Field = (typeof many)[number] | (typeof single)[number]
 
-/** Every field that says something, with what it says. */
+/** The values of each field that is set. */
 export type JobFilter = Readonly<Partial<Record<Field, ReadonlyArray<string>>>>
 
 const fields: ReadonlyArray<Field> = [...many, ...single]
 const isMany = (field: Field) => many.some((name) => name === field)
 
-/** Kinds may hold a comma; the others are names and words, and the API takes them in a row. */
+/** All fields but kind accept comma-separated values; a kind may contain a comma. */
 const valuesOf = (field: Field, texts: ReadonlyArray<string>) => {
   if (!isMany(field)) return texts.slice(0, 1)
   return [...new Set(field === "kind" ? texts : texts.flatMap((text) => text.split(",")))]
@@ -24,7 +24,7 @@ const valuesOf = (field: Field, texts: ReadonlyArray<string>) => {
 const said = (entries: ReadonlyArray<readonly [Field, ReadonlyArray<string>]>): JobFilter =>
   Object.fromEntries(entries.filter(([, values]) => values.length > 0))
 
-/** What the address says, with what the page itself stands for. */
+/** Reads the filter from the URL; the page's preset takes precedence. */
 export const read = (route: Route, preset: JobFilter): JobFilter => ({
   ...said(
     fields.map((field) => [
@@ -38,7 +38,7 @@ export const read = (route: Route, preset: JobFilter): JobFilter => ({
   ...preset
 })
 
-/** The same without what the page stands for: what can be taken away, and what a view keeps. */
+/** Returns the filter without the preset fields: the part that the user can change and a view saves. */
 export const without = (filter: JobFilter, preset: JobFilter): JobFilter =>
   said(fields.flatMap((field) => (preset[field] === undefined ? [[field, filter[field] ?? []]] : [])))
 
@@ -51,7 +51,7 @@ const sorted = (value: unknown): unknown => {
   return Object.fromEntries(entries.map(([name, field]) => [name, sorted(field)]))
 }
 
-/** The same however it was typed, and in whatever order the database gives it back. */
+/** Normalizes a value, so that equal filters have equal URLs. */
 const canonical = (field: Field, text: string): string => {
   try {
     if (field === "payload") return JSON.stringify(sorted(JSON.parse(text)))
@@ -61,7 +61,7 @@ const canonical = (field: Field, text: string): string => {
   }
 }
 
-/** The one address of a page with this filter, however it came about. */
+/** Returns the canonical URL of a page with this filter. */
 export const address = (page: string, filter: JobFilter): string =>
   to(
     page,
@@ -70,18 +70,18 @@ export const address = (page: string, filter: JobFilter): string =>
     )
   )
 
-/** A span that ends now, as its beginning. In whole minutes, so that a list is not another one at every moment. */
+/** Converts `within` to `since`. Rounds to minutes, so that the query does not change at every render. */
 const anchored = ({ within, ...filter }: JobFilter): JobFilter => {
   if (within === undefined) return filter
   const minute = Math.floor(Date.now() / 60_000) * 60_000
   return { ...filter, since: [new Date(minute - Number(within[0]) * 1000).toISOString()] }
 }
 
-/** The query that asks the API for these jobs. */
+/** Returns the API query for a page of these jobs. */
 export const query = (filter: JobFilter, page: { readonly limit: number; readonly cursor: string | null }): string =>
   Api.query({ ...anchored(filter), ...page })
 
-/** As JSON. Fails where the payload is none. */
+/** Converts to JSON. Throws if the payload is not valid JSON. */
 const json = (filter: JobFilter): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
     Object.entries(filter).map(([field, values]) => {
@@ -92,10 +92,10 @@ const json = (filter: JobFilter): Readonly<Record<string, unknown>> =>
     })
   )
 
-/** What an act on all of these jobs says of them. */
+/** Returns the filter of a bulk action. */
 export const target = (filter: JobFilter): Readonly<Record<string, unknown>> => json(anchored(filter))
 
-/** What a view keeps: a span stays one. */
+/** Returns the filter of a saved view, which keeps `within` relative. */
 export const kept = json
 
 const textsOf = (field: Field, value: unknown): ReadonlyArray<string> => {
@@ -103,7 +103,7 @@ const textsOf = (field: Field, value: unknown): ReadonlyArray<string> => {
   return field === "payload" ? [JSON.stringify(value)] : [value].flat().map(String)
 }
 
-/** A filter that came as JSON. */
+/** Reads a filter from JSON. */
 export const ofJson = (filter: Readonly<Record<string, unknown>>): JobFilter =>
   said(fields.map((field) => [field, textsOf(field, filter[field])]))
 
@@ -111,9 +111,9 @@ const names: Readonly<Record<Field, string>> = {
   queue: "queue",
   kind: "kind",
   state: "state",
-  deadReason: "dead because",
-  text: "error has",
-  payload: "payload has",
+  deadReason: "dead reason",
+  text: "error contains",
+  payload: "payload contains",
   dedupe: "dedupe key",
   shape: "error like",
   within: "enqueued in the last",
@@ -127,9 +127,9 @@ const valueText = (field: Field, value: string) => {
   return (field === "since" || field === "until") && !Number.isNaN(at.getTime()) ? instantText(at) : value
 }
 
-/** A value of a field in words. */
+/** Describes one value of a filter. */
 export const words = (field: Field, value: string): string => `${names[field]} ${valueText(field, value)}`
 
-/** The filter's values one by one. */
+/** Lists all values with their field. */
 export const parts = (filter: JobFilter): ReadonlyArray<readonly [Field, string]> =>
   fields.flatMap((field) => (filter[field] ?? []).map((value) => [field, value] as const))

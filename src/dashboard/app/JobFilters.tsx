@@ -15,7 +15,7 @@ interface Given {
   readonly change: (query: Query) => void
 }
 
-/** Words of which any may be chosen. */
+/** Toggle buttons for any number of values. */
 const Choices = <A extends string>(props: {
   readonly label: string
   readonly all: ReadonlyArray<A>
@@ -48,10 +48,10 @@ const Within = ({ change, filter: { within } }: Given) => {
         value={chosen}
         onChange={(event) => change({ within: event.currentTarget.value, since: undefined, until: undefined })}
       >
-        <option value="">at any time</option>
+        <option value="">Any time</option>
         {offered.map((seconds) => (
           <option key={seconds} value={seconds}>
-            in the last {span(Number(seconds))}
+            Last {span(Number(seconds))}
           </option>
         ))}
       </select>
@@ -59,7 +59,7 @@ const Within = ({ change, filter: { within } }: Given) => {
   )
 }
 
-/** What is asked for less often. */
+/** Less common filters. */
 const More = (given: Given) => {
   const { change, filter, preset } = given
   const instant = (field: "since" | "until", label: string) => (
@@ -72,22 +72,22 @@ const More = (given: Given) => {
   return (
     <div class="row more-filters">
       <Within {...given} />
-      {instant("since", "or from")}
-      {instant("until", "until before")}
+      {instant("since", "From")}
+      {instant("until", "Before")}
       <div class="field">
         Dedupe key
         <DraftInput
           type="search"
-          label="Whole dedupe key"
+          label="Exact dedupe key"
           value={filter.dedupe?.[0] ?? ""}
           onGive={(dedupe) => change({ dedupe })}
         />
       </div>
       {preset.state === undefined || preset.state.includes("dead") ? (
         <div class="field">
-          Dead because
+          Dead reason
           <Choices
-            label="Dead because"
+            label="Dead reason"
             all={deadReasons}
             chosen={filter.deadReason ?? []}
             onChange={(deadReason) => change({ deadReason })}
@@ -99,7 +99,7 @@ const More = (given: Given) => {
   )
 }
 
-/** What is asked for, each with a way to ask for it no longer. */
+/** The active filters, each with a button to remove it. */
 const Chips = ({ change, filter, preset }: Given) => {
   const asked = JobFilter.without(filter, preset)
   if (JobFilter.isEmpty(asked)) return null
@@ -131,12 +131,12 @@ const Chips = ({ change, filter, preset }: Given) => {
   )
 }
 
-/** Says which jobs are looked for, and changes it. */
+/** The filter controls of a job list. */
 export const JobFilters = (props: {
   readonly filter: JobFilter.JobFilter
   readonly preset: JobFilter.JobFilter
   readonly route: Route
-  /** Kinds that somebody may mean. */
+  /** Suggested kinds. */
   readonly kinds: ReadonlyArray<string>
 }) => {
   const { filter, kinds, preset, route } = props
@@ -165,14 +165,14 @@ export const JobFilters = (props: {
   return (
     <search class="stack tight">
       <div class="row">
-        {text("text", "Text in the error", true)}
+        {text("text", "Error contains", true)}
         {add(
           "queue",
           "Queue",
           queues.map(({ name }) => name)
         )}
         {add("kind", "Kind", kinds)}
-        {text("payload", 'Payload contains, as {"a":1}', false)}
+        {text("payload", 'Payload contains {"a":1}', false)}
         <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
           More filters
         </button>

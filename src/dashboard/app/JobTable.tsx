@@ -4,7 +4,7 @@ import { Age } from "./parts/Time"
 import { to } from "./Route"
 import type { Job } from "./Views"
 
-/** The last instant that says something about the job. */
+/** Time shown in the list: finished, started or due. */
 const lastOf = (job: Job) => job.finishedAt ?? (job.state === "running" ? job.startedAt : job.runAt)
 
 export const JobTable = (props: {

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks"
 import { Dialog } from "./parts/Dialog"
 import { go, to } from "./Route"
 
-// Keys work wherever nobody types. A page that has rows hears `row:` events and knows what they mean to it.
+// Keyboard shortcuts, active while no text field has the focus. Pages with rows listen to `row` events.
 
 const destinations: Readonly<Record<string, readonly [path: string, name: string]>> = {
   o: ["overview", "overview"],
@@ -31,7 +31,7 @@ const acts: Readonly<Record<string, string>> = {
 const typing = (target: EventTarget | null) =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
 
-/** What a key asked a page with rows to do. */
+/** Calls the listener for row shortcuts. Returns a function that unsubscribes. */
 export const onRowKey = (listener: (act: string) => void): (() => void) => {
   const listen = (event: Event) => listener((event as CustomEvent<string>).detail)
   addEventListener("row", listen)
@@ -43,7 +43,7 @@ export const useKeys = () => {
   useEffect(() => {
     let going = false
     const listen = (event: KeyboardEvent) => {
-      // Out of a filter and back to the rows; the browser would empty it.
+      // Leave the search field without clearing it, which the browser would do.
       if (event.key === "Escape" && event.target instanceof HTMLInputElement && event.target.type === "search") {
         event.preventDefault()
         return event.target.blur()
@@ -59,7 +59,7 @@ export const useKeys = () => {
         event.preventDefault()
         return document.querySelector<HTMLElement>("[data-search]")?.focus()
       }
-      // Enter on a link or a button is the browser's.
+      // Let the browser handle Enter on links and buttons.
       if (key === "Enter" && event.target !== document.body) return
       const act = acts[key]
       if (act !== undefined) dispatchEvent(new CustomEvent("row", { detail: act }))
@@ -72,17 +72,17 @@ export const useKeys = () => {
 
 const lines: ReadonlyArray<readonly [keys: string, meaning: string]> = [
   ["/", "search"],
-  ["j k", "next and previous row"],
-  ["x", "select the row"],
-  ["Enter", "open the row"],
-  ["r", "requeue what is selected, or the row"],
-  ["c", "cancel what is selected, or the row"],
+  ["j k", "next / previous row"],
+  ["x", "select row"],
+  ["Enter", "open row"],
+  ["r", "requeue selected jobs or the row"],
+  ["c", "cancel selected jobs or the row"],
   ...Object.entries(destinations).map(([key, [, name]]) => [`g ${key}`, name] as const),
-  ["?", "this help"]
+  ["?", "show shortcuts"]
 ]
 
 export const KeyHelp = ({ onClose }: { readonly onClose: () => void }) => (
-  <Dialog title="Keys" onClose={onClose}>
+  <Dialog title="Keyboard shortcuts" onClose={onClose}>
     <dl class="facts keys">
       {lines.map(([keys, meaning]) => (
         <Fragment key={keys}>

@@ -1,9 +1,9 @@
 import { useEffect, useState } from "preact/hooks"
 import { address, get } from "./Api"
 
-// One stream of news for the whole page. The browser reconnects by itself after a broken connection, but gives up for good
-// when somebody answers with an error, as a proxy does while the service starts anew: then it is asked again from here. Every
-// connection begins with a snapshot, so whatever was missed meanwhile does not matter.
+// One event stream for the whole page. The browser reconnects after a broken connection, but not after an error
+// response, such as a proxy's while the service restarts; this module reconnects then. Every connection starts with a
+// snapshot, so missed events do not matter.
 
 export type Link = "live" | "paused" | "away"
 
@@ -15,10 +15,10 @@ export interface QueueNews {
 
 export interface News {
   readonly link: Link
-  /** Rises whenever something changed: what depends on the queues reads anew. */
+  /** Incremented at every event, so that dependent resources reload. */
   readonly pulse: number
   readonly queues: ReadonlyArray<QueueNews> | undefined
-  /** What somebody should look at; unknown until the first news. */
+  /** Current warnings; undefined until the first event. */
   readonly warnings: ReadonlyArray<string> | undefined
 }
 
@@ -26,7 +26,7 @@ let news: News = { link: "away", pulse: 0, queues: undefined, warnings: undefine
 const listeners = new Set<() => void>()
 let source: EventSource | undefined
 let again: number | undefined
-/** How long to wait before asking again, in milliseconds. */
+/** Reconnect delay in milliseconds. */
 const patience = 3_000
 
 const tell = (change: Partial<News>) => {
@@ -35,7 +35,7 @@ const tell = (change: Partial<News>) => {
 }
 
 interface Told {
-  /** In a snapshot all of them, in a change those that differ. */
+  /** All queues in a snapshot (`queues`), only the changed ones otherwise (`changed`). */
   readonly queues?: ReadonlyArray<QueueNews>
   readonly changed?: ReadonlyArray<QueueNews>
   readonly warnings?: ReadonlyArray<{ readonly message: string }>
@@ -65,7 +65,9 @@ const merged = (known: ReadonlyArray<QueueNews>, fresh: ReadonlyArray<QueueNews>
   return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** Asks who we are first: whose login is over is to be told so, instead of knocking for ever. */
+/**
+ * Checks the session before reconnecting, so that an expired login leads to the login page instead of endless retries.
+ */
 const retry = (broken: EventSource): void => {
   const unless = (next: () => void) => () => source === broken && next()
   again = window.setTimeout(

@@ -5,7 +5,7 @@ import { span } from "./parts/Time"
 import { say } from "./parts/Toasts"
 import type { Queue } from "./Views"
 
-// Empty means "as usual": it is sent as null, and the service goes back to its default.
+// An empty field is sent as null, which resets the setting to its default.
 
 type Fields = Readonly<Record<string, string>>
 
@@ -44,13 +44,13 @@ const bodyOf = (fields: Fields, backoffEnabled: boolean) => {
 
 type Label = readonly [field: string, label: string, hint: string]
 
-/** In the order in which they are looked for; what belongs together is on one line. */
+/** One group per line of the form. */
 const labels: Readonly<Record<"room" | "retries" | "limits", ReadonlyArray<Label>>> = {
   room: [
-    ["maxWorkers", "Workers in the whole cluster", ""],
-    ["depthCap", "Refuse beyond waiting jobs", "never"],
-    ["retainDone", "Keep done, seconds", "as usual"],
-    ["retainDead", "Keep dead, seconds", "for good"]
+    ["maxWorkers", "Workers (cluster-wide)", ""],
+    ["depthCap", "Maximum queue depth", "no limit"],
+    ["retainDone", "Keep done jobs, seconds", "default"],
+    ["retainDead", "Keep dead jobs, seconds", "forever"]
   ],
   retries: [
     ["backoffBase", "Backoff base, seconds", ""],
@@ -58,24 +58,24 @@ const labels: Readonly<Record<"room" | "retries" | "limits", ReadonlyArray<Label
   ],
   limits: [
     ["rateJobs", "Rate limit, jobs", "none"],
-    ["ratePer", "… in so many seconds", "1"],
-    ["keyConcurrency", "At a time per key", "no limit"]
+    ["ratePer", "per … seconds", "1"],
+    ["keyConcurrency", "Concurrency per key", "no limit"]
   ]
 }
 
-/** Two and a half million seconds are a month; nobody sees that. */
+/** Shows long durations in readable units next to the seconds. */
 const inWords = (label: string, text: string | undefined) => {
   const seconds = number(text)
   return label.endsWith("seconds") && seconds !== null && seconds >= 60 ? ` (${span(seconds)})` : ""
 }
 
-/** A queue's settings, changed in place. */
+/** The settings form of a queue. */
 export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => void }) => {
   const [fields, setFields] = useState<Fields>(() => fieldsOf(queue))
   const [backoffEnabled, setBackoffEnabled] = useState(queue.backoff.enabled)
   const save = async () => {
     await Api.patch(`queues/${encodeURIComponent(queue.name)}`, bodyOf(fields, backoffEnabled))
-    say(`${queue.name} is set.`)
+    say(`Settings saved`)
     onSaved()
   }
   const numberField = ([field, label, hint]: Label) => (
@@ -104,13 +104,13 @@ export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => voi
             checked={backoffEnabled}
             onChange={(event) => setBackoffEnabled(event.currentTarget.checked)}
           />
-          Retries follow the queue's backoff
+          Use this backoff for retries
         </label>
       </div>
       <div class="fields">
         {labels.limits.map(numberField)}
         <label class="field">
-          Order within a key
+          Order per key
           <select
             value={fields.keyOrder}
             onChange={(event) => setFields({ ...fields, keyOrder: event.currentTarget.value })}

@@ -1,19 +1,19 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import { get, Refused } from "./Api"
 
-/** What a page shows: the last good answer stays while a newer one is on its way, so that nothing jumps. */
+/** Loaded data. The last successful response stays visible while a newer one is loading. */
 export interface Resource<A> {
   readonly data: A | undefined
   readonly refused: Refused | undefined
-  /** When the data came, in epoch milliseconds. */
+  /** When the data was loaded, in epoch milliseconds. */
   readonly at: number
   readonly reload: () => void
 }
 
-/** For what may be some seconds old when the last change is shown: once more, and it is right although nothing happens. */
+/** Poll interval in milliseconds for data that the server caches: corrects the last update even if no event follows. */
 export const nowAndThen = 30_000
 
-/** Reads an address, again at every change of it, of `pulse`, and of its own accord after `every` milliseconds. */
+/** Loads a path and reloads it when the path or `pulse` changes, and every `every` milliseconds. */
 export const useResource = <A>(
   path: string | undefined,
   options: { every?: number; pulse?: unknown } = {}
@@ -45,7 +45,7 @@ export const useResource = <A>(
 
   useEffect(() => {
     if (every === undefined) return
-    // A page nobody looks at asks nothing.
+    // Do not poll in a hidden tab.
     const timer = setInterval(() => document.visibilityState === "visible" && setTurn((n) => n + 1), every)
     return () => clearInterval(timer)
   }, [every])

@@ -1,10 +1,9 @@
 import { useEffect, useState } from "preact/hooks"
 
-// Where we are stands behind the #: the server never sees it, so the pages work under any prefix, and a copied address holds
-// every filter.
+// The route is in the URL fragment: the pages work behind any path prefix, and a copied URL contains all filters.
 
 export interface Route {
-  /** The words between the slashes: `jobs`, then perhaps an id. */
+  /** Path segments, such as `jobs` and an id. */
   readonly path: ReadonlyArray<string>
   readonly query: URLSearchParams
 }
@@ -20,10 +19,10 @@ export const read = (hash: string): Route => {
   }
 }
 
-/** A filter with one value or several; what is undefined or empty is left out. */
+/** Query parameters with one or several values; undefined and empty ones are omitted. */
 export type Query = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
 
-/** The address of a place. A filter with several values stands there once for each. */
+/** Builds a URL. A parameter with several values is repeated. */
 export const to = (path: string, query: Query = {}): string => {
   const kept = Object.entries(query).flatMap(([name, value]) =>
     [value ?? []].flat().flatMap((one) => (one === "" ? [] : [[name, one]]))
@@ -35,7 +34,7 @@ export const go = (address: string): void => {
   location.hash = address
 }
 
-/** The same place with other filters; typing does not fill the history. */
+/** Changes query parameters of the current page without adding a history entry. */
 export const refine = (route: Route, change: Query): void => {
   const standing = [...new Set(route.query.keys())].map((name) => [name, route.query.getAll(name)])
   const query = { ...Object.fromEntries(standing), ...change }

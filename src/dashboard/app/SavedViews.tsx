@@ -8,17 +8,17 @@ import { useResource } from "./Resource"
 import { useMayAct } from "./Session"
 import type { SavedView } from "./Views"
 
-// A saved view is a name for an address. Everybody finds it here, and whoever may act gives, changes and takes names.
+// A saved view is a named filter, visible to all users. Admins can save, rename and delete views.
 
 type Views = ReadonlyArray<SavedView>
 
-/** What the last page knew: the next one begins with it, so that nothing jumps. */
+/** Views loaded last, so that a new page shows them without a layout shift. */
 let known: Views = []
 
 const NameForm = (props: {
   readonly title: string
   readonly name: string
-  /** What is to be known of such a name. */
+  /** Hint shown for the typed name. */
   readonly hint: (name: string) => string
   readonly save: (name: string) => Promise<void>
   readonly onClose: () => void
@@ -37,7 +37,7 @@ const NameForm = (props: {
   )
 }
 
-/** What whoever may act does with the names: save the filter that stands, or look after the view that is open. */
+/** Buttons of admins: save the current filter, or rename and delete the open view. */
 const ViewActs = (props: {
   readonly page: string
   readonly filter: JobFilter.JobFilter
@@ -57,18 +57,18 @@ const ViewActs = (props: {
     const standing = namesake(name)
     const looked = { page, filter: JobFilter.kept(filter) }
     await (standing === undefined ? Api.post("views", { name, ...looked }) : Api.patch(`views/${standing.id}`, looked))
-    done(`${name} is saved.`)
+    done(`View ${name} saved`)
   }
   const rename = async (name: string) => {
     await Api.patch(`views/${open?.id}`, { name })
-    done(`It is called ${name} now.`)
+    done(`View renamed to ${name}`)
   }
   const remove = async ({ filter, id, name, page }: SavedView) => {
     const again = () => Api.post("views", { name, page, filter }).then(props.onChange)
     try {
       await Api.remove(`views/${id}`)
       props.onChange()
-      say(`View ${name} is deleted.`, {
+      say(`View ${name} deleted`, {
         name: "Undo",
         run: () => void again().catch((error: Error) => say(error.message))
       })
@@ -79,7 +79,7 @@ const ViewActs = (props: {
   return (
     <>
       {open === undefined ? (
-        <button type="button" class="link" title="Give these filters a name" onClick={() => setAsked("save")}>
+        <button type="button" class="link" title="Save this filter under a name" onClick={() => setAsked("save")}>
           Save view
         </button>
       ) : (
@@ -98,8 +98,8 @@ const ViewActs = (props: {
           name={asked === "save" ? "" : (open?.name ?? "")}
           hint={(name) =>
             asked === "save" && namesake(name) !== undefined
-              ? "There is a view of this name. It will look for this instead."
-              : "Everybody who logs in finds it at the top of the lists of jobs."
+              ? "A view with this name exists. It will be replaced."
+              : "Shown to all users above the job lists."
           }
           save={asked === "save" ? save : rename}
           onClose={() => setAsked(undefined)}
@@ -109,7 +109,7 @@ const ViewActs = (props: {
   )
 }
 
-/** The views by their names, and what can be done with them. */
+/** The list of saved views and its buttons. */
 export const SavedViews = (props: { readonly page: string; readonly filter: JobFilter.JobFilter }) => {
   const { filter, page } = props
   const mayAct = useMayAct()

@@ -11,6 +11,10 @@ const missedOf = (text: string): unknown => (text === "one" || text === "none" ?
 const missedText = (missed: unknown) =>
   typeof missed === "string" ? missed : String((missed as { readonly all?: number }).all ?? "one")
 
+/** Whether the text is the maximum of "run all". */
+const isLimit = (missed: string) => missed !== "one" && missed !== "none"
+const usualMissed = "7"
+
 interface Read {
   readonly timezone: string
   readonly words: string | null
@@ -18,10 +22,10 @@ interface Read {
   readonly wrong: string | null
 }
 
-/** The server names the fields as programs do; here they have labels. */
+/** Replaces API field names in errors with the form's labels. */
 const asLabelled = (wrong: string) => wrong.replace(/^cron/, "The expression").replace(/^timezone/, "The time zone")
 
-/** What was typed, in words and as the next runs, a moment after the last key. Its two lines are there from the start. */
+/** Shows the expression in words and its next runs, debounced. The two lines are reserved to avoid a layout shift. */
 const Reading = ({ cron, timezone }: { readonly cron: string; readonly timezone: string }) => {
   const [asked, setAsked] = useState({ cron, timezone })
   useEffect(() => {
@@ -44,7 +48,7 @@ const Reading = ({ cron, timezone }: { readonly cron: string; readonly timezone:
   )
 }
 
-/** Makes a schedule, or changes one. */
+/** Form that creates or edits a schedule. */
 export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undefined; onSaved: () => void }) => {
   const [fields, setFields] = useState({
     name: schedule?.name ?? "",
@@ -61,13 +65,13 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
 
   const save = async () => {
     const { cron, kind, name, overlap, timezone } = fields
-    // Only to say what is wrong with it.
+    // Validates only: the text itself is sent, see Api.Typed.
     JSON.parse(fields.payload)
     const typed = { payload: fields.payload }
     const body = { kind, cron, timezone, overlap, missed: missedOf(fields.missed), ...(force ? { force } : {}) }
     if (schedule === undefined) await Api.post("schedules", { name, ...body }, typed)
     else await Api.patch(`schedules/${encodeURIComponent(schedule.name)}`, body, typed)
-    say(schedule === undefined ? `${name} is made.` : `${name} is changed.`)
+    say(schedule === undefined ? `${name} created` : `${name} saved`)
     onSaved()
   }
 
@@ -93,16 +97,40 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
           <input name="timezone" required value={fields.timezone} onInput={set("timezone")} />
         </label>
         <label class="field">
-          While the job before is not over
+          Overlap
           <select name="overlap" value={fields.overlap} onChange={set("overlap")}>
-            <option value="allow">fire all the same</option>
+            <option value="allow">allow</option>
             <option value="skip">skip</option>
           </select>
         </label>
         <label class="field">
-          Missed runs: one, none, 7
-          <input name="missed" required pattern="one|none|[0-9]+" value={fields.missed} onInput={set("missed")} />
+          Missed runs
+          <select
+            name="missed"
+            value={isLimit(fields.missed) ? "all" : fields.missed}
+            onChange={({ currentTarget: { value } }) =>
+              setFields({ ...fields, missed: value === "all" ? usualMissed : value })
+            }
+          >
+            <option value="one">run once</option>
+            <option value="none">skip</option>
+            <option value="all">run all</option>
+          </select>
         </label>
+        {isLimit(fields.missed) ? (
+          <label class="field">
+            Maximum missed runs
+            <input
+              type="number"
+              name="mostMissed"
+              min={1}
+              max={1000}
+              required
+              value={fields.missed}
+              onInput={set("missed")}
+            />
+          </label>
+        ) : null}
       </div>
       <Reading cron={fields.cron} timezone={fields.timezone} />
       <label class="field">

@@ -8,13 +8,13 @@ import type { ScheduleHistory, ScheduleRun } from "./Views"
 
 const pathOf = (name: string, what: string) => `schedules/${encodeURIComponent(name)}/${what}`
 
-/** When a schedule fires next; read anew when that has changed. */
+/** The next runs of a schedule; reloads when the next one changes. */
 export const NextRuns = ({ after, name }: { readonly name: string; readonly after: string | null }) => {
   const pulse = after === null ? 0 : Date.parse(after)
   const runs = useResource<{ next: ReadonlyArray<string>; timezone: string }>(pathOf(name, "next"), { pulse })
   return (
     <section aria-label={`Next runs of ${name}`}>
-      <h3>{after === null ? "Next runs, if it were enabled" : "Next runs"}</h3>
+      <h3>{after === null ? "Next runs if enabled" : "Next runs"}</h3>
       <Shown of={runs}>
         {({ next, timezone }) => (
           <ol class="runs">
@@ -37,7 +37,7 @@ const words: Readonly<Record<ScheduleRun["outcome"], string>> = {
   fired: "fired",
   caughtUp: "caught up",
   triggered: "triggered",
-  skipped: "skipped: the job before was not over",
+  skipped: "skipped: previous job still active",
   missed: "missed"
 }
 
@@ -55,7 +55,7 @@ const Run = ({ run, timezone }: { readonly run: ScheduleRun; readonly timezone: 
       {run.by === null ? null : ` by ${run.by}`}
     </span>
     {run.jobId === null ? null : run.jobState === null ? (
-      <span class="quiet">its job is gone</span>
+      <span class="quiet">job deleted</span>
     ) : (
       <a href={to(`jobs/${run.jobId}`)}>
         <StateBadge state={run.jobState} />
@@ -64,7 +64,7 @@ const Run = ({ run, timezone }: { readonly run: ScheduleRun; readonly timezone: 
   </li>
 )
 
-/** What a schedule did at its last ticks. */
+/** The last runs of a schedule. */
 export const History = ({ name }: { readonly name: string }) => {
   const { pulse } = useNews()
   const history = useResource<ScheduleHistory>(pathOf(name, "history"), { pulse })
@@ -74,7 +74,7 @@ export const History = ({ name }: { readonly name: string }) => {
       <Shown of={history}>
         {({ runs, timezone }) =>
           runs.length === 0 ? (
-            <div class="quiet small">It has not run yet.</div>
+            <div class="quiet small">No runs yet.</div>
           ) : (
             <ol class="runs">
               {runs.map((run) => (

@@ -3,7 +3,7 @@ import { useContext } from "preact/hooks"
 import * as Api from "./Api"
 import { read, to } from "./Route"
 
-/** Who looks: an admin may act, a viewer may only look. */
+/** The logged-in role: admins can make changes, viewers can only read. */
 export interface Session {
   readonly role: "admin" | "viewer"
   readonly until: string | null
@@ -12,7 +12,7 @@ export interface Session {
 export const readSession = (): Promise<Session> => Api.get<Session>("session")
 export const logIn = (token: string): Promise<Session> => Api.post<Session>("session", { token })
 
-/** The token of a link that a start of the service printed. It does not stay in the address, nor in the history. */
+/** Takes the token from the login link that `serve` prints, and removes it from the URL and the history. */
 const takeToken = (): string | undefined => {
   const { path, query } = read(location.hash)
   const token = query.get("token")
@@ -22,7 +22,7 @@ const takeToken = (): string | undefined => {
   return token
 }
 
-/** Who is there, or comes in by such a link. */
+/** Logs in with the token of the login link, or reads the current session. */
 export const enter = (): Promise<Session> => {
   const token = takeToken()
   return token === undefined ? readSession() : logIn(token)
@@ -33,5 +33,5 @@ export const logOut = (): Promise<unknown> => Api.remove("session")
 const Context = createContext<Session>({ role: "viewer", until: null })
 export const SessionProvider = Context.Provider
 
-/** Whether to show what changes something. The server asks again at every act. */
+/** Whether to show controls that make changes. The server checks the role on every request. */
 export const useMayAct = (): boolean => useContext(Context).role === "admin"

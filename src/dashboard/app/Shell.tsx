@@ -68,13 +68,13 @@ const ThemeButton = () => {
     setTheme(nextTheme[theme])
   }
   return (
-    <button type="button" onClick={turn} title="Light, dark, or as the system says">
+    <button type="button" onClick={turn} title="Light, dark or system theme">
       {{ auto: "Theme: auto", dark: "Theme: dark", light: "Theme: light" }[theme]}
     </button>
   )
 }
 
-/** The frame around every page. */
+/** Navigation and layout around every page. */
 export const Shell = ({
   children,
   onLeave,

@@ -1,4 +1,4 @@
-// What the API answers, as far as the pages use it.
+// Response types of the API, limited to the fields that the pages use.
 
 export const states = ["scheduled", "retrying", "pending", "running", "done", "dead"] as const
 export type State = (typeof states)[number]
@@ -49,7 +49,7 @@ export interface JobPage {
   readonly total: Total
 }
 
-/** A filter of jobs that somebody gave a name. */
+/** A named job filter. */
 export interface SavedView {
   readonly id: string
   readonly name: string
@@ -60,11 +60,11 @@ export interface SavedView {
 export interface Why {
   readonly reason: string
   readonly detail: string
-  /** When it ends by itself, where that is known. */
+  /** When the condition ends by itself, if known. */
   readonly until?: string
 }
 
-/** A number that may be a lower bound. */
+/** Formats a count; `+` marks a lower bound. */
 export const countText = ({ count, exact }: Total): string => `${count.toLocaleString()}${exact ? "" : "+"}`
 
 export interface Queue {
@@ -125,7 +125,7 @@ export interface Series {
   }>
 }
 
-/** A count as a person reads it at a glance. */
+/** Formats a count in short form: `9,999`, `10.5K`. */
 export const brief = (count: number): string =>
   count < 10_000
     ? count.toLocaleString()
@@ -181,6 +181,7 @@ export interface Pod {
   readonly host: { readonly name: string; readonly pid: number; readonly node: string }
   readonly startedAt: string
   readonly heartbeatAgeSeconds: number
+  readonly server: string | null
   readonly draining: boolean
   readonly leader: boolean
 }
@@ -237,7 +238,7 @@ export const bytesText = (bytes: number): string => {
   return `${(bytes / (size as number)).toFixed(1)} ${unit}`
 }
 
-/** What is said of everybody who sends webhooks. */
+/** Fields shared by bots and webhook sources. */
 interface Hook {
   readonly path: string
   readonly counts: Readonly<Record<string, number>>

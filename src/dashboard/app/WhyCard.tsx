@@ -4,12 +4,15 @@ import { useResource } from "./Resource"
 import { to } from "./Route"
 import type { Why } from "./Views"
 
-/** What waits for a person to do something. */
-const needsSomebody = new Set(["paused", "no_pod", "unknown_kind", "dead"])
+/** Reasons that need an operator. */
+const needsOperator = new Set(["paused", "no_pod", "unknown_kind", "dead"])
+
+/** What happens at `until`. */
+const untilWords: Readonly<Record<string, string>> = { not_due: "starts", retrying: "next attempt" }
 
 const idPattern = /([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/
 
-/** A sentence in which jobs can be followed. The ids stand at the odd places. */
+/** A text with its job ids as links. `split` puts the ids at odd indexes. */
 const Detail = ({ text }: { readonly text: string }) => {
   const parts = text.split(idPattern)
   return (
@@ -27,14 +30,14 @@ const Detail = ({ text }: { readonly text: string }) => {
   )
 }
 
-/** Why a job stands where it stands: asked again when something happens, every few seconds, and when its time has come. */
+/** Explains why a job is in its state. Reloads on events, every few seconds, and when `until` is reached. */
 export const WhyCard = ({ path, state, pulse }: { path: string; state: string; pulse: number }) => {
   const { data, reload } = useResource<Why>(`${path}/why`, { pulse: `${pulse} ${state}`, every: 5_000 })
   const until = data?.until
   useEffect(() => {
     if (until === undefined) return
     const wait = Date.parse(until) - Date.now()
-    // Timers cannot count further than some weeks, and nobody watches a page for so long.
+    // setTimeout overflows after 24 days; ignore anything beyond one day.
     if (wait < 0 || wait > 86_400_000) return
     const timer = setTimeout(reload, wait + 250)
     return () => clearTimeout(timer)
@@ -42,12 +45,12 @@ export const WhyCard = ({ path, state, pulse }: { path: string; state: string; p
   if (data === undefined) return null
   const reason = data.reason.replaceAll("_", " ")
   return (
-    <div class={`card body why ${needsSomebody.has(data.reason) ? "wants" : ""}`} role="status">
+    <div class={`card body why ${needsOperator.has(data.reason) ? "wants" : ""}`} role="status">
       <strong>{reason}</strong>
       {until === undefined ? null : (
         <span class="quiet">
           {" "}
-          {data.reason === "not_due" ? "begins" : "ends"} <Age at={until} />
+          {untilWords[data.reason] ?? "ends"} <Age at={until} />
         </span>
       )}
       <p>

@@ -28,14 +28,15 @@ import {
 import { isServerOf } from "./OsProcess.js"
 import { choose, isRoot, type ServerAccount } from "./ServerAccount.js"
 
-// What lies in `.nightshift/`: `data` (the cluster), `run` (the socket), `password`, `port` (the last), `postgres.log`,
-// `lock` (claims). As a plain user all of it is ours, mode 0700. As root, all but `data` and `run` is root's, and the
-// directory is 0710 with the group of the server's user, who may pass through and touch nothing: a server taken over by
-// somebody cannot put links where root will write. A directory that belongs to a plain user stays theirs under root.
+// Contents of `.nightshift/`: `data` (the cluster), `run` (the socket), `password`, `port` (the last one used),
+// `postgres.log`, `lock` (claims). Started as a plain user, that user owns everything with mode 0700. Started as root,
+// root owns everything except `data` and `run`, and the directory has mode 0710 with the group of the server's user.
+// That user can traverse the directory but not write to it, so a compromised server cannot place symbolic links where
+// root writes. A directory that belongs to a plain user keeps its owner under root.
 
-/** A directory that this process holds, ready for a cluster. */
+/** A directory that this process has locked and prepared for a cluster. */
 export interface DataDirectory {
-  /** Without links. */
+  /** The real path, without symbolic links. */
   readonly path: string
   readonly owner: { readonly uid: number; readonly gid: number }
   readonly account: Option.Option<ServerAccount>
@@ -43,7 +44,7 @@ export interface DataDirectory {
   readonly lock: DirectoryLock.DirectoryLock
 }
 
-/** The paths of what lies in a directory. */
+/** Returns the paths of the files in a data directory. */
 export const layout = (path: string) => ({
   data: join(path, "data"),
   run: join(path, "run"),
@@ -59,7 +60,10 @@ const ours =
 
 const statOf = (path: string): Effect.Effect<Option.Option<Stats>> => Effect.option(Effect.tryPromise(() => stat(path)))
 
-/** Private is the last directory only. And mkdir's own `recursive` never comes back where none can be made (/proc). */
+/**
+ * Only the last directory is private. Does not use mkdir's `recursive`, which hangs where no directory can be created
+ * (/proc).
+ */
 const makeWithParents = async (path: string, mode = 0o700): Promise<void> => {
   const make = () => mkdir(path, mode)
   await make()
@@ -73,7 +77,7 @@ const makeWithParents = async (path: string, mode = 0o700): Promise<void> => {
     })
 }
 
-/** Refuses a directory of other things: ours gets modes and owners that would lock its other users out. */
+/** Rejects a directory with foreign files, because changing its mode and owner would lock out its other users. */
 const recognize = (path: string) =>
   Effect.gen(function* () {
     const names = yield* inDirectory(path, () => readdir(path))
@@ -81,14 +85,14 @@ const recognize = (path: string) =>
     if (strange === undefined || names.includes("password")) return
     return yield* new DirectoryUnusable({
       directory: path,
-      reason: `it holds other things (${strange})`,
+      reason: `it contains other files (${strange})`,
       remedy: "choose an empty or a new directory"
     })
   })
 
 /**
- * Root's server runs as whoever owns what is there already, so that a directory keeps one owner whoever starts it, and
- * does not change hands when a user `postgres` appears on the machine.
+ * Under root, the server runs as the owner of the existing data. The owner then stays the same no matter who starts it,
+ * even if a user `postgres` is created later.
  */
 const chooseAccount = (path: string) =>
   Effect.gen(function* () {
@@ -107,7 +111,7 @@ const setModes = (path: string, account: Option.Option<ServerAccount>) =>
     return passage ? { uid: 0, gid: 0 } : { uid, gid }
   })
 
-/** Makes a directory of the server's own inside ours. */
+/** Creates a subdirectory that belongs to the server's user. */
 export const makeForServer = (
   path: string,
   account: Option.Option<ServerAccount>
@@ -117,7 +121,7 @@ export const makeForServer = (
     if (Option.isSome(account)) await chown(path, account.value.uid, account.value.gid)
   })
 
-/** Writes a small file, whole or not at all, for its owner only. */
+/** Writes a small file atomically, readable by its owner only. */
 export const writeWhole = (
   file: string,
   text: string,
@@ -140,7 +144,7 @@ export const writeWhole = (
     }
   })
 
-/** Made once; before the cluster, so that there is never a cluster whose password nobody knows. */
+/** Creates the password once, before the cluster, so that a crash never leaves a cluster without a known password. */
 const readOrMakePassword = (path: string, owner: { readonly uid: number; readonly gid: number }) =>
   Effect.gen(function* () {
     const { data, password: file } = layout(path)
@@ -154,8 +158,8 @@ const readOrMakePassword = (path: string, owner: { readonly uid: number; readonl
     if (Option.isSome(yield* statOf(join(data, "PG_VERSION")))) {
       return yield* new DirectoryUnusable({
         directory: path,
-        reason: "its file password is gone",
-        remedy: "put the file back, or choose another directory"
+        reason: "its password file is missing",
+        remedy: "restore the file, or choose another directory"
       })
     }
     const made = randomBytes(24).toString("base64url")
@@ -163,7 +167,7 @@ const readOrMakePassword = (path: string, owner: { readonly uid: number; readonl
     return Redacted.make(made)
   })
 
-/** Makes the directory if need be, takes it for this process until the Scope closes, and sees to modes and owners. */
+/** Creates the directory if needed, locks it until the Scope closes, and sets modes and owners. */
 export const take = Effect.fn("DataDirectory.take")(function* (
   directory: string
 ): Effect.fn.Return<DataDirectory, DirectoryUnusable | DirectoryHeld | ServerAccountMissing, Scope.Scope> {
@@ -173,13 +177,16 @@ export const take = Effect.fn("DataDirectory.take")(function* (
   const account = yield* chooseAccount(path)
   const lock = yield* DirectoryLock.acquire(path)
   const owner = yield* setModes(path, account)
-  // The password lies in here: not something to be committed by mistake.
+  // The directory contains the password and must not be committed by mistake.
   yield* writeWhole(join(path, ".gitignore"), "*\n", owner)
   const password = yield* readOrMakePassword(path, owner)
   return { path, owner, account, password, lock }
 })
 
-/** An unfinished cluster of somebody who was killed while making it is thrown away; a finished one appears at once. */
+/**
+ * Creates the cluster under a temporary name and renames it when complete. Removes incomplete clusters of processes
+ * that were killed.
+ */
 export const createCluster = <E, R>(
   { account, path }: DataDirectory,
   initialize: (unfinished: string) => Effect.Effect<void, E, R>
@@ -188,7 +195,7 @@ export const createCluster = <E, R>(
     const { data } = layout(path)
     const names = yield* inDirectory(path, () => readdir(path))
     const leftovers = names.filter((name) => name.startsWith(unfinishedData))
-    // An orphaned initdb may still be writing into one; then it stays until the next start.
+    // An orphaned initdb may still write to one; it is then removed at the next start.
     yield* Effect.forEach(leftovers, (name) => discard(join(path, name)))
     if (Option.isSome(yield* statOf(join(data, "PG_VERSION")))) return
     if (Option.isSome(yield* statOf(data))) yield* refuseUnlessEmpty(path, data)
@@ -219,8 +226,8 @@ const refuseUnlessEmpty = (path: string, data: string) =>
 const oldServerEnds = Schedule.intersect(Schedule.spaced("50 millis"), Schedule.recurs(200))
 
 /**
- * Waits for the server of a killed process to end, then clears what it left. PostgreSQL would take any process of
- * our user that has meanwhile got the old pid for that server, which happens in containers, where pids are small.
+ * Waits for the server of a killed process to exit, then removes its pid file. PostgreSQL would mistake any process of
+ * the same user that has reused the old pid for that server; this happens in containers, where pids are small.
  */
 export const clearOldServer = (path: string): Effect.Effect<void, DirectoryUnusable | ServerLeftBehind> =>
   Effect.gen(function* () {

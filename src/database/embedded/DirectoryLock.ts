@@ -1,19 +1,32 @@
 import { chown, mkdir, open, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises"
 import { hostname } from "node:os"
 import { join } from "node:path"
-import { Clock, DateTime, Deferred, Duration, Effect, Option, Random, Schedule, Schema, type Scope } from "effect"
+import {
+  Clock,
+  DateTime,
+  Deferred,
+  Duration,
+  Effect,
+  Fiber,
+  Option,
+  Random,
+  Schedule,
+  Schema,
+  type Scope
+} from "effect"
+import { repeatLoop, single } from "../../core/Loop.js"
 import { DirectoryHeld, type DirectoryUnusable, errorCode, inDirectory } from "./EmbeddedPostgresError.js"
 import { isSame, place, startOf } from "./OsProcess.js"
 
-// Who wants the directory puts a claim there, a file of a name that is never used again, and only then looks at the
-// claims of others. Of two who come at once, the one whose claim appeared later sees the other's: two can never
-// both find themselves alone, and alone is what a holder is. A claim whose process is dead is removed by whoever meets
-// it. With one lock file for all, that is the classic race (two starters judge it dead, the slower removes the faster's
-// new lock); here the name says whose claim is removed, and removing it twice does no harm.
+// A process that wants the directory first writes a claim, a file with a unique name, and only then reads the claims of
+// other processes. It holds the directory if it finds no other claim. If two processes start at once, the one whose
+// claim appears later sees the other's, so both can never find themselves alone. Any process may remove the claim of a
+// dead process. With a single lock file this is a race: two processes consider it stale, and the slower one deletes the
+// new lock of the faster one. With unique names only the stale claim is removed, and removing it twice is harmless.
 //
-// Of two who see each other the one with the lesser name goes on, after waiting for the other to withdraw. Names begin
-// with the time, so a holder's is less than a newcomer's, who is refused at once; where a clock was set back, the
-// newcomer is refused when it has waited in vain.
+// If two processes see each other, the one with the smaller name waits for the other to withdraw and proceeds. Names
+// start with the time, so a holder's name is smaller than a newcomer's, and the newcomer fails at once. If the clock
+// was set back, the newcomer has the smaller name and fails after waiting.
 
 const Claim = Schema.Struct({
   pid: Schema.Number,
@@ -27,22 +40,22 @@ type Claim = typeof Claim.Type
 const ClaimFile = Schema.parseJson(Claim)
 
 export interface DirectoryLock {
-  /** Completes when somebody who took us for dead now holds the directory. */
+  /** Completes when another process considered this one dead and took the directory. */
   readonly lost: Effect.Effect<void>
 }
 
 export interface DirectoryLockTimes {
-  /** How often a holder shows that it is alive. */
+  /** Interval at which a holder updates its claim. */
   readonly beat: Duration.DurationInput
 
-  /** How long a claim from where we cannot see processes may go without a sign of life. */
+  /** Time without an update after which a claim from another host or container is stale. */
   readonly silence: Duration.DurationInput
 }
 
 const defaultTimes: DirectoryLockTimes = { beat: "2 seconds", silence: "10 seconds" }
 const withdrawal = Schedule.intersect(Schedule.spaced("50 millis"), Schedule.recurs(20))
 
-/** Where the claims on a directory lie. */
+/** Returns the folder of the claims on a directory. */
 export const claimsOf = (directory: string): string => join(directory, "lock")
 
 interface Found {
@@ -68,7 +81,7 @@ const list = (directory: string): Effect.Effect<ReadonlyArray<Found>, DirectoryU
 const lastSign = (file: string): Effect.Effect<Option.Option<number>> =>
   Effect.option(Effect.tryPromise(async () => (await stat(file)).mtimeMs))
 
-/** Watches a claim for signs of life, because the clock of its writer may not be ours. */
+/** Watches a claim for updates, because the clock of its writer may differ. */
 const isSilent = (file: string, { beat, silence }: DirectoryLockTimes): Effect.Effect<boolean> =>
   Effect.gen(function* () {
     const first = yield* lastSign(file)
@@ -98,7 +111,7 @@ const write = (directory: string, name: string, claim: Claim) =>
   Effect.gen(function* () {
     const claims = claimsOf(directory)
     const text = yield* Effect.orDie(Schema.encode(ClaimFile)(claim))
-    // Whole or not there: nobody may read half a claim and take it for a dead one.
+    // Written atomically, so that no process reads a partial claim and considers it dead.
     const unfinished = join(claims, `${name}.tmp`)
     yield* inDirectory(directory, async () => {
       const file = await open(unfinished, "wx", 0o644)
@@ -125,7 +138,7 @@ const refusal = (directory: string, { claim }: Found, now: DateTime.Utc) =>
     onNone: () => new DirectoryHeld({ directory, pid: 0, host: "an unknown host", since: now })
   })
 
-/** Holds a directory until the Scope closes; fails at once if a living process holds it. */
+/** Locks a directory until the Scope closes. Fails if a live process holds it. */
 export const acquire = Effect.fn("DirectoryLock.acquire")(function* (
   directory: string,
   times: DirectoryLockTimes = defaultTimes
@@ -151,26 +164,33 @@ export const acquire = Effect.fn("DirectoryLock.acquire")(function* (
     const seconds = (yield* Clock.currentTimeMillis) / 1000
     const code = yield* Effect.promise(() => utimes(file, seconds, seconds).then(() => "", errorCode))
     if (code !== "ENOENT") return
-    // Removed by hand, or by somebody in another container who heard nothing of us: we claim anew, and look around.
+    // A user or a process in another container removed the claim. Write it again and check for other claims.
     yield* write(directory, name, claim)
     if ((yield* rivals).length > 0) yield* Deferred.succeed(lost, undefined)
   })
 
   yield* prepare(directory, claims)
   yield* Effect.acquireRelease(write(directory, name, claim), () => remove(file))
-  // Alive from the first moment: looking around may take longer than others wait for a sign.
-  yield* showLife.pipe(Effect.ignore, Effect.repeat(Schedule.spaced(times.beat)), Effect.forkScoped)
+  // Starts before checking the other claims, which may take longer than `silence`.
+  const loop = single({
+    name: "directory lock",
+    schedule: Schedule.spaced(times.beat),
+    runAtStart: true,
+    run: Effect.uninterruptible(Effect.ignore(showLife))
+  })
+  const updates = yield* Effect.forkScoped(repeatLoop(loop))
   yield* rivals.pipe(
     Effect.flatMap(([other]) => (other === undefined ? Effect.void : Effect.fail(other))),
     Effect.retry({ schedule: withdrawal, while: (other) => "claim" in other && other.name > name }),
     Effect.mapError((other) => ("claim" in other ? refusal(directory, other, since) : other)),
-    // The Scope may stay open after a refusal, and a claim without a holder would keep others out.
-    Effect.onError(() => remove(file))
+    // The Scope may stay open after a failure, and the leftover claim would block other processes. Updates stop first: they
+    // would write the claim again.
+    Effect.onError(() => Effect.zipRight(Fiber.interrupt(updates), remove(file)))
   )
   return { lost: Deferred.await(lost) }
 })
 
-/** Whether a process that we can see holds the directory. */
+/** Whether a process on this host and in this pid namespace holds the directory. */
 export const isHeld = (directory: string): Effect.Effect<boolean> =>
   Effect.gen(function* () {
     const here = yield* place

@@ -14,20 +14,20 @@ import * as ServerLog from "./ServerLog.js"
 
 export type { EmbeddedPostgresError } from "./EmbeddedPostgresError.js"
 
-/** A PostgreSQL server of our own. */
+/** An embedded PostgreSQL server. */
 export class EmbeddedPostgres extends Context.Tag("nightshift/database/EmbeddedPostgres")<
   EmbeddedPostgres,
   {
-    /** Where clients connect, password included. */
+    /** Connection URL, including the password. */
     readonly url: Redacted.Redacted
     readonly directory: string
     readonly port: number
 
-    /** Where its socket lies, for those who prefer one. The password is asked for there, too. */
+    /** Directory of the Unix socket. Connections through it also need the password. */
     readonly socketDirectory: string
     readonly pid: number
 
-    /** Completes when the server has ended by itself; never, when it is stopped with the Scope. */
+    /** Completes when the server exits unexpectedly; never when closing the Scope stops it. */
     readonly ended: Effect.Effect<ServerEnded>
   }
 >() {}
@@ -47,7 +47,9 @@ const freePort: Effect.Effect<number> = Effect.async((resume) => {
 
 const portAttempts = 10
 
-/** Tries the preferred port, then others; between finding a free one and using it, somebody may have taken it. */
+/**
+ * Tries the preferred port, then free ones. Another process may take a free port before the server binds it, so retry.
+ */
 const startOnSomePort = (cluster: PostgresServer.Cluster, preferred: Option.Option<number>, socketDirectory: string) =>
   Effect.gen(function* () {
     for (let attempt = 0; attempt < portAttempts; attempt++) {
@@ -76,7 +78,7 @@ const serve = (
     const ended = yield* Deferred.make<ServerEnded>()
     const { port, server } = yield* startOnSomePort(cluster, preferred, socketDirectory)
     const { pid } = server
-    // Interrupted when the Scope closes, before the server is stopped: that end is not by itself.
+    // Interrupted when the Scope closes, before the server is stopped, so a regular stop is not reported.
     yield* server.exited.pipe(
       Effect.flatMap((detail) => Deferred.succeed(ended, new ServerEnded({ directory, pid, detail }))),
       Effect.forkScoped
@@ -121,7 +123,7 @@ const makeDurable = (directory: string, onLaunch: Effect.Effect<void>) =>
       socketDirectory
     )
     yield* DataDirectory.writeWhole(portFile, `${service.port}\n`, owner)
-    // Two servers on one directory destroy it; ours gives way, and `ended` tells.
+    // Two servers on one directory would corrupt it. Stop this one; `ended` reports it.
     yield* Effect.forkScoped(Effect.zipRight(lock.lost, server.signal("SIGQUIT")))
     return service
   })
@@ -148,7 +150,7 @@ const makeThrowaway = Effect.gen(function* () {
   return service
 })
 
-/** A server that keeps its data in the directory, held against other processes; `--embedded`. */
+/** A server that keeps its data in the directory and locks it against other processes (`--embedded`). */
 export const layerDurable = (directory: string): Layer.Layer<EmbeddedPostgres, EmbeddedPostgresError> =>
   Layer.scoped(EmbeddedPostgres, makeDurable(directory, Effect.void))
 
@@ -174,20 +176,20 @@ export const launchDurable = (
     return Layer.effect(EmbeddedPostgres, Deferred.await(ready))
   })
 
-/** A quick server that leaves nothing behind; for tests. */
+/** A fast server for tests that leaves no data behind. */
 export const layerThrowaway: Layer.Layer<EmbeddedPostgres, EmbeddedPostgresError> = Layer.scoped(
   EmbeddedPostgres,
   makeThrowaway
 )
 
-/** The url of the server that another process runs on this directory, if one does. */
+/** Returns the URL of the server that another process runs on this directory, if there is one. */
 export const running = (directory: string): Effect.Effect<Option.Option<Redacted.Redacted>> =>
   Effect.gen(function* () {
     const path = yield* Effect.tryPromise(() => realpath(resolve(directory)))
     const { data, password: file } = DataDirectory.layout(path)
     if (!(yield* DirectoryLock.isHeld(path))) return Option.none()
     const notice = yield* PostgresServer.readNotice(data)
-    // The notice may be a dead server's, while the holder is still starting its own.
+    // The pid file may be left over from a dead server while the holder is still starting its own.
     if (Option.isNone(notice) || !(yield* isServerOf(notice.value.pid, data))) return Option.none()
     const password = yield* Effect.tryPromise(() => readFile(file, "utf8"))
     return Option.some(urlOf(Redacted.make(password.trim()), notice.value.port))

@@ -1,6 +1,5 @@
 import { DateTime, Effect, Schema } from "effect"
 
-/** npm has no PostgreSQL binaries for this platform. */
 export class PlatformUnsupported extends Schema.TaggedError<PlatformUnsupported>()("PlatformUnsupported", {
   platform: Schema.String,
   arch: Schema.String
@@ -10,7 +9,7 @@ export class PlatformUnsupported extends Schema.TaggedError<PlatformUnsupported>
   }
 }
 
-/** The binaries for this platform exist, but were not installed. */
+/** The binaries for this platform are available on npm but were not installed. */
 export class BinariesMissing extends Schema.TaggedError<BinariesMissing>()("BinariesMissing", {
   package: Schema.String
 }) {
@@ -19,7 +18,7 @@ export class BinariesMissing extends Schema.TaggedError<BinariesMissing>()("Bina
   }
 }
 
-/** The binaries are there and cannot run here, as on a Linux without glibc. */
+/** The binaries are installed but do not run on this system, for example on Linux without glibc. */
 export class BinariesUnusable extends Schema.TaggedError<BinariesUnusable>()("BinariesUnusable", {
   path: Schema.String,
   detail: Schema.String
@@ -29,13 +28,13 @@ export class BinariesUnusable extends Schema.TaggedError<BinariesUnusable>()("Bi
   }
 }
 
-/** PostgreSQL refuses to run as root, and for a user that has no name. */
+/** PostgreSQL refuses to run as root or as a uid without a passwd entry. */
 export class ServerAccountMissing extends Schema.TaggedError<ServerAccountMissing>()("ServerAccountMissing", {
   uid: Schema.Number
 }) {
   override get message(): string {
     return this.uid === 0
-      ? "PostgreSQL does not run as root and /etc/passwd has no user postgres or nobody to run it as: add one, start as a plain user, or set DATABASE_URL"
+      ? "PostgreSQL does not run as root, and /etc/passwd has neither a user postgres nor a user nobody: add one, start as a plain user, or set DATABASE_URL"
       : `PostgreSQL cannot run as uid ${this.uid}, which has no entry in /etc/passwd: add one, start as another user, or set DATABASE_URL`
   }
 }
@@ -54,7 +53,6 @@ export class DirectoryHeld extends Schema.TaggedError<DirectoryHeld>()("Director
   }
 }
 
-/** The directory cannot hold the database. */
 export class DirectoryUnusable extends Schema.TaggedError<DirectoryUnusable>()("DirectoryUnusable", {
   directory: Schema.String,
   reason: Schema.String,
@@ -65,18 +63,17 @@ export class DirectoryUnusable extends Schema.TaggedError<DirectoryUnusable>()("
   }
 }
 
-/** The data was written by another major version of PostgreSQL. */
 export class DataVersionMismatch extends Schema.TaggedError<DataVersionMismatch>()("DataVersionMismatch", {
   directory: Schema.String,
   found: Schema.String,
   expected: Schema.String
 }) {
   override get message(): string {
-    return `${this.directory} holds data of PostgreSQL ${this.found} and this is PostgreSQL ${this.expected}: start the release that wrote it to move the data, or choose another directory`
+    return `${this.directory} contains data of PostgreSQL ${this.found}, but this is PostgreSQL ${this.expected}: start the release that wrote it to export the data, or choose another directory`
   }
 }
 
-/** A PostgreSQL server that is not ours runs on the data, or one of ours does not end. */
+/** A foreign PostgreSQL server runs on the data, or an earlier embedded server does not exit. */
 export class ServerLeftBehind extends Schema.TaggedError<ServerLeftBehind>()("ServerLeftBehind", {
   directory: Schema.String,
   pid: Schema.Number
@@ -86,38 +83,38 @@ export class ServerLeftBehind extends Schema.TaggedError<ServerLeftBehind>()("Se
   }
 }
 
-/** The database could not be created. `detail` holds initdb's last lines. */
+/** initdb failed. `detail` contains its last lines. */
 export class InitializationFailed extends Schema.TaggedError<InitializationFailed>()("InitializationFailed", {
   directory: Schema.String,
   detail: Schema.String
 }) {
   override get message(): string {
-    return `PostgreSQL could not create a database in ${this.directory} (${decisiveLine(this.detail)}): mend that, or set DATABASE_URL to a PostgreSQL server`
+    return `PostgreSQL could not create a database in ${this.directory} (${decisiveLine(this.detail)}): fix the problem, or set DATABASE_URL to a PostgreSQL server`
   }
 }
 
-/** The server did not come up. `detail` holds its last lines. */
+/** The server did not start. `detail` contains its last lines. */
 export class ServerStartFailed extends Schema.TaggedError<ServerStartFailed>()("ServerStartFailed", {
   directory: Schema.String,
   detail: Schema.String
 }) {
   override get message(): string {
-    return `PostgreSQL did not start in ${this.directory} (${decisiveLine(this.detail)}): mend that, or choose another directory`
+    return `PostgreSQL did not start in ${this.directory} (${decisiveLine(this.detail)}): fix the problem, or choose another directory`
   }
 }
 
-/** A running server ended and nobody had asked for it. */
+/** A running server exited unexpectedly. */
 export class ServerEnded extends Schema.TaggedError<ServerEnded>()("ServerEnded", {
   directory: Schema.String,
   pid: Schema.Number,
   detail: Schema.String
 }) {
   override get message(): string {
-    return `The embedded PostgreSQL (process ${this.pid}) in ${this.directory} has ended by itself (${decisiveLine(this.detail)}): start again to recover`
+    return `The embedded PostgreSQL (process ${this.pid}) in ${this.directory} exited unexpectedly (${decisiveLine(this.detail)}): restart to recover`
   }
 }
 
-/** Why there is no embedded PostgreSQL; each says in one sentence what to do. */
+/** Why the embedded PostgreSQL could not start. Each message includes the remedy. */
 export type EmbeddedPostgresError =
   | PlatformUnsupported
   | BinariesMissing
@@ -150,17 +147,17 @@ const explained: Record<string, readonly [reason: string, remedy: string]> = {
   ENAMETOOLONG: ["its name is too long", otherDirectory]
 }
 
-/** What a failed file operation, or a server's message about one, says about the directory. */
+/** Converts the code of a failed file operation into an error about the directory. */
 export const directoryUnusable = (directory: string, code: string, fallback: string): DirectoryUnusable => {
-  const [reason, remedy] = explained[code] ?? [fallback, `mend that, or ${otherDirectory}`]
+  const [reason, remedy] = explained[code] ?? [fallback, `fix the problem, or ${otherDirectory}`]
   return new DirectoryUnusable({ directory, reason, remedy })
 }
 
-/** The code of a failed system call, or nothing. */
+/** Returns the code of a failed system call, or an empty string. */
 export const errorCode = (error: unknown): string =>
   error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : ""
 
-/** File operations for the directory's sake: a failure is a sentence about the directory. */
+/** Runs file operations; a failure becomes an error about the directory. */
 export const inDirectory = <A>(directory: string, run: () => Promise<A>): Effect.Effect<A, DirectoryUnusable> =>
   Effect.tryPromise({
     try: run,

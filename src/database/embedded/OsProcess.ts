@@ -20,8 +20,8 @@ const ps = (pid: number): Effect.Effect<string> =>
   })
 
 /**
- * Where a pid names the same process for everyone: one boot of one machine, one pid namespace.
- * Two containers may share a hostname, and a container gets a new one at each start, so the hostname alone is not it.
+ * Identifies the scope in which a pid is unique: one boot of one machine and one pid namespace. The hostname alone is
+ * not enough, because two containers may share one and a restarted container gets a new one.
  */
 export const place: Effect.Effect<string> = Effect.gen(function* () {
   const boot = yield* read(() => readFile("/proc/sys/kernel/random/boot_id", "utf8"))
@@ -37,7 +37,7 @@ const signalReaches = (pid: number): boolean => {
   }
 }
 
-/** When a process began, in the system's own words; none when it has ended, be it still unreaped. */
+/** Returns the start time of a process in the system's format; none if it has exited, even if it is still a zombie. */
 export const startOf = (pid: number): Effect.Effect<Option.Option<string>> =>
   Effect.gen(function* () {
     if (!signalReaches(pid)) return Option.none()
@@ -46,22 +46,22 @@ export const startOf = (pid: number): Effect.Effect<Option.Option<string>> =>
       return state === "" || state.startsWith("Z") ? Option.none() : Option.some(start.join(" "))
     }
     const stat = yield* read(() => readFile(`/proc/${pid}/stat`, "utf8"))
-    // The name of a process may hold blanks and brackets; the fields after its last bracket are plain: state, then the
-    // start in ticks since boot as the twentieth.
+    // The process name may contain spaces and parentheses, so parse the fields after the last parenthesis: the first is
+    // the state, the twentieth the start time in ticks since boot.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
     if (fields[0] === "Z" || fields[0] === "X") return Option.none()
-    // Alive but hidden from us (hidepid): taken for the one we look for, because the other error would cost data.
+    // Alive but hidden (hidepid). Treated as the expected process: a wrong "dead" could corrupt data.
     return Option.some(fields[19] ?? "")
   })
 
-/** Whether the process that began then still runs: a pid alone may have passed on to a stranger. */
+/** Whether the process with this pid and start time still runs. The pid alone may have been reused. */
 export const isSame = (pid: number, start: string): Effect.Effect<boolean> =>
   Effect.map(
     startOf(pid),
     Option.exists((found) => found === start || found === "" || start === "")
   )
 
-/** Whether the process is a PostgreSQL server that works in this directory. */
+/** Whether the process is a PostgreSQL server on this directory. */
 export const isServerOf = (pid: number, directory: string): Effect.Effect<boolean> =>
   Effect.gen(function* () {
     if (Option.isNone(yield* startOf(pid))) return false

@@ -11,9 +11,9 @@ import {
 } from "./EmbeddedPostgresError.js"
 import { ask, isRoot, type ServerAccount, scratchDirectory } from "./ServerAccount.js"
 
-/** PostgreSQL as npm brought it, in a place where the server's user can run it. */
+/** PostgreSQL binaries from npm, in a place where the server's user can run them. */
 export interface PostgresBinaries {
-  /** Holds `bin`, `lib` and `share`. */
+  /** Contains `bin`, `lib` and `share`. */
   readonly directory: string
   readonly version: string
   readonly major: string
@@ -27,7 +27,7 @@ const packaged: Record<string, ReadonlyArray<string>> = {
 const Manifest = Schema.parseJson(Schema.Struct({ version: Schema.String }))
 const Links = Schema.parseJson(Schema.Array(Schema.Struct({ source: Schema.String, target: Schema.String })))
 
-/** Where npm put the binaries for a platform. */
+/** Finds the installed npm package with the binaries for a platform. */
 export const locate = (
   platform: string = process.platform,
   arch: string = process.arch
@@ -51,8 +51,9 @@ const exists = (path: string) =>
   )
 
 /**
- * Makes the links among the libraries that the package's install script makes, for it may have been told not to run.
- * Says whether all are there: in a read-only place they may not be. Any number of processes may do this at once.
+ * Creates the symbolic links between libraries that the package's install script normally creates; npm may be
+ * configured to skip install scripts. Returns false if some links are missing, for example on a read-only file system.
+ * Safe to run from several processes at once.
  */
 export const hydrate = (directory: string): Effect.Effect<boolean> =>
   Effect.gen(function* () {
@@ -73,7 +74,7 @@ export const hydrate = (directory: string): Effect.Effect<boolean> =>
 
 const environment = 'LD_LIBRARY_PATH="$1/lib"'
 
-/** Runs it, because that also tries the way there, the libraries and the system's loader. */
+/** Runs the binary, which also tests directory permissions, libraries and the dynamic loader. */
 const tryOut = (directory: string, account: Option.Option<ServerAccount>) =>
   ask(account, `[ -r "$1/share/postgresql/postgres.bki" ] && ${environment} "$1/bin/postgres" --version`, directory)
 
@@ -86,7 +87,8 @@ const openToAll = async (directory: string): Promise<void> => {
   }
 }
 
-// The copy is run as another user, or again tomorrow: nobody but us may be able to change it, so not under /tmp.
+// The copy is executed, possibly as another user and at later starts, so no other user may be able to change it. /tmp
+// is therefore not an option.
 const cacheDirectory = (): string =>
   !isRoot() ? join(homedir(), ".cache") : process.platform === "darwin" ? "/Library/Caches" : "/var/cache"
 
@@ -98,7 +100,7 @@ const copyInto = async (from: string, parent: string, name: string): Promise<str
     const native = join(unfinished, "native")
     await cp(from, native, { recursive: true, verbatimSymlinks: true })
     await openToAll(unfinished)
-    // Another process may have been faster; a directory that is not empty is not replaced, and theirs is as good.
+    // Fails if another process has already created the directory; its copy is used then.
     await rename(unfinished, to)
   } catch (error) {
     if (!(await exists(to))) throw error
@@ -113,7 +115,8 @@ const cachedCopy = ({ directory, version }: PostgresBinaries, cacheIn: () => str
     const cache = join(cacheIn(), "nightshift")
     await mkdir(cache, { recursive: true })
     const { mode, uid } = await lstat(cache)
-    if (uid !== process.getuid?.() || (mode & 0o022) !== 0) throw new Error("the cache is open to others")
+    if (uid !== process.getuid?.() || (mode & 0o022) !== 0)
+      throw new Error("other users can write to the cache directory")
     await chmod(cache, 0o755)
     return join(await copyInto(directory, cache, `postgres-${version}-${process.platform}-${process.arch}`), "native")
   })
@@ -123,7 +126,10 @@ const passingCopy = ({ directory }: PostgresBinaries, account: Option.Option<Ser
     Effect.tryPromise(async () => join(await copyInto(directory, scratch, "postgres"), "native"))
   )
 
-/** The binaries where the account can run them; copied (and the copy kept) only when it cannot where they are. */
+/**
+ * Returns binaries that the account can run. Copies them to a cache if the account cannot run them where they are
+ * installed.
+ */
 export const makeRunnable = (
   installed: PostgresBinaries,
   account: Option.Option<ServerAccount>,
@@ -135,7 +141,7 @@ export const makeRunnable = (
     const complete = yield* hydrate(installed.directory)
     if ((yield* tryOut(installed.directory, account)).ok) return installed
     const asOurselves = yield* tryOut(installed.directory, Option.none())
-    // Not a matter of place: no copy will run either.
+    // This user cannot run the binaries either, so a copy would not help.
     if (complete && !asOurselves.ok) return yield* unusable(asOurselves)
     const check = (directory: string) =>
       hydrate(directory).pipe(
@@ -150,7 +156,7 @@ export const makeRunnable = (
     )
   })
 
-/** The binaries of this platform, where the account can run them. */
+/** Finds the binaries for this platform and makes them runnable for the account. */
 export const find = (
   account: Option.Option<ServerAccount>
 ): Effect.Effect<

@@ -14,18 +14,19 @@ import type { PostgresBinaries } from "./PostgresBinaries.js"
 import { canEnter, type ServerAccount } from "./ServerAccount.js"
 import * as SupervisedProcess from "./SupervisedProcess.js"
 
-/** How a server is to be treated: as the keeper of jobs, or as a thing of one test run. */
+/** Settings of a server: durable for production, or throwaway for tests. */
 export interface ServerManner {
   readonly initialize: ReadonlyArray<string>
   readonly settings: Readonly<Record<string, string>>
   readonly stop: ReadonlyArray<readonly [NodeJS.Signals, Duration.DurationInput]>
 }
 
-/** Nothing acknowledged is lost. What is not said here is PostgreSQL's default, and `postgresql.conf` may change it. */
+/** No acknowledged write is lost. Other settings are PostgreSQL's defaults and can be changed in `postgresql.conf`. */
 export const durable: ServerManner = {
   initialize: ["--data-checksums", "-c", "shared_buffers=128MB", "-c", "max_connections=100"],
   settings: {},
-  // Fast: sessions are ended and a checkpoint written. Immediate: as after a crash, and as safe.
+  // First a fast shutdown, which ends sessions and writes a checkpoint; then an immediate one, which needs crash
+  // recovery at the next start but loses no data.
   stop: [
     ["SIGINT", "30 seconds"],
     ["SIGQUIT", "6 seconds"],
@@ -33,7 +34,7 @@ export const durable: ServerManner = {
   ]
 }
 
-/** Quick, and gone after a power cut. */
+/** Fast, but data may be lost in a crash of the machine. */
 export const throwaway: ServerManner = {
   initialize: ["--no-data-checksums", "--no-sync"],
   settings: {
@@ -49,13 +50,12 @@ export const throwaway: ServerManner = {
   ]
 }
 
-/** A cluster and who runs it. */
 export interface Cluster {
   readonly binaries: PostgresBinaries
   readonly account: Option.Option<ServerAccount>
   readonly manner: ServerManner
 
-  /** What errors speak of. */
+  /** The directory named in error messages. */
   readonly directory: string
   readonly data: string
   readonly removeWhenOrphaned: Option.Option<string>
@@ -66,22 +66,21 @@ export interface Cluster {
 }
 
 export interface PostgresServer {
-  /** The postmaster. */
+  /** Pid of the postmaster. */
   readonly pid: number
 
-  /** Completes with its last lines when the server has ended, for whatever reason. */
+  /** Completes with the last lines of output when the server exits for any reason. */
   readonly exited: Effect.Effect<string>
   readonly signal: (signal: NodeJS.Signals) => Effect.Effect<void>
 }
 
-/** The one start error that another port cures. */
 export class PortTaken extends Data.TaggedError("PortTaken")<{ readonly port: number }> {}
 
 const spawn = (cluster: Cluster, data: string, program: string, args: ReadonlyArray<string>, input: string) =>
   Effect.gen(function* () {
     const { account, binaries, manner, onOutput, removeWhenOrphaned } = cluster
-    // Root may keep its database where no other user can go, such as under /root. The working directory is entered
-    // before the user changes, and Linux has a name for it that needs no way there.
+    // The data may be in a directory that the server's user cannot reach, such as /root. The child enters the working
+    // directory before it changes the user, and /proc/self/cwd then gives access to it.
     const reachable = Option.isNone(account) || process.platform !== "linux" || (yield* canEnter(account, data))
     return yield* SupervisedProcess.spawn({
       command: [join(binaries.directory, "bin", program), "-D", reachable ? data : "/proc/self/cwd", ...args],
@@ -98,7 +97,7 @@ const spawn = (cluster: Cluster, data: string, program: string, args: ReadonlyAr
 const spaceIsLeft = (directory: string, output: string): Effect.Effect<void, DirectoryUnusable> =>
   output.includes("No space left on device") ? directoryUnusable(directory, "ENOSPC", "") : Effect.void
 
-/** Creates a cluster whose only user is `postgres`, with a password asked for on every way in. */
+/** Creates a cluster whose only user is `postgres`. All connections, including local ones, need the password. */
 export const initialize = Effect.fn("PostgresServer.initialize")(function* (
   cluster: Cluster,
   data: string,
@@ -128,7 +127,7 @@ export const initialize = Effect.fn("PostgresServer.initialize")(function* (
   return yield* new InitializationFailed({ directory: cluster.directory, detail: output })
 })
 
-/** Refuses data of another major version, which PostgreSQL cannot read. */
+/** Fails if the data was written by another major version, which PostgreSQL cannot read. */
 export const checkVersion = ({ binaries, data, directory }: Cluster) =>
   Effect.gen(function* () {
     const text = yield* Effect.orElseSucceed(
@@ -140,7 +139,10 @@ export const checkVersion = ({ binaries, data, directory }: Cluster) =>
     return yield* new DataVersionMismatch({ directory, found, expected: binaries.major })
   })
 
-/** The port a ready server listens on, from its notice: pid, directory, start, port, socket, address, memory, state. */
+/**
+ * Reads the pid and port of a ready server from postmaster.pid. Its lines are: pid, directory, start time, port,
+ * socket, address, shared memory, state.
+ */
 export const readNotice = (
   data: string
 ): Effect.Effect<Option.Option<{ readonly pid: number; readonly port: number }>> =>
@@ -151,7 +153,7 @@ export const readNotice = (
     Effect.option
   )
 
-/** Replaying the log after a crash takes time, and is not to be cut short while the server lives. */
+/** Long enough for crash recovery, which must not be interrupted while the server is alive. */
 const longestStart = Duration.minutes(5)
 
 const attempt = Effect.fn("PostgresServer.start")(function* (
@@ -195,7 +197,9 @@ const attempt = Effect.fn("PostgresServer.start")(function* (
 
 const oldProcessesEnd = Schedule.intersect(Schedule.spaced("200 millis"), Schedule.recurs(50))
 
-/** Starts the server, stopped with the Scope. Waits for what a killed server's children still hold. */
+/**
+ * Starts the server; closing the Scope stops it. Retries while children of a killed server still hold shared memory.
+ */
 export const start = (
   cluster: Cluster,
   port: number,

@@ -5,13 +5,12 @@ import { join } from "node:path"
 import { Effect, Option, type Scope } from "effect"
 import { DirectoryUnusable, inDirectory, ServerAccountMissing } from "./EmbeddedPostgresError.js"
 
-/** The user the server runs as when that is not ourselves. */
+/** The user that the server runs as, if it differs from the current one. */
 export interface ServerAccount {
   readonly uid: number
   readonly gid: number
 }
 
-/** Whether we are root, for whom PostgreSQL refuses to run. */
 export const isRoot = (): boolean => process.getuid?.() === 0
 
 const named = (passwd: string, name: string): ReadonlyArray<ServerAccount> =>
@@ -22,7 +21,9 @@ const named = (passwd: string, name: string): ReadonlyArray<ServerAccount> =>
     .map((fields) => ({ uid: Number(fields[2]), gid: Number(fields[3]) }))
     .filter(({ gid, uid }) => uid > 0 && gid >= 0)
 
-/** As root: `postgres`, or else `nobody`. As anyone else: none, the server runs as ourselves. */
+/**
+ * Under root: `postgres`, or `nobody` if there is no such user. Otherwise none: the server runs as the current user.
+ */
 export const choose: Effect.Effect<Option.Option<ServerAccount>, ServerAccountMissing> = Effect.gen(function* () {
   const passwd = yield* Effect.orElseSucceed(
     Effect.tryPromise(() => readFile("/etc/passwd", "utf8")),
@@ -35,11 +36,14 @@ export const choose: Effect.Effect<Option.Option<ServerAccount>, ServerAccountMi
   return Option.none()
 })
 
-/** Spawn options that put a child process under the account, without the groups of root. */
+/** Returns spawn options that run a child process as the account, without root's groups. */
 export const identity = (account: Option.Option<ServerAccount>): { readonly uid?: number; readonly gid?: number } =>
   Option.match(account, { onNone: () => ({}), onSome: ({ gid, uid }) => ({ gid, uid }) })
 
-/** Runs a short shell command as the account: asking the system beats computing what modes, groups and ACLs allow. */
+/**
+ * Runs a short shell command as the account. This is more reliable than computing permissions from modes, groups and
+ * ACLs.
+ */
 export const ask = (
   account: Option.Option<ServerAccount>,
   command: string,
@@ -62,17 +66,20 @@ export const ask = (
     child.on("close", (code) => resume(Effect.succeed({ ok: code === 0, output: output.trim() })))
   })
 
-/** Whether the account may enter a directory of ours by its path. Without an account the server runs as this process does. */
+/**
+ * Whether the account can enter a directory of this process by its path. Without an account the server runs as the
+ * current user.
+ */
 export const canEnter = (account: Option.Option<ServerAccount>, directory: string): Effect.Effect<boolean> =>
   Option.isNone(account) ? Effect.succeed(true) : Effect.map(ask(account, 'cd "$1"', directory), ({ ok }) => ok)
 
-// Longest path of a socket in the system's address structure, less the name PostgreSQL gives it.
+// Maximum length of a Unix socket path, minus the file name that PostgreSQL uses.
 const longestSocketDirectory = (process.platform === "darwin" ? 103 : 107) - "/.s.PGSQL.65535".length
 
-/** Whether a socket fits in there. */
+/** Whether the path is short enough for a Unix socket. */
 export const fitsSocket = (directory: string): boolean => Buffer.byteLength(directory) <= longestSocketDirectory
 
-/** A private directory with a short name that the account owns; removed with the Scope. */
+/** Creates a private directory with a short path, owned by the account. Closing the Scope removes it. */
 export const scratchDirectory = (
   account: Option.Option<ServerAccount>
 ): Effect.Effect<string, DirectoryUnusable, Scope.Scope> =>

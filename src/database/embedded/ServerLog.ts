@@ -2,7 +2,7 @@ import { closeSync, constants, fchownSync, fstatSync, openSync, renameSync, writ
 import { Effect, type Scope } from "effect"
 import { type DirectoryUnusable, directoryUnusable, errorCode } from "./EmbeddedPostgresError.js"
 
-/** Appends what the server says to a file that is turned over when it has grown large: two files at most. */
+/** Appends the server's output to a log file. Rotates it when it is large and keeps at most two files. */
 export interface ServerLog {
   readonly write: (chunk: Buffer) => void
 }
@@ -10,14 +10,14 @@ export interface ServerLog {
 const largest = 4 * 1024 * 1024
 
 const open = (file: string, owner: { readonly uid: number; readonly gid: number }) => {
-  // Not through a link: as root we may be writing in a directory that belongs to somebody else.
+  // O_NOFOLLOW: as root, this process may write to a directory that another user owns.
   const flags = constants.O_APPEND | constants.O_CREAT | constants.O_WRONLY | constants.O_NOFOLLOW
   const descriptor = openSync(file, flags, 0o600)
   if (process.getuid?.() === 0) fchownSync(descriptor, owner.uid, owner.gid)
   return { descriptor, size: fstatSync(descriptor).size }
 }
 
-/** Opens the log; `owner` is who owns the directory it lies in. */
+/** Opens the log; `owner` is the owner of its directory. */
 export const make = (
   directory: string,
   file: string,
@@ -44,7 +44,7 @@ export const make = (
     )
     return {
       write: (chunk) => {
-        // A full disk or a removed directory must not take the process down with the log.
+        // A full disk or a removed directory must not crash the process.
         try {
           if (closed) return
           if (current.size > largest) turnOver()

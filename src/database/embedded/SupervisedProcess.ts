@@ -1,16 +1,16 @@
 import { spawn as spawnChild } from "node:child_process"
-import { Deferred, type Duration, Effect, Exit, FiberId, Option, type Scope } from "effect"
+import { Deferred, type Duration, Effect, Exit, FiberId, Option, Schedule, type Scope } from "effect"
 import { identity, type ServerAccount } from "./ServerAccount.js"
 
-/** A process that does not outlive ours. */
+/** A child process that never outlives this process. */
 export interface SupervisedProcess {
-  /** The process itself, not the shell that watches it. */
+  /** Pid of the process itself, not of the shell that supervises it. */
   readonly pid: number
 
-  /** Completes with the exit code once it has ended; 128 and more is a signal. */
+  /** Completes with the exit code; 128 and above means that a signal ended the process. */
   readonly exited: Effect.Effect<number>
 
-  /** The last lines it wrote. */
+  /** The last lines of output. */
   readonly lastLines: Effect.Effect<string>
 
   readonly signal: (signal: NodeJS.Signals) => Effect.Effect<void>
@@ -22,22 +22,22 @@ export interface SupervisedProcessOptions {
   readonly workingDirectory: string
   readonly environment: Readonly<Record<string, string>>
 
-  /** One line for the process to read: not seen in a list of processes. */
+  /** One line on stdin for the process. Unlike arguments, it is not visible in the process list. */
   readonly input: string
 
-  /** What to send, and how long to wait before the next, when the Scope closes. */
+  /** Signals to send when the Scope closes, each with the time to wait before the next one. */
   readonly stop: ReadonlyArray<readonly [NodeJS.Signals, Duration.DurationInput]>
 
-  /** Removed after the process when ours was killed and cannot do it. */
+  /** Directory that the shell removes if this process was killed and cannot do it. */
   readonly removeWhenOrphaned: Option.Option<string>
 
   readonly onOutput: (chunk: Buffer) => void
 }
 
-// Our end of the shell's stdin closes when our process ends in whatever way, kill -9 too. That ends the child: a fast
-// shutdown if it takes less than 0.7 s, else an immediate one. The main shell reaps the child, so that its pid cannot
-// pass to a stranger while the watching one still means to signal it. TERM is what the main shell sends to the watching
-// one when the child has ended; it is ignored from where the watching one has work left.
+// The shell's stdin closes when this process ends in any way, including kill -9. The watcher then stops the child: a
+// fast shutdown, after 0.7 s an immediate one, then KILL. The main shell reaps the child, so its pid cannot be reused
+// while the watcher may still signal it. When the child has exited, the main shell sends TERM to the watcher, which
+// ignores it once it has started to stop the child.
 const script = `
 remove=$1; shift
 exec 3<&0
@@ -71,7 +71,7 @@ const launch = (options: SupervisedProcessOptions) =>
     const ended = Deferred.unsafeMake<number>(FiberId.none)
     const drained = Deferred.unsafeMake<void>(FiberId.none)
     let tail = ""
-    // A session of its own: Ctrl-C in the terminal is for us, and we end the server when we are done with it.
+    // Detached, so that Ctrl-C in the terminal reaches only this process, which stops the server in the right order.
     const shell = spawnChild(
       "/bin/sh",
       ["-c", script, "sh", Option.getOrElse(removeWhenOrphaned, () => ""), ...command],
@@ -86,7 +86,7 @@ const launch = (options: SupervisedProcessOptions) =>
     shell.on("error", (error) => resume(Effect.fail(error)))
     shell.on("exit", (code, signal) => {
       Deferred.unsafeDone(ended, Exit.succeed(code ?? (signal === null ? 1 : 128)))
-      resume(Effect.fail(new Error(`/bin/sh ended at once (${signal ?? code})`)))
+      resume(Effect.fail(new Error(`/bin/sh exited immediately (${signal ?? code})`)))
     })
     shell.on("close", () => Deferred.unsafeDone(drained, Exit.void))
     shell.stdin.on("error", () => {})
@@ -101,7 +101,8 @@ const launch = (options: SupervisedProcessOptions) =>
       resume(
         Effect.succeed({
           pid,
-          // What the process said last is still in the pipe when it has ended; children it left may hold that open.
+          // The last output may still be in the pipe after the exit. Wait for it only briefly, because orphaned
+          // children may keep the pipe open.
           exited: Effect.zipLeft(Deferred.await(ended), Effect.timeoutOption(Deferred.await(drained), "300 millis")),
           lastLines: Effect.sync(() => tail.trim().split("\n").slice(-keptLines).join("\n")),
           signal: (name) => Effect.flatMap(Deferred.isDone(ended), (done) => (done ? Effect.void : signal(name))),
@@ -111,14 +112,16 @@ const launch = (options: SupervisedProcessOptions) =>
     })
   })
 
-/** Starts a process that ends with the Scope, and soon after our own process if that is killed. */
+/** Starts a process. Closing the Scope stops it; if this process is killed, it is stopped shortly afterwards. */
 export const spawn = (options: SupervisedProcessOptions): Effect.Effect<SupervisedProcess, Error, Scope.Scope> =>
   Effect.acquireRelease(launch(options), ({ close, exited, signal }) =>
     Effect.gen(function* () {
       for (const [name, patience] of options.stop) {
-        yield* signal(name)
-        // A finalizer cannot be interrupted, and a wait that cannot be has no end.
-        if (Option.isSome(yield* Effect.timeoutOption(Effect.interruptible(exited), patience))) break
+        // Sent again: the shell starts its child with SIGINT ignored, so a server that has just begun misses the first.
+        const sending = Effect.repeat(signal(name), Schedule.spaced("200 millis"))
+        // Finalizers are uninterruptible, and an uninterruptible wait could not time out.
+        const ended = Effect.interruptible(Effect.raceFirst(exited, sending))
+        if (Option.isSome(yield* Effect.timeoutOption(ended, patience))) break
       }
       yield* close
     })

@@ -11,31 +11,31 @@ import { AuthSessions } from "./AuthSessions.js"
 
 const help = "Send /auth and your code to sign in, /whoami to see who you are here, /logout to sign out."
 
-/** The first word of a message, without the bot's name that groups add to it, and the rest. */
+/** Splits a message into the command, without the `@bot` suffix used in groups, and the rest. */
 const commandIn = (text: string) => {
   const [, name = "", rest = ""] = /^(\/[a-z_]+)(?:@\w+)?(?:\s+([\s\S]*))?$/i.exec(text.trim()) ?? []
   return { name: name.toLowerCase(), rest: rest.trim() }
 }
 
-/** Time left as a person would say it, to the minute. */
+/** Formats the remaining time in minutes. */
 const left = (until: number, now: number) =>
   DurationText.format(Duration.minutes(Math.max(1, Math.ceil((until - now) / 60_000))))
 
 type Step = Effect.Effect<string, DatabaseError>
 
-/** Signs users in and out. */
+/** Makes the handler that signs users in and out. */
 export const make: Effect.Effect<BotHandler, never, AuthSessions | Telegram | GatewayConfig> = Effect.gen(function* () {
   const sessions = yield* AuthSessions
   const telegram = yield* Telegram
   const { authSecret, sessionTtl } = yield* GatewayConfig
 
-  /** The code must not stay in the chat. That it does not is worth a try, not a failure. */
+  /** Deletes the message with the code from the chat. Best effort: a failure is only logged. */
   const removeCode = ({ bot, update }: Delivery) => {
     const chat = chatOf(update)
     const id = messageIdOf(update)
     if (chat === undefined || id === undefined) return Effect.void
     return Effect.catchAll(telegram.deleteMessage(bot.token, { chat, id }), (error) =>
-      Effect.logWarning(`a message with a code could not be removed: ${error.message}`).pipe(
+      Effect.logWarning(`could not delete a message that contains a sign-in code: ${error.message}`).pipe(
         Effect.annotateLogs({ bot: bot.slug })
       )
     )
@@ -53,7 +53,7 @@ export const make: Effect.Effect<BotHandler, never, AuthSessions | Telegram | Ga
       }
       if (guess.left > 0)
         return `That code is wrong. You have ${guess.left} more ${guess.left === 1 ? "try" : "tries"}.`
-      return "That code is wrong, and was not the first. Try again in 15m."
+      return "That code is wrong. Too many wrong codes: try again in 15m."
     })
 
   const whoAmI = (user: number): Step =>
@@ -61,7 +61,7 @@ export const make: Effect.Effect<BotHandler, never, AuthSessions | Telegram | Ga
       const until = yield* sessions.find(user)
       const now = yield* Clock.currentTimeMillis
       return Option.match(until, {
-        onNone: () => `You are user ${user} and not signed in.`,
+        onNone: () => `You are user ${user} and are not signed in.`,
         onSome: (end) => `You are user ${user}, signed in for another ${left(end, now)}.`
       })
     })
@@ -73,7 +73,7 @@ export const make: Effect.Effect<BotHandler, never, AuthSessions | Telegram | Ga
         return Effect.succeed(`Welcome. ${help}`)
       case "/auth":
         return rest === "" || Option.isNone(authSecret)
-          ? Effect.succeed("Send your code with it, as in /auth 1234.")
+          ? Effect.succeed("Send /auth followed by your code, for example /auth 1234.")
           : tryCode(delivery, user, rest, authSecret.value)
       case "/whoami":
         return whoAmI(user)
@@ -89,7 +89,7 @@ export const make: Effect.Effect<BotHandler, never, AuthSessions | Telegram | Ga
       const { update } = delivery
       const user = userOf(update)
       const text = textOf(update)
-      // What was edited is not said again, and a channel's post is nobody's.
+      // Ignore edited messages, and channel posts, which have no user.
       if (update.message === undefined || user === undefined || text === undefined) return Effect.succeed(undefined)
       return Effect.map(answer(delivery, user, text), Reply.make)
     }

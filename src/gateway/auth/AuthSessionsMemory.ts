@@ -12,7 +12,7 @@ const window = Duration.toMillis(guessLimit.window)
 const hasLapsed = ({ lockedUntil, since }: Guesses, now: number) =>
   lockedUntil === undefined ? since + window <= now : lockedUntil <= now
 
-/** For a process without a database: sign-ins end with it. */
+/** In memory, for a process without a database. Sign-ins are lost when it ends. */
 export const layer: Layer.Layer<AuthSessions> = Layer.sync(AuthSessions, () => {
   const sessions = new Map<number, number>()
   const guesses = new Map<number, Guesses>()

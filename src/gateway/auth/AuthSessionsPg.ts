@@ -1,6 +1,7 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
+import { fragments } from "../../database/SqlInstant.js"
 import { AuthSessions, Guess, guessLimit } from "./AuthSessions.js"
 
 const windowMillis = Duration.toMillis(guessLimit.window)
@@ -9,8 +10,7 @@ const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const sessions = sql(`${schema}.bot_session`)
   const guesses = sql(`${schema}.bot_guess`)
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
-  const millis = (column: string) => sql.literal(`floor(extract(epoch from ${column}) * 1000)::float8`)
+  const { instant, millis } = fragments(sql)
 
   const open = (user: number, ttl: Duration.Duration, now: number) => {
     const until = instant(now + Duration.toMillis(ttl))
@@ -20,7 +20,7 @@ const make = Effect.gen(function* () {
       on conflict (user_id) do update set started_at = excluded.started_at, expires_at = excluded.expires_at`
   }
 
-  /** One row per user, locked while it is counted: guesses that come at once are counted one after the other. */
+  /** Counts an attempt. The row lock serializes concurrent attempts of one user. */
   const count = (user: number, now: number) => {
     const at = instant(now)
     const lapsed = sql`coalesce(known.locked_until, known.since + make_interval(secs => ${windowMillis / 1000})) <= ${at}`

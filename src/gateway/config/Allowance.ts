@@ -1,11 +1,11 @@
 import { BlockList, isIP, isIPv4 } from "node:net"
 import { groupsOf, isPublic } from "../fetch/Addresses.js"
 
-/** Where our own requests may go. */
+/** Hosts and addresses that `handler: http` may reach. */
 export interface Allowance {
-  /** Whether a host may be asked whatever address it has. */
+  /** Whether a host is allowed regardless of its address. */
   readonly allowsHost: (host: string, port: number) => boolean
-  /** Whether an address may be dialled: a public one always, others where a rule names them. */
+  /** Whether an address is public or allowed by a rule. */
   readonly allowsAddress: (address: string, port: number) => boolean
 }
 
@@ -21,7 +21,7 @@ const parse = (text: string): Rule | undefined => {
   const match = /^(?:\[([^\]]+)\]|([^[\]/]+?))(?:\/(\d{1,3}))?(?::(\d{1,5}))?$/.exec(text)
   if (match === null) return undefined
   const [, bracketed, bare = "", prefix, port] = match
-  // Without brackets the last group of an IPv6 address looks like a port.
+  // Without brackets, the last group of an IPv6 address would be parsed as a port.
   const whole = bracketed === undefined && isIP(text.split("/")[0] ?? "") === 6
   const host = (whole ? (text.split("/")[0] ?? "") : (bracketed ?? bare)).toLowerCase()
   const bits = whole ? text.split("/")[1] : prefix
@@ -37,7 +37,7 @@ const parse = (text: string): Rule | undefined => {
   return rule.prefix === undefined || rule.prefix <= (version === 4 ? 32 : 128) ? rule : undefined
 }
 
-/** Whether a text is a host name, an address or a range, perhaps with a port. */
+/** Whether a text is a host name, address or range, with an optional port. */
 export const isRule = (text: string): boolean => parse(text) !== undefined
 
 const addressRule = ({ host, port, prefix }: Rule) => {
@@ -53,7 +53,7 @@ const addressRule = ({ host, port, prefix }: Rule) => {
 
 const fits = (port: number | undefined, actual: number) => port === undefined || port === actual
 
-/** What a list of rules allows beyond the open Internet. */
+/** Allows public addresses and those that match a rule. */
 export const make = (texts: ReadonlyArray<string>): Allowance => {
   const rules = texts.flatMap((text) => parse(text) ?? [])
   const hosts = rules.filter(({ host }) => isIP(host) === 0)

@@ -13,28 +13,28 @@ const builtIn = ["echo", "http", "auth"]
 const longestTimeout = Duration.seconds(30)
 const usualTimeout = Duration.seconds(5)
 
-/** Stands where the file has none that can be read: the file is refused then anyway. */
-const nowhere = new URL("http://invalid./")
+/** Placeholder for an invalid URL. Never used: the file is rejected. */
+const placeholderUrl = new URL("http://invalid./")
 
 const readUrl: FileFields.Read<URL> = (value) => {
   const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : undefined
   return url !== undefined && /^https?:$/.test(url.protocol) && url.username === "" && url.password === ""
     ? Either.right(url)
-    : Either.left("an http or https url without a password in it")
+    : Either.left("an http or https URL without credentials")
 }
 
 const readUpdates: FileFields.Read<ReadonlyArray<string>> = (value) => {
   const isListed = (type: unknown): type is string => typeof type === "string" && updateTypes.has(type)
   return Array.isArray(value) && value.length > 0 && value.every(isListed)
     ? Either.right([...new Set(value)])
-    : Either.left(`a list of types of updates (${[...updateTypes].join(", ")})`)
+    : Either.left(`a list of update types (${[...updateTypes].join(", ")})`)
 }
 
 const httpHandler = (fields: FileFields.FileFields): HandlerChoice => {
   const http = fields.problems.fields(fields.raw("http") ?? {}, fields.at("http"), httpKeys)
   return {
     _tag: "Http",
-    url: http.required("url", readUrl, nowhere),
+    url: http.required("url", readUrl, placeholderUrl),
     timeout: http.optional("timeout", FileFields.duration(longestTimeout), usualTimeout),
     redirects: http.optional("redirects", FileFields.whole(0, 5), 0)
   }
@@ -48,7 +48,7 @@ const kindHandler = (fields: FileFields.FileFields, facts: FileContext): Handler
     const others = kinds.length === 0 ? "a kind of the app" : `a kind of the app (${kinds.join(", ")})`
     fields.problems.unknownWord(fields.at("handler"), `echo, http, auth or ${others}`, given, [...builtIn, ...kinds])
   } else if (!facts.database) {
-    const reason = `the bot runs the kind ${given}, which needs a database: set DATABASE_URL or start with --embedded, or choose another handler`
+    const reason = `the bot runs the kind ${given}, which requires a database: set DATABASE_URL, start with --embedded, or choose another handler`
     fields.problems.add(fields.at("handler"), reason)
   }
   return { _tag: "Kind", kind: String(given) }
@@ -57,7 +57,7 @@ const kindHandler = (fields: FileFields.FileFields, facts: FileContext): Handler
 const handlerOf = (fields: FileFields.FileFields, facts: FileContext): HandlerChoice => {
   const given = fields.raw("handler")
   if (given !== "http" && fields.has("http")) {
-    fields.problems.add(fields.at("http"), "stands only beside handler: http")
+    fields.problems.add(fields.at("http"), "is allowed only with handler: http")
   }
   switch (given) {
     case "echo":
@@ -73,36 +73,36 @@ const handlerOf = (fields: FileFields.FileFields, facts: FileContext): HandlerCh
 
 const checkAuth = (fields: FileFields.FileFields, slug: string, isAuth: boolean, requireAuth: boolean) => {
   if (isAuth) {
-    const reason = `the bot ${slug} signs users in, which needs AUTH_SECRET: set it, or choose another handler`
+    const reason = `the bot ${slug} signs users in, which requires AUTH_SECRET: set it, or choose another handler`
     fields.problems.add(fields.at("handler"), reason)
   } else if (requireAuth) {
-    const reason = `the bot ${slug} asks users to sign in (the default), which needs AUTH_SECRET: set it, or write requireAuth: false`
+    const reason = `the bot ${slug} asks users to sign in (the default), which requires AUTH_SECRET: set it, or set requireAuth: false`
     fields.problems.add(fields.at("requireAuth"), reason)
   }
 }
 
 const checkAsync = (fields: FileFields.FileFields, slug: string, isAuth: boolean, facts: FileContext) => {
   if (!facts.database) {
-    const reason = `the bot ${slug} is async, which needs a database: set DATABASE_URL or start with --embedded, or write async: false`
+    const reason = `the bot ${slug} is async, which requires a database: set DATABASE_URL, start with --embedded, or set async: false`
     fields.problems.add(fields.at("async"), reason)
   }
   if (isAuth) {
-    const reason = `the bot ${slug} signs users in, and their codes would lie in the job table: write async: false`
+    const reason = `the bot ${slug} signs users in, and async would store their codes in the job table: set async: false`
     fields.problems.add(fields.at("async"), reason)
   }
   if (isSlug(slug) && !isQueueName(queueOf(slug))) {
     fields.problems.add(
       fields.path,
-      "an async bot's name is at most 60 characters long, because its queue is named after it"
+      "the name of an async bot must be at most 60 characters long, because its queue is named after it"
     )
   }
 }
 
-/** The charset of Telegram's `secret_token`, and of tokens, which become a part of a url. */
+/** The character set of Telegram's `secret_token`, and of tokens, which become part of a URL. */
 const secretPattern = /^[A-Za-z0-9_-]{1,256}$/
 const tokenPattern = /^[A-Za-z0-9:_-]{1,256}$/
 
-/** What the environment must hold for a bot. Nothing of it is shown. */
+/** Reads a bot's token and secrets from the environment. Problems never include their values. */
 const credentialsOf = (fields: FileFields.FileFields, slug: string, { variables }: FileContext) => {
   const names = variablesOfBot(slug)
   const token = variables.get(names.token)
@@ -110,16 +110,17 @@ const credentialsOf = (fields: FileFields.FileFields, slug: string, { variables 
   const problem = (reason: string) => fields.problems.add(fields.path, reason)
   if (token === undefined) problem(`set ${names.token} to the token that BotFather gave the bot`)
   else if (!tokenPattern.test(token))
-    problem(`${names.token} is not a bot's token: it holds letters, digits, : _ and -`)
-  if (secrets.length === 0) problem(`set ${names.secret} to the secret that Telegram sends along with its updates`)
-  if (secrets.length > 2) problem(`${names.secret} holds ${secrets.length} secrets: two at most, during a rotation`)
+    problem(`${names.token} is not a valid bot token: it may contain only letters, digits, : _ and -`)
+  if (secrets.length === 0) problem(`set ${names.secret} to the secret that Telegram sends with its updates`)
+  if (secrets.length > 2)
+    problem(`${names.secret} must have at most two secrets (two during a rotation), got ${secrets.length}`)
   if (!secrets.every((secret) => secretPattern.test(Redacted.value(secret)))) {
-    problem(`${names.secret} must be 1 to 256 letters, digits, _ and -, because Telegram takes no others`)
+    problem(`${names.secret} must be 1 to 256 letters, digits, _ and -, because Telegram accepts no others`)
   }
   return { token: Redacted.make(token ?? ""), secrets }
 }
 
-/** One bot of the file. What is wrong with it is noted, and it is whole all the same. */
+/** Reads one bot. Problems are collected, and fallbacks replace invalid fields. */
 export const read = (
   slug: string,
   value: unknown,
@@ -127,7 +128,7 @@ export const read = (
   facts: FileContext
 ): BotDeclaration => {
   const path = `bots.${slug}`
-  if (!isSlug(slug)) problems.add(path, `${FileFields.shown(slug)} cannot be a bot's name: ${slugRule}`)
+  if (!isSlug(slug)) problems.add(path, `${FileFields.shown(slug)} is not a valid bot name: ${slugRule}`)
   const fields = problems.fields(value, path, keys)
   const handler = handlerOf(fields, facts)
   const isAuth = handler._tag === "Auth"

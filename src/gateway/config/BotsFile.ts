@@ -8,7 +8,7 @@ import { type FileFields, FileProblems, shown } from "./FileFields.js"
 import { GatewayConfig } from "./GatewayConfig.js"
 import * as SourceFields from "./SourceFields.js"
 
-/** The file cannot be used, with everything that is wrong with it. */
+/** The file is invalid. Lists all its problems. */
 export class BotsFileInvalid extends Schema.TaggedError<BotsFileInvalid>()("BotsFileInvalid", {
   file: Schema.String,
   problems: Schema.Array(Schema.String)
@@ -19,25 +19,25 @@ export class BotsFileInvalid extends Schema.TaggedError<BotsFileInvalid>()("Bots
   }
 }
 
-/** What a caller knows that the file is held against. */
+/** The caller's part of the context in which the file is validated. */
 export type Circumstances = Pick<FileContext, "database" | "kinds">
 
 const usualFile = "bots.yaml"
 
-/** A file that people write by hand is shorter. */
+/** Maximum size of the file. */
 const mostBytes = 256 * 1024
 
 const reasonOf = (error: unknown) =>
   Predicate.hasProperty(error, "code") && typeof error.code === "string" ? error.code : String(error)
 
-/** The file's text, read no further than it may be long: it might be a device, or still be growing. */
+/** Reads at most the size limit: the file may be a device or still growing. */
 const readBounded = async (path: string): Promise<string> => {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
-    if (!(await file.stat()).isFile()) throw new Error("it is not a file")
+    if (!(await file.stat()).isFile()) throw new Error("not a regular file")
     const buffer = Buffer.alloc(mostBytes + 1)
     const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
-    if (bytesRead > mostBytes) throw new Error(`it is longer than ${mostBytes} bytes`)
+    if (bytesRead > mostBytes) throw new Error(`larger than ${mostBytes} bytes`)
     return buffer.toString("utf8", 0, bytesRead)
   } finally {
     await file.close()
@@ -50,7 +50,7 @@ const readText = (path: string): Effect.Effect<Option.Option<string>, BotsFileIn
     Effect.catchAll((reason) =>
       reason === "ENOENT"
         ? Effect.succeed(Option.none())
-        : Effect.fail(new BotsFileInvalid({ file: path, problems: [`it cannot be read (${reason})`] }))
+        : Effect.fail(new BotsFileInvalid({ file: path, problems: [`the file cannot be read (${reason})`] }))
     )
   )
 
@@ -60,7 +60,7 @@ const namedIn = (whole: FileFields, section: string): Named => {
   const value = whole.raw(section)
   if (value === undefined) return []
   if (Predicate.isRecord(value) && !Array.isArray(value)) return Object.entries(value)
-  whole.problems.add(section, `expected an object with one entry for each name, got ${shown(value)}`)
+  whole.problems.add(section, `expected an object with one entry per name, got ${shown(value)}`)
   return []
 }
 
@@ -80,13 +80,14 @@ const lookUp = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyMap<string,
     (pairs) => new Map(pairs.filter(([, value]) => value !== ""))
   )
 
-/** Two names with one variable would share a secret that neither of them should know of the other. */
+/** Rejects two names that map to the same variable, because they would share a secret. */
 const noteSharedVariables = (names: ReadonlyArray<string>, problems: FileProblems) => {
   const shared = new Set(names.filter((name, index) => names.indexOf(name) !== index))
-  for (const name of shared) problems.add("bots", `two names lead to the environment variable ${name}: rename one`)
+  for (const name of shared)
+    problems.add("bots", `two names map to the environment variable ${name}: rename one of them`)
 }
 
-/** What a text declares, held against the facts; or all that is wrong with it. */
+/** Parses and validates a file's text. Fails with all problems at once. */
 export const declarationsIn = (
   file: string,
   text: string,
@@ -111,10 +112,10 @@ export const declarationsIn = (
     return problems.list.length === 0 ? declared : yield* new BotsFileInvalid({ file, problems: problems.list })
   })
 
-/** The file that a process reads. */
+/** Path of the file that this process reads. */
 export const fileOf = ({ file }: typeof GatewayConfig.Service): string => Option.getOrElse(file, () => usualFile)
 
-/** What the file of NIGHTSHIFT_BOTS declares, or `bots.yaml` where there is one, with the secrets from the environment. */
+/** Loads the file named by NIGHTSHIFT_BOTS, or `bots.yaml` if it exists, with the secrets from the environment. */
 export const load = Effect.fn("BotsFile.load")(function* (
   circumstances: Circumstances
 ): Effect.fn.Return<Declarations, BotsFileInvalid | ConfigError.ConfigError, GatewayConfig> {
@@ -125,5 +126,5 @@ export const load = Effect.fn("BotsFile.load")(function* (
     return yield* declarationsIn(file, text.value, { ...circumstances, authSecret: Option.isSome(config.authSecret) })
   }
   if (Option.isNone(config.file)) return none
-  return yield* new BotsFileInvalid({ file, problems: ["NIGHTSHIFT_BOTS names it, and there is no such file"] })
+  return yield* new BotsFileInvalid({ file, problems: ["the file named by NIGHTSHIFT_BOTS does not exist"] })
 })

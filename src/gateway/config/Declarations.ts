@@ -1,7 +1,7 @@
 import type { Data, Duration, Redacted } from "effect"
 import type { KeyOrder } from "../../queue/settings/QueueSettings.js"
 
-/** Who answers a bot's updates. */
+/** The handler of a bot's updates. */
 export type HandlerChoice = Data.TaggedEnum<{
   Echo: {}
   Http: { readonly url: URL; readonly timeout: Duration.Duration; readonly redirects: number }
@@ -9,37 +9,35 @@ export type HandlerChoice = Data.TaggedEnum<{
   Kind: { readonly kind: string }
 }>
 
-/** A Telegram bot as the file declares it, with what the environment knows of it. */
+/** A Telegram bot as declared in the file, with its credentials from the environment. */
 export interface BotDeclaration {
   readonly slug: string
   readonly handler: HandlerChoice
   readonly requireAuth: boolean
   readonly async: boolean
-  /** How an async bot's jobs of one chat follow each other. */
+  /** Order of an async bot's jobs within one chat. */
   readonly chatOrder: KeyOrder
-  /** What becomes of an update that a sync bot's handler failed on: the user is told, or Telegram delivers it again. */
+  /** What happens when a sync bot's handler fails: the user gets an apology, or Telegram redelivers the update. */
   readonly onError: "apologize" | "redeliver"
-  /** The types of updates that it takes, where the file says so. */
+  /** Update types that the bot takes, if the file lists them. */
   readonly updates?: ReadonlyArray<string> | undefined
   readonly token: Redacted.Redacted
-  /** The first is the one to give to Telegram; others are still accepted. */
+  /** The first is registered with Telegram; the others are still accepted. */
   readonly secrets: ReadonlyArray<Redacted.Redacted>
 }
 
-/** How a webhook's sender signs. */
 export const signatureStyles = ["standard", "github", "stripe"] as const
 export type SignatureStyle = (typeof signatureStyles)[number]
 
-/** A signed webhook that is not Telegram's. */
+/** A sender of signed webhooks other than Telegram. */
 export interface SourceDeclaration {
   readonly name: string
   readonly style: SignatureStyle
-  /** The kind of the jobs that its deliveries become. */
+  /** The kind of the jobs made from its deliveries. */
   readonly kind: string
   readonly secrets: ReadonlyArray<Redacted.Redacted>
 }
 
-/** Everything that the file declares. */
 export interface Declarations {
   readonly bots: ReadonlyArray<BotDeclaration>
   readonly sources: ReadonlyArray<SourceDeclaration>
@@ -47,11 +45,11 @@ export interface Declarations {
 
 export const none: Declarations = { bots: [], sources: [] }
 
-/** The types of updates that a bot takes; absent where that depends on each update. */
+/** Update types that a bot takes; undefined if its handler decides per update. */
 export const updatesOf = ({ handler, updates }: BotDeclaration): ReadonlyArray<string> | undefined =>
   updates ?? (handler._tag === "Echo" || handler._tag === "Auth" ? ["message"] : undefined)
 
-/** The queue that an async bot's jobs wait in. */
+/** The queue of an async bot's jobs. */
 export const queueOf = (slug: string): string => `bot-${slug}`
 
 /** The kind of an async bot's jobs. */

@@ -1,35 +1,34 @@
 import { Redacted } from "effect"
 
-/** What a file of bots is held against. */
+/** The context in which a bots file is validated. */
 export interface FileContext {
   /** Whether jobs can be stored. */
   readonly database: boolean
   /** Whether AUTH_SECRET is set. */
   readonly authSecret: boolean
-  /** The kinds that this process runs; absent where that is not known and not asked. */
+  /** Kinds that this process runs; undefined skips the check. */
   readonly kinds: ReadonlySet<string> | undefined
-  /** The environment, as far as the file's names lead into it. */
+  /** Environment variables of the declared bots and sources. */
   readonly variables: ReadonlyMap<string, string>
 }
 
-/** A name of the file as a part of an environment variable's. */
 const inCapitals = (name: string) => name.toUpperCase().replaceAll("-", "_")
 
-/** The variables that belong to a bot. */
+/** Names of a bot's environment variables. */
 export const variablesOfBot = (slug: string) => ({
   token: `BOT_${inCapitals(slug)}_TOKEN`,
   secret: `BOT_${inCapitals(slug)}_SECRET`
 })
 
-/** The variable that belongs to a source. */
+/** Name of a source's environment variable. */
 export const variableOfSource = (name: string): string => `SOURCE_${inCapitals(name)}_SECRET`
 
-/** Fit for a url, a queue and a metric label. */
+/** Whether a name is safe in a URL, a queue name and a metric label. */
 export const isSlug = (name: string): boolean => /^[a-z0-9-]{1,64}$/.test(name)
 
-export const slugRule = "names are 1 to 64 lower-case letters, digits and -"
+export const slugRule = "use 1 to 64 lower-case letters, digits and -"
 
-/** One secret, or several during a rotation. */
+/** Splits a comma-separated list of secrets. Two are accepted during a rotation. */
 export const secretsIn = (text: string): ReadonlyArray<Redacted.Redacted> =>
   text
     .split(",")

@@ -2,10 +2,10 @@ import { Duration, Either, Option, Predicate } from "effect"
 import * as DurationText from "../../core/DurationText.js"
 import { closest } from "./Suggestion.js"
 
-/** A value of the file as what it is for, or what was expected instead. */
+/** Parses a value of the file. Left describes the expected value. */
 export type Read<A> = (value: unknown) => Either.Either<A, string>
 
-/** A value as the file shows it, short enough for a line. */
+/** Formats a value for a message, truncated to 60 characters. */
 export const shown = (value: unknown): string => {
   const text = JSON.stringify(value) ?? "nothing"
   return text.length > 60 ? `${text.slice(0, 57)}...` : text
@@ -49,7 +49,7 @@ export const duration =
 
 const below = (path: string, key: string) => (path === "" ? key : `${path}.${key}`)
 
-/** Gathers everything that is wrong with a file, so that one start shows every mistake. */
+/** Collects all problems of a file, so that one start reports every mistake. */
 export class FileProblems {
   readonly list: Array<string> = []
 
@@ -57,7 +57,7 @@ export class FileProblems {
     this.list.push(`${path}: ${reason}`)
   }
 
-  /** An object of the file; an empty one, with a problem noted, where something else stands. */
+  /** Returns the fields of an object. For any other value, adds a problem and returns an empty object. */
   fields(value: unknown, path: string, known: ReadonlyArray<string>): FileFields {
     const isObject = Predicate.isRecord(value) && !Array.isArray(value)
     if (!isObject)
@@ -65,20 +65,20 @@ export class FileProblems {
     const entries = isObject ? value : {}
     for (const key of Object.keys(entries)) {
       if (!known.includes(key)) {
-        this.add(below(path, key), `is not a key that stands here${meant(key, known) || `; ${known.join(", ")} are`}`)
+        this.add(below(path, key), `is not a known key${meant(key, known) || `; known keys: ${known.join(", ")}`}`)
       }
     }
     return new FileFields(entries, path, this)
   }
 
-  /** A word that must be among those known. */
+  /** Adds a problem for an unknown word, with the closest known word as a suggestion. */
   unknownWord(path: string, expected: string, value: unknown, known: Iterable<string>): void {
     const suggestion = typeof value === "string" ? meant(value, known) : ""
     this.add(path, `expected ${expected}, got ${shown(value)}${suggestion}`)
   }
 }
 
-/** The fields of one object. A field that cannot be read is a problem noted, and its fallback goes on in its place. */
+/** The fields of one object. An invalid field adds a problem and yields its fallback. */
 export class FileFields {
   constructor(
     private readonly entries: Readonly<Record<string, unknown>>,

@@ -12,38 +12,38 @@ const wordsOf = (text: string): ReadonlyArray<string> =>
 const readUsers = (text: string) =>
   wordsOf(text).every((word) => /^\d{1,15}$/.test(word))
     ? Either.right(text)
-    : Either.left("Telegram user ids, which are numbers, separated by commas")
+    : Either.left("comma-separated Telegram user ids, which are numbers")
 
 const readAllowance = (text: string) =>
   wordsOf(text).every(Allowance.isRule)
     ? Either.right(text)
-    : Either.left("host names, addresses or ranges like 10.0.0.0/8, with a port or without, separated by commas")
+    : Either.left("comma-separated host names, addresses or ranges like 10.0.0.0/8, each with an optional port")
 
 const readApiUrl = (text: string) => {
   const url = URL.canParse(text) ? new URL(text) : undefined
   const plain = url !== undefined && url.username === "" && url.search === "" && url.hash === ""
   return plain && /^https?:$/.test(url.protocol)
     ? Either.right(text.replace(/\/+$/, ""))
-    : Either.left("a url like https://api.telegram.org")
+    : Either.left("a URL like https://api.telegram.org")
 }
 
 export const settings = {
   file: Setting.optionalText({
     key: "NIGHTSHIFT_BOTS",
-    about: "The file that declares bots and webhook sources. Unset: `bots.yaml`, where there is one."
+    about: "File that declares bots and webhook sources. If unset, `bots.yaml` is used if it exists."
   }),
   authSecret: Setting.secret({
     key: "AUTH_SECRET",
-    about: "The code that users send with `/auth` to sign in. Needed by bots with `requireAuth` or `handler: auth`."
+    about: "Code that users send with `/auth` to sign in. Required by bots with `requireAuth` or `handler: auth`."
   }),
   sessionTtl: Setting.positiveDuration(
-    { key: "AUTH_SESSION_TTL", about: "How long a sign-in by `/auth` lasts. Not positive means the default." },
+    { key: "AUTH_SESSION_TTL", about: "How long a sign-in by `/auth` lasts. Values of 0 or less use the default." },
     "24h"
   ),
   allowedUsers: Setting.text(
     {
       key: "ALLOWED_USERS",
-      about: "The Telegram user ids that bots listen to, separated by commas. Unset: everyone's."
+      about: "Comma-separated Telegram user ids that bots respond to. If unset, bots respond to everyone."
     },
     "",
     readUsers
@@ -51,26 +51,26 @@ export const settings = {
   httpAllow: Setting.text(
     {
       key: "HTTP_HANDLER_ALLOW",
-      about: "Private hosts, addresses and ranges that `handler: http` may reach all the same, separated by commas."
+      about: "Comma-separated private hosts, addresses and ranges that `handler: http` may reach."
     },
     "",
     readAllowance
   ),
   telegramApi: Setting.text(
-    { key: "TELEGRAM_API_URL", about: "Where the Telegram Bot API is reached." },
+    { key: "TELEGRAM_API_URL", about: "Base URL of the Telegram Bot API." },
     "https://api.telegram.org",
     readApiUrl
   )
 }
 
-/** How this process speaks with Telegram and its users. */
+/** Settings of the gateway. */
 export class GatewayConfig extends Context.Tag("nightshift/gateway/GatewayConfig")<
   GatewayConfig,
   {
     readonly file: Option.Option<string>
     readonly authSecret: Option.Option<Redacted.Redacted>
     readonly sessionTtl: Duration.Duration
-    /** Absent: everyone. */
+    /** Undefined allows everyone. */
     readonly allowedUsers: ReadonlySet<number> | undefined
     readonly httpAllow: Allowance.Allowance
     readonly telegramApi: URL

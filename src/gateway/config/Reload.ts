@@ -1,7 +1,9 @@
 import { Effect, Layer, Queue as Mailbox } from "effect"
+import { repeatLoop, single } from "../../core/Loop.js"
+import { onEvent } from "../../core/LoopSchedule.js"
 import { Bots } from "../Bots.js"
 
-/** Every SIGHUP until the Scope closes. They do not pile up: one that is waiting stands for all that follow. */
+/** Receives SIGHUP until the Scope closes. Signals that arrive during a reload are coalesced into one. */
 const signals = Effect.gen(function* () {
   const mailbox = yield* Mailbox.sliding<void>(1)
   const listener = () => void Mailbox.unsafeOffer(mailbox, undefined)
@@ -12,22 +14,28 @@ const signals = Effect.gen(function* () {
   return mailbox
 })
 
-/** Reads the file again and says what came of it. */
+/** Reloads the file and logs the result. */
 export const once: Effect.Effect<void, never, Bots> = Effect.flatMap(Bots, (bots) =>
   Effect.matchEffect(bots.reload, {
     onFailure: (error) =>
       Effect.logError(
-        `the bots stay as they are, because their file cannot be used: ${"message" in error ? error.message : String(error)}`
+        `could not reload the bots file, keeping the current bots: ${"message" in error ? error.message : String(error)}`
       ),
     onSuccess: (declared) =>
-      Effect.logInfo(`the bots are read again: ${declared.bots.length} bots, ${declared.sources.length} sources`)
+      Effect.logInfo(`reloaded the bots file: ${declared.bots.length} bots, ${declared.sources.length} sources`)
   })
 )
 
-/** Reads the file of bots again at every SIGHUP. */
+/** Reloads the bots file on every SIGHUP. */
 export const layer: Layer.Layer<never, never, Bots> = Layer.scopedDiscard(
   Effect.gen(function* () {
     const mailbox = yield* signals
-    yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Mailbox.take(mailbox), once)))
+    const loop = single({
+      name: "bots",
+      schedule: onEvent(Effect.asVoid(Mailbox.take(mailbox))),
+      runAtStart: false,
+      run: Effect.provideService(once, Bots, yield* Bots)
+    })
+    yield* Effect.forkScoped(repeatLoop(loop))
   })
 )

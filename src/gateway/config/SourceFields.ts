@@ -6,7 +6,7 @@ import * as FileFields from "./FileFields.js"
 
 const keys = ["style", "kind"]
 
-/** One source of the file. What is wrong with it is noted, and it is whole all the same. */
+/** Reads one source. Problems are collected, and fallbacks replace invalid fields. */
 export const read = (
   name: string,
   value: unknown,
@@ -14,29 +14,26 @@ export const read = (
   facts: FileContext
 ): SourceDeclaration => {
   const path = `sources.${name}`
-  if (!isSlug(name)) problems.add(path, `${FileFields.shown(name)} cannot be a source's name: ${slugRule}`)
-  if (name === "telegram") problems.add(path, "is where the bots are: choose another name")
+  if (!isSlug(name)) problems.add(path, `${FileFields.shown(name)} is not a valid source name: ${slugRule}`)
+  if (name === "telegram") problems.add(path, "the name is reserved for bots: choose another name")
   const fields = problems.fields(value, path, keys)
   const style = fields.required("style", FileFields.choice(signatureStyles), "standard")
   const given = fields.raw("kind")
   const kind = typeof given === "string" && given !== "" ? given : undefined
   if (kind === undefined) {
-    problems.add(
-      fields.at("kind"),
-      `expected the kind of the jobs that deliveries become, got ${FileFields.shown(given)}`
-    )
+    problems.add(fields.at("kind"), `expected the kind of the jobs to enqueue, got ${FileFields.shown(given)}`)
   }
   if (!facts.database) {
-    const reason = `the deliveries of ${name} become jobs, which needs a database: set DATABASE_URL or start with --embedded, or remove the source`
+    const reason = `the source ${name} enqueues jobs, which requires a database: set DATABASE_URL, start with --embedded, or remove the source`
     problems.add(path, reason)
   }
   const variable = variableOfSource(name)
   const secrets = secretsIn(facts.variables.get(variable) ?? "")
   if (secrets.length === 0) problems.add(path, `set ${variable} to the secret that the sender signs with`)
   if (secrets.length > 2)
-    problems.add(path, `${variable} holds ${secrets.length} secrets: two at most, during a rotation`)
+    problems.add(path, `${variable} must have at most two secrets (two during a rotation), got ${secrets.length}`)
   if (!secrets.every((secret) => keyOf(style, Redacted.value(secret)) !== undefined)) {
-    problems.add(path, `${variable} must be whsec_ and 24 to 64 bytes in base64, as Standard Webhooks wants it`)
+    problems.add(path, `${variable} must be whsec_ followed by 24 to 64 bytes in base64, as Standard Webhooks requires`)
   }
   return { name, style, kind: kind ?? "", secrets }
 }

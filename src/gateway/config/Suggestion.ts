@@ -1,4 +1,4 @@
-/** How many letters must be added, left out, replaced or swapped with their neighbour to make one word of the other. */
+/** Damerau–Levenshtein distance (optimal string alignment). */
 const distance = (left: string, right: string): number => {
   let beforeLast: ReadonlyArray<number> = []
   let last: ReadonlyArray<number> = Array.from({ length: right.length + 1 }, (_, column) => column)
@@ -22,10 +22,10 @@ const distance = (left: string, right: string): number => {
   return last[right.length] ?? 0
 }
 
-/** Longer words are nobody's misspelling, and measuring them would take time. */
+/** Longer words are skipped: the distance takes quadratic time. */
 const longest = 128
 
-/** The known word that was most likely meant, if one is near. */
+/** Returns the closest known word, if one is similar enough. */
 export const closest = (word: string, known: Iterable<string>): string | undefined => {
   if (word.length > longest) return undefined
   const lower = word.toLowerCase()

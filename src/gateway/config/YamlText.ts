@@ -1,10 +1,10 @@
 import { Either } from "effect"
 import { LineCounter, parseDocument, visit } from "yaml"
 
-/** The rest of what is wrong with a text that is not YAML at all tells nobody anything. */
+/** Limits the output for a text that is not YAML at all. */
 const mostProblems = 20
 
-/** What a YAML text says as plain values, or every reason why it cannot be read. An alias could stand for a billion others. */
+/** Parses YAML into plain values, or returns its problems. Rejects aliases, which could expand to billions of nodes. */
 export const parse = (text: string): Either.Either<unknown, ReadonlyArray<string>> => {
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: "silent", merge: false })
@@ -15,7 +15,7 @@ export const parse = (text: string): Either.Either<unknown, ReadonlyArray<string
   const problems = [...document.errors, ...document.warnings].map(({ message, pos }) => `${at(pos[0])}: ${message}`)
   visit(document, {
     Alias: (_, { range }) => {
-      problems.push(`${at(range?.[0] ?? 0)}: aliases are not taken here; write it out`)
+      problems.push(`${at(range?.[0] ?? 0)}: aliases are not supported; repeat the value instead`)
     }
   })
   if (problems.length > 0) return Either.left(problems.slice(0, mostProblems))

@@ -11,27 +11,29 @@ import type { TelegramError } from "../telegram/TelegramErrors.js"
 import { DeadLetter } from "./DeadLetterKind.js"
 import { DeadLetters, type SendResult } from "./DeadLetters.js"
 
-const letters = MetricSpec.counter(
-  "dead_letters_total",
-  "Messages that tell users of dead jobs, by what became of them.",
-  ["bot", "outcome"]
-)
+const letters = MetricSpec.counter("dead_letters_total", "Messages that notify users of dead jobs, by outcome.", [
+  "bot",
+  "outcome"
+])
 
-const text = "Sorry, something you sent here could not be handled, and will not be tried again."
+const text = "Sorry, something you sent here could not be processed and will not be retried."
 
-/** A bot that this process does not know may be known to another, or to the next. */
+/** Snooze for a bot that this process does not declare: another pod, or a later version of the file, may declare it. */
 const untilDeclared = Duration.seconds(30)
 
 const decodeId = Schema.decodeUnknownOption(JobId)
 
-/** The job that died. Its follow-up stands for it where it is not said. */
+/** Returns the dead job's id, or the follow-up's own id if its meta names none. */
 const deadJobOf = ({ id, meta }: JobContext): JobId => {
   const follows = Predicate.hasProperty(meta, "follows") ? decodeId(meta.follows) : undefined
   return follows?._tag === "Some" ? follows.value : id
 }
 
-/** What became of a message that Telegram did not take, and when it may be tried again: only if it certainly did not arrive. */
-const fateOf = (error: TelegramError): { readonly result: SendResult; readonly again?: Outcome.Outcome } => {
+/**
+ * Returns the result of a failed send, and the outcome of the job: a retry only if the message certainly did not
+ * arrive.
+ */
+const resultOf = (error: TelegramError): { readonly result: SendResult; readonly again?: Outcome.Outcome } => {
   switch (error._tag) {
     case "TelegramThrottled": {
       const after = Duration.seconds(error.retryAfter)
@@ -47,7 +49,7 @@ const fateOf = (error: TelegramError): { readonly result: SendResult; readonly a
   }
 }
 
-/** Tells the user, at most once for each dead job. */
+/** Notifies the user at most once per dead job. */
 export const handler: Handler.Handler<Bots | Telegram | DeadLetters | Metrics> = Handler.make(
   DeadLetter,
   ({ bot: slug, chat }, job) =>
@@ -66,16 +68,17 @@ export const handler: Handler.Handler<Bots | Telegram | DeadLetters | Metrics> =
         })
 
       const known = yield* deadLetters.intend({ job: dead, bot: slug, chat })
-      // Somebody meant to send it and never said how that went: they died, or could not write it down.
+      // An earlier attempt recorded its intent but no result: the process died or could not write. The message may have
+      // been sent, so do not send it again.
       if (known === "intended") return yield* record("unknown")
       if (known !== undefined) return Outcome.done({ outcome: known })
 
-      // A connection of its own: one that had served before may be closing, and then nobody knows whether it was heard.
+      // Use a new connection: a kept-alive one may be closing, which would leave the result unknown.
       return yield* telegram.sendMessage(bot.token, { chat, text, fresh: true }).pipe(
         Effect.matchEffect({
           onSuccess: () => record("sent"),
           onFailure: (error) => {
-            const { again, result } = fateOf(error)
+            const { again, result } = resultOf(error)
             return Effect.map(record(result), (recorded) => again ?? recorded)
           }
         })

@@ -1,12 +1,13 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
+import { fragments } from "../../database/SqlInstant.js"
 import { DeadLetters, type LetterState } from "./DeadLetters.js"
 
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
   const table = sql(`${schema}.bot_dead_letter`)
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
+  const { instant } = fragments(sql)
 
   return DeadLetters.of({
     intend: ({ bot, chat, job }) =>

@@ -1,7 +1,7 @@
 import { BlockList, isIPv4, isIPv6 } from "node:net"
 
-// Which addresses belong to the open Internet. Everything else leads inward: to this machine, its network, its cloud's
-// metadata, or nowhere.
+// Tells public IP addresses from all others, which lead to this machine, its network, the cloud's metadata service, or
+// nowhere.
 
 const inwardV4 = new BlockList()
 for (const range of [
@@ -25,7 +25,7 @@ for (const range of [
   inwardV4.addSubnet(network, Number(prefix), "ipv4")
 }
 
-/** The eight groups of an IPv6 address that is written in any of the ways that are allowed; nothing for anything else. */
+/** Parses any valid notation of an IPv6 address into its eight groups. Returns undefined for anything else. */
 export const groupsOf = (address: string): ReadonlyArray<number> | undefined => {
   if (!isIPv6(address) || address.includes("%")) return undefined
   const dotted = /^(.*:)(\d+)\.(\d+)\.(\d+)\.(\d+)$/.exec(address)
@@ -45,20 +45,20 @@ const embedded = (high = 0, low = 0) => `${high >> 8}.${high & 0xff}.${low >> 8}
 const startsWith = (groups: ReadonlyArray<number>, ...prefix: ReadonlyArray<number>) =>
   prefix.every((group, index) => groups[index] === group)
 
-/** Only global unicast is open, and of that not what wraps another address or is set apart. */
+/** Only global unicast is public, except reserved ranges. An embedded IPv4 address is checked itself. */
 const isPublicV6 = (groups: ReadonlyArray<number>): boolean => {
   const [first = 0, second = 0, third = 0] = groups
-  // An IPv4 address in IPv6 dress leads to where the IPv4 address leads.
+  // IPv4-mapped, NAT64 and 6to4 addresses lead to the embedded IPv4 address.
   if (startsWith(groups, 0, 0, 0, 0, 0, 0xffff)) return isPublic(embedded(groups[6], groups[7]))
   if (startsWith(groups, 0x64, 0xff9b, 0, 0, 0, 0)) return isPublic(embedded(groups[6], groups[7]))
   if (first === 0x2002) return isPublic(embedded(second, third))
   if (first < 0x2000 || first > 0x3fff) return false
-  // 2001::/23 is for protocols (Teredo, benchmarks, ORCHID), 2001:db8::/32 and 3fff::/20 for documentation.
+  // 2001::/23 is reserved for protocols (Teredo, benchmarks, ORCHID), 2001:db8::/32 and 3fff::/20 for documentation.
   if (first === 0x2001 && (second < 0x200 || second === 0xdb8)) return false
   return !(first === 0x3fff && second < 0x1000)
 }
 
-/** Whether an address is one of the open Internet. What is no address is not. */
+/** Whether a text is a public IP address. */
 export const isPublic = (address: string): boolean => {
   if (isIPv4(address)) return !inwardV4.check(address, "ipv4")
   const groups = groupsOf(address)

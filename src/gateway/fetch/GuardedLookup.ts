@@ -3,10 +3,10 @@ import { isIP, type LookupFunction } from "node:net"
 import type { Allowance } from "../config/Allowance.js"
 import { AddressRefused } from "./UpstreamErrors.js"
 
-// The name is resolved once, by the socket that then dials: a second look-up could give another address than the one that was
-// checked (DNS rebinding).
+// Checks addresses in the socket's own lookup. Checking in a separate lookup would allow DNS rebinding: the second
+// lookup could return another address.
 
-/** The host of a url as an address, where it is one: node dials it without any look-up. */
+/** Returns the URL's host if it is an IP address. Node connects to it without a lookup. */
 const literalOf = (url: URL): string | undefined => {
   const host = url.hostname.replace(/^\[|\]$/g, "")
   return isIP(host) === 0 ? undefined : host
@@ -14,7 +14,7 @@ const literalOf = (url: URL): string | undefined => {
 
 const portOf = (url: URL) => Number(url.port || (url.protocol === "https:" ? 443 : 80))
 
-/** Why a url must not be asked, as far as its text tells. */
+/** Returns why a URL with an IP address as its host is refused, or undefined. */
 export const refusalOf = (url: URL, allowance: Allowance): AddressRefused | undefined => {
   const address = literalOf(url)
   return address === undefined || allowance.allowsAddress(address, portOf(url))
@@ -22,7 +22,7 @@ export const refusalOf = (url: URL, allowance: Allowance): AddressRefused | unde
     : new AddressRefused({ host: url.hostname, address })
 }
 
-/** A look-up that gives a socket only addresses it may dial. One bad address among good ones spoils them all. */
+/** Makes a lookup that fails if any of the resolved addresses is not allowed. */
 export const make = (url: URL, allowance: Allowance): LookupFunction => {
   const port = portOf(url)
   return (host, options, callback) => {

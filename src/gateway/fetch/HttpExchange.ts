@@ -3,16 +3,16 @@ import * as Https from "node:https"
 import type { LookupFunction } from "node:net"
 import { Data, Effect, Predicate } from "effect"
 
-// One request and its answer over node's own client, because two things are needed that `fetch` does not tell or take: whether
-// anything was sent before it failed, and who resolves the name that the socket dials.
+// Uses node's HTTP client because `fetch` neither reports whether a failed request was sent nor accepts a custom
+// lookup.
 
 export interface Request {
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
-  /** The most bytes of the answer's body that are read. */
+  /** Maximum size of the response body. */
   readonly mostBytes: number
-  /** Who keeps connections for the next request; absent: one of its own, closed behind it. */
+  /** Keeps connections alive. Without it, the request uses a new connection and closes it. */
   readonly agent?: Http.Agent | undefined
   readonly lookup?: LookupFunction | undefined
 }
@@ -23,21 +23,21 @@ export interface Answer {
   readonly body: Buffer
 }
 
-/** No whole answer came. The code is node's; nothing of the url is in it, because a url may hold a token. */
+/** No complete response. `code` is node's error code and never includes the URL, which may contain a token. */
 export class ExchangeFailed extends Data.TaggedError("ExchangeFailed")<{
   readonly code: string
-  /** Whether something of the request may have reached the other side. */
+  /** Whether part of the request may have reached the server. */
   readonly sent: boolean
-  /** Whether it went over a connection that had served before: the other side may have been closing it. */
+  /** Whether the request used a kept-alive connection, which the server may have been closing. */
   readonly reused?: boolean
-  /** An error that a lookup of ours gave, to be told from node's own. */
+  /** The original error, which may come from our own lookup. */
   readonly cause?: unknown
 }> {}
 
 const codeOf = (error: unknown): string =>
   Predicate.hasProperty(error, "code") && typeof error.code === "string" ? error.code : "UNKNOWN"
 
-/** The code of an answer that was longer than it may be. */
+/** The code of a response that exceeds `mostBytes`. */
 export const tooLong = "ANSWER_TOO_LONG"
 
 const readAnswer = (
@@ -65,7 +65,7 @@ const once = (request: Request): Effect.Effect<Answer, ExchangeFailed> =>
   Effect.async((resume) => {
     const { agent, body, headers, lookup, mostBytes, url } = request
     let sent = false
-    let over = false
+    let finished = false
     let incoming: Http.IncomingMessage | undefined
     const options: Http.RequestOptions = {
       method: "POST",
@@ -75,10 +75,10 @@ const once = (request: Request): Effect.Effect<Answer, ExchangeFailed> =>
     }
     const outgoing = (url.protocol === "https:" ? Https : Http).request(url, options)
     const done = (result: Effect.Effect<Answer, ExchangeFailed>) => {
-      if (over) return
-      over = true
+      if (finished) return
+      finished = true
       resume(result)
-      // A whole answer leaves its connection to the agent; anything else leaves it in no known state.
+      // Only a complete response leaves the connection reusable.
       if (incoming?.complete !== true) outgoing.destroy()
     }
     outgoing.on("socket", (socket) => {
@@ -99,13 +99,16 @@ const once = (request: Request): Effect.Effect<Answer, ExchangeFailed> =>
     outgoing.on("close", () => done(new ExchangeFailed({ code: "ECONNRESET", sent })))
     outgoing.end(body)
     return Effect.sync(() => {
-      over = true
+      finished = true
       outgoing.destroy()
     })
   })
 
 const isStale = ({ code, reused }: ExchangeFailed) => reused === true && (code === "ECONNRESET" || code === "EPIPE")
 
-/** Posts and waits for the whole answer. Interrupting it closes its connection. */
+/**
+ * Posts and waits for the complete response. Retries once on a new connection if a kept-alive one was stale.
+ * Interruption closes the connection.
+ */
 export const post = (request: Request): Effect.Effect<Answer, ExchangeFailed> =>
   Effect.catchIf(once(request), isStale, () => once({ ...request, agent: undefined }))

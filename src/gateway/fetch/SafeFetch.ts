@@ -13,26 +13,26 @@ import {
   UpstreamUnreachable
 } from "./UpstreamErrors.js"
 
-/** The most of an answer that is read. */
+/** Maximum size of a response. */
 const mostBytes = 1024 * 1024
 
 export interface SafeRequest {
   readonly url: URL
-  /** Sent as it is. */
+  /** The request body, sent unchanged. */
   readonly json: string
-  /** For everything together: look-up, connection, redirects, the whole answer. */
+  /** Total time for lookup, connection, redirects and the complete response. */
   readonly timeout: Duration.Duration
-  /** How many redirects are followed. */
+  /** Maximum number of redirects. */
   readonly redirects: number
 }
 
 type Failure = AddressRefused | UpstreamUnreachable | UpstreamTimeout | UpstreamTooLarge | UpstreamRedirected
 
-/** Requests to urls that somebody else chose. */
+/** HTTP client for configured URLs, protected against requests to private addresses (SSRF). */
 export class SafeFetch extends Context.Tag("nightshift/gateway/SafeFetch")<
   SafeFetch,
   {
-    /** Posts JSON. Only public addresses are dialled, and those that HTTP_HANDLER_ALLOW lists, at every hop. */
+    /** Posts JSON. Every hop may connect only to public addresses and those listed in HTTP_HANDLER_ALLOW. */
     readonly post: (request: SafeRequest) => Effect.Effect<HttpExchange.Answer, Failure>
   }
 >() {
@@ -43,7 +43,7 @@ const make: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.scoped(
   SafeFetch,
   Effect.gen(function* () {
     const { httpAllow } = yield* GatewayConfig
-    // Connections are kept by host, and were checked when they were made.
+    // Kept-alive connections are pooled by host, and their addresses were checked when they were opened.
     const agents = yield* Effect.acquireRelease(
       Effect.sync(() => ({
         "http:": new Http.Agent({ keepAlive: true, maxFreeSockets: 16 }),
@@ -68,23 +68,24 @@ const make: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.scoped(
         mostBytes,
         agent: url.protocol === "https:" ? agents["https:"] : agents["http:"],
         lookup: GuardedLookup.make(url, httpAllow),
-        // Nothing compressed: what unpacks to a thousand times its length would pass every limit on the way.
+        // No compression: a small compressed body can expand far beyond the size limit.
         headers: { "content-type": "application/json", accept: "application/json", "accept-encoding": "identity" }
       }
       return Effect.mapError(HttpExchange.post(request), (failed) => failureOf(failed, url))
     }
 
-    /** Where an answer points, if it may be followed there with the same body. */
+    /** Returns the redirect target, or why the redirect is not followed. */
     const nextOf = (answer: HttpExchange.Answer, url: URL, left: number) => {
       const refuse = (reason: string) => new UpstreamRedirected({ host: url.host, status: answer.status, reason })
       const { location = "" } = answer.headers
-      if (left === 0) return refuse("redirects are not followed, unless http.redirects says how many")
+      if (left === 0) return refuse("the limit on redirects is reached; raise http.redirects to follow more")
       if (answer.status !== 307 && answer.status !== 308)
-        return refuse("only 307 and 308 keep the body, so only they are followed")
+        return refuse("only 307 and 308 are followed, because they keep the request body")
       const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined
       if (next === undefined || !/^https?:$/.test(next.protocol))
-        return refuse("it does not say where in http or https")
-      if (url.protocol === "https:" && next.protocol === "http:") return refuse("from https to http")
+        return refuse("its Location is not an http or https URL")
+      if (url.protocol === "https:" && next.protocol === "http:")
+        return refuse("redirects from https to http are not followed")
       return next
     }
 

@@ -1,96 +1,95 @@
 import { Schema } from "effect"
 
-// Why no usable answer came from the url of a bot's `handler: http`. Each is named for what a person can do about it.
+// Reasons why the URL of a bot's `handler: http` returned no usable reply.
 
-/** The name leads inward, and nobody said that it may. */
+/** The host resolves to a private address that is not allowed. */
 export class AddressRefused extends Schema.TaggedError<AddressRefused>()("AddressRefused", {
   host: Schema.String,
   address: Schema.String
 }) {
   override get message(): string {
-    return `${this.host} leads to ${this.address}, which is not an address of the open Internet. List it in HTTP_HANDLER_ALLOW if that is meant.`
+    return `${this.host} resolves to ${this.address}, which is not a public address. Add it to HTTP_HANDLER_ALLOW to allow it.`
   }
 }
 
-/** Nobody could be reached, or the connection broke. */
+/** The connection failed or was closed early. */
 export class UpstreamUnreachable extends Schema.TaggedError<UpstreamUnreachable>()("UpstreamUnreachable", {
   host: Schema.String,
   code: Schema.String
 }) {
   override get message(): string {
-    return `${this.host} gave no answer (${this.code}).`
+    return `${this.host} did not respond (${this.code}).`
   }
 }
 
-/** The whole answer was not there in time. */
+/** The complete response did not arrive in time. */
 export class UpstreamTimeout extends Schema.TaggedError<UpstreamTimeout>()("UpstreamTimeout", {
   host: Schema.String,
   after: Schema.String
 }) {
   override get message(): string {
-    return `${this.host} gave no answer within ${this.after}.`
+    return `${this.host} did not respond within ${this.after}.`
   }
 }
 
-/** An answer that is not a success. */
+/** A status other than 2xx or 3xx. */
 export class UpstreamRefused extends Schema.TaggedError<UpstreamRefused>()("UpstreamRefused", {
   host: Schema.String,
   status: Schema.Int,
-  /** How long it asked to be left alone, in seconds. */
+  /** The Retry-After header, in seconds. */
   retryAfter: Schema.optional(Schema.Number)
 }) {
   override get message(): string {
-    return `${this.host} answered ${this.status}.`
+    return `${this.host} responded ${this.status}.`
   }
 }
 
-/** The answer points elsewhere, and is not followed there. */
+/** A redirect that is not followed. */
 export class UpstreamRedirected extends Schema.TaggedError<UpstreamRedirected>()("UpstreamRedirected", {
   host: Schema.String,
   status: Schema.Int,
   reason: Schema.String
 }) {
   override get message(): string {
-    return `${this.host} answered ${this.status} and points elsewhere: ${this.reason}.`
+    return `${this.host} responded ${this.status}, a redirect that is not followed: ${this.reason}.`
   }
 }
 
-/** The answer is longer than anyone may send us. */
+/** The response exceeds the size limit. */
 export class UpstreamTooLarge extends Schema.TaggedError<UpstreamTooLarge>()("UpstreamTooLarge", {
   host: Schema.String,
   mostBytes: Schema.Int
 }) {
   override get message(): string {
-    return `${this.host} answered with more than ${this.mostBytes} bytes.`
+    return `${this.host} responded with more than ${this.mostBytes} bytes.`
   }
 }
 
-/** A success without a word; 204 says that there is nothing to say. */
+/** A success with an empty body and a status other than 204. */
 export class UpstreamEmpty extends Schema.TaggedError<UpstreamEmpty>()("UpstreamEmpty", {
   host: Schema.String,
   status: Schema.Int
 }) {
   override get message(): string {
-    return `${this.host} answered ${this.status} with an empty body. Answer 204 where there is nothing to say.`
+    return `${this.host} responded ${this.status} with an empty body. Respond 204 to send no reply.`
   }
 }
 
-/** A body that is not the JSON it should be. */
 export class UpstreamNotJson extends Schema.TaggedError<UpstreamNotJson>()("UpstreamNotJson", {
   host: Schema.String,
   reason: Schema.String
 }) {
   override get message(): string {
-    return `${this.host} answered something that is not JSON: ${this.reason}.`
+    return `${this.host} responded with a body that is not JSON: ${this.reason}.`
   }
 }
 
-/** JSON, but without the text to be said. */
+/** A JSON body without `text`. */
 export class UpstreamWithoutText extends Schema.TaggedError<UpstreamWithoutText>()("UpstreamWithoutText", {
   host: Schema.String
 }) {
   override get message(): string {
-    return `${this.host} answered JSON without "text". Answer {"text": "…"}, or 204 where there is nothing to say.`
+    return `${this.host} responded with JSON without "text". Respond {"text": "…"}, or 204 to send no reply.`
   }
 }
 

@@ -1,23 +1,23 @@
-// Telegram says how long to wait and not whose limit it is: that of the chat, or that of the bot as a whole. Where other chats
-// still get their messages, it is the chat's. Where one chat after another is refused and none gets through, it is the bot's.
+// Telegram's 429 does not say whether the chat's limit or the bot's limit was exceeded. If other chats still receive
+// messages, it is the chat's. If several chats in a row are throttled and none receives a message, it is the bot's.
 
-/** This many chats refused in a row, without a message that arrived in between, mean the bot. */
-const crowd = 5
+/** Number of chats throttled in a row, with no message sent in between, that means the bot's limit. */
+const botWideThreshold = 5
 
-/** Decides who waits when Telegram refuses a message: the chat alone, or the whole bot. */
+/** Decides whether a throttled message pauses its chat or the whole bot. */
 export class FloodScope {
-  /** Chats that were refused since the last message arrived, with the end of their wait. */
-  private readonly refused = new Map<number, number>()
+  /** Chats throttled since the last sent message, with the end of their wait in epoch milliseconds. */
+  private readonly waiting = new Map<number, number>()
 
-  /** A message arrived: whatever was refused, the bot as a whole may speak. */
-  arrived(): void {
-    this.refused.clear()
+  /** Records a sent message, which shows that the bot as a whole is not throttled. */
+  sent(): void {
+    this.waiting.clear()
   }
 
-  /** A chat was told to wait until an instant. */
-  told(chat: number, until: number, now: number): "key" | "queue" {
-    for (const [other, end] of this.refused) if (end <= now) this.refused.delete(other)
-    this.refused.set(chat, until)
-    return this.refused.size >= crowd ? "queue" : "key"
+  /** Records a throttled chat and returns the scope to pause. */
+  throttled(chat: number, until: number, now: number): "key" | "queue" {
+    for (const [other, end] of this.waiting) if (end <= now) this.waiting.delete(other)
+    this.waiting.set(chat, until)
+    return this.waiting.size >= botWideThreshold ? "queue" : "key"
   }
 }

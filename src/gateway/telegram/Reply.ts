@@ -1,29 +1,29 @@
 import { Predicate } from "effect"
 
-/** What a bot says. */
+/** A bot's reply. */
 export interface Reply {
   readonly text: string
 }
 
-/** The longest text that Telegram takes as one message. */
+/** Maximum length of a Telegram message. */
 const mostLength = 4096
 
-/** A text cut to what fits into a message, and not in the middle of a character. */
+/** Truncates a text to the maximum length without splitting a surrogate pair. */
 const fitting = (text: string): string => {
   if (text.length <= mostLength) return text
   const last = text.charCodeAt(mostLength - 1)
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? mostLength - 1 : mostLength)
 }
 
-/** A reply, unless there is nothing in it: Telegram takes no empty messages. */
+/** Makes a reply, or undefined for a blank text, which Telegram rejects. */
 export const make = (text: string): Reply | undefined => (text.trim() === "" ? undefined : { text: fitting(text) })
 
-/** A value as a reply: a text, or an object with one. */
+/** Converts a string or an object with `text` to a reply. */
 export const of = (value: unknown): Reply | undefined => {
   const text = Predicate.hasProperty(value, "text") ? value.text : value
   return typeof text === "string" ? make(text) : undefined
 }
 
-/** A reply in the answer to a webhook: Telegram carries it out, and nobody needs to call it. */
+/** Formats a reply as a webhook response body, which Telegram executes without a separate call. */
 export const inResponse = (chat: number, { text }: Reply): string =>
   JSON.stringify({ method: "sendMessage", chat_id: chat, text })

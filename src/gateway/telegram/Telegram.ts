@@ -13,10 +13,10 @@ import {
   TokenRefused
 } from "./TelegramErrors.js"
 
-/** Longer than Telegram ever takes when it is well. */
-const patience = Duration.seconds(15)
+/** Longer than a healthy Telegram API takes. */
+const timeout = Duration.seconds(15)
 const mostBytes = 1024 * 1024
-/** A group becomes a supergroup once. */
+/** A group migrates to a supergroup only once. */
 const mostMigrations = 2
 
 export interface WebhookSettings {
@@ -24,17 +24,17 @@ export interface WebhookSettings {
   readonly secret: Redacted.Redacted
   readonly maxConnections?: number | undefined
   readonly dropPending?: boolean | undefined
-  /** The types of updates to deliver; Telegram keeps to the last list it was given where absent. */
+  /** Update types to deliver. If undefined, Telegram keeps the previous list. */
   readonly updates?: ReadonlyArray<string> | undefined
 }
 
 type Token = Redacted.Redacted
 
-/** The part of Telegram's Bot API that the gateway speaks. */
+/** The methods of Telegram's Bot API that the gateway uses. */
 export class Telegram extends Context.Tag("nightshift/gateway/Telegram")<
   Telegram,
   {
-    /** Says something in a chat, also when it has moved to another id. `fresh`: over a connection of its own. */
+    /** Sends a message to a chat, following it to a new id if it has migrated. `fresh` uses a new connection. */
     readonly sendMessage: (
       token: Token,
       message: { readonly chat: number; readonly text: string; readonly fresh?: boolean }
@@ -45,7 +45,7 @@ export class Telegram extends Context.Tag("nightshift/gateway/Telegram")<
       message: { readonly chat: number; readonly id: number }
     ) => Effect.Effect<void, TelegramError>
 
-    /** Tells Telegram where to deliver a bot's updates, and the secret to send along. */
+    /** Registers the URL and secret for a bot's updates. */
     readonly setWebhook: (token: Token, settings: WebhookSettings) => Effect.Effect<void, TelegramError>
 
     readonly getWebhookInfo: (token: Token) => Effect.Effect<WebhookInfo, TelegramError>
@@ -54,7 +54,7 @@ export class Telegram extends Context.Tag("nightshift/gateway/Telegram")<
   static readonly layer: Layer.Layer<Telegram, never, GatewayConfig> = Layer.suspend(() => make)
 }
 
-/** A chat that has moved: what was to be said there is to be said at the new id. */
+/** The chat has migrated; repeat the call with the new id. */
 class ChatMoved {
   readonly _tag = "ChatMoved"
   constructor(readonly to: number) {}
@@ -70,15 +70,15 @@ const parse = (body: Buffer): unknown => {
 
 const within = (value: unknown, key: string): unknown => (Predicate.hasProperty(value, key) ? value[key] : undefined)
 
-const judge = (
+const resultOf = (
   method: string,
   { body, status }: HttpExchange.Answer
 ): Effect.Effect<unknown, TelegramError | ChatMoved> => {
   const answer = parse(body)
   if (within(answer, "ok") === true) return Effect.succeed(within(answer, "result"))
   const parameters = within(answer, "parameters")
-  const said = within(answer, "description")
-  const description = typeof said === "string" ? said.slice(0, 500) : `status ${status}`
+  const text = within(answer, "description")
+  const description = typeof text === "string" ? text.slice(0, 500) : `status ${status}`
   const movedTo = within(parameters, "migrate_to_chat_id")
   if (typeof movedTo === "number") return Effect.fail(new ChatMoved(movedTo))
   if (status === 429) {
@@ -112,13 +112,13 @@ const make: Layer.Layer<Telegram, never, GatewayConfig> = Layer.scoped(
       }).pipe(
         Effect.mapError(({ code, sent }) => new TelegramUnavailable({ method, reason: code, maybeDone: sent })),
         Effect.timeoutFail({
-          duration: patience,
+          duration: timeout,
           onTimeout: () => new TelegramUnavailable({ method, reason: "timeout", maybeDone: true })
         }),
-        Effect.flatMap((answer) => judge(method, answer))
+        Effect.flatMap((answer) => resultOf(method, answer))
       )
 
-    /** A method whose parameters may name a chat: follows it where it has moved. */
+    /** Calls a method, following a chat that has migrated. */
     const call = (
       token: Token,
       method: string,
@@ -128,7 +128,7 @@ const make: Layer.Layer<Telegram, never, GatewayConfig> = Layer.scoped(
       Effect.catchTag(ask(token, method, parameters, fresh), "ChatMoved", ({ to }) =>
         moves > 0
           ? call(token, method, { ...parameters, chat_id: to }, { fresh, moves: moves - 1 })
-          : Effect.fail(new TelegramRefused({ method, status: 400, description: "the chat keeps moving" }))
+          : Effect.fail(new TelegramRefused({ method, status: 400, description: "the chat migrated repeatedly" }))
       )
 
     return {
@@ -143,7 +143,7 @@ const make: Layer.Layer<Telegram, never, GatewayConfig> = Layer.scoped(
           ...(updates === undefined ? {} : { allowed_updates: updates }),
           ...(dropPending === undefined ? {} : { drop_pending_updates: dropPending })
         }),
-      // What Telegram answers is of the form it documents.
+      // Trusts Telegram to return the documented type.
       getWebhookInfo: (token) => Effect.map(call(token, "getWebhookInfo", {}), (info) => info as WebhookInfo)
     }
   })

@@ -1,19 +1,19 @@
 import { Schema } from "effect"
 
-// What can go wrong between us and Telegram's Bot API. Each names the method and never the url: the url holds the token.
+// Errors of Telegram's Bot API. They name the method and never the URL, which contains the token.
 
-/** Telegram asks for a pause. */
+/** Telegram throttled the bot or the chat. */
 export class TelegramThrottled extends Schema.TaggedError<TelegramThrottled>()("TelegramThrottled", {
   method: Schema.String,
   /** Seconds. */
   retryAfter: Schema.Number
 }) {
   override get message(): string {
-    return `Telegram asks to wait ${this.retryAfter} s before the next ${this.method}.`
+    return `Telegram throttled ${this.method}; retry after ${this.retryAfter} s.`
   }
 }
 
-/** The user has blocked the bot, or the bot was put out of the chat: nothing said there will arrive. */
+/** The user blocked the bot, or the bot was removed from the chat. */
 export class ChatClosed extends Schema.TaggedError<ChatClosed>()("ChatClosed", {
   method: Schema.String,
   description: Schema.String
@@ -23,14 +23,14 @@ export class ChatClosed extends Schema.TaggedError<ChatClosed>()("ChatClosed", {
   }
 }
 
-/** Telegram knows the token no longer, or never did. */
+/** Telegram does not accept the bot's token. */
 export class TokenRefused extends Schema.TaggedError<TokenRefused>()("TokenRefused", { method: Schema.String }) {
   override get message(): string {
-    return `Telegram refused ${this.method}: it does not know the bot's token.`
+    return `Telegram refused ${this.method}: the bot's token is not valid.`
   }
 }
 
-/** What was asked cannot be done, now or later. */
+/** Telegram rejected the request; a retry would fail the same way. */
 export class TelegramRefused extends Schema.TaggedError<TelegramRefused>()("TelegramRefused", {
   method: Schema.String,
   status: Schema.Int,
@@ -41,15 +41,15 @@ export class TelegramRefused extends Schema.TaggedError<TelegramRefused>()("Tele
   }
 }
 
-/** Telegram did not answer, or said that it could not. */
+/** Telegram did not respond, or responded with a server error. */
 export class TelegramUnavailable extends Schema.TaggedError<TelegramUnavailable>()("TelegramUnavailable", {
   method: Schema.String,
   reason: Schema.String,
-  /** Whether it may have been done all the same. */
+  /** Whether the request may still have taken effect. */
   maybeDone: Schema.Boolean
 }) {
   override get message(): string {
-    return `Telegram did not answer ${this.method} (${this.reason}).`
+    return `Telegram did not respond to ${this.method} (${this.reason}).`
   }
 }
 

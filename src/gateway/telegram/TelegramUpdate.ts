@@ -1,12 +1,12 @@
 import type { Update } from "@grammyjs/types"
 import { Predicate } from "effect"
 
-// What the gateway needs to know of an update, whatever sort it is of. Telegram adds sorts; one that we do not know is looked
-// through in the same way, and kept whole.
+// Reads the few fields of an update that the gateway needs. Works for every update type, including types added by
+// Telegram later.
 
 export type { Update } from "@grammyjs/types"
 
-/** Whether a value is an update: an object with a whole `update_id`. */
+/** Whether a value is an update: an object with an integer `update_id`. */
 export const isUpdate = (value: unknown): value is Update =>
   Predicate.isRecord(value) && !Array.isArray(value) && Number.isSafeInteger(value.update_id)
 
@@ -15,10 +15,10 @@ const idOf = (value: unknown): number | undefined =>
 
 const within = (value: unknown, key: string): unknown => (Predicate.hasProperty(value, key) ? value[key] : undefined)
 
-/** What the update is about: its one field beside the id. */
+/** The update's content: its one object field besides the id. */
 const contentOf = (update: Update): unknown => Object.values(update).find((value) => Predicate.isRecord(value))
 
-/** The types that a webhook can ask Telegram for. */
+/** Update types that a webhook can subscribe to. */
 export const updateTypes: ReadonlySet<string> = new Set([
   "message",
   "edited_message",
@@ -45,12 +45,12 @@ export const updateTypes: ReadonlySet<string> = new Set([
   "removed_chat_boost"
 ])
 
-/** The type of an update: the name of that field. */
+/** The type of an update: the name of its content field. */
 export const typeOf = (update: Update): string | undefined =>
   Object.keys(update).find((name) => updateTypes.has(name)) ??
   Object.entries(update).find(([, value]) => Predicate.isRecord(value))?.[0]
 
-/** The chat that an update belongs to, where it belongs to one. */
+/** The chat id of an update, if it has one. */
 export const chatOf = (update: Update): number | undefined => {
   const content = contentOf(update)
   return (
@@ -60,23 +60,22 @@ export const chatOf = (update: Update): number | undefined => {
   )
 }
 
-/** The user whose act an update is, where it is somebody's. */
+/** The user who caused the update, if it has one. */
 export const userOf = (update: Update): number | undefined => {
   const content = contentOf(update)
   return idOf(within(content, "from")) ?? idOf(within(content, "user"))
 }
 
-/** Where to answer: the chat, or the user's own where an update has none. */
+/** The chat to reply to: the update's chat, or the user's private chat. */
 export const addresseeOf = (update: Update): number | undefined => chatOf(update) ?? userOf(update)
 
-/** The text or caption that somebody wrote. */
+/** The text or caption of the message. */
 export const textOf = (update: Update): string | undefined => {
   const content = contentOf(update)
   const text = within(content, "text") ?? within(content, "caption")
   return typeof text === "string" ? text : undefined
 }
 
-/** The number of the message in its chat. */
 export const messageIdOf = (update: Update): number | undefined => {
   const id = within(contentOf(update), "message_id")
   return Number.isSafeInteger(id) ? Number(id) : undefined

@@ -7,23 +7,23 @@ export const settings = {
   sessionLasting: Setting.positiveDuration(
     {
       key: "NIGHTSHIFT_SESSION",
-      about: "How long a login at Mission Control lasts without being used. Not positive means the default."
+      about: "How long an unused Mission Control login lasts. Values of 0 or less use the default."
     },
     "12h"
   ),
   apiRate: Setting.integer(
-    { key: "API_RATE_LIMIT", about: "How many requests a second the API takes from one token; 0 is no limit." },
+    { key: "API_RATE_LIMIT", about: "Maximum API requests per second for one token. 0 disables the limit." },
     500,
     { min: 0, max: 1_000_000 }
   ),
   listeners: Setting.integer(
-    { key: "LIVE_LISTENERS", about: "How many may follow live events of this process at a time." },
+    { key: "LIVE_LISTENERS", about: "Maximum number of concurrent live event streams of this process." },
     100,
     { min: 0, max: 10_000 }
   )
 }
 
-/** What those who came in may ask for, and how long they stay. */
+/** Settings for authenticated callers. */
 export class AccessConfig extends Context.Tag("nightshift/http/AccessConfig")<
   AccessConfig,
   Setting.Values<typeof settings & typeof Masking.settings>

@@ -7,10 +7,10 @@ import { EmbeddedPostgres } from "../../database/embedded/EmbeddedPostgres.js"
 import { type DirectoryUnusable, errorCode, inDirectory } from "../../database/embedded/EmbeddedPostgresError.js"
 import { ServerConfig } from "../ServerConfig.js"
 
-/** The file beside the embedded database that holds the token we made. */
+/** File in the embedded database's directory that holds the generated token. */
 export const fileName = "admin-token"
 
-/** The token of a directory that an embedded database lies in: made once, for its owner's eyes only. */
+/** Reads the directory's token, or generates one that only the owner can read. */
 export const readOrMake = Effect.fn("AdminToken.readOrMake")(function* (
   directory: string
 ): Effect.fn.Return<Redacted.Redacted, DirectoryUnusable> {
@@ -25,12 +25,12 @@ export const readOrMake = Effect.fn("AdminToken.readOrMake")(function* (
   }
   const made = randomBytes(24).toString("base64url")
   const { gid, uid } = yield* inDirectory(path, () => stat(path))
-  // Root's directory has the group of the server's user, who must not read this.
+  // As root, the directory has the PostgreSQL user's group, which must not read the token.
   yield* DataDirectory.writeWhole(file, `${made}\n`, { uid, gid: uid === 0 ? 0 : gid })
   return Redacted.make(made)
 })
 
-/** The configuration of the doors, with a token of our own where none is set. */
+/** Adds a generated admin token to the settings if none is set. */
 export const layerConfig: Layer.Layer<ServerConfig, DirectoryUnusable, ServerConfig | EmbeddedPostgres> = Layer.effect(
   ServerConfig,
   Effect.gen(function* () {

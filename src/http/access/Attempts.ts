@@ -6,19 +6,19 @@ import { ServerConfig } from "../ServerConfig.js"
 import * as ClientAddress from "./ClientAddress.js"
 import * as Throttle from "./Throttle.js"
 
-// Wrong credentials, counted by the address they come from. Tokens that people choose are guessed at; sessions and tokens of
-// workspaces are 256 random bits, so guessing finds none, but each guess costs a statement.
+// Throttles wrong credentials by client address. Role tokens are chosen by people and could be guessed. Session secrets
+// and workspace tokens are 256 random bits and cannot, but each wrong one costs a database query.
 
-/** Wrong tokens from one address: enough for typing errors, too few to find one by trying. */
+/** Wrong tokens per address: enough for typing errors, too few for a brute-force attack. */
 const guesses = { burst: 20, perSecond: 20 / 60 }
 
-/** Statements that one address may cost with secrets that do not exist. */
+/** Database lookups of unknown secrets per address. */
 const lookups = { burst: 60, perSecond: 5 }
 
-/** A token this long cannot be guessed, so its owner need not wait for an attacker at the same address. */
+/** A correct token of this length cannot have been guessed, so it is accepted even while its address is throttled. */
 export const leastStrong = 24
 
-/** A secret that does not exist will not begin to, except where a replica answers. */
+/** How long an unknown secret is remembered. Short, because a lagging replica may not have a new secret yet. */
 const unknownMillis = Duration.toMillis("10 seconds")
 
 const mostRemembered = 10_000
@@ -29,12 +29,12 @@ export class Attempts extends Context.Tag("nightshift/http/Attempts")<
   Attempts,
   {
     /**
-     * Counts a token that was presented. Fails while its address has shown too many wrong ones, whatever it shows now,
-     * unless it is right and too long to be found by trying.
+     * Counts a presented token. Fails if its address has presented too many wrong ones, even if this one is right,
+     * unless it is right and at least `leastStrong` characters long.
      */
     readonly token: (request: Request, given: string, isRight: boolean) => Effect.Effect<void, TooManyRequests>
 
-    /** Looks a random secret up, as often as its address may; one that was found lately, always. */
+    /** Looks up a random secret, throttled by address. A recently found secret is never throttled. */
     readonly lookUp: <A, E>(
       request: Request,
       secret: string,
@@ -42,7 +42,7 @@ export class Attempts extends Context.Tag("nightshift/http/Attempts")<
     ) => Effect.Effect<Option.Option<A>, E | TooManyRequests>
   }
 >() {
-  /** One for all doors of a process: a client refused at one is refused at the next. */
+  /** Shared by all routes of a process, so a client that is throttled on one is throttled on all. */
   static readonly layer: Layer.Layer<Attempts, never, ServerConfig> = Layer.effect(
     Attempts,
     Effect.gen(function* () {
@@ -68,7 +68,8 @@ export class Attempts extends Context.Tag("nightshift/http/Attempts")<
             if ((unknown.get(id) ?? 0) > now) return Option.none()
             const key = keyOf(request)
             const wasKnown = known.get(id) !== undefined
-            // Taken before and given back: many at once must not all pass before the first is found to be wrong.
+            // Take a token first and return it on success, so concurrent wrong secrets cannot all pass before the first
+            // lookup ends.
             if (!wasKnown) yield* unknownSecrets.take(key)
             const found = yield* find
             if (Option.isSome(found)) {
@@ -85,7 +86,7 @@ export class Attempts extends Context.Tag("nightshift/http/Attempts")<
   )
 }
 
-/** A bounded map: keeps the entries set last. */
+/** A bounded map that keeps the most recently set entries. */
 class Remembered extends Map<string, number> {
   override set(id: string, value: number): this {
     this.delete(id)

@@ -9,7 +9,7 @@ import * as WireText from "../WireText.js"
 const EntryView = Schema.Struct({
   id: Schema.String,
   at: Moment,
-  who: Schema.String.annotations({ description: "api:, ui: or cli:, and the role or name." }),
+  who: Schema.String.annotations({ description: "`api:`, `ui:` or `cli:` followed by the role or name." }),
   act: Schema.String,
   target: Schema.String,
   reason: Schema.NullOr(Schema.String),
@@ -17,14 +17,15 @@ const EntryView = Schema.Struct({
   after: Schema.Unknown
 }).annotations({ identifier: "AuditEntry" })
 
-/** Who changed what. */
 export const group = HttpApiGroup.make("audit").add(
   HttpApiEndpoint.get("list", "/audit")
     .setUrlParams(
       Schema.Struct({
         who: WireText.optional(WireText.Text),
-        act: WireText.optional(WireText.Text.annotations({ description: "job.cancel, or job for all that begin so." })),
-        target: WireText.optional(WireText.Text.annotations({ description: "The id or name of what was changed." })),
+        act: WireText.optional(
+          WireText.Text.annotations({ description: "An action like `job.cancel`, or its prefix `job`." })
+        ),
+        target: WireText.optional(WireText.Text.annotations({ description: "Id or name of the changed object." })),
         since: WireText.optional(Instant),
         until: WireText.optional(Instant),
         ...pageQuery
@@ -32,5 +33,5 @@ export const group = HttpApiGroup.make("audit").add(
     )
     .addSuccess(Schema.Struct({ entries: Schema.Array(EntryView), next: Schema.NullOr(Schema.String) }))
     .addError(problem(400))
-    .annotateContext(OpenApi.annotations({ description: "Changes that operators made, newest first." }))
+    .annotateContext(OpenApi.annotations({ description: "List changes made by operators, newest first." }))
 )

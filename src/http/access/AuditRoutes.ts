@@ -9,7 +9,6 @@ import * as Problem from "../Problem.js"
 import * as Views from "../Views.js"
 import type { AccessConfig } from "./AccessConfig.js"
 
-/** Who changed what, when and why. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "audit">,
   never,

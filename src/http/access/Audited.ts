@@ -4,16 +4,16 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Transactions } from "../../queue/Transactions.js"
 import { Caller } from "./Caller.js"
 
-/** What is worth keeping of how something was and how it became. */
+/** State before and after a change, as stored in the audit log. */
 export interface Seen {
   readonly before?: unknown
   readonly after?: unknown
 }
 
 /**
- * Makes a change and writes down who made it and why, both or neither. `target` and `seen` may depend on what came of it:
+ * Runs a change and stores an audit entry in the same transaction. `target` and `seen` may depend on the result:
  *
- *     queues.change(name, patch).pipe(audited("queue.change", name, ({ after, before }) => ({ after, before })))
+ * queues.change(name, patch).pipe(audited("queue.change", name, ({ after, before }) => ({ after, before })))
  */
 export type Audited = <A>(
   act: string,
@@ -21,7 +21,7 @@ export type Audited = <A>(
   seen?: (result: A) => Seen
 ) => <E, R>(change: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatabaseError, R>
 
-/** For routes and commands that change something on an operator's behalf. */
+/** For routes and commands that make changes for an operator. */
 export const make: Effect.Effect<Audited, never, Audit | Transactions> = Effect.gen(function* () {
   const audit = yield* Audit
   const transactions = yield* Transactions

@@ -18,15 +18,15 @@ type Request = HttpServerRequest.HttpServerRequest
 const reading = new Set(["GET", "HEAD"])
 const loopbackHost = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i
 
-/** Where one logs in and out: the only acts that are not the admin's alone. */
+/** The route for login and logout, the only changes that a viewer may make. */
 const sessionPath = "/api/v1/session"
 
 const pathOf = ({ url }: Request) => url.split("?")[0]
 
-/** The contract holds no data, and generators of clients have no token. */
+/** The OpenAPI document contains no data, and client generators have no token. */
 export const contractPath = "/api/v1/openapi.json"
 
-/** Whether this may be asked by anybody. */
+/** Whether the request needs no authentication. */
 export const isOpen = (request: Request): boolean => {
   const path = pathOf(request)
   return (request.method === "POST" && path === sessionPath) || (reading.has(request.method) && path === contractPath)
@@ -37,13 +37,13 @@ export const tokensOf = ({ adminToken, viewerToken }: Config): RoleTokens => ({
   viewer: viewerToken
 })
 
-const bears = (given: string, token: Option.Option<Redacted.Redacted>) =>
+const matches = (given: string, token: Option.Option<Redacted.Redacted>) =>
   Option.isSome(token) && sameSecret(given, token.value)
 
-/** Whose token this is. Both are compared whatever the first says: the time taken tells nothing. */
+/** Returns the role of a token. Compares both tokens always, so the time taken does not depend on a match. */
 export const roleOf = (given: string, { admin, viewer }: RoleTokens): Role | undefined => {
-  const isAdmin = bears(given, admin)
-  const isViewer = bears(given, viewer)
+  const isAdmin = matches(given, admin)
+  const isViewer = matches(given, viewer)
   if (isAdmin) return "admin"
   return isViewer ? "viewer" : undefined
 }
@@ -52,11 +52,11 @@ const unauthorized = ({ adminToken, viewerToken }: Config) =>
   new Unauthorized({
     message:
       Option.isNone(adminToken) && Option.isNone(viewerToken)
-        ? "No token is set, so nobody is let in. Set NIGHTSHIFT_ADMIN_TOKEN, or NIGHTSHIFT_VIEWER_TOKEN for reading only, and start again."
-        : "Send a token as `Authorization: Bearer <token>`: the one of NIGHTSHIFT_ADMIN_TOKEN, or of NIGHTSHIFT_VIEWER_TOKEN for reading only."
+        ? "No token is configured, so all requests are rejected. Set NIGHTSHIFT_ADMIN_TOKEN, or NIGHTSHIFT_VIEWER_TOKEN for read-only access, and restart."
+        : "Send the token of NIGHTSHIFT_ADMIN_TOKEN, or of NIGHTSHIFT_VIEWER_TOKEN for read-only access, as `Authorization: Bearer <token>`."
   })
 
-/** Header text is bytes; whoever has more to say than ASCII sends it percent-encoded. */
+/** Headers are limited to ASCII, so other text is sent percent-encoded. */
 const reasonOf = ({ headers }: Request): string | undefined => {
   const given = headers["x-reason"]?.trim()
   if (given === undefined || given === "") return undefined
@@ -67,17 +67,16 @@ const reasonOf = ({ headers }: Request): string | undefined => {
   }
 }
 
-/** Where callers are looked up. */
 export interface Registers {
   readonly sessions: typeof Sessions.Service
   readonly attempts: typeof Attempts.Service
-  /** How long a login lasts without being used. */
+  /** How long an unused login lasts. */
   readonly lasting: Duration.Duration
 }
 
 type Refusal = Unauthorized | CrossSiteRefused | TooManyRequests | DatabaseError
 
-/** Who comes, by the token they bear or by the login their browser brings along. */
+/** Authenticates the caller by bearer token or session cookie. */
 export const identify = (
   config: Config,
   { attempts, lasting, sessions }: Registers
@@ -103,14 +102,14 @@ export const identify = (
     return { who: `ui:${role}`, role, until, session: { secret, lasts: sessions.lasts(secret, tokens) }, reason }
   })
 
-/** Lets the admin do everything, and a viewer read and log out. */
+/** Allows an admin everything, and a viewer to read and to log out. */
 export const authorize = ({ role }: CallerFacts, request: Request): Effect.Effect<void, Forbidden> => {
   if (role === "admin" || reading.has(request.method) || pathOf(request) === sessionPath) return Effect.void
-  const message = "This token is for reading only. Changes need the one of NIGHTSHIFT_ADMIN_TOKEN."
+  const message = "This token is read-only. Use the token of NIGHTSHIFT_ADMIN_TOKEN to make changes."
   return new Forbidden({ message })
 }
 
-/** On loopback, lets a request pass only when it was meant for this machine by name (DNS rebinding). */
+/** On loopback, requires a Host header that names this machine. Protects against DNS rebinding. */
 export const checkHost = (config: Pick<Config, "host">): Effect.Effect<void, HostRefused, Request> =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) =>
     !isLoopback(config.host) || loopbackHost.test(headers.host ?? "") ? Effect.void : new HostRefused()

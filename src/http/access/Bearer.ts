@@ -1,5 +1,5 @@
 export { isSame as sameSecret } from "../../gateway/ConstantTime.js"
 
-/** The token of an `Authorization: Bearer` header. */
+/** Returns the token of an `Authorization: Bearer` header. */
 export const tokenOf = (authorization: string | undefined): string | undefined =>
   /^Bearer +(\S+) *$/i.exec(authorization ?? "")?.[1]

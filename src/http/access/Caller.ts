@@ -2,7 +2,7 @@ import { Context, Effect } from "effect"
 import type { Role } from "../../access/Role.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 
-/** Whoever asks, as far as is known. Provided to every route once they were let in. */
+/** The caller of a request. Provided to every route after authentication. */
 export class Caller extends Context.Reference<Caller>()("nightshift/http/Caller", {
   defaultValue: (): CallerFacts => ({
     who: "nobody",
@@ -14,24 +14,24 @@ export class Caller extends Context.Reference<Caller>()("nightshift/http/Caller"
 }) {}
 
 export interface CallerFacts {
-  /** How they stand in the audit: the way they came by and their role or name, as in `api:admin`. */
+  /** The name in the audit log: how the caller connected and its role or name, such as `api:admin`. */
   readonly who: string
   readonly role: Role
-  /** When their login ends, where they came by one; epoch milliseconds. */
+  /** When the login expires, in epoch milliseconds; undefined for a token. */
   readonly until: number | undefined
-  /** Their login, where they came by one. */
+  /** The login; undefined for a token. */
   readonly session: CallerSession | undefined
-  /** Why they do what they do, if they say. */
+  /** The reason given by the caller, for the audit log. */
   readonly reason: string | undefined
 }
 
 export interface CallerSession {
   readonly secret: string
-  /** Whether it is neither ended nor expired. */
+  /** Whether the login is still valid. */
   readonly lasts: Effect.Effect<boolean, DatabaseError>
 }
 
-/** For requests that say in their body why they come. */
+/** Sets the reason, for requests that give it in their body. */
 export const withReason =
   (reason: string | undefined) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>

@@ -2,7 +2,7 @@ import { BlockList, isIP, isIPv4 } from "node:net"
 import { Either } from "effect"
 import { groupsOf } from "../../gateway/fetch/Addresses.js"
 
-/** The address of the client, as its connection and its `X-Forwarded-For` header say. */
+/** Returns the client's address from the peer address and the `X-Forwarded-For` header. */
 export type ClientAddress = (peer: string | undefined, forwardedFor: string | undefined) => string
 
 const wordsOf = (text: string): ReadonlyArray<string> =>
@@ -18,13 +18,13 @@ const isProxy = (word: string): boolean => {
   return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128))
 }
 
-/** For the setting that names the proxies. */
+/** Validates the NIGHTSHIFT_TRUST_PROXY setting. */
 export const readProxies = (text: string): Either.Either<string, string> =>
   wordsOf(text).every(isProxy)
     ? Either.right(text)
-    : Either.left("addresses or ranges of proxies like 10.0.0.0/8, separated by commas")
+    : Either.left("comma-separated addresses or ranges of proxies like 10.0.0.0/8")
 
-/** Without the port and brackets that some proxies add, and IPv4 as itself where a socket shows it as IPv6. */
+/** Strips port and brackets, which some proxies add, and unwraps IPv4-mapped IPv6 addresses. */
 const plain = (text: string): string => {
   const trimmed = text.trim()
   const bare = /^\[([^\]]{1,64})\](?::\d{1,5})?$/.exec(trimmed)?.[1] ?? /^([\d.]{7,15}):\d{1,5}$/.exec(trimmed)?.[1]
@@ -32,8 +32,8 @@ const plain = (text: string): string => {
 }
 
 /**
- * Believes `X-Forwarded-For` only as far as it was written by these proxies: from its end, as long as the address before is
- * a proxy's. With no proxies the connection's own address counts, whatever a header says.
+ * Reads `X-Forwarded-For` from its end and stops at the first address that is not a trusted proxy, because clients can
+ * forge everything before it. Without trusted proxies the header is ignored.
  */
 export const make = (proxies: string): ClientAddress => {
   const trusted = new BlockList()
@@ -57,5 +57,8 @@ export const make = (proxies: string): ClientAddress => {
   }
 }
 
-/** What is counted together: an IPv4 address, or the 64 bits of an IPv6 address that one customer usually has. */
+/**
+ * The throttling key of an address: the IPv4 address, or the /64 prefix of an IPv6 address, which one customer usually
+ * has.
+ */
 export const group = (address: string): string => groupsOf(address)?.slice(0, 4).join(":") ?? address

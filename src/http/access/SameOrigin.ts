@@ -1,11 +1,11 @@
 type Headers = Readonly<Record<string, string | undefined>>
 
-/** Where the request was sent to, as the browser knows it: a proxy in front may have another name for us. */
+/** The host as the browser knows it. A proxy may use a different one to reach us. */
 const hostOf = (headers: Headers) => headers["x-forwarded-host"]?.split(",")[0]?.trim() ?? headers.host
 
 const hostIn = (origin: string): string | undefined => (URL.canParse(origin) ? new URL(origin).host : undefined)
 
-/** Whether a page of ours sent the request. Browsers say so themselves; those that do not yet say at least the page's origin. */
+/** Whether one of our own pages sent the request. Uses Sec-Fetch-Site, or Origin for older browsers. */
 export const isSameOrigin = (headers: Headers): boolean => {
   const site = headers["sec-fetch-site"]
   if (site !== undefined) return site === "same-origin"
@@ -13,6 +13,6 @@ export const isSameOrigin = (headers: Headers): boolean => {
   return origin !== undefined && hostIn(origin) !== undefined && hostIn(origin) === hostOf(headers)
 }
 
-/** Whether a page of somebody else sent it. A program that is no browser says nothing about pages. */
+/** Whether another site's page sent the request. Programs send neither header. */
 export const isForeign = (headers: Headers): boolean =>
   (headers["sec-fetch-site"] !== undefined || headers.origin !== undefined) && !isSameOrigin(headers)

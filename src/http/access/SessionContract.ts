@@ -14,10 +14,9 @@ export const Login = Schema.Struct({ token: WireText.Text }).annotations({
 
 const SessionView = Schema.Struct({
   role: Role,
-  until: Schema.NullOr(Moment).annotations({ description: "When a login ends unless it is used; null for a token." })
+  until: Schema.NullOr(Moment).annotations({ description: "When an unused login expires; null for a token." })
 }).annotations({ identifier: "Session" })
 
-/** Logins, for browsers. */
 export const group = HttpApiGroup.make("session")
   .add(
     HttpApiEndpoint.post("login", "/session")
@@ -27,16 +26,18 @@ export const group = HttpApiGroup.make("session")
       .addError(problem(413))
       .addError(problem(415))
       .annotateContext(
-        OpenApi.annotations({ description: "Log in with a token. Answers with a cookie; needs no token itself." })
+        OpenApi.annotations({
+          description: "Log in with a token. Sets a session cookie. Needs no Authorization header."
+        })
       )
   )
   .add(
     HttpApiEndpoint.get("session", "/session")
       .addSuccess(SessionView)
-      .annotateContext(OpenApi.annotations({ description: "Who asks, and until when." }))
+      .annotateContext(OpenApi.annotations({ description: "Show the caller's role and when its login expires." }))
   )
   .add(
     HttpApiEndpoint.del("logout", "/session").annotateContext(
-      OpenApi.annotations({ description: "Log out: the cookie counts no more." })
+      OpenApi.annotations({ description: "Log out and end the session." })
     )
   )

@@ -4,13 +4,13 @@ import { Duration, Redacted } from "effect"
 
 const name = "nightshift_session"
 
-/** What the visitor's browser brought along. */
+/** Returns the session secret from the cookie. */
 export const secretOf = (request: HttpServerRequest.HttpServerRequest): string | undefined => {
   const secret = request.cookies[name]
   return secret === undefined || secret === "" ? undefined : secret
 }
 
-/** Behind a proxy the way to us may be plain while the visitor's is not. */
+/** Behind a proxy our connection may be plain HTTP while the browser's is HTTPS. */
 const isSecure = (request: HttpServerRequest.HttpServerRequest): boolean =>
   request.headers["x-forwarded-proto"]?.split(",")[0]?.trim().toLowerCase() === "https"
 
@@ -27,7 +27,7 @@ const cookie = (
     maxAge
   })
 
-/** Scripts cannot read it, and no other site's page can have it sent. */
+/** Sets the cookie: HttpOnly, so scripts cannot read it, and SameSite=Strict, so other sites cannot send it. */
 export const give = (
   request: HttpServerRequest.HttpServerRequest,
   secret: Redacted.Redacted,

@@ -22,10 +22,9 @@ import * as SessionCookie from "./SessionCookie.js"
 const mostBodyBytes = 8 * 1024
 
 const unknown = new Unauthorized({
-  message: "This is neither the token of NIGHTSHIFT_ADMIN_TOKEN nor that of NIGHTSHIFT_VIEWER_TOKEN."
+  message: "The token matches neither NIGHTSHIFT_ADMIN_TOKEN nor NIGHTSHIFT_VIEWER_TOKEN."
 })
 
-/** Logins, for browsers. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "session">,
   never,

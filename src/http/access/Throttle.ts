@@ -1,8 +1,8 @@
 import { Clock, Effect } from "effect"
 import { TooManyRequests } from "../RequestErrors.js"
 
-// Buckets of tokens in memory, for requests to this process. Not the limits that jobs share across the cluster: a door that
-// asked the database before each request would be the load that it is to keep away.
+// In-memory token buckets for requests to this process. Unlike the cluster's rate limits for jobs, they do not use the
+// database, because protecting it from load is their purpose.
 
 interface Bucket {
   tokens: number
@@ -10,18 +10,18 @@ interface Bucket {
 }
 
 export interface Throttle {
-  /** Takes one, or says when there will be one. */
+  /** Takes a token, or fails with the seconds until the next one. */
   readonly take: (key: string) => Effect.Effect<void, TooManyRequests>
-  /** Fails when there is none, and takes none. */
+  /** Fails if the bucket is empty. Takes no token. */
   readonly check: (key: string) => Effect.Effect<void, TooManyRequests>
-  /** Puts one back that was taken for nothing. */
+  /** Returns a token. */
   readonly give: (key: string) => void
 }
 
-/** Beyond this many keys the one that was used least recently is forgotten: memory stays bounded. */
+/** Maximum number of keys. The least recently used one is evicted. */
 const mostKeys = 10_000
 
-/** So many at once, and so many a second from then on. */
+/** Makes a throttle with a bucket of `burst` tokens per key, refilled at `perSecond`. */
 export const make = (options: { readonly burst: number; readonly perSecond: number }): Throttle => {
   const buckets = new Map<string, Bucket>()
 

@@ -1,4 +1,4 @@
 import type { Token } from "../../access/Tokens.js"
 
-/** What the audit keeps of a token, which lets nobody in. */
+/** A token as stored in the audit log, without its secret. */
 export const of = ({ id, label, prefix, workspace }: Token) => ({ id, workspace, prefix, label })

@@ -7,25 +7,24 @@ import { TokenId } from "../../core/Ids.js"
 import { problem } from "../Contract.js"
 import * as WireText from "../WireText.js"
 
-/** What `POST /api/v1/workspaces/{workspace}/tokens` takes; no body is the same as an empty one. */
+/** Body of `POST /api/v1/workspaces/{workspace}/tokens`. May be omitted. */
 export const TokenRequest = Schema.Struct({
   label: WireText.optional(
     WireText.Text.pipe(
       Schema.maxLength(mostLabelCharacters, WireText.said(`must be at most ${mostLabelCharacters} characters long`))
-    ).annotations({ description: "What people are to recognize the token by." })
+    ).annotations({ description: "Name of the token, for people." })
   )
 }).annotations({ identifier: "TokenRequest", message: () => "must be an object", ...WireText.strict })
 
 const TokenView = Schema.Struct({
   id: TokenId,
-  prefix: Schema.String.annotations({ description: "The token's first characters." }),
+  prefix: Schema.String.annotations({ description: "First characters of the token." }),
   label: Schema.String,
   createdAt: Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
 }).annotations({ identifier: "Token" })
 
 const workspacePath = Schema.Struct({ workspace: Schema.String })
 
-/** Tokens of workspaces: make, list, revoke. */
 export const group = HttpApiGroup.make("tokens")
   .add(
     HttpApiEndpoint.post("create", "/workspaces/:workspace/tokens")
@@ -35,7 +34,9 @@ export const group = HttpApiGroup.make("tokens")
       .addError(problem(400))
       .addError(problem(413))
       .addError(problem(415))
-      .annotateContext(OpenApi.annotations({ description: "Make a token for a workspace. It is shown this once." }))
+      .annotateContext(
+        OpenApi.annotations({ description: "Create a token for a workspace. The secret is returned only here." })
+      )
   )
   .add(
     HttpApiEndpoint.get("list", "/workspaces/:workspace/tokens")
@@ -43,7 +44,7 @@ export const group = HttpApiGroup.make("tokens")
       .addSuccess(Schema.Struct({ tokens: Schema.Array(TokenView) }))
       .addError(problem(400))
       .annotateContext(
-        OpenApi.annotations({ description: "A workspace's tokens without their secrets, oldest first." })
+        OpenApi.annotations({ description: "List a workspace's tokens without their secrets, oldest first." })
       )
   )
   .add(
@@ -52,5 +53,7 @@ export const group = HttpApiGroup.make("tokens")
       .addSuccess(TokenView)
       .addError(problem(400))
       .addError(problem(404))
-      .annotateContext(OpenApi.annotations({ description: "From now on it lets nobody in. Answers what it was." }))
+      .annotateContext(
+        OpenApi.annotations({ description: "Revoke a token, effective immediately. Returns the revoked token." })
+      )
   )

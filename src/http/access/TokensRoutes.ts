@@ -36,7 +36,7 @@ const workspaceOf = (text: string) =>
     () => new BadRequest({ message: `A workspace's name ${Workspace.rule}.`, field: "workspace" })
   )
 
-/** Most who ask for a token have nothing to say about it. */
+/** The body is optional. */
 const bodyOf = (request: HttpServerRequest) =>
   Effect.gen(function* () {
     const { "content-length": length, "transfer-encoding": coding } = request.headers
@@ -47,7 +47,6 @@ const bodyOf = (request: HttpServerRequest) =>
     )
   })
 
-/** Tokens of workspaces: make, list, revoke. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "tokens">,
   never,

@@ -9,10 +9,10 @@ import { type TooManyRequests, Unauthorized } from "../RequestErrors.js"
 import { Attempts } from "./Attempts.js"
 import { tokenOf } from "./Bearer.js"
 
-/** A workspace whose token the request bears. */
+/** The workspace that the request's token belongs to. */
 export interface Bearer {
   readonly workspace: Workspace
-  /** Asks again: a token may be revoked while a request goes on. */
+  /** Verifies the token again, because it may be revoked during a long upload. */
   readonly stillMay: Effect.Effect<void, Unauthorized | DatabaseError>
 }
 
@@ -21,7 +21,10 @@ const readWorkspace = Schema.decodeUnknownOption(Workspace)
 const refused = () =>
   new Unauthorized({ message: "Send a token of this workspace as `Authorization: Bearer <token>`." })
 
-/** Lets a request pass that bears a token of the workspace in its path. One that cannot exist is like one that does not. */
+/**
+ * Authenticates a request with a token of the workspace in its path. A malformed workspace name fails like a wrong
+ * token.
+ */
 export const check: Effect.Effect<
   Bearer,
   Unauthorized | TooManyRequests | DatabaseError,
@@ -33,7 +36,7 @@ export const check: Effect.Effect<
   const { workspace } = yield* HttpRouter.params
   const known = readWorkspace(workspace)
   const given = tokenOf(request.headers.authorization)
-  // What does not have the form of a token is not looked up.
+  // Do not query the database for a malformed token.
   if (Option.isNone(known) || given === undefined || prefixOf(given) === "") return yield* refused()
   const verified = tokens.verify(known.value, given)
   const stillMay = Effect.flatMap(verified, (may) => (may ? Effect.void : refused()))

@@ -11,17 +11,17 @@ import * as Instant from "../Instant.js"
 const Run = Schema.Struct({
   outcome: Schema.Literal("fired", "caughtUp", "triggered", "skipped", "missed").annotations({
     description:
-      "`fired` at its time; `caughtUp`: fired long after it; `triggered` by somebody; `skipped`: the job before was not over; `missed`: nobody could fire, and it is not made up for."
+      "`fired`: on time; `caughtUp`: fired late, after an outage; `triggered`: by an operator; `skipped`: the previous job was still active; `missed`: no leader could fire it and it was not caught up."
   }),
-  at: Moment.annotations({ description: "The tick, the last of several, or when somebody wanted a job." }),
-  since: Moment.annotations({ description: "The first of several ticks that were skipped or missed in a row." }),
+  at: Moment.annotations({ description: "Time of the tick, of the last of several ticks, or of the trigger." }),
+  since: Moment.annotations({ description: "First of several consecutive ticks that were skipped or missed." }),
   jobId: Schema.NullOr(Schema.String),
-  jobState: Schema.NullOr(State).annotations({ description: "Null where there was no job, or it is gone by now." }),
-  by: Schema.NullOr(Schema.String).annotations({ description: "Who triggered it, as in the audit." })
+  jobState: Schema.NullOr(State).annotations({ description: "Null if there was no job or it has been deleted." }),
+  by: Schema.NullOr(Schema.String).annotations({ description: "Who triggered the run, as named in the audit log." })
 }).annotations({ identifier: "ScheduleRun" })
 export type RunView = typeof Run.Type
 
-/** What a schedule did lately. Every field is always there; null where there is nothing. */
+/** Recent runs of a schedule. Every field is present; null if it has no value. */
 export const HistoryView = Schema.Struct({
   name: Schema.String,
   timezone: Schema.String,
@@ -51,7 +51,7 @@ const runOf =
     }
   }
 
-/** What a schedule did lately, with how its jobs stand now. */
+/** Reads a schedule's recent runs with the current states of their jobs. */
 export const read = (
   name: string
 ): Effect.Effect<HistoryView, ScheduleNotFound | DatabaseError, Schedules | JobOverview> =>

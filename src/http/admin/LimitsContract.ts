@@ -10,20 +10,20 @@ const Numbers = { capacity: Schema.Number, rate: Schema.Number.annotations({ des
 const LimitView = Schema.Struct({
   scope: Schema.String,
   ...Numbers,
-  tokens: Schema.Number.annotations({ description: "What is in the bucket now." }),
-  lent: Schema.Number.annotations({ description: "What pods took ahead and may still use." }),
-  dryUntil: Schema.NullOr(Instant).annotations({ description: "No token comes in before this instant." }),
-  tuned: Schema.Boolean.annotations({ description: "Whether an operator's word stands against the code's." }),
-  declared: Schema.Struct(Numbers).annotations({ description: "What the code says." })
+  tokens: Schema.Number.annotations({ description: "Tokens in the bucket now." }),
+  lent: Schema.Number.annotations({ description: "Tokens that pods have reserved and not yet used." }),
+  dryUntil: Schema.NullOr(Instant).annotations({ description: "The bucket is not refilled before this time." }),
+  tuned: Schema.Boolean.annotations({ description: "Whether an operator has overridden the declared values." }),
+  declared: Schema.Struct(Numbers).annotations({ description: "Values declared in code." })
 }).annotations({ identifier: "Limit" })
 export type LimitView = typeof LimitView.Type
 
 const NumberOrNull = Schema.NullOr(Schema.Number).annotations({
-  ...WireText.said("must be a number, or null for the code's own"),
+  ...WireText.said("must be a number, or null to use the value declared in code"),
   jsonSchema: { type: ["number", "null"] }
 })
 
-/** What `PATCH /api/v1/limits/{scope}` takes. What makes a limit is the limits' to say. */
+/** Body of `PATCH /api/v1/limits/{scope}`. The limits validate the values. */
 export const TuneRequest = Schema.Struct({
   capacity: WireText.optional(NumberOrNull),
   rate: WireText.optional(NumberOrNull)
@@ -33,12 +33,12 @@ export const TuneRequest = Schema.Struct({
   ...WireText.strict
 })
 
-/** What `POST /api/v1/limits/{scope}/drain` takes, or nothing at all. */
+/** Body of `POST /api/v1/limits/{scope}/drain`. May be omitted. */
 export const DrainRequest = Schema.Struct({
   seconds: WireText.optional(
     Schema.NonNegative.annotations({
       ...WireText.said("must be a number of seconds"),
-      description: "How long nothing comes in; at once when absent."
+      description: "How long the bucket is not refilled; 0 if omitted."
     })
   )
 }).annotations({ identifier: "DrainRequest", message: () => "must be an object", ...WireText.strict })
@@ -49,7 +49,7 @@ export const group = HttpApiGroup.make("limits")
   .add(
     HttpApiEndpoint.get("list", "/limits")
       .addSuccess(Schema.Struct({ limits: Schema.Array(LimitView) }))
-      .annotateContext(about("Every scope with what is in its bucket."))
+      .annotateContext(about("List all rate limits with the state of their buckets."))
   )
   .add(
     HttpApiEndpoint.patch("tune", "/limits/:scope")
@@ -57,7 +57,7 @@ export const group = HttpApiGroup.make("limits")
       .setPayload(TuneRequest)
       .addSuccess(LimitView)
       .addError(problems(400, 404, 415))
-      .annotateContext(about("Change what holds, against the code's word. `null` gives the code its word back."))
+      .annotateContext(about("Override a limit's declared values. `null` restores the declared value."))
   )
   .add(
     HttpApiEndpoint.post("drain", "/limits/:scope/drain")
@@ -65,5 +65,5 @@ export const group = HttpApiGroup.make("limits")
       .setPayload(DrainRequest)
       .addSuccess(LimitView)
       .addError(problems(400, 404))
-      .annotateContext(about("Empty the bucket, and keep it empty for so long."))
+      .annotateContext(about("Empty the bucket and stop refilling it for a while."))
   )

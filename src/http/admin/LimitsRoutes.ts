@@ -16,14 +16,13 @@ const mostBodyBytes = 16 * 1024
 
 const viewOf = ({ dryUntil, ...state }: LimitState): LimitView => ({ ...state, dryUntil: dryUntil ?? null })
 
-/** What the audit keeps of a limit: what operators decide. */
+/** A limit as stored in the audit log: the fields that operators set. */
 const summaryOf = ({ capacity, rate, tuned }: LimitState) => ({ capacity, rate, tuned })
 
-/** Nothing at all is a request, too. */
+/** The body is optional. */
 const isEmpty = ({ headers }: HttpServerRequest.HttpServerRequest) =>
   headers["content-type"] === undefined && (headers["content-length"] ?? "0") === "0"
 
-/** Limits: see what is in the buckets, tune them, drain one. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "limits">,
   never,
@@ -34,7 +33,7 @@ export const layer: Layer.Layer<
     const transactions = yield* Transactions
     const audited = yield* Audited.make
 
-    /** A bucket is emptied for good, whatever becomes of a transaction around it: it is written down before. */
+    /** Draining a bucket does not roll back with the transaction, so the audit entry is written first. */
     const drain = (scope: string, seconds: number) =>
       transactions.run(
         Effect.gen(function* () {

@@ -14,25 +14,25 @@ const BucketSeconds = Schema.NumberFromString.pipe(
   Schema.between(60, mostBucketSeconds),
   Schema.multipleOf(60)
 ).annotations({
-  ...WireText.said(`must be a whole number of minutes in seconds, from 60 to ${mostBucketSeconds}`),
+  ...WireText.said(`must be a multiple of 60 seconds, from 60 to ${mostBucketSeconds}`),
   jsonSchema: { type: "integer", minimum: 60, maximum: mostBucketSeconds, multipleOf: 60 },
-  description: "How much time one point stands for; chosen by the length of the range when absent."
+  description: "Seconds per point; derived from the range if omitted."
 })
 
 const range = {
-  since: WireText.optional(Instant.annotations({ description: "An hour before `until` when absent." })),
-  until: WireText.optional(Instant.annotations({ description: "Now when absent." })),
+  since: WireText.optional(Instant.annotations({ description: "Defaults to one hour before `until`." })),
+  until: WireText.optional(Instant.annotations({ description: "Defaults to now." })),
   bucket: WireText.optional(BucketSeconds)
 }
 
-/** What `GET /api/v1/metrics/series` takes. */
+/** Query parameters of `GET /api/v1/metrics/series`. */
 export const SeriesQuery = Schema.Struct({
   queue: WireText.optional(WireText.Text),
   kind: WireText.optional(WireText.Text),
   ...range
 }).annotations(WireText.strict)
 
-/** What the other routes take. */
+/** Query parameters of the other metrics routes. */
 export const RangeQuery = Schema.Struct(range).annotations(WireText.strict)
 export type RangeQuery = typeof RangeQuery.Type
 
@@ -43,7 +43,7 @@ const Latency = Schema.Struct({
   p95: Amount,
   p99: Amount,
   max: Amount
-}).annotations({ identifier: "Latency", description: "In seconds; null where nothing was measured." })
+}).annotations({ identifier: "Latency", description: "In seconds; null if nothing was measured." })
 
 const covered = { since: Moment, until: Moment, bucketSeconds: Schema.Number }
 
@@ -66,14 +66,14 @@ export const SeriesView = Schema.Struct({
 
 export const QueuesView = Schema.Struct({
   ...covered,
-  measuredAt: Moment.annotations({ description: "When it was looked, which is not done at every request." }),
+  measuredAt: Moment.annotations({ description: "When the values were measured; they are cached between requests." }),
   queues: Schema.Array(
     Schema.Struct({
       queue: Schema.String,
       completed: Schema.Array(Schema.Int),
       dead: Schema.Array(Schema.Int)
     })
-  ).annotations({ description: "Those of which jobs were done or died, a number per bucket." })
+  ).annotations({ description: "Queues with completed or dead jobs, one number per bucket." })
 }).annotations({ identifier: "QueueSeries" })
 
 export const PodsView = Schema.Struct({
@@ -84,7 +84,9 @@ export const PodsView = Schema.Struct({
       points: Schema.Array(
         Schema.Struct({
           at: Moment,
-          cpu: Schema.Number.annotations({ description: "Processor time over elapsed time: 1 is one core, busy." }),
+          cpu: Schema.Number.annotations({
+            description: "CPU time divided by elapsed time; 1 is one fully used core."
+          }),
           rssBytes: Schema.Number,
           eventLoopDelay: Schema.Struct({ p99: Schema.Number, max: Schema.Number }),
           pool: Schema.Struct({ busy: Schema.Number, idle: Schema.Number, waiting: Schema.Number }),
@@ -118,35 +120,34 @@ const Blocker = Schema.Struct({
 export const DatabaseView = Schema.Struct({
   ...covered,
   now: Schema.Struct({ ...facts, blockers: Schema.Array(Blocker) }),
-  statements: Latency.annotations({ description: "How long the statements of all pods took in the range." }),
+  statements: Latency.annotations({ description: "Statement latency of all pods in the range." }),
   points: Schema.Array(Schema.Struct(facts))
 }).annotations({ identifier: "DatabaseHealth" })
 
-/** What happened, minute by minute. */
 export const group = HttpApiGroup.make("metrics")
   .add(
     HttpApiEndpoint.get("series", "/metrics/series")
       .setUrlParams(SeriesQuery)
       .addSuccess(SeriesView)
       .addError(problem(400))
-      .annotateContext(about("What happened to jobs, bucket by bucket, empty ones included."))
+      .annotateContext(about("Job counts and latencies per bucket, including empty buckets."))
   )
   .add(
     HttpApiEndpoint.get("queues", "/metrics/queues")
       .addSuccess(QueuesView)
-      .annotateContext(about("What became of the jobs of every queue in the last hour, bucket by bucket."))
+      .annotateContext(about("Completed and dead jobs of every queue in the last hour, per bucket."))
   )
   .add(
     HttpApiEndpoint.get("pods", "/metrics/pods")
       .setUrlParams(RangeQuery)
       .addSuccess(PodsView)
       .addError(problem(400))
-      .annotateContext(about("What each pod used: the mean of its processor time, the worst of all else."))
+      .annotateContext(about("Resource usage of each pod: the mean of its CPU usage, the maximum of all other values."))
   )
   .add(
     HttpApiEndpoint.get("database", "/metrics/database")
       .setUrlParams(RangeQuery)
       .addSuccess(DatabaseView)
       .addError(problem(400))
-      .annotateContext(about("How the database is and was."))
+      .annotateContext(about("Current and past state of the database."))
   )

@@ -15,10 +15,10 @@ import { ThroughputCache } from "./ThroughputCache.js"
 
 const usualRange = Duration.toMillis("1 hour")
 
-/** However many tabs are open, the database is looked at this often. */
+/** Minimum time between two queries, regardless of the number of open tabs. */
 const lookEvery = Duration.seconds(5)
 
-/** What a query asks for, its absences filled in. */
+/** Fills in the defaults of a range query. */
 const rangeOf = ({ bucket, since, until }: RangeQuery) =>
   Effect.gen(function* () {
     const to = until ?? (yield* Clock.currentTimeMillis)
@@ -76,7 +76,6 @@ const blockerOf = ({ application, name, seconds, state, transactions, user, what
   transactions
 })
 
-/** Metrics: what happened, minute by minute. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "metrics">,
   never,

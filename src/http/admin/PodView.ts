@@ -4,7 +4,7 @@ import type { StoredPod } from "../../cluster/Pods.js"
 import { PodId } from "../../core/Ids.js"
 import * as Instant from "../Instant.js"
 
-/** A running process as programs outside see it. */
+/** A pod in API responses. */
 export const PodView = Schema.Struct({
   id: PodId,
   label: Schema.NullOr(Schema.String),
@@ -13,17 +13,19 @@ export const PodView = Schema.Struct({
   kinds: Schema.Array(Schema.String),
   slots: Schema.Array(
     Schema.Struct({ queue: Schema.String, wanted: Schema.Int, have: Schema.Int, busy: Schema.Int })
-  ).annotations({ description: "Per queue: how many there should be, are, and have a job." }),
+  ).annotations({ description: "Per queue: wanted, existing and busy slots." }),
   runningJobs: Schema.Int,
   host: Schema.Struct({ name: Schema.String, pid: Schema.Int, node: Schema.String }),
   startedAt: Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } }),
   heartbeatAgeSeconds: Schema.Number,
-  draining: Schema.Boolean.annotations({ description: "It was told to stop and takes no new jobs." }),
+  server: Schema.NullOr(Schema.String).annotations({
+    description: "The PostgreSQL server that wrote its last heartbeat: address and start."
+  }),
+  draining: Schema.Boolean.annotations({ description: "The pod is shutting down and claims no new jobs." }),
   leader: Schema.Boolean
 }).annotations({ identifier: "Pod" })
 export type PodView = typeof PodView.Type
 
-/** What is shown of a stored pod. */
 export const of = (pod: StoredPod, leader: Option.Option<Leader>, now: number): PodView => ({
   id: pod.id,
   label: pod.label ?? null,
@@ -35,6 +37,7 @@ export const of = (pod: StoredPod, leader: Option.Option<Leader>, now: number): 
   host: pod.host,
   startedAt: Instant.format(pod.startedAt),
   heartbeatAgeSeconds: Math.max(0, now - pod.heartbeatAt) / 1000,
+  server: pod.server ?? null,
   draining: pod.draining,
   leader: Option.exists(leader, (held) => held.pod === pod.id)
 })

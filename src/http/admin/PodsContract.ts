@@ -7,13 +7,12 @@ import { PodView } from "./PodView.js"
 const Answer = Schema.Struct({
   pods: Schema.Array(PodView),
   unservedQueues: Schema.Array(Schema.String).annotations({
-    description: "Queues with due jobs that no live pod takes."
+    description: "Queues with due jobs that no live pod serves."
   })
 })
 
-/** Pods: who is there, and what nobody does. */
 export const group = HttpApiGroup.make("pods").add(
   HttpApiEndpoint.get("list", "/pods")
     .addSuccess(Answer)
-    .annotateContext(OpenApi.annotations({ description: "The live pods, by id, and the queues that nobody serves." }))
+    .annotateContext(OpenApi.annotations({ description: "List live pods by id, and queues that no pod serves." }))
 )

@@ -10,7 +10,6 @@ import { Api } from "../Api.js"
 import * as Problem from "../Problem.js"
 import * as PodView from "./PodView.js"
 
-/** Pods: who is there, what they do, and which queues nobody serves. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "pods">,
   never,

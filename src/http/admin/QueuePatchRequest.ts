@@ -15,9 +15,9 @@ const Rate = Schema.Struct({ jobs: Whole, per: Seconds }).annotations({
 const PerKey = Schema.Struct({
   concurrency: Whole,
   order: WireText.optional(KeyOrder.annotations(WireText.said('must be "none", "serial" or "strict"')))
-}).annotations({ message: () => "must be an object with concurrency and perhaps order, or null" })
+}).annotations({ message: () => "must be an object with concurrency and optionally order, or null" })
 
-/** What `PATCH /api/v1/queues/{name}` takes. A field that is absent stays as it is; null sets it back to its default. */
+/** Body of `PATCH /api/v1/queues/{name}`. Omitted fields stay unchanged; null restores the default. */
 export const QueuePatchRequest = Schema.Struct({
   paused: WireText.optional(Switch),
   maxWorkers: WireText.optional(Whole),
@@ -28,11 +28,11 @@ export const QueuePatchRequest = Schema.Struct({
       enabled: WireText.optional(Switch),
       base: WireText.optional(Seconds),
       max: WireText.optional(Seconds)
-    }).annotations({ message: () => "must be an object with enabled, base and max, or some of them" })
+    }).annotations({ message: () => "must be an object with any of enabled, base and max" })
   ),
   limits: WireText.optional(
     Schema.Struct({ rate: orNothing(Rate), perKey: orNothing(PerKey), depthCap: orNothing(Whole) }).annotations({
-      message: () => "must be an object with rate, perKey and depthCap, or some of them"
+      message: () => "must be an object with any of rate, perKey and depthCap"
     })
   ),
   throttledUntil: WireText.optional(
@@ -50,7 +50,7 @@ const ofBackoff = ({ base, enabled, max }: NonNullable<QueuePatchRequest["backof
   ...(max === undefined ? {} : { max: Duration.seconds(max) })
 })
 
-/** The same in the words of the port. Without an order, jobs of a key run in none. */
+/** Converts the request to a settings patch. The default order of a key's jobs is `none`. */
 export const toPatch = (request: QueuePatchRequest): QueueSettingsPatch => {
   const { depthCap, perKey, rate } = request.limits ?? {}
   return {
@@ -69,5 +69,5 @@ export const toPatch = (request: QueuePatchRequest): QueueSettingsPatch => {
   }
 }
 
-/** The field of a request that a field of the port came from. */
+/** Maps a settings field to the request's field. */
 export const fieldOf = (field: string): string => (/^(rate|perKey|depthCap)\b/.test(field) ? `limits.${field}` : field)

@@ -14,7 +14,7 @@ const Counts = Schema.Struct({
 })
 
 const Throughput = Schema.Struct({
-  seconds: Schema.Number.annotations({ description: "How long was looked at: the last hour, about." }),
+  seconds: Schema.Number.annotations({ description: "Length of the measured period in seconds, about one hour." }),
   completed: Schema.Int,
   dead: Schema.Int
 }).annotations({ identifier: "Throughput" })
@@ -22,25 +22,25 @@ export type Throughput = typeof Throughput.Type
 
 const Seconds = Schema.Number.annotations({ description: "Seconds." })
 
-/** A queue as programs outside see it: what waits in it, and what operators want of it. */
+/** A queue in API responses: its job counts and its settings. */
 export const QueueView = Schema.Struct({
   name: Schema.String,
   counts: Counts,
   approximate: Schema.Array(State).annotations({
-    description: "States whose count is not exact: at least so many, and of done ones about so many."
+    description: "States whose count is not exact: an estimate for `done`, a lower bound for the others."
   }),
   oldestDueAgeSeconds: Schema.NullOr(Schema.Number),
   utilisation: Schema.NullOr(Schema.Number).annotations({
     description:
-      "Running jobs over workers: 1 is all of them, and it is more while workers are taken away. Null without."
+      "Running jobs divided by workers. 1 means all are busy; it exceeds 1 while workers are being removed. Null without workers."
   }),
   throughput: Schema.NullOr(Throughput).annotations({
-    description: "What became of jobs lately; null where that was not looked at, as in events."
+    description: "Recently completed and dead jobs; null if not measured, as in live events."
   }),
   paused: Schema.Boolean,
   maxWorkers: Schema.Int,
-  retainDone: Schema.NullOr(Seconds).annotations({ description: "Seconds; null where QUEUE_DONE_RETENTION holds." }),
-  retainDead: Schema.NullOr(Seconds).annotations({ description: "Seconds; null where dead jobs stay." }),
+  retainDone: Schema.NullOr(Seconds).annotations({ description: "Seconds; null uses QUEUE_DONE_RETENTION." }),
+  retainDead: Schema.NullOr(Seconds).annotations({ description: "Seconds; null keeps dead jobs forever." }),
   backoff: Schema.Struct({ enabled: Schema.Boolean, base: Seconds, max: Seconds }),
   limits: Schema.Struct({
     rate: Schema.NullOr(Schema.Struct({ jobs: Schema.Int, per: Seconds })),
@@ -50,7 +50,7 @@ export const QueueView = Schema.Struct({
   throttledUntil: Schema.NullOr(Schema.String),
   throttleAttempts: Schema.Int,
   declared: Schema.Boolean.annotations({
-    description: "False for a queue that has jobs and that no pod ever declared."
+    description: "False if the queue has jobs but no pod has ever declared it."
   })
 }).annotations({ identifier: "Queue" })
 export type QueueView = typeof QueueView.Type
@@ -67,7 +67,7 @@ const noCounts: Readonly<Record<State, number>> = {
 const seconds = (duration: Duration.Duration | undefined) =>
   duration === undefined ? null : Duration.toSeconds(duration)
 
-/** What a queue goes by that has no row of its own. */
+/** Settings of a queue without a stored row. */
 const undeclared = {
   paused: false,
   maxWorkers: 10,
@@ -81,7 +81,7 @@ const undeclared = {
   throttleAttempts: 0
 } satisfies Omit<QueueSettings, "name" | "revision">
 
-/** What is shown of a queue, of which there are jobs, settings, or both. */
+/** Makes the view of a queue that has jobs, settings or both. */
 export const of = (
   name: string,
   counted: QueueCounts | undefined,
@@ -127,7 +127,7 @@ export const of = (
   }
 }
 
-/** What operators want of a queue, without what is in it. */
+/** The settings part of the view. */
 export const settingsOf = (settings: QueueSettings) => {
   const {
     approximate: _,
@@ -141,7 +141,7 @@ export const settingsOf = (settings: QueueSettings) => {
   return wanted
 }
 
-/** Every queue that has jobs or settings, by name. */
+/** Makes the views of all queues that have jobs or settings, by name. */
 export const ofAll = (
   counts: ReadonlyArray<QueueCounts>,
   settings: ReadonlyArray<QueueSettings>,

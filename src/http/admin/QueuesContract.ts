@@ -5,17 +5,16 @@ import { about, Moment, problems } from "../Contract.js"
 import { QueuePatchRequest } from "./QueuePatchRequest.js"
 import { QueueView } from "./QueueView.js"
 
-/** Queues: what waits in them and for how long, and what operators want of them. */
 export const group = HttpApiGroup.make("queues")
   .add(
     HttpApiEndpoint.get("list", "/queues").addSuccess(
       Schema.Struct({
         queues: Schema.Array(QueueView),
         countedAt: Moment.annotations({
-          description: "When the jobs were counted, which is not done at every request."
+          description: "When the jobs were counted; counts are cached between requests."
         }),
         measuredAt: Schema.NullOr(Moment).annotations({
-          description: "The same of `throughput`; null where the database had no time for it."
+          description: "When `throughput` was measured; null if the query failed."
         })
       })
     )
@@ -27,6 +26,6 @@ export const group = HttpApiGroup.make("queues")
       .addSuccess(QueueView)
       .addError(problems(400, 404, 413, 415))
       .annotateContext(
-        about("Changes what is named, all or nothing. After a pause is answered, nothing is claimed any more.")
+        about("Change the given settings atomically. Once a pause is acknowledged, no job of the queue is claimed.")
       )
   )

@@ -16,7 +16,6 @@ import { ThroughputCache } from "./ThroughputCache.js"
 
 const mostBodyBytes = 64 * 1024
 
-/** Queues: what waits in them and for how long, and what operators want of them. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "queues">,
   never,

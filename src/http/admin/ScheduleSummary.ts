@@ -1,6 +1,6 @@
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
 
-/** What the audit keeps of a schedule: what operators decide. */
+/** A schedule as stored in the audit log: the fields that operators set. */
 export const of = (schedule: StoredSchedule) => ({
   kind: schedule.kind,
   cron: schedule.cron,
@@ -13,5 +13,5 @@ export const of = (schedule: StoredSchedule) => ({
   payload: schedule.payload
 })
 
-/** What it keeps of a run that somebody asked for. */
+/** A triggered run as stored in the audit log. */
 export const triggered = ({ lastJobId }: StoredSchedule) => ({ job: lastJobId ?? null })

@@ -5,12 +5,12 @@ import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
 import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 
-/** Missed runs on the wire. */
+/** The policy for missed runs in the API's format. */
 export const MissedWire = Missed.annotations({
-  description: `What happens to runs whose time passed while nobody could fire them: one for all of them, none, or each up to a limit of at most ${mostMissed}.`
+  description: `What to do about runs missed during an outage: fire one for all of them, none, or each up to a limit of at most ${mostMissed}.`
 })
 
-/** A schedule as programs outside see it. Every field is always there; null where there is nothing. */
+/** A schedule in API responses. Every field is present; null if it has no value. */
 export const ScheduleView = Schema.Struct({
   name: Schema.String,
   kind: Schema.String,
@@ -18,23 +18,25 @@ export const ScheduleView = Schema.Struct({
   cron: Schema.String,
   timezone: Schema.String,
   words: Schema.NullOr(Schema.String).annotations({
-    description: "The expression in English, as in `at 09:30 on weekdays, Europe/Berlin`; null where it cannot be read."
+    description: "The expression in English, such as `at 09:30 on weekdays, Europe/Berlin`; null if it is invalid."
   }),
   overlap: Overlap,
   missed: MissedWire,
   enabled: Schema.Boolean,
-  queue: Schema.NullOr(Schema.String).annotations({ description: "Null: the kind's." }),
-  maxAttempts: Schema.NullOr(Schema.Int).annotations({ description: "Null: the kind's." }),
+  queue: Schema.NullOr(Schema.String).annotations({ description: "Null uses the kind's." }),
+  maxAttempts: Schema.NullOr(Schema.Int).annotations({ description: "Null uses the kind's." }),
   lastFireAt: Schema.NullOr(Moment),
-  nextFireAt: Schema.NullOr(Moment).annotations({ description: "Null while it is disabled." }),
+  nextFireAt: Schema.NullOr(Moment).annotations({ description: "Null while disabled." }),
   lastSkipAt: Schema.NullOr(Moment).annotations({
-    description: "The last tick that was passed over because the job before was not over."
+    description: "The last tick that was skipped because the previous job was still active."
   }),
-  lastError: Schema.NullOr(Schema.String).annotations({ description: "Why it was switched off, if it cannot fire." }),
+  lastError: Schema.NullOr(Schema.String).annotations({
+    description: "Why the schedule was disabled, if it cannot fire."
+  }),
   lastJobId: Schema.NullOr(Schema.String),
   origin: Schema.Literal("code", "operator"),
   edited: Schema.Array(Schema.String).annotations({
-    description: "What an operator has changed since code declared it; code leaves that alone."
+    description: "Fields changed by an operator. Declarations in code no longer change them."
   }),
   createdAt: Moment,
   updatedAt: Moment
@@ -43,11 +45,10 @@ export type ScheduleView = typeof ScheduleView.Type
 
 const moment = (millis: number | undefined) => (millis === undefined ? null : Instant.format(millis))
 
-/** An expression as a person would say it; null where it cannot be. */
+/** Describes a cron expression in English, or null if it is invalid. */
 export const wordsOf = (cron: string, timezone: string): string | null =>
   Either.getOrElse(CronDescription.of(cron, timezone), () => null)
 
-/** What is shown of a stored schedule. */
 export const of = (schedule: StoredSchedule): ScheduleView => ({
   name: schedule.name,
   kind: schedule.kind,

@@ -7,21 +7,21 @@ import * as WireText from "../WireText.js"
 import { HistoryView } from "./HistoryView.js"
 import { MissedWire, ScheduleView } from "./ScheduleView.js"
 
-/** How many coming runs are shown. */
+/** Default and maximum number of upcoming runs. */
 export const previewLimits = { usual: 10, most: 100 } as const
 
 const Flag = Schema.Boolean.annotations(WireText.said("must be true or false"))
 const TextOrNull = Schema.NullOr(WireText.Text).annotations({
-  ...WireText.said("must be text, or null for the kind's own"),
+  ...WireText.said("must be text, or null to use the kind's"),
   jsonSchema: { type: ["string", "null"] }
 })
 const NumberOrNull = Schema.NullOr(Schema.Number).annotations({
-  ...WireText.said("must be a number, or null for the kind's own"),
+  ...WireText.said("must be a number, or null to use the kind's"),
   jsonSchema: { type: ["integer", "null"] }
 })
 
 const optionalFields = {
-  timezone: WireText.optional(WireText.Text.annotations({ description: "IANA name; UTC when absent." })),
+  timezone: WireText.optional(WireText.Text.annotations({ description: "IANA name. Defaults to UTC." })),
   overlap: WireText.optional(Overlap.annotations(WireText.said('must be "allow" or "skip"'))),
   missed: WireText.optional(MissedWire.annotations(WireText.said('must be "one", "none" or {"all": 1 to 1000}'))),
   enabled: WireText.optional(Flag),
@@ -36,10 +36,10 @@ const optionalFields = {
 
 const cron = WireText.Text.annotations({
   description:
-    "Five fields (minute, hour, day of month, month, day of week), six with seconds first, or @daily and such."
+    "Five fields (minute, hour, day of month, month, day of week), six with seconds first, or a macro such as @daily."
 })
 
-/** What `POST /api/v1/schedules` takes. What makes a schedule is the schedules' to say. */
+/** Body of `POST /api/v1/schedules`. The schedules validate the values. */
 export const CreateRequest = Schema.Struct({
   name: WireText.Text,
   kind: WireText.Text,
@@ -52,7 +52,7 @@ export const CreateRequest = Schema.Struct({
   ...WireText.strict
 })
 
-/** What `PATCH /api/v1/schedules/{name}` takes: what is absent stays. */
+/** Body of `PATCH /api/v1/schedules/{name}`. Omitted fields stay unchanged. */
 export const EditRequest = Schema.Struct({
   kind: WireText.optional(WireText.Text),
   payload: WireText.optional(Schema.Unknown),
@@ -86,14 +86,14 @@ export const group = HttpApiGroup.make("schedules")
       .setUrlParams(ListQuery)
       .addSuccess(Schema.Struct({ schedules: Schema.Array(ScheduleView), next: Schema.NullOr(Schema.String) }))
       .addError(problem(400))
-      .annotateContext(about("A page of schedules, by name."))
+      .annotateContext(about("List schedules by name."))
   )
   .add(
     HttpApiEndpoint.post("create", "/schedules")
       .setPayload(CreateRequest)
       .addSuccess(ScheduleView, { status: 201 })
       .addError(problems(400, 409, 413, 415, 422))
-      .annotateContext(about("Make a schedule. It fires first at its next time."))
+      .annotateContext(about("Create a schedule. It first fires at its next time."))
   )
   .add(HttpApiEndpoint.get("get", "/schedules/:name").setPath(path).addSuccess(ScheduleView).addError(problem(404)))
   .add(
@@ -102,21 +102,25 @@ export const group = HttpApiGroup.make("schedules")
       .setPayload(EditRequest)
       .addSuccess(ScheduleView)
       .addError(problems(400, 404, 413, 415, 422))
-      .annotateContext(about("Change, enable or disable it. Code that declares it leaves alone what is changed here."))
+      .annotateContext(
+        about("Change, enable or disable a schedule. Declarations in code no longer change these fields.")
+      )
   )
   .add(
     HttpApiEndpoint.del("remove", "/schedules/:name")
       .setPath(path)
       .addSuccess(ScheduleView)
       .addError(problem(404))
-      .annotateContext(about("Gone, and code that declares it does not bring it back. Answers what it was."))
+      .annotateContext(
+        about("Delete a schedule. A declaration in code does not recreate it. Returns the deleted schedule.")
+      )
   )
   .add(
     HttpApiEndpoint.post("trigger", "/schedules/:name/trigger")
       .setPath(path)
       .addSuccess(ScheduleView)
       .addError(problems(404, 409))
-      .annotateContext(about("A job of it now, whatever its next time is; `lastJobId` says which."))
+      .annotateContext(about("Enqueue a job of the schedule now. `lastJobId` is its id."))
   )
   .add(
     HttpApiEndpoint.get("next", "/schedules/:name/next")
@@ -131,14 +135,14 @@ export const group = HttpApiGroup.make("schedules")
         }).annotations({ identifier: "NextRuns" })
       )
       .addError(problems(400, 404))
-      .annotateContext(about("When it would fire next, enabled or not."))
+      .annotateContext(about("List upcoming runs, even if the schedule is disabled."))
   )
   .add(
     HttpApiEndpoint.get("history", "/schedules/:name/history")
       .setPath(path)
       .addSuccess(HistoryView)
       .addError(problem(404))
-      .annotateContext(about("What came of its last ticks, and how their jobs stand now."))
+      .annotateContext(about("List recent runs and the current states of their jobs."))
   )
   .add(
     HttpApiEndpoint.get("read", "/expressions")
@@ -148,9 +152,11 @@ export const group = HttpApiGroup.make("schedules")
           timezone: Schema.String,
           words: ScheduleView.fields.words,
           next: Schema.Array(Schema.String),
-          wrong: Schema.NullOr(Schema.String).annotations({ description: "Why no schedule can have it." })
+          wrong: Schema.NullOr(Schema.String).annotations({
+            description: "Why the expression is invalid; null if it is valid."
+          })
         }).annotations({ identifier: "ReadExpression" })
       )
       .addError(problem(400))
-      .annotateContext(about("What an expression means, before any schedule has it."))
+      .annotateContext(about("Explain a cron expression without creating a schedule."))
   )

@@ -27,7 +27,6 @@ import * as ScheduleView from "./ScheduleView.js"
 
 const mostBodyBytes = 256 * 1024
 
-/** Schedules: see them, make and change them, fire one now. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "schedules">,
   never,
@@ -40,11 +39,11 @@ export const layer: Layer.Layer<
     const views = yield* Views.make
     const context = yield* Effect.context<Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions>()
 
-    /** A mistyped kind and a payload that does not fit are refused now, and not when the first job is dead. */
+    /** Rejects a mistyped kind or an invalid payload now instead of when the first job becomes dead. */
     const checkJob = (kind: string, payload: unknown) =>
       Effect.flatMap(kinds.find(kind), (registered) => JobRequests.checkPayload(registered, payload))
 
-    /** What is not changed is not checked. */
+    /** Checks only what the edit changes. */
     const checkEdit = (name: string, edit: Pick<EditRequest, "kind" | "payload">) =>
       Effect.gen(function* () {
         if (edit.kind === undefined && edit.payload === undefined) return
@@ -121,7 +120,7 @@ export const layer: Layer.Layer<
             return { name, timezone, words, next: next.map(Instant.format) }
           }).pipe(Problem.answered)
         )
-        // What is being typed is wrong most of the time: that is an answer, and nothing that failed.
+        // An invalid expression is a normal response: the editor calls this route while the user types.
         .handle("read", ({ urlParams: { count = previewLimits.usual, cron = "", timezone = defaults.timezone } }) =>
           Effect.map(Clock.currentTimeMillis, (now) =>
             Either.match(expressionOf({ name: "", cron, timezone }), {

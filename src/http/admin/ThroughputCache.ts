@@ -5,15 +5,15 @@ import * as TimeGrid from "../../measures/TimeGrid.js"
 import * as RefreshedValue from "../RefreshedValue.js"
 import type * as QueueView from "./QueueView.js"
 
-/** What became of jobs in the last hour, queue by queue. Instants are epoch milliseconds. */
+/** Completed and dead jobs per queue in the last hour. Times are epoch milliseconds. */
 export interface Throughput extends TimeGrid.Range {
   readonly width: Duration.Duration
   readonly queues: ReadonlyArray<QueueThroughput>
-  /** When it was looked. */
+  /** When the query ran. */
   readonly at: number
 }
 
-/** The same in one number per queue. */
+/** The totals per queue. */
 export interface Sums {
   readonly of: (queue: string) => QueueView.Throughput
   readonly at: number
@@ -32,15 +32,15 @@ const sumsOf = ({ at, from, queues }: Throughput): Sums => {
 
 const lasting = Duration.hours(1)
 
-/** Thirty points are enough to see a shape; where even they are too much to gather, six must do. */
+/** Bucket widths: 30 points per hour, or 6 if the query for 30 would read too much. */
 const widths = { usual: Duration.minutes(2), coarse: Duration.minutes(10) }
 
-/** The queues' last hour for everybody who asks, gathered once for all queues and all who ask. */
+/** Throughput of all queues in the last hour, shared by all callers. */
 export class ThroughputCache extends Context.Tag("nightshift/http/ThroughputCache")<
   ThroughputCache,
   {
     readonly read: Effect.Effect<Throughput, TooMuchToMerge | DatabaseError>
-    /** Nothing where it could not be read: worth having beside other things, not worth failing for. */
+    /** Undefined if the query failed: throughput is optional in the responses that include it. */
     readonly sums: Effect.Effect<Sums | undefined>
   }
 >() {
@@ -52,7 +52,7 @@ export class ThroughputCache extends Context.Tag("nightshift/http/ThroughputCach
       const gather = (width: Duration.Duration) =>
         Effect.gen(function* () {
           const now = yield* Clock.currentTimeMillis
-          // The bucket that has only begun is part of it: what happens now is what people look for.
+          // Include the current, incomplete bucket, so recent events are visible.
           const grid = yield* TimeGrid.of({ from: now - Duration.toMillis(lasting) + 1, to: now + 1 }, width)
           const { from, to } = grid
           return { from, to, width, queues: yield* buckets.throughput({ from, to, width }) }
@@ -60,13 +60,13 @@ export class ThroughputCache extends Context.Tag("nightshift/http/ThroughputCach
 
       const look = gather(widths.usual).pipe(
         Effect.catchTag("TooMuchToMerge", () => gather(widths.coarse)),
-        // An hour has few points.
+        // Cannot happen: an hour has at most 30 points.
         Effect.catchTag("TooManyPoints", Effect.die)
       )
       const taken = yield* RefreshedValue.make(look, "5 seconds")
       const read = Effect.map(taken, ({ at, value }) => ({ ...value, at }))
       const sums = Effect.catchAll(Effect.map(read, sumsOf), (error) =>
-        Effect.as(Effect.logDebug("the throughput of queues could not be read", error), undefined)
+        Effect.as(Effect.logDebug("could not read the throughput of queues", error), undefined)
       )
       return { read, sums }
     })

@@ -9,13 +9,13 @@ import { among } from "../../gateway/DeliveryLog.js"
 import { KeyOrder } from "../../queue/settings/QueueSettings.js"
 import { Moment, problem } from "../Contract.js"
 
-const lookedAt = `what this process remembers, and jobs among the newest ${among.toLocaleString("en")}`
+const lookedAt = `deliveries remembered by this process, and jobs among the newest ${among.toLocaleString("en")}`
 
-/** What both have in common. Secrets and tokens are no part of it. */
+/** Common fields of bots and sources, without secrets and tokens. */
 const hook = {
-  path: Schema.String.annotations({ description: "Where its webhooks are delivered to." }),
+  path: Schema.String.annotations({ description: "Path that receives its webhooks." }),
   counts: Schema.Record({ key: Schema.String, value: Schema.Int }).annotations({
-    description: "How many deliveries came to which end at this process, since it started."
+    description: "Number of deliveries to this process by outcome, since it started."
   }),
   lastSeenAt: Schema.NullOr(Moment)
 }
@@ -23,13 +23,13 @@ const hook = {
 export const BotView = Schema.Struct({
   slug: Schema.String,
   ...hook,
-  handler: Schema.String.annotations({ description: "echo, http, auth, or a kind." }),
-  target: Schema.NullOr(Schema.String).annotations({ description: "The host that an http handler asks." }),
+  handler: Schema.String.annotations({ description: "`echo`, `http`, `auth` or a kind." }),
+  target: Schema.NullOr(Schema.String).annotations({ description: "Host that the http handler calls." }),
   mode: Schema.Literal("sync", "async"),
   requireAuth: Schema.Boolean,
   chatOrder: KeyOrder,
   onError: Schema.Literal("apologize", "redeliver"),
-  queue: Schema.NullOr(Schema.String).annotations({ description: "Where an async bot's jobs wait." }),
+  queue: Schema.NullOr(Schema.String).annotations({ description: "Queue of an async bot's jobs." }),
   kind: Schema.NullOr(Schema.String)
 }).annotations({ identifier: "Bot" })
 export type BotView = typeof BotView.Type
@@ -43,10 +43,10 @@ export const SourceView = Schema.Struct({
 export type SourceView = typeof SourceView.Type
 
 const DeliveryView = Schema.Struct({
-  id: Schema.String.annotations({ description: "What its sender calls it." }),
+  id: Schema.String.annotations({ description: "Id assigned by the sender." }),
   firstSeenAt: Moment,
   lastSeenAt: Moment,
-  redelivered: Schema.Int.annotations({ description: "How often it came again, as far as this process saw it." }),
+  redelivered: Schema.Int.annotations({ description: "Number of redeliveries to this process." }),
   outcome: Schema.String,
   job: Schema.NullOr(Schema.Struct({ id: JobId, state: Schema.NullOr(State) }))
 }).annotations({ identifier: "Delivery" })
@@ -54,36 +54,35 @@ const DeliveryView = Schema.Struct({
 const Deliveries = Schema.Struct({
   deliveries: Schema.Array(DeliveryView),
   complete: Schema.Boolean.annotations({
-    description: "False when looking for jobs took too long: then only what this process remembers is listed."
+    description: "False if the job search timed out, so only deliveries remembered by this process are listed."
   })
 }).annotations({ identifier: "Deliveries" })
 
 const described = (description: string) => OpenApi.annotations({ description })
 
-/** Bots, and others that send webhooks. */
 export const group = HttpApiGroup.make("bots")
   .add(
     HttpApiEndpoint.get("list", "/bots")
       .addSuccess(
         Schema.Struct({
-          since: Moment.annotations({ description: "Since when this process counts." }),
+          since: Moment.annotations({ description: "Start of the counts." }),
           bots: Schema.Array(BotView),
           sources: Schema.Array(SourceView)
         })
       )
-      .annotateContext(described("The bots and sources that this process receives webhooks for."))
+      .annotateContext(described("List the bots and sources whose webhooks this process receives."))
   )
   .add(
     HttpApiEndpoint.get("deliveries", "/bots/:slug/deliveries")
       .setPath(Schema.Struct({ slug: Schema.String }))
       .addSuccess(Deliveries)
       .addError(problem(404))
-      .annotateContext(described(`What was delivered to a bot lately, the newest first: ${lookedAt}.`))
+      .annotateContext(described(`List recent deliveries to a bot, newest first: ${lookedAt}.`))
   )
   .add(
     HttpApiEndpoint.get("sourceDeliveries", "/sources/:name/deliveries")
       .setPath(Schema.Struct({ name: Schema.String }))
       .addSuccess(Deliveries)
       .addError(problem(404))
-      .annotateContext(described(`What was delivered by a source lately, the newest first: ${lookedAt}.`))
+      .annotateContext(described(`List recent deliveries from a source, newest first: ${lookedAt}.`))
   )

@@ -20,7 +20,7 @@ const hookOf = (hook: string, { counts, lastSeenAt }: DeliveryBook) => ({
   lastSeenAt: lastSeenAt === undefined ? null : Instant.format(lastSeenAt)
 })
 
-/** Field by field, so that no secret can come along with the rest. A url may hold one, so only its host is told. */
+/** Copies field by field, so no secret can leak. A URL may contain a secret, so only its host is returned. */
 const botOf = (bot: Bot, book: DeliveryBook): BotView => {
   const { chatOrder, handler, onError, requireAuth, slug } = bot
   return {
@@ -56,7 +56,7 @@ const logOf = ({ complete, deliveries }: Logged) => ({
   }))
 })
 
-/** The answer for a name that the file declares; for another that there is none. */
+/** Runs the route for a declared name, or fails with `NotFound`. */
 const declared = <A>(
   found: A | undefined,
   url: string,
@@ -64,7 +64,6 @@ const declared = <A>(
 ): Effect.Effect<Logged, NotFound | DatabaseError> =>
   found === undefined ? new NotFound({ method: "GET", path: url.split("?")[0] ?? "" }) : log(found)
 
-/** Bots and sources: what they are, and what was delivered. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "bots">,
   never,

@@ -1,20 +1,20 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http"
 
-/** How long a sender that is being refused has to notice. */
+/** How long a rejected sender has to read the response before the connection closes. */
 export const lingerMillis = 1_000
 
-/** More of them than this are not waited for. */
+/** Above this number of rejected senders, connections close at once. */
 const mostLingering = 256
 
 const common = { "x-content-type-options": "nosniff", "cache-control": "no-store" }
 
-/** How webhooks are answered, over node's own objects. */
+/** Writes webhook responses directly to node's response objects. */
 export class HookAnswers {
   private readonly lingering = new Map<ServerResponse, number>()
 
   constructor(private readonly now: () => number) {}
 
-  /** It has arrived. The body, if there is one, is a method that Telegram carries out. */
+  /** Acknowledges a delivery. The optional body is a Bot API method that Telegram executes. */
   accept(response: ServerResponse, body: string | undefined): void {
     if (body === undefined) response.writeHead(200, { "content-length": 0 }).end()
     else {
@@ -24,15 +24,15 @@ export class HookAnswers {
     }
   }
 
-  /** Says no in the form of all doors, to somebody whose whole body was read. */
+  /** Rejects a request whose body was read completely. */
   refuse(response: ServerResponse, refusal: Refusal): void {
     const { headers, text } = written(refusal)
     response.writeHead(refusal.status, headers).end(text)
   }
 
   /**
-   * Says no to somebody whose body is not going to be read: the connection cannot be used again. It is not closed at once
-   * either, because that would destroy the answer on its way to those who still write.
+   * Rejects a request whose body is not read, so the connection cannot be reused. Does not close it at once: that would
+   * reset it and destroy the response while the sender is still writing.
    */
   refuseUnread(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
     const { headers, text } = written(refusal)
@@ -48,7 +48,7 @@ export class HookAnswers {
     })
   }
 
-  /** Closes on those who had their time. */
+  /** Closes connections whose linger time has passed. */
   readonly sweep = (): void => {
     for (const [response, until] of this.lingering) {
       if (until > this.now()) continue
@@ -58,7 +58,7 @@ export class HookAnswers {
   }
 }
 
-/** A no, for programs and for people. */
+/** An error response. */
 export interface Refusal {
   readonly status: number
   readonly tag: string

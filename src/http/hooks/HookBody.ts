@@ -2,30 +2,30 @@ import { isUtf8 } from "node:buffer"
 import type { IncomingMessage } from "node:http"
 import { GrowingBuffer } from "../GrowingBuffer.js"
 
-// Bodies of webhooks, read by plain callbacks: thousands a second pass here, and nearly every one is a single chunk.
+// Reads webhook bodies with plain callbacks: thousands arrive per second, and nearly all are a single chunk.
 
-/** The most that one delivery may hold. */
+/** Maximum size of a delivery. */
 export const mostBytes = 1024 * 1024
 
-/** The most that all bodies of one reader hold while they arrive. */
+/** Maximum memory of all incomplete bodies of one reader. */
 const mostHeld = 64 * 1024 * 1024
 
-/** What a body counts at least, however little has come: its connection and its request are memory, too. */
+/** Minimum memory charged per body, for its connection and request. */
 const leastWeight = 16 * 1024
 
-/** How long a body may take to arrive. */
-const patienceMillis = 15_000
+/** Timeout for receiving a body. */
+const timeoutMillis = 15_000
 
-/** After the grace a body must have arrived at this rate, on average. A sender that retries a lost packet is within the grace. */
+/** Minimum average rate of a body after a grace period, which is long enough for a retransmission. */
 const leastRate = { graceMillis: 5_000, bytesPerSecond: 4 * 1024 }
 
-/** Deeper nesting is no delivery: it exhausts whoever walks through it. */
+/** Maximum nesting depth. Deeper JSON could overflow the stack of recursive code. */
 const mostDepth = 128
 
-/** Why there is no body. `Gone`: nobody is there to be told. */
+/** Why a body could not be read. `Gone`: the sender disconnected. */
 export type NoBody = "TooLarge" | "TooMuch" | "TooSlow" | "Gone"
 
-/** For whom a body is, and where it comes from. */
+/** The bot or source of a body, and the client address. */
 export interface Sender {
   readonly hook: string
   readonly address: string
@@ -35,15 +35,15 @@ interface Reading {
   readonly sender: Sender
   readonly since: number
   readonly body: GrowingBuffer
-  /** When it last brought anything. */
-  heardAt: number
+  /** When the last bytes arrived. */
+  lastDataAt: number
   weight: number
   readonly stop: (why: NoBody) => void
 }
 
 const weightOf = ({ body }: Reading) => Math.max(leastWeight, body.capacity)
 
-/** The readings of the name that weighs most, by how `nameOf` names them. */
+/** Groups readings by `nameOf` and returns the group that uses the most memory. */
 const heaviest = (readings: Iterable<Reading>, nameOf: (sender: Sender) => string): ReadonlyArray<Reading> => {
   const groups = new Map<string, { weight: number; readonly readings: Array<Reading> }>()
   let most = { weight: 0, readings: [] as Reading[] }
@@ -59,8 +59,9 @@ const heaviest = (readings: Iterable<Reading>, nameOf: (sender: Sender) => strin
 }
 
 /**
- * Reads bodies within bounds of size, time and memory. A new body is never refused because others hold the memory: of the
- * hook that holds most, the address that holds most loses the body that has brought nothing for longest.
+ * Reads bodies within limits of size, time and memory. When memory is full, a new body is still accepted: the hook that
+ * uses the most memory, and within it the address that uses the most, loses the body that has been silent for longest.
+ * So a flood to one hook cannot block the others.
  */
 export class BodyReader {
   private readonly readings = new Set<Reading>()
@@ -73,13 +74,13 @@ export class BodyReader {
     const finish = (result: Buffer | NoBody) => {
       if (!this.readings.delete(reading)) return
       this.held -= reading.weight
-      // What has ended says nothing more. What has not must not be heard any more, and without a listener it would flow on.
+      // Stop listening to an incomplete body, and pause it: without a listener, node would read and discard the rest.
       if (typeof result === "string") request.off("data", take).pause()
       done(result)
     }
     const take = (chunk: Buffer) => {
       body.add(chunk)
-      reading.heardAt = this.now()
+      reading.lastDataAt = this.now()
       this.weigh(reading)
       if (body.bytes > mostBytes) finish("TooLarge")
       else this.makeRoom()
@@ -87,20 +88,20 @@ export class BodyReader {
     const end = () => finish(body.whole())
     const gone = () => finish("Gone")
     const since = this.now()
-    const reading: Reading = { sender, since, body, heardAt: since, weight: 0, stop: finish }
+    const reading: Reading = { sender, since, body, lastDataAt: since, weight: 0, stop: finish }
     this.readings.add(reading)
     this.weigh(reading)
     request.on("data", take).on("end", end).on("close", gone).on("error", gone)
     this.makeRoom()
   }
 
-  /** Stops bodies that take too long, or come too slowly. */
+  /** Stops bodies that take too long or arrive too slowly. */
   readonly sweep = (): void => {
     const now = this.now()
     for (const { body, since, stop } of this.readings) {
       const elapsed = now - since
       const due = ((elapsed - leastRate.graceMillis) / 1000) * leastRate.bytesPerSecond
-      if (elapsed > patienceMillis || body.bytes < due) stop("TooSlow")
+      if (elapsed > timeoutMillis || body.bytes < due) stop("TooSlow")
     }
   }
 
@@ -110,14 +111,14 @@ export class BodyReader {
     reading.weight = weight
   }
 
-  /** An eighth at once, so that not every chunk looks through all bodies. */
+  /** Frees an eighth of the memory at once, so that not every chunk scans all bodies. */
   private makeRoom(): void {
     if (this.held <= mostHeld) return
     while (this.held > mostHeld - mostHeld / 8) {
       const ofHook = heaviest(this.readings, ({ hook }) => hook)
       const [first, ...others] = heaviest(ofHook, ({ address }) => address)
       if (first === undefined) return
-      others.reduce((silent, next) => (next.heardAt < silent.heardAt ? next : silent), first).stop("TooMuch")
+      others.reduce((silent, next) => (next.lastDataAt < silent.lastDataAt ? next : silent), first).stop("TooMuch")
     }
   }
 }
@@ -129,7 +130,7 @@ const closeBrace = 0x7d
 const openBracket = 0x5b
 const closeBracket = 0x5d
 
-/** Whether JSON nests too deeply, told from its bytes: afterwards it is too late. */
+/** Whether JSON is nested too deeply. Checks the bytes before parsing. */
 const isTooDeep = (json: Buffer): boolean => {
   let depth = 0
   let inText = false
@@ -147,21 +148,21 @@ const isTooDeep = (json: Buffer): boolean => {
   return false
 }
 
-/** A body as JSON, or why it is none. */
+/** Parses a body as JSON, or returns why it is invalid. */
 export const parse = (body: Buffer): { readonly value: unknown } | { readonly fault: string } => {
-  // What opens more than it can close is no JSON.
-  if (body.length > 2 * mostDepth && isTooDeep(body)) return { fault: `it nests deeper than ${mostDepth} levels` }
-  if (!isUtf8(body)) return { fault: "it is not UTF-8" }
+  // Short bodies skip the check: valid JSON needs two bytes per level.
+  if (body.length > 2 * mostDepth && isTooDeep(body)) return { fault: `it is nested deeper than ${mostDepth} levels` }
+  if (!isUtf8(body)) return { fault: "it is not valid UTF-8" }
   try {
     return { value: JSON.parse(body.toString()) }
   } catch {
-    return { fault: "it cannot be parsed" }
+    return { fault: "parsing failed" }
   }
 }
 
 const jsonType = /^application\/json *(?:; *charset *= *"?utf-8"? *)?$/i
 
-/** Why a body is not read at all, as its headers tell; one without a type is given the benefit of the doubt. */
+/** Returns the unsupported content type or encoding, or undefined. A missing type is accepted. */
 export const refusedType = ({ headers }: IncomingMessage): string | undefined => {
   const encoding = headers["content-encoding"]
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") return `encoded as ${encoding}`

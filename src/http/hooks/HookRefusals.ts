@@ -3,28 +3,28 @@ import type { WebhookIntakeError } from "../../gateway/WebhookIntake.js"
 import type { Refusal } from "./HookAnswers.js"
 import { mostBytes, type NoBody } from "./HookBody.js"
 
-// The one table from what happened at the webhooks' door to what a sender is told. Telegram tries everything again that is
-// not a success, and waits as long as `Retry-After` says.
+// Error responses of the webhook endpoint. Telegram retries every response that is not a success and honors
+// `Retry-After`.
 
-/** Why a delivery was not taken, with the word it is counted under. */
+/** An error response with its outcome label for metrics. */
 export interface Refused extends Refusal {
   readonly outcome: string
 }
 
 const retryAfter = { "retry-after": "5" }
 
-export const nobody = (path: string): Refused => ({
+export const unknownHook = (path: string): Refused => ({
   outcome: "unknown",
   status: 404,
   tag: "NotFound",
-  message: `Nobody receives webhooks at ${path.slice(0, 128)}.`
+  message: `No bot or source receives webhooks at ${path.slice(0, 128)}.`
 })
 
 export const method: Refused = {
   outcome: "invalid",
   status: 405,
   tag: "MethodNotAllowed",
-  message: "Webhooks are delivered by POST.",
+  message: "Webhooks must use POST.",
   headers: { allow: "POST" }
 }
 
@@ -39,7 +39,7 @@ export const type = (given: string): Refused => ({
   outcome: "unsupported",
   status: 415,
   tag: "ContentTypeRefused",
-  message: `The body must be application/json in UTF-8 and not compressed, not ${given.slice(0, 128)}.`
+  message: `The body must be uncompressed application/json in UTF-8, got ${given.slice(0, 128)}.`
 })
 
 export const invalid = (message: string): Refused => ({ outcome: "invalid", status: 400, tag: "BadRequest", message })
@@ -48,21 +48,26 @@ const tooLarge: Refused = {
   outcome: "too_large",
   status: 413,
   tag: "BodyTooLarge",
-  message: `The body is larger than ${mostBytes} bytes.`
+  message: `The body exceeds the limit of ${mostBytes} bytes.`
 }
 
-/** For a body that did not come, as far as there is anyone to tell. */
+/** Responses for a body that could not be read. */
 export const body: Readonly<Record<NoBody, Refused>> = {
   TooLarge: tooLarge,
   TooMuch: {
     outcome: "unavailable",
     status: 503,
     tag: "Busy",
-    message: "Too much is being received at once. Try again.",
+    message: "The server is receiving too many webhooks at once. Try again.",
     headers: retryAfter
   },
   TooSlow: { outcome: "aborted", status: 408, tag: "TooSlow", message: "The body took too long to arrive." },
-  Gone: { outcome: "aborted", status: 400, tag: "BadRequest", message: "The body ended before its end." }
+  Gone: {
+    outcome: "aborted",
+    status: 400,
+    tag: "BadRequest",
+    message: "The request body was cut off: the connection closed before it was complete."
+  }
 }
 
 const unavailable = (tag: string, message: string): Refused => ({
@@ -78,11 +83,11 @@ const ofError = (error: WebhookIntakeError): Refused => {
     case "InvalidJob":
       return invalid(`The delivery cannot be stored: ${error.field} ${error.reason}.`)
     case "UnknownKind":
-      return unavailable(error._tag, "Nobody has registered the kind that this source feeds. Try again.")
+      return unavailable(error._tag, "No pod has registered the kind of this source's jobs. Try again.")
     case "HandlerFailed":
       return { outcome: "failed", status: 500, tag: error._tag, message: error.message }
     case "QueueFull":
-      return unavailable(error._tag, "Too many deliveries wait already. Try again.")
+      return unavailable(error._tag, "The queue is full. Try again.")
     case "JobIdTaken":
     case "DatabaseUnavailable":
     case "DatabaseConflict":
@@ -91,9 +96,9 @@ const ofError = (error: WebhookIntakeError): Refused => {
   }
 }
 
-/** For a delivery that was not taken in. */
+/** Returns the response for a delivery that could not be stored or handled. */
 export const intake = (exit: Exit.Failure<unknown, WebhookIntakeError>): Refused => {
   const failure = Cause.failureOption(exit.cause)
   if (failure._tag === "Some") return ofError(failure.value)
-  return unavailable("Unavailable", "The delivery could not be taken in. Try again.")
+  return unavailable("Unavailable", "The delivery could not be handled. Try again.")
 }

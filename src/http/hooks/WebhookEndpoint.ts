@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Runtime, Schedule } from "effect"
+import { repeatLoop, single } from "../../core/Loop.js"
 import { type Bot, Bots, type Source } from "../../gateway/Bots.js"
 import { isAmongShort } from "../../gateway/ConstantTime.js"
 import { Deliveries, type DeliveryBook } from "../../gateway/Deliveries.js"
 import * as SignedSources from "../../gateway/SignedSources.js"
 import type { SourceDelivery } from "../../gateway/SourceJob.js"
 import { isUpdate, type Update } from "../../gateway/telegram/TelegramUpdate.js"
-import { type Received, type Tell, WebhookIntake, type WebhookIntakeError } from "../../gateway/WebhookIntake.js"
+import { type Received, type Report, WebhookIntake, type WebhookIntakeError } from "../../gateway/WebhookIntake.js"
 import type { Series } from "../../telemetry/MetricFamily.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -17,12 +18,12 @@ import { BodyReader, mostBytes, parse, refusedType } from "./HookBody.js"
 import * as HookRefusals from "./HookRefusals.js"
 import { TickBatch } from "./TickBatch.js"
 
-const requests = MetricSpec.counter("webhook_requests_total", "Webhooks by bot or source and what became of them.", [
+const requests = MetricSpec.counter("webhook_requests_total", "Webhooks by bot or source and outcome.", [
   "bot",
   "outcome"
 ])
 
-/** The words under which deliveries are counted that were taken. */
+/** Outcome labels of accepted deliveries. */
 const outcomes: Readonly<Record<Received["_tag"], string>> = {
   Stored: "stored",
   Duplicate: "duplicate",
@@ -36,14 +37,14 @@ const outcomes: Readonly<Record<Received["_tag"], string>> = {
 export const prefix = "/hooks/"
 const telegramPrefix = `${prefix}telegram/`
 
-/** While the database is away every delivery fails: one line in so long says so. */
+/** Minimum time between two error lines: while the database is unavailable, every delivery fails. */
 const quietMillis = 5_000
 
-/** Where webhooks arrive. It works on node's own objects up to the point where something must be done with a delivery. */
+/** Receives webhooks. Uses node's request objects directly, for speed. */
 export class WebhookEndpoint extends Context.Tag("nightshift/http/WebhookEndpoint")<
   WebhookEndpoint,
   {
-    /** Answers a request whose path begins with `/hooks/`. */
+    /** Handles a request whose path starts with `/hooks/`. */
     readonly take: (request: IncomingMessage, response: ServerResponse) => void
   }
 >() {
@@ -54,25 +55,25 @@ export class WebhookEndpoint extends Context.Tag("nightshift/http/WebhookEndpoin
   > = Layer.suspend(() => Layer.scoped(WebhookEndpoint, make))
 }
 
-/** Whom a request is for: the name it is counted under, and the book that remembers it. */
+/** The target of a request: its name in metrics, and its recent deliveries. */
 interface Hook {
   readonly name: string
   readonly book: DeliveryBook | undefined
 }
 
-const nobody: Hook = { name: "", book: undefined }
+const noHook: Hook = { name: "", book: undefined }
 
-/** A delivery that was let in, and where it is to be answered. */
+/** An authenticated delivery and its response. */
 interface Arrived<A> {
   readonly item: A
-  /** By which its sender would know it again. */
+  /** The sender's id of the delivery. */
   readonly id: string
   readonly hook: Hook
   readonly response: ServerResponse
 }
 
-/** What is done with deliveries that arrived together. */
-type Work<A> = (items: ReadonlyArray<A>, tell: Tell) => Effect.Effect<void>
+/** Handles a batch of deliveries. */
+type Work<A> = (items: ReadonlyArray<A>, report: Report) => Effect.Effect<void>
 
 const pathOf = ({ url = "" }: IncomingMessage) => {
   const query = url.indexOf("?")
@@ -97,23 +98,26 @@ const make = Effect.gen(function* () {
   const fork = Runtime.runFork(yield* Effect.runtime<never>())
   const running = new Set<Fiber.RuntimeFiber<unknown, unknown>>()
   yield* Effect.addFinalizer(() => Fiber.interruptAll(running))
-  // Senders who have shown a secret before their body do not compete with those who have shown nothing yet.
+  // Separate memory limits: senders authenticated by a header do not compete with senders that are verified only after
+  // the body is read.
   const readers = { known: new BodyReader(now), unknown: new BodyReader(now) }
   const addressOf = ClientAddress.make((yield* ServerConfig).trustProxy)
   const answers = new HookAnswers(now)
   const counted = new Map<string, Series>()
   let quietUntil = 0
 
-  yield* Effect.forkScoped(
-    Effect.repeat(
-      Effect.sync(() => {
-        readers.known.sweep()
-        readers.unknown.sweep()
-        answers.sweep()
-      }),
-      Schedule.spaced("500 millis")
-    )
-  )
+  const sweep = Effect.sync(() => {
+    readers.known.sweep()
+    readers.unknown.sweep()
+    answers.sweep()
+  })
+  const loop = single({
+    name: "hooks",
+    schedule: Schedule.spaced("500 millis"),
+    runAtStart: true,
+    run: sweep
+  })
+  yield* Effect.forkScoped(repeatLoop(loop))
 
   const count = ({ book, name }: Hook, outcome: string) => {
     const key = `${name} ${outcome}`
@@ -123,7 +127,7 @@ const make = Effect.gen(function* () {
     book?.count(outcome, now())
   }
 
-  /** Says no before the body was read, and does not read it any more. */
+  /** Rejects a request without reading its body. */
   const turnAway = (hook: Hook, request: IncomingMessage, response: ServerResponse, refused: HookRefusals.Refused) => {
     count(hook, refused.outcome)
     if (hasBody(request)) answers.refuseUnread(request, response, refused)
@@ -135,10 +139,10 @@ const make = Effect.gen(function* () {
     answers.refuse(response, refused)
   }
 
-  const complain = (name: string, cause: Cause.Cause<WebhookIntakeError>) => {
+  const logFailure = (name: string, cause: Cause.Cause<WebhookIntakeError>) => {
     if (now() < quietUntil || Cause.isInterruptedOnly(cause)) return
     quietUntil = now() + quietMillis
-    fork(Effect.annotateLogs(Effect.logError("a webhook could not be taken in", cause), { bot: name }))
+    fork(Effect.annotateLogs(Effect.logError("could not handle a webhook", cause), { bot: name }))
   }
 
   const answer = ({ hook, id, response }: Arrived<unknown>, exit: Exit.Exit<Received, WebhookIntakeError>) => {
@@ -148,38 +152,38 @@ const make = Effect.gen(function* () {
       answers.accept(response, "body" in exit.value ? exit.value.body : undefined)
       hook.book?.note(id, outcome, "job" in exit.value ? exit.value.job : undefined, now())
     } else {
-      complain(hook.name, exit.cause)
+      logFailure(hook.name, exit.cause)
       const refused = HookRefusals.intake(exit)
       refuse(hook, response, refused)
       hook.book?.note(id, refused.outcome, undefined, now())
     }
   }
 
-  /** Runs what is to be done with deliveries, and answers each when it is done. */
+  /** Runs a batch and responds to each delivery when its result is known. */
   const respondAfter = <A>(waiting: ReadonlyArray<Arrived<A>>, work: Work<A>) => {
     const open = new Set(waiting.keys())
-    const tell: Tell = (place, exit) => {
+    const report: Report = (place, exit) => {
       const arrived = waiting[place]
       if (arrived !== undefined && open.delete(place)) answer(arrived, exit)
     }
     const items = waiting.map(({ item }) => item)
-    const fiber = fork(Effect.suspend(() => work(items, tell)))
+    const fiber = fork(Effect.suspend(() => work(items, report)))
     running.add(fiber)
     fiber.addObserver((exit) => {
       running.delete(fiber)
       if (Exit.isSuccess(exit)) return
-      for (const place of open) tell(place, Exit.failCause(exit.cause))
+      for (const place of open) report(place, Exit.failCause(exit.cause))
     })
   }
 
   const arrivedUpdates = new TickBatch<Bot, Arrived<Update>>((bot, waiting) =>
-    respondAfter(waiting, (items, tell) => intake.receive(bot, items, tell))
+    respondAfter(waiting, (items, report) => intake.receive(bot, items, report))
   )
   const arrivedDeliveries = new TickBatch<Source, Arrived<SourceDelivery>>((source, waiting) =>
-    respondAfter(waiting, (items, tell) => intake.deliver(source, items, tell))
+    respondAfter(waiting, (items, report) => intake.deliver(source, items, report))
   )
 
-  /** Reads the body of a request that may be read, and hands it on whole. */
+  /** Checks the headers, then reads the complete body. */
   const read = (
     reader: BodyReader,
     hook: Hook,
@@ -205,7 +209,7 @@ const make = Effect.gen(function* () {
     if (request.method !== "POST") return turnAway(hook, request, response, HookRefusals.method)
     const secret = request.headers["x-telegram-bot-api-secret-token"]
     if (!isAmongShort(typeof secret === "string" ? secret : "", bot.known)) {
-      const message = "The header X-Telegram-Bot-Api-Secret-Token does not hold the bot's secret."
+      const message = "The header X-Telegram-Bot-Api-Secret-Token does not match the bot's secret."
       return turnAway(hook, request, response, HookRefusals.unauthorized(message))
     }
     read(readers.known, hook, request, response, (body) => {
@@ -214,7 +218,7 @@ const make = Effect.gen(function* () {
         return refuse(hook, response, HookRefusals.invalid(`The body is not JSON: ${parsed.fault}.`))
       }
       if (!isUpdate(parsed.value)) {
-        const message = "The body must be an update: an object with a whole number as its update_id."
+        const message = "The body must be an update: an object with an integer update_id."
         return refuse(hook, response, HookRefusals.invalid(message))
       }
       arrivedUpdates.add(bot, { item: parsed.value, id: String(parsed.value.update_id), hook, response })
@@ -236,7 +240,13 @@ const make = Effect.gen(function* () {
         return refuse(hook, response, HookRefusals.invalid(`The body is not JSON: ${parsed.fault}.`))
       const { event, id } = SignedSources.deliveryOf(style, headers, parsed.value)
       if (id === undefined || id.length > 256) {
-        return refuse(hook, response, HookRefusals.invalid("The delivery has no id by which it could be known again."))
+        return refuse(
+          hook,
+          response,
+          HookRefusals.invalid(
+            "The delivery must have an id of at most 256 characters, which is needed to detect redeliveries."
+          )
+        )
       }
       arrivedDeliveries.add(source, { item: { id, event, body: parsed.value }, id, hook, response })
     })
@@ -249,7 +259,7 @@ const make = Effect.gen(function* () {
       if (bot !== undefined) return takeUpdate(bot, request, response)
       const source = bots.source(path.slice(prefix.length))
       if (source !== undefined) return takeDelivery(source, request, response)
-      turnAway(nobody, request, response, HookRefusals.nobody(path))
+      turnAway(noHook, request, response, HookRefusals.unknownHook(path))
     }
   })
 })

@@ -9,20 +9,20 @@ import * as WireText from "../WireText.js"
 import * as JobsFilter from "./JobsFilter.js"
 import { JobView } from "./JobView.js"
 
-/** What `POST /api/v1/jobs/bulk` takes. */
+/** Body of `POST /api/v1/jobs/bulk`. */
 export const BulkRequest = Schema.Struct({
   action: Action.annotations(WireText.said(`must be one of ${Action.literals.join(", ")}`)),
   ids: WireText.optional(
-    Schema.Array(JobId.annotations(WireText.said("must be the id of a job"))).annotations({
+    Schema.Array(JobId.annotations(WireText.said("must be a job id"))).annotations({
       message: () => "must be a list of ids",
-      description: `1 to ${mostIds} ids; or give a filter.`
+      description: `1 to ${mostIds} job ids. Use either ids or filter.`
     })
   ),
   filter: WireText.optional(JobsFilter.Body),
   dryRun: WireText.optional(
     Schema.Boolean.annotations({
       ...WireText.said("must be true or false"),
-      description: "Change nothing; say how many jobs it would be about, and show the first."
+      description: "Change nothing; return the number of matching jobs and the first of them."
     })
   ),
   reason: WireText.optional(WireText.Text)
@@ -45,21 +45,20 @@ export const OperationView = Schema.Struct({
   status: OperationStatus,
   who: Schema.String,
   reason: Schema.NullOr(Schema.String),
-  filter: Schema.NullOr(Schema.Unknown).annotations({ description: "Null where jobs were named one by one." }),
+  filter: Schema.NullOr(Schema.Unknown).annotations({ description: "Null if the jobs were given by id." }),
   createdAt: Moment,
   updatedAt: Moment,
   finishedAt: Schema.NullOr(Moment),
-  total: Schema.NullOr(Total).annotations({ description: "How many jobs it was about when it began, if counted." }),
+  total: Schema.NullOr(Total).annotations({ description: "Number of matching jobs at the start, if counted." }),
   done: Schema.Int,
   skipped: Schema.Record({ key: Schema.String, value: Schema.Int }).annotations({
-    description: "Jobs to which it could not be done, by why: their state, not_found, dedupe_key_held or locked."
+    description: "Skipped jobs by reason: their state, not_found, dedupe_key_held or locked."
   }),
   failed: Schema.Int,
   error: Schema.NullOr(Schema.String)
 }).annotations({ identifier: "Operation" })
 export type OperationView = typeof OperationView.Type
 
-/** Acts on many jobs. */
 export const group = HttpApiGroup.make("operations")
   .add(
     HttpApiEndpoint.post("bulk", "/jobs/bulk")
@@ -72,7 +71,7 @@ export const group = HttpApiGroup.make("operations")
       .annotateContext(
         OpenApi.annotations({
           description:
-            "Act on many jobs, in the background. A filter without states means those the action is for; requeue means dead ones. It covers only jobs that stood when it began."
+            "Run an action on many jobs in the background. A filter without states matches the states that the action applies to; for requeue, only dead jobs. Jobs stored after the start are not included."
         })
       )
   )
@@ -81,19 +80,23 @@ export const group = HttpApiGroup.make("operations")
       .setUrlParams(Schema.Struct(pageQuery).annotations(WireText.strict))
       .addSuccess(Schema.Struct({ operations: Schema.Array(OperationView), next: Schema.NullOr(Schema.String) }))
       .addError(problem(400))
-      .annotateContext(OpenApi.annotations({ description: "A page of operations, newest first." }))
+      .annotateContext(OpenApi.annotations({ description: "List operations, newest first." }))
   )
   .add(
     HttpApiEndpoint.get("get", "/operations/:id")
       .setPath(idPath)
       .addSuccess(OperationView)
       .addError(problem(404))
-      .annotateContext(OpenApi.annotations({ description: "How far an operation has come, and how it ended." }))
+      .annotateContext(OpenApi.annotations({ description: "Show the progress and result of an operation." }))
   )
   .add(
     HttpApiEndpoint.post("cancel", "/operations/:id/cancel")
       .setPath(idPath)
       .addSuccess(OperationView)
       .addError(problem(404))
-      .annotateContext(OpenApi.annotations({ description: "End it before its next batch; what was done stays done." }))
+      .annotateContext(
+        OpenApi.annotations({
+          description: "Stop an operation before its next batch. Completed changes are not undone."
+        })
+      )
   )

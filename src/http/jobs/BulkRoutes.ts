@@ -25,17 +25,20 @@ import { ListCache } from "./ListCache.js"
 const mostBodyBytes = 1024 * 1024
 const sampleSize = 10
 
-/** As far as a preview counts. */
+/** Maximum count in a preview. */
 const countedUpTo = 100_000
 
-/** Exactly one of ids and filter, and a filter that can be meant for the action. */
+/** Requires exactly one of ids and filter, and a filter that matches the action. */
 const targetOf = ({ action, filter, ids }: BulkRequest) =>
   Effect.gen(function* () {
     if ((ids === undefined) === (filter === undefined)) {
-      return yield* new BadRequest({ message: "Give ids or filter, one of them.", field: "filter" })
+      return yield* new BadRequest({ message: "Set exactly one of ids and filter.", field: "filter" })
     }
     if (ids !== undefined && (ids.length === 0 || ids.length > mostIds)) {
-      return yield* new BadRequest({ message: `ids must hold 1 to ${mostIds} ids, not ${ids.length}.`, field: "ids" })
+      return yield* new BadRequest({
+        message: `ids must have 1 to ${mostIds} entries, got ${ids.length}.`,
+        field: "ids"
+      })
     }
     return ids === undefined ? { filter: yield* resolve(action, filter ?? {}) } : { ids }
   })
@@ -57,7 +60,6 @@ const viewOf = (operation: Operation, filter: unknown): OperationView => ({
   error: operation.error ?? null
 })
 
-/** Acts on many jobs: preview, begin, follow, stop. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "operations">,
   never,
@@ -130,7 +132,7 @@ export const layer: Layer.Layer<
       )
       .handle("get", ({ path }) =>
         operations.get(path.id).pipe(
-          // Whoever sees that it is over looks at the lists next.
+          // Once the operation has ended, the client usually reloads its lists, so drop cached ones.
           Effect.tap(({ finishedAt }) => (finishedAt === undefined ? Effect.void : lists.forget)),
           Effect.flatMap(shown),
           Problem.answered

@@ -3,18 +3,18 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { JobSearch, type QueueCounts, type SearchTooSlow } from "../../queue/search/JobSearch.js"
 import * as RefreshedValue from "../RefreshedValue.js"
 
-/** Counts, and when they were taken; epoch milliseconds. */
+/** Job counts, and when they were taken, in epoch milliseconds. */
 export interface TakenCounts {
   readonly queues: ReadonlyArray<QueueCounts>
   readonly at: number
 }
 
-/** The queues' counts for everybody who asks, counted once for all of them. */
+/** Job counts of all queues, shared by all callers. */
 export class CountsCache extends Context.Tag("nightshift/http/CountsCache")<
   CountsCache,
   {
     readonly read: Effect.Effect<TakenCounts, SearchTooSlow | DatabaseError>
-    /** What was read last, if anything was; nothing is counted for it. */
+    /** The last counts, if any. Does not run a query. */
     readonly last: () => TakenCounts | undefined
   }
 >() {

@@ -1,7 +1,10 @@
 import { createHash } from "node:crypto"
 import type { JobId } from "../../core/Ids.js"
 
-/** The id of a request's job that has none: the same for the same key and place, and sorting by when the key was first seen. */
+/**
+ * Derives the id of a job from the request's idempotency key and the job's index, so a repeated request yields the same
+ * id. Sorts by the time of the key's first use.
+ */
 export const derivedId = (key: string, place: number, firstSeen: number): JobId => {
   const digest = createHash("sha256").update(`${place}:${key}`).digest("hex")
   const variant = ((Number.parseInt(digest.charAt(15), 16) & 0x3) | 0x8).toString(16)

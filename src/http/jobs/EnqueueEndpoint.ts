@@ -15,14 +15,14 @@ import { Outcomes } from "./JobsContract.js"
 const mostBodyBytes = 8 * 1024 * 1024
 const mostKeyCharacters = 255
 
-/** How long a key is known. */
+/** How long an Idempotency-Key is remembered. */
 const remembered = Duration.hours(24)
 
 const keyOf = ({ headers }: HttpServerRequest.HttpServerRequest): Effect.Effect<string | undefined, BadRequest> => {
   const key = headers["idempotency-key"]
   if (key === undefined) return Effect.succeed(undefined)
   if (key.length > 0 && key.length <= mostKeyCharacters && !isUnstorable(key)) return Effect.succeed(key)
-  const message = `Idempotency-Key must be 1 to ${mostKeyCharacters} characters long.`
+  const message = `Idempotency-Key must have 1 to ${mostKeyCharacters} characters.`
   return new BadRequest({ message, field: "Idempotency-Key" })
 }
 
@@ -64,12 +64,12 @@ const handle = (request: HttpServerRequest.HttpServerRequest) =>
     const stored = storeAsked(asked, key, body)
     if (!asked.single) return yield* Problem.answered(stored)
     const one = Effect.flatMap(stored, ({ jobs: [only] }) =>
-      only === undefined ? Effect.dieMessage("a job was not answered for") : Effect.succeed(only)
+      only === undefined ? Effect.dieMessage("a job has no result") : Effect.succeed(only)
     )
     return yield* Problem.answeredForOne(one)
   }).pipe(Problem.answered)
 
-/** Stores the jobs of a request: once, however often it comes, where it brings a key of its own. */
+/** Stores the jobs of a request. With an Idempotency-Key, repeated requests store them once. */
 export const make = Effect.map(
   Effect.context<Queue | Kinds | Idempotency>(),
   (context) => (request: HttpServerRequest.HttpServerRequest) => Effect.provide(handle(request), context)

@@ -17,7 +17,7 @@ const Dedupe = Schema.Struct({
   scope: DedupeScope.annotations(WireText.said('must be "active" or "retained"'))
 }).annotations({ identifier: "Dedupe", message: () => "must be an object with key and scope" })
 
-/** Milliseconds, or words for them. */
+/** Milliseconds, or a duration such as `90s`. */
 const Delay: Schema.Schema<number, number | string> = Schema.transformOrFail(
   Schema.Union(Schema.Number, Schema.String),
   Schema.Number,
@@ -34,7 +34,7 @@ const Delay: Schema.Schema<number, number | string> = Schema.transformOrFail(
   ...WireText.said(`must be ${DurationText.expected}, or milliseconds`),
   jsonSchema: {
     oneOf: [{ type: "string" }, { type: "number", minimum: 0 }],
-    description: "Not before this much time has passed: 90s, 5m, 1h30m, or milliseconds. Instead of runAt."
+    description: "Delay before the job is due: 90s, 5m, 1h30m, or milliseconds. Cannot be combined with runAt."
   }
 })
 
@@ -42,7 +42,7 @@ const job = {
   kind: WireText.Text,
   payload: Schema.Unknown,
   queue: WireText.optional(WireText.Text),
-  priority: WireText.optional(Whole.annotations({ description: "Lower runs first; 0 when absent." })),
+  priority: WireText.optional(Whole.annotations({ description: "Lower runs first. Defaults to 0." })),
   runAt: WireText.optional(Instant),
   delay: WireText.optional(Delay),
   maxAttempts: WireText.optional(Whole),
@@ -53,7 +53,7 @@ const job = {
   meta: WireText.optional(
     Schema.Record({ key: Schema.String, value: Schema.Unknown }).annotations({
       ...WireText.said("must be an object"),
-      description: "Kept with the job and given to its handler beside the payload; at most 64 KiB."
+      description: "Metadata stored with the job and passed to its handler; at most 64 KiB."
     })
   ),
   id: WireText.optional(JobId.annotations(WireText.said("must be a UUID")))
@@ -62,7 +62,7 @@ const job = {
 const force = WireText.optional(
   Schema.Boolean.annotations({
     ...WireText.said("must be true or false"),
-    description: "Also kinds that no pod has registered, and payloads that do not fit their kind."
+    description: "Accept kinds that no pod has registered and payloads that do not match their kind's schema."
   })
 )
 
@@ -72,7 +72,7 @@ const JobToEnqueue = Schema.Struct(job).annotations({
 })
 type JobToEnqueue = typeof JobToEnqueue.Type
 
-/** Several jobs. Ranges are the queue's to check. */
+/** Several jobs. The queue checks the ranges of values. */
 const ManyJobs = Schema.Struct({
   jobs: Schema.Array(JobToEnqueue)
     .annotations({ message: () => "must be a list of jobs" })
@@ -80,21 +80,19 @@ const ManyJobs = Schema.Struct({
   force
 }).annotations({ identifier: "EnqueueRequest", message: () => "must be an object with jobs", ...WireText.strict })
 
-/** One job, without a list around it. */
 const OneJob = Schema.Struct({ ...job, force }).annotations({
   identifier: "EnqueueOneRequest",
   message: () => "must be an object with kind and payload, or with jobs",
   ...WireText.strict
 })
 
-/** What `POST /api/v1/jobs` takes. */
+/** Body of `POST /api/v1/jobs`. */
 export const EnqueueRequest = Schema.Union(ManyJobs, OneJob)
 
-/** What a request asks for. */
 export interface Asked {
   readonly jobs: ReadonlyArray<JobToEnqueue>
   readonly force: boolean
-  /** Whether it came without a list, and is answered without one. */
+  /** Whether the request has a single job without a list. The response then has none either. */
   readonly single: boolean
 }
 
@@ -106,13 +104,13 @@ const asked = (body: unknown) =>
     ? Effect.map(decodeOne(body), ({ force = false, ...job }): Asked => ({ jobs: [job], force, single: true }))
     : Effect.map(decodeMany(body), ({ force = false, jobs }): Asked => ({ jobs, force, single: false }))
 
-/** A request of the right form, or what is wrong with the first thing that is. */
+/** Decodes a request, or fails with its first invalid field. */
 export const decode = (body: unknown): Effect.Effect<Asked, BadRequest> => {
-  // Counted first: looking through a million small jobs only to refuse them would keep everybody waiting.
+  // Check the count first: decoding a million small jobs only to reject them would block the event loop.
   if (Predicate.hasProperty(body, "jobs") && Array.isArray(body.jobs)) {
     const count = body.jobs.length
     if (count === 0 || count > limits.batch) {
-      return new BadRequest({ message: `jobs must hold 1 to ${limits.batch} jobs, not ${count}.`, field: "jobs" })
+      return new BadRequest({ message: `jobs must have 1 to ${limits.batch} entries, got ${count}.`, field: "jobs" })
     }
   }
   return Effect.mapError(asked(body), (error) =>
@@ -120,7 +118,7 @@ export const decode = (body: unknown): Effect.Effect<Asked, BadRequest> => {
   )
 }
 
-/** The job as the queue knows it, its start reckoned from now. */
+/** Converts a job of the request. A delay counts from now. */
 export const toRequest = (
   { delay, ...job }: JobToEnqueue,
   index: number,
@@ -128,7 +126,7 @@ export const toRequest = (
   now: number
 ): Either.Either<JobRequest, InvalidJob> => {
   if (delay === undefined) return Either.right(job)
-  const reason = job.runAt === undefined ? faultOfWait(Duration.millis(delay)) : "must not be given beside runAt"
+  const reason = job.runAt === undefined ? faultOfWait(Duration.millis(delay)) : "must not be combined with runAt"
   return reason === undefined
     ? Either.right({ ...job, runAt: now + delay })
     : Either.left(new InvalidJob({ index, jobs, field: "delay", reason }))

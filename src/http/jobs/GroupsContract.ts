@@ -10,17 +10,16 @@ import * as WireText from "../WireText.js"
 const GroupView = Schema.Struct({
   kind: Schema.String,
   deadReason: DeadReason,
-  shape: Schema.String.annotations({ description: "The first line of their errors, with numbers and ids as #." }),
+  shape: Schema.String.annotations({ description: "First line of the errors, with numbers and ids replaced by #." }),
   count: Schema.Int,
   firstAt: Moment,
   lastAt: Moment,
   sample: Schema.Struct({ id: JobId, error: Schema.NullOr(Schema.String) }),
   filter: Schema.Unknown.annotations({
-    description: "What these jobs are found by, for a list or an act on all of them."
+    description: "Filter that matches these jobs, for a list or a bulk action."
   })
 }).annotations({ identifier: "DeadGroup" })
 
-/** Jobs that went the same way. */
 export const group = HttpApiGroup.make("groups").add(
   HttpApiEndpoint.get("dead", "/jobs/groups")
     .setUrlParams(
@@ -34,12 +33,10 @@ export const group = HttpApiGroup.make("groups").add(
     .addSuccess(
       Schema.Struct({
         groups: Schema.Array(GroupView),
-        looked: Schema.Int.annotations({ description: "How many jobs were looked at, the newest first." }),
-        sampled: Schema.Boolean.annotations({ description: "Whether there are older ones that were not." })
+        looked: Schema.Int.annotations({ description: "Number of jobs examined, newest first." }),
+        sampled: Schema.Boolean.annotations({ description: "Whether older dead jobs were not examined." })
       })
     )
     .addError(problem(400))
-    .annotateContext(
-      OpenApi.annotations({ description: "Dead jobs by kind, reason and what their errors have in common." })
-    )
+    .annotateContext(OpenApi.annotations({ description: "Group dead jobs by kind, reason and error shape." }))
 )

@@ -20,7 +20,6 @@ const viewOf =
     filter: { ...(queue === undefined ? {} : { queue }), kind, state: "dead", deadReason, shape }
   })
 
-/** Dead jobs, grouped so that what died of one cause can be dealt with at once. */
 export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "groups">, never, ListCache> = HttpApiBuilder.group(
   Api,
   "groups",

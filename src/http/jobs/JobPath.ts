@@ -4,6 +4,6 @@ import { JobNotFound } from "../../queue/JobErrors.js"
 
 const decode = Schema.decode(JobId)
 
-/** The id in a path. What cannot be an id is the id of no job. */
+/** Parses the id in a path. A malformed id fails with `JobNotFound`. */
 export const read = (text: string): Effect.Effect<JobId, JobNotFound> =>
   Effect.mapError(decode(text.toLowerCase()), () => new JobNotFound({ id: text.slice(0, 64) }))

@@ -2,7 +2,7 @@ import { showable } from "../../core/Nesting.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import * as Instant from "../Instant.js"
 
-/** What the audit keeps of a job: what acts change, and what tells which job it was. */
+/** A job as stored in the audit log: the fields that identify it and those that actions change. */
 export const of = ({ attempt, deadReason, kind, lastError, priority, queue, runAt, state }: StoredJob) => ({
   kind,
   queue,
@@ -14,5 +14,5 @@ export const of = ({ attempt, deadReason, kind, lastError, priority, queue, runA
   ...(lastError === undefined ? {} : { lastError: lastError.slice(0, 200) })
 })
 
-/** The same where the payload changes or goes. */
+/** The summary for actions that change or delete the payload. */
 export const withPayload = (job: StoredJob) => ({ ...of(job), payload: showable(job.payload) })

@@ -5,7 +5,7 @@ import { DeadReason, DedupeScope, type HistoryEntry, State, Status, type StoredJ
 import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 
-/** A job as programs outside see it. Every field is always there; null where there is nothing. */
+/** A job in API responses. Every field is present; null if it has no value. */
 export const JobView = Schema.Struct({
   id: JobId,
   kind: Schema.String,
@@ -21,7 +21,7 @@ export const JobView = Schema.Struct({
   startedAt: Schema.NullOr(Moment),
   finishedAt: Schema.NullOr(Moment),
   cancelRequestedAt: Schema.NullOr(Moment).annotations({
-    description: "When somebody asked a running job to stop. It is dead (`cancelled`) once it has."
+    description: "When a running job was asked to stop. It becomes dead (`cancelled`) when it stops."
   }),
   lastError: Schema.NullOr(Schema.String),
   errors: Schema.Array(
@@ -33,7 +33,7 @@ export const JobView = Schema.Struct({
       outcome: Schema.String,
       message: Schema.NullOr(Schema.String)
     })
-  ).annotations({ description: "The last attempts that did not simply succeed, oldest first." }),
+  ).annotations({ description: "The last attempts that did not succeed, oldest first." }),
   deadReason: Schema.NullOr(DeadReason),
   result: Schema.Unknown,
   progress: Schema.Unknown,
@@ -55,7 +55,6 @@ const errorOf = ({ attempt, endedAt, message, outcome, pod, startedAt }: History
   message: message ?? null
 })
 
-/** What is shown of a stored job. */
 export const of = (job: StoredJob): JobView => ({
   id: job.id,
   kind: job.kind,

@@ -15,10 +15,10 @@ const Outcome = Schema.Struct({ id: JobId, outcome: Schema.Literal("enqueued", "
 
 export const Outcomes = Schema.Struct({ jobs: Schema.Array(Outcome) })
 
-/** What `GET /api/v1/jobs` takes. */
+/** Query parameters of `GET /api/v1/jobs`. */
 export const JobsQuery = Schema.Struct({ ...JobsFilter.query, ...pageQuery }).annotations(WireText.strict)
 
-/** What `PATCH /api/v1/jobs/{id}` takes. */
+/** Body of `PATCH /api/v1/jobs/{id}`. */
 export const JobEdit = Schema.Struct({
   payload: WireText.optional(Schema.Unknown),
   priority: WireText.optional(Schema.Number.annotations(WireText.said("must be a number"))),
@@ -50,7 +50,6 @@ const act = <const Name extends string>(name: Name, route: `/jobs/:id/${string}`
     .addError(problem(409))
     .annotateContext(OpenApi.annotations({ description }))
 
-/** Jobs: store, find, act on. */
 export const group = HttpApiGroup.make("jobs")
   .add(
     HttpApiEndpoint.post("enqueue", "/jobs")
@@ -59,7 +58,8 @@ export const group = HttpApiGroup.make("jobs")
         Schema.Struct({
           "idempotency-key": WireText.optional(
             Schema.String.annotations({
-              description: "Makes the request safe to repeat for 24 hours: the same key and body give the same answer."
+              description:
+                "Makes the request safe to retry for 24 hours: the same key and body return the same response."
             })
           )
         })
@@ -74,7 +74,7 @@ export const group = HttpApiGroup.make("jobs")
       .annotateContext(
         OpenApi.annotations({
           description:
-            'Store jobs, all or none: `{"jobs": [...]}`, answered in their order, or one job by itself, answered by itself.'
+            'Enqueue jobs atomically. `{"jobs": [...]}` returns a list in the same order; a single job without a list returns a single result.'
         })
       )
   )
@@ -83,7 +83,7 @@ export const group = HttpApiGroup.make("jobs")
       .setUrlParams(JobsQuery)
       .addSuccess(JobsPage)
       .addError(problem(400))
-      .annotateContext(OpenApi.annotations({ description: "A page of jobs, newest first." }))
+      .annotateContext(OpenApi.annotations({ description: "List jobs, newest first." }))
   )
   .add(HttpApiEndpoint.get("get", "/jobs/:id").setPath(idPath).addSuccess(JobView).addError(problem(404)))
   .add(
@@ -91,7 +91,7 @@ export const group = HttpApiGroup.make("jobs")
       .setPath(idPath)
       .addSuccess(WhyView)
       .addError(problem(404))
-      .annotateContext(OpenApi.annotations({ description: "Why it does not run, or how it stands if it does or has." }))
+      .annotateContext(OpenApi.annotations({ description: "Explain why a job is not running, or show its state." }))
   )
   .add(
     HttpApiEndpoint.patch("edit", "/jobs/:id")
@@ -103,16 +103,26 @@ export const group = HttpApiGroup.make("jobs")
       .addError(problem(409))
       .addError(problem(413))
       .addError(problem(415))
-      .annotateContext(OpenApi.annotations({ description: "Pending: with another payload, priority or start." }))
+      .annotateContext(
+        OpenApi.annotations({ description: "Change the payload, priority or start time of a pending job." })
+      )
   )
-  .add(act("cancel", "/jobs/:id/cancel", "Pending: dead at once. Running: its pod is asked to stop it."))
-  .add(act("requeue", "/jobs/:id/requeue", "Dead or done: pending again, with its attempts forgotten."))
-  .add(act("runNow", "/jobs/:id/run-now", "Pending: due now."))
+  .add(
+    act(
+      "cancel",
+      "/jobs/:id/cancel",
+      "Cancel a job. A pending job becomes dead at once; a running job is asked to stop."
+    )
+  )
+  .add(act("requeue", "/jobs/:id/requeue", "Requeue a dead or done job with its attempts reset."))
+  .add(act("runNow", "/jobs/:id/run-now", "Make a pending job due now."))
   .add(
     HttpApiEndpoint.del("remove", "/jobs/:id")
       .setPath(idPath)
       .addSuccess(JobView)
       .addError(problem(404))
       .addError(problem(409))
-      .annotateContext(OpenApi.annotations({ description: "Anything but running: gone. Answers what it was." }))
+      .annotateContext(
+        OpenApi.annotations({ description: "Delete a job that is not running. Returns the deleted job." })
+      )
   )

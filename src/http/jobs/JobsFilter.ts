@@ -9,14 +9,14 @@ const text = (description: string) => WireText.optional(WireText.Text.annotation
 const instant = (description: string) =>
   WireText.optional(Instant.Instant.annotations({ jsonSchema: { type: "string", format: "date-time", description } }))
 
-/** Which jobs, in the query of a request. A parameter given several times means any of its values. */
+/** Job filter as query parameters. A repeated parameter matches any of its values. */
 export const query = {
-  queue: WireText.optional(WireText.names("Any of these queues: separated by commas, or repeat the parameter.")),
-  kind: WireText.optional(WireText.texts("Any of these kinds: repeat the parameter.")),
+  queue: WireText.optional(WireText.names("Any of these queues. Separate them with commas or repeat the parameter.")),
+  kind: WireText.optional(WireText.texts("Any of these kinds. Repeat the parameter for several.")),
   state: WireText.optional(WireText.someOf(State.literals, "Any of these states.")),
   deadReason: WireText.optional(WireText.someOf(DeadReason.literals, "Dead for any of these reasons.")),
-  since: instant("Stored at or after this instant."),
-  until: instant("Stored before this instant."),
+  since: instant("Enqueued at or after this time."),
+  until: instant("Enqueued before this time."),
   payload: WireText.optional(
     WireText.JsonText.annotations({
       jsonSchema: {
@@ -26,9 +26,9 @@ export const query = {
       }
     })
   ),
-  dedupe: text("The dedupe key, whole."),
-  text: text("Text in the last error, in whatever case."),
-  shape: text("The shape of the last error, as groups of jobs give it.")
+  dedupe: text("The exact dedupe key."),
+  text: text("Text in the last error, case-insensitive."),
+  shape: text("Shape of the last error, as returned by groups.")
 }
 
 const oneOrMany = <A, I>(value: Schema.Schema<A, I>, expected: string) =>
@@ -40,10 +40,10 @@ const oneOrMany = <A, I>(value: Schema.Schema<A, I>, expected: string) =>
 
 const oneOf = (words: ReadonlyArray<string>) => `must be one of ${words.join(", ")}, or a list of them`
 
-/** The same in the body of a request: a field holds one value or a list, and the payload is JSON as it is. */
+/** Job filter as a JSON body. A field has one value or a list; the payload is plain JSON. */
 export const Body = Schema.Struct({
-  queue: oneOrMany(WireText.Text, "must be text or a list of texts"),
-  kind: oneOrMany(WireText.Text, "must be text or a list of texts"),
+  queue: oneOrMany(WireText.Text, "must be a string or a list of strings"),
+  kind: oneOrMany(WireText.Text, "must be a string or a list of strings"),
   state: oneOrMany(State, oneOf(State.literals)),
   deadReason: oneOrMany(DeadReason, oneOf(DeadReason.literals)),
   since: WireText.optional(Instant.Instant),
@@ -52,11 +52,11 @@ export const Body = Schema.Struct({
   dedupe: WireText.optional(WireText.Text),
   text: WireText.optional(WireText.Text),
   shape: WireText.optional(WireText.Text)
-}).annotations({ identifier: "JobFilter", message: () => "must be an object with fields of a filter" })
+}).annotations({ identifier: "JobFilter", message: () => "must be an object with filter fields" })
 
 const moment = (millis: number | undefined) => (millis === undefined ? undefined : Instant.format(millis))
 
-/** A filter as it would be sent; what it does not say is left out. */
+/** Formats a filter as in a request, without unset fields. */
 export const view = (filter: JobFilter): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
     Object.entries({ ...filter, since: moment(filter.since), until: moment(filter.until) }).filter(

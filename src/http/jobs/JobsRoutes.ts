@@ -33,19 +33,18 @@ import * as JobsContract from "./JobsContract.js"
 import { ListCache } from "./ListCache.js"
 import * as WhyView from "./WhyView.js"
 
-/** What is sent to change a job: a payload, and little else. */
+/** Maximum body size of an edit: a payload and a few fields. */
 const mostEditBytes = limits.payloadBytes + 64 * 1024
 
 const readEdit = (request: HttpServerRequest.HttpServerRequest) =>
   Effect.gen(function* () {
     const { force = false, reason, ...edit } = yield* Body.decoded(request, JobsContract.JobEdit, mostEditBytes)
     if (Object.keys(edit).length > 0) return { edit, force, reason }
-    return yield* new BadRequest({ message: "The body names nothing to change: give payload, priority or runAt." })
+    return yield* new BadRequest({ message: "The body has nothing to change. Set payload, priority or runAt." })
   })
 
 type Explaining = JobDiagnosis | Pods | RateLimits | ClusterConfig
 
-/** Jobs: store, find, act on. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "jobs">,
   never,
@@ -61,7 +60,7 @@ export const layer: Layer.Layer<
     const enqueue = yield* EnqueueEndpoint.make
     const clusterOverview = yield* Effect.context<Explaining>()
 
-    /** An operator's act on one job, written down with how the job was before and after. */
+    /** Runs an operator's action on one job and stores the job before and after in the audit log. */
     const act = <E extends Problem.Foreseen>(
       name: string,
       text: string,
@@ -79,7 +78,7 @@ export const layer: Layer.Layer<
         Problem.answeredForOne
       )
 
-    /** As on enqueue. A job of a kind that no pod has registered was forced in, and may be edited. */
+    /** Checks the payload as on enqueue. A job of an unregistered kind was enqueued with `force` and is not checked. */
     const checkPayload = (id: JobId, payload: unknown) =>
       Effect.gen(function* () {
         const { kind, version } = yield* search.get(id)

@@ -15,25 +15,28 @@ import {
 import * as CoalescingCache from "../CoalescingCache.js"
 import { CountsCache, type TakenCounts } from "./CountsCache.js"
 
-/** Counting on would read the whole table for a number that nobody acts on. */
+/** Maximum exact count. Counting further could read the whole table. */
 const countedUpTo = 10_000
 
-/** The same for a count that takes long: the page itself was found. */
-const countPatience = Duration.millis(500)
+/** Timeout of the count, which only accompanies the page. */
+const countTimeout = Duration.millis(500)
 
-/** Counts of the queues tell for so long what there is plenty of; some are estimates, so it must be far more than is counted. */
-const countsTell = Duration.toMillis("2 minutes")
+/**
+ * Maximum age of queue counts used instead of a query. They include estimates, so they are used only far above
+ * `countedUpTo`.
+ */
+const countsMaxAge = Duration.toMillis("2 minutes")
 const plenty = 2 * countedUpTo
 
 export interface CountedPage extends JobPage {
   readonly total: Total
 }
 
-/** What the queues' counts are by: a filter that says more is not answered by them. */
+/** Whether a filter uses only queue and state, the fields that queue counts have. */
 const isOfCounts = ({ queue, state, ...others }: JobFilter) =>
   Object.values(others).every((field) => field === undefined)
 
-/** How many of the jobs meant there were when the queues were counted. */
+/** Number of matching jobs according to the queue counts. */
 const countIn = ({ queues }: TakenCounts, filter: JobFilter) => {
   const names = choices(filter.queue)
   const states = choices(filter.state) ?? State.literals
@@ -43,7 +46,7 @@ const countIn = ({ queues }: TakenCounts, filter: JobFilter) => {
     .reduce((all, count) => all + count, 0)
 }
 
-/** Lists of jobs for everybody who looks: one look for all who ask the same, and counts that took long are kept for a while. */
+/** Job lists with totals. Equal concurrent queries are coalesced, and expensive counts are cached. */
 export class ListCache extends Context.Tag("nightshift/http/ListCache")<
   ListCache,
   {
@@ -52,7 +55,7 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
       page: PageRequest
     ) => Effect.Effect<CountedPage, BadCursor | SearchTooSlow | DatabaseError>
     readonly deadGroups: (queue?: string) => Effect.Effect<DeadGroups, SearchTooSlow | DatabaseError>
-    /** For whoever changes jobs by hand, and wants to see it. */
+    /** Drops cached results after an operator's change, so that the change is visible. */
     readonly forget: Effect.Effect<void>
   }
 >() {
@@ -66,11 +69,11 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
       const totals = CoalescingCache.make<Total>({ most: 300, longest: "10 seconds" })
       const groups = CoalescingCache.make<DeadGroups>({ most: 30, longest: "10 seconds" })
 
-      /** Where there are plenty by the queues' counts, counting them once more would tell nothing new. */
+      /** Whether the queue counts already show more than the maximum exact count, so a query is not needed. */
       const isPlenty = (filter: JobFilter, now: number) => {
         const taken = counts.last()
         return (
-          taken !== undefined && now - taken.at < countsTell && isOfCounts(filter) && countIn(taken, filter) > plenty
+          taken !== undefined && now - taken.at < countsMaxAge && isOfCounts(filter) && countIn(taken, filter) > plenty
         )
       }
 
@@ -80,8 +83,8 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
             ? Effect.succeed({ count: countedUpTo, exact: false })
             : totals.to(
                 JSON.stringify(filter),
-                // A page that was found in time is worth having although counting the rest would take too long.
-                Effect.catchTag(search.total(filter, countedUpTo, countPatience), "SearchTooSlow", () =>
+                // Return the page even if counting times out.
+                Effect.catchTag(search.total(filter, countedUpTo, countTimeout), "SearchTooSlow", () =>
                   Effect.succeed({ count: atLeast, exact: false })
                 )
               )

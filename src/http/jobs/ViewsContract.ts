@@ -9,14 +9,14 @@ import { idPath, Moment, problem } from "../Contract.js"
 import * as WireText from "../WireText.js"
 import * as JobsFilter from "./JobsFilter.js"
 
-/** What would break the line, or turn round the names beside it. */
+/** Characters that break the line or change the direction of text. */
 const disorderly = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u
 
 const faultOfName = (name: string): string | undefined =>
   faultOfText(name, limits.nameCharacters) ??
-  (disorderly.test(name) ? "must stand in one line, without control characters" : undefined)
+  (disorderly.test(name) ? "must be a single line without control characters" : undefined)
 
-/** The blanks around a name are nobody's wish. */
+/** Trims the name. */
 const Name = Schema.transform(Schema.String.annotations({ message: () => "must be text" }), Schema.String, {
   strict: true,
   decode: (name) => name.trim(),
@@ -24,46 +24,47 @@ const Name = Schema.transform(Schema.String.annotations({ message: () => "must b
 })
   .pipe(Schema.filter(faultOfName))
   .annotations({
-    jsonSchema: { type: "string", minLength: 1, maxLength: limits.nameCharacters, description: "No two have the same." }
+    jsonSchema: { type: "string", minLength: 1, maxLength: limits.nameCharacters, description: "Must be unique." }
   })
 
 const Page = Schema.Literal(...pages).annotations({
   ...WireText.said(`must be one of ${pages.join(", ")}`),
-  description: "The list of jobs that it opens."
+  description: "The job list that the view opens."
 })
 
-/** A filter of jobs, which may also say how far back it looks from whenever it is opened. */
+/** A job filter with an optional time range relative to now. */
 const Filter = Schema.Struct({
   ...JobsFilter.Body.fields,
   within: WireText.optional(
     Schema.Int.pipe(Schema.between(1, 315_360_000)).annotations({
-      ...WireText.said("must be a whole number of seconds, at least 1 and at most ten years"),
+      ...WireText.said("must be a whole number of seconds from 1 to ten years"),
       jsonSchema: { type: "integer", minimum: 1, maximum: 315_360_000 },
-      description: "Stored within so many seconds before somebody looks; instead of since and until."
+      description:
+        "Enqueued within this many seconds before the view is opened. Cannot be combined with since or until."
     })
   )
 }).annotations({
   identifier: "ViewFilter",
-  message: () => "must be an object with fields of a filter",
+  message: () => "must be an object with filter fields",
   ...WireText.strict
 })
 
 const object = { message: () => "must be an object", ...WireText.strict }
 
-/** What `POST /api/v1/views` takes. */
+/** Body of `POST /api/v1/views`. */
 export const ViewRequest = Schema.Struct({ name: Name, page: Page, filter: Filter }).annotations({
   identifier: "ViewRequest",
   ...object
 })
 
-/** What `PATCH /api/v1/views/{id}` takes. */
+/** Body of `PATCH /api/v1/views/{id}`. */
 export const ViewPatch = Schema.Struct({
   name: WireText.optional(Name),
   page: WireText.optional(Page),
   filter: WireText.optional(Filter)
 }).annotations({ identifier: "ViewPatch", ...object })
 
-/** The filter as it is stored and shown: as it would be sent. */
+/** Encodes a filter in the request format, in which it is also stored. */
 export const encodeFilter = Schema.encodeSync(Filter)
 
 const View = Schema.Struct({
@@ -75,13 +76,12 @@ const View = Schema.Struct({
 }).annotations({ identifier: "View" })
 export type View = typeof View.Type
 
-/** Filters of jobs that somebody gave a name. */
 export const group = HttpApiGroup.make("views")
   .add(
     HttpApiEndpoint.get("list", "/views")
       .addSuccess(Schema.Struct({ views: Schema.Array(View) }))
       .annotateContext(
-        OpenApi.annotations({ description: "Filters of jobs that somebody gave a name, oldest first. Everybody's." })
+        OpenApi.annotations({ description: "List saved views, oldest first. All operators share them." })
       )
   )
   .add(
@@ -92,7 +92,9 @@ export const group = HttpApiGroup.make("views")
       .addError(problem(409))
       .addError(problem(413))
       .addError(problem(415))
-      .annotateContext(OpenApi.annotations({ description: `Give a filter a name. At most ${limits.views} have one.` }))
+      .annotateContext(
+        OpenApi.annotations({ description: `Save a filter as a view. At most ${limits.views} views can be saved.` })
+      )
   )
   .add(
     HttpApiEndpoint.patch("change", "/views/:id")
@@ -104,12 +106,14 @@ export const group = HttpApiGroup.make("views")
       .addError(problem(409))
       .addError(problem(413))
       .addError(problem(415))
-      .annotateContext(OpenApi.annotations({ description: "Rename a view, or let it look for something else." }))
+      .annotateContext(OpenApi.annotations({ description: "Change the name, page or filter of a view." }))
   )
   .add(
     HttpApiEndpoint.del("delete", "/views/:id")
       .setPath(idPath)
       .addSuccess(View)
       .addError(problem(404))
-      .annotateContext(OpenApi.annotations({ description: "Forget a view; no job changes. Answers what it was." }))
+      .annotateContext(
+        OpenApi.annotations({ description: "Delete a view. Jobs are not affected. Returns the deleted view." })
+      )
   )

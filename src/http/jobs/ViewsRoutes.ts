@@ -18,18 +18,18 @@ import * as Views from "../Views.js"
 import { encodeFilter, type View, ViewPatch, ViewRequest } from "./ViewsContract.js"
 
 const mostBodyBytes = 16 * 1024
-/** A filter is to fit into an address that can be passed on. */
+/** A filter must fit in a URL that can be shared. */
 const mostFilterBytes = 4 * 1024
 
 const decodeId = Schema.decode(ViewId)
 const idOf = (text: string) => Effect.mapError(decodeId(text.toLowerCase()), () => new ViewNotFound({ id: text }))
 
-/** A filter as it is stored. */
+/** Validates and encodes a filter for storage. */
 const storable = (filter: (typeof ViewRequest.Type)["filter"]) =>
   Effect.gen(function* () {
     const { since, until, within } = filter
     if (within !== undefined && (since !== undefined || until !== undefined)) {
-      const message = "filter.within must not stand beside since or until."
+      const message = "filter.within must not be combined with since or until."
       return yield* new BadRequest({ message, field: "filter.within" })
     }
     const encoded = encodeFilter(filter)
@@ -40,10 +40,9 @@ const storable = (filter: (typeof ViewRequest.Type)["filter"]) =>
     return encoded
   })
 
-/** What the audit keeps of a view. */
+/** A view as stored in the audit log. */
 const summaryOf = ({ filter, name, page }: SavedView) => ({ name, page, filter })
 
-/** Filters of jobs that somebody gave a name: list, save, change, delete. */
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "views">,
   never,
@@ -54,7 +53,7 @@ export const layer: Layer.Layer<
     const views = yield* Views.make
     const audited = yield* Audited.make
 
-    /** What a filter asks of payloads may be what a viewer must not see. */
+    /** Mask the filter: its payload condition may contain values hidden from viewers. */
     const shown = ({ createdAt, filter, id, name, page }: SavedView): Effect.Effect<View> =>
       Effect.gen(function* () {
         const payload = filter.payload === undefined ? {} : { payload: yield* views.json(filter.payload) }

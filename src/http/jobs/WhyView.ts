@@ -3,12 +3,12 @@ import { Reason, type Why } from "../../crew/why/Why.js"
 import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 
-/** Why a job stands where it stands, as programs outside see it. */
+/** Why a job is in its current state, in API responses. */
 export const WhyView = Schema.Struct({
   reason: Reason.annotations({ description: "For programs." }),
-  detail: Schema.String.annotations({ description: "For people: what is so, and what to do about it." }),
+  detail: Schema.String.annotations({ description: "The cause and what to do about it, for people." }),
   until: Schema.optional(
-    Moment.annotations({ description: "When this ends by itself; absent where nobody knows, or where it does not." })
+    Moment.annotations({ description: "When this condition ends by itself; omitted if unknown or never." })
   )
 }).annotations({ identifier: "Why" })
 export type WhyView = typeof WhyView.Type

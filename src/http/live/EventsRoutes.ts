@@ -9,14 +9,13 @@ import { Live } from "./Live.js"
 
 const headers = {
   "content-type": "text/event-stream",
-  // A proxy in between must neither gather nor rewrite what is to arrive at once.
+  // Proxies must not buffer or transform the stream.
   "cache-control": "no-store, no-transform",
   "x-accel-buffering": "no",
-  // Nothing is to follow on this connection: kept open, it would keep the doors from closing.
+  // No keep-alive: an idle connection would delay the server's shutdown.
   connection: "close"
 }
 
-/** What happens, as it happens. */
 export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "events">, never, Live> = HttpApiBuilder.group(
   Api,
   "events",

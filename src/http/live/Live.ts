@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream"
-import { Clock, Context, Duration, Effect, type Fiber, FiberId, Layer } from "effect"
+import { Clock, Context, Duration, Effect, type Fiber, FiberId, Layer, Schedule } from "effect"
 import { Lifecycle } from "../../core/Lifecycle.js"
+import { repeatLoop, single } from "../../core/Loop.js"
 import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { Queues } from "../../queue/settings/QueueSettings.js"
 import { AccessConfig } from "../access/AccessConfig.js"
@@ -11,25 +12,25 @@ import { LiveRefused } from "../RequestErrors.js"
 import { eventText, heartbeat, LiveListener } from "./LiveListener.js"
 import * as LiveSnapshot from "./LiveSnapshot.js"
 
-// One look at the database serves everybody who follows. Looking begins with the first of them and ends with the last; who
-// joins gets the whole picture first, and then what changes in it. Nobody is waited for: what somebody does not read is
-// kept for them up to a bound, and beyond it they are dropped and may come again.
+// One polling loop serves all listeners. It starts with the first listener and ends with the last. A new listener first
+// gets a full snapshot, then changes. A slow listener does not delay the others: unread events are buffered up to a
+// limit, and beyond it the listener is disconnected and may reconnect.
 
-const lookEvery = Duration.seconds(1)
-/** How often it is asked whether logins still last. */
+const pollEvery = Duration.seconds(1)
+/** How often to check that the listeners' logins are still valid. */
 const checkEvery = Duration.toMillis("2 seconds")
 const heartbeatEvery = Duration.toMillis("15 seconds")
 
-/** What happens, as it happens. */
+/** Live events. */
 export class Live extends Context.Tag("nightshift/http/Live")<
   Live,
   {
     /**
-     * Server-sent events from now on, beginning with a snapshot. They end when the process is about to, and with the login
-     * of the follower: at once when it is ended in this process, within seconds when it expires or is ended elsewhere.
+     * Returns a stream of server-sent events that starts with a snapshot. It ends when the process drains or the login
+     * ends: at once for a logout in this process, within seconds for an expiry or a logout in another process.
      */
     readonly follow: (session: CallerSession | undefined) => Effect.Effect<Readable, LiveRefused>
-    /** Ends what the owner of this login follows. */
+    /** Ends all streams of this login. */
     readonly endSession: (secret: string) => Effect.Effect<void>
     readonly listeners: () => number
   }
@@ -47,21 +48,21 @@ export class Live extends Context.Tag("nightshift/http/Live")<
       const scope = yield* Effect.scope
       const turn = yield* Effect.makeSemaphore(1)
       const listeners = new Map<LiveListener, CallerSession | undefined>()
-      let looking: Fiber.RuntimeFiber<never> | undefined
+      let polling: Fiber.RuntimeFiber<void> | undefined
       let lastId = 0
-      let lastWord = 0
+      let lastSentAt = 0
       let lastCheck = 0
 
-      const tellAll = (text: string, now: number) => {
-        lastWord = now
-        for (const listener of listeners.keys()) listener.tell(text)
+      const sendAll = (text: string, now: number) => {
+        lastSentAt = now
+        for (const listener of listeners.keys()) listener.send(text)
       }
 
       const endSession = (secret: string) => {
         for (const [listener, session] of listeners) if (session?.secret === secret) listener.finish()
       }
 
-      /** Asks once for all tabs of a login. A database that is away does not end it. */
+      /** Checks each login once for all its tabs. A database failure does not end the streams. */
       const checkSessions = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         if (now - lastCheck < checkEvery) return
@@ -79,23 +80,30 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         const now = yield* Clock.currentTimeMillis
         for (const [name, data] of Object.entries(change)) {
           lastId += 1
-          tellAll(eventText(name, lastId, data), now)
+          sendAll(eventText(name, lastId, data), now)
         }
-        if (now - lastWord >= heartbeatEvery) tellAll(heartbeat, now)
+        if (now - lastSentAt >= heartbeatEvery) sendAll(heartbeat, now)
       })
 
-      /** The first look is over before anybody is shown anything. */
-      const startLooking = Effect.gen(function* () {
-        if (looking !== undefined) return
+      const loop = single({
+        name: "live",
+        schedule: Schedule.spaced(pollEvery),
+        runAtStart: false,
+        run: look
+      })
+
+      /** Completes the first poll before a listener gets its snapshot. */
+      const startPolling = Effect.gen(function* () {
+        if (polling !== undefined) return
         yield* look
-        looking = yield* Effect.forkIn(Effect.forever(Effect.zipRight(Effect.sleep(lookEvery), look)), scope)
+        polling = yield* Effect.forkIn(repeatLoop(loop), scope)
       })
 
       const leave = (listener: LiveListener) => {
         listeners.delete(listener)
         if (listeners.size > 0) return
-        looking?.unsafeInterruptAsFork(FiberId.none)
-        looking = undefined
+        polling?.unsafeInterruptAsFork(FiberId.none)
+        polling = undefined
       }
 
       const endAll = Effect.sync(() => {
@@ -107,14 +115,15 @@ export class Live extends Context.Tag("nightshift/http/Live")<
       const join = (session: CallerSession | undefined): Effect.Effect<Readable, LiveRefused> =>
         Effect.gen(function* () {
           if (yield* lifecycle.draining) return yield* new LiveRefused({ reason: "this process is shutting down" })
-          if (listeners.size >= most) return yield* new LiveRefused({ reason: `${most} follow them already` })
-          yield* startLooking
-          // The last of the others may have left meanwhile, and the looking with them.
-          if (looking === undefined) return yield* join(session)
+          if (listeners.size >= most)
+            return yield* new LiveRefused({ reason: `the limit of ${most} streams (LIVE_LISTENERS) is reached` })
+          yield* startPolling
+          // The last other listener may have left meanwhile and stopped the loop.
+          if (polling === undefined) return yield* join(session)
           const listener = new LiveListener()
           listeners.set(listener, session)
           listener.once("close", () => leave(listener))
-          listener.tell(eventText("snapshot", lastId, picture.current()))
+          listener.send(eventText("snapshot", lastId, picture.current()))
           return listener
         })
 

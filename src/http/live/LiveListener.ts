@@ -1,16 +1,16 @@
 import { Readable } from "node:stream"
 
-/** What a listener may leave unread before it is dropped. */
+/** Maximum unread data before a listener is disconnected. */
 const mostUnread = 1024 * 1024
 
-/** One event in the form that a browser's EventSource reads. JSON has no line breaks of its own. */
+/** Formats a server-sent event. JSON contains no line breaks, so one `data` line is enough. */
 export const eventText = (name: string, id: number, data: unknown): string =>
   `event: ${name}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`
 
-/** A comment, which nobody sees: it keeps proxies in between from thinking that nobody is there. */
+/** An SSE comment, which keeps proxies from closing an idle connection. */
 export const heartbeat = ": \n\n"
 
-/** One who follows live events: the body of an answer that does not end by itself. */
+/** The response body of one live event stream. */
 export class LiveListener extends Readable {
   constructor() {
     super({ highWaterMark: 64 * 1024 })
@@ -18,14 +18,14 @@ export class LiveListener extends Readable {
 
   override _read(): void {}
 
-  /** Hands text over. One who does not read is dropped, instead of being remembered for. */
-  tell(text: string): void {
+  /** Sends text. Disconnects a listener that does not read, so memory stays bounded. */
+  send(text: string): void {
     if (this.destroyed || this.readableEnded) return
     if (this.readableLength + text.length > mostUnread) this.destroy()
     else this.push(text)
   }
 
-  /** There is no more to come. */
+  /** Ends the stream. */
   finish(): void {
     if (!this.destroyed) this.push(null)
   }

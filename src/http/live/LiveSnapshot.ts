@@ -8,40 +8,40 @@ import { ClusterOverview, type Warning } from "../ClusterOverview.js"
 import * as Instant from "../Instant.js"
 import { CountsCache } from "../jobs/CountsCache.js"
 
-// What everybody who follows sees, drawn anew at every look. A look that fails leaves the old picture and a warning in it.
+// The state shown to all listeners, refreshed by every poll. A failed poll keeps the old state and adds a warning.
 
-/** How many changed jobs one look shows. */
+/** Maximum number of changed jobs per poll. */
 const mostJobs = 100
 
-/** Running jobs whose end is looked for one by one: no index tells of a job that went back to be tried again. */
+/** Maximum number of running jobs that are polled by id, because no index finds a job that went back to retrying. */
 const mostWatched = 200
 
-/** Commits come a little after the instants they carry. */
+/** Milliseconds of overlap between polls, because a commit becomes visible after its timestamp. */
 const overlap = 1_000
 
-/** How far back the first look goes. */
+/** How far back the first poll reads, in milliseconds. */
 const beforeFirst = Duration.toMillis("30 seconds")
 
 export interface Picture {
   readonly queues: ReadonlyArray<QueueView.QueueView>
-  /** When the jobs of the queues were counted. */
+  /** When the jobs were counted. */
   readonly countedAt: string | null
   readonly pods: ReadonlyArray<PodView>
-  /** Jobs that changed lately, newest change first. */
+  /** Recently changed jobs, newest change first. */
   readonly jobs: ReadonlyArray<object>
   /** Whether more jobs changed than are shown. */
   readonly sampled: boolean
   readonly warnings: ReadonlyArray<Warning>
 }
 
-/** What has changed from one picture to the next, by the name of the event that tells of it. */
+/** Changes since the last poll, by event name. */
 export type Change = Readonly<Partial<Record<"queues" | "pods" | "jobs" | "warnings", object>>>
 
 const empty: Picture = { queues: [], countedAt: null, pods: [], jobs: [], sampled: false, warnings: [] }
 
 const databaseAway: Warning = {
   code: "database",
-  message: "The database does not answer in time; what is shown may be old."
+  message: "The database is not responding; the data shown may be stale."
 }
 
 const glimpseView = ({ deadReason, error, runAt, updatedAt, ...glimpse }: JobGlimpse) => ({
@@ -54,8 +54,8 @@ const glimpseView = ({ deadReason, error, runAt, updatedAt, ...glimpse }: JobGli
 
 const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
 
-/** A pod that does nothing but beat has not changed. */
-const still = (pods: ReadonlyArray<PodView>) => pods.map((pod) => ({ ...pod, heartbeatAgeSeconds: 0 }))
+/** Ignores the heartbeat age when comparing pods. */
+const withoutHeartbeatAge = (pods: ReadonlyArray<PodView>) => pods.map((pod) => ({ ...pod, heartbeatAgeSeconds: 0 }))
 
 const changeOf = (before: Picture, after: Picture, news: ReadonlyArray<object>): Change => {
   const known = new Map(before.queues.map((queue) => [queue.name, queue]))
@@ -64,26 +64,26 @@ const changeOf = (before: Picture, after: Picture, news: ReadonlyArray<object>):
   const gone = before.queues.filter(({ name }) => !names.has(name)).map(({ name }) => name)
   return {
     ...(changed.length + gone.length === 0 ? {} : { queues: { changed, gone, countedAt: after.countedAt } }),
-    ...(same(still(before.pods), still(after.pods)) ? {} : { pods: { pods: after.pods } }),
+    ...(same(withoutHeartbeatAge(before.pods), withoutHeartbeatAge(after.pods)) ? {} : { pods: { pods: after.pods } }),
     ...(news.length === 0 ? {} : { jobs: { jobs: news, sampled: after.sampled } }),
     ...(same(before.warnings, after.warnings) ? {} : { warnings: { warnings: after.warnings } })
   }
 }
 
-/** Finds the jobs that changed since the last time: what the indexes tell, and what became of those that ran then. */
+/** Finds jobs that changed since the last poll: those found by index, and those that were running then. */
 const makeNews = (overview: typeof JobOverview.Service) => {
   let since: number | undefined
   let watched: ReadonlyArray<JobId> = []
-  let told = new Map<JobId, number>()
+  let reported = new Map<JobId, number>()
   return Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
     const { jobs, sampled } = yield* overview.changed((since ?? now - beforeFirst) - overlap, mostJobs)
     const seen = new Set(jobs.map(({ id }) => id))
     const others = watched.filter((id) => !seen.has(id))
     const all = others.length === 0 ? jobs : [...jobs, ...(yield* overview.glimpses(others))]
-    const news = all.filter(({ id, updatedAt }) => told.get(id) !== updatedAt)
+    const news = all.filter(({ id, updatedAt }) => reported.get(id) !== updatedAt)
     since = now
-    told = new Map(all.map(({ id, updatedAt }) => [id, updatedAt]))
+    reported = new Map(all.map(({ id, updatedAt }) => [id, updatedAt]))
     const running = all.filter(({ state }) => state === "running").map(({ id }) => id)
     watched = running.slice(0, mostWatched)
     return { news: news.slice(0, mostJobs).map(glimpseView), sampled: sampled || news.length > mostJobs }
@@ -92,7 +92,7 @@ const makeNews = (overview: typeof JobOverview.Service) => {
 
 export interface LiveSnapshot {
   readonly current: () => Picture
-  /** Draws it anew, and says what has changed. It cannot fail. */
+  /** Refreshes the state and returns the changes. Never fails. */
   readonly look: Effect.Effect<Change>
 }
 
@@ -123,7 +123,7 @@ export const make: Effect.Effect<LiveSnapshot, never, CountsCache | Queues | Job
     return {
       current: () => picture,
       look: Effect.catchAll(look, (error) =>
-        Effect.map(Effect.logDebug("a look for live events failed", error), () =>
+        Effect.map(Effect.logDebug("a poll for live events failed", error), () =>
           turnTo({ ...picture, warnings: [databaseAway] }, [])
         )
       )

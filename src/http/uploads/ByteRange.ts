@@ -1,6 +1,9 @@
 import type { ByteRange } from "../../uploads/Upload.js"
 
-/** The part of a content that a `Range` header asks for: all of it when it asks for nothing we know, none when it is after the end. */
+/**
+ * Parses a `Range` header. Returns "all" if the header is missing or not supported, and "none" if the range starts
+ * after the end.
+ */
 export const read = (header: string | undefined, size: number): ByteRange | "all" | "none" => {
   const [, from, to] = /^bytes=(\d{0,15})-(\d{0,15})$/i.exec(header?.replaceAll(" ", "") ?? "") ?? []
   if (from === undefined || to === undefined || (from === "" && to === "")) return "all"
@@ -10,7 +13,7 @@ export const read = (header: string | undefined, size: number): ByteRange | "all
   }
   const first = Number(from)
   const last = to === "" ? size - 1 : Math.min(Number(to), size - 1)
-  // Backwards is not a range at all.
+  // RFC 9110: a range that ends before it starts is invalid and is ignored.
   if (to !== "" && Number(to) < first) return "all"
   return first >= size ? "none" : { first, last }
 }

@@ -2,7 +2,7 @@ import * as Filename from "../../uploads/Filename.js"
 
 const parameter = /; *([!#$%&'*+.^_`|~\w-]+) *= *(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*)) */suy
 
-/** RFC 5987, as in `UTF-8''na%C3%AFve.txt`; nothing when it is not in that form. */
+/** Decodes an RFC 5987 value such as `UTF-8''na%C3%AFve.txt`; undefined if malformed. */
 const decodeExtended = (value: string): string | undefined => {
   const [, charset = "", encoded = ""] = /^(utf-8|iso-8859-1)'[^']*'(.*)$/is.exec(value) ?? []
   if (charset === "") return undefined
@@ -17,21 +17,21 @@ const decodeExtended = (value: string): string | undefined => {
 }
 
 /**
- * Browsers write a quote and line breaks as `%22`, `%0D` and `%0A` and nothing else in percent signs (HTML, "multipart/form-data
- * encoding algorithm"); older programs write `\"`. Other backslashes belong to paths of Windows.
+ * Browsers percent-encode only quotes and line breaks, as `%22`, `%0D` and `%0A` (HTML, "multipart/form-data encoding
+ * algorithm"). Older programs write `\"`. Other backslashes are part of Windows paths.
  */
 const decodeQuoted = (value: string): string =>
   value.replace(/\\"|%(22|0D|0A)/gi, (_, hex?: string) =>
     hex === undefined ? '"' : String.fromCharCode(Number.parseInt(hex, 16))
   )
 
-/** What a part of a form says of itself. */
+/** Field name and file name of a form part. */
 export interface FormPart {
   readonly name: string
   readonly filename: string | undefined
 }
 
-/** The name of a form's field and of its file; nothing when the header is no form part's. Browsers send plain UTF-8. */
+/** Parses the header of a form part; undefined if it is not one. Browsers send names as plain UTF-8. */
 export const parse = (header: string): FormPart | undefined => {
   const type = /^form-data */i.exec(header)
   if (type === null) return undefined
@@ -48,11 +48,14 @@ export const parse = (header: string): FormPart | undefined => {
   return { name, filename: decodeExtended(parameters.get("filename*") ?? "") ?? parameters.get("filename") }
 }
 
-/** RFC 5987: bytes in UTF-8, those that are not `attr-char` in percent signs. */
+/** Encodes a value by RFC 5987: UTF-8 with all characters except `attr-char` percent-encoded. */
 const encodeExtended = (value: string): string =>
   encodeURIComponent(value).replace(/['()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)
 
-/** A file to save (RFC 6266): under its name in any script, or under an ASCII name where a client does not know `filename*`. */
+/**
+ * Formats an attachment header (RFC 6266): `filename*` has the original name, `filename` an ASCII fallback for older
+ * clients.
+ */
 export const attachment = (filename: string): string => {
   const safe = Filename.sanitize(filename)
   const original = Filename.original(filename)

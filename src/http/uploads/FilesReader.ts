@@ -20,11 +20,11 @@ import * as RequestReader from "../RequestReader.js"
 import * as ContentDisposition from "./ContentDisposition.js"
 import { type MultipartEvent, MultipartParser } from "./MultipartParser.js"
 
-/** The form's field that files come in, and how many of them. */
+/** Name of the form field, and maximum number of files. */
 const field = "files"
 const mostFiles = 64
 
-/** What a body may hold beside its files: heads and delimiters. */
+/** Maximum size of part headers and delimiters in a body. */
 export const overheadBytes = 1024 * 1024
 
 export type Refusal =
@@ -39,7 +39,7 @@ export type Refusal =
   | DatabaseError
 
 export const malformed = (reason: string) =>
-  new BadRequest({ message: `The body is not a form with files: ${reason}.` })
+  new BadRequest({ message: `The body is not a valid multipart form: ${reason}.` })
 
 const misplaced = (reason: string, name: string) =>
   new BadRequest({
@@ -47,33 +47,32 @@ const misplaced = (reason: string, name: string) =>
     field: name.slice(0, 64)
   })
 
-/** What a reading goes by. */
 export interface Reading {
   readonly storage: typeof Storage.Service
   readonly config: Pick<typeof UploadsConfig.Service, "maxRequest" | "quota" | "stallTimeout">
   readonly workspace: Workspace
   readonly boundary: string
-  /** How much is kept for the workspace already. */
+  /** Bytes already stored for the workspace. */
   readonly kept: number
-  /** Counts content as it comes; returns how much has come for the workspace, in this request and others that go on. */
+  /** Counts received bytes. Returns the total of all requests in progress for the workspace. */
   readonly onContent: (bytes: number) => number
-  /** Is told of every draft that is begun, so that it can be thrown away whatever happens. */
+  /** Called for every new draft, so that it can be discarded on failure. */
   readonly onBegun: (id: UploadId) => void
 }
 
-/** Name and type that a part gives its file. */
+/** Returns a part's file name and MIME type. */
 const factsOf = (head: ReadonlyMap<string, string>, before: number) => {
   const part = ContentDisposition.parse(head.get("content-disposition") ?? "")
-  if (part === undefined) return Either.left(malformed("a part does not say which field it is"))
+  if (part === undefined) return Either.left(malformed("a part has no field name"))
   const { filename, name } = part
-  if (name !== field) return Either.left(misplaced("A field of another name is not expected.", name))
-  if (filename === undefined) return Either.left(misplaced("A part has no filename, so it is no file.", name))
-  if (before >= mostFiles) return Either.left(misplaced("There are too many files.", name))
+  if (name !== field) return Either.left(misplaced("The form has an unexpected field.", name))
+  if (filename === undefined) return Either.left(misplaced("A part has no filename.", name))
+  if (before >= mostFiles) return Either.left(misplaced("The form has too many files.", name))
   const mimetype = MimeType.strip(head.get("content-type") ?? "")
   return Either.right({ filename: Filename.original(filename), mimetype })
 }
 
-/** Keeps track of the files of one body; what it is told of comes in the body's order. */
+/** Stores the files of one body. Events must arrive in the body's order. */
 const makeFiles = ({ config, kept, onBegun, onContent, storage, workspace }: Reading) => {
   const wholes: Array<WholeDraft> = []
   let current: { readonly draft: Draft; readonly filename: string } | undefined
@@ -95,7 +94,8 @@ const makeFiles = ({ config, kept, onBegun, onContent, storage, workspace }: Rea
       const others = onContent(bytes.length) - size
       yield* draft.append(bytes)
       if (size > config.maxRequest) return yield* new RequestTooLarge({ filename, size, max: config.maxRequest })
-      // What others of the workspace have sent counts before it is published: it lies in the database already.
+      // Count concurrent uploads of the workspace before they are published: their chunks already take space in the
+      // database.
       if (kept + others + size > config.quota) {
         return yield* new QuotaExceeded({ workspace, kept: kept + others, size, max: config.quota })
       }
@@ -116,7 +116,7 @@ const makeFiles = ({ config, kept, onBegun, onContent, storage, workspace }: Rea
   }
 }
 
-/** Reads a body to its end, storing its files as they come. Whatever is wrong with it ends the reading there. */
+/** Reads a body and stores its files as they arrive. Stops at the first problem. */
 export const read = (source: IncomingMessage, reading: Reading): Effect.Effect<ReadonlyArray<WholeDraft>, Refusal> =>
   Effect.gen(function* () {
     const { boundary, config } = reading
@@ -125,7 +125,10 @@ export const read = (source: IncomingMessage, reading: Reading): Effect.Effect<R
     const mostBytes = config.maxRequest + overheadBytes
     const next = Effect.timeoutFail(RequestReader.next(source), {
       duration: config.stallTimeout,
-      onTimeout: () => new RequestTimedOut({ message: "The body has brought nothing for too long. Send it again." })
+      onTimeout: () =>
+        new RequestTimedOut({
+          message: "The upload stalled: no data arrived within UPLOADS_STALL_TIMEOUT. Send it again."
+        })
     })
     let bytes = 0
     for (let piece = yield* next; piece !== undefined; piece = yield* next) {
@@ -135,7 +138,7 @@ export const read = (source: IncomingMessage, reading: Reading): Effect.Effect<R
       if (Either.isLeft(events)) return yield* malformed(events.left)
       for (const event of events.right) yield* files.take(event)
     }
-    if (!parser.isOver) return yield* malformed("it ends before its last boundary")
-    if (files.wholes.length === 0) return yield* misplaced("There is no file.", field)
+    if (!parser.isOver) return yield* malformed("the closing boundary is missing")
+    if (files.wholes.length === 0) return yield* misplaced("The form has no file.", field)
     return files.wholes
   })

@@ -2,14 +2,13 @@ import { Either } from "effect"
 import * as HeadersParser from "multipasta/HeadersParser"
 import { GrowingBuffer } from "../GrowingBuffer.js"
 
-// Multipart bodies (RFC 7578), piece by piece. What is not decided yet is kept, and that is never more than a part's head
-// or the length of a delimiter: content passes through as it comes. Where the pieces are cut makes no difference, down to
-// single bytes.
+// Streaming parser of multipart bodies (RFC 7578). Buffers at most a part's headers or one delimiter; content passes
+// through as it arrives. The result does not depend on how the body is split into pieces.
 //
 //   preamble --delimiter--> delimited --CRLF--> head --empty line--> content --delimiter--> delimited ...
 //                                     --"--"--> over
 
-/** What a piece of a body holds. Content lies in the piece itself: it must be used before the next one is read. */
+/** Parsed events. `bytes` refers to the piece's memory: use it before the next `write`. */
 export type MultipartEvent =
   | { readonly _tag: "PartBegins"; readonly head: ReadonlyMap<string, string> }
   | { readonly _tag: "Content"; readonly bytes: Buffer }
@@ -21,26 +20,26 @@ const crlf = Buffer.from("\r\n")
 const emptyLine = Buffer.from("\r\n\r\n")
 const dash = "-".charCodeAt(0)
 
-/** A file's name may be long; a head that is longer than this is not one. */
+/** Maximum size of a part's headers. */
 const mostHeadBytes = 16 * 1024
 const mostPadding = 64
 
-const headTooLong = "a part's head is too long"
+const headTooLong = "the headers of a part are too long"
 
-/** `head` ends with its empty line. The parser reads each byte once, whatever the head holds. */
+/** Parses a part's headers in linear time. `head` includes the final empty line. */
 const parseHead = (head: Buffer): Either.Either<ReadonlyMap<string, string>, string> => {
   if (head.length === emptyLine.length) return Either.right(new Map())
   const result = HeadersParser.make()(head, crlf.length)
   if (result._tag === "Failure" && result.reason === "HeaderTooLarge") return Either.left(headTooLong)
   if (result._tag !== "Headers" || result.endPosition !== head.length) {
-    return Either.left("a part's head is not made of headers")
+    return Either.left("the headers of a part are malformed")
   }
-  // Of a header that is sent twice the last one counts.
+  // If a header is repeated, the last one wins.
   const last = (value: string | Array<string>) => (typeof value === "string" ? value : (value.at(-1) ?? ""))
   return Either.right(new Map(Object.entries(result.headers).map(([name, value]) => [name, last(value).trim()])))
 }
 
-/** The boundary that a content type names, or why there is none. */
+/** Returns the boundary of a Content-Type, or why it has none. */
 export const boundaryOf = (contentType: string | undefined): Either.Either<string, string> => {
   const [, parameters] = /^multipart\/form-data *;(.*)$/is.exec(contentType?.trim() ?? "") ?? []
   if (parameters === undefined) return Either.left("its Content-Type is not multipart/form-data")
@@ -48,15 +47,15 @@ export const boundaryOf = (contentType: string | undefined): Either.Either<strin
   const boundary = quoted ?? plain ?? ""
   return /^[\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]$/.test(boundary)
     ? Either.right(boundary)
-    : Either.left("its Content-Type names no boundary that can be one")
+    : Either.left("its Content-Type has no valid boundary")
 }
 
 export class MultipartParser {
   private readonly delimiter: Buffer
-  // As if a line had ended before the first delimiter, so that all are alike.
+  // Starts with a line end, so the first delimiter is parsed like all others.
   private rest: Buffer = crlf
   private state: State = "preamble"
-  // A head that is still arriving, and how far it was searched for its end: a head in single bytes is read once, too.
+  // Incomplete part headers, and how far they were searched, so headers that arrive byte by byte are scanned only once.
   private arriving = new GrowingBuffer()
   private searched = 0
 
@@ -64,12 +63,12 @@ export class MultipartParser {
     this.delimiter = Buffer.from(`\r\n--${boundary}`)
   }
 
-  /** Whether the last delimiter has come. */
+  /** Whether the closing delimiter was read. */
   get isOver(): boolean {
     return this.state === "over"
   }
 
-  /** What the next piece holds, or what is wrong with it. */
+  /** Parses the next piece. Returns its events, or what is wrong with the body. */
   write(piece: Buffer): Either.Either<ReadonlyArray<MultipartEvent>, string> {
     const events: Array<MultipartEvent> = []
     this.join(piece, events)
@@ -86,13 +85,16 @@ export class MultipartParser {
   private keepRest(): void {
     if (this.state === "over") this.rest = Buffer.alloc(0)
     else if (this.state !== "head" || this.arriving.bytes === 0) {
-      // A copy: what is left must not keep the whole piece in memory.
+      // Copy the remainder, so it does not keep the whole piece in memory.
       this.rest = Buffer.from(this.rest)
       if (this.state === "head") this.arriving.add(this.rest)
     }
   }
 
-  /** Puts a piece to what is left. In the middle of a content only the seam is copied: it may be all that there is to do. */
+  /**
+   * Appends a piece to the remainder. Inside content, copies only the bytes around the seam, where a delimiter may be
+   * split.
+   */
   private join(piece: Buffer, events: Array<MultipartEvent>): void {
     if (this.state === "content" && this.rest.length > 0) {
       const seam = Buffer.concat([this.rest, piece.subarray(0, this.delimiter.length - 1)])
@@ -108,7 +110,7 @@ export class MultipartParser {
     } else this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece])
   }
 
-  /** Goes on to the next state if what is there allows it; otherwise takes what it can and leaves the state as it is. */
+  /** Advances to the next state if enough bytes are available; otherwise consumes what it can. */
   private step(events: Array<MultipartEvent>): string | undefined {
     switch (this.state) {
       case "preamble":
@@ -126,7 +128,7 @@ export class MultipartParser {
   private upToDelimiter(events: Array<MultipartEvent>): undefined {
     const isContent = this.state === "content"
     const found = this.rest.indexOf(this.delimiter)
-    // The end may be the beginning of a delimiter.
+    // The last bytes may be the start of a delimiter.
     const decided = found === -1 ? Math.max(0, this.rest.length - this.delimiter.length + 1) : found
     if (isContent && decided > 0) events.push({ _tag: "Content", bytes: this.rest.subarray(0, decided) })
     if (found === -1) {
@@ -147,10 +149,10 @@ export class MultipartParser {
     const end = this.rest.indexOf(crlf)
     const padding = this.rest.subarray(0, end === -1 ? Math.max(0, this.rest.length - 1) : end)
     if (padding.length > mostPadding || padding.some((byte) => byte !== 0x20 && byte !== 0x09)) {
-      return "its boundary stands where none can be"
+      return "a boundary is followed by unexpected characters"
     }
     if (end === -1) return
-    // The line's end stays: before an empty head it is the first half of the empty line.
+    // Keep the CRLF: if the part has no headers, it is the first half of the empty line.
     this.rest = this.rest.subarray(end)
     this.state = "head"
   }

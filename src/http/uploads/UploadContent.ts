@@ -11,7 +11,7 @@ import * as ContentDisposition from "./ContentDisposition.js"
 
 const tagOf = ({ sha256 }: Upload) => `"${sha256}"`
 
-/** A range is of one content: asked for with another's tag, the whole is sent. */
+/** Ignores the range if `If-Range` names another version of the content. */
 const rangeOf = ({ headers }: HttpServerRequest.HttpServerRequest, upload: Upload) => {
   const condition = headers["if-range"]
   return condition === undefined || condition === tagOf(upload)
@@ -19,15 +19,15 @@ const rangeOf = ({ headers }: HttpServerRequest.HttpServerRequest, upload: Uploa
     : ("all" as const)
 }
 
-/** Whether the client has this very content already (RFC 9110, 13.1.2). */
+/** Whether the client already has this content (RFC 9110, 13.1.2). */
 const isKnown = ({ headers }: HttpServerRequest.HttpServerRequest, upload: Upload): boolean =>
   (headers["if-none-match"] ?? "").split(",").some((tag) => {
     const plain = tag.trim().replace(/^W\//, "")
     return plain === "*" || plain === tagOf(upload)
   })
 
-// A name or type that a program gave may be anything; what came through the door is safe already.
-/** A stranger's content comes from our address: no browser may run it, guess at it, or show it as ours. */
+// Sanitize the name again: files stored by a program, not by upload, may have any name.
+/** Untrusted content is served from our origin, so browsers must not execute, sniff or display it. */
 const headersOf = (upload: Upload) => ({
   "accept-ranges": "bytes",
   "content-disposition": ContentDisposition.attachment(upload.filename),
@@ -37,7 +37,7 @@ const headersOf = (upload: Upload) => ({
   etag: tagOf(upload)
 })
 
-/** A file's content, or the part of it that is asked for. `whenSent` runs when its last byte has left. */
+/** Responds with a file's content or the requested range. `whenSent` runs after the file's last byte was sent. */
 export const respond = (
   { content, upload }: Stored,
   whenSent: Effect.Effect<void>
@@ -51,10 +51,11 @@ export const respond = (
     const response = toServerResponse(request)
     const body = content(range).pipe(
       Stream.onEnd(range.last === upload.size - 1 ? whenSent : Effect.void),
-      // The length is promised already. Only a connection that breaks tells the client that this is not the end.
+      // The Content-Length is already sent, so only a broken connection shows the client that the content is
+      // incomplete.
       Stream.tapErrorCause((cause) =>
         Effect.zipRight(
-          Effect.logWarning(`file ${upload.id} could not be sent to its end`, cause),
+          Effect.logWarning(`could not send file ${upload.id} completely`, cause),
           Effect.sync(() => response.destroy())
         )
       )

@@ -18,12 +18,12 @@ import { BodyTooLarge, JobKindMissing, RequestTimedOut, type Unauthorized, Uploa
 import * as FilesReader from "./FilesReader.js"
 import { boundaryOf } from "./MultipartParser.js"
 
-/** How many requests with files this process takes at once: in all, and from one workspace. */
+/** Maximum concurrent upload requests of this process, in total and per workspace. */
 const atOnce = { all: 64, perWorkspace: 16 }
 
 export type Refusal = FilesReader.Refusal | UploadsBusy | JobKindMissing | QueueFull | Unauthorized
 
-/** Takes in the files of a request: all of them and their jobs at one instant, or nothing. */
+/** Receives the files of a request. Publishes all files and enqueues their jobs in one transaction. */
 export type Receive = (
   source: IncomingMessage,
   response: ServerResponse,
@@ -41,7 +41,7 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
 
     const missing = (kind: string) => () => new JobKindMissing({ kind })
 
-    /** Before anything is read: a misconfigured service should not let its clients send for nothing. */
+    /** Runs before the body is read, so a misconfigured service does not make clients upload in vain. */
     const checkKind = Option.match(config.jobKind, {
       onNone: () => Effect.void,
       onSome: (kind) => Effect.catchTag(Effect.asVoid(kinds.find(kind)), "UnknownKind", missing(kind))
@@ -62,7 +62,7 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
             Effect.asVoid,
             Effect.catchTags({
               KindRefused: missing(kind),
-              // A registered kind and an id of our own: neither can be.
+              // Cannot happen with a registered kind and generated ids.
               InvalidJob: Effect.die,
               JobIdTaken: Effect.die
             })
@@ -83,7 +83,7 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
         if (Number(source.headers["content-length"] ?? 0) > mostBytes) return yield* new BodyTooLarge({ mostBytes })
         yield* checkKind
         const kept = yield* storage.kept(workspace)
-        // Who asks before sending (`Expect: 100-continue`) is told to go on only now that nothing stands against it.
+        // Answer `Expect: 100-continue` only after all checks that need no body.
         if (source.headers.expect !== undefined) response.writeContinue()
         return yield* FilesReader.read(source, {
           storage,
@@ -97,7 +97,8 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
       }).pipe(
         Effect.timeoutFail({
           duration: config.timeout,
-          onTimeout: () => new RequestTimedOut({ message: "The request takes too long. Send fewer files at a time." })
+          onTimeout: () =>
+            new RequestTimedOut({ message: "The upload took longer than UPLOADS_TIMEOUT. Send fewer files at a time." })
         })
       )
 
@@ -119,7 +120,7 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
     ): Effect.Effect<ReadonlyArray<Upload>, Refusal> =>
       Effect.suspend(() => {
         const begun: Array<UploadId> = []
-        // A draft that cannot be thrown away now, because the database is away too, is swept later.
+        // Best effort: if the database is unavailable, the sweeper deletes the drafts later.
         const discard = Effect.suspend(() => Effect.ignore(storage.discard(begun)))
         return read(source, response, bearer, (id) => begun.push(id), onContent).pipe(
           Effect.flatMap((drafts) => publish(bearer, drafts)),
@@ -137,12 +138,12 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
 )
 
 interface Place {
-  /** Counts content that has come. Returns how much has come in all of the workspace's requests that go on now. */
+  /** Counts received bytes. Returns the total of all requests in progress for the workspace. */
   readonly add: (bytes: number) => number
   readonly leave: () => void
 }
 
-/** The requests that bring files now. */
+/** Upload requests in progress. */
 class Arriving {
   private requests = 0
   private readonly workspaces = new Map<Workspace, { requests: number; bytes: number }>()

@@ -3,7 +3,7 @@ import { stateOf, type Upload } from "../../uploads/Upload.js"
 import * as Instant from "../Instant.js"
 import type { FileView } from "./UploadsContract.js"
 
-/** A file as whoever brings it is told of it. */
+/** A file in the response to its upload. */
 export const ofNew = ({ filename, id, mimetype, sha256, size, workspace }: Upload) => ({
   id,
   uri: `nightshift-upload:${workspace}/${id}`,
@@ -14,7 +14,7 @@ export const ofNew = ({ filename, id, mimetype, sha256, size, workspace }: Uploa
   sha256
 })
 
-/** A file as the workspace that is to fetch it sees it. */
+/** A file in responses to its workspace. */
 export const of = (upload: Upload) => ({
   ...ofNew(upload),
   createdAt: Instant.format(upload.createdAt),
@@ -22,7 +22,7 @@ export const of = (upload: Upload) => ({
   fetchedAt: upload.fetchedAt === undefined ? null : Instant.format(upload.fetchedAt)
 })
 
-/** A file as those who run the service see it. */
+/** A file in responses to operators. */
 export const forOperators = (upload: Upload, now: number): FileView => ({
   id: upload.id,
   workspace: upload.workspace,

@@ -24,13 +24,13 @@ import * as UploadView from "./UploadView.js"
 
 export const prefix = "/uploads/"
 
-/** Everything under `/uploads`, to be served by the Server. Workspaces come here with tokens of their own. */
+/** Everything under `/uploads`. Workspaces authenticate with their own tokens. */
 export class UploadsApp extends Context.Tag("nightshift/http/UploadsApp")<
   UploadsApp,
   {
     readonly app: HttpApp.Default
-    /** The longest that a request may take to arrive. */
-    readonly patience: Duration.Duration
+    /** Timeout of an upload request. */
+    readonly timeout: Duration.Duration
   }
 >() {
   static readonly layer: Layer.Layer<
@@ -39,19 +39,19 @@ export class UploadsApp extends Context.Tag("nightshift/http/UploadsApp")<
     ServerConfig | Storage | UploadsConfig | Tokens | Transactions | Queue | Kinds
   > = Layer.suspend(() => withDatabase)
 
-  /** For a process that runs without a database by choice: says so to whoever asks. */
+  /** For a process started without a database: every request fails with `DatabaseOff`. */
   static readonly layerWithoutDatabase: Layer.Layer<UploadsApp, never, ServerConfig> = Layer.effect(
     UploadsApp,
     Effect.map(ServerConfig, (config) => ({
       app: Effect.catchAll(Effect.zipRight(Auth.checkHost(config), new DatabaseOff()), Problem.answer),
-      patience: Duration.zero
+      timeout: Duration.zero
     }))
   )
 }
 
 const readId = Schema.decodeUnknownOption(UploadId)
 
-/** What cannot be an id is the id of no file. */
+/** A malformed id fails with `UploadNotFound`. */
 const idOf = Effect.flatMap(HttpRouter.params, ({ id = "" }) =>
   Effect.mapError(readId(id.toLowerCase()), () => new UploadNotFound({ id: "" }))
 )
@@ -77,7 +77,7 @@ const routes = Effect.gen(function* () {
     const { workspace } = yield* WorkspaceAuth.check
     const id = yield* idOf
     const stored = yield* storage.get(workspace, id)
-    // That it was sent is worth knowing, and not worth failing over.
+    // Recording the fetch is best effort.
     return yield* UploadContent.respond(stored, Effect.ignore(storage.markFetched(workspace, id)))
   })
 
@@ -87,7 +87,7 @@ const routes = Effect.gen(function* () {
     yield* storage.get(workspace, id)
     const raced = yield* storage.ack(workspace, id).pipe(
       Effect.as({}),
-      // It was there a moment ago: swept in between, which is what the client wants of it anyway.
+      // The sweeper deleted the file in between, which is also the goal of the acknowledgement.
       Effect.catchTag("UploadNotFound", () => Effect.succeed({ raced: true }))
     )
     return HttpServerResponse.unsafeJson({ acked: true, ...raced })
@@ -115,6 +115,6 @@ const withDatabase = Layer.effect(
       Effect.provideService(Tokens, tokens),
       Effect.provideService(Attempts, attempts)
     )
-    return { app: Effect.catchAll(served, Problem.answer), patience: timeout }
+    return { app: Effect.catchAll(served, Problem.answer), timeout: timeout }
   })
 ).pipe(Layer.provide(Attempts.layer))

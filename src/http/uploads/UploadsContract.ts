@@ -13,7 +13,7 @@ const UploadsView = Schema.Struct({
     fetched: Schema.Int,
     acked: Schema.Int,
     expired: Schema.Int
-  }).annotations({ description: "Each counted up to a hundred thousand." }),
+  }).annotations({ description: "Each counted up to 100,000." }),
   stuck: Schema.Array(
     Schema.Struct({
       workspace: Schema.String,
@@ -21,7 +21,7 @@ const UploadsView = Schema.Struct({
       bytes: Schema.Int,
       waitingSeconds: Schema.Number
     })
-  ).annotations({ description: "Workspaces whose files have waited for an hour or longer, the longest first." })
+  ).annotations({ description: "Workspaces whose files have waited for an hour or longer, longest wait first." })
 }).annotations({ identifier: "Uploads" })
 
 const UploadState = Schema.Literal(...uploadStates).annotations(
@@ -44,12 +44,13 @@ const FileView = Schema.Struct({
 }).annotations({ identifier: "UploadedFile" })
 export type FileView = typeof FileView.Type
 
-/** Files: how many there are, which, and who does not fetch theirs. */
 export const group = HttpApiGroup.make("uploads")
   .add(
     HttpApiEndpoint.get("overview", "/uploads")
       .addSuccess(UploadsView)
-      .annotateContext(OpenApi.annotations({ description: "How many files there are, and who does not fetch theirs." }))
+      .annotateContext(
+        OpenApi.annotations({ description: "Count files by state, and list workspaces that do not fetch theirs." })
+      )
   )
   .add(
     HttpApiEndpoint.get("files", "/uploads/files")
@@ -62,5 +63,5 @@ export const group = HttpApiGroup.make("uploads")
       )
       .addSuccess(Schema.Struct({ files: Schema.Array(FileView), next: Schema.NullOr(Schema.String) }))
       .addError(problem(400))
-      .annotateContext(OpenApi.annotations({ description: "Files of all workspaces, newest first." }))
+      .annotateContext(OpenApi.annotations({ description: "List files of all workspaces, newest first." }))
   )

@@ -7,7 +7,6 @@ import { pageLimits } from "../Contract.js"
 import * as Problem from "../Problem.js"
 import * as UploadView from "./UploadView.js"
 
-/** Files, for those who run the service: how many there are, which, and who does not fetch theirs. */
 export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "uploads">, never, Storage> = HttpApiBuilder.group(
   Api,
   "uploads",

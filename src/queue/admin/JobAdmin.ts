@@ -5,7 +5,6 @@ import type { StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../JobErrors.js"
 
-/** What can be changed of a job that has not begun. */
 export interface JobEdit {
   readonly payload?: unknown
   readonly priority?: number
@@ -13,20 +12,20 @@ export interface JobEdit {
   readonly runAt?: number
 }
 
-/** Where it is said which running job was asked to cancel. */
+/** Signal topic with the id of a running job whose cancellation was requested. */
 export const cancelTopic = "cancel"
 
-/** What an operator may do to a job. Each act is one statement and returns the job as it is afterwards. */
+/** Operator actions on single jobs. Each is one statement and returns the job after the change. */
 export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
   JobAdmin,
   {
     /**
-     * Pending: dead at once. Running: flagged, so that its pod stops it, or nobody runs it again; it is dead when its
-     * handler's finalizers have run, or when it was given up. Dead: as it is.
+     * Pending: dead immediately. Running: flagged, so that its pod stops it and no pod runs it again; it is dead once
+     * its handler's finalizers have run or the pod has stopped waiting for them. Dead: unchanged.
      */
     readonly cancel: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DatabaseError>
 
-    /** Dead or done: pending and due now, with attempts and crashes forgotten and its history kept. */
+    /** Dead or done: pending and due now. Resets attempts and crashes, keeps the history. */
     readonly requeue: (
       id: JobId
     ) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DedupeKeyHeld | DatabaseError>
@@ -34,13 +33,13 @@ export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
     /** Pending: due now. */
     readonly runNow: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DatabaseError>
 
-    /** Pending: with another payload, priority or start. */
+    /** Pending: changes payload, priority or start time. */
     readonly edit: (
       id: JobId,
       edit: JobEdit
     ) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | InvalidJob | DatabaseError>
 
-    /** Anything but running: gone. Returns what it was. */
+    /** Any state except running: deletes the job. Returns it as it was. */
     readonly remove: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DatabaseError>
   }
 >() {}

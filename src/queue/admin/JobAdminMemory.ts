@@ -17,7 +17,7 @@ const states: Readonly<Record<Status, ReadonlyArray<State>>> = {
   dead: ["dead"]
 }
 
-/** One act on a job that is there and in one of the statuses for which the act is meant. */
+/** Applies a change to a job that exists and is in one of the allowed statuses. */
 const act =
   (table: Table, name: string, allowed: ReadonlyArray<Status>) =>
   <E>(id: JobId, change: (row: JobRow, now: number) => Either.Either<JobRow, E>) =>
@@ -41,7 +41,7 @@ const stored = (table: Table, row: JobRow) => {
 const cancelled = (table: Table, row: JobRow, now: number): JobRow => {
   if (row.status === "pending") {
     const dead = die(row, { reason: "cancelled", counted: true, error: undefined, remember: undefined }, now)
-    table.bury(dead, now)
+    table.putDead(dead, now)
     table.tally.of(row.queue, row.kind).died(1, "cancelled", now)
     return dead
   }
@@ -89,7 +89,7 @@ const make = (table: Table, signals: typeof Signals.Service): typeof JobAdmin.Se
         ({ status }) => (status === "running" ? signals.tell(cancelTopic, id) : Effect.void)
       ),
     requeue: (id) => requeue(id, (row, now) => requeued(table, row, now)),
-    // One that is due already keeps its place in the line.
+    // A job that is already due keeps its position in the queue.
     runNow: (id) =>
       runNow(id, (row, now) => stored(table, { ...row, runAt: Math.min(row.runAt, now), updatedAt: now })),
     edit: (id, change) => edit(id, (row, now) => edited(table, row, change, now)),

@@ -6,6 +6,7 @@ import { limits, type State, type StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { DatabaseConflict, mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
+import { instant } from "../../database/SqlInstant.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { faultOfPriority, faultOfRunAt, jsonText } from "../enqueue/NewJob.js"
 import { DedupeKeyHeld, JobNotFound, JobNotInState } from "../JobErrors.js"
@@ -18,15 +19,15 @@ import { cancelTopic, JobAdmin, type JobEdit } from "./JobAdmin.js"
 const waiting: ReadonlyArray<State> = ["scheduled", "retrying", "pending"]
 
 const statementsOf = (schema: string) => ({
-  // A job that was cancelled before it began has nobody to telling, so no follow-up is stored.
+  // A job cancelled before it started stores no follow-up.
   cancel: `
   update ${schema}.job j
   set status = case when j.status = 'pending' then 'dead' else j.status end,
     dead_reason = case when j.status = 'pending' then 'cancelled' else j.dead_reason end,
-    finished_at = case when j.status = 'pending' then pg_catalog.to_timestamp($2::float8 / 1000) else j.finished_at end,
+    finished_at = case when j.status = 'pending' then ${instant("$2")} else j.finished_at end,
     death_count = j.death_count + (case when j.status = 'pending' then 1 else 0 end),
-    cancel_requested_at = coalesce(j.cancel_requested_at, pg_catalog.to_timestamp($2::float8 / 1000)),
-    updated_at = pg_catalog.to_timestamp($2::float8 / 1000)
+    cancel_requested_at = coalesce(j.cancel_requested_at, ${instant("$2")}),
+    updated_at = ${instant("$2")}
   where j.id = $1 and j.status in ('pending', 'running')
   returning ${storedColumns}`,
 
@@ -34,21 +35,21 @@ const statementsOf = (schema: string) => ({
   update ${schema}.job j
   set status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, finished_at = null, started_at = null,
     cancel_requested_at = null, unknown_since = null, result = null, progress = null, last_error = null,
-    run_at = pg_catalog.to_timestamp($2::float8 / 1000), updated_at = pg_catalog.to_timestamp($2::float8 / 1000)
+    run_at = ${instant("$2")}, updated_at = ${instant("$2")}
   where j.id = $1 and j.status in ('done', 'dead')
   returning ${storedColumns}`,
 
   edit: `
   update ${schema}.job j
   set payload = coalesce($3::jsonb, j.payload), priority = coalesce($4::smallint, j.priority),
-    run_at = coalesce(pg_catalog.to_timestamp($5::float8 / 1000), j.run_at), updated_at = pg_catalog.to_timestamp($2::float8 / 1000)
+    run_at = coalesce(${instant("$5")}, j.run_at), updated_at = ${instant("$2")}
   where j.id = $1 and j.status = 'pending'
   returning ${storedColumns}`,
 
-  // A job that is due already keeps its place.
+  // A job that is already due keeps its position in the queue.
   runNow: `
-  update ${schema}.job j set run_at = least(j.run_at, pg_catalog.to_timestamp($2::float8 / 1000)),
-    updated_at = pg_catalog.to_timestamp($2::float8 / 1000)
+  update ${schema}.job j set run_at = least(j.run_at, ${instant("$2")}),
+    updated_at = ${instant("$2")}
   where j.id = $1 and j.status = 'pending'
   returning ${storedColumns}`,
 
@@ -74,7 +75,6 @@ const make = Effect.gen(function* () {
   const signals = yield* Signals
   const statements = statementsOf(schema)
 
-  /** The job after the act, or why the act was not done. */
   const act = (
     name: string,
     allowed: ReadonlyArray<State>,
@@ -92,7 +92,9 @@ const make = Effect.gen(function* () {
       return yield* new JobNotInState({ id, act: name, state, allowed: [...allowed] })
     })
 
-  /** Somebody may be waiting for what this job has become. In a caller's transaction that is when it commits. */
+  /**
+   * Notifies workers and callers that wait for this job. In a caller's transaction the notification is sent at commit.
+   */
   const telling = <E>(changed: Effect.Effect<StoredJob, E>) =>
     Effect.tap(changed, (job) =>
       Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
@@ -116,12 +118,13 @@ const make = Effect.gen(function* () {
           (error) => error._tag === "JobNotInState" && error.state === "dead",
           () => search.get(id)
         ),
-        // The pod that runs it need not wait for its next heartbeat to find out.
+        // The pod that runs the job learns of it before its next heartbeat.
         Effect.tap(({ status }) => (status === "running" ? signals.tell(cancelTopic, id) : Effect.void)),
         telling
       ),
     requeue: (id) =>
-      // A transaction, or a savepoint of the caller's: a conflict must not spoil what else the caller does in it.
+      // In a transaction, or a savepoint of the caller's transaction: a conflict must not abort the caller's other
+      // work.
       transaction(act("requeue", ["done", "dead"], id, statements.requeue)).pipe(
         Effect.catchIf(
           (error) => error instanceof DatabaseConflict,

@@ -3,6 +3,7 @@ import type { JobId } from "../../core/Ids.js"
 import type { Status } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
 import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
+import { fragments } from "../../database/SqlInstant.js"
 import * as ArrayText from "../ArrayText.js"
 import { conditions } from "../search/JobConditions.js"
 import { filterOf, type OperationRow } from "./OperationRow.js"
@@ -10,10 +11,10 @@ import { isFor } from "./OperationScope.js"
 import { actionStatement } from "./OperationSql.js"
 import { type Action, batchLimits } from "./Operations.js"
 
-/** How long a batch waits for what somebody else holds: all of its jobs together, and each where they go one by one. */
+/** Lock wait of a batch: for all of its jobs together, and for each job when they run one by one. */
 const patience = { all: "1s", each: "20ms" }
 
-/** Whether jobs that somebody holds are waited for or left out, and how long it may take to get what is waited for. */
+/** Whether to wait for locked jobs or skip them, and the lock timeout. */
 interface Wait {
   readonly forJobs: boolean
   readonly atMost: string
@@ -21,27 +22,26 @@ interface Wait {
 
 const zeroId = "00000000-0000-0000-0000-000000000000"
 
-/** The jobs of one batch, and how far it goes. */
+/** The jobs of one batch, and the id up to which it covers the table. */
 interface Chosen {
   readonly ids: ReadonlyArray<JobId>
   readonly reached: string
   readonly isLast: boolean
 }
 
-/** What a batch did. */
 export interface BatchReport {
   readonly done: number
   readonly failed: number
   readonly skipped: Readonly<Record<string, number>>
-  /** Queues that have jobs to be run because of it. */
+  /** Queues that have new pending jobs. */
   readonly woken: ReadonlySet<string>
-  /** Running jobs that were asked to stop. */
+  /** Running jobs whose cancellation was requested. */
   readonly stopped: ReadonlyArray<JobId>
   readonly reached: string
   readonly isLast: boolean
 }
 
-interface Fate {
+interface JobResult {
   readonly id: JobId
   readonly changed: boolean
   readonly queue: string | null
@@ -59,7 +59,7 @@ const tally = (names: ReadonlyArray<string>) => {
   return counts
 }
 
-/** One batch of an operation, to be run in the transaction that holds its row. */
+/** Runs one batch of an operation, in the transaction that holds the operation's row. */
 export const make = (database: typeof Database.Service) => {
   const { schema, sql, transaction } = database
   const jobs = sql(`${schema}.job`)
@@ -78,7 +78,7 @@ export const make = (database: typeof Database.Service) => {
       })
     )
 
-  /** However few jobs a filter means, a batch looks at so many and no more, and the next one goes on from there. */
+  /** Reads a bounded number of jobs per batch even if few of them match; the next batch continues from there. */
   const chooseFiltered = (operation: OperationRow, now: number) =>
     Effect.gen(function* () {
       const from = operation.reached ?? zeroId
@@ -89,7 +89,7 @@ export const make = (database: typeof Database.Service) => {
       const rows = yield* mapErrors(sql<{ id: JobId }>`
         select j.id from ${jobs} j
         where j.id > ${from} and j.id <= ${to}
-          and j.created_at <= pg_catalog.to_timestamp(${operation.created_at}::float8 / 1000)
+          and j.created_at <= ${fragments(sql).instant(operation.created_at)}
           and ${sql.and(conditions(database, filterOf(operation) ?? {}, now))}
         order by j.id limit ${batchLimits.jobs}`)
       const isFull = rows.length === batchLimits.jobs
@@ -100,28 +100,31 @@ export const make = (database: typeof Database.Service) => {
       } satisfies Chosen
     })
 
-  /** A key that somebody is just taking is waited for as well. */
+  /** The lock timeout also covers dedupe keys that another transaction is taking. */
   const perform = (action: Action, ids: ReadonlyArray<JobId>, now: number, wait: Wait) => {
     const named = ArrayText.ofPlain(ids)
     const parameters = action === "delete" ? [named] : [named, now]
     return transaction(
       Effect.zipRight(
         mapErrors(sql`select set_config('lock_timeout', ${wait.atMost}, true)`),
-        mapErrors(sql.unsafe<Fate>(actionStatement(schema, action, wait.forJobs), parameters))
+        mapErrors(sql.unsafe<JobResult>(actionStatement(schema, action, wait.forJobs), parameters))
       )
     )
   }
 
-  /** Somebody took a key between our look and our write: only one by one can be told whose it was. */
+  /**
+   * Another transaction took a dedupe key between the check and the write: only one by one can the job in conflict be
+   * found.
+   */
   const oneByOne = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
     Effect.map(
       Effect.forEach(ids, (id) =>
         perform(action, [id], now, { forJobs: false, atMost: patience.each }).pipe(
           Effect.catchIf(isTaken, () => Effect.succeed([{ id, changed: false, queue: null, status: null }])),
-          Effect.catchIf(isHeldUp, () => Effect.succeed<ReadonlyArray<Fate>>([]))
+          Effect.catchIf(isHeldUp, () => Effect.succeed<ReadonlyArray<JobResult>>([]))
         )
       ),
-      (fates): ReadonlyArray<Fate> => fates.flat()
+      (results): ReadonlyArray<JobResult> => results.flat()
     )
 
   const performFree = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
@@ -132,12 +135,12 @@ export const make = (database: typeof Database.Service) => {
       )
     )
 
-  /** Jobs that somebody held at that moment are worth a wait, but not a long one. */
+  /** Retries jobs that were locked, with a short wait. */
   const performHeld = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
     perform(action, ids, now, { forJobs: true, atMost: patience.all }).pipe(
       Effect.catchIf(
         (error) => isTaken(error) || isHeldUp(error),
-        () => Effect.succeed<ReadonlyArray<Fate>>([])
+        () => Effect.succeed<ReadonlyArray<JobResult>>([])
       )
     )
 
@@ -153,9 +156,9 @@ export const make = (database: typeof Database.Service) => {
       const { ids, isLast, reached } = yield* operation.filter === null
         ? chooseNamed(operation)
         : chooseFiltered(operation, now)
-      const fates = ids.length === 0 ? [] : [...(yield* performFree(action, ids, now))]
+      const results = ids.length === 0 ? [] : [...(yield* performFree(action, ids, now))]
       const unmet = (among: ReadonlyArray<JobId>) => {
-        const met = new Set(fates.map(({ id }) => id))
+        const met = new Set(results.map(({ id }) => id))
         return among.filter((id) => !met.has(id))
       }
       const others = unmet(ids)
@@ -164,11 +167,11 @@ export const make = (database: typeof Database.Service) => {
         const status = statuses.get(id)
         return status !== undefined && isFor(action, status)
       })
-      if (held.length > 0) fates.push(...(yield* performHeld(action, held, now)))
+      if (held.length > 0) results.push(...(yield* performHeld(action, held, now)))
       const isHeld = new Set<JobId>(held)
-      const changed = fates.filter((fate) => fate.changed)
+      const changed = results.filter((result) => result.changed)
       const reasons = [
-        ...fates.filter((fate) => !fate.changed).map(() => "dedupe_key_held"),
+        ...results.filter((result) => !result.changed).map(() => "dedupe_key_held"),
         ...unmet(others).map((id) => (isHeld.has(id) ? "locked" : (statuses.get(id) ?? "not_found")))
       ]
       return {

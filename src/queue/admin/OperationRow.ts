@@ -2,7 +2,6 @@ import { Schema } from "effect"
 import { JobFilter } from "../search/JobFilter.js"
 import type { Action, Operation, OperationStatus } from "./Operations.js"
 
-/** What `operationColumns` reads. */
 export interface OperationRow {
   readonly id: string
   readonly action: Action
@@ -27,13 +26,11 @@ export interface OperationRow {
 const decodeFilter = Schema.decodeUnknownSync(JobFilter)
 const decodeSkipped = Schema.decodeUnknownSync(Schema.Record({ key: Schema.String, value: Schema.Number }))
 
-/** The filter of an operation that has one. */
 export const filterOf = (row: OperationRow): JobFilter | undefined =>
   row.filter === null ? undefined : decodeFilter(row.filter)
 
 export const skippedOf = (row: OperationRow): Readonly<Record<string, number>> => decodeSkipped(row.skipped)
 
-/** A row as the rest of the house knows an operation. */
 export const toOperation = (row: OperationRow): Operation => ({
   id: row.id,
   action: row.action,

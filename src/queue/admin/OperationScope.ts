@@ -3,7 +3,6 @@ import type { State } from "../../core/StoredJob.js"
 import { choices, isEmpty, type JobFilter } from "../search/JobFilter.js"
 import type { Action } from "./Operations.js"
 
-/** A filter that cannot be meant for the action. */
 export class FilterRefused extends Schema.TaggedError<FilterRefused>()("FilterRefused", {
   field: Schema.String,
   reason: Schema.String
@@ -13,7 +12,7 @@ export class FilterRefused extends Schema.TaggedError<FilterRefused>()("FilterRe
   }
 }
 
-/** The states that each action is for, and those that are meant where nobody names any. */
+/** The states that each action accepts, and the default if the filter names none. */
 const scopes: Readonly<
   Record<Action, { readonly allowed: ReadonlyArray<State>; readonly usual: ReadonlyArray<State> }>
 > = {
@@ -21,7 +20,7 @@ const scopes: Readonly<
     allowed: ["scheduled", "retrying", "pending", "running"],
     usual: ["scheduled", "retrying", "pending", "running"]
   },
-  // What is done was done: it is done again only for those who say so.
+  // Requeuing done jobs repeats finished work, so the caller must ask for it.
   requeue: { allowed: ["done", "dead"], usual: ["dead"] },
   "run-now": { allowed: ["scheduled", "retrying", "pending"], usual: ["scheduled", "retrying"] },
   delete: {
@@ -30,13 +29,12 @@ const scopes: Readonly<
   }
 }
 
-/** Whether the action is for a job in this state. */
 export const isFor = (action: Action, state: State): boolean => scopes[action].allowed.includes(state)
 
-/** The filter with the states that the action is for. One that says nothing would mean everything, and is refused. */
+/** Adds the action's default states to the filter. Rejects an empty filter, which would match every job. */
 export const resolve = (action: Action, filter: JobFilter): Either.Either<JobFilter, FilterRefused> => {
   const refuse = (field: string, reason: string) => Either.left(new FilterRefused({ field, reason }))
-  if (isEmpty(filter)) return refuse("filter", "must say which jobs are meant; name the states to mean all of them")
+  if (isEmpty(filter)) return refuse("filter", "must not be empty; to select all jobs, list the states")
   const { allowed, usual } = scopes[action]
   const named = choices(filter.state)
   const odd = named?.find((state) => !allowed.includes(state))

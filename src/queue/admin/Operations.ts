@@ -5,14 +5,13 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { JobFilter } from "../search/JobFilter.js"
 import type { Total } from "../search/JobSearch.js"
 
-/** What can be done to many jobs at once. */
 export const Action = Schema.Literal("cancel", "requeue", "run-now", "delete")
 export type Action = typeof Action.Type
 
 export const OperationStatus = Schema.Literal("running", "done", "cancelled", "failed")
 export type OperationStatus = typeof OperationStatus.Type
 
-/** Which jobs: these, or all that a filter means. */
+/** A list of jobs, or all jobs that match a filter. */
 export type Target =
   | { readonly ids: ReadonlyArray<JobId>; readonly filter?: undefined }
   | { readonly filter: JobFilter; readonly ids?: undefined }
@@ -24,31 +23,29 @@ export interface NewOperation {
   readonly reason?: string | undefined
 }
 
-/** An act on many jobs, and how far it has come. */
 export interface Operation {
   readonly id: string
   readonly action: Action
   readonly status: OperationStatus
   readonly who: string
   readonly reason: string | undefined
-  /** Absent where the jobs were named one by one. */
+  /** Absent if the jobs were listed by id. */
   readonly filter: JobFilter | undefined
   /** Epoch milliseconds. */
   readonly createdAt: number
   readonly updatedAt: number
   readonly finishedAt: number | undefined
-  /** How many jobs it was about when it began, where that could be counted in time. */
+  /** Number of matching jobs at the start; absent if counting took too long. */
   readonly total: Total | undefined
   readonly done: number
-  /** Jobs to which it could not be done, by why: the state they were in, `not_found`, `dedupe_key_held` or `locked`. */
+  /** Skipped jobs by reason: the state they were in, `not_found`, `dedupe_key_held` or `locked`. */
   readonly skipped: Readonly<Record<string, number>>
-  /** Jobs at which something broke. */
+  /** Jobs that failed with an error. */
   readonly failed: number
-  /** What ended it before its end. */
+  /** Why the operation stopped early. */
   readonly error: string | undefined
 }
 
-/** There is no operation with this id, or no longer. */
 export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("OperationNotFound", {
   id: Schema.String
 }) {
@@ -57,35 +54,33 @@ export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("
   }
 }
 
-/** Where it is said that an operation was begun. */
 export const operationTopic = "operation"
 
-/** How many jobs may be named one by one. */
+/** Maximum number of jobs listed by id. */
 export const mostIds = 10_000
 
-/** How many jobs one batch is about, and how many are looked at to find them. */
+/** Maximum number of jobs per batch, and of jobs read to find them. */
 export const batchLimits = { jobs: 1_000, looked: 20_000 } as const
 
 /**
- * Acts on many jobs. They run in short batches, each of which stands by itself: whoever takes the next one carries on where
- * the last one ended, also in another process. An operation is about jobs that stood when it began and meets each of them
- * once, so it always ends.
+ * Actions on many jobs. They run in short batches that commit separately: the next batch continues where the last one
+ * ended, even in another process. An operation covers the jobs that existed when it started and visits each once, so it
+ * always ends.
  */
 export class Operations extends Context.Tag("nightshift/queue/Operations")<
   Operations,
   {
-    /** Stores an operation to be carried out, and says so to all pods. Part of the caller's transaction where there is one. */
+    /** Stores an operation and notifies all pods. Runs in the caller's transaction if there is one. */
     readonly begin: (operation: NewOperation) => Effect.Effect<Operation, DatabaseError>
 
     /**
-     * Carries out one batch of an operation that nobody else is at, the one that has waited for longest or the one asked
-     * for, and answers how it stands then; nothing when there is none to be carried out.
+     * Runs one batch of the given operation, or of the one that has waited longest, and returns it afterwards. Returns
+     * none if there is nothing to run or another process is running it.
      */
     readonly step: (id?: string) => Effect.Effect<Option.Option<Operation>, DatabaseError>
 
     readonly get: (id: string) => Effect.Effect<Operation, OperationNotFound | DatabaseError>
 
-    /** A page, newest first. */
     readonly list: (page: {
       readonly limit: number
       readonly cursor?: string | undefined
@@ -94,10 +89,10 @@ export class Operations extends Context.Tag("nightshift/queue/Operations")<
       BadCursor | DatabaseError
     >
 
-    /** Ends it before its next batch; what was done stays done. One that is over stays as it is. */
+    /** Stops the operation before its next batch; finished batches stay. A finished operation is unchanged. */
     readonly cancel: (id: string) => Effect.Effect<Operation, OperationNotFound | DatabaseError>
 
-    /** Forgets operations that ended longer ago than this. Returns how many. */
+    /** Deletes operations that ended longer ago than this. Returns how many. */
     readonly purge: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
   }
 >() {}

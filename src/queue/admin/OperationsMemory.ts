@@ -34,7 +34,7 @@ const make = Effect.gen(function* () {
   const rows = new Map<string, Row>()
   const turn = yield* Effect.makeSemaphore(1)
 
-  /** The jobs that an operation is still about, by id. */
+  /** The jobs that the operation has not visited yet, by id. */
   const left = ({ ids, lastId, operation, reached }: Row, now: number): ReadonlyArray<JobId> =>
     (
       ids ??
@@ -61,8 +61,8 @@ const make = Effect.gen(function* () {
     }
   }
 
-  /** Nothing where it was done, and why not where it was not. */
-  const fateOf = (action: Action, id: JobId, now: number): Effect.Effect<string | undefined> => {
+  /** Returns undefined on success, otherwise the reason for skipping. */
+  const skipReasonOf = (action: Action, id: JobId, now: number): Effect.Effect<string | undefined> => {
     const row = table.get(id)
     if (row === undefined) return Effect.succeed("not_found")
     if (!isFor(action, stateOf(row, now))) return Effect.succeed(row.status)
@@ -73,20 +73,20 @@ const make = Effect.gen(function* () {
     )
   }
 
-  /** The newest first, so that of several with one key it is the newest that gets it. */
-  const carryOut = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
-    Effect.forEach(ids.toReversed(), (id) => fateOf(action, id, now))
+  /** Newest first: of several jobs with the same key the newest gets it. */
+  const runBatch = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
+    Effect.forEach(ids.toReversed(), (id) => skipReasonOf(action, id, now))
 
   const carryOn = (row: Row, now: number) =>
     Effect.gen(function* () {
       const ids = left(row, now).slice(0, batchLimits.jobs)
-      const fates = yield* carryOut(row.operation.action, ids, now)
+      const skipReasons = yield* runBatch(row.operation.action, ids, now)
       const skipped: Record<string, number> = { ...row.operation.skipped }
-      for (const why of fates) if (why !== undefined) skipped[why] = (skipped[why] ?? 0) + 1
+      for (const why of skipReasons) if (why !== undefined) skipped[why] = (skipped[why] ?? 0) + 1
       const isLast = ids.length < batchLimits.jobs
       const operation: Operation = {
         ...row.operation,
-        done: row.operation.done + fates.filter((why) => why === undefined).length,
+        done: row.operation.done + skipReasons.filter((why) => why === undefined).length,
         skipped,
         updatedAt: now,
         status: isLast ? "done" : "running",

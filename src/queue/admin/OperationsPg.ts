@@ -5,6 +5,7 @@ import { storableText } from "../../core/StorableText.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseFault, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
+import { fragments } from "../../database/SqlInstant.js"
 import { Notifier } from "../Notifier.js"
 import { JobSearch } from "../search/JobSearch.js"
 import { Wakeups } from "../Wakeups.js"
@@ -16,16 +17,16 @@ import { OperationNotFound, Operations, operationTopic, type Target } from "./Op
 
 const zeroId = "00000000-0000-0000-0000-000000000000"
 
-/** Counting on would read the whole table for a number that only a bar of progress needs. */
+/** Counting further would read the whole table only for a progress bar. */
 const countedUpTo = 100_000
 
 const purgeBatch = 1_000
 
-/** How many running jobs of one batch are told of one by one. */
-const mostTold = 100
+/** Maximum number of running jobs per batch that are signalled one by one. */
+const mostSignalled = 100
 
-/** Whether trying the same batch again can never help: then the operation ends, with the reason. */
-const isHopeless = (error: DatabaseError) =>
+/** Whether a retry of the batch cannot succeed. The operation then fails with the reason. */
+const isPermanent = (error: DatabaseError) =>
   error instanceof DatabaseFault || (error instanceof DatabaseUnavailable && error.sqlState === "57014")
 
 const make = Effect.gen(function* () {
@@ -39,7 +40,7 @@ const make = Effect.gen(function* () {
   const table = sql(`${schema}.operation`)
   const columns = sql.literal(operationColumns)
   const batch = OperationBatchPg.make(database)
-  const instant = (millis: number) => sql`pg_catalog.to_timestamp(${millis}::float8 / 1000)`
+  const { instant } = fragments(sql)
 
   const totalOf = (target: Target) =>
     target.ids !== undefined
@@ -60,13 +61,13 @@ const make = Effect.gen(function* () {
           coalesce((select id from ${sql(`${schema}.job`)} order by id desc limit 1), ${zeroId}::uuid),
           ${total?.count ?? null}, ${total?.exact ?? null})
         returning ${columns}`)
-      if (row === undefined) return yield* Effect.dieMessage("an operation was not stored")
+      if (row === undefined) return yield* Effect.dieMessage("the operation was not stored")
       yield* signals.tell(operationTopic, row.id)
       return toOperation(row)
     })
 
-  /** The batch and how far it came are written together, so that whoever goes on knows exactly where. */
-  const carryOn = (row: OperationRow, now: number) =>
+  /** Stores the batch and its position in one transaction, so that the next batch continues exactly there. */
+  const runBatch = (row: OperationRow, now: number) =>
     Effect.gen(function* () {
       const report = yield* batch(row, now)
       const skipped: Record<string, number> = { ...skippedOf(row) }
@@ -80,13 +81,13 @@ const make = Effect.gen(function* () {
       return { after: after ?? row, woken: report.woken, stopped: report.stopped }
     })
 
-  const giveUp = (row: OperationRow, error: DatabaseError, now: number) =>
+  const failOperation = (row: OperationRow, error: DatabaseError, now: number) =>
     Effect.gen(function* () {
-      yield* Effect.logError(`operation ${row.id} cannot go on`, error)
+      yield* Effect.logError(`operation ${row.id} failed`, error)
       const why =
         error instanceof DatabaseFault
-          ? "The database refused a statement; the log says more."
-          : "A batch took too long. Narrow the filter."
+          ? "The database rejected a statement. See the log for details."
+          : "A batch exceeded the statement timeout. Narrow the filter."
       const [after] = yield* mapErrors(sql<OperationRow>`
         update ${table} set status = 'failed', error = ${why}, updated_at = ${instant(now)}, finished_at = ${instant(now)}
         where id = ${row.id} returning ${columns}`)
@@ -97,24 +98,24 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const only = id === undefined ? sql`true` : sql`id = ${id}`
-      const went = yield* transaction(
+      const stepped = yield* transaction(
         Effect.gen(function* () {
-          // The one that has waited for longest: several take turns.
+          // Least recently updated first, so that several operations take turns.
           const [row] = yield* mapErrors(sql<OperationRow>`
             select ${columns} from ${table} where finished_at is null and ${only}
             order by updated_at, id limit 1 for update skip locked`)
           if (row === undefined) return undefined
-          return yield* transaction(carryOn(row, now)).pipe(
-            Effect.catchIf(isHopeless, (error) => giveUp(row, error, now))
+          return yield* transaction(runBatch(row, now)).pipe(
+            Effect.catchIf(isPermanent, (error) => failOperation(row, error, now))
           )
         })
       )
-      if (went === undefined) return Option.none()
-      yield* Effect.forEach(went.woken, wakeups.wake, { discard: true })
-      // Pods need not wait for their next heartbeat to find out; beyond some they do.
-      const soon = went.stopped.slice(0, mostTold)
+      if (stepped === undefined) return Option.none()
+      yield* Effect.forEach(stepped.woken, wakeups.wake, { discard: true })
+      // Signalled pods stop the job immediately; the others learn of it with their next heartbeat.
+      const soon = stepped.stopped.slice(0, mostSignalled)
       yield* Effect.forEach(soon, (job) => signals.tell(cancelTopic, job), { discard: true })
-      return Option.some(toOperation(went.after))
+      return Option.some(toOperation(stepped.after))
     })
 
   const get: typeof Operations.Service.get = (id) =>

@@ -1,19 +1,24 @@
-// Where claims of a queue begin. A job that has been taken stays in the claim index while it runs, and its entry stays
-// there after its end until vacuum may remove it, which a long transaction anywhere in the database prevents. A scan from
-// the front would visit all of them again at every claim. So each priority remembers where the last claim ended, and the
-// next one starts there: what lies before was taken. What lands before it later (late commits, releases, other pods' jobs,
-// new priorities) is found by a look from the front, once a second, whether claims come back short or full. Where a look
-// takes long because dead entries cannot be removed, full claims are interrupted by it less often: it may take a twentieth
-// of the time, and ten seconds pass between two at most.
+// Where claims of a queue start to scan. A claimed job stays in the claim index while it runs, and its dead entry stays
+// until vacuum removes it, which a long transaction anywhere in the database prevents. A scan from the front would
+// visit all of them at every claim. So each priority remembers where the last claim ended, and the next claim starts
+// there. Jobs that appear before that position later (late commits, retries, other pods' jobs, new priorities) are
+// found by a rescan from the front once a second, whether or not claims are full. If a rescan is slow because of dead
+// entries, full claims are interrupted less often: a rescan may take 1/20 of the time, and the pause between two is at
+// most ten seconds.
 
 const zeroId = "00000000-0000-0000-0000-000000000000"
 const rescanEvery = 1_000
-/** Under full claims: how many times as long as a look takes must pass until the next, and how much at most. */
+/**
+ * While claims are full: the pause until the next rescan, as a multiple of the last one's duration, and its upper
+ * bound.
+ */
 const rescanShare = 20
 const rescanAtLatest = 10_000
 const probeEvery = 1_000
 
-/** How long a job may take from its instant to its commit and still be met by the next claim of an idle queue. */
+/**
+ * A job that commits at most this many milliseconds after its timestamp is found by the next claim of an idle queue.
+ */
 const lateCommit = 500
 
 export interface Start {
@@ -26,14 +31,13 @@ const front = (priority: number): Start => ({ priority, runAt: 0, id: zeroId })
 
 const isBefore = (a: Start, b: Start) => a.runAt < b.runAt || (a.runAt === b.runAt && a.id < b.id)
 
-/** What a claim of one queue knows about where to look. */
+/** Scan positions of one queue. */
 export class ClaimCursor {
   private starts: ReadonlyArray<Start> = []
   private lastRescan = Number.NEGATIVE_INFINITY
   private lastProbe = Number.NEGATIVE_INFINITY
   private pause = rescanEvery
 
-  /** Where to begin, by priority. */
   get from(): ReadonlyArray<Start> {
     return this.starts
   }
@@ -42,29 +46,29 @@ export class ClaimCursor {
     return this.starts.map(({ priority }) => priority)
   }
 
-  /** Whether it is time to look from the front although claims come back full. */
+  /** Whether to rescan from the front even though claims are full. */
   isRescanDue(now: number): boolean {
     return now - this.lastRescan >= (this.starts.length === 0 ? rescanEvery : this.pause)
   }
 
-  /** A look from the front, with the claim that followed it, took this many milliseconds. */
+  /** Records the duration of a rescan and the claim that followed, in milliseconds. */
   lookTook(millis: number): void {
     this.pause = Math.min(rescanAtLatest, Math.max(rescanEvery, millis * rescanShare))
   }
 
-  /** Whether a look from the front may follow a claim that came back short. */
+  /** Whether a claim that returned too few jobs may rescan from the front. */
   mayRescan(now: number): boolean {
     return now - this.lastRescan >= rescanEvery
   }
 
-  /** Whether it is time to look for priorities that appeared beside the known ones. */
+  /** Whether to look for new priorities between the known ones. */
   isProbeDue(now: number): boolean {
     return now - this.lastProbe >= probeEvery
   }
 
-  /** The front is looked at anew: these priorities have jobs. */
+  /** Resets the positions to the front. These priorities have jobs. */
   rescan(priorities: ReadonlyArray<number>, now: number): void {
-    // Priorities that have nothing just now may have something in a moment, from a process that cannot tell us which.
+    // Keep priorities without jobs: another process may store jobs there without telling this one the priority.
     const known = this.starts.filter(({ priority }) => !priorities.includes(priority))
     const usual = priorities.includes(0) || known.some(({ priority }) => priority === 0) ? [] : [front(0)]
     this.starts = [...priorities.map(front), ...known, ...usual].sort((a, b) => a.priority - b.priority)
@@ -72,13 +76,13 @@ export class ClaimCursor {
     this.lastProbe = now
   }
 
-  /** The gaps between known priorities were looked at, and these have jobs. */
+  /** Adds priorities found between the known ones. */
   probed(priorities: ReadonlyArray<number>, now: number): void {
     for (const priority of priorities) this.saw(front(priority))
     this.lastProbe = now
   }
 
-  /** A job was stored here: the next claim must not begin behind it. */
+  /** Moves the position back to a job stored here, so that the next claim does not skip it. */
   saw(job: Start): void {
     const known = this.starts.find(({ priority }) => priority === job.priority)
     if (known !== undefined && !isBefore(job, known)) return
@@ -86,12 +90,12 @@ export class ClaimCursor {
     this.starts = [...this.starts.filter((other) => other !== known), start].sort((a, b) => a.priority - b.priority)
   }
 
-  /** A claim took jobs, of each priority up to this one. The next one begins where this one ended. */
+  /** Advances the positions past the claimed jobs; `lasts` holds the last one of each priority. */
   took(lasts: ReadonlyMap<number, Start>, lastReached: number | undefined, wasFull: boolean, now: number): void {
     const behind = now - lateCommit
     this.starts = this.starts.map((start) => {
       const last = lasts.get(start.priority)
-      // All but what is just being committed lies behind.
+      // Earlier entries are taken, except those whose commit is still in flight.
       if (last !== undefined && last.runAt <= behind) return last
       const lookedThrough =
         last !== undefined || !wasFull || (lastReached !== undefined && start.priority < lastReached)

@@ -11,18 +11,18 @@ import type { ClaimSql } from "./ClaimSql.js"
 import type { HeldLeases } from "./HeldLeases.js"
 import type { KeyScan } from "./KeyScan.js"
 
-// Which keys to try. The front of the line tells, while it is short: whoever is due stands there. A long line may be all one
-// key's, so there keys are taken from the index of keys, behind the last one served; and jobs without a key, of which no
-// index tells, by walking through the line a stretch at each look. Every key that is tried costs a look at its jobs, and
-// most of them are busy when there are more slots than keys: so no more are tried than could be of use.
+// Chooses which keys to try. If few jobs are due, the front of the queue shows all of their keys. If many are due, they
+// may all belong to one key, so keys are read from the key index, after the last one served, and jobs without a key,
+// which no index covers, are found by scanning the queue one range per claim. Each key tried costs a lookup of its
+// jobs, and most keys are busy when there are more slots than keys, so the number of keys tried is bounded.
 
 const windowOf = (limit: number) => Math.min(1_000, limit + 100)
 const triesOf = (limit: number) => Math.min(2_000, Math.ceil(1.25 * limit) + 20)
 
-/** How much of a long line is walked through at a time. */
+/** Jobs scanned per claim when many are due. */
 const longest = 1_000
 
-/** How often more keys are tried where all of the first ones were busy. */
+/** How many batches of keys to try while all of them are busy. */
 const rounds = 4
 
 interface FrontRow {
@@ -35,17 +35,17 @@ interface FrontRow {
 interface Tries {
   readonly keys: ReadonlyArray<string>
   readonly keyless: ReadonlyArray<JobId>
-  /** Whether nothing is due but these. */
+  /** Whether these are all the due jobs. */
   readonly isAll: boolean
 }
 
 const startOf = ({ id, priority, run_at }: FrontRow): Start => ({ priority, runAt: run_at, id })
 
-/** The first row of each priority: what lies before is taken. */
+/** The first row of each priority: earlier entries are taken. */
 const firstsOf = (rows: ReadonlyArray<FrontRow>): ReadonlyMap<number, Start> =>
   new Map(rows.toReversed().map((row) => [row.priority, startOf(row)]))
 
-/** Claims by key: round-robin, and of each key no more than may run. */
+/** Claims by key, round-robin, with a limit per key. */
 export const make = (database: typeof Database.Service, statements: ClaimSql, ids: IdGenerator, leases: HeldLeases) => {
   const { direct, sql } = database
 
@@ -54,11 +54,11 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
       ? Effect.succeed<ReadonlyArray<FrontRow>>([])
       : mapErrors(sql.unsafe<FrontRow>(statements.front, [queue, now, most, ...startsOf(from)]))
 
-  /** From where the walk has come to: the rest of its priority, and those behind. */
+  /** Start positions for the rest of the scan: the rest of its priority, and the priorities after it. */
   const onward = (cursor: ClaimCursor, walked: Start | undefined) =>
     walked === undefined ? cursor.from : [walked, ...cursor.from.filter(({ priority }) => priority > walked.priority)]
 
-  /** The next keys in their turn, all around once at most; fewer than asked for when these are all. */
+  /** The next keys in round-robin order, each at most once; fewer than `most` means these are all. */
   const keysBehind = (queue: string, last: string, most: number) =>
     Effect.gen(function* () {
       const after = (key: string, count: number) =>
@@ -68,7 +68,7 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
       return [...new Set([...behind, ...around].map(({ key }) => key))]
     })
 
-  /** A short line: everything that is due, of which as many keys as can be of use, in their turn. */
+  /** Few jobs are due: takes a bounded number of their keys, in round-robin order. */
   const fromShort = (front: ReadonlyArray<FrontRow>, keyScan: KeyScan, limit: number): Tries => {
     const keys = [...new Set(front.flatMap(({ key }) => key ?? []))]
     const usual = front.at(-1)?.priority ?? 0
@@ -131,7 +131,7 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
     Effect.gen(function* () {
       const keys = keyScan.takeReady(triesOf(request.limit))
       const jobs = yield* claimOf({ keys, keyless: [], isAll: true }, request, keyScan, rated, now)
-      // Where there was room for no more, nothing is known of the keys that got none.
+      // The claim was full, so keys without a claimed job may still have one.
       if (jobs.length >= request.limit) for (const key of keys) keyScan.touched(key)
       return jobs
     })
@@ -156,7 +156,7 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
         tries = { keys, keyless: [], isAll: false }
         jobs = yield* claimOf(tries, request, keyScan, rated, now)
       }
-      // Short of tokens, a claim has not tried what it was given.
+      // A rated claim may have run out of tokens before it tried every key.
       const triedAll = tries.isAll && !rated && jobs.length < request.limit
       if (triedAll && !jobs.some(({ crashCount }) => crashCount > 0)) keyScan.markBlocked(now)
       else if (jobs.length === 0) keyScan.last = last

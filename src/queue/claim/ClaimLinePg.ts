@@ -12,7 +12,7 @@ import type { HeldLeases } from "./HeldLeases.js"
 
 const rowOrder = (a: ClaimedRow, b: ClaimedRow) => a[9] - b[9] || a[11] - b[11] || (a[0] < b[0] ? -1 : 1)
 
-/** The last row of each priority: where the next claim begins. */
+/** The last row of each priority, where the next claim starts. */
 const lastsOf = (rows: ReadonlyArray<ClaimedRow>): ReadonlyMap<number, Start> => {
   const lasts = new Map<number, Start>()
   rows.forEach((row, place) => {
@@ -22,14 +22,12 @@ const lastsOf = (rows: ReadonlyArray<ClaimedRow>): ReadonlyMap<number, Start> =>
   return lasts
 }
 
-/** Where a scan of the line begins, as parameters. */
 export const startsOf = (starts: ReadonlyArray<Start>): ReadonlyArray<string> => [
   ArrayText.ofPlain(starts.map(({ priority }) => priority)),
   ArrayText.ofPlain(starts.map(({ runAt }) => runAt)),
   ArrayText.ofPlain(starts.map(({ id }) => id))
 ]
 
-/** Looks at the line from its front. */
 export const lookFromFront = (
   { sql }: typeof Database.Service,
   statements: ClaimSql,
@@ -44,11 +42,11 @@ export const lookFromFront = (
     )
   )
 
-/** Claims in the order of the line: priority, then start, then id. */
+/** Claims in queue order: priority, start time, id. */
 export const make = (database: typeof Database.Service, statements: ClaimSql, ids: IdGenerator, leases: HeldLeases) => {
   const { direct, sql } = database
 
-  /** Priorities that others have begun to use since; only the gaps are searched, where no dead entries lie. */
+  /** Finds new priorities. Only searches the gaps between known ones, where there are no dead index entries. */
   const lookBetween = (queue: string, cursor: ClaimCursor, now: number) => {
     const edges = [-32_769, ...cursor.priorities, 32_768]
     const gaps = [ArrayText.ofPlain(edges.slice(0, -1)), ArrayText.ofPlain(edges.slice(1))]
@@ -80,7 +78,7 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
         lease,
         rows.map((row) => row[0])
       )
-      // Where claims are rated, one that comes back short has not looked through the line: it ran out of tokens.
+      // A rated claim that returns too few jobs ran out of tokens and has not scanned the whole queue.
       cursor.took(lastsOf(rows), rows.at(-1)?.[9], rated || rows.length >= limit, now)
       return rows.map(toClaimed(queue, lease, now))
     })

@@ -3,7 +3,7 @@ import type { JobTable } from "../JobTableMemory.js"
 import { formOf, opensAt, type QueueRow, tokensAt, whole } from "../settings/QueueRow.js"
 import type { QueueTable } from "../settings/QueueTableMemory.js"
 
-// Which jobs a claim would take, by the same rules as the statements of ClaimSql.
+// Selects the jobs of a claim by the same rules as ClaimSql.
 
 interface Tables {
   readonly jobs: typeof JobTable.Service
@@ -16,7 +16,7 @@ interface Candidate {
   readonly place: number
 }
 
-/** One that has crashed goes alone, so that its neighbours are not blamed for what it does. */
+/** A job that has crashed is claimed alone, so that another crash is not blamed on other jobs. */
 const unsuspected = (rows: ReadonlyArray<JobRow>): ReadonlyArray<JobRow> => {
   const suspect = rows.findIndex(({ crashCount }) => crashCount > 0)
   return suspect === -1 ? rows : rows.slice(0, Math.max(1, suspect))
@@ -24,7 +24,7 @@ const unsuspected = (rows: ReadonlyArray<JobRow>): ReadonlyArray<JobRow> => {
 
 const byId = (left: JobRow, right: JobRow) => (left.id < right.id ? -1 : 1)
 
-/** A key's jobs in the order in which they may begin. */
+/** A key's jobs in the order in which they may start. */
 const lineOf = (waiting: ReadonlyArray<JobRow>, order: string, now: number): ReadonlyArray<JobRow> => {
   const due = waiting.filter(({ runAt }) => runAt <= now)
   if (order === "none") return due
@@ -64,7 +64,7 @@ const ofKeys = ({ jobs, queues }: Tables, queue: string, row: QueueRow, limit: n
     .map((candidate) => candidate.row)
 }
 
-/** The jobs that a claim of at most so many takes now, in their order. */
+/** The jobs that a claim with this limit takes now, in order. */
 export const claimable = (tables: Tables, queue: string, most: number, now: number): ReadonlyArray<JobRow> => {
   const row = tables.queues.rows.get(queue)
   if (row !== undefined && (row.paused || (row.throttledUntil ?? 0) > now)) return []
@@ -76,7 +76,7 @@ export const claimable = (tables: Tables, queue: string, most: number, now: numb
   return unsuspected(line.slice(0, limit))
 }
 
-/** Writes down what a claim took, beside the jobs themselves. */
+/** Records a claim in the queue and key tables. */
 export const took = ({ queues }: Tables, queue: string, jobs: ReadonlyArray<JobRow>, now: number): void => {
   const row = queues.rows.get(queue)
   const lastKey = jobs.findLast(({ key }) => key !== undefined)?.key
@@ -86,7 +86,7 @@ export const took = ({ queues }: Tables, queue: string, jobs: ReadonlyArray<JobR
   queues.rows.set(queue, { ...row, bucket: { tokens: tokensAt(row, now) - jobs.length, filledAt } })
 }
 
-/** When the queue is worth a claim; nothing where no job waits, or only for what nobody knows the time of. */
+/** Returns when a claim is worthwhile; undefined if no job waits, or the time is unknown. */
 export const nextDue = (tables: Tables, queue: string, now: number): number | undefined => {
   const waiting = tables.jobs.pending(queue)
   const opens = opensAt(tables.queues.rows.get(queue), now)

@@ -13,25 +13,25 @@ import * as ClaimSql from "./ClaimSql.js"
 import type { HeldLeases } from "./HeldLeases.js"
 import { KeyScan } from "./KeyScan.js"
 
-/** A claim that comes back with nothing asks the queue's row why, at most so often. */
-const lookAgain = Duration.seconds(1)
+/** An empty claim reads the queue's row again if the cached one is older than this. */
+const rereadAfter = Duration.seconds(1)
 
 export interface Claims {
   readonly statements: ClaimSql.ClaimSql
   readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
-  /** A job of this queue was stored or put back here. */
+  /** A job of this queue was stored or returned by this process. */
   readonly saw: (queue: string, job: Start & { readonly key?: string | null }) => void
-  /** Jobs of this queue were put back somewhere behind, or somebody else stored some. */
+  /** Jobs were returned before the cursor's position, or stored by another process. */
   readonly rescan: (queue: string) => void
-  /** Others may have done something to the queue's jobs, or to any queue's. */
+  /** Another process may have changed jobs of this queue, or of any queue if undefined. */
   readonly stir: (queue: string | undefined) => void
-  /** A job of this key has ended: its turn may be another's. Answers whether anybody here looks at keys of this queue. */
+  /** A job of this key ended, so another may start. Returns whether this process claims by key in this queue. */
   readonly freed: (queue: string, key: string) => boolean
-  /** What is known of a queue whose due jobs all wait for their keys. */
+  /** State of a queue in which every due job waits for its key. */
   readonly blocked: (queue: string, now: number) => { readonly seenUntil: number; readonly until: number } | undefined
 }
 
-/** Claims over PostgreSQL, each queue with a cursor of its own. */
+/** Claims over PostgreSQL, with one cursor per queue. */
 export const make = (
   database: typeof Database.Service,
   known: typeof KnownQueues.Service,
@@ -42,7 +42,7 @@ export const make = (
   const claimLine = ClaimLinePg.make(database, statements, ids, leases)
   const claimKeys = ClaimKeysPg.make(database, statements, ids, leases)
   const cursors = new Map<string, ClaimCursor>()
-  const rings = new Map<string, KeyScan>()
+  const keyScans = new Map<string, KeyScan>()
   const revisions = new Map<string, number | undefined>()
 
   const cursorOf = (queue: string): ClaimCursor => {
@@ -51,24 +51,24 @@ export const make = (
     return cursor
   }
 
-  const ringOf = (queue: string): KeyScan => {
-    const keyScan = rings.get(queue) ?? new KeyScan()
-    rings.set(queue, keyScan)
+  const keyScanOf = (queue: string): KeyScan => {
+    const keyScan = keyScans.get(queue) ?? new KeyScan()
+    keyScans.set(queue, keyScan)
     return keyScan
   }
 
-  /** Under other settings a claim may have come back with nothing though much was due: its cursor says nothing any more. */
-  const lookAnew = (queue: string, revision: number | undefined) => {
+  /** After a settings change the positions are stale: a claim may have returned nothing although jobs were due. */
+  const resetIfChanged = (queue: string, revision: number | undefined) => {
     if (revisions.get(queue) === revision) return
     revisions.set(queue, revision)
     cursors.delete(queue)
-    rings.get(queue)?.stir()
+    keyScans.get(queue)?.stir()
   }
 
   const claimBy = (form: ClaimSql.Form, request: ClaimRequest, now: number) => {
     const cursor = cursorOf(request.queue)
     return form.keyed
-      ? claimKeys(request, cursor, ringOf(request.queue), form.rated, now)
+      ? claimKeys(request, cursor, keyScanOf(request.queue), form.rated, now)
       : claimLine(request, cursor, form.rated, now)
   }
 
@@ -78,14 +78,14 @@ export const make = (
       const isClosed = (row: Parameters<typeof opensAt>[0]) =>
         row !== undefined && (row.paused || (row.throttledUntil ?? 0) > now)
       let row = yield* known.get(request.queue, Duration.infinity)
-      if (isClosed(row)) row = yield* known.get(request.queue, lookAgain)
+      if (isClosed(row)) row = yield* known.get(request.queue, rereadAfter)
       if (isClosed(row)) return []
-      lookAnew(request.queue, row?.revision)
+      resetIfChanged(request.queue, row?.revision)
       const form = formOf(row, now)
       const jobs = yield* claimBy(form, request, now)
       if (jobs.length > 0) return jobs
-      // The row may ask for something else by now than what it was taken for.
-      const newer = formOf(yield* known.get(request.queue, lookAgain), now)
+      // The settings may have changed since the cached row was read.
+      const newer = formOf(yield* known.get(request.queue, rereadAfter), now)
       return newer.keyed === form.keyed && newer.rated === form.rated ? jobs : yield* claimBy(newer, request, now)
     })
 
@@ -94,7 +94,7 @@ export const make = (
     claim,
     saw: (queue, job) => {
       cursorOf(queue).saw(job)
-      const keyScan = rings.get(queue)
+      const keyScan = keyScans.get(queue)
       if (keyScan === undefined) return
       if (job.key === null || job.key === undefined) {
         keyScan.isMixed = true
@@ -103,18 +103,18 @@ export const make = (
     },
     rescan: (queue) => {
       cursors.delete(queue)
-      rings.get(queue)?.stir()
+      keyScans.get(queue)?.stir()
     },
     stir: (queue) => {
-      for (const [name, keyScan] of rings) if (queue === undefined || queue === name) keyScan.stir()
+      for (const [name, keyScan] of keyScans) if (queue === undefined || queue === name) keyScan.stir()
     },
     freed: (queue, key) => {
-      const keyScan = rings.get(queue)
+      const keyScan = keyScans.get(queue)
       keyScan?.touched(key)
       return keyScan !== undefined
     },
     blocked: (queue, now) => {
-      const keyScan = rings.get(queue)
+      const keyScan = keyScans.get(queue)
       const until = keyScan?.blockedUntil(now)
       return keyScan === undefined || until === undefined ? undefined : { seenUntil: keyScan.seenUntil, until }
     }

@@ -1,43 +1,42 @@
 import { hot } from "../../database/HotStatements.js"
+import { instant } from "../../database/SqlInstant.js"
 
-// Claims as SQL. One of four takes jobs from a queue, by what its row says: whether keys are looked at, and whether claims
-// are rated. Which one a pod uses, it decides by what it knows of the row; each looks at the row itself, and takes nothing
-// where another is due.
+// Claim statements. There are four, for queues with and without keys and with and without a rate. The pod chooses one
+// from its cached copy of the queue's row; each statement checks the row itself and claims nothing if another one
+// applies.
 
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-// `extract` counts in numeric, which costs a large claim more than reading the rows. As float8 an instant may come out half a
-// microsecond early.
+// `extract` computes in numeric, which costs a large claim more than reading the rows. As float8 the result can be half
+// a microsecond early, hence the 0.0005.
 const millis = (column: string) => `floor(date_part('epoch', ${column}) * 1000 + 0.0005)`
 
-/** What a queue's row asks of a claim. */
 export interface Form {
   readonly keyed: boolean
   readonly rated: boolean
 }
 
-/** The name of the lock that claims of a queue share, and that whoever changes its settings has alone. */
+/** Key of the advisory lock: claims of a queue hold it shared, a settings change holds it exclusively. */
 export const lockOf = (schema: string, queue: string): string =>
   `hashtextextended('${schema}.queue.' || ${queue}::text, 0)`
 
-/** Jobs of a key that have begun and wait are remembered up to so many; what comes after is found by its start. */
+/** At most this many started jobs are remembered per key. Others that wait are found by their start time. */
 const mostBegun = 64
 
-// A row lock alone would not do against a change of settings: those who share one may follow each other for ever, past
-// whoever waits to have it alone. The lock manager lets nobody past. The lock ends with the statement's transaction.
+// A row lock is not enough against a settings change: successive shared holders could starve the exclusive waiter for
+// ever. The lock manager queues fairly. The lock ends with the statement's transaction.
 const lock = (schema: string) => `pg_advisory_xact_lock_shared(${lockOf(schema, "$1")})`
 
-// A claim that a crash of the server undoes leaves its jobs pending, and its lease fences nobody: nothing is lost by not
-// waiting for the disk, and every job begins sooner. The setting, too, ends with the transaction.
+// Asynchronous commit: if a server crash loses a claim, its jobs are still pending and no row carries its lease. Jobs
+// start sooner because the claim does not wait for the disk. The setting is local to the transaction.
 const entered = (schema: string) => `
   with entered as materialized (
     select set_config('synchronous_commit', 'off', true), ${lock(schema)}
   )`
 
-/** What the bucket holds at this instant. A clock that went back fills nothing. */
+/** Tokens in the bucket now. A clock that goes back adds none. */
 const tokens = `least(q.rate_jobs, coalesce(q.rate_tokens, q.rate_jobs) + greatest(0,
         extract(epoch from (${instant("$2")} - q.rate_filled_at)) / extract(epoch from q.rate_per) * q.rate_jobs))`
 
-/** The row as it stands now, and not when the statement began: locking a row, however weakly, reads its last version. */
+/** The current row, not the one in the statement's snapshot: even the weakest row lock reads the latest version. */
 const gate = (schema: string, { keyed, rated }: Form) => `, gate as materialized (
     select not q.paused and coalesce(q.throttled_until <= ${instant("$2")}, true)
       and (q.rate_jobs is null) = ${!rated}
@@ -48,24 +47,24 @@ const gate = (schema: string, { keyed, rated }: Form) => `, gate as materialized
     for ${rated ? "no key update" : "key share"} of q
   )`
 
-/** How many may be taken. What is missing to a whole token by rounding is not missing. */
+/** How many jobs may be claimed. The epsilon absorbs rounding errors. */
 const most = ({ rated }: Form) =>
   rated ? "(select case when open then least($3::int, floor(tokens + 1e-6)::int) else 0 end from gate)" : "$3::int"
 
 /**
- * A job that has crashed a pod is taken alone, so that nobody else is blamed if it does so again: what comes before it is
- * taken without it, and when it comes first it is taken without the rest.
+ * A job that has crashed a pod is claimed alone, so that another crash is not blamed on other jobs: jobs before it are
+ * claimed without it, and if it is first, it is claimed without the rest.
  */
 const unsuspected = (among: string) => `place <= coalesce(
       (select case when min(place) > 1 then min(place) - 1 else min(place) end from ${among} where crash_count > 0), $3::int)`
 
-/** A job by its id and in no other way: before it has statistics, the planner would rather read all that are not over. */
+/** Looks up a job by id only. Without statistics, the planner would read all unfinished jobs instead. */
 const byId = (schema: string, id: string) =>
   `select id, priority, run_at, crash_count, lease, started_at, finished_at from ${schema}.job where id = ${id} limit 1`
 
 /**
- * Due jobs in the order of the line, as one row of arrays: a claim of hundreds would otherwise be kept, counted and read
- * again job by job. They are locked, so that their places in the table stay theirs until the statement ends.
+ * Due jobs in queue order, as one row of arrays: otherwise a claim of hundreds of jobs would materialize, count and
+ * read them one by one. The rows are locked, so their ctids stay valid until the statement ends.
  */
 const line = (schema: string, form: Form) => `, due as materialized (
     select array_agg(id) as ids, array_agg(spot) as spots, array_position(array_agg(crash_count > 0), true) as suspect
@@ -74,9 +73,9 @@ const line = (schema: string, form: Form) => `, due as materialized (
       from entered
       cross join unnest($6::smallint[], $7::float8[], $8::uuid[]) as start(priority, run_at, id)
       cross join lateral (
-        -- One stretch of the claim index: entries before the start are dead or taken, and never visited.
+        -- One range of the claim index. Entries before the start are dead or taken and are not visited.
         select id, ctid as spot, crash_count from ${schema}.job
-        -- A queue without a row is one that nobody has changed.
+        -- A queue without a row has default settings.
         where (select open from gate) is not false and queue = $1 and finished_at is null and lease is null
           and priority = start.priority
           and (run_at, id) >= (${instant("start.run_at")}, start.id) and run_at <= ${instant("$2")}
@@ -87,7 +86,7 @@ const line = (schema: string, form: Form) => `, due as materialized (
       limit ${most(form)}
     ) found
   ), taken as materialized (
-    -- What comes before a suspect is taken without it; when it comes first, it is taken alone.
+    -- Jobs before a suspect are claimed without it; if it is first, it is claimed alone.
     select ids[1:most] as ids, spots[1:most] as spots
     from due cross join lateral (
       select case when suspect is null then $3::int when suspect = 1 then 1 else suspect - 1 end as most
@@ -95,17 +94,17 @@ const line = (schema: string, form: Form) => `, due as materialized (
     where ids is not null
   )`
 
-// Jobs by key. Which of a key's jobs run is found in what this statement sees, which may be old: so is the key's turn, and it
-// is compared with the one that stands. Where it is the same, nobody has claimed of this key since, and no more can run than
-// were counted. A turn that somebody else holds is passed over.
+// Candidate keys. The count of a key's running jobs comes from this statement's snapshot, which may be stale, and so
+// does the key's turn number. The turn is compared again when its row is locked: if it is unchanged, no other claim has
+// used the key since, and the count is right. A turn locked by another claim is skipped.
 const keyScan = (schema: string) => `, keyScan as materialized (
     select k.key, t.spot, t.turn, gate.most, gate.key_order, begun.jobs as begun,
       case when gate.most is null then $3::int else gate.most - begun.running end as room,
-      -- Keys take turns: those behind the last one served come first.
+      -- Round-robin: keys after the last one served come first.
       row_number() over (order by k.key <= $7, k.key) as place
     from gate
     cross join unnest($6::text[]) as k(key)
-    -- One look per key, and by its row's place from then on: the planner would rather read all turns of the queue at once.
+    -- One lookup per key, then by ctid: otherwise the planner would read all key turns of the queue.
     left join lateral (
       select t.ctid as spot, t.turn, t.taken, t.cooling_until
       from ${schema}.key_turn t where t.queue = $1 and t.key = k.key limit 1
@@ -117,7 +116,7 @@ const keyScan = (schema: string) => `, keyScan as materialized (
       where j.finished_at is null and j.started_at is not null
     ) begun
     where gate.open and coalesce(t.cooling_until <= ${instant("$2")}, true)
-      -- Settings that changed since this statement began may have let jobs begin that it does not see.
+      -- A settings change since this statement started may have let jobs start that its snapshot does not show.
       and gate.revision = (select q.revision from ${schema}.queue q where q.name = $1)
   )`
 
@@ -128,7 +127,7 @@ const candidates = (schema: string) => `, candidate as (
       select id, priority, crash_count, row_number() over (order by
         fresh, case when fresh then priority end, case when fresh then run_at end, id) as round
       from (
-        -- In order, whoever has begun comes before those who have not.
+        -- With an order, jobs that have started before come first.
         select j.id, j.priority, j.run_at, j.crash_count, false as fresh
         from unnest(keyScan.begun) as b(id) cross join lateral (${byId(schema, "b.id")}) j
         where keyScan.key_order <> 'none' and j.lease is null and j.finished_at is null and j.run_at <= ${instant("$2")}
@@ -144,7 +143,7 @@ const candidates = (schema: string) => `, candidate as (
     ) first
     where keyScan.room > 0
     union all
-    -- Jobs without a key are nobody's rivals, and take turns with the keys.
+    -- Jobs without a key have no limit and take turns with the keys.
     select j.id, j.priority, j.crash_count, 1, null, k.place
     from gate
     cross join unnest($8::uuid[]) with ordinality as k(id, place)
@@ -172,7 +171,7 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
     from held where t.ctid = held.spot
     returning t.key
   ), made as (
-    -- In one order, so that two who make the same turns do not wait for each other.
+    -- Insert in key order, so that two claims that add the same keys do not deadlock.
     insert into ${schema}.key_turn (queue, key, turn, turned_at, taken)
     select $1, key, 1, ${instant("$2")}, jobs from wanted where spot is null order by key
     on conflict do nothing
@@ -190,7 +189,6 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
 
 const keyedLine = (schema: string, form: Form) => keyScan(schema) + candidates(schema) + turns(schema, form)
 
-/** Pays for exactly what was taken. */
 const paid = (schema: string) => `, paid as (
     update ${schema}.queue q
     set rate_tokens = gate.tokens - cardinality(taken.ids), rate_filled_at = greatest(q.rate_filled_at, ${instant("$2")})
@@ -198,9 +196,8 @@ const paid = (schema: string) => `, paid as (
     where q.name = $1
   )`
 
-// The rows are locked, so their places are as good as their ids and found without an index. One that was changed between
-// this statement's beginning and the lock stands at a place that the statement does not see yet: it is left as it is, and
-// the next claim finds it.
+// The rows are locked, so the ctid identifies them without an index lookup. A row changed between this statement's
+// snapshot and the lock has a ctid that the snapshot does not see: it is not updated, and the next claim finds it.
 const take = (schema: string, { keyed, rated }: Form) => `, leased as (
     insert into ${schema}.lease (id, pod_id, claimed_at, jobs)
     select $4, $5, ${instant("$2")}, ids from taken
@@ -213,10 +210,10 @@ const take = (schema: string, { keyed, rated }: Form) => `, leased as (
   returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
     ${millis("j.created_at")}, ${millis("j.run_at")}${keyed ? ", place.number::int" : ""}`
 
-/** Stores jobs of one kind as taken already, where the queue lets jobs begin, and as pending where it does not. */
+/** Stores jobs of one kind as already claimed if the queue is open, and as pending otherwise. */
 const insertClaimed = (schema: string) => `
   with entered as materialized (select ${lock(schema)})${gate(schema, { keyed: false, rated: false })}, way as materialized (
-    -- A queue without a row is one that nobody has changed.
+    -- A queue without a row has default settings.
     select coalesce((select open from gate), true) as is_open from entered
   ), leased as (
     insert into ${schema}.lease (id, pod_id, claimed_at, jobs)
@@ -241,8 +238,8 @@ const claimOf = (schema: string, form: Form): string =>
   )
 
 /**
- * Statements that claim, and that find what to claim. Parameters of all claims: queue, now, how many, lease, pod; then, of
- * those by line, where each priority begins; of those by key, the keys, the last one served, and jobs without a key.
+ * Statements that claim jobs and find candidates. Parameters of every claim: queue, now, limit, lease, pod. In queue
+ * order: then the start position of each priority. By key: then the keys, the last key served, and jobs without a key.
  */
 export const make = (schema: string) => ({
   line: claimOf(schema, { keyed: false, rated: false }),
@@ -250,10 +247,10 @@ export const make = (schema: string) => ({
   keys: claimOf(schema, { keyed: true, rated: false }),
   keysRated: claimOf(schema, { keyed: true, rated: true }),
 
-  /** Parameters: queue, now, ids, lease, pod; then what the jobs share, and their payloads and starts. */
+  /** Parameters: queue, now, ids, lease, pod; then the fields that the jobs share, their payloads and start times. */
   insertClaimed: hot(insertClaimed(schema)),
 
-  /** The first due jobs in the order of the line, for those who look at keys. */
+  /** The first due jobs in queue order, for claims by key. */
   front: hot(`
   select stretch.id, stretch.key, stretch.priority, ${millis("stretch.run_at")} as run_at
   from unnest($4::smallint[], $5::float8[], $6::uuid[]) as start(priority, run_at, id)
@@ -266,7 +263,7 @@ export const make = (schema: string) => ({
   ) stretch
   limit $3::int`),
 
-  /** Keys behind one, in their order. Each step jumps over all jobs of a key. */
+  /** The keys after one, in order. Each step skips all jobs of a key. */
   keysAfter: hot(`
   with recursive step(key, number) as (
     (select key, 1 from ${schema}.job where queue = $1 and finished_at is null and key > $2 order by key limit 1)
@@ -277,7 +274,7 @@ export const make = (schema: string) => ({
   )
   select key from step where key is not null`),
 
-  /** Priorities of a queue that have waiting jobs. Each step jumps over all jobs of one priority. */
+  /** Priorities that have waiting jobs. Each step skips all jobs of one priority. */
   priorities: `
   with recursive step(priority) as (
     (select priority from ${schema}.job
@@ -289,7 +286,6 @@ export const make = (schema: string) => ({
   )
   select priority from step where priority is not null`,
 
-  /** Priorities with waiting jobs in the gaps between those already known. */
   prioritiesBetween: `
   select found.priority
   from unnest($2::int[], $3::int[]) as gap(above, below)
@@ -299,7 +295,10 @@ export const make = (schema: string) => ({
     order by priority limit 1
   ) found`,
 
-  /** What runs of each key when keys begin to be limited. Nobody claims meanwhile. */
+  /**
+   * Records the running jobs of each key when per-key limits are turned on. The caller holds the exclusive lock, so no
+   * claim runs at the same time.
+   */
   noteRunning: `
   insert into ${schema}.key_turn as t (queue, key, turn, turned_at, taken)
   select j.queue, j.key, 1, ${instant("$2")}, array_agg(j.id)

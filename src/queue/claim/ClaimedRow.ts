@@ -1,7 +1,7 @@
 import type { JobId, Lease } from "../../core/Ids.js"
 import type { ClaimedJob } from "../Queue.js"
 
-/** The columns that a claim returns, in its order. Arrays instead of objects: thousands of rows a second pass here. */
+/** Columns that a claim returns, in order. Arrays instead of objects, because thousands of rows per second are read. */
 export type ClaimedRow = readonly [
   id: JobId,
   kind: string,
@@ -15,7 +15,7 @@ export type ClaimedRow = readonly [
   priority: number,
   createdAt: number,
   runAt: number,
-  /** Among the jobs of a claim by key: whose turn comes first. */
+  /** Round-robin position, only for claims by key. */
   place?: number
 ]
 

@@ -8,7 +8,7 @@ type Queues = typeof QueueTable.Service
 
 const flat = 60_000
 
-/** How long a queue cools down when nobody upstream says: its own curve where it has one. */
+/** Cool-down if the upstream gives no delay: the queue's own backoff if it has one. */
 const pauseOf = (row: QueueRow, now: number): number =>
   row.backoff.enabled
     ? Math.min(
@@ -18,8 +18,8 @@ const pauseOf = (row: QueueRow, now: number): number =>
     : flat
 
 /**
- * An upstream's own delay is obeyed as given. The curve is for upstreams that give none; while a window is open, another such
- * job neither lengthens it nor counts.
+ * A delay given by the upstream is used as is. Without one, the backoff curve applies; while the queue is cooling down,
+ * another such job neither extends the cool-down nor counts.
  */
 const coolQueue = (row: QueueRow, after: number | undefined, now: number): QueueRow => {
   const open = row.throttledUntil
@@ -33,7 +33,7 @@ const coolQueue = (row: QueueRow, after: number | undefined, now: number): Queue
   }
 }
 
-/** What the end of a run means to others than its job. */
+/** Applies the effects of an end beyond its own job. */
 export const ended = (queues: Queues, job: JobRow, { end }: AttemptEnd, now: number): void => {
   const row = queues.rows.get(job.queue) ?? fresh(job.queue)
   if (end._tag === "Done") {

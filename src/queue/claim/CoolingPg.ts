@@ -12,7 +12,7 @@ import type { Claims } from "./ClaimPg.js"
 const afterOf = ({ end }: AttemptEnd) => (end._tag === "Again" ? end.cools?.after : undefined)
 const scopeOf = ({ end }: AttemptEnd) => (end._tag === "Again" ? end.cools?.scope : undefined)
 
-/** What ends mean to others than their jobs: pauses of a queue or a key, calm after one, keys that become free. */
+/** Effects of ends beyond their own jobs: cool-downs of a queue or key, the end of a cool-down, freed keys. */
 export const make = (
   { schema, sql }: typeof Database.Service,
   known: typeof KnownQueues.Service,
@@ -35,7 +35,7 @@ export const make = (
       for (const { name } of cooled) known.forget(name)
     })
 
-  /** Where cool-downs have been counted, somebody must say that calm has come. Nobody fails for it. */
+  /** Records that a job succeeded after a cool-down, which starts the calm period. Never fails. */
   const calm = (queues: ReadonlyArray<string>, now: number) =>
     Effect.gen(function* () {
       for (const queue of queues) {
@@ -45,7 +45,11 @@ export const make = (
         yield* mapErrors(sql.unsafe(statements.calm, [ArrayText.ofPlain([queue]), now]))
         known.forget(queue)
       }
-    }).pipe(Effect.catchAll((error) => Effect.logDebug("calm was not noted; the next end notes it", error)))
+    }).pipe(
+      Effect.catchAll((error) =>
+        Effect.logDebug("could not record the end of a cool-down; the next completed job retries it", error)
+      )
+    )
 
   return {
     onCooling: (ends) =>
@@ -71,7 +75,7 @@ export const make = (
           if (end._tag === "Done") done.add(queue)
           if (key !== undefined && claims.freed(queue, key)) free.add(queue)
         }
-        // What is part of a transaction is not free before its commit; whoever commits wakes.
+        // Keys are free only after the commit; the caller wakes workers then.
         if (inTransaction) return
         yield* Effect.forEach(free, wakeups.wake, { discard: true })
         if (done.size > 0) yield* calm([...done], yield* Clock.currentTimeMillis)

@@ -1,14 +1,14 @@
 import type { JobId, Lease } from "../../core/Ids.js"
 import type { HeldJob } from "../Queue.js"
 
-// A lease's row is deleted after the end of its last job, and this process knows when that is: it took them. Where it cannot be
-// sure (an end inside of somebody's transaction, a run that was lost, a reply that never came) it forgets the lease instead,
-// and the row goes when somebody looks for lost jobs and finds none under it.
+// A lease row is deleted after its last job has ended. This process claimed those jobs, so it knows when that is. If it
+// cannot be sure (an end inside a caller's transaction, a lost attempt, a lost reply), it forgets the lease, and the
+// reaper deletes the row when it finds no job under it.
 
-/** As many as ends are written at a time: each of those ends at most one lease, so that none are left to gather. */
+/** The size of a batch of ends: each end finishes at most one lease, so finished leases do not accumulate. */
 const mostAtOnce = 500
 
-/** What this process took and has not ended yet, by lease. */
+/** Jobs that this process has claimed and not ended, by lease. */
 export class HeldLeases {
   private readonly open = new Map<Lease, Set<JobId>>()
   private readonly over: Array<Lease> = []
@@ -17,7 +17,7 @@ export class HeldLeases {
     if (jobs.length > 0) this.open.set(lease, new Set(jobs))
   }
 
-  /** The ends of these runs are written for good. */
+  /** The ends of these attempts are committed. */
   ended(runs: ReadonlyArray<HeldJob>): void {
     for (const { id, lease } of runs) {
       const left = this.open.get(lease)
@@ -29,12 +29,12 @@ export class HeldLeases {
     }
   }
 
-  /** What became of these runs is not known here. */
+  /** The outcome of these attempts is unknown here. */
   forget(runs: ReadonlyArray<HeldJob>): void {
     for (const { lease } of runs) this.open.delete(lease)
   }
 
-  /** Leases that are over, at most as many as one statement should delete; each is handed out once. */
+  /** Returns finished leases, at most as many as one statement should delete. Each is returned once. */
   takeOver(): ReadonlyArray<Lease> {
     return this.over.splice(0, mostAtOnce)
   }

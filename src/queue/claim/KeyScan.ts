@@ -1,25 +1,25 @@
 import type { Start } from "./ClaimCursor.js"
 
-/** What may have changed without a word is looked at again after this: another process may have ended a job. */
+/** Milliseconds until blocked keys are checked again: another process may have ended a job without a notification. */
 const blockedFor = 1_000
 
 /**
- * What a claim of a queue with keys knows of them. Where all keys are busy, only those are looked at again that this process
- * made free or gave a job to; a look at all of them follows after a while, and whenever others may have done something.
+ * What this process knows about the keys of a queue. If all keys are busy, only keys that this process freed or stored
+ * a job for are tried; all keys are tried again after a while, and whenever other processes may have changed something.
  */
 export class KeyScan {
-  /** The last key served: the next claim begins behind it. */
+  /** The last key served; the next claim starts after it. */
   last = ""
-  /** Whether jobs without a key stand among the others. */
+  /** Whether the queue also has jobs without a key. */
   isMixed = false
-  /** How far a walk through a line too long for one look has come; none at its front. */
+  /** Position of the scan through a long queue; undefined at the front. */
   walked: Start | undefined
 
   private walkedAt = Number.NEGATIVE_INFINITY
   private readonly ready = new Set<string>()
   private blockedAt: number | undefined
 
-  /** Whether to look for jobs without a key: at each look where there are some, and now and then where none was seen. */
+  /** Whether to scan for jobs without a key: at every claim if there are some, otherwise once in a while. */
   isWalkDue(now: number): boolean {
     return this.isMixed || now - this.walkedAt >= blockedFor
   }
@@ -29,17 +29,17 @@ export class KeyScan {
     this.walkedAt = now
   }
 
-  /** A job of this key has ended or was stored here. */
+  /** A job of this key ended, or was stored by this process. */
   touched(key: string): void {
     this.ready.add(key)
   }
 
-  /** Something happened of which it is not known which key it made ready. */
+  /** Something changed, but it is unknown which key may be ready. */
   stir(): void {
     this.blockedAt = undefined
   }
 
-  /** Whether all but the ready keys are known to have nothing that could be claimed. */
+  /** Whether all keys except the ready ones are known to have no claimable job. */
   isBlocked(now: number): boolean {
     return this.blockedAt !== undefined && now - this.blockedAt < blockedFor
   }
@@ -50,22 +50,21 @@ export class KeyScan {
     return taken
   }
 
-  /** All keys are about to be looked at. */
   looks(): void {
     this.ready.clear()
   }
 
-  /** Every key was looked at, and none has more. */
+  /** Every key was tried, and none has another claimable job. */
   markBlocked(now: number): void {
     this.blockedAt = now
   }
 
-  /** When the line is worth another look although nobody said so; nothing where it is worth one now. */
+  /** When to try all keys again without a notification; undefined if now. */
   blockedUntil(now: number): number | undefined {
     return this.isBlocked(now) && this.blockedAt !== undefined ? this.blockedAt + blockedFor : undefined
   }
 
-  /** The instant up to which every due job has been seen, and was not to be had. */
+  /** Every job due up to this time was seen and could not be claimed. */
   get seenUntil(): number {
     return this.blockedAt ?? 0
   }

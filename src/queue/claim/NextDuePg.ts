@@ -13,7 +13,7 @@ type DueRow = QueueColumns & { readonly queue: string; readonly run_at: number |
 
 const hasRow = (row: DueRow): row is DueRow & QueueColumns => row.name !== null
 
-/** When each queue is worth a claim: one question for all of them, which also brings their rows. */
+/** Returns when each queue is worth a claim. One statement for all queues, which also refreshes their cached rows. */
 export const make =
   (
     { sql }: typeof Database.Service,

@@ -7,20 +7,23 @@ import * as IdArray from "../IdArray.js"
 import { admit, faultOfFields, type NewJob } from "./NewJob.js"
 import type { StampedJobs } from "./StampedJob.js"
 
-// Many jobs of one kind in whose way nothing can stand: what they share is checked once and their payloads are written as one
-// text, which costs half of doing it job by job. Whatever is unusual goes the long way, which also knows what to say.
+// Fast path for many jobs of one kind that cannot conflict: shared fields are validated once and payloads are encoded
+// as one text, which costs half of encoding them one by one. All other requests take the general path, which also
+// produces the error messages.
 
-/** Fewer gain nothing. */
+/** Below this number the fast path saves nothing. */
 const fewest = 50
 
 export interface BulkInsert extends IdArray.NewIds {
   readonly first: NewJob
   readonly runAts: ReadonlyArray<number>
-  /** All payloads, as one JSON array. */
   readonly payloads: string
 }
 
-/** `JSON.stringify` passes over these inside of an array, and refuses them alone. */
+/**
+ * `JSON.stringify` drops or replaces these inside an array but rejects them at the top level, so the general path
+ * handles them.
+ */
 const isAbsent = (payload: unknown) =>
   payload === undefined ||
   typeof payload === "function" ||
@@ -41,12 +44,12 @@ const isLike = (first: NewJob) => (job: NewJob) =>
   !isAbsent(job.payload) &&
   (job.runAt === first.runAt || (job.runAt !== undefined && faultOfFields(job) === undefined))
 
-/** The jobs as one bulk, if that is what they are. */
+/** Returns the jobs as a bulk insert, or undefined if they do not qualify. */
 export const of = (jobs: ReadonlyArray<NewJob>, ids: IdGenerator, now: number): BulkInsert | undefined => {
   const [first] = jobs
   if (first === undefined || jobs.length < fewest || jobs.length > limits.batch) return undefined
   if (faultOfFields(first) !== undefined || !jobs.every(isLike(first))) return undefined
-  // If all of them together are not too large, none of them is.
+  // If all payloads together are within the limit, each of them is.
   const payloads = jsonText(
     jobs.map(({ payload }) => payload),
     limits.payloadBytes
@@ -60,7 +63,7 @@ export const of = (jobs: ReadonlyArray<NewJob>, ids: IdGenerator, now: number): 
   }
 }
 
-/** Parameters of the insert for jobs of one kind; `channel` is where other pods are told. */
+/** Parameters of the uniform insert; `channel` is the NOTIFY channel, if any. */
 export const parameters = ({ array, first, payloads, runAts }: BulkInsert, now: number, channel: string | null) => [
   array,
   first.queue,
@@ -68,14 +71,17 @@ export const parameters = ({ array, first, payloads, runAts }: BulkInsert, now: 
   first.version,
   payloads,
   first.priority ?? 0,
-  // One that is missing is now.
+  // A missing start time means now.
   runAts.every((runAt) => runAt === now) ? "{}" : ArrayText.ofPlain(runAts),
   first.maxAttempts,
   now,
   channel
 ]
 
-/** The jobs one by one, as those that may stand already. They are read back: nobody keeps them for a case that is so rare. */
+/**
+ * The jobs one by one, for a retry in which they may already exist. Parsed again from the text, because retries are too
+ * rare to keep the jobs in memory.
+ */
 export const asJobs = ({ first, ids, payloads, runAts }: BulkInsert): StampedJobs =>
   (JSON.parse(payloads) as ReadonlyArray<unknown>).flatMap((payload, place) => {
     const [admitted, id, runAt] = [admit({ ...first, payload }, place), ids[place], runAts[place]]
@@ -84,7 +90,7 @@ export const asJobs = ({ first, ids, payloads, runAts }: BulkInsert): StampedJob
       : []
   })
 
-/** The first of them in the order of the line: what a claim must not begin behind. */
+/** The first of the jobs in queue order; the claim cursor must not be past it. */
 export const front = ({ first, ids, runAts }: BulkInsert) => {
   const runAt = runAts.reduce((least, each) => Math.min(least, each), Number.POSITIVE_INFINITY)
   const id = ids[runAts.indexOf(runAt)] as JobId

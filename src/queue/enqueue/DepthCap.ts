@@ -4,8 +4,9 @@ import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
 import { QueueFull } from "../JobErrors.js"
 import type { KnownQueues } from "../settings/KnownQueues.js"
 
-// A queue may say how many jobs can wait in it. Counting them at every enqueue would cost more than storing them, so a count
-// is good for as many jobs as it left room for, and for a moment: what other processes store meanwhile comes on top.
+// Enforces a queue's depth cap. Counting waiting jobs at every enqueue would cost more than storing them, so a count is
+// reused for one second, for as many jobs as it left room for. Jobs that other processes store in the meantime can
+// exceed the cap.
 
 const countIsGoodFor = 1_000
 const settingsAreGoodFor = Duration.seconds(5)
@@ -15,7 +16,9 @@ interface Room {
   left: number
 }
 
-/** Lets jobs pass while their queues have room, or refuses them all. A job may stand for several. */
+/**
+ * Succeeds if all queues have room, otherwise rejects all jobs. `each` is the number of jobs that one entry stands for.
+ */
 export type Pass = (
   jobs: ReadonlyArray<{ readonly queue: string }>,
   each?: number

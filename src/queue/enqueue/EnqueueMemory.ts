@@ -9,7 +9,7 @@ import { type AdmittedJob, admitAll, type NewJob } from "./NewJob.js"
 
 type Table = typeof JobTable.Service
 
-/** JSON with its keys in order: the same text for what `jsonb` calls equal. */
+/** JSON with sorted keys: equal text for values that `jsonb` treats as equal. */
 const canonical = (json: string): string =>
   JSON.stringify(JSON.parse(json), (_, value: unknown) =>
     typeof value === "object" && value !== null && !Array.isArray(value)
@@ -17,7 +17,7 @@ const canonical = (json: string): string =>
       : value
   )
 
-/** What a job is, as against when and how urgently it runs: that may have been changed since. */
+/** Compares what a job does, not when or how urgently it runs, which may have been edited since. */
 const sameContent = (row: JobRow, job: AdmittedJob): boolean =>
   row.queue === job.queue &&
   row.kind === job.kind &&
@@ -51,11 +51,10 @@ const newRow = (job: AdmittedJob, id: JobId, now: number): JobRow => ({
 
 const isOver = ({ status }: JobRow) => status === "done" || status === "dead"
 
-/** A finished job past its window no longer holds its key. */
 const hasLapsed = (holder: JobRow, now: number) =>
   holder.dedupe?.until !== undefined && holder.dedupe.until <= now && isOver(holder)
 
-/** Who keeps this job away. One that no longer does lets go of the key. */
+/** Returns the job that holds the dedupe key. Releases the key if its window has expired. */
 const holderAgainst = (table: Table, job: AdmittedJob, now: number): JobRow | undefined => {
   const holder = job.dedupeKey === null ? undefined : table.holderOf(job.dedupeKey)
   if (holder === undefined || !hasLapsed(holder, now)) return holder
@@ -63,7 +62,7 @@ const holderAgainst = (table: Table, job: AdmittedJob, now: number): JobRow | un
   return undefined
 }
 
-/** The jobs of a request that will be stored: whatever is there already needs no room. */
+/** The jobs of a request that will be stored; existing ones do not count toward the depth cap. */
 export const newcomers = (table: Table, jobs: ReadonlyArray<NewJob>, now: number): ReadonlyArray<NewJob> => {
   const keys = new Set<string>()
   return jobs.filter(({ dedupe, id }) => {
@@ -86,7 +85,7 @@ const storeOne = (table: Table, job: AdmittedJob, now: number): Enqueued => {
     table.tally.of(job.queue, job.kind).enqueued(1, now)
     return Enqueued.Enqueued({ id })
   }
-  // Another kind's payload would be no payload for this one.
+  // The payload of another kind would not fit this job's handler.
   if (job.replace && holder.status === "pending" && holder.kind === job.kind) {
     const { payload, priority, version } = job
     table.put({ ...holder, payload, version, priority, runAt: job.runAt ?? now, updatedAt: now })
@@ -94,7 +93,6 @@ const storeOne = (table: Table, job: AdmittedJob, now: number): Enqueued => {
   return Enqueued.Deduplicated({ id: holder.id })
 }
 
-/** Stores a whole request in its order, or nothing of it. */
 export const enqueueAll = (
   table: Table,
   jobs: ReadonlyArray<NewJob>,

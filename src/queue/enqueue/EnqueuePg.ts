@@ -5,7 +5,7 @@ import type { IdGenerator } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
 import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, isDataError } from "../../database/DatabaseError.js"
 import { AfterCommit } from "../../database/Transaction.js"
-import type { Fate } from "../handoff/DirectHandoffPg.js"
+import type { HandoffResult } from "../handoff/DirectHandoffPg.js"
 import { QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
 import { Enqueued, type EnqueueError, type Queue } from "../Queue.js"
@@ -16,26 +16,26 @@ import { type AdmittedJob, admit, admitAll, type NewJob } from "./NewJob.js"
 import { oneByOne } from "./OneByOne.js"
 import { batchWeight, hasExtras, type StampedJob, type StampedJobs, weightOf } from "./StampedJob.js"
 
-// Three ways into the table. Inside a caller's transaction: straight in, on its connection. Jobs with ids of their own,
-// several with dedupe keys, and requests too large for one statement: a transaction of their own, because a conflict may
-// have to undo the rest. Everything else goes through the batcher: many callers, one INSERT.
+// Three paths into the table. In a caller's transaction: a direct insert on its connection. Jobs with caller-supplied
+// ids, several jobs with dedupe keys, and requests too large for one statement: a separate transaction, because a
+// conflict may have to undo the rest. Everything else: the batcher, which combines many callers into one INSERT.
 
 type StoreError = StorePg.StoreError | QueueFull
 
-/** How long to wait for a dedupe key that somebody's open transaction holds. A caller's own transaction decides itself. */
+/** Lock wait for a dedupe key held by another open transaction. A caller's transaction keeps its own lock_timeout. */
 const patience = { batch: "200ms", alone: "10s", callers: null }
 
-/** Whether one job of a batch may be the reason: then each caller's jobs are stored on their own. */
+/** Whether a single job of the batch may be the cause; each caller's jobs are then stored separately. */
 const isolates = (error: StoreError) =>
   error instanceof QueueFull ||
   error instanceof DatabaseConflict ||
   isDataError(error) ||
   (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
 
-/** A lost connection, a deadlock: worth one more try at once. Waiting for a key in vain is not. */
+/** A lost connection or a deadlock is retried once, immediately. A lock timeout is not. */
 const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable && error.sqlState !== "55P03"
 
-/** The server has rolled the transaction back in favour of another. */
+/** The server rolled the transaction back because of a deadlock or serialization failure. */
 const wasVictim = (error: StoreError) =>
   error instanceof DatabaseUnavailable && error.nothingWritten && ["40001", "40P01"].includes(error.sqlState ?? "")
 
@@ -44,26 +44,26 @@ const allNew = (jobs: StampedJobs): StorePg.Stored => ({
   standing: new Set()
 })
 
-const theOne = ([first]: ReadonlyArray<Enqueued>): Exit.Exit<Enqueued> =>
-  first === undefined ? Exit.die(new Error("a job was not answered for")) : Exit.succeed(first)
+const firstResult = ([first]: ReadonlyArray<Enqueued>): Exit.Exit<Enqueued> =>
+  first === undefined ? Exit.die(new Error("a job has no result")) : Exit.succeed(first)
 
-/** Hears what was handed in. Of jobs that are alike, the first in the line is enough. */
+/** Called with the stored jobs. For uniform jobs the first in queue order is enough. */
 export type OnStored = (
   jobs: ReadonlyArray<Pick<StampedJob, "queue" | "priority" | "runAt" | "id" | "key">>,
   inTransaction: boolean
 ) => Effect.Effect<void, DatabaseError>
 
-/** Hears what was new: jobs, or one that stands for several. */
+/** Called with new jobs; `each` is the number of jobs that one entry stands for. */
 export type Count = (jobs: ReadonlyArray<Pick<NewJob, "queue" | "kind">>, now: number, each?: number) => void
 
-type AtDoor = (jobs: StampedJobs, now: number) => Effect.Effect<Fate, StorePg.StoreError>
+type Handoff = (jobs: StampedJobs, now: number) => Effect.Effect<HandoffResult, StorePg.StoreError>
 
 type Enqueuing = Pick<typeof Queue.Service, "enqueue" | "enqueueEach">
 
 /**
- * Enqueue over PostgreSQL. `onStored` is told what was handed in, after its commit where that is ours, and `count` what of
- * it was new, after the commit whoever's it is; `hint` says on which channel the statement itself tells other pods of the
- * queue's work, if it is to; `pass` refuses what finds no room; `takenAtDoor` stores for those who are free here.
+ * Enqueue over PostgreSQL. `onStored` receives all accepted jobs, after the commit unless the caller owns the
+ * transaction; `count` receives the new ones, always after the commit. `hint` returns the channel that the insert
+ * should notify, if any; `pass` enforces depth caps; `makeHandoff` hands jobs to free workers of this process.
  */
 export const make = (
   database: typeof Database.Service,
@@ -73,7 +73,7 @@ export const make = (
   pass: DepthCap.Pass,
   onStored: OnStored,
   count: Count,
-  takenAtDoor: (again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StorePg.StoreError>) => AtDoor
+  makeHandoff: (again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StorePg.StoreError>) => Handoff
 ): Effect.Effect<Enqueuing, never, Scope.Scope> =>
   Effect.gen(function* () {
     const { standing, store } = StorePg.make(database, statements, hint)
@@ -84,7 +84,7 @@ export const make = (
       return stored.answers
     }
 
-    /** At a second try, what stands under its own id was stored by the first, whose reply was lost. */
+    /** On a retry, a job that exists under its own id was stored by the first try, whose reply was lost. */
     const ours =
       (jobs: StampedJobs) =>
       ({ answers }: StorePg.Stored): StorePg.Stored => {
@@ -92,17 +92,17 @@ export const make = (
         return { answers, standing: new Set(others.map(({ id }) => id)) }
       }
 
-    const mayStand = (jobs: StampedJobs) => jobs.map((job) => ({ ...job, ownId: true }))
+    const mayExist = (jobs: StampedJobs) => jobs.map((job) => ({ ...job, ownId: true }))
 
-    /** A batch whose reply was lost is repeated once; its jobs may stand by then, which is as good. */
+    /** Repeats a batch once if its reply was lost. Jobs that the first try stored count as stored. */
     const storeTwice = (jobs: StampedJobs, now: number, wait: string) =>
       store(jobs, now, wait).pipe(
-        Effect.catchIf(isPassing, () => Effect.map(store(mayStand(jobs), now, wait), ours(jobs))),
+        Effect.catchIf(isPassing, () => Effect.map(store(mayExist(jobs), now, wait), ours(jobs))),
         Effect.tap(() => onStored(jobs, false)),
         Effect.map(counted(jobs, now))
       )
 
-    /** Jobs that will be stored, of those that found no room: whatever is there already needs none. */
+    /** Of jobs that exceed the depth cap, returns those that would be stored; existing ones need no room. */
     const newcomers = (jobs: StampedJobs, now: number) =>
       Effect.map(
         standing(
@@ -119,7 +119,10 @@ export const make = (
         }
       )
 
-    /** Refuses what finds no room in its queue. Asking what is there already costs a statement, so only a full queue asks. */
+    /**
+     * Rejects jobs that exceed a depth cap. Looking up existing jobs costs a statement, so it happens only when the
+     * queue is full.
+     */
     const passNew = (jobs: StampedJobs, now: number): Effect.Effect<void, QueueFull | DatabaseError> =>
       Effect.catchTag(pass(jobs), "QueueFull", (full) =>
         jobs.some(({ dedupeKey, ownId }) => ownId || dedupeKey !== null)
@@ -130,15 +133,15 @@ export const make = (
           : full
       )
 
-    const atDoor = takenAtDoor((jobs, now) => store(mayStand(jobs), now, patience.alone))
+    const handOff = makeHandoff((jobs, now) => store(mayExist(jobs), now, patience.alone))
 
-    /** For a free hand in this process where there is one, and for whoever comes where there is none. */
+    /** Hands the jobs to a free worker of this process if there is one, otherwise stores them as pending. */
     const storeOrHand = (jobs: StampedJobs, now: number, wait: string) =>
-      Effect.zipRight(passNew(jobs, now), atDoor(jobs, now)).pipe(
-        Effect.flatMap((fate) => {
-          if (fate === "not stored") return storeTwice(jobs, now, wait)
+      Effect.zipRight(passNew(jobs, now), handOff(jobs, now)).pipe(
+        Effect.flatMap((handoff) => {
+          if (handoff === "not stored") return storeTwice(jobs, now, wait)
           const stored = counted(jobs, now)(allNew(jobs))
-          return fate === "taken" ? Effect.succeed(stored) : Effect.as(onStored(jobs, false), stored)
+          return handoff === "taken" ? Effect.succeed(stored) : Effect.as(onStored(jobs, false), stored)
         })
       )
 
@@ -161,12 +164,12 @@ export const make = (
         })
     })
 
-    // The door made these objects for us alone, so they are completed and not copied.
+    // `admit` created these objects for this call, so they are completed in place instead of copied.
     const stampOne = (job: AdmittedJob, now: number): StampedJob =>
       Object.assign(job, { id: job.id ?? ids.job(now), runAt: job.runAt ?? now, ownId: job.id !== undefined })
     const stamp = (jobs: ReadonlyArray<AdmittedJob>, now: number): StampedJobs => jobs.map((job) => stampOne(job, now))
 
-    /** What a caller's transaction holds has not happened before its commit, nor when that never comes. */
+    /** In a caller's transaction, jobs are counted only after the commit. */
     const insideCallers = (request: StampedJobs, now: number, afterCommit: Option.Option<Array<() => void>>) =>
       Effect.zipRight(passNew(request, now), store(request, now, patience.callers)).pipe(
         Effect.tap(() => onStored(request, true)),
@@ -193,7 +196,10 @@ export const make = (
       )
     }
 
-    /** Alike, and nothing can stand in their way: straight in, in one statement. The jobs themselves may go meanwhile. */
+    /**
+     * Inserts uniform jobs that cannot conflict, in one statement. The job objects can be garbage-collected in the
+     * meantime.
+     */
     const inBulk = (bulk: BulkInsert.BulkInsert, now: number) => {
       const { first, ids: bulkIds } = bulk
       const once = Effect.suspend(() =>
@@ -207,12 +213,13 @@ export const make = (
           count([first], now, bulkIds.length)
           return bulkIds.map((id) => Enqueued.Enqueued({ id }))
         }),
-        // Once it is on its way it is stored, whoever still waits: those who work and those who count must hear of it.
+        // The insert cannot be withdrawn once sent, so an interrupt must not skip waking workers and counting.
         Effect.uninterruptible
       )
     }
 
-    // The way of every single enqueue: plain calls up to the batcher, because thousands of fibers stand here at once.
+    // Path of every single enqueue: plain function calls up to the batcher, because thousands of fibers run here at
+    // once.
     const enqueue: Enqueuing["enqueue"] = (jobs) =>
       Effect.withFiberRuntime((fiber) => {
         const outer = Context.getOption(fiber.currentContext, SqlClient.TransactionConnection)
@@ -231,11 +238,11 @@ export const make = (
         return undoable ? inOwnTransaction(request, now) : batcher.submit(request)
       })
 
-    /** Hands one job to the batcher; returns how to withdraw it. */
+    /** Submits one job to the batcher. Returns a function that withdraws it. */
     const hand = (job: NewJob, now: number, answer: (exit: Exit.Exit<Enqueued, EnqueueError>) => void) => {
       const admitted = admit(job, 0)
       if (Either.isRight(admitted)) {
-        return batcher.hand([stampOne(admitted.right, now)], (exit) => answer(Exit.flatMap(exit, theOne)))
+        return batcher.hand([stampOne(admitted.right, now)], (exit) => answer(Exit.flatMap(exit, firstResult)))
       }
       answer(Exit.fail(admitted.left))
       return () => {}

@@ -7,7 +7,7 @@ import { Kinds, type RegisteredKind } from "../Kinds.js"
 import type { Dedupe, NewJob } from "./NewJob.js"
 import * as PayloadCheck from "./PayloadCheck.js"
 
-/** A job as somebody without the code asks for it: all they know of its kind is the name. */
+/** A job requested by a client without the kind's code, which knows only its name. */
 export interface JobRequest {
   readonly kind: string
   readonly payload: unknown
@@ -22,10 +22,8 @@ export interface JobRequest {
   readonly meta?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** A job of the request is of a kind that nobody ever registered. */
 export class KindRefused extends Schema.TaggedError<KindRefused>()("KindRefused", {
   index: Schema.Int,
-  /** How many jobs the request held. */
   jobs: Schema.Int,
   kind: Schema.String
 }) {
@@ -34,14 +32,14 @@ export class KindRefused extends Schema.TaggedError<KindRefused>()("KindRefused"
   }
 }
 
-/** What holds for a kind nobody registered, when it is forced in. */
+/** Defaults for an unregistered kind that is forced in. */
 const unregistered = { queue: "default", routed: true, version: 1, maxAttempts: 5, onDead: undefined } as const
 
 const lookUp = (names: ReadonlySet<string>): Effect.Effect<ReadonlyMap<string, RegisteredKind>, DatabaseError, Kinds> =>
   Effect.gen(function* () {
     const kinds = yield* Kinds
     const [name] = names
-    // One question to the database, whatever a request holds: one kind as a rule, and a thousand at worst.
+    // One query per request; most requests have one kind, at most a thousand.
     const found =
       names.size === 1 && name !== undefined
         ? yield* kinds.find(name).pipe(
@@ -52,7 +50,7 @@ const lookUp = (names: ReadonlySet<string>): Effect.Effect<ReadonlyMap<string, R
     return new Map(found.map((kind) => [kind.name, kind]))
   })
 
-/** Why a payload does not fit its kind: by its own code where this process has that, else by JSON Schema. */
+/** Checks a payload by the kind's own code if this process has it, otherwise by JSON Schema. */
 const misfitOf = (
   { check, name, schema }: RegisteredKind,
   payload: unknown,
@@ -60,11 +58,10 @@ const misfitOf = (
 ): InvalidJob | undefined => {
   const fault = (check ?? (schema === undefined ? undefined : PayloadCheck.ofSchema(schema)))?.(payload)
   if (fault === undefined) return undefined
-  const reason = `does not fit the kind "${name}": ${fault.reason}. Change it, or force the job in`
+  const reason = `does not fit the kind "${name}": ${fault.reason}. Fix it, or use force to store the job anyway`
   return new InvalidJob({ ...place, field: fault.field, reason })
 }
 
-/** The first job whose payload does not fit its kind. */
 const misfit = (
   requests: ReadonlyArray<JobRequest>,
   registered: ReadonlyMap<string, RegisteredKind>
@@ -88,8 +85,8 @@ export const checkPayload = (
 }
 
 /**
- * Fills in what the cluster knows of each job's kind. What a request says itself wins. An open queue is the routes' to say.
- * `check` looks whether payloads fit their kinds; `force` takes them as they are, and accepts kinds that no pod registered.
+ * Fills in each job's registered defaults; values in the request take precedence. A job without a queue is routed
+ * later. `check` validates payloads; `force` skips validation and accepts unregistered kinds.
  */
 export const resolve = Effect.fn("JobRequests.resolve")(function* (
   requests: ReadonlyArray<JobRequest>,

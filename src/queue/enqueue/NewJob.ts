@@ -13,16 +13,16 @@ import {
 } from "../../core/Storable.js"
 import { type DedupeScope, type FollowUp, limits } from "../../core/StoredJob.js"
 
-/** A job to be stored, its kind already resolved into queue, version and attempts. */
+/** A job to store, with its kind already resolved to queue, version and attempts. */
 export interface NewJob {
   readonly kind: string
   readonly version: number
   readonly queue: string
-  /** The queue was nobody's wish: a route for the kind's name goes before it. */
+  /** The caller chose no queue: a matching route takes precedence. */
   readonly routed?: boolean | undefined
   readonly payload: unknown
   readonly maxAttempts: number
-  /** Made here when absent. Giving one lets a request whose reply was lost be repeated. */
+  /** Generated if absent. With an id, a request whose reply was lost can be repeated safely. */
   readonly id?: JobId | undefined
   readonly priority?: number | undefined
   /** Epoch milliseconds; now when absent. */
@@ -33,17 +33,18 @@ export interface NewJob {
   readonly meta?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** Keeps a second job with the same key away. */
 export interface Dedupe {
   readonly key: string
   readonly scope: DedupeScope
-  /** With scope `retained`: how long the key is held after the job was stored, if not for as long as its row exists. */
+  /**
+   * With scope `retained`: how long the key is held after the job was stored. Without it, as long as the row exists.
+   */
   readonly window?: DurationInput | undefined
-  /** Where the holder is still pending, give it this payload and start instead of leaving it as it is. */
+  /** If the holder is still pending, replace its payload and start time instead of ignoring this job. */
   readonly replace?: boolean | undefined
 }
 
-/** A job that passed the door: JSON is text, absent is null, and nothing in it can fail a statement of its neighbours. */
+/** A validated job: JSON is text, absent is null, and nothing in it can make a batch statement fail. */
 export interface AdmittedJob {
   readonly id: JobId | undefined
   readonly queue: string
@@ -69,7 +70,6 @@ export {
   jsonText
 } from "../../core/Storable.js"
 
-/** Why this cannot be a priority, or nothing. */
 export const faultOfPriority = (priority: number): string | undefined =>
   faultOfWhole(priority, limits.priority.min, limits.priority.max)
 
@@ -87,7 +87,7 @@ const faultOfWindow = (window: DurationInput | undefined): string | undefined =>
   }
 }
 
-/** The first field that keeps the job out. No list is built: a bulk enqueue asks this a thousand times. */
+/** Returns the first invalid field. Builds no list, because a bulk enqueue calls this a thousand times. */
 export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("id", job.id === undefined || isId(job.id) ? undefined : "must be a lower-case UUID") ??
   at("kind", faultOfText(job.kind, limits.nameCharacters)) ??
@@ -101,7 +101,10 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("dedupe.window", faultOfWindow(job.dedupe?.window)) ??
   (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
 
-/** A follow-up is stored when its job dies, together with other jobs' ends: a bad one must not get that far. */
+/**
+ * Validates the follow-up now: it is stored when the job dies, in one statement with other jobs' ends, which it must
+ * not fail.
+ */
 const faultOfFollowUp = (followUp: FollowUp): Fault | undefined =>
   at("onDead.kind", faultOfText(followUp.kind, limits.nameCharacters)) ??
   at("onDead.queue", isPlainName(followUp.queue) ? undefined : plainNameRule) ??
@@ -109,7 +112,6 @@ const faultOfFollowUp = (followUp: FollowUp): Fault | undefined =>
   at("onDead.maxAttempts", faultOfWhole(followUp.maxAttempts, 1, limits.attempts)) ??
   at("onDead.payload", followUp.payload === undefined ? "must be a JSON value" : undefined)
 
-/** Lets a job through the door, or says which field keeps it out. */
 export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<AdmittedJob, InvalidJob> => {
   const refuse = (field: string, reason: string) => Either.left(new InvalidJob({ index, jobs, field, reason }))
   const fault = faultOfFields(job)
@@ -139,10 +141,9 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
   })
 }
 
-/** Lets a whole request through, or none of it. */
 export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArray<AdmittedJob>, InvalidJob> => {
   if (jobs.length === 0 || jobs.length > limits.batch) {
-    const reason = `must hold 1 to ${limits.batch} jobs, not ${jobs.length}`
+    const reason = `must hold 1 to ${limits.batch} jobs, got ${jobs.length}`
     return Either.left(new InvalidJob({ index: 0, field: "jobs", reason }))
   }
   const admitted: Array<AdmittedJob> = []
@@ -154,7 +155,7 @@ export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArr
     if (id !== undefined) {
       if (ids.has(id))
         return Either.left(
-          new InvalidJob({ index, jobs: jobs.length, field: "id", reason: "stands twice in this request" })
+          new InvalidJob({ index, jobs: jobs.length, field: "id", reason: "is used twice in this request" })
         )
       ids.add(id)
     }

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { Queue } from "../Queue.js"
 
-/** Enqueues each job on its own, one after the other if nothing else is said. */
+/** Enqueues each job on its own, sequentially by default. */
 export const oneByOne =
   (enqueue: typeof Queue.Service.enqueue, concurrency: 1 | "unbounded" = 1): typeof Queue.Service.enqueueEach =>
   (jobs) =>
@@ -10,7 +10,7 @@ export const oneByOne =
       (job) =>
         Effect.exit(
           Effect.flatMap(enqueue([job]), ([answer]) =>
-            answer === undefined ? Effect.dieMessage("a job was not answered for") : Effect.succeed(answer)
+            answer === undefined ? Effect.dieMessage("a job has no result") : Effect.succeed(answer)
           )
         ),
       { concurrency }

@@ -4,11 +4,10 @@ import { JobIdTaken, OuterTransactionFailed, QueueFull } from "../JobErrors.js"
 import { Enqueued, type OuterError, type RunStatement } from "../Queue.js"
 import { type AdmittedJob, admitAll, type NewJob } from "./NewJob.js"
 
-// A program that uses another library for PostgreSQL has a transaction that we cannot join by a connection of ours. All that
-// such libraries have in common is that they run a statement: so there is one, with one parameter, and it is text, because
-// each library has its own idea of how an array or JSON is sent.
+// Enqueue in a transaction of another PostgreSQL library. All such libraries can run a statement, but they encode arrays and
+// JSON differently: so there is one statement with one text parameter.
 
-/** A job as the function takes it: JSON is text already, so it is written out and not stringified again. */
+/** A job as JSON text for the SQL function. Payload, follow-up and meta are JSON text already. */
 const written = (job: AdmittedJob, place: number, ids: IdGenerator, now: number): string => {
   const fields = {
     place,
@@ -52,7 +51,7 @@ const answerOf = (
     : new OuterTransactionFailed({ error: `${rows.length} rows came back for ${jobs} jobs` })
 }
 
-/** Stores jobs in a transaction of which only a way to run statements is known. */
+/** Stores jobs in a transaction of another library. */
 export const enqueue =
   (schema: string, ids: IdGenerator, run: RunStatement) =>
   (jobs: ReadonlyArray<NewJob>): Effect.Effect<ReadonlyArray<Enqueued>, OuterError> =>

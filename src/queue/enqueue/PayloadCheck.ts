@@ -1,20 +1,18 @@
 import { type Schema, Validator } from "@cfworker/json-schema"
 import { Predicate } from "effect"
 
-// A kind's payload is described twice: by the schema of its code, which only processes with that code have, and by the JSON
-// Schema that a pod left in the kind's row. The second is more lenient, never stricter: what a handler would take must not
-// be refused by a process that does not know it.
+// A payload is described twice: by the schema in the kind's code, which only processes with that code have, and by the
+// JSON Schema that a pod stored in the kind's row. The JSON Schema check is more lenient, never stricter: a process
+// without the code must not reject what the handler would accept.
 
-/** Where a payload does not fit, and why. */
 export interface PayloadFault {
-  /** From the payload on: `payload.items[2].price`. */
+  /** Starts at the payload: `payload.items[2].price`. */
   readonly field: string
   readonly reason: string
 }
 
 export type PayloadCheck = (payload: unknown) => PayloadFault | undefined
 
-/** A path inside of the payload as a person would write it. */
 export const fieldAt = (path: ReadonlyArray<PropertyKey>): string =>
   path.reduce<string>(
     (text, step) =>
@@ -22,10 +20,10 @@ export const fieldAt = (path: ReadonlyArray<PropertyKey>): string =>
     "payload"
   )
 
-/** Formats are hints, and a pattern has lost the flags of its regular expression; ids would have to be unique. */
+/** Formats are only hints, a pattern has lost its regular expression flags, and ids would have to be unique. */
 const unreliable = new Set(["format", "pattern", "$id", "$schema"])
 
-/** What a field that may be anything is written as. Such a field may be missing as well, whatever the schema says. */
+/** `$id`s of schemas that accept any value. Such a field may also be missing, whatever the schema says. */
 const anything = new Set<unknown>(["/schemas/unknown", "/schemas/any"])
 
 const mayBeMissing = (properties: unknown, name: unknown) =>
@@ -33,7 +31,7 @@ const mayBeMissing = (properties: unknown, name: unknown) =>
   Predicate.isRecord(properties[String(name)]) &&
   anything.has(Object(properties[String(name)]).$id)
 
-/** The schema without what a handler's own does not say. */
+/** Removes the parts of a schema that may be stricter than the handler's own. */
 const lenient = (node: unknown): unknown => {
   if (Array.isArray(node)) return node.map(lenient)
   if (!Predicate.isRecord(node)) return node
@@ -54,7 +52,7 @@ const compile = (text: string): PayloadCheck => {
   return (payload) => {
     const { errors, valid } = validator.validate(payload)
     if (valid) return undefined
-    // Every level on the way reports that what is below does not fit: the deepest says what is wrong.
+    // Every level above a mismatch reports an error too; the deepest one has the cause.
     const depthOf = (location: string) => location.split("/").length
     const deepest = Math.max(...errors.map(({ instanceLocation }) => depthOf(instanceLocation)))
     const fault = errors.find(
@@ -71,7 +69,7 @@ const compile = (text: string): PayloadCheck => {
 const compiled = new Map<string, PayloadCheck>()
 const mostCompiled = 500
 
-/** Compiles a JSON Schema into a check. A schema that the validator cannot read accepts everything. */
+/** Compiles a JSON Schema into a check. An unreadable schema accepts everything. */
 export const ofSchema = (text: string): PayloadCheck => {
   const known = compiled.get(text)
   if (known !== undefined) return known
@@ -87,7 +85,7 @@ export const ofSchema = (text: string): PayloadCheck => {
       }
     }
   } catch {
-    // Some other program's JSON Schema: then the handler decides.
+    // Written by another program, perhaps in another dialect: the handler decides.
   }
   compiled.set(text, check)
   return check

@@ -6,7 +6,7 @@ import type { NewJob } from "./NewJob.js"
 
 type Enqueue<E> = (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, E>
 
-/** A job must not be refused for the place in a trace that we add to what its sender gave. */
+/** The trace context must not push the job's meta over its size limit. */
 const mostMeta = limits.resultBytes - 1_024
 
 const roomFor = ({ meta }: NewJob): boolean =>
@@ -34,7 +34,7 @@ const begin = (
   return span
 }
 
-/** Tells a tracer of jobs that are sent, one span per queue, and leaves the place in the trace with each job. */
+/** Records a send span per queue and adds its trace context to each job. */
 export const around = <E>(tracer: Tracer.Tracer | undefined, enqueue: Enqueue<E>): Enqueue<E> => {
   if (tracer === undefined) return enqueue
   return (jobs) =>

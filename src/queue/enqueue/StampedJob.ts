@@ -2,34 +2,36 @@ import type { JobId } from "../../core/Ids.js"
 import * as ArrayText from "../ArrayText.js"
 import type { AdmittedJob } from "./NewJob.js"
 
-/** A job on its way into the table, with everything that it will be known by. */
+/** A validated job with its id and start time, ready to insert. */
 export type StampedJob = AdmittedJob & {
   readonly id: JobId
   readonly runAt: number
-  /** Whether the caller gave the id, so that a job may stand under it already. */
+  /** Whether the caller supplied the id, so that the job may already exist. */
   readonly ownId: boolean
 }
 
 export type StampedJobs = ReadonlyArray<StampedJob>
 
-/** Whether the job needs the wide statement, because something may stand in its way or it has more to store. */
+/** Whether the job needs the wide insert, because it may conflict or has additional columns. */
 export const hasExtras = (job: StampedJob) =>
   job.ownId || job.dedupeKey !== null || job.key !== null || job.onDead !== null || job.meta !== null
 
-/** Two batches that hold the same keys in opposite order would wait for each other: every batch inserts in one order. */
+/** Batches insert in key order: two batches with the same keys in opposite order would deadlock. */
 export const byDedupeKey = (a: StampedJob, b: StampedJob) => {
   if (a.dedupeKey === b.dedupeKey) return 0
   if (a.dedupeKey === null) return -1
   return b.dedupeKey === null || a.dedupeKey > b.dedupeKey ? 1 : -1
 }
 
-/** Texts that are JSON already, and absent ones, as one JSON array. */
+/** Joins JSON texts into one JSON array; null becomes JSON null. */
 export const jsonArray = (texts: ReadonlyArray<string | null>) => `[${texts.map((text) => text ?? "null").join(",")}]`
 
-/** A statement holds at most this much JSON text: PostgreSQL refuses arrays of 256 MiB, and memory is finite on both ends. */
+/** Maximum JSON text per statement: PostgreSQL rejects arrays of 256 MiB, and memory is limited on both ends. */
 const statementCharacters = 16 * 1024 * 1024
 
-/** One unit of weight per job, or per this much of its text: a batch is full by count or by size, whichever comes first. */
+/**
+ * A batch's weight is its job count or its text size in units, whichever is larger, so it is full by count or by size.
+ */
 export const batchWeight = 2_000
 const charactersPerUnit = statementCharacters / batchWeight
 
@@ -42,7 +44,7 @@ export const weightOf = (jobs: StampedJobs): number => {
   return Math.max(jobs.length, characters / charactersPerUnit)
 }
 
-/** The jobs in their order, cut into pieces that a statement may hold. */
+/** Splits the jobs, in order, into pieces that fit one statement. */
 export const pieces = (jobs: StampedJobs): ReadonlyArray<StampedJobs> => {
   if (weightOf(jobs) <= batchWeight) return [jobs]
   const cut: Array<Array<StampedJob>> = []
@@ -58,7 +60,6 @@ export const pieces = (jobs: StampedJobs): ReadonlyArray<StampedJobs> => {
   return cut
 }
 
-/** Parameters of the plain insert. */
 export const plainParameters = (jobs: StampedJobs, now: number) => [
   ArrayText.ofPlain(jobs.map(({ id }) => id)),
   ArrayText.ofPlain(jobs.map(({ queue }) => queue)),
@@ -71,7 +72,7 @@ export const plainParameters = (jobs: StampedJobs, now: number) => [
   now
 ]
 
-/** Most batches hold jobs of one kind, and half of what travels would be its name. */
+/** Whether all jobs share kind, queue and settings. Most batches do, and half of the data sent would be its name. */
 export const isUniform = (jobs: StampedJobs) => {
   const first = jobs[0]
   return (
@@ -87,7 +88,7 @@ export const isUniform = (jobs: StampedJobs) => {
   )
 }
 
-/** Parameters of the insert for jobs of one kind; `channel` is where other pods are told. */
+/** Parameters of the uniform insert; `channel` is the NOTIFY channel, if any. */
 export const uniformParameters = (jobs: StampedJobs, now: number, channel: string | null) => [
   ArrayText.ofPlain(jobs.map(({ id }) => id)),
   jobs[0]?.queue,
@@ -101,7 +102,7 @@ export const uniformParameters = (jobs: StampedJobs, now: number, channel: strin
   channel
 ]
 
-/** Parameters of the wide insert; `wait` is how long it waits for a held key. */
+/** Parameters of the wide insert; `wait` is the lock timeout for a held key. */
 export const fullParameters = (jobs: StampedJobs, now: number, wait: string | null) => [
   ...plainParameters(jobs, now),
   ArrayText.ofTexts(jobs.map(({ key }) => key)),

@@ -2,34 +2,35 @@ import { Context, Effect, Layer, type Scope } from "effect"
 import type { PodId } from "../../core/Ids.js"
 import type { ClaimedJob } from "../Queue.js"
 
-// Who stores a job and who would run it are often in one process, and the second waits. Then the job need not lie down first
-// to be found again: it is stored as taken, and handed over.
+// Direct handoff: if the process that enqueues a job also has a free worker for it, the job is stored as already
+// claimed and passed to that worker, without a separate claim.
 
-/** Jobs of one kind. */
 export interface JobGroup {
   readonly kind: string
   readonly version: number
   readonly count: number
 }
 
-/** Somebody in this process who runs jobs of a queue. */
+/** A worker pool of this process that runs jobs of a queue. */
 export interface HandoffReceiver {
   readonly pod: PodId
-  /** Keeps some free for these jobs, if it can run them, and they are free now and nothing else is known to wait for them. */
+  /**
+   * Reserves slots for these jobs. Returns false if it cannot run them, has too few free slots, or other jobs are known
+   * to wait for those slots.
+   */
   readonly reserve: (jobs: JobGroup) => boolean
-  /** What was reserved is not needed. */
   readonly release: (jobs: number) => void
-  /** Takes what was reserved. False when nobody works here any more. */
+  /** Runs jobs in reserved slots. Returns false if the worker pool has stopped. */
   readonly take: (jobs: ReadonlyArray<ClaimedJob>) => boolean
 }
 
-/** HandoffReceiver that wait for work in this process, by queue. */
+/** Registry of this process's worker pools, by queue. */
 export class DirectHandoff extends Context.Tag("nightshift/queue/DirectHandoff")<
   DirectHandoff,
   {
-    /** HandoffReceiver that are kept free for these jobs of the queue; none when it has not so many. */
+    /** Reserves slots in a pool that serves the queue; undefined if none has enough. */
     readonly reserve: (queue: string, jobs: JobGroup) => HandoffReceiver | undefined
-    /** These work on the queue until the Scope closes. */
+    /** Registers a pool for the queue until the Scope closes. */
     readonly join: (queue: string, receiver: HandoffReceiver) => Effect.Effect<void, never, Scope.Scope>
   }
 >() {

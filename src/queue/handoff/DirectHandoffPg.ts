@@ -11,13 +11,13 @@ import type { ClaimedJob } from "../Queue.js"
 import type { StoreError } from "../StorePg.js"
 import type { DirectHandoff, HandoffReceiver } from "./DirectHandoff.js"
 
-// A job that is due and meets a free hand is stored as taken: one statement and one way to the disk from the door to its
-// handler, and nobody else is told. Whatever needs more thought than that is stored as pending, like every other job.
+// A due job for which a slot is free is stored as claimed: one statement and one commit from enqueue to handler, and no
+// notification to other pods. Any other job is stored as pending.
 
-/** What became of jobs that were offered: nobody is free, they are only stored, or somebody has them. */
-export type Fate = "not stored" | "pending" | "taken"
+/** Result of an offer: no slot was free, the jobs were stored as pending, or a worker has them. */
+export type HandoffResult = "not stored" | "pending" | "taken"
 
-/** More at once would be served as fast by a claim, which others can share. */
+/** Larger groups are served as fast by a claim, which several pods can share. */
 const mostAtOnce = 16
 
 const unstarted = ({ id, lease, queue, runAt }: ClaimedJob): AttemptEnd => ({
@@ -28,8 +28,8 @@ const unstarted = ({ id, lease, queue, runAt }: ClaimedJob): AttemptEnd => ({
 })
 
 /**
- * Stores jobs for whoever in this process is free for them. `giveBack` writes the ends of runs that nobody begins; `again`
- * stores jobs that may stand already, as pending.
+ * Stores jobs for free workers of this process. `giveBack` returns unstarted attempts to the queue; `again` stores, as
+ * pending, jobs that may already exist.
  */
 export const make = (
   { direct }: typeof Database.Service,
@@ -47,7 +47,7 @@ export const make = (
       queue,
       kind,
       version,
-      // As it will be read back, and not as it was given.
+      // Parsed from the stored text, so that the handler sees the same value as after a claim.
       payload: JSON.parse(payload) as unknown,
       key: undefined,
       attempt: 1,
@@ -59,7 +59,11 @@ export const make = (
       startedAt: now
     }))
 
-  const storeFor = (receiver: HandoffReceiver, jobs: StampedJobs, now: number): Effect.Effect<Fate, StoreError> => {
+  const storeFor = (
+    receiver: HandoffReceiver,
+    jobs: StampedJobs,
+    now: number
+  ): Effect.Effect<HandoffResult, StoreError> => {
     const lease = ids.lease(now)
     const [first] = jobs
     const parameters = [
@@ -75,7 +79,7 @@ export const make = (
       ArrayText.ofPlain(jobs.map(({ runAt }) => runAt)),
       first?.maxAttempts
     ]
-    // A run that nobody begins and that cannot be given back either is found by those who look for lost jobs.
+    // Attempts that cannot be returned either are recovered later by the reaper.
     const giveAllBack = (claimed: ReadonlyArray<ClaimedJob>) => Effect.ignore(giveBack(claimed.map(unstarted)))
     const handOver = () => {
       const claimed = claimedOf(jobs, lease, now)
@@ -87,22 +91,23 @@ export const make = (
     }
     return direct.rows(statements.insertClaimed, parameters).pipe(
       Effect.matchEffect({
-        onSuccess: ([row]): Effect.Effect<Fate> => {
+        onSuccess: ([row]): Effect.Effect<HandoffResult> => {
           if (row?.[0] === true) return Effect.as(handOver(), "taken")
           receiver.release(jobs.length)
           return Effect.succeed("pending")
         },
-        onFailure: (error): Effect.Effect<Fate, StoreError> => {
+        onFailure: (error): Effect.Effect<HandoffResult, StoreError> => {
           receiver.release(jobs.length)
           if (!(error instanceof DatabaseUnavailable)) return Effect.fail(error)
-          // Only the reply may be lost: then they stand as taken, by nobody. Storing them waits until that is settled.
+          // If only the reply was lost, the jobs are stored as claimed, with no worker. Storing them again waits for
+          // that insert to commit or roll back; then they are returned to the queue.
           return again(jobs, now).pipe(Effect.zipRight(giveAllBack(claimedOf(jobs, lease, now))), Effect.as("pending"))
         }
       })
     )
   }
 
-  return (jobs: StampedJobs, now: number): Effect.Effect<Fate, StoreError> => {
+  return (jobs: StampedJobs, now: number): Effect.Effect<HandoffResult, StoreError> => {
     const [first] = jobs
     if (first === undefined || jobs.length > mostAtOnce || !isUniform(jobs)) return Effect.succeed("not stored")
     if (jobs.some((job) => job.runAt > now || hasExtras(job))) return Effect.succeed("not stored")

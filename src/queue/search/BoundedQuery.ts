@@ -6,33 +6,32 @@ import { type DatabaseError, DatabaseUnavailable } from "../../database/Database
 import { within } from "../../database/StatementLimits.js"
 import { SearchTooSlow } from "./JobSearch.js"
 
-// Whoever looks may ask for anything, and must not keep the crew from its work by it: the server ends what takes too long,
-// and only a few connections look at one time. Looks that read through jobs because no index knows what is asked for come one
-// after another and share a budget of time: somebody's search is answered at once, and however many search for however long,
-// they take a fifth of one connection.
+// Operators can run arbitrary searches, which must not slow down jobs: the server cancels statements that take too
+// long, and few connections run searches at once. Searches that no index supports run one at a time and share a time
+// budget: a single search starts immediately, and any number of them use at most a fifth of one connection.
 
 const atOnce = 3
 
-/** What may be spent on scans in one go, and how much of it comes back in a millisecond. */
+/** Milliseconds of scan time available at once, and refilled per millisecond. */
 const budget = { most: 3_000, refill: 0.2 }
 
-/** PostgreSQL ended a statement for its length. */
+/** PostgreSQL cancelled the statement because of its statement_timeout. */
 const isTooLong = (error: DatabaseError) => error instanceof DatabaseUnavailable && error.sqlState === "57014"
 
-/** A look at what the database holds, however much that is. */
+/** Runs a query with a time limit. */
 export class BoundedQuery extends Context.Tag("nightshift/queue/BoundedQuery")<
   BoundedQuery,
   <A>(
     effect: Effect.Effect<A, SqlError | DatabaseError>,
     options?: {
-      /** Whether it may have to read through all jobs. */
+      /** Whether the query may have to read all jobs. */
       readonly scans?: boolean
-      /** How long each statement may take, where it is not worth as long as others are. */
+      /** Time limit per statement, if shorter than the default. */
       readonly patience?: Duration.Duration | undefined
     }
   ) => Effect.Effect<A, SearchTooSlow | DatabaseError>
 >() {
-  /** Every statement of a look may take so long. */
+  /** Sets the default time limit per statement. */
   static readonly layerWithin = (limit: Duration.DurationInput): Layer.Layer<BoundedQuery, never, Database> =>
     Layer.effect(
       BoundedQuery,

@@ -3,29 +3,30 @@ import { showableInstant } from "../../core/Storable.js"
 import type { State } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import { instant, millis } from "../../database/SqlInstant.js"
 import type { BoundedQuery } from "./BoundedQuery.js"
 import type { QueueCounts, SearchTooSlow } from "./JobSearch.js"
 
-// Counting a million rows reads a million rows. What is not over is found lane by lane (a queue and a priority) through the
-// claim index, what is due and what is not yet each up to a cap; dead jobs through their own index, up to a cap for each
-// queue; done ones through the index of finished ones, newest first. That index does not know queues: beyond the cap, what
-// is left of the planner's estimate for a queue is taken for done. A count that is not exact says so.
+// Counts jobs without reading the whole table. Unfinished jobs are counted per lane (queue and priority) through the
+// claim index, due and scheduled ones each up to a cap; dead jobs through their own index, up to a cap per queue; done
+// jobs through the index of finished jobs, newest first. That index does not include the queue: beyond the cap, the
+// rest of the planner's row estimate for a queue is counted as done. Counts that are not exact are marked.
 
-/** How many of a sort are counted one by one. */
+/** Maximum number of jobs counted one by one per category. */
 const cap = 10_000
 
-/** How many jobs that are not over are counted in all, shared by the lanes; no lane goes without any. */
+/** Total number of unfinished jobs counted, shared by the lanes; each lane gets a minimum. */
 const budget = 50_000
 const leastPerLane = 100
 
-/** How many lanes, and queues with dead jobs, are looked into. */
+/** Maximum number of lanes, and of queues with dead jobs. */
 const mostLanes = 1_000
 
 const statement = (schema: string) => `
   with recursive step(queue, priority, number) as (
     (select queue, priority, 1 from ${schema}.job where finished_at is null order by queue, priority limit 1)
     union all
-    -- Each step jumps over all jobs of one lane.
+    -- Each step skips all jobs of one lane.
     select next.queue, next.priority, step.number + 1
     from step cross join lateral (
       select j.queue, j.priority from ${schema}.job j
@@ -51,31 +52,31 @@ const statement = (schema: string) => `
       (select status = 'pending' as pending, last_error is not null as failed, run_at, true as due
       from ${schema}.job j
       where finished_at is null and j.queue = lanes.queue and j.priority = lanes.priority
-        and run_at <= pg_catalog.to_timestamp($1::float8 / 1000)
+        and run_at <= ${instant("$1")}
       order by j.run_at, j.id limit lanes.share)
       union all
       (select status = 'pending', last_error is not null, run_at, false
       from ${schema}.job j
       where finished_at is null and j.queue = lanes.queue and j.priority = lanes.priority
-        and run_at > pg_catalog.to_timestamp($1::float8 / 1000)
+        and run_at > ${instant("$1")}
       order by j.run_at, j.id limit lanes.share)
     ) f
     group by lanes.queue, lanes.priority, lanes.share, lanes.cut
-  ), grave(queue, number) as (
+  ), dead_queue(queue, number) as (
     (select queue, 1 from ${schema}.job where dead_reason is not null order by queue limit 1)
     union all
-    select next.queue, grave.number + 1
-    from grave cross join lateral (
+    select next.queue, dead_queue.number + 1
+    from dead_queue cross join lateral (
       select j.queue from ${schema}.job j
-      where j.dead_reason is not null and j.queue > grave.queue order by j.queue limit 1
+      where j.dead_reason is not null and j.queue > dead_queue.queue order by j.queue limit 1
     ) next
-    where grave.number < ${mostLanes}
+    where dead_queue.number < ${mostLanes}
   ), dead as (
-    select grave.queue, count(*) as dead, count(*) >= ${cap} as cut
-    from grave cross join lateral (
-      select 1 from ${schema}.job j where j.dead_reason is not null and j.queue = grave.queue limit ${cap}
+    select dead_queue.queue, count(*) as dead, count(*) >= ${cap} as cut
+    from dead_queue cross join lateral (
+      select 1 from ${schema}.job j where j.dead_reason is not null and j.queue = dead_queue.queue limit ${cap}
     ) f
-    group by grave.queue
+    group by dead_queue.queue
   ), finished as (
     select queue, dead_reason is null as done from ${schema}.job
     where finished_at is not null order by finished_at desc limit ${cap}
@@ -90,7 +91,7 @@ const statement = (schema: string) => `
       sum(running)::int as running, sum(done)::int as done, sum(dead)::int as dead, bool_or(due_cut) as due_cut,
       bool_or(later_cut) as later_cut, bool_or(dead_cut) as dead_cut,
       (select count(*) from finished) >= ${cap} as done_cut,
-      floor(extract(epoch from min(oldest)) * 1000)::float8 as oldest
+      ${millis("min(oldest)")} as oldest
     from (
       select queue, scheduled, retrying, pending, running, 0 as done, 0 as dead, due_cut, later_cut, false as dead_cut,
         oldest from open
@@ -99,7 +100,7 @@ const statement = (schema: string) => `
       union all
       select queue, 0, 0, 0, 0, 0, dead, false, false, cut, null from dead
       union all
-      -- A queue may have nothing but jobs that were done before all of those.
+      -- A queue may have only done jobs that are older than all of those.
       select queue, 0, 0, 0, 0, 0, 0, false, false, false, null from estimate
       where (select count(*) from finished) >= ${cap}
     ) parts
@@ -138,7 +139,7 @@ const toCounts = (row: CountsRow, now: number): QueueCounts => {
   }
 }
 
-/** Counts by queue and state, at a cost that does not grow with the table. */
+/** Counts jobs by queue and state, at a cost that does not grow with the table. */
 export const make = (
   database: typeof Database.Service,
   bounded: typeof BoundedQuery.Service

@@ -29,7 +29,7 @@ const joined = (group: DeadGroup | undefined, job: DeadJob, shape: string): Dead
         lastAt: Math.max(group.lastAt, job.finishedAt)
       }
 
-/** Groups dead jobs, which come newest first; one more than are looked at tells that there are others. */
+/** Groups dead jobs, passed newest first. One job more than the limit shows that there are others. */
 export const group = (jobs: ReadonlyArray<DeadJob>): DeadGroups => {
   const looked = jobs.slice(0, groupLimits.looked)
   const groups = new Map<string, DeadGroup>()

@@ -1,6 +1,6 @@
-// Errors of one cause differ in ids, addresses, counts and times. Their shape is the first line with all of that taken out,
-// and jobs that died of the same cause share it. PostgreSQL and memory must agree on it to the letter, so the rules are few
-// and mean the same to both: each is applied to what the one before has left.
+// Errors with the same cause differ in ids, addresses, counts and times. The shape is the first line without those, so
+// jobs that died of the same cause share it. PostgreSQL and the memory layer must produce identical shapes, so the
+// rules are few and valid in both; each applies to the result of the previous one.
 
 const shapeCharacters = 200
 
@@ -12,13 +12,12 @@ const rules = [
 
 const patterns = rules.map((rule) => new RegExp(rule, "g"))
 
-/** The shape of an error's text; empty where there is none. */
+/** Returns the shape of an error; empty without an error. */
 export const errorShape = (text: string | undefined): string => {
   const line = [...((text ?? "").split("\n")[0] ?? "")].slice(0, shapeCharacters).join("")
   return patterns.reduce((shape, pattern) => shape.replace(pattern, "#"), line)
 }
 
-/** The same in SQL, over a column. */
 export const errorShapeSql = (column: string): string =>
   rules.reduce(
     (inner, rule) => `regexp_replace(${inner}, '${rule}', '#', 'g')`,

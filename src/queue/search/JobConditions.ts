@@ -2,15 +2,16 @@ import type { Fragment } from "@effect/sql/Statement"
 import type { PgClient } from "@effect/sql-pg/PgClient"
 import type { State } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
+import { fragments } from "../../database/SqlInstant.js"
 import { isUnstorable } from "../enqueue/NewJob.js"
 import { errorShapeSql } from "./ErrorShape.js"
 import { choices, type JobFilter } from "./JobFilter.js"
 
 const stateIs = (sql: PgClient, schema: string, state: State, now: number): Fragment => {
-  const at = sql`pg_catalog.to_timestamp(${now}::float8 / 1000)`
+  const at = fragments(sql).instant(now)
   switch (state) {
     case "scheduled":
-      // What is not due yet was not due when it was stored, either: so it is in the index of those that wait.
+      // A job that is not due yet was not due when it was stored either, so it is in the index of scheduled jobs.
       return sql`(j.finished_at is null and j.status = 'pending' and j.last_error is null and j.run_at > ${at}
         and j.run_at > j.created_at)`
     case "pending":
@@ -18,18 +19,18 @@ const stateIs = (sql: PgClient, schema: string, state: State, now: number): Frag
     case "retrying":
       return sql`(j.finished_at is null and j.status = 'pending' and j.last_error is not null)`
     case "running":
-      // No index knows what runs; the leases do.
+      // No index covers running jobs; the lease table lists them.
       return sql`(j.finished_at is null and j.status = 'running'
         and j.id = any(array(select unnest(jobs) from ${sql(`${schema}.lease`)})))`
     case "done":
       return sql`(j.finished_at is not null and j.status = 'done')`
     case "dead":
-      // In the words of the index of dead jobs.
+      // Matches the predicate of the dead job index.
       return sql`j.dead_reason is not null`
   }
 }
 
-/** Text that no job can hold: PostgreSQL would refuse to look for it. */
+/** PostgreSQL rejects this text as a parameter, so no job can match it. */
 const isNowhere = (filter: JobFilter) =>
   [
     ...(choices(filter.queue) ?? []),
@@ -40,7 +41,7 @@ const isNowhere = (filter: JobFilter) =>
     filter.payload === undefined ? "" : JSON.stringify(filter.payload)
   ].some((text) => isUnstorable(text) || text.includes("\\u0000"))
 
-/** A filter as conditions on the job table, which is `j`. */
+/** Converts a filter to conditions on the job table, aliased as `j`. */
 export const conditions = (
   { schema, sql }: Pick<typeof Database.Service, "schema" | "sql">,
   filter: JobFilter,
@@ -48,6 +49,7 @@ export const conditions = (
 ): ReadonlyArray<Fragment> => {
   if (isNowhere(filter)) return [sql`false`]
   const all: Array<Fragment> = [sql`true`]
+  const { instant } = fragments(sql)
 
   const among = (column: string, field: string | ReadonlyArray<string> | undefined) => {
     const [first, ...others] = choices(field) ?? []
@@ -62,8 +64,8 @@ export const conditions = (
   among("j.kind", filter.kind)
   if (states !== undefined) all.push(states.length === 0 ? sql`false` : sql.or(states))
   among("j.dead_reason", filter.deadReason)
-  if (filter.since !== undefined) all.push(sql`j.created_at >= pg_catalog.to_timestamp(${filter.since}::float8 / 1000)`)
-  if (filter.until !== undefined) all.push(sql`j.created_at < pg_catalog.to_timestamp(${filter.until}::float8 / 1000)`)
+  if (filter.since !== undefined) all.push(sql`j.created_at >= ${instant(filter.since)}`)
+  if (filter.until !== undefined) all.push(sql`j.created_at < ${instant(filter.until)}`)
   if (filter.dedupe !== undefined) all.push(sql`j.dedupe_key = ${filter.dedupe}`)
   if (filter.payload !== undefined) all.push(sql`j.payload @> ${JSON.stringify(filter.payload)}::jsonb`)
   if (filter.text !== undefined) all.push(sql`position(lower(${filter.text}) in lower(j.last_error)) > 0`)

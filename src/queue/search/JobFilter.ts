@@ -4,29 +4,28 @@ import { DeadReason, State } from "../../core/StoredJob.js"
 const oneOrMany = <A extends string>(schema: Schema.Schema<A>) =>
   Schema.optional(Schema.Union(schema, Schema.Array(schema)))
 
-/** Which jobs are meant: those to which everything that is said here applies. A list means any of it. */
+/** Selects jobs that match every field given. A list matches any of its values. */
 export const JobFilter = Schema.Struct({
   queue: oneOrMany(Schema.String),
   kind: oneOrMany(Schema.String),
   state: oneOrMany(State),
   deadReason: oneOrMany(DeadReason),
-  /** Created at or after, and before; epoch milliseconds. */
+  /** Created at or after `since` and before `until`; epoch milliseconds. */
   since: Schema.optional(Schema.Number),
   until: Schema.optional(Schema.Number),
-  /** JSON that the payload must contain. */
+  /** JSON that the payload contains (`@>`). */
   payload: Schema.optional(Schema.Unknown),
-  /** The whole dedupe key. */
   dedupe: Schema.optional(Schema.String),
-  /** Text in the last error, in whatever case. */
+  /** Text in the last error, case-insensitive. */
   text: Schema.optional(Schema.String),
-  /** What is left of the last error without what differs from job to job. */
+  /** Shape of the last error: its first line without values that differ between jobs. */
   shape: Schema.optional(Schema.String)
 })
 export type JobFilter = typeof JobFilter.Type
 
-/** The choices of a field as a list; absent where anything goes. */
+/** Returns the values of a field as a list; undefined if the field is not set. */
 export const choices = <A extends string>(field: A | ReadonlyArray<A> | undefined): ReadonlyArray<A> | undefined =>
   field === undefined || typeof field !== "string" ? field : [field]
 
-/** Whether nothing is said, so that every job is meant. */
+/** Whether no field is set, so that every job matches. */
 export const isEmpty = (filter: JobFilter): boolean => Object.values(filter).every((field) => field === undefined)

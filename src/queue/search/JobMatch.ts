@@ -6,7 +6,7 @@ import { choices, type JobFilter } from "./JobFilter.js"
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** What `jsonb @>` means, below the top: there an array may also contain a bare value. */
+/** The semantics of `jsonb @>` below the top level, where an array does not contain a bare value. */
 const containsInside = (whole: unknown, part: unknown): boolean => {
   if (Array.isArray(part)) {
     return Array.isArray(whole) && part.every((each) => whole.some((other) => containsInside(other, each)))
@@ -26,7 +26,6 @@ const contains = (whole: unknown, part: unknown): boolean =>
 const isAmong = <A extends string>(field: A | ReadonlyArray<A> | undefined, value: A | undefined): boolean =>
   field === undefined || (value !== undefined && (choices(field) ?? []).includes(value))
 
-/** Whether a filter means this row. */
 export const matches = (row: JobRow, filter: JobFilter, now: number): boolean =>
   isAmong(filter.queue, row.queue) &&
   isAmong(filter.kind, row.kind) &&

@@ -4,7 +4,7 @@ import type { DeadReason, State } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { SearchTooSlow } from "./JobSearch.js"
 
-/** What a list shows of a job; no payload. Instants are epoch milliseconds. */
+/** Summary of a job for lists, without its payload. Times are epoch milliseconds. */
 export interface JobGlimpse {
   readonly id: JobId
   readonly queue: string
@@ -16,47 +16,45 @@ export interface JobGlimpse {
   readonly runAt: number
   readonly updatedAt: number
   readonly deadReason: DeadReason | undefined
-  /** The beginning of the last error. */
+  /** The last error, truncated. */
   readonly error: string | undefined
 }
 
-/** How much of an error a glimpse shows. */
 export const glimpseCharacters = 200
 
-/** Dead jobs of one kind that died of the same cause. */
+/** Dead jobs of one kind with the same cause. */
 export interface DeadGroup {
   readonly kind: string
   readonly deadReason: DeadReason
-  /** What their errors have in common; empty where there is none. */
+  /** Shape of their errors; empty if they have none. */
   readonly shape: string
   readonly count: number
-  /** When the first and the last of them died. */
+  /** Time of the first and last death. */
   readonly firstAt: number
   readonly lastAt: number
-  /** The newest. */
+  /** The newest job. */
   readonly sample: { readonly id: JobId; readonly error: string | undefined }
 }
 
 export interface DeadGroups {
-  /** The largest first. */
+  /** Largest first. */
   readonly groups: ReadonlyArray<DeadGroup>
-  /** How many jobs were looked at. */
   readonly looked: number
-  /** Whether there are older ones that were not. */
+  /** Whether older jobs were left out. */
   readonly sampled: boolean
 }
 
-/** How many dead jobs are grouped, and into how many groups. */
+/** Maximum number of dead jobs to group, and of groups. */
 export const groupLimits = { looked: 10_000, groups: 200 } as const
 
-/** What operators see at a glance. Where looking at everything would hurt, it is a sample and says so. */
+/** Overviews for operators. Where reading everything would be too slow, the result is a sample and marked as such. */
 export class JobOverview extends Context.Tag("nightshift/queue/JobOverview")<
   JobOverview,
   {
-    /** Dead jobs by kind, reason and the shape of their error: the newest of a queue, or of all. */
+    /** Groups dead jobs by kind, reason and error shape: the newest of one queue, or of all. */
     readonly deadGroups: (queue?: string) => Effect.Effect<DeadGroups, SearchTooSlow | DatabaseError>
 
-    /** Jobs that were stored, begun or ended since an instant, newest change first; at most `limit` of each. */
+    /** Jobs stored, started or ended since a time, latest change first; at most `limit` of each. */
     readonly changed: (
       since: number,
       limit: number
@@ -65,7 +63,7 @@ export class JobOverview extends Context.Tag("nightshift/queue/JobOverview")<
       SearchTooSlow | DatabaseError
     >
 
-    /** Those of these jobs that are there. */
+    /** Summaries of the jobs that exist. */
     readonly glimpses: (ids: ReadonlyArray<JobId>) => Effect.Effect<ReadonlyArray<JobGlimpse>, DatabaseError>
   }
 >() {}

@@ -3,6 +3,7 @@ import { floorOf, type JobId } from "../../core/Ids.js"
 import { type DeadReason, type Status, stateOf } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
+import { fragments } from "../../database/SqlInstant.js"
 import { BoundedQuery } from "./BoundedQuery.js"
 import { group } from "./DeadGrouping.js"
 import { glimpseCharacters, groupLimits, type JobGlimpse, JobOverview } from "./JobOverview.js"
@@ -45,12 +46,13 @@ const make = Effect.gen(function* () {
   const bounded = yield* BoundedQuery
   const jobs = sql(`${schema}.job`)
   const leases = sql(`${schema}.lease`)
+  const { instant, millis } = fragments(sql)
   const columns = sql`j.id, j.queue, j.kind, j.status, j.attempt, j.max_attempts, j.priority, j.dead_reason,
-    floor(extract(epoch from j.run_at) * 1000)::float8 as run_at,
-    floor(extract(epoch from j.updated_at) * 1000)::float8 as updated_at,
+    ${millis("j.run_at")} as run_at,
+    ${millis("j.updated_at")} as updated_at,
     left(j.last_error, ${sql.literal(String(glimpseCharacters))}) as error`
 
-  /** No index knows when a job was last changed. Those of new ids, ends and leases together know what happened lately. */
+  /** No index covers the last change. The indexes of new ids, finish times and leases together cover recent changes. */
   const changed: typeof JobOverview.Service.changed = (since, limit) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
@@ -58,7 +60,7 @@ const make = Effect.gen(function* () {
         with stored as (
           select id from ${jobs} where id >= ${floorOf(since)} order by id desc limit ${limit}
         ), ended as (
-          select id from ${jobs} where finished_at >= pg_catalog.to_timestamp(${since}::float8 / 1000)
+          select id from ${jobs} where finished_at >= ${instant(since)}
           order by finished_at desc limit ${limit}
         ), begun as (
           select taken.id from (select jobs from ${leases} where id >= ${floorOf(since)} order by id desc limit ${limit}) l
@@ -84,7 +86,7 @@ const make = Effect.gen(function* () {
         readonly finished_at: number
       }>`
         select id, kind, dead_reason, left(last_error, 500) as error,
-          floor(extract(epoch from finished_at) * 1000)::float8 as finished_at
+          ${millis("finished_at")} as finished_at
         from ${jobs} where dead_reason is not null and ${only} order by id desc limit ${groupLimits.looked + 1}`)
       return group(
         rows.map(({ dead_reason, error, finished_at, id, kind }) => ({

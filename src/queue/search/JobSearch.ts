@@ -12,60 +12,61 @@ export type { JobFilter } from "./JobFilter.js"
 export interface PageRequest {
   readonly limit: number
   readonly cursor?: string | undefined
-  /** Look only among so many of the newest jobs, whatever the filter says. */
+  /** Search only this many of the newest jobs. */
   readonly among?: number
 }
 
 export interface JobPage {
   /** Newest first. */
   readonly jobs: ReadonlyArray<StoredJob>
-  /** Where the next page begins, if there is one. */
+  /** Cursor of the next page, if there is one. */
   readonly next: string | undefined
 }
 
 export interface Total {
   readonly count: number
-  /** False when there are at least so many. */
+  /** False if the count is a lower bound. */
   readonly exact: boolean
 }
 
-/** Jobs of one queue by what is shown of them. */
 export interface QueueCounts {
   readonly queue: string
   readonly counts: Readonly<Record<State, number>>
-  /** Counts that are not exact: a cap was reached, so that there are at least so many, or the done ones were estimated. */
+  /**
+   * States whose count is not exact: a cap was reached, so the count is a lower bound, or the number of done jobs was
+   * estimated.
+   */
   readonly approximate: ReadonlyArray<State>
-  /** How long the job that is due for the longest has been waiting, in milliseconds. */
+  /** Waiting time of the job that has been due longest, in milliseconds. */
   readonly oldestDueAge: number | undefined
 }
 
-/** Looking was given up, so that it does not keep the database from its work. */
 export class SearchTooSlow extends Schema.TaggedError<SearchTooSlow>()("SearchTooSlow", { seconds: Schema.Number }) {
   override get message(): string {
-    return `Looking took longer than ${this.seconds} s and was given up. Narrow the filter: fewer states, one queue, a shorter time.`
+    return `The query exceeded its limit of ${this.seconds} s and was cancelled. Narrow the filter: fewer states, one queue, a shorter time range.`
   }
 }
 
-/** Reading what is there. Every answer is bounded, and so is the time it may take. */
+/** Read access to jobs. Results are bounded in size, queries in time. */
 export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
   JobSearch,
   {
     readonly get: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | DatabaseError>
 
-    /** A page of at most `limit` jobs, newest first, from a cursor of the page before. */
+    /** Returns at most `limit` jobs, newest first, starting after the cursor. */
     readonly list: (
       filter: JobFilter,
       page: PageRequest
     ) => Effect.Effect<JobPage, BadCursor | SearchTooSlow | DatabaseError>
 
-    /** How many jobs match, counted up to a cap. Counting may take as long as looking may, or as the `patience` says. */
+    /** Counts matching jobs up to a cap, within the query time limit or `patience`. */
     readonly total: (
       filter: JobFilter,
       cap: number,
       patience?: Duration.Duration
     ) => Effect.Effect<Total, SearchTooSlow | DatabaseError>
 
-    /** Every queue that has jobs, by name. Beyond some ten thousand of a sort, jobs are not counted one by one. */
+    /** Counts for all queues that have jobs, by name. Above about 10,000 jobs of a state, counts are approximate. */
     readonly counts: Effect.Effect<ReadonlyArray<QueueCounts>, SearchTooSlow | DatabaseError>
 
     /** Waits until the job is done or dead. */

@@ -10,7 +10,7 @@ import { BadCursor, type JobPage, JobSearch, type QueueCounts } from "./JobSearc
 
 type Table = typeof JobTable.Service
 
-/** Ids rise with time. */
+/** Ids increase with time. */
 const newestFirst = (left: JobRow, right: JobRow): number => (left.id < right.id ? 1 : -1)
 
 const found = (table: Table, filter: JobFilter, now: number) =>
@@ -59,7 +59,7 @@ const allCounts = (table: Table, now: number) => {
 const get = (table: Table, id: JobId, now: number) =>
   Either.fromNullable(table.get(id), () => new JobNotFound({ id })).pipe(Either.map((row) => toStored(row, now)))
 
-/** Looks at the job after every change, so nobody has to ask again and no clock has to move. */
+/** Checks the job after every change, so that no polling is needed and the test clock does not have to move. */
 const awaitEnd = (table: Table, id: JobId): Effect.Effect<StoredJob, JobNotFound> =>
   Effect.clockWith((clock) =>
     Effect.async<StoredJob, JobNotFound>((resume) => {

@@ -11,10 +11,9 @@ import { conditions } from "./JobConditions.js"
 import type { JobFilter } from "./JobFilter.js"
 import { BadCursor, JobSearch } from "./JobSearch.js"
 
-/** How often a waiting caller looks: a job's end is not announced, and whoever waits for one waits longer than this. */
+/** Poll interval of a waiting caller: the end of a job is not announced, and most waits are longer than this. */
 const awaitEvery = "200 millis"
 
-/** Whether no index knows what is asked for. */
 const scans = ({ dedupe, kind, payload, shape, text }: JobFilter) =>
   [dedupe, kind, payload, shape, text].some((field) => field !== undefined)
 
@@ -25,7 +24,7 @@ const make = Effect.gen(function* () {
   const table = sql(`${schema}.job`)
   const columns = sql.literal(storedColumns)
 
-  /** Only what waits for another try and what died has an error; each of them has an index, and the rest need not be read. */
+  /** Only retrying and dead jobs have an error. Each has an index, so other jobs need not be read. */
   const failed = sql`(select * from ${table} where finished_at is null and last_error is not null
     union all select * from ${table} where dead_reason is not null)`
   const source = ({ shape, text }: JobFilter) => (shape === undefined && text === undefined ? table : failed)
@@ -42,7 +41,7 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       if (cursor !== undefined && !isId(cursor)) return yield* new BadCursor({ cursor })
       const now = yield* Clock.currentTimeMillis
-      // Ids rise with time, so the primary key gives the newest first, and a page begins where the last one ended.
+      // Ids increase with time, so the primary key returns the newest first, and a page continues after the cursor.
       const after = cursor === undefined ? [] : [sql`j.id < ${cursor}`]
       const jobs = among === undefined ? source(filter) : sql`(select * from ${table} order by id desc limit ${among})`
       const rows = yield* bounded(
@@ -60,7 +59,7 @@ const make = Effect.gen(function* () {
   const total: typeof JobSearch.Service.total = (filter, cap, patience) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      // Those of a time are among the newest, which only their ids tell; all others may be counted in whatever order.
+      // With `since`, scan the newest ids first, where the matching jobs are. Otherwise the order does not matter.
       const order = filter.since === undefined ? sql`` : sql`order by j.id desc`
       const rows = yield* bounded(
         sql<{ count: number }>`select count(*)::int as count from

@@ -8,15 +8,13 @@ import { Wakeups } from "../Wakeups.js"
 import type { QueueRow } from "./QueueRow.js"
 import * as QueueSql from "./QueueSql.js"
 
-// What a process knows of its queues' rows, so that the ways that jobs take thousands of times a second need not ask. It is
-// told of changes by NOTIFY, and asks again when what it knows is old. Nothing strict rests on it: a claim looks at the row
-// itself, and goes by what stands there.
+// Cache of queue rows, so that hot paths need not query them. NOTIFY invalidates changed rows, and callers set a
+// maximum age. Correctness does not depend on it: a claim checks the row itself.
 
-/** On which changed queues are named. */
+/** NOTIFY channel for changed queues. */
 export const channel = (schema: string): string => `${schema}_queue`
 
 interface Known {
-  /** Absent: the queue has no row. */
   readonly row: QueueRow | undefined
   readonly readAt: number
 }
@@ -24,13 +22,12 @@ interface Known {
 export class KnownQueues extends Context.Tag("nightshift/queue/KnownQueues")<
   KnownQueues,
   {
-    /** The row as it was last read, however long ago. */
+    /** The row as last read, however old. */
     readonly peek: (name: string) => QueueRow | undefined
-    /** The row, read again when what is known is older than this; none when the queue has no row. */
+    /** The row, read again if the cached one is older than `atMost`; undefined if the queue has no row. */
     readonly get: (name: string, atMost: Duration.DurationInput) => Effect.Effect<QueueRow | undefined, DatabaseError>
-    /** The row has changed: whoever wants it reads it again. */
     readonly forget: (name: string) => void
-    /** The row was read by the way. */
+    /** Stores a row that another statement has read. */
     readonly saw: (row: QueueRow, now: number) => void
   }
 >() {
@@ -58,7 +55,7 @@ export class KnownQueues extends Context.Tag("nightshift/queue/KnownQueues")<
           )
           const row = found[0] === undefined ? undefined : QueueSql.toRow(found[0])
           rows.set(name, { row, readAt: now })
-          // Changed while it was on its way to us: what came may be the row before.
+          // If the row was invalidated during the read, the result may be the old one, so it stays stale.
           if (before === forgotten) stale.delete(name)
           return row
         })

@@ -2,7 +2,7 @@ import { Duration, Either } from "effect"
 import type { QueueRow } from "./QueueRow.js"
 import { InvalidSetting, type QueueSettings, type QueueSettingsPatch } from "./QueueSettings.js"
 
-// What a patch makes of a row. Whole or not at all: the first field that cannot be keeps everything out.
+// Applies a patch to a queue row, all or nothing: the first invalid field rejects the patch.
 
 const longest = Duration.days(36_500)
 const mostWorkers = 10_000
@@ -15,7 +15,7 @@ type Fault = readonly [field: string, reason: string]
 const whole = (field: string, value: number | null | undefined, min: number, max: number): Fault | undefined =>
   value === null || value === undefined || (Number.isInteger(value) && value >= min && value <= max)
     ? undefined
-    : [field, `must be a whole number from ${min} to ${max}`]
+    : [field, `must be a whole number from ${min} to ${max}, got ${value}`]
 
 const span = (
   field: string,
@@ -26,7 +26,7 @@ const span = (
   value === undefined ||
   (Duration.greaterThanOrEqualTo(value, least) && Duration.lessThanOrEqualTo(value, longest))
     ? undefined
-    : [field, `must be from ${Duration.format(least)} to 36500 days`]
+    : [field, `must be from ${Duration.format(least)} to 36500 days, got ${Duration.format(value)}`]
 
 const faultOfBackoff = ({ base, max }: QueueSettings["backoff"]): Fault | undefined =>
   span("backoff.base", base, "1 millis") ??
@@ -42,7 +42,7 @@ const faultOfPerKey = (perKey: QueueSettingsPatch["perKey"]): Fault | undefined 
   if (perKey === null || perKey === undefined) return undefined
   const { concurrency, order } = perKey
   if (order !== "none" && concurrency !== 1) {
-    return ["perKey.concurrency", `must be 1 where the order is ${order}: an order means one at a time`]
+    return ["perKey.concurrency", `must be 1 with order ${order}, which runs one job at a time, got ${concurrency}`]
   }
   return whole("perKey.concurrency", concurrency, 1, mostOfKey)
 }
@@ -56,14 +56,13 @@ const faultOf = (patch: QueueSettingsPatch, backoff: QueueSettings["backoff"]): 
   faultOfPerKey(patch.perKey) ??
   whole("depthCap", patch.depthCap, 1, mostDepth)
 
-/** The field as it was, as the patch says, or as if nobody had ever set it. */
+/** The new value, the old one if the patch omits it, or the default if the patch sets null. */
 const patched = <A>(before: A | undefined, change: A | null | undefined): A | undefined =>
   change === undefined ? before : (change ?? undefined)
 
 const sameRate = (left: QueueSettings["rate"], right: QueueSettings["rate"]) =>
   left !== undefined && right !== undefined && left.jobs === right.jobs && Duration.equals(left.per, right.per)
 
-/** The row after the patch, or the field that cannot be. */
 export const apply = (row: QueueRow, patch: QueueSettingsPatch): Either.Either<QueueRow, InvalidSetting> => {
   const { base, enabled, max } = patch.backoff ?? {}
   const backoff = {
@@ -82,11 +81,11 @@ export const apply = (row: QueueRow, patch: QueueSettingsPatch): Either.Either<Q
     retainDead: patched(row.retainDead, patch.retainDead),
     backoff,
     rate,
-    // A bucket that was half empty under one rate says nothing under another.
+    // The tokens left under the old rate mean nothing under a new one.
     bucket: sameRate(row.rate, rate) ? row.bucket : undefined,
     perKey: patched(row.perKey, patch.perKey),
     depthCap: patched(row.depthCap, patch.depthCap),
-    // Who ends a cool-down early takes the upstream for recovered.
+    // An operator who ends a cool-down early considers the upstream recovered.
     ...(patch.throttledUntil === null ? { throttledUntil: undefined, throttleAttempts: 0, calmSince: undefined } : {}),
     revision: row.revision + 1
   })

@@ -1,19 +1,19 @@
 import { Duration } from "effect"
 import type { QueueSettings } from "./QueueSettings.js"
 
-/** A queue's row, whole: what operators want of it, and what it has come to since. Instants are epoch milliseconds. */
+/** A queue's row: its settings and its runtime state. Times are epoch milliseconds. */
 export interface QueueRow extends Omit<QueueSettings, "throttledUntil" | "throttleAttempts"> {
   readonly throttledUntil: number | undefined
   readonly throttleAttempts: number
-  /** When a job was done for the first time after the last cool-down began. */
+  /** When a job first succeeded after the last cool-down. */
   readonly calmSince: number | undefined
-  /** Some key cools down until then. */
+  /** Until when at least one key is cooling down. */
   readonly keysCoolingUntil: number | undefined
-  /** What the bucket of the rate limit held, and when; absent while it is full. */
+  /** Tokens of the rate limit's bucket and when they were counted; undefined while it is full. */
   readonly bucket: { readonly tokens: number; readonly filledAt: number } | undefined
 }
 
-/** What a queue has that nobody has changed. */
+/** Defaults of a queue without a row. */
 export const fresh = (name: string): QueueRow => ({
   name,
   maxWorkers: 10,
@@ -32,14 +32,14 @@ export const fresh = (name: string): QueueRow => ({
   revision: 1
 })
 
-/** Cool-downs that are followed by so long a calm are forgotten. */
+/** After a calm period this long, in milliseconds, the count of cool-downs resets. */
 export const calmAfter = Duration.toMillis("120 seconds")
 
-/** How many cool-downs by the curve have followed each other, as it counts at this instant. */
+/** Number of successive cool-downs without a delay from the upstream, after the reset. */
 export const attemptsAt = ({ calmSince, throttleAttempts }: QueueRow, now: number): number =>
   calmSince !== undefined && now - calmSince >= calmAfter ? 0 : throttleAttempts
 
-/** What is shown of a row. A cool-down that is over is none. */
+/** Converts a row to the public settings. Expired cool-downs are omitted. */
 export const toSettings = (row: QueueRow, now: number): QueueSettings => {
   const { bucket: _, calmSince: __, keysCoolingUntil: ___, ...settings } = row
   return {
@@ -49,7 +49,7 @@ export const toSettings = (row: QueueRow, now: number): QueueSettings => {
   }
 }
 
-/** What a claim must look at, beside whether the queue is open. */
+/** Which claim statement the queue needs. */
 export const formOf = (
   row: QueueRow | undefined,
   now: number
@@ -58,7 +58,7 @@ export const formOf = (
   rated: row?.rate !== undefined
 })
 
-/** What the bucket of the rate limit holds at an instant. A clock that went back fills nothing. */
+/** Tokens in the rate limit's bucket at a time. A clock that goes back adds none. */
 export const tokensAt = ({ bucket, rate }: QueueRow, now: number): number => {
   if (rate === undefined) return Number.POSITIVE_INFINITY
   if (bucket === undefined) return rate.jobs
@@ -66,10 +66,10 @@ export const tokensAt = ({ bucket, rate }: QueueRow, now: number): number => {
   return Math.min(rate.jobs, bucket.tokens + (elapsed * rate.jobs) / Duration.toMillis(rate.per))
 }
 
-/** Tokens are counted in fractions: so little too little is none. */
+/** Rounds down to whole tokens, with a tolerance for rounding errors. */
 export const whole = (tokens: number): number => Math.floor(tokens + 1e-6)
 
-/** When something may be claimed again, so far as the row says; nothing while the queue is paused. */
+/** Returns when the row allows the next claim; undefined while the queue is paused. */
 export const opensAt = (row: QueueRow | undefined, now: number): number | undefined => {
   if (row === undefined) return now
   if (row.paused) return undefined

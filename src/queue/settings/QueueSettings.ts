@@ -1,40 +1,42 @@
 import { Context, type Duration, type Effect, Schema } from "effect"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 
-/** How jobs of one key follow each other where only one may run: in order past one that waits for its retry, or never past it. */
+/**
+ * Order of the jobs of a key, with one running at a time. `serial`: in order, but jobs may overtake one that waits for
+ * its retry. `strict`: no job overtakes another.
+ */
 export const KeyOrder = Schema.Literal("none", "serial", "strict")
 export type KeyOrder = typeof KeyOrder.Type
 
-/** A queue's settings row, as operators see it. */
 export interface QueueSettings {
   readonly name: string
-  /** How many slots the whole cluster gives this queue: a target. [10] */
+  /** Target number of slots for this queue in the whole cluster. [10] */
   readonly maxWorkers: number
   readonly paused: boolean
-  /** Absent: `QUEUE_DONE_RETENTION`. */
+  /** Default: `QUEUE_DONE_RETENTION`. */
   readonly retainDone: Duration.Duration | undefined
-  /** Absent: dead jobs stay. */
+  /** Default: dead jobs are kept. */
   readonly retainDead: Duration.Duration | undefined
-  /** The queue's own curve for retries and cool-downs, where enabled. */
+  /** The queue's own backoff for retries and cool-downs, if enabled. */
   readonly backoff: { readonly enabled: boolean; readonly base: Duration.Duration; readonly max: Duration.Duration }
   /**
-   * A hard limit on claims, cluster-wide: a bucket of `jobs` tokens that refills evenly over `per`. After a quiet time that
-   * many may begin at once; from then on one each time `per / jobs` has passed.
+   * Cluster-wide limit on claims: a bucket of `jobs` tokens that refills evenly over `per`. After an idle period up to
+   * `jobs` jobs can start at once, then one every `per / jobs`.
    */
   readonly rate: { readonly jobs: number; readonly per: Duration.Duration } | undefined
-  /** At most so many jobs of one key run at a time, cluster-wide: a hard limit. */
+  /** Cluster-wide limit on the number of running jobs per key. */
   readonly perKey: { readonly concurrency: number; readonly order: KeyOrder } | undefined
-  /** While so many jobs wait, now or for later, an enqueue is refused. */
+  /** Maximum number of waiting jobs, due or scheduled. Enqueues beyond it fail. */
   readonly depthCap: number | undefined
-  /** Nothing is claimed before this instant, in epoch milliseconds: the queue cools down. */
+  /** End of the queue's cool-down, in epoch milliseconds. No job is claimed before it. */
   readonly throttledUntil: number | undefined
-  /** How many cool-downs by the curve have followed each other without a calm stretch: delays an upstream gave are not counted. */
+  /** Number of successive cool-downs without a calm period. Cool-downs with a delay from the upstream do not count. */
   readonly throttleAttempts: number
-  /** Rises with every change an operator makes. */
+  /** Increases with every change by an operator. */
   readonly revision: number
 }
 
-/** What an operator may change. A field that is absent stays as it is; `null` sets it back to its default. */
+/** Changes to a queue's settings. An absent field is unchanged; `null` restores the default. */
 export interface QueueSettingsPatch {
   readonly maxWorkers?: number | undefined
   readonly paused?: boolean | undefined
@@ -44,18 +46,16 @@ export interface QueueSettingsPatch {
   readonly rate?: QueueSettings["rate"] | null | undefined
   readonly perKey?: QueueSettings["perKey"] | null | undefined
   readonly depthCap?: number | null | undefined
-  /** Ends a cool-down at once. */
+  /** Ends a cool-down immediately. */
   readonly throttledUntil?: null | undefined
 }
 
-/** Nobody has declared a queue of this name. */
 export class QueueNotFound extends Schema.TaggedError<QueueNotFound>()("QueueNotFound", { name: Schema.String }) {
   override get message(): string {
     return `There is no queue "${this.name}".`
   }
 }
 
-/** A setting that cannot be. */
 export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("InvalidSetting", {
   field: Schema.String,
   reason: Schema.String
@@ -65,22 +65,21 @@ export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("Invali
   }
 }
 
-/** Where it is said which queue's settings have changed. */
+/** Signal topic with the name of a queue whose settings changed. */
 export const settingsTopic = "settings"
 
-/** The queues there are, and what operators want of each. */
+/** The declared queues and their settings. */
 export class Queues extends Context.Tag("nightshift/queue/Queues")<
   Queues,
   {
-    /** Gives each of these queues a settings row unless it has one. Never changes one that stands. */
+    /** Creates a settings row for each of these queues. Never changes an existing row. */
     readonly declare: (names: ReadonlyArray<string>) => Effect.Effect<void, DatabaseError>
 
-    /** Every settings row, by name. */
     readonly all: Effect.Effect<ReadonlyArray<QueueSettings>, DatabaseError>
 
     readonly get: (name: string) => Effect.Effect<QueueSettings, QueueNotFound | DatabaseError>
 
-    /** Changes what the patch names, all or nothing. Once it returns, no claim goes by the old settings any more. */
+    /** Applies a patch, all or nothing. Once it returns, no claim uses the old settings. */
     readonly change: (
       name: string,
       patch: QueueSettingsPatch
@@ -89,7 +88,7 @@ export class Queues extends Context.Tag("nightshift/queue/Queues")<
       QueueNotFound | InvalidSetting | DatabaseError
     >
 
-    /** What this process last knew of the queue, without asking anyone; at most a poll old where the queue is served. */
+    /** The cached settings, without a query; at most one poll interval old if this process serves the queue. */
     readonly known: (name: string) => QueueSettings | undefined
   }
 >() {}

@@ -1,18 +1,16 @@
 import { Duration } from "effect"
+import { instant, millis, span } from "../../database/SqlInstant.js"
 import { calmAfter, type QueueRow } from "./QueueRow.js"
 import type { KeyOrder } from "./QueueSettings.js"
 
-// Rows of the queue table, to and from SQL. Instants and durations travel as milliseconds.
+// Converts rows of the queue table to and from SQL. Times and durations are passed as milliseconds.
 
-const span = (parameter: string) => `make_interval(secs => ${parameter}::float8 / 1000)`
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8 as ${column}`
+const named = (column: string) => `${millis(column)} as ${column}`
 
-/** What `toRow` reads. */
-export const columns = `name, max_workers, paused, ${millis("retain_done")}, ${millis("retain_dead")}, backoff_enabled,
-  ${millis("backoff_base")}, ${millis("backoff_max")}, rate_jobs, ${millis("rate_per")}, rate_tokens,
-  ${millis("rate_filled_at")}, key_concurrency, key_order, depth_cap, ${millis("throttled_until")}, throttle_attempts,
-  ${millis("calm_since")}, ${millis("keys_cooling_until")}, revision`
+export const columns = `name, max_workers, paused, ${named("retain_done")}, ${named("retain_dead")}, backoff_enabled,
+  ${named("backoff_base")}, ${named("backoff_max")}, rate_jobs, ${named("rate_per")}, rate_tokens,
+  ${named("rate_filled_at")}, key_concurrency, key_order, depth_cap, ${named("throttled_until")}, throttle_attempts,
+  ${named("calm_since")}, ${named("keys_cooling_until")}, revision`
 
 export interface QueueColumns {
   readonly name: string
@@ -70,7 +68,7 @@ export const toRow = (row: QueueColumns): QueueRow => ({
   revision: row.revision
 })
 
-/** How long a queue cools down when nobody upstream says: its own curve where it has one. */
+/** Cool-down in seconds if the upstream gives no delay: the queue's own backoff if it has one. */
 const pause = (now: string) => `case when not q.backoff_enabled then 60 else least(extract(epoch from q.backoff_max),
       extract(epoch from q.backoff_base) * power(2, least(${attempts(now)}, 30))) end`
 
@@ -79,11 +77,10 @@ const attempts = (now: string) =>
 
 const isCooling = (now: string) => `coalesce(q.throttled_until > ${instant(now)}, false)`
 
-/** Runs that are still their pod's, with how long each upstream asked for. */
+/** Attempts whose lease is still valid, with the delay that the upstream asked for. */
 const held = (schema: string) => `unnest($1::uuid[], $2::uuid[], $3::float8[]) as e(id, lease, after)
     join ${schema}.job j on j.id = e.id and j.lease = e.lease`
 
-/** Statements about the rows of queues. */
 export const make = (schema: string) => ({
   declareHeld: `
   insert into ${schema}.queue (name, created_at, updated_at)
@@ -91,8 +88,8 @@ export const make = (schema: string) => ({
   on conflict do nothing`,
 
   /**
-   * An upstream's own delay is obeyed as given. The curve is for upstreams that give none; while a window is open, another
-   * such job neither lengthens it nor counts.
+   * A delay given by the upstream is used as is. Without one, the backoff curve applies; while the queue is cooling
+   * down, another such job neither extends the cool-down nor counts.
    */
   coolQueue: `
   update ${schema}.queue q
@@ -108,7 +105,7 @@ export const make = (schema: string) => ({
   where q.name = asked.queue
   returning q.name, pg_notify($5, q.name)`,
 
-  /** The queue's row says that some key cools down, so that only then claims look at each. */
+  /** The queue's row records that some key is cooling down, so that claims check keys only then. */
   coolKeys: `
   with asked as (
     select j.queue, j.key, max(coalesce(e.after, 60000)) as after from ${held(schema)} where j.key is not null group by 1, 2
@@ -123,13 +120,13 @@ export const make = (schema: string) => ({
   where q.name = longest.queue
   returning q.name, pg_notify($5, q.name)`,
 
-  /** A job was done after the cool-down: from here on calm is counted. */
+  /** Starts the calm period at the first success after a cool-down. */
   calm: `
   update ${schema}.queue set calm_since = ${instant("$2")}
   where name = any($1::text[]) and throttle_attempts > 0 and calm_since is null
     and coalesce(throttled_until <= ${instant("$2")}, true)`,
 
-  /** Turns of keys whose jobs are over, a stretch of them at a time, from behind one on. */
+  /** Deletes the turns of keys without active jobs, in bounded ranges after a given key. */
   purgeTurns: `
   with seen as (
     select queue, key, turn from ${schema}.key_turn t
@@ -155,7 +152,7 @@ export const make = (schema: string) => ({
 
   some: `select ${columns} from ${schema}.queue where name = any($1::text[])`,
 
-  /** The row, which nobody else changes until the transaction ends: claims under way are waited for. */
+  /** Locks the row until the transaction ends. */
   locked: `select ${columns} from ${schema}.queue where name = $1 for update`,
 
   write: `
@@ -169,7 +166,6 @@ export const make = (schema: string) => ({
 
 const spanOf = (value: Duration.Duration | undefined) => (value === undefined ? null : Duration.toMillis(value))
 
-/** Parameters of `write`. */
 export const parameters = (row: QueueRow, now: number): ReadonlyArray<unknown> => [
   row.name,
   row.maxWorkers,

@@ -1,14 +1,12 @@
 import { Context, Layer } from "effect"
 import type { QueueRow } from "./QueueRow.js"
 
-/** The tables of queues and of their keys' turns, under the memory layers. */
 export class QueueTable extends Context.Tag("nightshift/queue/QueueTableMemory")<
   QueueTable,
   {
     readonly rows: Map<string, QueueRow>
-    /** Until when keys cool down, by queue. */
+    /** End of each key's cool-down, by queue. */
     readonly cooling: Map<string, Map<string, number>>
-    /** The key that was served last, by queue. */
     readonly lastKey: Map<string, string>
   }
 >() {}

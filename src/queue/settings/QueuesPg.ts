@@ -22,7 +22,8 @@ const make = Effect.gen(function* () {
 
   const change: typeof Queues.Service.change = (name, patch) =>
     Effect.gen(function* () {
-      // Claims under way are waited for, and later ones wait for us: after the commit nothing goes by the old settings.
+      // Waits for running claims and blocks later ones until the commit, so that no claim uses the old settings
+      // afterwards.
       yield* mapErrors(sql.unsafe(`select pg_advisory_xact_lock(${ClaimSql.lockOf(schema, "$1")})`, [name]))
       const rows = yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.locked, [name]))
       if (rows[0] === undefined) return yield* new QueueNotFound({ name })
@@ -37,7 +38,7 @@ const make = Effect.gen(function* () {
       return { before: toSettings(before, now), after: toSettings(after, now) }
     }).pipe(
       transaction,
-      // In a caller's transaction this comes before the commit; then the notification comes after it.
+      // In a caller's transaction this runs before the commit; the notification at commit invalidates the row again.
       Effect.tap(() => {
         known.forget(name)
         return Effect.zipRight(wakeups.wake(name), signals.tell(settingsTopic, name))

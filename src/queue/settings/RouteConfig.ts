@@ -5,16 +5,16 @@ import { type DeclaredRoutes, faultOf } from "./Routes.js"
 const words = Setting.list({
   key: "NIGHTSHIFT_ROUTES",
   about:
-    "Where kinds go that name no queue, by how they begin: `gh.=github,slack.=slack`. The longest prefix decides; `gh.=` takes a route back."
+    "Queues for kinds that name none, by prefix: `gh.=github,slack.=slack`. The longest matching prefix wins; `gh.=` removes a route."
 })
 
-const expected = "prefixes with a queue each, like gh.=github,slack.=slack"
+const expected = "prefix=queue pairs, like gh.=github,slack.=slack"
 
 const read = (pairs: ReadonlyArray<string>): Either.Either<DeclaredRoutes, ConfigError.ConfigError> => {
   const refuse = (why: string) => Either.left(ConfigError.InvalidData([words.key], `expected ${expected}, ${why}`))
   const routes: Record<string, string | null> = {}
   for (const pair of pairs) {
-    // The last one: a kind's name may hold the sign itself, a queue's may not.
+    // The last `=`: a kind's name may contain it, a queue's name may not.
     const sign = pair.lastIndexOf("=")
     if (sign === -1) return refuse(`got ${JSON.stringify(pair)}`)
     const prefix = pair.slice(0, sign).trim()
@@ -29,5 +29,5 @@ export const settings: { readonly routes: Setting.Setting<DeclaredRoutes> } = {
   routes: { ...words, config: Config.mapOrFail(words.config, read) }
 }
 
-/** Routes of the process's settings. They go before those of the code: whoever runs a program has the last word. */
+/** Routes from the environment. They take precedence over routes in code, so that operators have the final say. */
 export const declared: Config.Config<DeclaredRoutes> = settings.routes.config

@@ -2,10 +2,11 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Effect, Layer, Option } from "effect"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
+import { fragments } from "../../database/SqlInstant.js"
 import { type Decide, decide, faultOf, type Route, Routes } from "./Routes.js"
 
-// Every enqueue of a kind that names no queue asks for the routes, which change with a deploy: they are read once a second
-// at most. When they cannot be read, those that were known still hold.
+// Every enqueue of a kind without a queue needs the routes, which change only with deploys, so they are cached for a
+// second. If reading them fails, the cached routes stay in use.
 
 const freshMillis = 1_000
 
@@ -37,14 +38,14 @@ const make = Effect.gen(function* () {
     found !== undefined
       ? Effect.succeed(found)
       : Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (own) =>
-          // One reads for all who wait, except in a transaction: what it reads is read on its own connection, and it may
-          // be waiting for the very one who reads.
+          // One fiber reads for all that wait, except in a transaction: it must read on its own connection, and waiting
+          // could deadlock with the reader.
           Option.isSome(own) ? read : turn.withPermits(1)(Effect.flatMap(fresh, orRead))
         )
   )
 
   const registerOne = (prefix: string, queue: string | null, now: number) => {
-    const at = sql`pg_catalog.to_timestamp(${now}::float8 / 1000)`
+    const at = fragments(sql).instant(now)
     return queue === null
       ? sql`delete from ${table} where prefix = ${prefix}`
       : sql`
@@ -61,7 +62,7 @@ const make = Effect.gen(function* () {
       Effect.gen(function* () {
         const fault = faultOf(declared)
         if (fault !== undefined) return yield* fault
-        // In one order, so that two pods that start at once do not wait for each other.
+        // Registered in prefix order, so that two pods that start at once do not deadlock.
         const byPrefix = Object.entries(declared).sort(([a], [b]) => (a < b ? -1 : 1))
         if (byPrefix.length === 0) return
         const now = yield* Clock.currentTimeMillis

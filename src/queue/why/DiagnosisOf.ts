@@ -3,7 +3,6 @@ import { attemptsAt, formOf, opensAt, type QueueRow } from "../settings/QueueRow
 import { mostAhead, type Standing } from "./JobDiagnosis.js"
 import type { KeyHold } from "./KeyHold.js"
 
-/** What only the other jobs of the queue tell. */
 export interface Neighbours {
   readonly coolingUntil?: number | undefined
   readonly held?: KeyHold | undefined
@@ -13,7 +12,7 @@ export interface Neighbours {
 const later = (instant: number | undefined, now: number): number | undefined =>
   instant !== undefined && instant > now ? instant : undefined
 
-/** A job's standing, from its queue's row and what its neighbours tell. A pause that is over is none. */
+/** Derives a job's standing from its queue's row and the other jobs. Expired cool-downs are ignored. */
 export const diagnosisOf = (
   job: StoredJob,
   row: QueueRow,
@@ -21,7 +20,7 @@ export const diagnosisOf = (
   { ahead = 0, coolingUntil, held }: Neighbours = {}
 ): Standing => {
   const until = later(row.throttledUntil, now)
-  // The rate alone: a queue may be paused or cool down besides.
+  // Only the rate: pauses and cool-downs are reported separately.
   const opens = later(opensAt({ ...row, paused: false, throttledUntil: undefined }, now), now)
   return {
     job,

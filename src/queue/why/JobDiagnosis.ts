@@ -7,35 +7,33 @@ import type { SearchTooSlow, Total } from "../search/JobSearch.js"
 import type { QueueSettings } from "../settings/QueueSettings.js"
 import type { KeyHold } from "./KeyHold.js"
 
-/** What stands between a job and its run, so far as its queue knows. Instants are epoch milliseconds. */
+/** Why a job is not running, as far as its queue is concerned. Times are epoch milliseconds. */
 export interface Standing {
   readonly job: StoredJob
-  /** When this was so. */
   readonly now: number
   readonly paused: boolean
   readonly maxWorkers: number
-  /** The whole queue begins nothing before this, because a job of it was throttled, so many times in a row. */
+  /** The queue claims nothing before `until` because jobs were throttled, `times` times in a row. */
   readonly cooling: { readonly until: number; readonly times: number } | undefined
-  /** The same for the jobs of its key. */
+  /** The cool-down of the job's key. */
   readonly keyCoolingUntil: number | undefined
-  /** The queue's own rate lets nothing begin before `opensAt`. */
+  /** The queue's rate limit allows no claim before `opensAt`. */
   readonly rated: { readonly rate: NonNullable<QueueSettings["rate"]>; readonly opensAt: number } | undefined
-  /** Another job of its key comes first. */
+  /** Another job of the same key that goes first. */
   readonly held: KeyHold | undefined
-  /** How many due jobs come before it in the line; none where it is not due itself. */
+  /** Number of due jobs before it in the queue; 0 if the job is not due. */
   readonly ahead: Total
-  /** Whether keys take turns in this queue, so that its place in the line is not the order in which jobs begin. */
+  /** Whether keys take turns in this queue, so that the position is not the start order. */
   readonly keyed: boolean
 }
 
-/** Jobs that come before one are counted up to so many: nobody plans by more. */
 export const mostAhead = 1_000
 
-/** Where jobs stand. */
+/** Explains why jobs are not running. */
 export class JobDiagnosis extends Context.Tag("nightshift/queue/JobDiagnosis")<
   JobDiagnosis,
   {
-    /** What of its queue keeps a job from running now. Bounded in rows and time, however long the line is. */
+    /** Returns what in its queue keeps a job from running now. Bounded in rows and time. */
     readonly of: (id: JobId) => Effect.Effect<Standing, JobNotFound | SearchTooSlow | DatabaseError>
   }
 >() {}

@@ -3,6 +3,7 @@ import { isId, type JobId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
+import { instant, millis } from "../../database/SqlInstant.js"
 import { named } from "../../database/StatementTimes.js"
 import { JobNotFound } from "../JobErrors.js"
 import { storedColumns } from "../JobSql.js"
@@ -18,18 +19,16 @@ type Row = StoredJobRow & Omit<QueueColumns, "name"> & { readonly name: string |
 
 const hasQueue = (row: Row): row is StoredJobRow & QueueColumns => row.name !== null
 
-/** More urgent jobs are looked for in so many priorities. */
+/** Maximum number of more urgent priorities to search. */
 const mostLanes = 100
 
-const instant = (parameter: string) => `pg_catalog.to_timestamp(${parameter}::float8 / 1000)`
-const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::float8`
 const waiting = "j.finished_at is null and j.lease is null"
 
 const statementsOf = (schema: string) => ({
   job: `select ${storedColumns}, ${queueColumns} from ${schema}.job j left join ${schema}.queue on name = j.queue
   where j.id = $1`,
 
-  /** A lane is a queue's jobs of one priority: within each, what comes before is one stretch of the claim index. */
+  /** A lane is one priority of a queue. Within each, the jobs ahead are one range of the claim index. */
   ahead: `
   with recursive lane(priority, number) as (
     (select j.priority, 1 from ${schema}.job j where j.queue = $2 and ${waiting} and j.priority < $3 order by j.priority limit 1)
@@ -51,7 +50,7 @@ const statementsOf = (schema: string) => ({
   turn: `
   select ${millis("cooling_until")} as cooling_until from ${schema}.key_turn where queue = $1 and key = $2`,
 
-  /** Those that the claims of the key took last, and no others: the claim asks the same. */
+  /** Only the jobs of the key's last claims, as in the claim statement. */
   begun: `
   select j.id, j.lease is not null as running, ${millis("j.run_at")} as run_at
   from ${schema}.key_turn t cross join unnest(t.taken) as before(id) cross join lateral (

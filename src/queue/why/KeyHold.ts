@@ -1,16 +1,15 @@
 import type { JobId } from "../../core/Ids.js"
 import type { QueueSettings } from "../settings/QueueSettings.js"
 
-/** Another job of the same key that comes first. */
 export interface KeyHold {
   readonly by: JobId
-  /** It runs and there is no room beside it, or it is the earlier one of a key whose jobs keep their order. */
+  /** `busy`: it is running and the key's limit is reached. `order`: it is an earlier job of an ordered key. */
   readonly cause: "busy" | "order"
-  /** When that one is due itself, in epoch milliseconds; absent where it is due or runs. */
+  /** When that job is due, in epoch milliseconds; undefined if it is due or running. */
   readonly until: number | undefined
 }
 
-/** A job of the key that has begun and is not over. */
+/** A job of the key that has started and is not finished. */
 export interface BegunJob {
   readonly id: JobId
   readonly running: boolean
@@ -22,7 +21,7 @@ export interface KeyFacts {
   readonly perKey: NonNullable<QueueSettings["perKey"]>
   /** By id. */
   readonly begun: ReadonlyArray<BegunJob>
-  /** The first due job of the key's line that has not begun. */
+  /** The key's first due job that has not started. */
   readonly first: JobId | undefined
   readonly now: number
 }
@@ -34,8 +33,8 @@ const behind = ({ id, runAt }: BegunJob, now: number): KeyHold => ({
 })
 
 /**
- * Who of its key keeps a due job from being claimed, by the rules of the claim: no more than may run; in order, whoever has
- * begun comes first; in strict order nobody passes one that waits for its retry.
+ * Returns the job that keeps a due job of the same key from being claimed, by the rules of the claim: a limit on
+ * running jobs; with an order, started jobs go first; with strict order, no job overtakes one that waits for its retry.
  */
 export const holdOf = ({ begun, first, id, now, perKey }: KeyFacts): KeyHold | undefined => {
   const running = begun.filter((job) => job.running)

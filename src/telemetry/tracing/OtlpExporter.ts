@@ -4,24 +4,22 @@ import * as Batcher from "../../core/Batcher.js"
 import { attributesOf, type OtlpSpan, toJson } from "./OtlpSpan.js"
 import type { Collector } from "./TracingConfig.js"
 
-/** A collector did not take what it was sent. */
-class NotTaken extends Data.TaggedError("NotTaken")<{ readonly reason: string; readonly passing: boolean }> {}
+class NotAccepted extends Data.TaggedError("NotAccepted")<{ readonly reason: string; readonly passing: boolean }> {}
 
-/** Beyond so many that wait, spans are lost: a collector that is away must not cost the memory of its process. */
+/** Maximum number of queued spans; more are dropped, so that an unavailable collector does not exhaust memory. */
 const mostWaiting = 10_000
 const mostAtOnce = 500
 
-/** Milliseconds between two requests, so that a busy process does not send one per job. */
+/** Minimum interval between two requests in milliseconds, so that a busy process does not send one per job. */
 const pause = 250
 
-/** A few more tries where trying again may help. */
-const again = Schedule.intersect(Schedule.exponential("200 millis"), Schedule.recurs(3))
+const retries = Schedule.intersect(Schedule.exponential("200 millis"), Schedule.recurs(3))
 
-/** Milliseconds that a collector has to answer, and that a process which must end goes on telling. */
-const patience = 2_000
-const lastWords = 3_000
+/** Request timeout, and time to flush at shutdown, in milliseconds. */
+const requestTimeout = 2_000
+const flushTimeout = 3_000
 
-/** Sends spans to a collector until the Scope closes, and those that wait then. Nobody waits for it, and nobody fails by it. */
+/** Sends spans to a collector until the Scope closes, then flushes the rest. Never blocks or fails the caller. */
 export const make = (
   { headers, serviceName, url }: Collector,
   version: string
@@ -39,9 +37,9 @@ export const make = (
     }
     const scope = { name: "nightshift", version }
     const clock = yield* Effect.clock
-    let giveUpAt = Number.POSITIVE_INFINITY
+    let flushDeadline = Number.POSITIVE_INFINITY
     let lost = 0
-    let silent = false
+    let isFailing = false
 
     const post = (spans: ReadonlyArray<OtlpSpan>) =>
       Effect.tryPromise({
@@ -51,57 +49,57 @@ export const make = (
             headers: { ...headers, "content-type": "application/json" },
             body: JSON.stringify({ resourceSpans: [{ resource, scopeSpans: [{ scope, spans: spans.map(toJson) }] }] }),
             redirect: "manual",
-            // By the machine's own clock: while a Scope closes nothing else ends it.
-            signal: AbortSignal.timeout(patience)
+            // A real-time timeout: while the Scope closes, nothing else interrupts the request.
+            signal: AbortSignal.timeout(requestTimeout)
           })
           await response.body?.cancel()
           return response.status
         },
         catch: (error) => {
           const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
-          return new NotTaken({ reason: cause instanceof Error ? cause.message : String(cause), passing: true })
+          return new NotAccepted({ reason: cause instanceof Error ? cause.message : String(cause), passing: true })
         }
       }).pipe(
         Effect.filterOrFail(
           (status) => status >= 200 && status < 300,
-          (status) => new NotTaken({ reason: `status ${status}`, passing: status === 429 || status >= 500 })
+          (status) => new NotAccepted({ reason: `status ${status}`, passing: status === 429 || status >= 500 })
         ),
         Effect.retry({
-          schedule: again,
-          while: ({ passing }) => passing && clock.unsafeCurrentTimeMillis() < giveUpAt
+          schedule: retries,
+          while: ({ passing }) => passing && clock.unsafeCurrentTimeMillis() < flushDeadline
         })
       )
 
-    /** What waits when the time of a process is over is lost. */
-    const inTime = (spans: ReadonlyArray<OtlpSpan>) =>
+    /** Drops spans that are still queued when the shutdown time is over. */
+    const beforeDeadline = (spans: ReadonlyArray<OtlpSpan>) =>
       Effect.suspend(() =>
-        clock.unsafeCurrentTimeMillis() < giveUpAt
+        clock.unsafeCurrentTimeMillis() < flushDeadline
           ? post(spans)
-          : new NotTaken({ reason: "the process has ended", passing: false })
+          : new NotAccepted({ reason: "the process is shutting down", passing: false })
       )
 
-    /** Said once when it begins, and once when it is over. */
-    const told = (spans: ReadonlyArray<OtlpSpan>) =>
-      Effect.matchEffect(inTime(spans), {
+    /** Logs once when delivery starts to fail, and once when it recovers. */
+    const deliver = (spans: ReadonlyArray<OtlpSpan>) =>
+      Effect.matchEffect(beforeDeadline(spans), {
         onFailure: ({ reason }) => {
           lost += spans.length
-          if (silent) return Effect.void
-          silent = true
-          return Effect.logWarning(`traces do not arrive at ${new URL(url).origin} and are lost: ${reason}`)
+          if (isFailing) return Effect.void
+          isFailing = true
+          return Effect.logWarning(`cannot send traces to ${new URL(url).origin}, dropping them: ${reason}`)
         },
         onSuccess: () => {
-          if (!silent) return Effect.void
-          silent = false
+          if (!isFailing) return Effect.void
+          isFailing = false
           const missing = lost
           lost = 0
-          return Effect.logInfo(`traces arrive again; ${missing} spans were lost`)
+          return Effect.logInfo(`sending traces again; ${missing} spans were lost`)
         }
       })
 
     let last = Number.NEGATIVE_INFINITY
     const afterPause = Effect.suspend(() => {
       const wait = last + pause - clock.unsafeCurrentTimeMillis()
-      return wait > 0 && giveUpAt === Number.POSITIVE_INFINITY ? Effect.sleep(wait) : Effect.void
+      return wait > 0 && flushDeadline === Number.POSITIVE_INFINITY ? Effect.sleep(wait) : Effect.void
     })
 
     const batcher = yield* Batcher.make<OtlpSpan, void, never, never>({
@@ -111,7 +109,7 @@ export const make = (
       flush: (spans) =>
         Effect.gen(function* () {
           yield* afterPause
-          yield* told(spans)
+          yield* deliver(spans)
           last = clock.unsafeCurrentTimeMillis()
           return spans.map(() => Exit.void)
         })
@@ -119,7 +117,7 @@ export const make = (
     // Runs before the batcher's last flush.
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
-        giveUpAt = clock.unsafeCurrentTimeMillis() + lastWords
+        flushDeadline = clock.unsafeCurrentTimeMillis() + flushTimeout
       })
     )
     return (span) => {

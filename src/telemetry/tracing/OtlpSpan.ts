@@ -2,12 +2,11 @@ import { randomBytes } from "node:crypto"
 import { Cause, type Context, type Exit, Option, Predicate, type Tracer } from "effect"
 import * as Outcome from "../../core/Outcome.js"
 
-// A span, and how OTLP writes it as JSON. What a handler logs and the text of its errors stay here: either may hold what a
-// payload held.
+// A span and its OTLP JSON encoding. Log messages and error texts of handlers are not exported, because they may
+// contain payload data.
 
 const kinds = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as const
 
-/** Longer texts are cut. */
 const mostCharacters = 1_024
 
 type Value =
@@ -33,12 +32,12 @@ const valueOf = (value: unknown): Value => {
 export const attributesOf = (entries: Iterable<readonly [string, unknown]>): ReadonlyArray<Attribute> =>
   Array.from(entries, ([key, value]) => ({ key, value: valueOf(value) }))
 
-/** The name of what went wrong, and none of its words. */
+/** Returns the error's type, without its message. */
 const errorType = (cause: Cause.Cause<unknown>): string | undefined => {
   const thrown = Option.orElse(Cause.failureOption(cause), () => Cause.dieOption(cause))
   if (Option.isNone(thrown)) return "interrupted"
   const error = thrown.value
-  // A job that was throttled or snoozed has not failed.
+  // A throttled or snoozed job has not failed.
   if (Outcome.isOutcome(error)) return error._tag === "Retry" || error._tag === "Dead" ? error._tag : undefined
   if (Predicate.hasProperty(error, "_tag") && typeof error._tag === "string") return error._tag
   return error instanceof Error ? error.name : typeof error
@@ -46,13 +45,13 @@ const errorType = (cause: Cause.Cause<unknown>): string | undefined => {
 
 const idOf = (bytes: number) => randomBytes(bytes).toString("hex")
 
-/** Those that a collector knows: our own, and places in the traces of others. */
+/** The nearest span that the collector knows: one of ours, or an external one. */
 const nearest = (span: Option.Option<Tracer.AnySpan>): Option.Option<Tracer.AnySpan> =>
   Option.flatMap(span, (found) =>
     found._tag === "ExternalSpan" || found instanceof OtlpSpan ? Option.some(found) : nearest(found.parent)
   )
 
-/** A span that is told of once it is over, unless the trace it belongs to is not recorded. */
+/** A span that is exported when it ends, unless its trace is not sampled. */
 export class OtlpSpan implements Tracer.Span {
   readonly _tag = "Span"
   readonly traceId: string
@@ -97,7 +96,6 @@ export class OtlpSpan implements Tracer.Span {
   }
 }
 
-/** A span that is over, as OTLP writes it. */
 export const toJson = (span: OtlpSpan) => {
   const { status } = span
   const error = span.attributes.get("error.type")

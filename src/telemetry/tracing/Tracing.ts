@@ -5,15 +5,15 @@ import * as OtlpExporter from "./OtlpExporter.js"
 import { OtlpSpan } from "./OtlpSpan.js"
 import { type Collector, collectorOf, settings } from "./TracingConfig.js"
 
-// Whoever stores or runs jobs asks for the tracer once, when it is built, and leaves all of it out where there is none.
+// Services that store or run jobs read the tracer once, when they are built, and skip tracing if there is none.
 
-/** Who hears of jobs that are sent and processed; nobody, unless somebody asked for it. */
+/** The tracer for sent and processed jobs; undefined by default. */
 export class Tracing extends Context.Reference<Tracing>()("nightshift/telemetry/Tracing", {
   defaultValue: (): Tracer.Tracer | undefined => undefined
 }) {
   /**
-   * The collector of the standard settings hears of jobs, and of what handlers do in them. Without one, a tracer that the
-   * surrounding program has installed does.
+   * Sends spans of jobs and handlers to the collector in the OTEL settings. Without one, uses the tracer that the
+   * surrounding program has installed.
    */
   static readonly layer = (version: string): Layer.Layer<Tracing, ConfigError> =>
     Layer.scoped(

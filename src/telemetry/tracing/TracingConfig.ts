@@ -2,22 +2,22 @@ import { Either, Option, Redacted } from "effect"
 import * as Setting from "../../core/Setting.js"
 
 const readUrl = (text: string): Either.Either<string, string> => {
-  const expected = "an http or https address like http://localhost:4318"
+  const expected = "an http or https URL like http://localhost:4318"
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol)) return Either.left(expected)
   return url.username === "" && url.password === ""
     ? Either.right(text)
-    : Either.left("an address without a password in it: send one with OTEL_EXPORTER_OTLP_HEADERS")
+    : Either.left("a URL without a password; send credentials with OTEL_EXPORTER_OTLP_HEADERS")
 }
 
-/** `name=value,name=value`, percent-encoded where need be. */
+/** Parses `name=value,name=value`, with percent-encoded values. */
 const readHeaders = (text: string): Either.Either<ReadonlyArray<readonly [name: string, value: string]>, string> => {
   const pairs = text.split(",").map((pair) => pair.split("="))
   try {
     const headers = pairs.map(
       ([name = "", ...value]) => [name.trim(), decodeURIComponent(value.join("=").trim())] as const
     )
-    // Whether they can be headers, those who send them know best.
+    // `Headers` rejects invalid names and values.
     for (const [name, value] of headers) new Headers([[name, value]])
     return Either.right(headers)
   } catch {
@@ -29,26 +29,25 @@ export const settings = {
   endpoint: Setting.optionalText(
     {
       key: "OTEL_EXPORTER_OTLP_ENDPOINT",
-      about: "Where traces of jobs go: a collector that takes OTLP over HTTP as JSON. Unset: nothing is traced."
+      about: "Collector for job traces, by OTLP over HTTP as JSON. Unset: tracing is off."
     },
     readUrl
   ),
   headers: Setting.secret(
-    { key: "OTEL_EXPORTER_OTLP_HEADERS", about: "Headers that the collector asks for, as `name=value,other=value`." },
+    { key: "OTEL_EXPORTER_OTLP_HEADERS", about: "Headers to send to the collector, as `name=value,other=value`." },
     (text) => Either.map(readHeaders(text), () => text)
   ),
-  serviceName: Setting.text({ key: "OTEL_SERVICE_NAME", about: "How this service is called in traces." }, "nightshift"),
-  disabled: Setting.boolean({ key: "OTEL_SDK_DISABLED", about: "Trace nothing, whatever else is set." }, false)
+  serviceName: Setting.text({ key: "OTEL_SERVICE_NAME", about: "Name of this service in traces." }, "nightshift"),
+  disabled: Setting.boolean({ key: "OTEL_SDK_DISABLED", about: "Disable tracing, whatever else is set." }, false)
 }
 
-/** Who takes the spans, and what they want to hear. */
 export interface Collector {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly serviceName: string
 }
 
-/** The collector that the settings name, unless they name none or say no. */
+/** Returns the configured collector; undefined if there is none or tracing is disabled. */
 export const collectorOf = ({
   disabled,
   endpoint,

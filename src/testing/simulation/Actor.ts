@@ -1,18 +1,21 @@
 import type { Fiber, Scheduler } from "effect"
 
-/** So much work without a pause is a loop that never waits. Fibers are not cut off before: an act of the database is whole. */
+/**
+ * Operations after which a fiber must yield. It is high because in-memory database operations must be atomic; only an
+ * endless loop reaches it.
+ */
 const mostOperations = 1_000_000
 
 /**
- * A process of the simulation, as a Scheduler of its own: its fibers run when it is given a turn, in the order in which they
- * became ready. One that is paused gets none; one that is killed never gets another, and nothing of it is closed.
+ * A simulated process, implemented as a Scheduler. Each turn runs its next ready fiber, in FIFO order. A paused process
+ * gets no turns; a killed one never runs again, not even its finalizers.
  */
 export class Actor implements Scheduler.Scheduler {
   private tasks: Array<Scheduler.Task> = []
   private next = 0
   private paused = false
   private killed = false
-  /** How many handlers it runs that may wait for something else than virtual time. */
+  /** Number of running handlers that may await something other than virtual time. */
   waiting = 0
 
   constructor(readonly name: string) {}
@@ -25,7 +28,7 @@ export class Actor implements Scheduler.Scheduler {
     return this.paused
   }
 
-  /** Whether it could do something if it were given a turn. */
+  /** Whether a fiber is ready to run. */
   get isReady(): boolean {
     return !this.paused && !this.killed && this.next < this.tasks.length
   }

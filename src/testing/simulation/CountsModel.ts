@@ -6,21 +6,21 @@ type Name = keyof JobCounts
 
 const names = Object.keys(noCounts) as ReadonlyArray<Name>
 
-/** All of them together. */
+/** Adds counts. */
 export const sum = (all: Iterable<JobCounts>): JobCounts => {
   const total = { ...noCounts }
   for (const counts of all) for (const name of names) Object.assign(total, { [name]: total[name] + counts[name] })
   return total
 }
 
-/** What happened as it was seen, beside what the pods counted and wrote of it. */
+/** Compares the events that the checker observed with the counts that pods flushed. */
 export class CountsModel {
   private readonly seen = new Map<string, JobCounts>()
   private readonly written = new Map<
     string,
     { readonly who: string; readonly revision: number; readonly counts: JobCounts }
   >()
-  /** What nobody's pod counts but the database's own side. */
+  /** Counts kept by the database side instead of a pod. */
   shared: JobCounts = noCounts
 
   began(who: string): void {
@@ -44,7 +44,7 @@ export class CountsModel {
     this.shared = { ...this.shared, dead: this.shared.dead + 1 }
   }
 
-  /** Every width of bucket holds the same counts: the minutes are enough. */
+  /** Uses only the one-minute buckets; wider buckets hold the same counts. */
   recorded(who: string, pod: PodId, revision: number, counts: ReadonlyArray<BucketCount>): void {
     for (const count of counts.filter(({ grain }) => grain === 1)) {
       const key = `${pod} ${count.queue} ${count.kind} ${count.start}`
@@ -52,18 +52,18 @@ export class CountsModel {
     }
   }
 
-  /** What a pod did, and what it has written of it. */
+  /** Returns the observed and the flushed counts of a process. */
   of(who: string): { readonly seen: JobCounts; readonly written: JobCounts } {
     const own = [...this.written.values()].filter((each) => each.who === who)
     return { seen: this.seen.get(who) ?? noCounts, written: sum(own.map(({ counts }) => counts)) }
   }
 
-  /** Everybody who did something. */
-  get everybody(): ReadonlyArray<string> {
+  /** Names of all processes with observed events. */
+  get processes(): ReadonlyArray<string> {
     return [...this.seen.keys()]
   }
 
-  /** All that the pods have written. */
+  /** Sum of all counts flushed by pods. */
   get total(): JobCounts {
     return sum([...this.written.values()].map(({ counts }) => counts))
   }

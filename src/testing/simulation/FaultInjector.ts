@@ -7,10 +7,10 @@ import { type Faults, refusal } from "./Faults.js"
 import type { HistoryChecker } from "./HistoryChecker.js"
 import type { SimulationScheduler } from "./SimulationScheduler.js"
 
-// What lies between a process and the database: a request takes time and so does its answer, either may be lost, and the
-// process may be gone in between. An act itself is whole, and so is a transaction that does not wait for anything.
+// The connection between a process and the database. Requests and replies take time, either can be lost, and the
+// process can die in between. Each operation is atomic, and so is a transaction, which takes no virtual time by itself.
 
-/** Inside of a transaction nothing takes time, and a fault undoes all of it. */
+/** Inside a transaction, operations have no delay, and a fault rolls back the whole transaction. */
 const inTransaction: FiberRef.FiberRef<boolean> = FiberRef.unsafeMake(false)
 
 export interface WireOptions {
@@ -20,7 +20,7 @@ export interface WireOptions {
   readonly checker: HistoryChecker
 }
 
-/** The wire of one process. */
+/** The database connection of one process. */
 export class FaultInjector {
   private readonly open = new Set<() => void>()
 
@@ -30,13 +30,13 @@ export class FaultInjector {
     return this.options.actor.name
   }
 
-  /** Takes back what stands half-way, as the database does for a process that is gone. */
+  /** Rolls back open transactions, as the database does when a client disconnects. */
   break(): void {
-    for (const takeBack of this.open) takeBack()
+    for (const rollBack of this.open) rollBack()
     this.open.clear()
   }
 
-  /** The same service at the far end of the wire. What only listens, or asks nobody, is left as it is. */
+  /** Wraps a service so that its calls go through this connection. Members listed in `local` are not wrapped. */
   to<I, S extends object>(tag: Context.Tag<I, S>, service: S, local: ReadonlyArray<keyof S> = []): S {
     const port = tag.key.replace(/.*\//, "")
     const far = Object.entries(service).map(([name, member]: [string, unknown]) => {
@@ -53,35 +53,35 @@ export class FaultInjector {
     return Object.fromEntries(far) as S
   }
 
-  /** All acts of a transaction stand, or none. There is room for any number of them. */
+  /** Transactions are atomic and unlimited in number. */
   readonly transactions: typeof Transactions.Service = {
     run: (effect) => this.transact(effect),
     runHandler: (effect) => this.transact(effect)
   }
 
   private transact<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseUnavailable, R> {
-    let takeBack = () => {}
+    let rollBack = () => {}
     const whole = Undo.transaction(effect, (undo) => {
-      takeBack = undo
+      rollBack = undo
       this.open.add(undo)
     })
     const once = Effect.ensuring(
       Effect.locally(whole, inTransaction, true),
-      Effect.sync(() => this.open.delete(takeBack))
+      Effect.sync(() => this.open.delete(rollBack))
     )
     return Effect.flatMap(FiberRef.get(inTransaction), (isPart) =>
       isPart ? effect : this.send("Transactions.commit", once)
     )
   }
 
-  /** Calls back across the wire: later, or not at all. */
+  /** Delivers a notification with a delay, or drops it. */
   readonly hears =
     (what: string, listener: (...args: ReadonlyArray<string | undefined>) => void) =>
     (...args: ReadonlyArray<string | undefined>): void => {
       const { actor, scheduler, faults, checker } = this.options
       if (actor.isGone) return
       const { kind, nth } = faults.strike(this.who, what, "hint")
-      if (kind !== undefined) checker.trace.note(this.who, `does not hear: ${what}`)
+      if (kind !== undefined) checker.trace.note(this.who, `misses notification: ${what}`)
       else scheduler.later(actor, faults.delay(`${this.who} ${what} ${nth}`), () => listener(...args))
     }
 
@@ -95,17 +95,17 @@ export class FaultInjector {
       checker.during({ who: this.who, call: name, args, local: clock.unsafeCurrentTimeMillis() }, act)
     )
     return Effect.flatMap(FiberRef.get(inTransaction), (isPart): Effect.Effect<A, E | DatabaseUnavailable, R> => {
-      // What an act does itself does not go over the wire.
+      // Nested calls made by an operation do not go through the connection again.
       if (checker.isInCall) return act
       return isPart ? this.sendInside(name, done) : this.send(name, done)
     })
   }
 
-  /** A statement of a transaction: it takes no time, and where it fails, all fails. */
+  /** Runs a statement inside a transaction without delay. A fault fails the whole transaction. */
   private sendInside<A, E, R>(name: string, act: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseUnavailable, R> {
     const { kind } = this.options.faults.strike(this.who, name, "call")
     if (kind !== "refused" && kind !== "lost") return act
-    this.options.checker.trace.note(this.who, `${name} fails, and with it its transaction`)
+    this.options.checker.trace.note(this.who, `${name} fails and rolls back its transaction`)
     return refusal(true)
   }
 
@@ -116,7 +116,7 @@ export class FaultInjector {
       checker.asked(this.who, name)
       const named = `${this.who} ${name} ${nth}`
       if (kind !== undefined)
-        checker.trace.note(this.who, `${name} is ${kind === "lost" ? "answered, and nobody hears it" : kind}`)
+        checker.trace.note(this.who, `${name} is ${kind === "lost" ? "applied, but its reply is lost" : kind}`)
       const before = faults.delay(`${named} before`) + (kind === "slow" ? faults.slowness(named) : 0)
       const reachable = Effect.suspend(
         (): Effect.Effect<A, E | DatabaseUnavailable, R> =>
@@ -129,7 +129,7 @@ export class FaultInjector {
       })
       const after = faults.delay(`${named} after`)
       const asked = before > 0 ? Effect.zipRight(Effect.sleep(before), reachable) : reachable
-      // Whoever is interrupted while the answer is on its way does not hear it, either.
+      // A caller that is interrupted while it waits for the reply does not receive it.
       const arrival = Effect.onInterrupt(Effect.sleep(after), () =>
         Effect.sync(() => checker.answerLost(this.who, name))
       )

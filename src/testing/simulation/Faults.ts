@@ -1,24 +1,24 @@
 import { DatabaseUnavailable } from "../../database/DatabaseError.js"
 import { drawn } from "./Seed.js"
 
-// What goes wrong between a process and its database. Each fault has a name (who, which call, the how-manieth of it), so
-// that a plan can also say exactly which faults there are to be.
+// Faults between a process and the database. Whether a call fails is derived from a hash of the seed, the caller, the
+// operation and its index. A fault plan can also list exact faults by the same name.
 
 /**
- * `refused`: nothing was done. `lost`: it was done, and the answer did not arrive. `slow`: it is done after seconds.
- * `unheard`: a notification that did not arrive.
+ * `refused`: the operation was not applied. `lost`: it was applied, but its reply was lost. `slow`: it is applied
+ * seconds later. `unheard`: a notification was dropped.
  */
 export type FaultKind = "refused" | "lost" | "slow" | "unheard"
 
 export interface Fault {
   readonly who: string
   readonly call: string
-  /** Which of this process's calls of this sort, from 1. */
+  /** Index of this operation among the caller's operations of the same name, from 1. */
   readonly nth: number
   readonly kind: FaultKind
 }
 
-/** How likely each is, from 0 to 1, at every call. */
+/** Probability of each fault per operation, from 0 to 1. */
 export interface FaultRates {
   readonly refused: number
   readonly lost: number
@@ -33,7 +33,7 @@ const nameOf = ({ call, nth, who }: Omit<Fault, "kind">) => `${who} ${call} ${nt
 export const refusal = (nothingWritten: boolean) =>
   new DatabaseUnavailable({ detail: nothingWritten ? "simulated: refused" : "simulated: reply lost", nothingWritten })
 
-/** Decides about every call, and remembers what it decided. */
+/** Decides which operations fail, and records the injected faults. */
 export class Faults {
   private readonly counts = new Map<string, number>()
   private readonly planned: ReadonlyMap<string, FaultKind> | undefined
@@ -41,7 +41,7 @@ export class Faults {
   private readonly struck: Array<Fault> = []
   private over = false
 
-  /** `planned` says which faults there are; else they are drawn. */
+  /** Injects exactly the `planned` faults, or random ones if undefined. */
   constructor(
     private readonly seed: number,
     private readonly rates: FaultRates,
@@ -50,7 +50,7 @@ export class Faults {
     this.planned = planned === undefined ? undefined : new Map(planned.map((fault) => [nameOf(fault), fault.kind]))
   }
 
-  /** Those that struck, in their order. */
+  /** Faults injected so far, in order. */
   get injected(): ReadonlyArray<Fault> {
     return this.struck
   }
@@ -59,18 +59,18 @@ export class Faults {
     return this.over
   }
 
-  /** Nothing goes wrong any more. */
+  /** Stops all faults. */
   end(): void {
     this.over = true
     this.cutOff.clear()
   }
 
-  /** The database cannot be reached by this process, or by any, until it can be again. */
-  cut(who: string): void {
+  /** Disconnects a process, or `everybody`, from the database. Calls nest. */
+  disconnect(who: string): void {
     if (!this.over) this.cutOff.set(who, (this.cutOff.get(who) ?? 0) + 1)
   }
 
-  mend(who: string): void {
+  reconnect(who: string): void {
     const left = (this.cutOff.get(who) ?? 0) - 1
     if (left > 0) this.cutOff.set(who, left)
     else this.cutOff.delete(who)
@@ -80,7 +80,7 @@ export class Faults {
     return this.cutOff.has(everybody) || this.cutOff.has(who) || this.cutOff.has(who.replace(/\..*/, ""))
   }
 
-  /** The next call of this sort. */
+  /** Counts an operation and returns its index and fault. */
   strike(who: string, call: string, kinds: "call" | "hint"): { readonly nth: number; readonly kind?: FaultKind } {
     const counted = `${who} ${call}`
     const nth = (this.counts.get(counted) ?? 0) + 1
@@ -93,7 +93,7 @@ export class Faults {
     return { nth, kind }
   }
 
-  /** How long something takes, in milliseconds: next to nothing as a rule, and sometimes a little. */
+  /** Returns a delay in milliseconds: usually 0 to 5, sometimes up to 50. */
   delay(name: string): number {
     const chance = drawn(this.seed, `delay ${name}`)
     if (chance < 0.5) return 0
@@ -114,5 +114,5 @@ export class Faults {
   }
 }
 
-/** Stands for every process, where one is named. */
+/** Name that stands for every process in a plan. */
 export const everybody = "everybody"

@@ -11,18 +11,18 @@ import type { BucketCount, JobCounts } from "../../telemetry/BucketCount.js"
 import { CountsModel } from "./CountsModel.js"
 import type { Trace } from "./Trace.js"
 
-/** A call that has reached the database. */
+/** An operation that reached the database. */
 export interface Call {
   readonly who: string
-  /** `Queue.claim` */
+  /** Operation name, such as `Queue.claim`. */
   readonly call: string
   readonly args: ReadonlyArray<unknown>
-  /** Epoch milliseconds, as everybody would see them who had the right time, and as the caller sees them. */
+  /** Epoch milliseconds: true time (`at`) and the caller's clock (`local`). */
   readonly at: number
   readonly local: number
 }
 
-/** A row that was written; by nobody's call when a transaction was taken back. */
+/** A row change. `call` is undefined for a rollback. */
 export interface Change {
   readonly call: Call | undefined
   readonly at: number
@@ -30,12 +30,12 @@ export interface Change {
   readonly after: JobRow | undefined
 }
 
-/** A handler at work. */
+/** A handler run. */
 export interface Run {
   readonly who: string
   readonly job: JobId
   readonly began: number
-  /** How it ended, once it has. */
+  /** Result; undefined while it runs. */
   how: string | undefined
 }
 
@@ -45,17 +45,19 @@ interface Claim {
   readonly at: number
 }
 
-/** How it stands when all is over. */
+/** Final state of the cluster. */
 export interface Ending {
-  /** How long the cluster was given to finish, in milliseconds, once nothing went wrong any more. */
+  /** How long the cluster took or was given to drain after the last fault, in milliseconds. */
   readonly waited: number
-  /** Whatever has not ended although it was told to. */
+  /** Descriptions of anything that stopped pods left behind. */
   readonly leftovers: ReadonlyArray<string>
-  /** All that was counted by all pods, as charts show it. */
+  /** Totals of all pods, as shown in charts. */
   readonly charted: JobCounts
 }
 
-/** What a pod says about how it ended this run of a job; it may speak of an earlier one in the same breath. */
+/**
+ * Returns the reported end of this run. One finalize call may also contain the end of an earlier run of the same job.
+ */
 export const endOf = (call: Call, { id, run }: JobRow): AttemptEnd | undefined => {
   const ends = (call.args[0] as ReadonlyArray<AttemptEnd>).filter((end) => end.id === id)
   return ends.find(({ lease }) => lease === run?.lease) ?? ends[0]
@@ -68,38 +70,38 @@ type Settings = Pick<QueueSettings, "paused" | "perKey" | "rate">
 const plus = (counts: Map<string, number>, key: string) => counts.set(key, (counts.get(key) ?? 0) + 1)
 
 /**
- * What the checker knows: learned from what was asked and answered, not from what the database believes about it, so that
- * the one can be held against the other.
+ * The history of operations and replies. It is recorded independently of the database, so that the checker can compare
+ * the two.
  */
 export class History {
   readonly rows = new Map<JobId, JobRow>()
   readonly runs: Array<Run> = []
   readonly claims: Array<Claim> = []
   readonly leases = new Map<string, Call>()
-  /** As operators set them, by queue. */
+  /** Settings made by operators, by queue. */
   readonly settings = new Map<string, Settings>()
-  /** Jobs whose cancel was answered. */
+  /** Jobs with an acknowledged cancel. */
   readonly cancelled = new Set<JobId>()
-  /** Jobs whose enqueue was answered, as far as whoever asked has heard it. */
+  /** Jobs whose enqueue reply reached the client. */
   readonly acknowledged = new Set<JobId>()
-  /** Attempts that count, since the job was stored or put back by an operator. */
+  /** Counted attempts since the job was enqueued or requeued. */
   readonly attempts = new Map<JobId, number>()
-  /** Who was stored last under a dedupe key. */
+  /** The job last enqueued with each dedupe key. */
   readonly holders = new Map<string, { readonly id: JobId; readonly scope: string }>()
   readonly counted = new CountsModel()
-  /** When a run last showed a sign of life, by the one true time. */
+  /** True time of each job's last claim or heartbeat. */
   readonly beatAt = new Map<JobId, number>()
-  /** When a pod took the leader's lease or renewed it. */
+  /** Times at which a pod acquired or renewed leadership. */
   readonly led: Array<number> = []
-  /** When faults ended, and when the pods were stopped. */
+  /** Interval without faults: from the last fault until the pods were stopped. */
   calm: { readonly from: number; until: number } | undefined
-  /** How often the database's clock jumped. */
+  /** Number of steps of the database's clock. */
   clockSteps = 0
   readonly killed = new Set<string>()
-  /** Pods whose last try to write what they counted did not reach the database. */
+  /** Pods whose last metrics flush did not reach the database. */
   readonly unwritten = new Set<string>()
   readonly grants: Array<{ readonly scope: string; readonly at: number }> = []
-  /** Commits whose answer nobody heard: what they hold stands, and whoever asked does not know. */
+  /** Commits that were applied but whose reply was lost. */
   lostCommits = 0
   ending: Ending | undefined
   private readonly storedBy = new Map<JobId, Call>()
@@ -112,7 +114,7 @@ export class History {
     return this.trace.nameOf(job)
   }
 
-  /** How often somebody claimed a job, and how often they began it. */
+  /** Returns how often a process claimed and started a job. */
   handsOn(who: string, job: JobId): { readonly claimed: number; readonly begun: number } {
     const key = `${who} ${job}`
     return { claimed: this.claimCounts.get(key) ?? 0, begun: this.runCounts.get(key) ?? 0 }
@@ -161,7 +163,7 @@ export class History {
     }
   }
 
-  /** Whether a job was stored by this call: one that stood before is answered as if it had been. */
+  /** Whether this call inserted the job. Enqueue also returns the id of a job that existed before. */
   isNewBy(call: Call, job: JobId): boolean {
     return this.storedBy.get(job) === call
   }

@@ -5,18 +5,18 @@ import { type Call, type Change, endOf, History, type Run } from "./History.js"
 import type { Invariant } from "./Invariant.js"
 import type { Trace } from "./Trace.js"
 
-/** A promise that was not kept. */
+/** A violated invariant. */
 export interface Violation {
-  /** The name of the invariant. */
+  /** Name of the invariant. */
   readonly invariant: string
-  /** What it promises. */
+  /** The invariant as a sentence. */
   readonly promise: string
-  /** What was seen instead. */
+  /** What happened instead. */
   readonly found: string
   readonly job: JobId | undefined
 }
 
-/** So many are enough to know. */
+/** Maximum number of violations recorded. */
 const mostViolations = 20
 
 const described = (row: JobRow, trace: Trace): string => {
@@ -25,7 +25,7 @@ const described = (row: JobRow, trace: Trace): string => {
   return row.status === "pending" ? `pending (attempt ${row.attempt})` : row.status
 }
 
-/** Sees every write to the jobs and who made it, and holds it against the promises. */
+/** Observes every job change and its caller, and checks it against the invariants. */
 export class HistoryChecker {
   readonly history: History
   private readonly found: Array<Violation> = []
@@ -47,7 +47,7 @@ export class HistoryChecker {
     return this.found
   }
 
-  /** Runs one call of the database in somebody's name. */
+  /** Runs one database operation and records its caller. */
   during<A, E, R>(by: Omit<Call, "at">, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     return Effect.suspend(() => {
       const call: Call = { ...by, at: this.now() }
@@ -62,7 +62,7 @@ export class HistoryChecker {
     })
   }
 
-  /** A row is written. */
+  /** Called for every row change. */
   readonly wrote = (before: JobRow | undefined, after: JobRow | undefined): void => {
     const change: Change = { call: this.call, at: this.now(), before, after }
     const row = after ?? before
@@ -72,15 +72,15 @@ export class HistoryChecker {
     this.history.changed(change)
   }
 
-  /** A handler begins; the answer is how to say that it ended. */
+  /** Records the start of a handler. Returns a function that records its end. */
   began(who: string, job: JobId): (how: string) => void {
     const run: Run = { who, job, began: this.now(), how: undefined }
     for (const invariant of this.invariants) this.hold(invariant, job, invariant.onRun?.(run, this.history))
     this.history.began(run)
-    this.trace.note(who, `begins ${this.trace.nameOf(job)}`, [job])
+    this.trace.note(who, `starts ${this.trace.nameOf(job)}`, [job])
     return (how) => {
       run.how = how
-      this.trace.note(who, `${this.trace.nameOf(job)}: its handler ${how}`, [job])
+      this.trace.note(who, `${this.trace.nameOf(job)}: handler ${how}`, [job])
     }
   }
 
@@ -90,10 +90,10 @@ export class HistoryChecker {
 
   answerLost(who: string, call: string): void {
     if (call === "Transactions.commit") this.history.lostCommits += 1
-    this.trace.note(who, `does not hear the answer of ${call}`)
+    this.trace.note(who, `loses the reply of ${call}`)
   }
 
-  /** All is over: what only shows at the end is looked at. */
+  /** Checks the invariants that apply to the final state. */
   conclude(): void {
     for (const invariant of this.invariants) {
       for (const { found, job } of invariant.atEnd?.(this.history) ?? []) this.hold(invariant, job, found)
@@ -116,15 +116,15 @@ export class HistoryChecker {
       return
     }
     const end = call?.call === "Queue.finalize" && before !== undefined ? endOf(call, before) : undefined
-    const told = end === undefined ? "" : ` by ${end.end._tag}`
+    const by = end === undefined ? "" : ` by ${end.end._tag}`
     const from = before === undefined ? "nothing" : described(before, this.trace)
-    const to = after === undefined ? "gone" : described(after, this.trace)
-    this.trace.note(who, `${name}: ${from} -> ${to}${told}${call === undefined ? " (rolled back)" : ""}`, [id])
+    const to = after === undefined ? "deleted" : described(after, this.trace)
+    this.trace.note(who, `${name}: ${from} -> ${to}${by}${call === undefined ? " (rolled back)" : ""}`, [id])
   }
 
   private hold(invariant: Invariant, job: JobId | undefined, found: string | undefined): void {
     if (found === undefined || this.found.length >= mostViolations) return
     this.found.push({ invariant: invariant.name, promise: invariant.promise, found, job })
-    this.trace.note("checker", `BROKEN ${invariant.name}: ${found}`, job === undefined ? [] : [job])
+    this.trace.note("checker", `VIOLATION of ${invariant.name}: ${found}`, job === undefined ? [] : [job])
   }
 }

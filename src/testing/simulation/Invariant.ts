@@ -1,22 +1,22 @@
 import type { JobId } from "../../core/Ids.js"
 import type { Call, Change, History, Run } from "./History.js"
 
-/** Something that should not have been. */
+/** One violation found by an invariant. */
 export interface Finding {
   readonly found: string
   readonly job?: JobId | undefined
 }
 
-/** A promise that can be seen to be kept. It is asked at every write, run and answer, and when all is over. */
+/** A property checked at every row change, handler start and reply, and at the end. */
 export interface Invariant {
   readonly name: string
-  /** What is promised, as a sentence. */
+  /** The invariant as a sentence. */
   readonly promise: string
-  /** A row is about to be as it was written; the history do not know it yet. */
+  /** Called for a row change, before it is added to the history. */
   readonly onChange?: (change: Change, history: History) => string | undefined
-  /** A handler is about to begin. */
+  /** Called before a handler starts. */
   readonly onRun?: (run: Run, history: History) => string | undefined
-  /** An call is done; the history do not know its answer yet. */
+  /** Called for the reply of an operation, before it is added to the history. */
   readonly onAnswer?: (call: Call, answer: unknown, history: History) => ReadonlyArray<Finding>
   readonly atEnd?: (history: History) => ReadonlyArray<Finding>
 }

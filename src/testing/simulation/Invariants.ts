@@ -4,7 +4,7 @@ import * as Cluster from "./invariants/ClusterInvariants.js"
 import * as Lease from "./invariants/LeaseInvariants.js"
 import * as Life from "./invariants/LifeInvariants.js"
 
-/** What holds for every queue, whatever its handlers do and whatever goes wrong. */
+/** Invariants of every queue, for any handlers and any faults. */
 export const always: ReadonlyArray<Invariant> = [
   Life.kept,
   Life.ran,

@@ -1,36 +1,36 @@
 import { everybody, type Fault, type FaultRates } from "./Faults.js"
 import { Dice, digest } from "./Seed.js"
 
-// What is done to the cluster, and when. All of it is drawn from the seed, and written down, so that it can be shown, run
-// again, and made smaller.
+// The fault plan: operations and faults with their times. It is generated from the seed as plain data, so that it can
+// be printed, replayed and shrunk.
 
-/** Instants are milliseconds since the beginning. */
+/** `at` is in milliseconds since the start. */
 export type Step = { readonly at: number } & (
-  | { readonly _tag: "Enqueue" /** Which of the jobs that there are to be, from 1. */; readonly nth: number }
+  | { readonly _tag: "Enqueue" /** Index of the job, from 1. */; readonly nth: number }
   | { readonly _tag: "Cancel" | "Requeue" | "RunNow"; readonly nth: number }
   | { readonly _tag: "Kill" | "Stop"; readonly pod: string }
   | { readonly _tag: "Freeze"; readonly pod: string; readonly millis: number }
-  | { readonly _tag: "CutOff" /** One pod, or everybody. */; readonly pod: string; readonly millis: number }
+  | { readonly _tag: "CutOff" /** One pod, or `everybody`. */; readonly pod: string; readonly millis: number }
   | { readonly _tag: "PauseQueue"; readonly queue: string; readonly millis: number }
-  | { readonly _tag: "StepClock" /** How far the database's clock jumps, forwards or back. */; readonly millis: number }
+  | { readonly _tag: "StepClock" /** Step of the database clock, forward or back. */; readonly millis: number }
 )
 
 export interface Plan {
   readonly pods: number
   readonly steps: ReadonlyArray<Step>
-  /** How likely faults are, or which there are. */
+  /** Fault probabilities, or an exact list of faults. */
   readonly faults: FaultRates | ReadonlyArray<Fault>
 }
 
-/** What can go wrong; absent, all of it. */
+/** Types of faults to inject; all by default. */
 export interface FaultPlan {
-  /** Calls that fail, get lost or take long, and notifications that do not arrive. [true] */
+  /** Operations that fail, are slow or lose their reply, lost notifications, and disconnects. [true] */
   readonly database?: boolean | undefined
-  /** Pods that are killed, stopped or stand still. [true] */
+  /** Pods that are killed, stopped or frozen. [true] */
   readonly pods?: boolean | undefined
-  /** Operators who cancel, requeue, pause and resume. [true] */
+  /** Operators that cancel, requeue, run jobs now, and pause queues. [true] */
   readonly operators?: boolean | undefined
-  /** Steps of the database's clock, as by a failover to a server whose clock differs by minutes. [true] */
+  /** Steps of the database's clock by minutes, as after a failover to a server with a different clock. [true] */
   readonly clock?: boolean | undefined
 }
 
@@ -42,7 +42,7 @@ export interface PlanOptions {
   readonly faultPlan: FaultPlan
 }
 
-/** For so long things go wrong; after that nothing does. */
+/** Milliseconds during which faults are injected. */
 export const troubled = 20_000
 
 const podName = (number: number) => `pod-${number}`
@@ -58,14 +58,14 @@ const drawFault = (dice: Dice, { jobs, faultPlan, pods, queues }: PlanOptions, a
   const pod = podName(dice.whole(1, pods))
   const nth = dice.whole(1, Math.max(1, jobs))
   const queue = dice.pick(queues[0] ?? "default", ...queues)
-  // Long enough to be taken for dead, or just for a moment.
+  // Either shorter or longer than the lease, so that only some pods are considered dead.
   const millis = dice.pick(dice.whole(300, 4_000), dice.whole(11_000, 18_000))
   const podStep = dice.pick<Step>(
     { at, _tag: "Kill", pod },
     { at, _tag: "Stop", pod },
     { at, _tag: "Freeze", pod, millis }
   )
-  const cut: Step = { at, _tag: "CutOff", pod: dice.isLucky(0.3) ? everybody : pod, millis: millis }
+  const cut: Step = { at, _tag: "CutOff", pod: dice.chance(0.3) ? everybody : pod, millis: millis }
   const operator = dice.pick<Step>(
     { at, _tag: "Cancel", nth },
     { at, _tag: "Requeue", nth },
@@ -80,7 +80,7 @@ const drawFault = (dice: Dice, { jobs, faultPlan, pods, queues }: PlanOptions, a
   return possible[dice.whole(0, possible.length - 1)]
 }
 
-/** Drawn apart from everything else, so that a seed does the same as before in all but its clock. */
+/** Uses its own random generator, so that disabling clock steps leaves the rest of the plan unchanged. */
 const drawClockSteps = ({ faultPlan, seed }: PlanOptions, last: number): ReadonlyArray<Step> => {
   const dice = new Dice(digest("clock", seed))
   const count = faultPlan.clock === false ? 0 : dice.pick(0, 0, 1, 2)
@@ -93,18 +93,18 @@ const drawClockSteps = ({ faultPlan, seed }: PlanOptions, last: number): Readonl
 
 const byTime = (a: Step, b: Step) => a.at - b.at
 
-/** What the seed says. */
+/** Generates the plan of a seed. */
 export const draw = (options: PlanOptions): Plan => {
   const dice = new Dice(digest("plan", options.seed))
   const rates = drawRates(dice)
-  // Some come together, as in a burst, and some one by one.
+  // Enqueues arrive in a burst or spread out.
   const span = dice.pick(10, 5_000, 15_000)
   const arrivals = Array.from(
     { length: options.jobs },
     (_, index): Step => ({ at: dice.whole(0, span), _tag: "Enqueue", nth: index + 1 })
   )
   const count = dice.whole(0, 14)
-  // Harm is done while there is something to harm.
+  // Place faults while there are jobs to run.
   const last = Math.min(troubled - 2_000, span + 6_000)
   const faultPlan = Array.from({ length: count }, () => drawFault(dice, options, dice.whole(100, last)))
   return {
@@ -118,17 +118,17 @@ export const draw = (options: PlanOptions): Plan => {
 
 const forSeconds = (millis: number) => `for ${(millis / 1000).toFixed(1)} s`
 
-/** A step in words. */
+/** Describes a step for the trace. */
 export const described = (step: Step): string => {
   switch (step._tag) {
     case "Enqueue":
-      return `enqueue no. ${step.nth}`
+      return `enqueue #${step.nth}`
     case "Cancel":
-      return `cancel no. ${step.nth}`
+      return `cancel #${step.nth}`
     case "Requeue":
-      return `requeue no. ${step.nth}`
+      return `requeue #${step.nth}`
     case "RunNow":
-      return `run no. ${step.nth} now`
+      return `run #${step.nth} now`
     case "Kill":
       return `kill ${step.pod}`
     case "Stop":
@@ -136,7 +136,7 @@ export const described = (step: Step): string => {
     case "Freeze":
       return `freeze ${step.pod} ${forSeconds(step.millis)}`
     case "CutOff":
-      return `cut ${step.pod} off from the database ${forSeconds(step.millis)}`
+      return `disconnect ${step.pod === everybody ? "all processes" : step.pod} from the database ${forSeconds(step.millis)}`
     case "StepClock":
       return `step the database's clock by ${step.millis / 1000} s`
     case "PauseQueue":

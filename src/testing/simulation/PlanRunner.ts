@@ -10,31 +10,31 @@ import { described, type Plan, type Step } from "./Plan.js"
 import type { SimulatedPod, Site } from "./SimulatedPod.js"
 import type { Ports } from "./Tables.js"
 
-/** A job that somebody will want done, made when its time has come. */
+/** Creates a job when its enqueue step runs. */
 export type Supply = Effect.Effect<NewJob, InvalidJob>
 
 export interface PlanRunnerOptions<R> {
   readonly site: Site<R>
-  /** The tables, as clients and operators see them. */
+  /** The services as clients and operators see them, with faults. */
   readonly ports: Context.Context<Ports>
   readonly pods: ReadonlyMap<string, SimulatedPod<R>>
   readonly jobs: ReadonlyArray<Supply>
 }
 
-/** Whoever must be heard goes on until they are. */
+/** Retries until the database is reachable. */
 const untilHeard = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.retry(effect, {
     while: ({ _tag }) => _tag === "DatabaseUnavailable",
     schedule: Schedule.spaced("400 millis")
   })
 
-/** Carries out a plan: stores jobs as a client would, acts as operators do, and does harm to pods. */
+/** Runs a plan: enqueues jobs, performs operator actions and injects pod faults. */
 export class PlanRunner<R> {
   private readonly named = new Map<number, JobId>()
 
   constructor(private readonly options: PlanRunnerOptions<R>) {}
 
-  /** How operators want the queues, before anything begins. */
+  /** Applies the queue settings before the run starts. */
   setUp(queues: Readonly<Record<string, QueueSettingsPatch>>): Effect.Effect<void> {
     const port = Context.get(this.options.ports, Queues)
     const each = ([name, patch]: readonly [string, QueueSettingsPatch]) => untilHeard(port.change(name, patch))
@@ -44,7 +44,7 @@ export class PlanRunner<R> {
     ).pipe(Effect.orDie)
   }
 
-  /** Starts every step at its time; the answer completes when all are done. */
+  /** Schedules all steps. Returns an effect that completes when all are done. */
   begin({ steps }: Plan): Effect.Effect<Effect.Effect<void>> {
     return Effect.gen(this, function* () {
       const ids = yield* makeGenerator
@@ -60,11 +60,11 @@ export class PlanRunner<R> {
     })
   }
 
-  /** Nobody fires schedules any more: a queue that gets new jobs for ever has no end. */
+  /** Disables all schedules: a queue that keeps getting new jobs never drains. */
   endSchedules(names: ReadonlyArray<string>): Effect.Effect<void> {
     const schedules = Context.get(this.options.ports, Schedules)
     const disable = (name: string) => untilHeard(schedules.edit(name, { enabled: false }))
-    // A schedule that no pod lived long enough to declare is none.
+    // The schedule does not exist if no pod lived long enough to declare it.
     return Effect.forEach(names, (name) => Effect.ignore(disable(name)), { discard: true })
   }
 
@@ -91,9 +91,9 @@ export class PlanRunner<R> {
         )
       }
       case "CutOff":
-        return Effect.sync(() => faults.cut(step.pod)).pipe(
+        return Effect.sync(() => faults.disconnect(step.pod)).pipe(
           Effect.zipRight(Effect.sleep(step.millis)),
-          Effect.zipRight(Effect.sync(() => faults.mend(step.pod)))
+          Effect.zipRight(Effect.sync(() => faults.reconnect(step.pod)))
         )
       case "StepClock":
         return Effect.sync(() => {
@@ -105,7 +105,7 @@ export class PlanRunner<R> {
     }
   }
 
-  /** A client gives its job an id, so that it can ask again when it heard no answer. */
+  /** Enqueues with a client-generated id, so that a retry after a lost reply is idempotent. */
   private enqueue(nth: number, newId: (now: number) => JobId): Effect.Effect<void> {
     const { jobs, ports, site } = this.options
     const { history, trace } = site.checker
@@ -118,13 +118,11 @@ export class PlanRunner<R> {
       if (answer === undefined) return
       this.named.set(nth, answer.id)
       history.acknowledged.add(answer.id)
-      trace.note(
-        "client",
-        `no. ${nth} is ${trace.nameOf(answer.id)}${answer._tag === "Deduplicated" ? " already" : ""}`,
-        [answer.id]
-      )
+      trace.note("client", `#${nth} is ${trace.nameOf(answer.id)}${answer._tag === "Deduplicated" ? " already" : ""}`, [
+        answer.id
+      ])
     }).pipe(
-      Effect.catchAll((error) => Effect.sync(() => trace.note("client", `no. ${nth} is refused: ${error.message}`)))
+      Effect.catchAll((error) => Effect.sync(() => trace.note("client", `#${nth} is rejected: ${error.message}`)))
     )
   }
 

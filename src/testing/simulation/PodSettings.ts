@@ -7,22 +7,22 @@ import { SweeperConfig } from "../../crew/loops/Sweeper.js"
 import { MetricsConfig } from "../../crew/MetricsConfig.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
 
-/** How the database's own side counts, and each pod. */
+/** Metrics settings of the pods and of the database side. */
 export const metrics: typeof MetricsConfig.Service = {
   flush: Duration.seconds(2),
   retention: Duration.days(30),
   oldTransaction: Duration.minutes(5)
 }
 
-/** How long a leader stays one without renewing. */
+/** Leader lease. */
 export const lease = Duration.seconds(10)
 
-/** The most that the clock of a pod may be off: with more, it would not have started. */
+/** Maximum clock skew of a pod in milliseconds. A pod with more would refuse to start. */
 export const mostSkew = Duration.toMillis(lease) / 20
 
 /**
- * In the proportions of production, and quicker: a minute of a simulation holds what an hour of a real cluster does. A context
- * and no layer: thousands of pods start in a test, and each layer would cost each of them.
+ * Production settings scaled down, so that a simulated minute covers about an hour of a real cluster. This is a context
+ * instead of a layer because a test starts thousands of pods, and building a layer for each would be slow.
  */
 export const context = Context.empty().pipe(
   Context.add(MetricsConfig, metrics),

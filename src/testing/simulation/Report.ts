@@ -5,20 +5,20 @@ import type { Violation } from "./HistoryChecker.js"
 import type { Plan } from "./Plan.js"
 import type { TraceEvent } from "./Trace.js"
 
-/** What came of a run. */
+/** Result of a run. */
 export interface Report {
   readonly seed: number
   readonly plan: Plan
-  /** The faults that struck, in their order. */
+  /** Injected faults, in order. */
   readonly faults: ReadonlyArray<Fault>
-  /** Promises that were not kept. */
+  /** Violated invariants. */
   readonly violations: ReadonlyArray<Violation>
-  /** All that happened, step by step. */
+  /** All events of the run, in order. */
   readonly trace: ReadonlyArray<TraceEvent>
-  /** The same for the same seed: a digest of the trace. */
+  /** Hash of the trace; the same seed gives the same value. */
   readonly fingerprint: string
-  /** What has become of the jobs. */
+  /** All jobs at the end of the run. */
   readonly jobs: ReadonlyArray<StoredJob>
-  /** How much virtual time passed. */
+  /** Elapsed virtual time. */
   readonly lasted: Duration.Duration
 }

@@ -5,32 +5,31 @@ import { line } from "./Trace.js"
 
 const indented = (lines: ReadonlyArray<string>) => lines.map((each) => `  ${each}`)
 
-const ofFault = ({ call, kind, nth, who }: Fault) => `${who}: ${call} no. ${nth} is ${kind}`
+const ofFault = ({ call, kind, nth, who }: Fault) => `${who}: ${call} #${nth} is ${kind}`
 
 const counted = (count: number, word: string) => `${count} ${word}${count === 1 ? "" : "s"}`
 
-/** The plan, step by step. */
 const ofPlan = ({ faults, plan }: Report): ReadonlyArray<string> => [
-  `the plan: ${counted(plan.pods, "pod")}, ${counted(plan.steps.length, "step")}, ${counted(faults.length, "fault")}`,
+  `fault plan: ${counted(plan.pods, "pod")}, ${counted(plan.steps.length, "step")}, ${counted(faults.length, "fault")}`,
   ...indented(plan.steps.map((step) => line({ at: step.at, who: "plan", what: described(step), jobs: [] }))),
   ...indented(faults.map(ofFault))
 ]
 
-/** What a person wants to know about promises that were broken: which, how, and all that happened to the job. */
+/** Describes the violations: the invariant, the fault plan, and all trace events of the affected job. */
 export const ofViolations = (report: Report): string => {
   const [first] = report.violations
-  if (first === undefined) return `seed ${report.seed}: every promise was kept`
+  if (first === undefined) return `seed ${report.seed}: all invariants hold`
   const others = report.violations.slice(1)
   const about = report.trace.filter(({ jobs }) => first.job !== undefined && jobs.includes(first.job))
   return [
-    `seed ${report.seed} breaks a promise: ${first.promise}`,
+    `seed ${report.seed} violates an invariant: ${first.promise}`,
     `  ${first.invariant}: ${first.found}`,
     ...(others.length === 0 ? [] : [`  and ${others.length} more, the next: ${others[0]?.found}`]),
     "",
     ...ofPlan(report),
-    ...(about.length === 0 ? [] : ["", "what happened to the job", ...indented(about.map(line))])
+    ...(about.length === 0 ? [] : ["", "trace of the job", ...indented(about.map(line))])
   ].join("\n")
 }
 
-/** All that happened. */
+/** Formats the whole trace, one event per line. */
 export const ofTrace = ({ trace }: Report): string => trace.map(line).join("\n")

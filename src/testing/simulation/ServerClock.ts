@@ -2,10 +2,13 @@ import { SlewedTime } from "../../database/SlewedTime.js"
 import { drawn } from "./Seed.js"
 import type { SteppingClock } from "./SteppingClock.js"
 
-/** A process compares its clock with the database's this often, in the proportions of a simulation. */
+/** Milliseconds between two comparisons of a process's clock with the database's. */
 const samplingInterval = 5_000
 
-/** The database's clock, and the processes that follow it as `DatabaseClock` does: each notices a step after a while. */
+/**
+ * The database's clock, and the processes that follow it like `DatabaseClock`: each notices a step at its next
+ * comparison.
+ */
 export class ServerClock {
   private offset = 0
   private steps = 0
@@ -16,14 +19,14 @@ export class ServerClock {
     private readonly seed: number
   ) {}
 
-  /** The time of a process that starts now. It reads the database's clock first, and is off by as much as it misread. */
+  /** Returns the clock of a process that starts now, with a constant skew. */
   follow(owner: string, skew: number): () => number {
     const time = new SlewedTime(() => this.clock.now, this.offset + skew)
     this.followers.set(owner, { time, skew })
     return () => Math.floor(time.now())
   }
 
-  /** The database's clock jumps. */
+  /** Steps the database's clock. */
   step(millis: number): void {
     this.offset += millis
     this.steps += 1

@@ -2,16 +2,16 @@ import { Effect } from "effect"
 import type { Plan } from "./Plan.js"
 import type { Report } from "./Report.js"
 
-// A plan with forty steps that breaks a promise says little; the three of them that matter say it all. Steps and faults are
-// taken away, many at first, and stay away where the same promise is broken without them.
+// Reduces a failing plan to the few steps that matter. Removes steps and faults, many at a time at first, and keeps a
+// removal if the same invariant is still violated.
 
-/** How many runs a search may cost. */
+/** Maximum number of runs per shrink. */
 const mostRuns = 120
 
-/** The plan as it was played: the faults that struck, by name. */
+/** The plan with the faults that were actually injected. */
 const asPlayed = ({ faults, plan }: Report): Plan => ({ ...plan, faults })
 
-/** The smallest list found that still fails, by taking away halves, quarters and so on down to single ones. */
+/** Returns the smallest list found that still fails, by removing halves, then quarters, down to single elements. */
 const smallest = <A, R>(
   all: ReadonlyArray<A>,
   stillFails: (fewer: ReadonlyArray<A>) => Effect.Effect<boolean, never, R>
@@ -28,7 +28,7 @@ const smallest = <A, R>(
     return kept
   })
 
-/** A report of a smaller plan that breaks the same promise; the same report where none was found, or none was broken. */
+/** Returns the report of a smaller plan that violates the same invariant, or the given report if there is none. */
 export const shrink = <R>(
   report: Report,
   run: (plan: Plan, stopAt: string | undefined) => Effect.Effect<Report, never, R>

@@ -14,7 +14,7 @@ import { drawn } from "./Seed.js"
 import type { SimulationScheduler } from "./SimulationScheduler.js"
 import * as Tables from "./Tables.js"
 
-/** What all pods of a simulation share. */
+/** State shared by all pods of a simulation. */
 export interface Site<R> {
   readonly seed: number
   readonly scheduler: SimulationScheduler
@@ -22,7 +22,7 @@ export interface Site<R> {
   readonly checker: HistoryChecker
   readonly tables: Context.Context<Tables.Shared>
   readonly buckets: RateLimitsMemory.Table
-  /** What handlers need besides. */
+  /** Provides the handlers' other requirements. */
   readonly runtime: Runtime.Runtime<R>
   readonly crew: Omit<Crew.CrewOptions<R>, "handlers">
   readonly handlersFor: (pod: SimulatedPod<R>, actor: Actor) => ReadonlyArray<Handler<R>>
@@ -37,12 +37,15 @@ interface Boot {
   id: PodId | undefined
 }
 
-/** A process that serves queues, again and again: whoever ends is started anew, under another name. */
+/** A pod that is restarted under a new name whenever it ends. */
 export class SimulatedPod<R> {
   private boot: Boot | undefined
   private boots = 0
   private retired = false
-  /** Boots that ended in good order; those that did while things went wrong could not say so to everybody. */
+  /**
+   * Boots that stopped gracefully. `heard` is false if faults were active, so that the cluster may not have been
+   * notified.
+   */
   readonly stopped: Array<{ readonly actor: Actor; readonly id: PodId | undefined; readonly heard: boolean }> = []
 
   constructor(
@@ -50,7 +53,7 @@ export class SimulatedPod<R> {
     private readonly site: Site<R>
   ) {}
 
-  /** Keeps it up until it is retired. */
+  /** Runs and restarts the pod until it is retired. */
   get kept(): Effect.Effect<void> {
     return Effect.whileLoop({
       while: () => !this.retired,
@@ -59,7 +62,7 @@ export class SimulatedPod<R> {
     })
   }
 
-  /** As by kill -9. */
+  /** Like kill -9. */
   kill(why: string): void {
     const { boot, site } = this
     if (boot === undefined || boot.actor.isGone) return
@@ -70,27 +73,27 @@ export class SimulatedPod<R> {
     Deferred.unsafeDone(boot.down, Effect.void)
   }
 
-  /** As by SIGTERM. */
+  /** Like SIGTERM. */
   stop(): void {
     if (this.boot === undefined) return
-    this.site.checker.trace.note(this.boot.actor.name, "is told to stop")
+    this.site.checker.trace.note(this.boot.actor.name, "is asked to stop")
     Deferred.unsafeDone(this.boot.stop, Effect.void)
   }
 
-  /** As by SIGSTOP and SIGCONT. */
+  /** Like SIGSTOP; `thaw` is like SIGCONT. */
   freeze(): void {
     if (this.boot === undefined || this.boot.actor.isPaused) return
-    this.site.checker.trace.note(this.boot.actor.name, "stands still")
+    this.site.checker.trace.note(this.boot.actor.name, "freezes")
     this.boot.actor.pause()
   }
 
   thaw(): void {
     if (this.boot === undefined || !this.boot.actor.isPaused) return
-    this.site.checker.trace.note(this.boot.actor.name, "goes on")
+    this.site.checker.trace.note(this.boot.actor.name, "resumes")
     this.boot.actor.resume()
   }
 
-  /** Stops it for good; completes when it has. */
+  /** Stops the pod without a restart. Completes when it has stopped. */
   readonly retire: Effect.Effect<void> = Effect.suspend(() => {
     this.retired = true
     this.stop()
@@ -101,7 +104,7 @@ export class SimulatedPod<R> {
     return 200 + Math.floor(drawn(this.site.seed, `restart ${this.name} ${this.boots}`) * 5_000)
   }
 
-  /** One life, from its start to its end. */
+  /** Runs one boot of the pod. */
   private readonly once: Effect.Effect<void> = Effect.gen(this, function* () {
     const { scheduler, faults, seed, checker } = this.site
     this.boots += 1

@@ -16,36 +16,36 @@ import type { Ports } from "./Tables.js"
 import * as WatchedHandler from "./WatchedHandler.js"
 import * as Workload from "./Workload.js"
 
-// A whole cluster in one process: the real crew of several pods on one database in memory, on virtual time, with everything
-// going wrong that a seed can think of. Then nothing goes wrong any more, the cluster is left alone until all is done, its
-// pods are stopped, and what happened is held against what Nightshift promises.
+// Simulates a cluster in one process: several pods with the real worker code, one in-memory database, virtual time, and
+// faults generated from a seed. After the faults end, the cluster drains and its pods are stopped; then the history is
+// checked against the invariants.
 
 export interface SimulationOptions<R> {
-  /** The same seed gives the same run, step by step. */
+  /** The same seed gives exactly the same run. */
   readonly seed: number
-  /** Your handlers. Absent: ones of our own, that misbehave in every way. */
+  /** Your handlers. [a built-in workload whose handlers fail in every way] */
   readonly handlers?: ReadonlyArray<Handler<R>>
-  /** Your jobs, each from `SomeKind.job(payload, options)`; without handlers of yours, how many. [12] */
+  /** Your jobs, each from `SomeKind.job(payload, options)`. For the built-in workload, the number of jobs. [12] */
   readonly jobs?: number | ReadonlyArray<Supply>
-  /** How many pods. [3] */
+  /** Number of pods. [3] */
   readonly pods?: number
-  /** What may go wrong. [everything] */
+  /** Types of faults to inject. [all] */
   readonly faults?: Plan.FaultPlan
   readonly schedules?: ReadonlyArray<Schedule>
   readonly limits?: ReadonlyArray<RateLimit>
-  /** How operators have set the queues, by name. */
+  /** Queue settings by queue name. */
   readonly queues?: Readonly<Record<string, QueueSettingsPatch>>
-  /** What you promise, besides what Nightshift does. */
+  /** Your invariants, in addition to Nightshift's. */
   readonly invariants?: ReadonlyArray<Invariant>
-  /** How long the cluster may take to finish, once nothing goes wrong any more. [10 minutes; a day with handlers of yours] */
+  /** Maximum virtual time to drain after the last fault. [10 minutes; 1 day with your own handlers] */
   readonly patience?: Duration.DurationInput
-  /** This instead of what the seed says: a plan that was made smaller. */
+  /** A plan to run instead of the seed's, such as a shrunk one. */
   readonly plan?: Plan.Plan
-  /** The name of an invariant: the run ends as soon as it is broken. */
+  /** Name of an invariant; the run ends as soon as it is violated. */
   readonly stopAt?: string | undefined
-  /** What pods and handlers log. [LogLevel.None] */
+  /** Minimum log level of pods and handlers. [LogLevel.None] */
   readonly logLevel?: LogLevel.LogLevel
-  /** Puts something else in the place of the database, to see that a mistake there would be found. */
+  /** Replaces database services, to test that the checker finds bugs in them. */
   readonly tamper?: SimulationRun.RunSpec<R>["tamper"]
 }
 
@@ -53,7 +53,7 @@ const defaults = { pods: 3, jobs: 12 } as const
 
 type Cast<R> = Pick<SimulationRun.RunSpec<R>, "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "patience">
 
-/** Nobody gave any handlers: ours are played. */
+/** The built-in workload. */
 const defaultWorkload = (options: SimulationOptions<never>): Cast<Ports> => {
   const { seed } = options
   const runs = new Map<string, number>()
@@ -73,7 +73,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Cast<Ports> => {
         seed,
         isCalm,
         nthRun,
-        // Whoever crashes does not come back to see what became of it.
+        // Never resumes: the process is dead.
         crash: Effect.async<never>(() => pod.kill("crashes")),
         granted: () => checker.history.grants.push({ scope: Workload.upstream.scope, at: now() })
       }).map((handler) => WatchedHandler.of(handler, { actor, checker, mayWait: false }))
@@ -94,10 +94,10 @@ const yourCast = <R>(handlers: ReadonlyArray<Handler<R>>, options: SimulationOpt
     handlers.map((handler) => WatchedHandler.of(handler, { actor, checker, mayWait: true }))
 })
 
-/** Runs one seed from its beginning to its end. It does not fail: what went wrong is in the report. */
+/** Runs one seed. Never fails: violations are in the report. */
 export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Report, never, Exclude<R, Ports>> => {
   const { handlers, seed } = options
-  // What handlers need of the ports they get from their pod; only the compiler cannot subtract that.
+  // Pods provide the Ports that handlers need, but the compiler cannot subtract them from R.
   const cast = (
     handlers === undefined ? defaultWorkload(options as SimulationOptions<never>) : yourCast(handlers, options)
   ) as Cast<R>
@@ -132,14 +132,14 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
   })) as Effect.Effect<Report, never, Exclude<R, Ports>>
 }
 
-/** A report of a smaller plan that breaks the same promise; the same report where none was found, or none was broken. */
+/** Returns the report of a smaller plan that violates the same invariant, or the given report if there is none. */
 export const shrink = <R = never>(
   options: SimulationOptions<R>,
   report: Report
 ): Effect.Effect<Report, never, Exclude<R, Ports>> =>
   Shrinker.shrink(report, (plan, stopAt) => run({ ...options, plan, stopAt }))
 
-/** What a person wants to know of a report: which promise was broken, by which plan, and what happened to the job. */
+/** Describes a report: the violated invariant, the fault plan, and the events of the affected job. */
 export const tell = (report: Report): string => ReportText.ofViolations(report)
 
 export type { Report } from "./Report.js"

@@ -22,25 +22,25 @@ import { SimulationScheduler } from "./SimulationScheduler.js"
 import * as Tables from "./Tables.js"
 import { Trace } from "./Trace.js"
 
-/** What is to be played. */
+/** Everything that defines a run. */
 export interface RunSpec<R> {
   readonly seed: number
   readonly plan: Plan
   readonly crew: Omit<CrewOptions<R>, "handlers">
-  readonly handlersFor: (powers: HandlerControls<R>) => ReadonlyArray<Handler<R>>
+  readonly handlersFor: (controls: HandlerControls<R>) => ReadonlyArray<Handler<R>>
   readonly jobs: ReadonlyArray<Supply>
   readonly queues: Readonly<Record<string, QueueSettingsPatch>>
   readonly invariants: ReadonlyArray<Invariant>
-  /** How long the cluster may take to come to its end once nothing goes wrong any more, in milliseconds. */
+  /** Maximum time to drain after the last fault, in milliseconds. */
   readonly patience: number
-  /** The name of an invariant: when it is broken, enough was seen. */
+  /** Name of an invariant; the run ends as soon as it is violated. */
   readonly stopAt: string | undefined
   readonly logLevel: LogLevel.LogLevel
-  /** Puts something else in the place of the database, to see whether that is noticed. */
+  /** Replaces database services, to test that the checker finds bugs in them. */
   readonly tamper: (tables: Context.Context<Tables.Shared | JobsMemory>) => Context.Context<Tables.Shared>
 }
 
-/** What a handler's surroundings can do. */
+/** The simulation as seen by handlers. */
 export interface HandlerControls<R> {
   readonly pod: SimulatedPod<R>
   readonly actor: Actor
@@ -49,7 +49,7 @@ export interface HandlerControls<R> {
   readonly now: () => number
 }
 
-/** What came of it. */
+/** Result of a run. */
 export interface RunResult {
   readonly violations: ReadonlyArray<Violation>
   readonly faults: ReadonlyArray<Fault>
@@ -60,16 +60,16 @@ export interface RunResult {
   readonly turns: number
 }
 
-/** A day like any other. */
+/** Virtual start time: 2026-01-01T00:00:00Z. */
 const startAt = 1_767_225_600_000
 
-const often = 500
-/** When this has passed, whoever was told to stop has stopped, and what was counted is written. */
-const afterwards = 30_000
+const pollMillis = 500
+/** Time after which stopped pods have exited and all counts are flushed. */
+const stopMillis = 30_000
 
 const isPlanned = (faults: Plan["faults"]): faults is ReadonlyArray<Fault> => Array.isArray(faults)
 
-/** Plays a spec from its beginning to its end. */
+/** Runs a spec to its end. */
 export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.Effect<RunResult> =>
   Effect.suspend(() => {
     const { plan, seed } = spec
@@ -109,18 +109,18 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       yield* Effect.forEach(pods.values(), (pod) => Effect.fork(pod.kept))
       const allDone = yield* planRunner.begin(plan)
       yield* Effect.sleep(troubled)
-      trace.note("plan", "nothing goes wrong from now on")
+      trace.note("plan", "faults end")
       calm = true
-      const peace = { from: scheduler.clock.now, until: Number.POSITIVE_INFINITY }
+      const calmPeriod = { from: scheduler.clock.now, until: Number.POSITIVE_INFINITY }
       faults.end()
       for (const pod of pods.values()) pod.thaw()
       yield* allDone
       yield* planRunner.endSchedules((spec.crew.schedules ?? []).map(({ name }) => name))
-      checker.history.calm = peace
+      checker.history.calm = calmPeriod
       const waited = yield* untilDrained(checker, spec.patience)
-      peace.until = scheduler.clock.now
+      calmPeriod.until = scheduler.clock.now
       yield* Effect.forEach(pods.values(), (pod) => pod.retire, { concurrency: "unbounded", discard: true })
-      yield* Effect.sleep(afterwards)
+      yield* Effect.sleep(stopMillis)
       checker.history.ending = yield* endingOf(site, [...pods.values()], waited)
       return yield* memory.all
     }).pipe(Effect.scoped)
@@ -146,20 +146,20 @@ type Outcome = Exit.Exit<ReadonlyArray<StoredJob>> | string
 const jobsOf = (outcome: Outcome) =>
   typeof outcome === "string" ? Option.none() : Exit.getOrElse(Exit.map(outcome, Option.some), Option.none)
 
-/** A simulation that did not come to its end: everybody waits, somebody turns in circles, or it has a mistake itself. */
+/** Reports a run that did not end: a deadlock, an endless loop, or a defect in the simulation. */
 const unfinished = (outcome: Outcome): Option.Option<Violation> => {
   if (typeof outcome !== "string" && Exit.isSuccess(outcome)) return Option.none()
   const found = typeof outcome === "string" ? outcome : Cause.pretty(outcome.cause)
-  return Option.some({ invariant: "drains", promise: "a simulation comes to its end", found, job: undefined })
+  return Option.some({ invariant: "drains", promise: "a simulation ends", found, job: undefined })
 }
 
-/** Waits until every job is over, or it took too long; how long it waited. */
+/** Waits until every job is finished or the time is over. Returns how long it waited. */
 const untilDrained = ({ history }: HistoryChecker, patience: number): Effect.Effect<number> =>
   Effect.gen(function* () {
-    for (let waited = 0; ; waited += often) {
+    for (let waited = 0; ; waited += pollMillis) {
       if (waited >= patience || [...history.rows.values()].every(({ finishedAt }) => finishedAt !== undefined))
         return waited
-      yield* Effect.sleep(often)
+      yield* Effect.sleep(pollMillis)
     }
   })
 
@@ -171,11 +171,11 @@ const endingOf = <R>(site: Site<R>, pods: ReadonlyArray<SimulatedPod<R>>, waited
     const leader = yield* Context.get(tables, Leadership).leader
     const leftovers = stopped.flatMap(({ actor, heard, id }) => [
       ...(scheduler.clock.sleepers(actor.name) > 0
-        ? [`${actor.name} has stopped, and something of it still sleeps`]
+        ? [`${actor.name} has stopped, but one of its fibers still sleeps`]
         : []),
-      ...(heard && id !== undefined && live.has(id) ? [`${actor.name} has stopped, and is still listed as alive`] : []),
+      ...(heard && id !== undefined && live.has(id) ? [`${actor.name} has stopped, but is still listed as live`] : []),
       ...(heard && leader._tag === "Some" && leader.value.pod === id
-        ? [`${actor.name} has stopped, and still leads`]
+        ? [`${actor.name} has stopped, but is still the leader`]
         : [])
     ])
     const range = { from: startAt - 3_600_000, to: scheduler.clock.now + 3_600_000 }

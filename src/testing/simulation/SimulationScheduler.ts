@@ -4,18 +4,18 @@ import { Dice, digest } from "./Seed.js"
 import { ServerClock } from "./ServerClock.js"
 import { SteppingClock } from "./SteppingClock.js"
 
-// Who has the next turn, and when time goes on: always the same for the same seed. While somebody can do something, time
-// stands still; when nobody can, it goes on to the next instant at which somebody wakes.
+// Decides deterministically which process runs next and when time advances. Time stands still while any process is
+// ready; otherwise it jumps to the next wake-up.
 
-/** How often others of this machine's event loop have a turn. */
-const turnsPerBreath = 5_000
+/** Turns between two yields to the real event loop. */
+const turnsPerYield = 5_000
 
-/** When so much happens in one instant, or in all, somebody turns in circles. */
+/** Turns per instant and in total after which the run counts as an endless loop. */
 const mostTurnsPerInstant = 200_000
 const mostTurns = 20_000_000
 
-/** Lets promises of handlers settle. */
-const breathe = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
+/** Yields to the event loop, so that handlers' promises can resolve. */
+const yieldToEventLoop = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
 
 export class SimulationScheduler {
   readonly clock: SteppingClock
@@ -33,7 +33,6 @@ export class SimulationScheduler {
     this.dice = new Dice(digest("turns", seed))
   }
 
-  /** How many turns were taken so far. */
   get turns(): number {
     return this.turnsTaken
   }
@@ -44,7 +43,7 @@ export class SimulationScheduler {
     return actor
   }
 
-  /** Starts a fiber in a process, on its clock and with its own chance. */
+  /** Starts a fiber in a process, with the process's clock and random generator. */
   start<A, E, R>(actor: Actor, runtime: Runtime.Runtime<R>, effect: Effect.Effect<A, E, R>, skewMillis = 0) {
     const inWorld = effect.pipe(
       Effect.withClock(this.clock.clockOf(actor.name, this.server.follow(actor.name, skewMillis))),
@@ -54,20 +53,20 @@ export class SimulationScheduler {
     return Runtime.runFork(quick)(inWorld, { scheduler: actor, immediate: false })
   }
 
-  /** Calls somebody in a process after a while. */
+  /** Schedules a callback in a process. */
   later(actor: Actor, delay: number, call: () => void): void {
     this.clock.after(actor.name, delay, () => actor.scheduleTask(call))
   }
 
-  /** The process is gone from one instant to the next. */
+  /** Kills a process without running its finalizers. */
   kill(actor: Actor): void {
     actor.kill()
     this.clock.forget(actor.name)
   }
 
   /**
-   * Nobody gets a turn any more. Effect keeps hold of every fiber that was started by itself until it ends, and those of
-   * killed processes never do: they are told that they have, or each run would leave its whole world behind.
+   * Stops all processes. Effect keeps every root fiber in memory until it exits, and the fibers of killed processes
+   * never do, so they are marked as exited here. Otherwise every run would leak its whole state.
    */
   readonly end: Effect.Effect<void> = Effect.map(Fiber.roots, (fibers) => {
     const own = new Set<unknown>(this.actors)
@@ -79,16 +78,18 @@ export class SimulationScheduler {
     }
   })
 
-  /** Gives turns until the fiber is over, or enough was seen; why it cannot come to an end where it does not. */
+  /**
+   * Runs turns until the fiber exits or `isEnough` returns true (none). Returns a text if the run deadlocks or loops.
+   */
   untilOver<A, E>(
     fiber: { readonly unsafePoll: () => Exit.Exit<A, E> | null },
     isEnough: () => boolean
   ): Effect.Effect<Option.Option<Exit.Exit<A, E> | string>> {
     let inInstant = 0
-    let hasBreathed = false
+    let hasYielded = false
     type Outcome = Option.Option<Exit.Exit<A, E> | string>
     const turn = (): Option.Option<Outcome> => {
-      for (let count = 0; count < turnsPerBreath; count += 1) {
+      for (let count = 0; count < turnsPerYield; count += 1) {
         const exit = fiber.unsafePoll()
         if (exit !== null) return Option.some(Option.some(exit))
         if (isEnough()) return Option.some(Option.none())
@@ -96,22 +97,22 @@ export class SimulationScheduler {
         if (ready.length > 0) {
           inInstant += 1
           this.turnsTaken += 1
-          hasBreathed = false
+          hasYielded = false
           ready[ready.length === 1 ? 0 : this.dice.whole(0, ready.length - 1)]?.turn()
           if (inInstant > mostTurnsPerInstant || this.turnsTaken > mostTurns) {
-            return Option.some(Option.some("somebody turns in circles: the simulation does not come to an end"))
+            return Option.some(Option.some("endless loop: a process never waits, so the simulation does not end"))
           }
-        } else if (!hasBreathed && this.actors.some(({ waiting }) => waiting > 0)) {
-          hasBreathed = true
+        } else if (!hasYielded && this.actors.some(({ waiting }) => waiting > 0)) {
+          hasYielded = true
           return Option.none()
         } else {
           inInstant = 0
-          if (!this.clock.step()) return Option.some(Option.some("everybody waits for something that never comes"))
+          if (!this.clock.step()) return Option.some(Option.some("deadlock: every process waits and none will wake up"))
         }
       }
       return Option.none()
     }
-    return Effect.suspend(() => Option.match(turn(), { onNone: () => breathe, onSome: Effect.fail })).pipe(
+    return Effect.suspend(() => Option.match(turn(), { onNone: () => yieldToEventLoop, onSome: Effect.fail })).pipe(
       Effect.forever,
       Effect.flip
     )

@@ -1,19 +1,19 @@
 import { Clock, Duration, Effect } from "effect"
 import { drawn } from "./Seed.js"
 
-// Time that jumps from one sleeper to the next. Nothing wakes by itself: whoever drives it says when.
+// Virtual time that jumps from one sleeper to the next. It moves only when `step` is called.
 
 interface Sleeper {
   readonly at: number
   readonly number: number
   readonly owner: string
-  /** Emptied when it is no longer wanted: to take it out of the middle of a heap costs more than to pass over it. */
+  /** Set to undefined when cancelled: skipping the entry is cheaper than removing it from the middle of the heap. */
   wake: (() => void) | undefined
 }
 
 const isBefore = (a: Sleeper, b: Sleeper) => a.at < b.at || (a.at === b.at && a.number < b.number)
 
-/** Sleepers by the instant at which they wake, then by when they lay down: a binary heap. */
+/** A binary heap of sleepers, ordered by wake-up time, then by insertion. */
 const makeHeap = () => {
   const heap: Array<Sleeper> = []
 
@@ -56,7 +56,7 @@ const makeHeap = () => {
   }
 }
 
-/** The one time of a simulation. */
+/** The true time of a simulation. */
 export class SteppingClock {
   private readonly heap = makeHeap()
   private numbered = 0
@@ -68,7 +68,7 @@ export class SteppingClock {
     return this.millis
   }
 
-  /** Wakes somebody after so many milliseconds; the answer is how to call that off. */
+  /** Calls `wake` after a delay in milliseconds. Returns a function that cancels it. */
   after(owner: string, delay: number, wake: () => void): () => void {
     this.numbered += 1
     const at = this.millis + Math.max(0, Math.ceil(delay))
@@ -79,7 +79,7 @@ export class SteppingClock {
     }
   }
 
-  /** Goes on to the next instant at which somebody wakes, and wakes everybody whose instant it is. False when all have. */
+  /** Jumps to the next wake-up time and wakes all sleepers of that instant. Returns false if there is none. */
   step(): boolean {
     const next = this.nextWanted()
     if (next === undefined) return false
@@ -91,33 +91,33 @@ export class SteppingClock {
     return true
   }
 
-  /** The next wake-up. */
+  /** Time of the next wake-up. */
   get nextAt(): number | undefined {
     return this.nextWanted()?.at
   }
 
-  /** All wake-ups, earliest first. */
+  /** Times of all wake-ups, earliest first. */
   get instants(): ReadonlyArray<number> {
     const wanted = this.heap.all.filter(({ wake }) => wake !== undefined)
     return wanted.map(({ at }) => at).sort((a, b) => a - b)
   }
 
-  /** Sets the time without waking anybody. */
+  /** Sets the time without waking sleepers. */
   set(millis: number): void {
     this.millis = millis
   }
 
-  /** How many of somebody's sleep. */
+  /** Returns the number of a process's sleepers. */
   sleepers(owner: string): number {
     return this.heap.all.filter((sleeper) => sleeper.owner === owner && sleeper.wake !== undefined).length
   }
 
-  /** Nobody of these wakes any more. */
+  /** Cancels all sleepers of a process. */
   forget(owner: string): void {
     for (const sleeper of this.heap.all) if (sleeper.owner === owner) sleeper.wake = undefined
   }
 
-  /** Time as one process reads it. Its steady clock counts from an instant that means nothing to any other process. */
+  /** Returns the Clock of one process. Its monotonic time starts at an arbitrary origin per process. */
   clockOf(owner: string, now: () => number): Clock.Clock {
     const origin = Math.floor(drawn(0, `boot ${owner}`) * 1_000_000_000)
     const nanos = () => BigInt(this.millis - origin) * 1_000_000n

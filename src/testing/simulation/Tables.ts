@@ -37,13 +37,13 @@ import * as PodSettings from "./PodSettings.js"
 type QueuePorts = Queue | Queues | JobAdmin | JobSearch | Operations | Kinds | Routes | Wakeups.Wakeups | DirectHandoff
 type ClusterPorts = Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
 
-/** Everything that the processes of a cluster share. */
+/** Services shared by all processes of a cluster. */
 export type Shared = QueuePorts | ClusterPorts
 
-/** What one process sees of it. */
+/** Services of one process. */
 export type Ports = Shared | Transactions | RateLimits
 
-/** The tables of one database, which many processes can be given. */
+/** The in-memory tables of one database, to be shared by many processes. */
 export const layer: Layer.Layer<Shared | JobsMemory> = Layer.mergeAll(SchedulesMemory.layer, ClusterMemory.layer).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer)),
@@ -76,7 +76,10 @@ const overHints = (
   )
 }
 
-/** The tables at the far end of a process's wire. Buckets of limits are shared; what a process took ahead is its own. */
+/**
+ * The services of one process behind its connection. Rate limit buckets are shared; tokens reserved ahead belong to the
+ * process.
+ */
 export const over = (
   wire: FaultInjector,
   tables: Context.Context<Shared>,

@@ -1,36 +1,36 @@
 import type { JobId } from "../../core/Ids.js"
 import { digest } from "./Seed.js"
 
-/** Something that happened. */
+/** One event of a run. */
 export interface TraceEvent {
-  /** Milliseconds since the simulation began. */
+  /** Milliseconds since the start of the simulation. */
   readonly at: number
   readonly who: string
   readonly what: string
-  /** The jobs that it is about. */
+  /** The affected jobs. */
   readonly jobs: ReadonlyArray<JobId>
 }
 
 const instant = (at: number) => `+${(at / 1000).toFixed(3)}s`.padStart(10)
 
-/** A event in one line. */
+/** Formats an event as one line. */
 export const line = ({ at, what, who }: TraceEvent): string => `${instant(at)}  ${who.padEnd(10)}  ${what}`
 
-/** What happened, step by step, in words: ids are told as the first, second, ... of their sort. */
+/** The readable event log of a run. Ids are shown as `job 1`, `job 2`, `lease 1`. */
 export class Trace {
   private readonly happened: Array<TraceEvent> = []
   private readonly jobs = new Map<JobId, string>()
   private readonly leases = new Map<string, string>()
   private hash = digest("trace")
 
-  /** `now` is how long the simulation has lasted, in milliseconds. */
+  /** `now` returns milliseconds since the start of the simulation. */
   constructor(private readonly now: () => number) {}
 
   get events(): ReadonlyArray<TraceEvent> {
     return this.happened
   }
 
-  /** A few digits that are the same when all of it is. */
+  /** Hash of all events. */
   get fingerprint(): string {
     return this.hash.toString(16).padStart(8, "0")
   }
@@ -53,7 +53,7 @@ export class Trace {
     return name
   }
 
-  /** All that happened to a job. */
+  /** Returns the events of a job. */
   about(job: JobId): ReadonlyArray<TraceEvent> {
     return this.happened.filter(({ jobs }) => jobs.includes(job))
   }

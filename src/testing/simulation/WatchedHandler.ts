@@ -5,9 +5,9 @@ import type { Actor } from "./Actor.js"
 import type { HistoryChecker } from "./HistoryChecker.js"
 
 const said = (value: unknown): string =>
-  Outcome.isOutcome(value) && value._tag !== "Done" ? `said ${value._tag}` : "returned"
+  Outcome.isOutcome(value) && value._tag !== "Done" ? `returned ${value._tag}` : "returned"
 
-/** How a handler ended, in a word or two. */
+/** Describes how a handler ended. The invariants compare "returned". */
 const howEnded = (exit: Exit.Exit<unknown, unknown>): string => {
   if (Exit.isSuccess(exit)) return said(exit.value)
   const thrown = Option.orElse(Cause.failureOption(exit.cause), () => Cause.dieOption(exit.cause))
@@ -16,8 +16,8 @@ const howEnded = (exit: Exit.Exit<unknown, unknown>): string => {
 }
 
 /**
- * The handler, seen by a checker. Somebody else's may wait for promises: while one runs, the event loop is given the time to
- * settle them.
+ * Wraps a handler so that the checker records its runs. A user's handler may await promises (`mayWait`): the event loop
+ * then gets time to resolve them.
  */
 export const of = <R>(
   handler: Handler<R>,

@@ -13,7 +13,7 @@ import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
 import * as Schedule from "../../schedule/Schedule.js"
 import { Dice, digest, drawn } from "./Seed.js"
 
-// Jobs of every sort that the queue makes a promise about, and handlers that misbehave in every way it must bear.
+// The built-in workload: jobs that exercise every invariant, and handlers that fail in every way a queue must tolerate.
 
 const Numbered = Schema.Struct({ n: Schema.Int })
 const shared = { payload: Numbered, maxAttempts: 2, timeout: "5 seconds", backoff: Backoff.fixed("2 seconds") } as const
@@ -27,13 +27,13 @@ const obituaryOf = ({ n }: { readonly n: number }) => ({
   maxAttempts: 3
 })
 const Plain = Job.make("plain", { ...shared, queue: "plain", onDead: obituaryOf })
-/** In strict order per key. */
+/** Runs in strict order per key. */
 const Line = Job.make("line", { ...shared, queue: "line" })
-/** Not too many at a time. */
+/** Limited by its queue's start rate. */
 const Metered = Job.make("metered", { ...shared, queue: "metered" })
-/** Keeps to a limit that all pods share. */
+/** Acquires a token of a rate limit shared by all pods. */
 const Token = Job.make("token", { ...shared, queue: "plain" })
-/** Stores a child in one transaction with its own end. */
+/** Enqueues a child in the transaction that finalizes it. */
 const Parent = Job.make("parent", { ...shared, queue: "plain" })
 const Child = Job.make("child", { ...shared, queue: "plain" })
 const Tick = Job.make("tick", { ...shared, queue: "plain" })
@@ -52,40 +52,40 @@ export const schedule = Schedule.make("ticking", { job: Tick, payload: { n: 0 },
 
 type Supply = Effect.Effect<NewJob, InvalidJob>
 
-/** So many jobs of all sorts, drawn from the seed. */
+/** Returns `count` random jobs for a seed. */
 export const jobs = (seed: number, count: number): ReadonlyArray<Supply> => {
   const dice = new Dice(digest("jobs", seed))
-  // Often one sort is in the majority: limits and orders show only where many meet.
+  // Favour one kind in most runs: limits and ordering only matter when many jobs of a kind compete.
   const favourite = dice.pick(undefined, Plain, Line, Metered, Token, Parent)
   return Array.from({ length: count }, (_, index): Supply => {
     const payload = { n: index + 1 }
     const mixed = dice.pick(Plain, Plain, Line, Metered, Token, Parent)
-    const kind = favourite !== undefined && dice.isLucky(0.7) ? favourite : mixed
-    const delay = dice.isLucky(0.25) ? { delay: Duration.millis(dice.whole(0, 15_000)) } : {}
-    const priority = dice.isLucky(0.2) && kind !== Line ? { priority: dice.whole(-2, 2) } : {}
+    const kind = favourite !== undefined && dice.chance(0.7) ? favourite : mixed
+    const delay = dice.chance(0.25) ? { delay: Duration.millis(dice.whole(0, 15_000)) } : {}
+    const priority = dice.chance(0.2) && kind !== Line ? { priority: dice.whole(-2, 2) } : {}
     const key = kind === Line ? { key: dice.pick("ada", "bob") } : {}
     const scope = dice.pick("active", "retained")
-    const dedupe = dice.isLucky(0.25) ? { dedupe: { key: dice.pick("one", "two"), scope } as const } : {}
+    const dedupe = dice.chance(0.25) ? { dedupe: { key: dice.pick("one", "two"), scope } as const } : {}
     return kind.job(payload, { ...(kind === Line ? {} : delay), ...priority, ...key, ...dedupe })
   })
 }
 
-/** What handlers can do to their surroundings. */
+/** How handlers interact with the simulation. */
 export interface HandlerControls {
   readonly seed: number
-  /** Ends the process that they run in. */
+  /** Kills the handler's process. */
   readonly crash: Effect.Effect<never>
-  /** Whether everybody is to behave by now. */
+  /** Whether faults have ended, so that handlers must succeed. */
   readonly isCalm: () => boolean
-  /** Which run of a job this is, from 1, wherever it runs. */
+  /** Returns the index of this run of a job across all pods, from 1. */
   readonly nthRun: (job: string) => number
   readonly granted: () => void
 }
 
-/** After so many runs a job behaves, so that it ends some day. */
+/** Number of runs after which a job always succeeds, so that it finishes eventually. */
 const mostTrouble = 6
 
-/** The same job does the same, however it came about: ids change when a plan is made smaller, numbers do not. */
+/** Draws by the job's number instead of its id, because shrinking a plan changes ids but not numbers. */
 const misbehave = (
   { crash, isCalm, nthRun, seed }: HandlerControls,
   { id, kind }: Pick<JobContext, "id" | "kind">,
@@ -109,9 +109,9 @@ const misbehave = (
   return Effect.zipRight(Effect.sleep(long), crash)
 }
 
-export const handlers = (powers: HandlerControls): ReadonlyArray<Handler.Handler<Queue | RateLimits>> => {
+export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handler<Queue | RateLimits>> => {
   const plain = (kind: Job.JobKind<{ readonly n: number }>) =>
-    Handler.make(kind, ({ n }, job) => misbehave(powers, job, n))
+    Handler.make(kind, ({ n }, job) => misbehave(controls, job, n))
   return [
     plain(Plain),
     plain(Line),
@@ -121,13 +121,13 @@ export const handlers = (powers: HandlerControls): ReadonlyArray<Handler.Handler
     plain(Tick),
     Handler.make(Token, ({ n }, job) =>
       upstream.acquire.pipe(
-        Effect.tap(() => powers.granted()),
-        Effect.zipRight(misbehave(powers, job, n))
+        Effect.tap(() => controls.granted()),
+        Effect.zipRight(misbehave(controls, job, n))
       )
     ),
-    // The child is stored last: in memory, what a transaction has written is seen by others before it ends.
+    // Enqueue the child last: in memory, uncommitted writes are visible to other transactions.
     Handler.transactional(Parent, ({ n }, job) =>
-      Effect.flatMap(misbehave(powers, job, n), (outcome) => Effect.as(Child.enqueue({ n }), outcome))
+      Effect.flatMap(misbehave(controls, job, n), (outcome) => Effect.as(Child.enqueue({ n }), outcome))
     )
   ]
 }

@@ -1,16 +1,16 @@
 import { addresseeOf, type Update, userOf } from "../../gateway/telegram/TelegramUpdate.js"
 
-// How Telegram delivers updates to a webhook, as its own server does it. Pure: seconds in, seconds out.
+// Telegram's delivery rules for webhooks, as pure functions on seconds.
 
-/** Longest waits between two tries are somewhere between these. */
+/** Range of the maximum delay between two attempts, in seconds. */
 const caps = { least: 60, most: 120 }
 
-/** No `Retry-After` is obeyed beyond an hour. */
+/** Longest `Retry-After` that is respected, in seconds. */
 const longestRetryAfter = 3600
 
 /**
- * How long to wait after so many failures: not at all, then 2, 4, 8 … up to a cap that `chance` decides. What the other side
- * asked for comes first.
+ * Returns the delay after a number of failures: 0, 2, 4, 8 … up to a cap that depends on `chance`. `Retry-After` takes
+ * precedence.
  */
 export const retryDelay = (failures: number, chance: number, retryAfter: number | undefined): number => {
   if (retryAfter !== undefined) return Math.min(Math.max(retryAfter, 0), longestRetryAfter)
@@ -26,19 +26,22 @@ const lifetimes: Readonly<Record<string, number>> = {
   inline_query: 30
 }
 
-/** How long Telegram goes on trying to deliver an update. */
+/** Returns how long Telegram retries an update, in seconds. */
 export const lifetimeOf = (update: Update): number => {
   const sort = Object.keys(update).find((key) => key !== "update_id") ?? ""
   return lifetimes[sort] ?? 24 * 3600
 }
 
-/** Updates of one line are delivered one after the other. Callback queries stand in their user's, messages in their chat's. */
+/**
+ * Returns the ordering key of an update: updates with the same key are delivered in sequence. Callback queries are
+ * ordered per user, messages per chat.
+ */
 export const lineOf = (update: Update): string => {
   if (update.callback_query !== undefined) return `user ${userOf(update)}`
   return `chat ${addresseeOf(update) ?? "none"}`
 }
 
-/** A number from 0 to 1 that is the same for the same seed and words, whatever else happens meanwhile. */
+/** Returns a number from 0 to 1 that depends only on the seed and the words. */
 export const chanceOf = (seed: number, ...words: ReadonlyArray<number | string>): number => {
   let hash = 0x811c9dc5 ^ seed
   for (const character of words.join("/")) {

@@ -5,11 +5,11 @@ import type { BotCall, EmulatedBot } from "./EmulatedBot.js"
 import { profileOf, webhookInfo } from "./EmulatedBot.js"
 import { answerOf, type EmulatedFault } from "./EmulatedFault.js"
 
-// The Bot API as bots call it, over real HTTP.
+// The Bot API over HTTP.
 
 export interface ApiOptions {
   readonly bot: (token: string) => EmulatedBot | undefined
-  /** The fault that a call is to meet, if any. */
+  /** Returns the fault to inject into a call, if any. */
   readonly faultFor: (call: Omit<BotCall, "done">) => EmulatedFault | undefined
   readonly onCall: (call: BotCall) => void
 }
@@ -22,7 +22,7 @@ const parametersIn = (body: string, query: URLSearchParams): Parameters => {
     return { ...Object.fromEntries(query), ...(Predicate.isRecord(parsed) ? parsed : {}) }
   } catch {
     if (!body.startsWith("--")) return Object.fromEntries([...query, ...new URLSearchParams(body)])
-    // A form with a file: its plain fields.
+    // A multipart form with a file: read its text fields.
     const fields = body.matchAll(/name="([^"]+)"\r\n\r\n([^\r]*)\r\n/g)
     return Object.fromEntries([...query, ...Array.from(fields, ([, name = "", value = ""]) => [name, value])])
   }
@@ -42,7 +42,7 @@ const setWebhook = (bot: EmulatedBot, parameters: Parameters) => {
   return true
 }
 
-/** A message that the bot has sent, as Telegram shows it. */
+/** The message object that Telegram returns for a sent message. */
 const sent = (bot: EmulatedBot, { chat_id: id }: Parameters, content: object) => ({
   message_id: bot.nextMessage++,
   date: 1,
@@ -51,7 +51,7 @@ const sent = (bot: EmulatedBot, { chat_id: id }: Parameters, content: object) =>
   ...content
 })
 
-/** What a method answers when all is well; nothing where there is no such method. */
+/** Returns a method's result, or undefined if the method does not exist. */
 const carryOut = (bot: EmulatedBot, method: string, parameters: Parameters): unknown => {
   switch (method.toLowerCase()) {
     case "getme":
@@ -93,7 +93,7 @@ const readAll = (request: Http.IncomingMessage, done: (body: string) => void) =>
 const respond = (response: Http.ServerResponse, status: number, body: object) =>
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body))
 
-/** Waits for updates as long as was asked for; an offset forgets those before it. */
+/** Long-polls for updates up to `timeout`. An offset drops all updates before it. */
 const getUpdates = (bot: EmulatedBot, { limit, offset, timeout }: Parameters, answer: (updates: object) => void) => {
   for (const update of bot.pending) if (update.update_id < Number(offset ?? 0)) bot.pending.delete(update)
   const found = () =>
@@ -133,7 +133,7 @@ const handle = (options: ApiOptions, request: Http.IncomingMessage, response: Ht
   if (answer !== undefined) respond(response, answer.status, answer.body)
 }
 
-/** Serves until the Scope closes; answers the url to be used as TELEGRAM_API_URL. */
+/** Serves until the Scope closes. Returns the URL to set as TELEGRAM_API_URL. */
 export const serve = (options: ApiOptions): Effect.Effect<string, never, Scope.Scope> =>
   Effect.gen(function* () {
     const server = yield* Effect.acquireRelease(

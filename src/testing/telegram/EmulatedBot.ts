@@ -2,50 +2,50 @@ import type { WebhookInfo } from "@grammyjs/types"
 import type { Update } from "../../gateway/telegram/TelegramUpdate.js"
 import { chanceOf } from "./DeliveryRules.js"
 
-/** A call that a bot made. */
+/** A Bot API call made by a bot. */
 export interface BotCall {
   readonly token: string
   readonly method: string
   readonly parameters: Readonly<Record<string, unknown>>
-  /** Whether it came over HTTP, or as the answer to a webhook. */
+  /** Whether it came as an HTTP request or in a webhook response. */
   readonly via: "call" | "response"
-  /** Whether it was carried out: what a fault kept from event was not. */
+  /** Whether it was carried out; false if a fault prevented it. */
   readonly done: boolean
 }
 
-/** One try to deliver an update. */
+/** One delivery attempt of an update. */
 export interface DeliveryTry {
   readonly token: string
   readonly update: number
   readonly url: string
-  /** The status of the answer; absent where none came, or where it was lost on purpose. */
+  /** Response status; undefined if there was no response or it was dropped on purpose. */
   readonly status: number | undefined
-  /** What the answer said beyond its status. */
+  /** Response body, or the error code if there was no response. */
   readonly body: string
 }
 
-/** Where updates go. Several urls are several pods behind one address. */
+/** Where updates are delivered. Several URLs simulate several pods behind one address. */
 export interface EmulatedWebhook {
   readonly urls: ReadonlyArray<string>
   readonly secret: string | undefined
   readonly maxConnections: number
-  /** The types of updates that are delivered; all where absent. */
+  /** Types of updates to deliver. [all] */
   readonly updates?: ReadonlyArray<string> | undefined
 }
 
-/** What the emulator knows of a bot. */
+/** The emulator's state of a bot. */
 export interface EmulatedBot {
   readonly token: string
   webhook: EmulatedWebhook | undefined
   nextUpdate: number
   nextMessage: number
-  /** Updates that are not delivered yet. */
+  /** Undelivered updates. */
   readonly pending: Set<Update>
   readonly expired: Array<number>
   lastError: string | undefined
-  /** What `setMyCommands` was given last. */
+  /** Commands last set with `setMyCommands`. */
   commands: ReadonlyArray<unknown>
-  /** Calls of `getUpdates` that wait for an update. */
+  /** Waiting `getUpdates` calls. */
   readonly polls: Set<() => void>
 }
 
@@ -61,7 +61,7 @@ export const make = (token: string): EmulatedBot => ({
   polls: new Set()
 })
 
-/** The bot as `getMe` shows it: its id is what its token begins with. */
+/** Returns the bot as in `getMe`. Its id is the first part of its token. */
 export const profileOf = ({ token }: EmulatedBot) => {
   const id = Number(/^\d+/.exec(token)?.[0] ?? 1 + Math.floor(chanceOf(0, token) * 2 ** 31))
   return { id, is_bot: true, first_name: `Emulated ${id}`, username: `emulated_${id}_bot` }

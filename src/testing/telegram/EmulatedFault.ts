@@ -1,25 +1,25 @@
 import { Data } from "effect"
 
-/** How the emulated Bot API misbehaves. */
+/** Faults of the emulated Bot API. */
 export type EmulatedFault = Data.TaggedEnum<{
-  /** 429, with the seconds to wait. */
+  /** 429 with `retry_after` in seconds. */
   Throttled: { readonly retryAfter: number }
   /** 5xx. */
   Broken: { readonly status?: number }
   /** 403: the user has blocked the bot. */
   Blocked: {}
-  /** 400: the group has become a supergroup with another id. */
+  /** 400: the group was upgraded to a supergroup with another id. */
   Migrated: { readonly to: number }
-  /** 4xx with words of your own. */
+  /** 4xx with a custom description. */
   Refused: { readonly status: number; readonly description: string }
-  /** Reads the call and never answers. */
+  /** Reads the request and never responds. */
   Hang: {}
-  /** Carries the call out, and closes the connection instead of answering. */
+  /** Carries out the call, then closes the connection without a response. */
   Drop: {}
 }>
 export const EmulatedFault = Data.taggedEnum<EmulatedFault>()
 
-/** The answer to a call that fails in an orderly way; nothing for those that are not answered. */
+/** Returns the response of a fault, or undefined if it has none. */
 export const answerOf = (fault: EmulatedFault): { readonly status: number; readonly body: object } | undefined => {
   const answer = (status: number, description: string, parameters?: object) => ({
     status,

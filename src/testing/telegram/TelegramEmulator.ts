@@ -6,29 +6,29 @@ import type { EmulatedFault } from "./EmulatedFault.js"
 import * as WebhookSender from "./WebhookSender.js"
 
 export interface TelegramEmulatorOptions {
-  /** The tokens that are known from the start. */
+  /** Tokens of bots that exist from the start. */
   readonly tokens?: ReadonlyArray<string>
-  /** Decides every chance: the same again for the same seed. [1] */
+  /** Seed of all random decisions. [1] */
   readonly seed?: number
-  /** How many of Telegram's seconds pass in one of ours: 100 makes an hour of retries half a minute. [1] */
+  /** Time factor of delays and retries: with 100, an hour takes 36 seconds. [1] */
   readonly speed?: number
-  /** From 0 to 1: how often an update is delivered twice at the same moment, to two urls where there are two. [0] */
+  /** Probability from 0 to 1 that an update is delivered twice at the same time, to two URLs if there are two. [0] */
   readonly duplicates?: number
-  /** From 0 to 1: how often the answer to a delivery is lost, so that it is delivered again. [0] */
+  /** Probability from 0 to 1 that the response to a delivery is lost, so that it is delivered again. [0] */
   readonly lostReplies?: number
 }
 
-/** Which calls meet a fault. */
+/** Selects the calls that fail. */
 export interface FaultRule {
-  /** Any method when absent. */
+  /** [any method] */
   readonly method?: string
-  /** Any call when absent. */
+  /** [any call] */
   readonly when?: (call: Omit<BotCall, "done">) => boolean
-  /** How many calls meet it; all of them when absent. */
+  /** Number of calls that fail. [all] */
   readonly times?: number
 }
 
-/** A message that somebody writes to a bot. */
+/** A message from a user to a bot. */
 export interface Spoken {
   readonly chat: number
   readonly text: string
@@ -36,41 +36,41 @@ export interface Spoken {
   readonly user?: number
 }
 
-/** A Telegram of one's own: delivers updates by Telegram's rules, and records what bots say. */
+/** Emulates Telegram: delivers updates by Telegram's rules and records the bots' calls. */
 export class TelegramEmulator extends Context.Tag("nightshift/testing/TelegramEmulator")<
   TelegramEmulator,
   {
-    /** To be set as TELEGRAM_API_URL. */
+    /** Value for TELEGRAM_API_URL. */
     readonly url: string
 
-    /** Makes a token known. */
+    /** Registers a bot by its token. */
     readonly addBot: (token: string) => Effect.Effect<void>
 
-    /** Where a bot's updates go, as by `setWebhook`; several urls are several pods behind one address. */
+    /** Sets a bot's webhook, like `setWebhook`. Several URLs simulate several pods behind one address. */
     readonly deliverTo: (
       token: string,
       webhook: { readonly urls: ReadonlyArray<string>; readonly secret?: string; readonly maxConnections?: number }
     ) => Effect.Effect<void>
 
-    /** Somebody writes to a bot. Answers the update's id, without waiting for its delivery. */
+    /** Sends a user's message to a bot. Returns the update id without waiting for delivery. */
     readonly say: (token: string, spoken: Spoken) => Effect.Effect<number>
 
-    /** Any other update; the id is made when there is none. */
+    /** Sends any other update. Generates an id if there is none. */
     readonly send: (token: string, update: Partial<Update>) => Effect.Effect<number>
 
-    /** From now on, calls meet a fault. Rules that were given first are looked at first. */
+    /** Makes matching calls fail. Earlier rules take precedence. */
     readonly fail: (fault: EmulatedFault, rule?: FaultRule) => Effect.Effect<void>
 
-    /** Forgets all faults. */
+    /** Removes all faults. */
     readonly mend: Effect.Effect<void>
 
-    /** What bots have said and asked, in order. */
+    /** All calls made by bots, in order. */
     readonly calls: Effect.Effect<ReadonlyArray<BotCall>>
 
-    /** Every try to deliver an update, in the order in which they ended. */
+    /** All delivery attempts, in the order in which they ended. */
     readonly tries: Effect.Effect<ReadonlyArray<DeliveryTry>>
 
-    /** Updates that ran out of time before anyone took them. */
+    /** Ids of updates that expired before they were delivered. */
     readonly expired: (token: string) => Effect.Effect<ReadonlyArray<number>>
 
     /** Completes when every update is delivered or expired. */
@@ -126,7 +126,7 @@ const make = (options: TelegramEmulatorOptions): Effect.Effect<typeof TelegramEm
         const id = update.update_id ?? bot.nextUpdate
         bot.nextUpdate = id + 1
         const whole = { ...update, update_id: id }
-        // Telegram does not deliver what the webhook did not ask for.
+        // Telegram delivers only the update types that the webhook asked for.
         if (bot.webhook?.updates?.includes(typeOf(whole) ?? "") ?? true) sender.carry(bot, whole)
         return id
       })

@@ -5,34 +5,34 @@ import type { Update } from "../../gateway/telegram/TelegramUpdate.js"
 import { chanceOf, lifetimeOf, lineOf, retryDelay } from "./DeliveryRules.js"
 import type { BotCall, DeliveryTry, EmulatedBot, EmulatedWebhook } from "./EmulatedBot.js"
 
-// Carries updates to webhooks. Each line of a bot is one fiber that delivers its head until that is acknowledged or expired,
-// and only then the next; lines go on side by side, as many as the webhook allows connections.
+// Delivers updates to webhooks. Updates with the same ordering key form a line: one fiber delivers them in sequence,
+// each until it is acknowledged or expired. Lines run in parallel, up to the webhook's maximum number of connections.
 
 export interface WebhookSenderOptions {
   readonly seed: number
-  /** How many of Telegram's seconds pass in one of ours. */
+  /** Time factor of delays and retries. */
   readonly speed: number
-  /** From 0 to 1: how often an update is delivered twice at the same moment. */
+  /** Probability from 0 to 1 that an update is delivered twice at the same time. */
   readonly duplicates: number
-  /** From 0 to 1: how often the answer to a delivery is lost. */
+  /** Probability from 0 to 1 that the response to a delivery is lost. */
   readonly lostReplies: number
   readonly onTry: (attempt: DeliveryTry) => void
   readonly onCall: (call: BotCall) => void
 }
 
 export interface WebhookSender {
-  /** Hands over an update; it is delivered when its turn comes. */
+  /** Queues an update for delivery. */
   readonly carry: (bot: EmulatedBot, update: Update) => void
-  /** Completes when nothing is left to deliver. */
+  /** Completes when no update is left to deliver. */
   readonly settled: Effect.Effect<void>
 }
 
-/** As long as Telegram waits for an answer. */
+/** Telegram's response timeout. */
 const patience = Duration.seconds(60)
 
 const refusedInResponse = /^(?:get|setwebhook$|deletewebhook$|close$|logout$)/i
 
-/** A method that the answer to a webhook asks for. */
+/** Returns the Bot API call contained in a webhook response, if any. */
 const callIn = (token: string, body: string): BotCall | undefined => {
   try {
     const parsed: unknown = JSON.parse(body)
@@ -80,7 +80,7 @@ export const make = (options: WebhookSenderOptions): Effect.Effect<WebhookSender
         },
         body: JSON.stringify(update),
         mostBytes: 1024 * 1024,
-        // A lost answer is one whose connection broke: it is not used again.
+        // A lost response means a broken connection, which must not be reused.
         agent: lost ? undefined : agent
       }).pipe(
         Effect.timeoutFail({
@@ -107,7 +107,7 @@ export const make = (options: WebhookSenderOptions): Effect.Effect<WebhookSender
         })
       )
 
-    /** One try, which may be two at the same moment. Any answer that arrives counts. */
+    /** Makes one delivery attempt, or two at the same time. The result of the first one counts. */
     const attempt = (bot: EmulatedBot, webhook: EmulatedWebhook, update: Update, failures: number) => {
       const chance = (salt: string) => chanceOf(options.seed, salt, update.update_id, failures)
       const { secret, urls } = webhook
@@ -125,16 +125,16 @@ export const make = (options: WebhookSenderOptions): Effect.Effect<WebhookSender
 
     const rest = (seconds: number) => Effect.sleep(Duration.millis((seconds * 1000) / options.speed))
 
-    /** Delivers one update until it is acknowledged or its time is over. */
+    /** Retries one update until it is acknowledged or expires. */
     const deliver = (bot: EmulatedBot, update: Update): Effect.Effect<void> =>
       Effect.gen(function* () {
         const begun = yield* Clock.currentTimeMillis
         const lifetimeMillis = (lifetimeOf(update) * 1000) / options.speed
         for (let failures = 0; ; ) {
-          // Taken by `getUpdates`.
+          // Already fetched by `getUpdates`.
           if (!bot.pending.has(update)) return
           const { webhook } = bot
-          // Nobody to deliver to is no failure: updates wait for a webhook.
+          // Without a webhook, updates wait; this does not count as a failure.
           if (webhook === undefined) yield* rest(1)
           else {
             const { acknowledged, retryAfter } = yield* attempt(bot, webhook, update, failures)

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs"
-import { mkdir } from "node:fs/promises"
+import { mkdir, readdir } from "node:fs/promises"
 import { hostname } from "node:os"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
@@ -65,6 +65,16 @@ describe("the lock on a directory", () => {
         assert.strictEqual(winners.length, 1)
         assert.strictEqual(claimsIn(directory).length, 1)
       }
+    })
+  )
+
+  it.scopedLive("is not claimed again by a process that failed to get it", () =>
+    Effect.gen(function* () {
+      const directory = yield* scratch
+      yield* plant(directory, "000000000000001", yield* living)
+      for (const _ of Array.from({ length: 20 })) yield* Effect.flip(acquire(directory, { ...quick, beat: "1 millis" }))
+      yield* Effect.forEach(Array.from({ length: 20 }), () => Effect.promise(() => readdir(claimsOf(directory))))
+      assert.deepStrictEqual(claimsIn(directory), ["000000000000001.json"])
     })
   )
 

@@ -3,7 +3,7 @@ import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Redacted } from "effect"
-import { running } from "../../../src/database/embedded/EmbeddedPostgres.js"
+import { EmbeddedPostgres, launchDurable, running } from "../../../src/database/embedded/EmbeddedPostgres.js"
 import { holder } from "./fixtures/Holder.js"
 import { query, scratch } from "./fixtures/Scratch.js"
 import { start, startThrowaway } from "./fixtures/Started.js"
@@ -14,7 +14,7 @@ const refusalOf = (directory: string) =>
   Effect.map(Effect.flip(Effect.scoped(start(directory))), ({ message }) => message)
 
 describe.concurrent("the durable embedded PostgreSQL", () => {
-  it.scopedLive("answers on port and socket to those who know the password", () =>
+  it.scopedLive("answers on port and socket to those who know the password, and lets nobody else near its files", () =>
     Effect.gen(function* () {
       const { directory, port, socketDirectory, url } = yield* start(join(yield* scratch, "a/.nightshift"))
       const settings = yield* query(
@@ -30,12 +30,6 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
         const refused = yield* Effect.flip(query({ ...known, password: "guess" }, "select 1"))
         assert.match(`${refused.cause}`, /password authentication failed/)
       }
-    })
-  )
-
-  it.scopedLive("lets nobody else near its files", () =>
-    Effect.gen(function* () {
-      const { directory } = yield* start(join(yield* scratch, ".nightshift"))
       const modes = ["", "data", "run", "lock", "password", "postgres.log"].map((name) => modeOf(join(directory, name)))
       // Under root, the server's user must pass through, by its group, and can do no more than that.
       assert.deepStrictEqual(modes, [asRoot ? "710" : "700", "700", "700", "700", "600", "600"])
@@ -55,9 +49,16 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
         })
       )
       assert.isFalse(existsSync(before.socketDirectory))
-      const { url } = yield* start(directory)
+      // Started in the background, as `serve` does, and stopped in the middle of that.
+      const launched = Effect.flatMap(launchDurable(directory), (server) => Effect.provide(EmbeddedPostgres, server))
+      yield* Effect.scoped(launchDurable(directory))
+      assert.deepStrictEqual(readdirSync(join(directory, "lock")), [])
+      assert.isFalse(existsSync(join(directory, "data/postmaster.pid")))
+      const { url } = yield* launched
       assert.strictEqual(Redacted.value(url), before.url)
       assert.deepStrictEqual(yield* query(Redacted.value(url), "select x from kept"), [{ x: 7 }])
+      // A launch does not fail: the layer says why there is no server.
+      assert.match((yield* Effect.flip(Effect.scoped(launched))).message, /in use by process/)
     })
   )
 
@@ -107,11 +108,11 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
       yield* Effect.promise(() => rm(at("lost/password")))
       assert.match(yield* refusalOf(at("file")), /a file is in the way; move the file away/)
       assert.match(yield* refusalOf(at("file/below")), /a file is in the way; move the file away/)
-      assert.match(yield* refusalOf(at("others")), /it holds other things \(thesis.tex\); choose an empty or a new/)
+      assert.match(yield* refusalOf(at("others")), /it contains other files \(thesis.tex\); choose an empty or a new/)
       assert.strictEqual(modeOf(at("others")), "755")
-      assert.match(yield* refusalOf(at("old")), /holds data of PostgreSQL 9.6 and this is PostgreSQL 18: /)
+      assert.match(yield* refusalOf(at("old")), /contains data of PostgreSQL 9.6, but this is PostgreSQL 18: /)
       assert.match(yield* refusalOf(at("broken")), /is not a PostgreSQL database; move it away/)
-      assert.match(yield* refusalOf(at("lost")), /its file password is gone; put the file back/)
+      assert.match(yield* refusalOf(at("lost")), /its password file is missing; restore the file/)
       if (process.platform === "linux") {
         assert.match(yield* refusalOf("/proc/nightshift"), /it cannot be created; choose another/)
       }

@@ -22,11 +22,11 @@ interface Entry {
 
 const fields = [
   ["who", "Who"],
-  ["act", "Act, as job or job.cancel"],
-  ["target", "Id or name of what was changed"]
+  ["act", "Action, such as job.cancel"],
+  ["target", "Target id or name"]
 ] as const
 
-/** One act; what it changed has the whole width below it. */
+/** One audit entry, with its changes in a full-width row below. */
 const Row = ({ entry }: { readonly entry: Entry }) => {
   const [open, setOpen] = useState(false)
   return (
@@ -63,7 +63,6 @@ const Row = ({ entry }: { readonly entry: Entry }) => {
   )
 }
 
-/** Who changed what, when and why. */
 export const Audit = ({ route }: { readonly route: Route }) => {
   const query = Object.fromEntries(route.query)
   const page = useResource<{ entries: ReadonlyArray<Entry>; next: string | null }>(`audit${Api.query(query)}`)
@@ -89,7 +88,7 @@ export const Audit = ({ route }: { readonly route: Route }) => {
         {(data) => (
           <div class="card">
             {data.entries.length === 0 ? (
-              <Empty>Nobody has changed anything that fits.</Empty>
+              <Empty>No audit entries match this filter.</Empty>
             ) : (
               <div class="table-wrap">
                 <table class="stacked audit">
@@ -97,8 +96,8 @@ export const Audit = ({ route }: { readonly route: Route }) => {
                     <tr>
                       <th>When</th>
                       <th>Who</th>
-                      <th>Act</th>
-                      <th>What</th>
+                      <th>Action</th>
+                      <th>Target</th>
                       <th>Reason</th>
                       <th aria-label="Before and after" />
                     </tr>

@@ -7,7 +7,7 @@ import { type Bot, brief, type Delivery, type Source } from "../Views"
 
 const DeliveryTable = ({ deliveries }: { readonly deliveries: ReadonlyArray<Delivery> }) =>
   deliveries.length === 0 ? (
-    <Empty>Nothing was delivered yet. Deliveries appear here as they arrive.</Empty>
+    <Empty>No deliveries yet. They appear here as they arrive.</Empty>
   ) : (
     <div class="table-wrap">
       <table class="stacked deliveries">
@@ -41,7 +41,7 @@ const DeliveryTable = ({ deliveries }: { readonly deliveries: ReadonlyArray<Deli
                 {job === null ? (
                   <span class="quiet">none</span>
                 ) : (
-                  <a href={to(`jobs/${job.id}`)}>{job.state === null ? "see job" : <StateBadge state={job.state} />}</a>
+                  <a href={to(`jobs/${job.id}`)}>{job.state === null ? "job" : <StateBadge state={job.state} />}</a>
                 )}
               </td>
             </tr>
@@ -61,7 +61,7 @@ const Deliveries = ({ path }: { readonly path: string }) => {
         <>
           {complete ? null : (
             <div class="warning" role="status">
-              Looking for jobs took too long, so these are only the deliveries that this pod remembers.
+              The job query timed out. This list shows only the deliveries that this pod remembers.
             </div>
           )}
           <DeliveryTable deliveries={deliveries} />
@@ -73,12 +73,12 @@ const Deliveries = ({ path }: { readonly path: string }) => {
 
 const outcomesOf = (counts: Bot["counts"]) => Object.entries(counts).sort(([, left], [, right]) => right - left)
 
-/** One that sends webhooks: what is said of it, what came, and what became of it. */
+/** Card of a bot or webhook source: its settings, counts and deliveries. */
 const HookCard = (props: {
   readonly route: Route
   readonly name: string
   readonly hook: Pick<Bot, "path" | "counts" | "lastSeenAt">
-  /** Where its deliveries are read. */
+  /** API path of its deliveries. */
   readonly address: string
   readonly jobs: string | undefined
   readonly chips: ReadonlyArray<string>
@@ -133,11 +133,10 @@ const HookCard = (props: {
 const botWords = ({ chatOrder, handler, onError, target, mode }: Bot) => {
   const who = target === null ? `answered by ${handler}` : `answered by ${target}`
   return mode === "async"
-    ? `${who}, as jobs; order within a chat: ${chatOrder}`
-    : `${who} on the spot; a failure is ${onError === "redeliver" ? "delivered again" : "apologized for"}`
+    ? `${who} as jobs; order per chat: ${chatOrder}`
+    : `${who} in the webhook response. On failure: ${onError === "redeliver" ? "redeliver" : "send an apology"}`
 }
 
-/** Who sends webhooks here, and what was delivered. */
 export const Bots = ({ route }: { readonly route: Route }) => {
   const hooks = useResource<{ since: string; bots: ReadonlyArray<Bot>; sources: ReadonlyArray<Source> }>("bots", {
     every: 3_000
@@ -148,7 +147,7 @@ export const Bots = ({ route }: { readonly route: Route }) => {
         <h1>Bots</h1>
         {hooks.data === undefined ? null : (
           <span class="quiet small">
-            counts of the pod that answered, which began <Age at={hooks.data.since} />
+            counts of one pod since its start <Age at={hooks.data.since} />
           </span>
         )}
       </div>
@@ -156,8 +155,8 @@ export const Bots = ({ route }: { readonly route: Route }) => {
         {({ bots, sources }) =>
           bots.length + sources.length === 0 ? (
             <Empty>
-              No bot and no webhook source is declared. Write them into <code>bots.yaml</code>, put their secrets into
-              the environment, and start the service again.
+              No bots or webhook sources. Declare them in <code>bots.yaml</code>, set their secrets in the environment,
+              and restart the service.
             </Empty>
           ) : (
             <>
@@ -169,7 +168,7 @@ export const Bots = ({ route }: { readonly route: Route }) => {
                   hook={bot}
                   address={`bots/${encodeURIComponent(bot.slug)}`}
                   jobs={bot.queue === null ? undefined : to("jobs", { queue: bot.queue })}
-                  chips={["Telegram", bot.mode, ...(bot.requireAuth ? ["users sign in"] : [])]}
+                  chips={["Telegram", bot.mode, ...(bot.requireAuth ? ["sign-in required"] : [])]}
                   words={botWords(bot)}
                 />
               ))}
@@ -181,8 +180,8 @@ export const Bots = ({ route }: { readonly route: Route }) => {
                   hook={source}
                   address={`sources/${encodeURIComponent(source.name)}`}
                   jobs={to("jobs", { kind: source.kind })}
-                  chips={["source", `signed as ${source.style}`]}
-                  words={`deliveries become ${source.kind} jobs`}
+                  chips={["source", `${source.style} signature`]}
+                  words={`enqueues ${source.kind} jobs`}
                 />
               ))}
             </>

@@ -6,7 +6,7 @@ import { span } from "../parts/Time"
 import { useResource } from "../Resource"
 import { brief, bytesText, type DatabaseHealth } from "../Views"
 
-/** Older than this, a transaction keeps the vacuum from its work. */
+/** Seconds after which an open transaction is reported because it blocks vacuum. */
 const longTransaction = 300
 
 const Tile = ({ label, value }: { label: string; value: string }) => (
@@ -16,7 +16,6 @@ const Tile = ({ label, value }: { label: string; value: string }) => (
   </div>
 )
 
-/** How the database is and was. */
 export const Database = () => {
   const range = useRange()
   const health = useResource<DatabaseHealth>(`metrics/database${Api.query(range.query)}`)
@@ -33,8 +32,8 @@ export const Database = () => {
           <>
             {now.oldestTransactionSeconds < longTransaction ? null : (
               <div class="warning" role="status">
-                A transaction has been open for {span(now.oldestTransactionSeconds)}: nothing that died since can be
-                vacuumed.
+                A transaction has been open for {span(now.oldestTransactionSeconds)}: vacuum cannot remove rows deleted
+                since then.
               </div>
             )}
             <div class="tiles">
@@ -49,7 +48,7 @@ export const Database = () => {
             </div>
             <section class="card">
               <header>
-                <h2>Dead rows of the job table</h2>
+                <h2>Dead rows in the job table</h2>
               </header>
               <div class="body">
                 <Chart
@@ -66,18 +65,18 @@ export const Database = () => {
             {now.blockers.length === 0 ? null : (
               <section class="card">
                 <header>
-                  <h2>What holds vacuum back</h2>
+                  <h2>Vacuum blockers</h2>
                 </header>
                 <div class="table-wrap">
                   <table>
                     <thead>
                       <tr>
-                        <th>What</th>
+                        <th>Type</th>
                         <th>Name</th>
                         <th>User</th>
                         <th>Application</th>
                         <th>State</th>
-                        <th class="number">For</th>
+                        <th class="number">Age</th>
                       </tr>
                     </thead>
                     <tbody>

@@ -1,11 +1,12 @@
 import { useState } from "preact/hooks"
 import * as Api from "../Api"
 import { EditJob } from "../EditJob"
+import { doneWords } from "../JobActs"
 import { useNews } from "../Live"
 import { Json } from "../parts/Json"
 import { Shown } from "../parts/Notice"
 import { StateBadge } from "../parts/StateBadge"
-import { Age, Moment, span } from "../parts/Time"
+import { Age, instantText, Moment, span } from "../parts/Time"
 import { say } from "../parts/Toasts"
 import { useResource } from "../Resource"
 import { go, to } from "../Route"
@@ -16,7 +17,7 @@ import { WhyCard } from "../WhyCard"
 const waiting = new Set(["scheduled", "retrying", "pending"])
 const over = new Set(["done", "dead"])
 
-/** The trace in which the job was sent, and in which its runs are. */
+/** Returns the trace id of the job's enqueue and runs. */
 const traceOf = (meta: unknown): string | undefined => {
   const text = meta !== null && typeof meta === "object" && "traceparent" in meta ? String(meta.traceparent) : ""
   return /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(text)?.[1]
@@ -38,10 +39,8 @@ const Facts = ({ job }: { readonly job: JobView }) => (
     <dd>
       <Moment at={job.createdAt} />
     </dd>
-    <dt>{waiting.has(job.state) ? "Due" : "Was due"}</dt>
-    <dd>
-      <Moment at={job.runAt} />
-    </dd>
+    <dt>{waiting.has(job.state) ? "Due" : "Was scheduled for"}</dt>
+    <dd>{waiting.has(job.state) ? <Moment at={job.runAt} /> : instantText(new Date(job.runAt))}</dd>
     {job.startedAt === null ? null : (
       <>
         <dt>Started</dt>
@@ -113,12 +112,12 @@ const Timeline = ({ job }: { readonly job: JobView }) => (
 )
 
 const Acts = ({ job, onChange, onEdit }: { job: JobView; onChange: () => void; onEdit: () => void }) => {
-  const act = (name: string, path: string, back?: { name: string; path: string }) => () =>
+  const act = (done: string, path: string, back?: { name: string; path: string }) => () =>
     Api.post(`jobs/${job.id}/${path}`).then(
       () => {
         onChange()
         say(
-          `${name}: done.`,
+          `${job.kind} ${done}`,
           back === undefined
             ? undefined
             : {
@@ -134,13 +133,13 @@ const Acts = ({ job, onChange, onEdit }: { job: JobView; onChange: () => void; o
     const { jobs } = await Api.post<{ jobs: ReadonlyArray<{ id: string }> }>("jobs", {
       jobs: [{ kind, payload, priority, queue }]
     })
-    say("Enqueued once more.")
+    say(`${kind} enqueued again`)
     if (jobs[0] !== undefined) go(to(`jobs/${jobs[0].id}`))
   }
   const drop = () =>
     Api.remove(`jobs/${job.id}`).then(
       () => {
-        say("Deleted.")
+        say(`${job.kind} deleted`)
         go(to("jobs"))
       },
       (error: Error) => say(error.message)
@@ -151,13 +150,13 @@ const Acts = ({ job, onChange, onEdit }: { job: JobView; onChange: () => void; o
         <button
           type="button"
           class="primary"
-          onClick={act("Requeue", "requeue", { name: "Cancel it again", path: "cancel" })}
+          onClick={act(doneWords.requeue, "requeue", { name: "Cancel", path: "cancel" })}
         >
           Requeue
         </button>
       ) : null}
       {job.state === "scheduled" || job.state === "retrying" ? (
-        <button type="button" onClick={act("Run now", "run-now")}>
+        <button type="button" onClick={act(doneWords["run-now"], "run-now")}>
           Run now
         </button>
       ) : null}
@@ -167,7 +166,14 @@ const Acts = ({ job, onChange, onEdit }: { job: JobView; onChange: () => void; o
         </button>
       ) : null}
       {over.has(job.state) ? null : (
-        <button type="button" class="danger" onClick={act("Cancel", "cancel", { name: "Undo", path: "requeue" })}>
+        <button
+          type="button"
+          class="danger"
+          onClick={act(job.state === "running" ? "asked to stop" : doneWords.cancel, "cancel", {
+            name: "Undo",
+            path: "requeue"
+          })}
+        >
           Cancel
         </button>
       )}
@@ -183,7 +189,6 @@ const Acts = ({ job, onChange, onEdit }: { job: JobView; onChange: () => void; o
   )
 }
 
-/** One job: what it is, why it stands where it stands, and what can be done about it. */
 export const Job = ({ id }: { readonly id: string }) => {
   const { pulse } = useNews()
   const path = `jobs/${encodeURIComponent(id)}`
@@ -203,9 +208,9 @@ export const Job = ({ id }: { readonly id: string }) => {
           <WhyCard key={path} path={path} state={data.state} pulse={pulse} />
           {data.lastError === null ? null : <pre class="failure">{data.lastError}</pre>}
           <div class="grid">
-            <section class="card" aria-label="Facts">
+            <section class="card" aria-label="Details">
               <header>
-                <h2>Facts</h2>
+                <h2>Details</h2>
               </header>
               <div class="body">
                 <Facts job={data} />

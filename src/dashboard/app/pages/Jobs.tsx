@@ -18,7 +18,7 @@ import { countText, type JobPage, type State } from "../Views"
 
 const nothing: JobFilter.JobFilter = {}
 
-/** What can be done to the jobs that are selected, or else to all that match. */
+/** Action buttons for the selected jobs, or for all jobs that match the filter. */
 const Acts = (props: {
   readonly filter: JobFilter.JobFilter
   readonly preset: JobFilter.JobFilter
@@ -27,14 +27,10 @@ const Acts = (props: {
 }) => {
   const { chosen, filter, preset } = props
   const isAll = chosen.size === 0
-  // All that match would be all there are: the server refuses that, and so it is not offered.
+  // Without a filter this would act on all jobs, which the server rejects.
   const isEverything = isAll && JobFilter.isEmpty(filter)
-  const hint = isEverything
-    ? "Select jobs or set a filter to act"
-    : isAll
-      ? "All that match:"
-      : `${chosen.size} selected`
-  /** Of those selected the others are skipped; a filter that names another state is refused whole. */
+  const hint = isEverything ? "Select jobs or set a filter" : isAll ? "All matching jobs:" : `${chosen.size} selected`
+  /** Selected jobs in other states are skipped, but the server rejects a filter that includes another state. */
   const fits = (act: Act) =>
     isAll
       ? (filter.state ?? []).every((state) => isFor(act, state))
@@ -60,7 +56,14 @@ const Acts = (props: {
   )
 }
 
-/** Jobs that fit a filter, and what can be done to them, one or all. */
+const emptyText = (filter: JobFilter.JobFilter, preset: JobFilter.JobFilter): string => {
+  if (!JobFilter.isEmpty(JobFilter.without(filter, preset))) return "No jobs match this filter."
+  return preset.state === undefined
+    ? "No jobs yet. Enqueue one with nightshift enqueue."
+    : `No ${preset.state.join(" or ")} jobs.`
+}
+
+/** A filtered job list with actions on one or all jobs. */
 export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.JobFilter }) => {
   const { preset = nothing, route, title } = props
   const mayAct = useMayAct()
@@ -80,7 +83,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
     setCursor(0)
   }, [key])
 
-  // Keys may come faster than the page is drawn: each acts on what the one before has left.
+  // Keys may arrive faster than renders, so handlers read and update this ref instead of state.
   const now = useRef({ jobs, chosen, cursor })
   now.current = { jobs, chosen, cursor }
   const move = (place: number) => {
@@ -98,7 +101,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
     try {
       setAsked({ act, target: chosen.size > 0 ? { ids: [...chosen.keys()] } : { filter: JobFilter.target(filter) } })
     } catch (error) {
-      say(`What the payload must contain is not JSON: ${(error as Error).message}`)
+      say(`The payload filter is not valid JSON: ${(error as Error).message}`)
     }
   }
 
@@ -140,7 +143,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
               chosen={selected}
               cursor={cursor}
               onToggle={mayAct ? toggle : undefined}
-              empty="No job fits. Loosen the filter, or enqueue one with nightshift enqueue."
+              empty={emptyText(filter, preset)}
             />
             <Pager next={data.next} route={route} />
           </div>

@@ -7,7 +7,7 @@ import { useResource } from "../Resource"
 import { useMayAct } from "../Session"
 import type { Limit } from "../Views"
 
-/** Five thousand an hour are 1.3888… a second. */
+/** Rounds to three decimals: 5000 per hour is 1.3888… per second. */
 const shown = (value: number) => Math.round(value * 1_000) / 1_000
 
 const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) => {
@@ -28,7 +28,7 @@ const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) =
         label={`${field} of ${limit.scope}`}
         width="short"
         value={String(shown(limit[field]))}
-        onGive={(text) => void act(Api.patch(path, { [field]: Number(text) }), `${limit.scope} is tuned.`)}
+        onGive={(text) => void act(Api.patch(path, { [field]: Number(text) }), `${limit.scope} changed`)}
       />
     ) : (
       shown(limit[field])
@@ -36,7 +36,7 @@ const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) =
   return (
     <tr>
       <td class="name">
-        {limit.scope} {limit.tuned ? <span class="chip">tuned</span> : null}
+        {limit.scope} {limit.tuned ? <span class="chip">changed</span> : null}
       </td>
       <td class="number" data-label="Tokens">
         {Math.floor(limit.tokens * 10) / 10}
@@ -47,7 +47,7 @@ const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) =
       <td class="number" data-label="Per second">
         {number("rate")}
       </td>
-      <td data-label="Dry, ends">
+      <td data-label="Empty until">
         <Age at={limit.dryUntil} />
       </td>
       <td class="act">
@@ -55,8 +55,8 @@ const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) =
           <div class="row">
             <button
               type="button"
-              title="Take all tokens away: who needs one waits until there are new ones"
-              onClick={() => void act(Api.post(`${path}/drain`), `${limit.scope} is drained.`)}
+              title="Remove all tokens: handlers wait until new ones are added"
+              onClick={() => void act(Api.post(`${path}/drain`), `${limit.scope} drained`)}
             >
               Drain
             </button>
@@ -64,10 +64,10 @@ const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) =
               <button
                 type="button"
                 onClick={() =>
-                  void act(Api.patch(path, { capacity: null, rate: null }), `${limit.scope} is as the code says.`)
+                  void act(Api.patch(path, { capacity: null, rate: null }), `${limit.scope} reset to code`)
                 }
               >
-                As in code
+                Reset to code
               </button>
             ) : null}
           </div>
@@ -77,7 +77,6 @@ const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) =
   )
 }
 
-/** Token buckets that handlers share. */
 export const Limits = () => {
   const limits = useResource<{ limits: ReadonlyArray<Limit> }>("limits", { every: 3_000 })
   return (
@@ -89,7 +88,7 @@ export const Limits = () => {
         {(data) => (
           <div class="card table-wrap">
             {data.limits.length === 0 ? (
-              <Empty>No rate limit is declared. Declare one in code with RateLimit.make.</Empty>
+              <Empty>No rate limits. Declare one in code with RateLimit.make.</Empty>
             ) : (
               <table class="stacked limits">
                 <thead>
@@ -98,8 +97,8 @@ export const Limits = () => {
                     <th class="number">Tokens</th>
                     <th class="number">Capacity</th>
                     <th class="number">Per second</th>
-                    <th>Dry, ends</th>
-                    <th aria-label="Acts" />
+                    <th>Empty until</th>
+                    <th aria-label="Actions" />
                   </tr>
                 </thead>
                 <tbody>

@@ -4,7 +4,6 @@ import { Failure } from "../parts/Failure"
 import { Mark } from "../parts/Mark"
 import { logIn, type Session } from "../Session"
 
-/** The only page for strangers. */
 export const Login = ({ onEnter }: { readonly onEnter: (session: Session) => void }) => {
   const [token, setToken] = useState("")
   const [refusal, setRefusal] = useState<string>()
@@ -15,7 +14,7 @@ export const Login = ({ onEnter }: { readonly onEnter: (session: Session) => voi
     try {
       onEnter(await logIn(token.trim()))
     } catch (error) {
-      setRefusal(error instanceof Refused && error.status === 401 ? "That token opens nothing here." : String(error))
+      setRefusal(error instanceof Refused && error.status === 401 ? "Wrong token" : String(error))
     }
     setBusy(false)
   }
@@ -43,8 +42,8 @@ export const Login = ({ onEnter }: { readonly onEnter: (session: Session) => voi
             Log in
           </button>
           <p class="quiet small">
-            The token of <code>NIGHTSHIFT_ADMIN_TOKEN</code>, or of <code>NIGHTSHIFT_VIEWER_TOKEN</code> to look only.
-            An embedded start prints one.
+            Use <code>NIGHTSHIFT_ADMIN_TOKEN</code>, or <code>NIGHTSHIFT_VIEWER_TOKEN</code> for read-only access. With
+            an embedded database, <code>nightshift serve</code> prints a token.
           </p>
         </div>
       </form>

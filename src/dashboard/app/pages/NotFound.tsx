@@ -4,10 +4,10 @@ import { to } from "../Route"
 export const NotFound = () => (
   <>
     <div class="head">
-      <h1>No such page</h1>
+      <h1>Page not found</h1>
     </div>
     <Empty>
-      There is nothing at this address. <a href={to("overview")}>Go to the overview.</a>
+      This page does not exist. <a href={to("overview")}>Go to the overview</a>
     </Empty>
   </>
 )

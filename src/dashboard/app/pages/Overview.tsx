@@ -40,7 +40,7 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
     <header>
       <h2>Queues</h2>
       <a class="small" href={to("queues")}>
-        all settings
+        All queues
       </a>
     </header>
     <div class="table-wrap">
@@ -75,8 +75,8 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
 )
 
 /**
- * What somebody should look at. The line is there also when there is nothing to say: what appears while somebody drags over
- * a chart must not push the chart away.
+ * Current warnings. The line is always present: a warning that appears while the user drags over a chart must not move
+ * the chart.
  */
 const Warnings = ({ all }: { readonly all: ReadonlyArray<string> | undefined }) => {
   const [open, setOpen] = useState(false)
@@ -84,7 +84,7 @@ const Warnings = ({ all }: { readonly all: ReadonlyArray<string> | undefined }) 
   if (first === undefined)
     return (
       <div class="notice" role="status">
-        {all === undefined ? "Looking for warnings…" : <span class="state done">No warnings</span>}
+        {all === undefined ? "Loading warnings…" : <span class="state done">No warnings</span>}
       </div>
     )
   return (
@@ -93,14 +93,13 @@ const Warnings = ({ all }: { readonly all: ReadonlyArray<string> | undefined }) 
       {open ? others.map((warning) => <div key={warning}>{warning}</div>) : null}
       {others.length === 0 ? null : (
         <button type="button" class="link" aria-expanded={open} onClick={() => setOpen(!open)}>
-          {open ? "Only the first" : `and ${others.length} more`}
+          {open ? "Show less" : `Show ${others.length} more`}
         </button>
       )}
     </div>
   )
 }
 
-/** Whether all is well, at a glance. */
 export const Overview = () => {
   const { pulse, warnings } = useNews()
   const range = useRange()

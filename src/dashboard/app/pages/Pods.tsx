@@ -15,7 +15,7 @@ const PodCard = ({ measure, pod }: { pod: Pod; measure: Measure | undefined }) =
       {pod.leader ? <span class="chip">leader</span> : null}
       {pod.draining ? <span class="chip">draining</span> : null}
       <span class="quiet small">
-        version {pod.version} on {pod.host.name}, process {pod.host.pid}, node {pod.host.node}
+        version {pod.version}, host {pod.host.name}, pid {pod.host.pid}, Node {pod.host.node}
       </span>
     </header>
     <div class="body stack">
@@ -23,7 +23,7 @@ const PodCard = ({ measure, pod }: { pod: Pod; measure: Measure | undefined }) =
         <span>
           started <Age at={pod.startedAt} />
         </span>
-        <span>seen {span(pod.heartbeatAgeSeconds)} ago</span>
+        <span>heartbeat {span(pod.heartbeatAgeSeconds)} ago</span>
         {measure === undefined ? null : (
           <>
             <span>CPU {(measure.cpu * 100).toFixed(0)} %</span>
@@ -42,7 +42,7 @@ const PodCard = ({ measure, pod }: { pod: Pod; measure: Measure | undefined }) =
               <th>Queue</th>
               <th class="number">Busy</th>
               <th class="number">Slots</th>
-              <th class="number">Wanted</th>
+              <th class="number">Target</th>
             </tr>
           </thead>
           <tbody>
@@ -64,7 +64,6 @@ const PodCard = ({ measure, pod }: { pod: Pod; measure: Measure | undefined }) =
   </section>
 )
 
-/** The processes at work. */
 export const Pods = () => {
   const { pulse } = useNews()
   const pods = useResource<{ pods: ReadonlyArray<Pod>; unservedQueues: ReadonlyArray<string> }>("pods", {
@@ -84,12 +83,12 @@ export const Pods = () => {
           <>
             {data.unservedQueues.length === 0 ? null : (
               <div class="warning" role="status">
-                No live pod serves {data.unservedQueues.join(", ")}, and jobs wait there. Start one with
-                NIGHTSHIFT_QUEUES.
+                Jobs are waiting in queues that no live pod serves: {data.unservedQueues.join(", ")}. Add them to
+                NIGHTSHIFT_QUEUES of a pod.
               </div>
             )}
             {data.pods.length === 0 ? (
-              <Empty>No pod is running. Start one with nightshift serve.</Empty>
+              <Empty>No pods are running. Start one with nightshift serve.</Empty>
             ) : (
               <div class="grid pods">
                 {data.pods.map((pod) => (

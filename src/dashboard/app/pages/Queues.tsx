@@ -14,7 +14,7 @@ import { to } from "../Route"
 import { useMayAct } from "../Session"
 import { brief, type Queue, type QueueSeries } from "../Views"
 
-/** How many of the workers have a job. */
+/** Share of the queue's workers that are busy. */
 const Utilisation = ({ queue }: { readonly queue: Queue }) => {
   const { counts, maxWorkers, utilisation } = queue
   const share = utilisation === null ? "–" : `${Math.round(utilisation * 100)} %`
@@ -60,10 +60,10 @@ const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
       chips={
         <>
           {queue.paused ? <span class="chip">paused</span> : null}
-          {queue.declared ? null : <span class="chip">no pod declared it</span>}
+          {queue.declared ? null : <span class="chip">not declared by any pod</span>}
           {queue.throttledUntil === null ? null : (
             <span class="chip">
-              cooling down, ends <Age at={queue.throttledUntil} />
+              cool-down ends <Age at={queue.throttledUntil} />
             </span>
           )}
         </>
@@ -76,7 +76,10 @@ const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
           {mayAct && queue.declared ? (
             <>
               {queue.throttledUntil === null ? null : (
-                <button type="button" onClick={() => void change({ throttledUntil: null }, `${queue.name} goes on.`)}>
+                <button
+                  type="button"
+                  onClick={() => void change({ throttledUntil: null }, `${queue.name}: cool-down ended`)}
+                >
                   End cool-down
                 </button>
               )}
@@ -85,7 +88,7 @@ const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
                 onClick={() =>
                   void change(
                     { paused: !queue.paused },
-                    queue.paused ? `${queue.name} goes on.` : `${queue.name} is paused.`
+                    queue.paused ? `${queue.name} resumed` : `${queue.name} paused`
                   )
                 }
               >
@@ -102,7 +105,7 @@ const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
       <div class="row figures">
         <span class="use">
           <Sparkline queue={queue.name} series={series} />
-          <span class="rate" title="Done per minute in the last hour">
+          <span class="rate" title="Jobs done per minute in the last hour">
             {queue.throughput === null ? "–" : rateText(queue.throughput)}
           </span>
         </span>
@@ -142,24 +145,23 @@ interface QueueList {
   readonly measuredAt: string | null
 }
 
-/** Every queue: what waits in it, how it is set, and the levers. */
 export const Queues = () => {
   const { pulse } = useNews()
   const queues = useResource<QueueList>("queues", { pulse, every: 10_000 })
-  // One request for all of them, and not at every pulse: an hour does not change its shape in a second.
+  // One request for all queues, not reloaded on every event: the last hour changes slowly.
   const series = useResource<QueueSeries>("metrics/queues", { every: 5_000 })
   return (
     <>
       <div class="head">
         <h1>Queues</h1>
         <span class="quiet small">
-          counted <Age at={queues.data?.countedAt} />, measured <Age at={queues.data?.measuredAt} />
+          counts updated <Age at={queues.data?.countedAt} />, rates updated <Age at={queues.data?.measuredAt} />
         </span>
       </div>
       <Shown of={queues}>
         {(data) =>
           data.queues.length === 0 ? (
-            <Empty>No queue yet. A pod declares those it serves when it starts.</Empty>
+            <Empty>No queues yet. Pods declare their queues when they start.</Empty>
           ) : (
             data.queues.map((queue) => (
               <QueueCard key={queue.name} queue={queue} series={series.data} onChange={queues.reload} />

@@ -13,9 +13,9 @@ import { useMayAct } from "../Session"
 import type { Schedule } from "../Views"
 
 const missedWords = (missed: unknown) => {
-  if (missed === "none") return "catches up no missed run"
-  if (missed === "one") return "catches up one missed run"
-  return `catches up to ${(missed as { readonly all?: number }).all ?? "?"} missed runs`
+  if (missed === "none") return "Missed runs: skip"
+  if (missed === "one") return "Missed runs: run once"
+  return `Missed runs: run all (max ${(missed as { readonly all?: number }).all ?? "?"})`
 }
 
 const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: () => void }) => {
@@ -38,7 +38,7 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
     const back = { name, kind, payload, cron, timezone, overlap, missed, enabled, queue, force: true }
     Api.remove(path).then(() => {
       onChange()
-      say(`${name} is deleted.`, { name: "Undo", run: () => void Api.post("schedules", back).then(onChange, refused) })
+      say(`${name} deleted`, { name: "Undo", run: () => void Api.post("schedules", back).then(onChange, refused) })
     }, refused)
   }
   return (
@@ -47,7 +47,7 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
       chips={
         <>
           {schedule.enabled ? null : <span class="chip">disabled</span>}
-          <span class="chip">{schedule.origin === "code" ? "declared in code" : "made by hand"}</span>
+          <span class="chip">{schedule.origin === "code" ? "declared in code" : "created by operator"}</span>
           {schedule.edited.length === 0 ? null : <span class="chip">changed: {schedule.edited.join(", ")}</span>}
         </>
       }
@@ -63,7 +63,7 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
             <>
               <button
                 type="button"
-                onClick={() => void Api.post(`${path}/trigger`).then(done(`${schedule.name} fired.`), refused)}
+                onClick={() => void Api.post(`${path}/trigger`).then(done(`${schedule.name} triggered`), refused)}
               >
                 Trigger
               </button>
@@ -71,7 +71,7 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
                 type="button"
                 onClick={() =>
                   void Api.patch(path, { enabled: !schedule.enabled }).then(
-                    done(schedule.enabled ? `${schedule.name} is disabled.` : `${schedule.name} is enabled.`),
+                    done(schedule.enabled ? `${schedule.name} disabled` : `${schedule.name} enabled`),
                     refused
                   )
                 }
@@ -101,13 +101,13 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
           <span class="quiet">last</span> <Age at={schedule.lastFireAt} />
           {schedule.lastJobId === null ? null : (
             <>
-              , <a href={to(`jobs/${schedule.lastJobId}`)}>its job</a>
+              , <a href={to(`jobs/${schedule.lastJobId}`)}>view job</a>
             </>
           )}
         </span>
         <span class="quiet">
           enqueues <a href={to("jobs", { kind: schedule.kind })}>{schedule.kind}</a>
-          {schedule.overlap === "skip" ? ", one at a time" : null}
+          {schedule.overlap === "skip" ? ", no overlap" : null}
           <br />
           {missedWords(schedule.missed)}
         </span>
@@ -124,7 +124,6 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
   )
 }
 
-/** Recurring jobs: when they ran, when they run next. */
 export const Schedules = () => {
   const { pulse } = useNews()
   const mayAct = useMayAct()
@@ -158,7 +157,7 @@ export const Schedules = () => {
       <Shown of={schedules}>
         {(data) =>
           data.schedules.length === 0 ? (
-            <Empty>No schedule yet. Declare one in code, or make one here.</Empty>
+            <Empty>No schedules yet. Declare one in code, or create one here.</Empty>
           ) : (
             data.schedules.map((schedule) => (
               <ScheduleCard key={schedule.name} schedule={schedule} onChange={schedules.reload} />

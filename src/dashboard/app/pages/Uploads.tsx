@@ -7,7 +7,7 @@ import { useResource } from "../Resource"
 import { type Route, refine, to } from "../Route"
 import { brief, bytesText, type UploadedFile, type UploadState, type UploadsOverview, uploadStates } from "../Views"
 
-/** The states of files in the colours of the states of jobs. */
+/** File states use the colours of job states. */
 const colours: Readonly<Record<UploadState, string>> = {
   waiting: "pending",
   fetched: "running",
@@ -34,8 +34,8 @@ const Stuck = ({ stuck }: Pick<UploadsOverview, "stuck">) =>
       <header>
         <h2>Stuck workspaces</h2>
         <span class="quiet small">
-          files that nobody has come for in an hour: is <code>nightshift uploads pull</code> running there, with a token
-          that still holds?
+          Files waiting for more than an hour. Check that <code>nightshift uploads pull</code> is running with a valid
+          token.
         </span>
       </header>
       <div class="table-wrap">
@@ -45,7 +45,7 @@ const Stuck = ({ stuck }: Pick<UploadsOverview, "stuck">) =>
               <th>Workspace</th>
               <th class="number">Files</th>
               <th class="number">Size</th>
-              <th class="number">Oldest waits</th>
+              <th class="number">Oldest file</th>
             </tr>
           </thead>
           <tbody>
@@ -65,7 +65,7 @@ const Stuck = ({ stuck }: Pick<UploadsOverview, "stuck">) =>
     </section>
   )
 
-/** What happened to the file last, or will. */
+/** The last or next event of a file. */
 const Last = ({ file }: { readonly file: UploadedFile }) => {
   if (file.state === "acked")
     return (
@@ -102,7 +102,7 @@ const FileTable = ({ files }: { readonly files: ReadonlyArray<UploadedFile> }) =
           <th class="number">Size</th>
           <th class="hide-narrow">Type</th>
           <th>Arrived</th>
-          <th>Since then</th>
+          <th>Status</th>
         </tr>
       </thead>
       <tbody>
@@ -157,7 +157,6 @@ const Filters = ({ route }: { readonly route: Route }) => (
   </search>
 )
 
-/** Files on their way to the workspaces that fetch them. */
 export const Uploads = ({ route }: { readonly route: Route }) => {
   const filter = { workspace: route.query.get("workspace"), state: route.query.get("state") }
   const overview = useResource<UploadsOverview>("uploads", { every: 5_000 })
@@ -186,11 +185,11 @@ export const Uploads = ({ route }: { readonly route: Route }) => {
             {files.length > 0 ? (
               <FileTable files={files} />
             ) : isFiltered ? (
-              <Empty>No file fits. Loosen the filter.</Empty>
+              <Empty>No files match this filter.</Empty>
             ) : (
               <Empty>
-                No file yet. Give a workspace a token with <code>nightshift uploads tokens create</code>, and send files
-                to <code>/uploads/</code> and its name.
+                No files yet. Create a workspace token with <code>nightshift uploads tokens create</code> and upload
+                files to <code>/uploads/WORKSPACE</code>.
               </Empty>
             )}
             <Pager next={next} route={route} />

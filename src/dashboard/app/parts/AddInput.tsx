@@ -1,10 +1,10 @@
 import { useState } from "preact/hooks"
 
-/** A field that gives away what was typed, and is empty again for the next. */
+/** A text field that adds a value and clears itself. */
 export const AddInput = (props: {
   readonly id: string
   readonly label: string
-  /** Told of the text when Enter is pressed or the field is left. */
+  /** Called on Enter or blur. */
   readonly onGive: (text: string) => void
   readonly suggestions: ReadonlyArray<string>
 }) => {

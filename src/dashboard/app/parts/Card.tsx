@@ -1,9 +1,9 @@
 import type { ComponentChildren } from "preact"
 
-/** A thing with its name, what stands out about it, what can be done to it, and what there is to know. */
+/** A card with a title, chips, actions and content. */
 export const Card = (props: {
   readonly name: string
-  /** In the place of the plain name. */
+  /** Replaces the name as title. */
   readonly title?: ComponentChildren
   readonly chips?: ComponentChildren
   readonly acts?: ComponentChildren
@@ -19,7 +19,7 @@ export const Card = (props: {
   </section>
 )
 
-/** A button that opens and closes a part of the card. */
+/** A button that expands or collapses a section. */
 export const Fold = (props: {
   readonly open: boolean
   readonly turn: (open: boolean) => void

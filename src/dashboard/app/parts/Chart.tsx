@@ -4,7 +4,7 @@ import { clockText, dayText } from "./Time"
 
 export interface Line {
   readonly label: string
-  /** A custom property of the sheet. */
+  /** CSS custom property. */
   readonly colour: string
   readonly values: ReadonlyArray<number | null>
 }
@@ -16,7 +16,7 @@ const hasManyDays = (plot: uPlot) => {
   return (max ?? 0) - (min ?? 0) > 86_400
 }
 
-/** The instant at a tick: its hour; beyond a day also which one, where it begins. */
+/** Formats x-axis ticks as times; on ranges over a day, adds the date at the first tick of each day. */
 const tickTexts = (plot: uPlot, ticks: ReadonlyArray<number>, _: number, __: number, step: number) => {
   const manyDays = hasManyDays(plot)
   return ticks.map((tick, place) => {
@@ -29,7 +29,10 @@ const tickTexts = (plot: uPlot, ticks: ReadonlyArray<number>, _: number, __: num
 
 const lastOf = (values: ArrayLike<number | null | undefined>) => values[values.length - 1] ?? null
 
-/** Lines over time. Below them is what they say where the pointer is, or else at their end. Dragging over a stretch asks for it; a double click asks for all again. */
+/**
+ * A line chart over time. The legend shows the values at the pointer, or the last ones. Dragging zooms in; a double
+ * click resets the zoom.
+ */
 export const Chart = (props: {
   readonly label: string
   /** Epoch seconds. */

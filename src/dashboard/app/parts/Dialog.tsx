@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact"
 import { useEffect, useRef } from "preact/hooks"
 
-/** Something to decide before going on. Escape means no; the focus goes back to where it came from. */
+/** A modal dialog. Escape closes it and restores the focus. */
 export const Dialog = (props: {
   readonly title: string
   readonly onClose: () => void

@@ -1,14 +1,14 @@
 import { useEffect, useState } from "preact/hooks"
 
-/** A field whose text is the typist's until it is given: news that is drawn meanwhile does not take it away. */
+/** A field that keeps unsubmitted text when the page re-renders with new data. */
 export const DraftInput = (props: {
   readonly label: string
   readonly type: "search" | "number"
   readonly value: string
-  /** Told of the text when Enter is pressed or the field is left. */
+  /** Called on Enter or blur. */
   readonly onGive: (text: string) => void
   readonly width?: string
-  /** Whether it is the field that `/` goes to. */
+  /** Whether the `/` shortcut focuses this field. */
   readonly main?: boolean
 }) => {
   const { label, main = false, onGive, type, value, width = "" } = props

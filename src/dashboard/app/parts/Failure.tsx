@@ -1,4 +1,4 @@
-/** Says what went wrong, where there is something to say. */
+/** An error message, if any. */
 export const Failure = ({ text }: { readonly text: string | undefined }) =>
   text === undefined ? null : (
     <div class="failure" role="alert">

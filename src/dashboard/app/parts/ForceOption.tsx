@@ -1,7 +1,10 @@
-/** Saves what the server would refuse: a payload that does not fit its kind, or a kind that no pod has registered. */
+/**
+ * Checkbox to save what the server would reject: a payload that does not match its kind, or a kind that no pod has
+ * registered.
+ */
 export const ForceOption = (props: { readonly force: boolean; readonly onChange: (force: boolean) => void }) => (
   <label class="check">
     <input type="checkbox" checked={props.force} onChange={(event) => props.onChange(event.currentTarget.checked)} />
-    Save even if the payload does not fit the kind
+    Save without checks
   </label>
 )

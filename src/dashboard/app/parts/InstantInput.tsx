@@ -1,11 +1,11 @@
-/** An instant as the browser's field writes it: in the time of whoever looks, without a zone. */
+/** Formats an instant for `datetime-local`: local time without a zone. */
 const localText = (instant: string): string => {
   const at = new Date(instant)
   if (Number.isNaN(at.getTime())) return ""
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
 }
 
-/** A field for an instant, of whose zone nobody has to think. */
+/** An instant field in local time. */
 export const InstantInput = (props: {
   readonly label: string
   /** RFC 3339, or empty. */

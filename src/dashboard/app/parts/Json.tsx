@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks"
 
-// JSON as it is, folded where it is long. Everything in it came from outside: it is only ever text here.
+// Renders JSON with foldable branches. Values are untrusted and rendered only as text.
 
 const foldFrom = 20
 
@@ -50,7 +50,7 @@ const Node = ({ depth, value }: { depth: number; value: unknown }) =>
     <Leaf value={value} />
   )
 
-/** A value, foldable, with a way to copy it whole. */
+/** A foldable JSON value with a copy button. */
 export const Json = ({ label, value }: { readonly label: string; readonly value: unknown }) => {
   const [copied, setCopied] = useState(false)
   const copy = () => navigator.clipboard.writeText(JSON.stringify(value, null, 2)).then(() => setCopied(true))

@@ -1,4 +1,4 @@
-/** A lamp in the night. */
+/** The logo. */
 export const Mark = () => (
   <svg width="22" height="22" viewBox="0 0 22 22" aria-hidden="true">
     <circle cx="11" cy="11" r="10" fill="var(--accent)" />

@@ -2,10 +2,10 @@ import type { ComponentChildren } from "preact"
 import type { Resource } from "../Resource"
 import { Failure } from "./Failure"
 
-/** Nothing is there, and that is said together with what to do about it. */
+/** Empty state: says what would appear here and how to make it appear. */
 export const Empty = ({ children }: { readonly children: ComponentChildren }) => <div class="empty">{children}</div>
 
-/** Shows what was read; before the first answer its outline, and a refusal without taking away what stood there. */
+/** Renders a resource. Shows a loading state before the first response, and errors above the last data. */
 export function Shown<A>({ of, children }: { of: Resource<A>; children: (data: A) => ComponentChildren }) {
   return (
     <>

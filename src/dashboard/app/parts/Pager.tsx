@@ -1,6 +1,6 @@
 import { type Route, refine } from "../Route"
 
-/** The way to older rows, and back to the newest. The place stands in the address. */
+/** Buttons for older rows and back to the newest. The cursor is in the URL. */
 export const Pager = ({ next, route }: { readonly next: string | null; readonly route: Route }) => {
   const isFirst = route.query.get("cursor") === null
   if (next === null && isFirst) return null

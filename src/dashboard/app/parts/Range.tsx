@@ -13,11 +13,11 @@ export interface Range {
 
 const iso = (seconds: number) => new Date(seconds * 1000).toISOString()
 
-/** What stretch of time the charts show: the last minutes, moving along, or one that was dragged over. */
+/** The time range of the charts: a moving window, or a zoomed range. */
 export const useRange = (): Range => {
   const [name, setName] = useState<RangeName>("30 m")
   const [zoomed, setZoomed] = useState<{ since: number; until: number }>()
-  // Asked anew every ten seconds, not at every tick.
+  // Advance every ten seconds, not on every tick.
   const now = Math.floor(useTick() / 10_000) * 10
   const query = useMemo(
     () =>

@@ -2,16 +2,16 @@ import type { ComponentChildren } from "preact"
 import { useState } from "preact/hooks"
 import { Failure } from "./Failure"
 
-/** JSON that somebody typed is the only thing here that is parsed. */
+/** A SyntaxError can only come from the JSON that the user typed. */
 const wordsOf = (error: unknown): string => {
-  if (error instanceof SyntaxError) return `The payload is not JSON: ${error.message}`
+  if (error instanceof SyntaxError) return `The payload is not valid JSON: ${error.message}`
   return error instanceof Error ? error.message : String(error)
 }
 
-/** A form that saves once per press, and says what went wrong above the button that was pressed. */
+/** A form that prevents double submits and shows errors above its button. */
 export const SaveForm = (props: {
   readonly label: string
-  /** What a press does; it fails with what is to be said. */
+  /** Called on submit. Rejects with the message to show. */
   readonly save: () => Promise<void>
   readonly onCancel?: () => void
   readonly children: ComponentChildren

@@ -1,18 +1,18 @@
 import { brief, type QueueSeries } from "../Views"
 import { clockText } from "./Time"
 
-// Bars of our own, in two paths: a page may show a hundred of these. They have their place before there is anything to draw.
+// Drawn as two SVG paths, because a page may show a hundred sparklines. The size is fixed to avoid a layout shift.
 
 const height = 26
 const pitch = 4
 const bar = 3
 
-/** As wide as thirty-one buckets, which is what an hour touches. */
+/** Width of 31 buckets, the maximum an hour touches. */
 const width = 31 * pitch
 
 const sum = (counts: ReadonlyArray<number>) => counts.reduce((all, count) => all + count, 0)
 
-/** However few there are among many, they are seen. */
+/** Minimum height, so that small counts stay visible. */
 const tall = (count: number, most: number, least: number) =>
   count === 0 ? 0 : Math.max(least, (count / most) * (height - 2))
 
@@ -21,23 +21,23 @@ const rectangle = (index: number, bottom: number, size: number) =>
 
 const words = (series: QueueSeries, completed: ReadonlyArray<number>, dead: ReadonlyArray<number>): string => {
   const [done, died] = [sum(completed), sum(dead)]
-  if (done + died === 0) return "Nothing was done and nothing died in the last hour"
+  if (done + died === 0) return "No jobs finished in the last hour"
   const all = completed.map((count, index) => count + (dead[index] ?? 0))
   const most = Math.max(...all)
   const at = Date.parse(series.since) / 1000 + all.indexOf(most) * series.bucketSeconds
-  return `In the last hour ${done.toLocaleString()} done, ${died.toLocaleString()} dead; most of them at ${clockText(at)}, ${most.toLocaleString()} in ${series.bucketSeconds / 60} minutes`
+  return `In the last hour ${done.toLocaleString()} done, ${died.toLocaleString()} dead; peak at ${clockText(at)}: ${most.toLocaleString()} in ${series.bucketSeconds / 60} minutes`
 }
 
-/** What became of a queue's jobs in the last hour. */
+/** Done and dead jobs of a queue in the last hour. */
 export const Sparkline = ({ queue, series }: { queue: string; series: QueueSeries | undefined }) => {
   const found = series?.queues.find((of) => of.queue === queue)
   const completed = found?.completed ?? []
   const dead = found?.dead ?? []
   const most = Math.max(1, ...completed.map((count, index) => count + (dead[index] ?? 0)))
   const doneTall = (index: number) => Math.min(tall(completed[index] ?? 0, most, 1), height - 4)
-  // The newest stand at the right end, however many there are.
+  // Aligns the newest bucket to the right edge.
   const shift = width - pitch * Math.max(1, completed.length) + (pitch - bar)
-  const label = series === undefined ? "The last hour is being read" : words(series, completed, dead)
+  const label = series === undefined ? "Loading the last hour" : words(series, completed, dead)
   return (
     <svg class="spark" role="img" aria-label={label} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
       <title>{label}</title>
@@ -53,7 +53,7 @@ export const Sparkline = ({ queue, series }: { queue: string; series: QueueSerie
   )
 }
 
-/** The same as one number for the eye. */
+/** Formats throughput as jobs per minute. */
 export const rateText = ({ completed, seconds }: { readonly completed: number; readonly seconds: number }): string => {
   const perMinute = seconds <= 0 ? 0 : (completed / seconds) * 60
   return `${perMinute > 0 && perMinute < 10 ? perMinute.toFixed(1) : brief(Math.round(perMinute))}/min`

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks"
 
-// Ages of a whole page tick together, once a second while somebody looks.
+// All ages on a page update together, once a second while the tab is visible.
 
 const listeners = new Set<() => void>()
 setInterval(() => {
@@ -24,7 +24,7 @@ const units = [
   [1, "s"]
 ] as const
 
-/** Seconds as a person would say them: the two largest units. */
+/** Formats seconds in the two largest units: `1 h 27 min`. */
 export const span = (seconds: number): string => {
   if (seconds < 1) return seconds <= 0 ? "0 s" : `${Math.max(1, Math.round(seconds * 1000))} ms`
   const index = units.findIndex(([size]) => seconds >= size)
@@ -35,11 +35,11 @@ export const span = (seconds: number): string => {
   return rest === 0 || next === undefined ? `${whole} ${name}` : `${whole} ${name} ${rest} ${next[1]}`
 }
 
-/** Seconds as they were measured: a tenth matters where they are compared. */
+/** Formats measured seconds with one decimal below a minute. */
 export const measured = (seconds: number): string =>
   seconds >= 1 && seconds < 60 ? `${Math.round(seconds * 10) / 10} s` : span(seconds)
 
-// The hours of a day are counted to 24, whatever the language of the browser would say.
+// 24-hour clock, whatever the browser's language.
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })
 const exactClock = new Intl.DateTimeFormat(undefined, {
   hour: "2-digit",
@@ -50,16 +50,16 @@ const exactClock = new Intl.DateTimeFormat(undefined, {
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" })
 const longDay = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" })
 
-/** The hour of an instant in epoch seconds, with its seconds where they tell it from its neighbours. */
+/** Formats epoch seconds as a time, with seconds if `exact`. */
 export const clockText = (seconds: number, exact = false): string => (exact ? exactClock : clock).format(seconds * 1000)
 
-/** The day of an instant in epoch seconds. */
+/** Formats epoch seconds as a day. */
 export const dayText = (seconds: number): string => day.format(seconds * 1000)
 
-/** An instant whole, in the time of whoever looks. */
+/** Formats an instant with date and time in local time. */
 export const instantText = (at: Date): string => `${longDay.format(at)}, ${exactClock.format(at)}`
 
-/** An instant as the clocks of a zone show it; as ours do where this browser does not know the zone. */
+/** Formats an instant in a time zone, or in local time if the browser does not know the zone. */
 export const inZone = (at: string, timeZone: string): string => {
   const style = { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" } as const
   try {
@@ -69,7 +69,7 @@ export const inZone = (at: string, timeZone: string): string => {
   }
 }
 
-/** An instant as its distance from now, whole on hover. */
+/** An instant relative to now, with the full time on hover. */
 export const Age = ({ at }: { readonly at: string | null | undefined }) => {
   const now = useTick()
   if (at === null || at === undefined) return <span class="quiet">–</span>
@@ -82,7 +82,7 @@ export const Age = ({ at }: { readonly at: string | null | undefined }) => {
   )
 }
 
-/** An instant whole, beside its distance from now: for whoever compares it with other clocks. */
+/** An instant relative to now and in full. */
 export const Moment = ({ at }: { readonly at: string }) => (
   <>
     <Age at={at} /> <span class="quiet small">{instantText(new Date(at))}</span>

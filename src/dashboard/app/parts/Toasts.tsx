@@ -9,7 +9,7 @@ interface Toast {
 let show: (toast: Toast) => void = () => {}
 let count = 0
 
-/** Says what was done, with a way back where there is one. */
+/** Shows a toast, optionally with an undo button. */
 export const say = (text: string, act?: Toast["act"]): void => {
   count += 1
   show({ id: count, text, act })

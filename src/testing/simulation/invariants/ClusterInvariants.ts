@@ -9,17 +9,16 @@ const tickOf = (meta: string | undefined): string | undefined => {
   return schedule === undefined || tick === undefined ? undefined : `${schedule} at ${tick}`
 }
 
-/** 10 */
 export const oncePerTick: Invariant = {
   name: "schedule",
-  promise: "there is one job per schedule and tick",
+  promise: "a schedule enqueues one job per tick",
   onChange: ({ after, before }, history) => {
     const tick = before === undefined ? tickOf(after?.meta) : undefined
     if (tick === undefined || after === undefined) return undefined
     const twin = [...history.rows.values()].find(({ id, meta }) => id !== after.id && tickOf(meta) === tick)
     return twin === undefined
       ? undefined
-      : `${history.nameOf(after.id)} was stored for ${tick}, and so was ${history.nameOf(twin.id)}`
+      : `${history.nameOf(after.id)} and ${history.nameOf(twin.id)} were both enqueued for ${tick}`
   }
 }
 
@@ -27,51 +26,54 @@ const names = Object.keys(noCounts) as ReadonlyArray<keyof JobCounts>
 const counters: ReadonlyArray<keyof JobCounts> = ["started", "completed", "retried", "dead"]
 
 /**
- * 13. What a pod could not write before it was gone is lost: it was killed, or had to stop while the database was away. A
- * commit whose answer is lost is not counted by whoever made it.
+ * Counts are lost if a pod is killed or stops while the database is unreachable. A pod does not count a commit whose
+ * reply was lost.
  */
 export const counted: Invariant = {
   name: "counters",
-  promise: "counters equal what happened, but for what a killed pod had not written yet",
+  promise: "counters match the observed events, except counts that a killed pod had not flushed",
   atEnd: (history) => {
-    const wrong = history.counted.everybody.flatMap((who): ReadonlyArray<Finding> => {
+    const wrong = history.counted.processes.flatMap((who): ReadonlyArray<Finding> => {
       const { seen, written } = history.counted.of(who)
       return counters.flatMap((name): ReadonlyArray<Finding> => {
-        // A run whose transaction could not even begin counts as started, and no handler saw it.
+        // A run whose transaction failed to begin counts as started although its handler never ran.
         const over = name !== "started" && written[name] > seen[name]
         const slack = name === "completed" ? history.lostCommits : 0
         const under = !history.killed.has(who) && !history.unwritten.has(who) && written[name] + slack < seen[name]
-        return over || under ? [{ found: `${who} wrote ${name}=${written[name]} where ${seen[name]} were seen` }] : []
+        return over || under
+          ? [{ found: `${who} flushed ${name}=${written[name]}, but ${seen[name]} were observed` }]
+          : []
       })
     })
     const { ending } = history
     if (ending === undefined) return wrong
     const { shared, total } = history.counted
     const unlike = names.filter((name) => ending.charted[name] !== total[name] + shared[name])
-    const told = (name: keyof JobCounts) =>
-      `charts show ${name}=${ending.charted[name]} where ${total[name]} were written by pods and ${shared[name]} seen beside them`
-    return [...wrong, ...unlike.map((name) => ({ found: told(name) }))]
+    const described = (name: keyof JobCounts) =>
+      `charts show ${name}=${ending.charted[name]}, but pods flushed ${total[name]} and the database counted ${shared[name]}`
+    return [...wrong, ...unlike.map((name) => ({ found: described(name) }))]
   }
 }
 
-/** Twice the lease: a renewal is seen a third of it later, and a pod that just started watches for a whole one. */
+/**
+ * Twice the lease: a renewal may be seen a third of a lease late, and a new pod watches the leader for a full lease.
+ */
 const longestWithoutLeader = 2 * Duration.toMillis(lease)
 
 export const led: Invariant = {
   name: "led",
-  promise: "once nothing goes wrong any more, a pod leads within two leases, and one leads from then on",
+  promise: "after the last fault, a pod becomes leader within two leases, and there is always a leader from then on",
   atEnd: ({ calm, led: instants }) => {
     if (calm === undefined) return []
     const { from, until } = calm
     const marks = [from, ...instants.filter((at) => at > from && at < until), until]
     const gap = Math.max(...marks.slice(1).map((at, place) => at - (marks[place] ?? at)))
-    return gap > longestWithoutLeader ? [{ found: `no pod took or renewed the lease for ${gap / 1000} s` }] : []
+    return gap > longestWithoutLeader ? [{ found: `no pod acquired or renewed leadership for ${gap / 1000} s` }] : []
   }
 }
 
-/** 15 */
 export const cleanExit: Invariant = {
   name: "shutdown",
-  promise: "a pod that was stopped leaves nothing running and nothing behind",
+  promise: "a stopped pod leaves no fiber, pod row or leadership behind",
   atEnd: ({ ending }) => (ending?.leftovers ?? []).map((found) => ({ found }))
 }

@@ -6,7 +6,7 @@ import type { Invariant } from "../Invariant.js"
 const named = (lease: string | undefined, name: (lease: string) => string) =>
   lease === undefined ? "none" : name(lease)
 
-/** The lease in whose name an call speaks about a job. */
+/** Returns the lease that an operation presents for a job. */
 const leaseSaid = ({ call, before }: Change): string | undefined => {
   if (call === undefined || before === undefined) return undefined
   switch (call.call) {
@@ -25,11 +25,10 @@ const leaseSaid = ({ call, before }: Change): string | undefined => {
 
 const fenced = new Set(["Queue.finalize", "Queue.heartbeat", "Queue.progress"])
 
-/** Whether a run showed no sign of life for the limit that its rescuer used, by true time. */
+/** Whether a run had no heartbeat, in true time, for the limit that the reaper used. */
 const isQuiet = ({ args, at }: Call, lastBeat: number): boolean =>
   at - lastBeat >= Duration.toMillis(args[0] as Duration.Duration)
 
-/** 4 */
 export const oneLease: Invariant = {
   name: "one lease",
   promise: "a job has at most one live lease, and a stale attempt changes nothing",
@@ -40,50 +39,48 @@ export const oneLease: Invariant = {
     const row = after ?? before
     const job = row === undefined ? "a job" : trace.nameOf(row.id)
     if (call.call === "Queue.claim") {
-      if (before?.status !== "pending") return `${call.who} claimed ${job}, which was ${before?.status ?? "not there"}`
+      if (before?.status !== "pending") return `${call.who} claimed ${job}, which was ${before?.status ?? "missing"}`
       const taken = after?.run === undefined ? undefined : leases.get(after.run.lease)
       return taken === undefined || taken === call
         ? undefined
-        : `${call.who} claimed ${job} under ${named(after?.run?.lease, name)}, which was given out before`
+        : `${call.who} claimed ${job} under ${named(after?.run?.lease, name)}, which was already used`
     }
     if (fenced.has(call.call) && before !== undefined) {
       const said = leaseSaid(change)
       if (said !== undefined && said === before.run?.lease) return undefined
-      return `${call.call} of ${call.who} in the name of ${named(said, name)} changed ${job}, which was under ${named(before.run?.lease, name)}`
+      return `${call.call} of ${call.who} with ${named(said, name)} changed ${job}, which was held by ${named(before.run?.lease, name)}`
     }
     if (call.call === "Queue.recoverStuck" && before !== undefined) {
       const lastBeat = beatAt.get(before.id) ?? call.at
       if (before.run !== undefined && isQuiet(call, lastBeat)) return undefined
-      return `${call.who} took back ${job}, which was ${before.status} and quiet for ${(call.at - lastBeat) / 1000} s`
+      return `${call.who} rescued ${job}, which was ${before.status} and had a heartbeat ${(call.at - lastBeat) / 1000} s ago`
     }
     return undefined
   }
 }
 
-/** 4, seen from the handlers. */
 export const runsWhatItClaimed: Invariant = {
   name: "claimed before run",
-  promise: "a pod runs a job once for each time it claimed it",
+  promise: "a pod runs a job once per claim",
   onRun: ({ job, who }, history) => {
     const { begun, claimed } = history.handsOn(who, job)
     return begun < claimed
       ? undefined
-      : `${who} began ${history.nameOf(job)} for the ${begun + 1}. time and had claimed it ${claimed} times`
+      : `${who} started ${history.nameOf(job)} ${begun + 1} times, but claimed it ${claimed} times`
   }
 }
 
 const operators = new Set(["JobAdmin.requeue", "JobAdmin.remove", "Operations.step"])
 const forgetful = new Set(["Queue.purge", "Queue.purgeDone"])
 
-/** 3 */
 export const finishedStays: Invariant = {
   name: "finished stays",
-  promise: "a finished state changes only by an operator's call",
+  promise: "only an operator changes a finished job",
   onChange: ({ call, after, before }, history) => {
     if (before === undefined || before.finishedAt === undefined || call === undefined) return undefined
     if (operators.has(call.call) || (after === undefined && forgetful.has(call.call))) return undefined
     if (after !== undefined && after.status === before.status && after.finishedAt === before.finishedAt)
       return undefined
-    return `${call.call} of ${call.who} made ${history.nameOf(before.id)} ${after?.status ?? "vanish"}, which was ${before.status}`
+    return `${call.call} of ${call.who} changed ${history.nameOf(before.id)} from ${before.status} to ${after?.status ?? "deleted"}`
   }
 }

@@ -5,29 +5,26 @@ import type { Enqueued } from "../../../queue/Queue.js"
 import { endOf } from "../History.js"
 import type { Finding, Invariant } from "../Invariant.js"
 
-/** 1 */
 export const kept: Invariant = {
   name: "kept",
-  promise: "an enqueue that was answered stands",
+  promise: "an acknowledged enqueue is durable",
   atEnd: ({ acknowledged, rows, trace }) =>
     [...acknowledged].flatMap(
       (job): ReadonlyArray<Finding> =>
-        rows.has(job) ? [] : [{ job, found: `${trace.nameOf(job)} was answered as stored and is not there` }]
+        rows.has(job) ? [] : [{ job, found: `${trace.nameOf(job)} was acknowledged but does not exist` }]
     )
 }
 
-/** 3 */
 export const ran: Invariant = {
   name: "ran",
-  promise: "a job is done only when its handler ran to its end",
+  promise: "a job is done only if its handler returned",
   onChange: ({ after, before }, history) => {
     if (after?.status !== "done" || before?.status === "done") return undefined
     const ended = history.runs.some(({ how, job }) => job === after.id && how === "returned")
-    return ended ? undefined : `${history.nameOf(after.id)} is done and no handler of it has returned`
+    return ended ? undefined : `${history.nameOf(after.id)} is done, but no run of its handler has returned`
   }
 }
 
-/** 5 */
 export const attemptsBounded: Invariant = {
   name: "attempts",
   promise: "attempts never exceed the maximum",
@@ -39,15 +36,14 @@ export const attemptsBounded: Invariant = {
     const end = endOf(call, before)?.end
     const used = (history.attempts.get(id) ?? 0) + (end?._tag === "Again" && end.counted ? 1 : 0)
     return used >= maxAttempts
-      ? `${history.nameOf(id)} has failed ${used} times of ${maxAttempts} and is to be tried again`
+      ? `${history.nameOf(id)} has failed ${used} of ${maxAttempts} times but is retried`
       : undefined
   }
 }
 
-/** 5 */
 export const historyKept: Invariant = {
   name: "history",
-  promise: "a run that did not simply succeed is in the job's history",
+  promise: "every run that did not succeed is in the job's history",
   onChange: ({ call, after, before }, history) => {
     if (after === undefined || before?.status !== "running" || after.status === "running" || after.status === "done")
       return undefined
@@ -57,17 +53,17 @@ export const historyKept: Invariant = {
     const grew = after.history.length > before.history.length || after.history.length >= limits.historyEntries
     return grew
       ? undefined
-      : `${call.call} of ${call.who} made ${history.nameOf(after.id)} ${after.status}, and its history does not tell`
+      : `${call.call} of ${call.who} made ${history.nameOf(after.id)} ${after.status} without a history entry`
   }
 }
 
 const holds = ({ dedupe, finishedAt }: JobRow) =>
   dedupe !== undefined && (dedupe.scope === "retained" || finishedAt === undefined)
 
-/** 7. Once by what the rows say, and once by what was asked: a key that was forgotten on the way is in no row. */
+/** Checked against the rows and against the requests: a dedupe key that got lost is in no row. */
 export const oncePerKey: Invariant = {
   name: "dedupe",
-  promise: "there is one job per dedupe key in its scope",
+  promise: "at most one job holds a dedupe key",
   onChange: ({ after }, history) => {
     if (after === undefined || !holds(after)) return undefined
     const twin = [...history.rows.values()].find(
@@ -91,7 +87,7 @@ export const oncePerKey: Invariant = {
         ? [
             {
               job: fresh.id,
-              found: `${history.nameOf(fresh.id)} was stored beside ${history.nameOf(holder.id)}, which holds "${dedupe.key}"`
+              found: `${history.nameOf(fresh.id)} was enqueued although ${history.nameOf(holder.id)} holds "${dedupe.key}"`
             }
           ]
         : []
@@ -99,10 +95,9 @@ export const oncePerKey: Invariant = {
   }
 }
 
-/** 12 */
 export const drains: Invariant = {
   name: "drains",
-  promise: "once nothing goes wrong any more, every job comes to its end without anyone's help",
+  promise: "after the last fault, every job finishes without intervention",
   atEnd: ({ ending, rows, trace }) =>
     [...rows.values()].flatMap(
       ({ id, status }): ReadonlyArray<Finding> =>

@@ -7,15 +7,14 @@ import { overflow } from "./ClaimInvariants.js"
 const ofKind = (history: History, kind: string): ReadonlyArray<JobRow> =>
   [...history.rows.values()].filter((row) => row.kind === kind)
 
-/** 2 */
 export const childWithParent: Invariant = {
   name: "rollback",
-  promise: "what was enqueued in a transaction stands if and only if that committed",
+  promise: "a job enqueued in a transaction exists if and only if the transaction committed",
   atEnd: (history) =>
     ofKind(history, kinds.parent).flatMap((parent): ReadonlyArray<Finding> => {
       const children = ofKind(history, kinds.child).filter(({ payload }) => payload === parent.payload).length
       const due = parent.status === "done" ? 1 : 0
-      // An operator who puts a done job back has it run again.
+      // A requeued job runs its transaction again.
       const isRepeated = history.trace.about(parent.id).some(({ what }) => what.includes("done -> pending"))
       return children === due || isRepeated
         ? []
@@ -25,21 +24,20 @@ export const childWithParent: Invariant = {
 
 export const tokens: Invariant = {
   name: "token limit",
-  promise: "no more tokens are granted in a time than their bucket holds",
+  promise: "tokens are never granted faster than their rate limit",
   atEnd: ({ clockSteps, grants }) => {
     const bucket = { capacity: upstream.capacity * (1 + clockSteps), perMilli: upstream.rate / 1000 }
     const found = overflow(
       grants.filter(({ scope }) => scope === upstream.scope).map(({ at }) => at),
       bucket
     )
-    return found === undefined ? [] : [{ found: `tokens of "${upstream.scope}" were granted ${found}` }]
+    return found === undefined ? [] : [{ found: `tokens granted from "${upstream.scope}": ${found}` }]
   }
 }
 
-/** One death, one follow-up. */
 export const obituaries: Invariant = {
   name: "follow-up",
-  promise: "each death of a job that names a follow-up stores it once, unless an operator cancelled the job",
+  promise: "each death of a job with a follow-up enqueues it once, unless an operator cancelled the job",
   atEnd: (history) =>
     ofKind(history, kinds.plain).flatMap((dead): ReadonlyArray<Finding> => {
       const deaths = history.trace

@@ -1,11 +1,11 @@
 import { type Duration, Effect } from "effect"
 
-/** Wakes a loop that sleeps. */
+/** Wakes a loop in its pause. */
 export interface Latch {
   readonly open: () => void
-  /** Completes when it is woken; at once when it was since the last time. */
+  /** Completes when the latch is opened, or at once if it was opened since the last wait. Closes the latch again. */
   readonly opened: Effect.Effect<void>
-  /** The same, and after so long at the latest. */
+  /** The same, and after this long at the latest. */
   readonly openedWithin: (duration: Duration.DurationInput) => Effect.Effect<void>
 }
 

@@ -1,0 +1,54 @@
+import { Duration, Effect, Redacted } from "effect"
+import pg from "pg"
+import type { DatabaseConfig } from "./DatabaseConfig.js"
+import { address } from "./DatabaseUrl.js"
+import { destroySocket } from "./ServerConnection.js"
+
+// Which PostgreSQL server runs a statement, as text: the address at which it was reached, and the instant of its start. The start
+// tells servers apart: one server may be reached at several addresses, and two servers in turn at the same.
+
+/** SQL for the server that runs the statement. */
+export const expression = `pg_catalog.concat(
+  coalesce(pg_catalog.host(pg_catalog.inet_server_addr()) || ':' || pg_catalog.inet_server_port(), 'a local socket'), ' since ',
+  pg_catalog.to_char(pg_catalog.pg_postmaster_start_time() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))`
+
+const startOf = (server: string): string => server.slice(server.lastIndexOf(" since "))
+
+export const isSame = (one: string, other: string): boolean => startOf(one) === startOf(other)
+
+/** For people: without the fraction of the second. */
+export const show = (server: string): string => server.replace(/\.\d+Z$/, "Z")
+
+/** A server that a url names. */
+export interface NamedServer {
+  /** Host, port and database, as in the url. */
+  readonly address: string
+  /** Absent if the server does not answer. */
+  readonly server: string | undefined
+  readonly takesWrites: boolean
+}
+
+/** Asks the server of a url, on a connection of its own. */
+export const ask = (
+  url: string,
+  { connectTimeout }: Pick<typeof DatabaseConfig.Service, "connectTimeout">
+): Effect.Effect<NamedServer> => {
+  const named = { address: address(Redacted.make(url)), server: undefined, takesWrites: false }
+  return Effect.acquireUseRelease(
+    Effect.sync(() => {
+      const timeout = Duration.toMillis(connectTimeout)
+      const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: timeout, query_timeout: timeout })
+      client.on("error", () => {})
+      return client
+    }),
+    (client) =>
+      Effect.tryPromise(async () => {
+        await client.connect()
+        const { rows } = await client.query<{ server: string; writes: boolean }>(
+          `select ${expression} as server, pg_catalog.current_setting('transaction_read_only') = 'off' as writes`
+        )
+        return { ...named, server: rows[0]?.server, takesWrites: rows[0]?.writes === true }
+      }),
+    (client) => Effect.sync(() => destroySocket(client))
+  ).pipe(Effect.catchAll(() => Effect.succeed(named)))
+}
