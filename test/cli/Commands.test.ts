@@ -56,7 +56,7 @@ const groupsOf = (paths: ReadonlyArray<string>) =>
   )
 
 describe("every command", () => {
-  it.effect("says in its help how it is called and what it is for, with examples, and takes --json", () =>
+  it.effect("prints its usage, its purpose and examples in its help, and accepts --json", () =>
     Effect.gen(function* () {
       const paths = yield* commands
       expect(paths.length).toBeGreaterThan(20)
@@ -79,7 +79,7 @@ describe("every command", () => {
   )
 
   it.scopedLive(
-    "prints JSON that a program can read, in front of one service",
+    "prints JSON that a program can parse against a running service",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder

@@ -23,7 +23,7 @@ const examined = Effect.gen(function* () {
 })
 
 describe("the doctor on uploads", () => {
-  it.scopedLive("names workspaces that do not fetch their files, and says what to look at", () =>
+  it.scopedLive("names workspaces that do not fetch their files, and says what to check", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const { sql } = yield* Database

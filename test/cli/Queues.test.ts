@@ -19,7 +19,7 @@ const workplace = Effect.gen(function* () {
 })
 
 describe("nightshift queues", () => {
-  it.scopedLive("lists, pauses, resumes and scales, for people and for programs", () =>
+  it.scopedLive("lists, pauses, resumes and scales queues, as text and as JSON", () =>
     Effect.gen(function* () {
       const queues = yield* workplace
       expect((yield* queues("list")).stdout).toMatch(
@@ -43,7 +43,7 @@ describe("nightshift queues", () => {
     })
   )
 
-  it.scopedLive("says what is wrong and leaves with 1", () =>
+  it.scopedLive("reports an error and exits with code 1", () =>
     Effect.gen(function* () {
       const queues = yield* workplace
       const unknown = yield* queues("pause", "nowhere")

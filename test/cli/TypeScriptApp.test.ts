@@ -49,7 +49,7 @@ export const Greet = Job.make("greet", { payload })
 `
 
 describe("nightshift serve --app with TypeScript", () => {
-  it.scopedLive("runs handlers from several files, path aliases and syntax that needs compiling, with no set-up", () =>
+  it.scopedLive("runs handlers from several files, with path aliases and syntax that needs compiling, without configuration", () =>
     Effect.gen(function* () {
       const cwd = yield* project({
         "jobs.ts": jobs,
