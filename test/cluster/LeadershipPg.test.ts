@@ -54,7 +54,7 @@ const openTransaction = (term: Term) =>
   })
 
 describe("a leader's transaction", () => {
-  it.scopedLive("keeps the lease from changing hands until it commits, though the lease runs out meanwhile", () =>
+  it.scopedLive("keeps the lease from changing hands until it commits, even if the lease expires meanwhile", () =>
     Effect.gen(function* () {
       const { leadership, rival, term } = yield* reign
       const { finish } = yield* openTransaction(term)
@@ -67,7 +67,7 @@ describe("a leader's transaction", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("does not keep its own leader from renewing", () =>
+  it.scopedLive("does not block its own leader's renewal", () =>
     Effect.gen(function* () {
       const { leader, leadership, term } = yield* reign
       const { finish } = yield* openTransaction(term)
@@ -90,7 +90,7 @@ describe("a leader's transaction", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("is ended by the server when its process sleeps in it past the lease", () =>
+  it.scopedLive("is ended by the server when its process sleeps past the lease", () =>
     Effect.gen(function* () {
       const { leadership, rival } = yield* reign
       const { transaction } = yield* Database
