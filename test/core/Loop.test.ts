@@ -107,7 +107,7 @@ describe("a loop", () => {
     })
   )
 
-  it.effect("runs when it said it would be needed", () =>
+  it.effect("runs at the time its last pass requested", () =>
     Effect.gen(function* () {
       let delay: Duration.DurationInput = "5 seconds"
       const schedule = LoopSchedule.until(Effect.sync(() => delay))
@@ -119,7 +119,7 @@ describe("a loop", () => {
     })
   )
 
-  it.effect("runs at every event, and does not spin on an event that is always ready while it fails", () =>
+  it.effect("runs at every event, and does not spin on an event that is always ready while passes fail", () =>
     Effect.gen(function* () {
       const { seconds } = yield* watched({ schedule: LoopSchedule.onEvent(Effect.void), runAtStart: true }, (nth) =>
         nth < 4 ? Effect.void : Effect.die("on purpose")
@@ -129,7 +129,7 @@ describe("a loop", () => {
     }).pipe(Effect.provide(errorLines().layer))
   )
 
-  it.effect("lets others run though its event is always ready", () =>
+  it.effect("yields to other fibers even if its event is always ready", () =>
     Effect.gen(function* () {
       const ready = Effect.async<void>((resume) => resume(Effect.void))
       const run = Effect.sync(() => {})
@@ -183,7 +183,7 @@ describe("a loop", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("stops in its pause and in its pass when it is interrupted", () =>
+  it.effect("stops during its pause and during its pass when it is interrupted", () =>
     Effect.gen(function* () {
       const latch = makeLatch()
       const schedule = LoopSchedule.wakeable(spaced, latch.openedWithin)
