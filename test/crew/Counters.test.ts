@@ -85,9 +85,9 @@ const scripts = FastCheck.array(FastCheck.array(FastCheck.constantFrom(...Act.li
   maxLength: 12
 })
 
-describe("counters of a crew", () => {
+describe("the counters of a pod", () => {
   for (const [index, script] of FastCheck.sample(scripts, { numRuns: 8, seed: 20 }).entries()) {
-    it.effect(`equal what happened, in play ${index + 1}`, () => {
+    it.effect(`match the actual outcomes, in run ${index + 1}`, () => {
       const { handler, runs } = stage()
       return Effect.gen(function* () {
         const shift = yield* TestShift
@@ -107,7 +107,7 @@ describe("counters of a crew", () => {
     })
   }
 
-  it.effect("count deaths that no handler saw, and jobs that follow them", () =>
+  it.effect("include jobs that died without a handler, and their follow-up jobs", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const queue = yield* Queue
@@ -136,7 +136,7 @@ describe("counters of a crew", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [stage().handler] })))
   )
 
-  it.effect("lose at most one flush when the pod is gone from one instant to the next", () => {
+  it.effect("lose at most one flush when the pod is killed", () => {
     const { handler, runs } = stage()
     return Effect.gen(function* () {
       const shift = yield* TestShift
@@ -155,7 +155,7 @@ describe("counters of a crew", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [handler] })))
   })
 
-  it.effect("tell how long runs took, and how long jobs took from being due", () =>
+  it.effect("record run durations and latencies from the due time", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const buckets = yield* MinuteBuckets

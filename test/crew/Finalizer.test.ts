@@ -55,7 +55,7 @@ const handedOver = Effect.gen(function* () {
 })
 
 describe("the finalizer", () => {
-  it.effect("writes what happened when the database is back, however long that takes", () =>
+  it.effect("writes results when the database is back, however long that takes", () =>
     Effect.gen(function* () {
       const { away, scope, written } = yield* handedOver
       yield* TestClock.adjust("1 hour")
@@ -67,7 +67,7 @@ describe("the finalizer", () => {
     }).pipe(Effect.provide(VirtualClock.layer))
   )
 
-  it.effect("does not keep a process from ending when the database stays away", () =>
+  it.effect("does not keep a process from exiting when the database stays away", () =>
     Effect.gen(function* () {
       const { id, said, scope, written } = yield* handedOver
       const closing = yield* Effect.fork(Scope.close(scope, Exit.void))

@@ -57,7 +57,7 @@ const hired = (queue: Layer.Layer<Queue, never, Diary>) =>
 const lines = Effect.flatMap(Diary, Ref.get)
 
 describe("the janitor", () => {
-  it.effect("makes its first round at the start, recovering before it purges", () =>
+  it.effect("runs its first round at start, recovering before it purges", () =>
     Effect.gen(function* () {
       yield* TestClock.adjust("1 second")
       expect(yield* lines).toEqual(["0 recover", "0 purge"])
@@ -72,7 +72,7 @@ describe("the janitor", () => {
     }).pipe(Effect.provide(hired(watched("none"))))
   )
 
-  it.effect("does one step though the other fails, tries again at the next round, and counts it", () =>
+  it.effect("runs one step even if the other fails, retries in the next round, and counts the failure", () =>
     Effect.gen(function* () {
       yield* TestClock.adjust("1 hour")
       expect(yield* lines).toEqual(["0 recover", "0 purge", "60 recover", "60 purge"])
@@ -81,7 +81,7 @@ describe("the janitor", () => {
     }).pipe(Effect.provide(hired(watched("recover"))))
   )
 
-  it.effect("gives a step that hangs thirty seconds, and goes on", () =>
+  it.effect("times a hanging step out after thirty seconds, and continues", () =>
     Effect.gen(function* () {
       yield* TestClock.adjust("29 seconds")
       expect(yield* lines).toEqual(["0 recover"])
@@ -90,7 +90,7 @@ describe("the janitor", () => {
     }).pipe(Effect.provide(hired(watched("none", "recover"))))
   )
 
-  it.effect("takes settings that are not positive for the defaults", () =>
+  it.effect("uses the defaults for settings that are not positive", () =>
     Effect.gen(function* () {
       const settings = yield* Janitor.JanitorConfig
       expect(Duration.toHours(settings.doneRetention)).toBe(168)

@@ -33,8 +33,8 @@ const running = Effect.gen(function* () {
   return jobs.length
 })
 
-describe("never again:", () => {
-  it.scopedLive("undeclared queues", () =>
+describe("regressions:", () => {
+  it.scopedLive("a pod without queues does not start, and one with queues declares them", () =>
     Effect.gen(function* () {
       const none = yield* Effect.exit(Camp.hire({ queues: [] }))
       const [problem] = Exit.isFailure(none) ? [...Cause.defects(none.cause)] : []
@@ -47,7 +47,7 @@ describe("never again:", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("lost lease stops the handler", () =>
+  it.scopedLive("a lost lease stops the handler", () =>
     Effect.gen(function* () {
       let stopped = 0
       const handler = Handler.make(Long, () =>
@@ -64,7 +64,7 @@ describe("never again:", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("Done not overwritten by a late cancel", () =>
+  it.scopedLive("a late cancel does not overwrite Done", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
       const pod = yield* Camp.hire()
@@ -80,7 +80,7 @@ describe("never again:", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("a crashing handler's heartbeat stops with it", () =>
+  it.scopedLive("the heartbeat of a crashing handler's job stops with it", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const bomb = Handler.make(Long, (): Effect.Effect<void> => {
@@ -94,7 +94,7 @@ describe("never again:", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("sleepers in a cool-down keep their pod alive and notice an early end", () =>
+  it.scopedLive("jobs in a cool-down keep their pod alive and notice an early end", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       let calls = 0
@@ -118,7 +118,7 @@ describe("never again:", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("cancel survives the owner's death", () =>
+  it.scopedLive("a cancel survives the death of the owning pod", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
       const forever = { handlers: [Handler.make(Long, () => Effect.never)] }
@@ -133,7 +133,7 @@ describe("never again:", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("parallel drain", () =>
+  it.scopedLive("a pod drains its jobs in parallel", () =>
     Effect.gen(function* () {
       const queues = ["a", "b", "c"]
       const stubborn = Handler.make(Long, () => Effect.uninterruptible(Effect.sleep("1 hour")))

@@ -36,7 +36,7 @@ const turn = Effect.gen(function* () {
 
 describe("the sampler", () => {
   it.scopedLive(
-    "keeps what each pod used, and one of them warns of a transaction that keeps vacuum from its work",
+    "stores each pod's resource usage, and one pod warns of a transaction that blocks vacuum",
     () =>
       Effect.gen(function* () {
         const pods = yield* PodSamples

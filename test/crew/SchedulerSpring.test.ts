@@ -18,8 +18,8 @@ const timetable = [
   { name: "leap-day", cron: "0 0 29 2 *", timezone: "UTC", count: 0 }
 ]
 
-describe("six weeks of three pods that come and go, and do not always know who leads", () => {
-  it.live("have one job per schedule and tick", () =>
+describe("three pods over six weeks that come and go, with uncertain leadership", () => {
+  it.live("store one job per schedule and tick", () =>
     Effect.gen(function* () {
       expect(yield* firesOnce(spring, timetable)).toBeGreaterThan(350)
     })

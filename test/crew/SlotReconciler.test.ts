@@ -34,7 +34,7 @@ const overladen = Effect.gen(function* () {
 
 describe("a pause", () => {
   it.scopedLive(
-    "puts back what nobody has begun, lets running jobs finish, and nothing is begun until it is over",
+    "returns prefetched jobs, lets running jobs finish, and starts none until it ends",
     () =>
       Effect.gen(function* () {
         const queues = yield* Queues
@@ -56,7 +56,7 @@ describe("a pause", () => {
 })
 
 describe("a lower worker total", () => {
-  it.scopedLive("lets the newest slots finish their job and end", () =>
+  it.scopedLive("retires the newest slots after their current job", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       yield* Camp.hire()
@@ -72,7 +72,7 @@ describe("a lower worker total", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("that is raised again keeps slots that were about to end, and hires only what is missing", () =>
+  it.scopedLive("keeps retiring slots when raised again, and adds only the missing ones", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       yield* Camp.hire()
@@ -87,7 +87,7 @@ describe("a lower worker total", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("puts back claimed jobs beyond what is needed", () =>
+  it.scopedLive("returns prefetched jobs beyond what is needed", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       yield* Camp.hire()
@@ -100,8 +100,8 @@ describe("a lower worker total", () => {
   )
 })
 
-describe("a job that was claimed and not begun", () => {
-  it.scopedLive("goes to a pod that has a slot for it, within two ticks", () =>
+describe("a job that was claimed and not started", () => {
+  it.scopedLive("moves to a pod with a free slot within two ticks", () =>
     Effect.gen(function* () {
       yield* Camp.hire()
       yield* overladen

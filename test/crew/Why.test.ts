@@ -234,20 +234,20 @@ const rows: ReadonlyArray<Row> = [
   ["that was cancelled", { job: dead("cancelled") }, "cancelled", /was cancelled/]
 ]
 
-describe("why a job does not run", () => {
+describe("the reason why a job is not running", () => {
   for (const [name, of, reason, says, until] of rows) {
-    it(`one ${name}: ${reason}`, () => {
+    it(`is reported for ${name}: ${reason}`, () => {
       const why = judge(factsOf(of))
       expect(why).toMatchObject({ reason, until })
       expect(why.detail).toMatch(says)
     })
   }
 
-  it("knows every reason", () => {
+  it("is tested for every reason", () => {
     expect(new Set(rows.map((row) => row[2]))).toEqual(new Set(Reason.literals))
   })
 
-  it("names the one to begin with where several hold", () => {
+  it("names the one to fix first when several apply", () => {
     const all: Partial<Standing> = {
       paused: true,
       cooling,
