@@ -28,9 +28,9 @@ const through = (proxy: LosingProxy.Stalling, connectTimeout = "2s") =>
 const warm = ({ sql }: typeof Database.Service) =>
   Effect.replicateEffect(sql`select pg_sleep(0.05)`, 5, { concurrency: "unbounded", discard: true })
 
-describe("connections that a middle box forgot", () => {
+describe("connections that a middlebox dropped silently", () => {
   it.scopedLive.each([{ replies: false }, { replies: true }])(
-    "fail what waits for an answer, are closed and counted, and others take their place: %j",
+    "fail their pending queries, are closed and counted, and are replaced: %j",
     (how) =>
       Effect.gen(function* () {
         const proxy = yield* LosingProxy.stalling(yield* TestDatabase.migrated)
@@ -61,7 +61,7 @@ describe("connections that a middle box forgot", () => {
       })
   )
 
-  it.scoped("hold up a process that must end for three seconds in all, whatever it still has to ask", () =>
+  it.scoped("delay a process that must exit by three seconds in all, however many queries it still sends", () =>
     Effect.gen(function* () {
       const proxy = yield* LosingProxy.stalling(yield* TestDatabase.migrated)
       yield* Effect.gen(function* () {
@@ -94,7 +94,7 @@ describe("connections that a middle box forgot", () => {
     })
   )
 
-  it.scopedLive("are told from a transaction that gave itself more time", () =>
+  it.scopedLive("are distinguished from a transaction with a longer timeout", () =>
     Effect.gen(function* () {
       const proxy = yield* LosingProxy.stalling(yield* TestDatabase.migrated)
       yield* Effect.gen(function* () {

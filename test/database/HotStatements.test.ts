@@ -25,7 +25,7 @@ describe("hot statements", () => {
     }).pipe(Effect.provide(TestDatabase.layerEmpty))
   )
 
-  it.scopedLive("are sent as they are where a pooler cannot prepare", () =>
+  it.scopedLive("are sent unprepared when a pooler cannot prepare them", () =>
     Effect.gen(function* () {
       expect(yield* preparedAfterUse).toHaveLength(0)
     }).pipe(Effect.provide(Layer.provide(TestDatabase.layerEmpty, settings({ DATABASE_PREPARE: "false" }))))

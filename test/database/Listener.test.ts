@@ -28,7 +28,7 @@ const killListener = (client: pg.Client) =>
   )
 
 describe("Listener", () => {
-  it.scopedLive("hands every hearer of a channel what is notified there, empty payloads too, and nobody else", () =>
+  it.scopedLive("delivers notifications to every listener of the channel, including empty payloads, and to no other", () =>
     Effect.gen(function* () {
       const [first, second, other] = [yield* hear("jobs"), yield* hear("jobs"), yield* hear("else where")]
       const client = yield* TestDatabase.connection
@@ -44,7 +44,7 @@ describe("Listener", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("goes on for one hearer when another of the channel has left", () =>
+  it.scopedLive("continues for one listener when another of the channel has left", () =>
     Effect.gen(function* () {
       const staying = yield* hear("jobs")
       yield* Effect.scoped(hear("jobs"))
@@ -54,7 +54,7 @@ describe("Listener", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("comes back after its backend is killed, and tells everyone that something may be missed", () =>
+  it.scopedLive("reconnects after its backend is killed, and tells every listener that notifications may be missing", () =>
     Effect.gen(function* () {
       const [jobs, others] = [yield* hear("jobs"), yield* hear("others")]
       const client = yield* TestDatabase.connection

@@ -43,8 +43,8 @@ const on = (url: Redacted.Redacted) =>
 const described = Effect.flatMap(Database, Catalogue.describe)
 const usual = Effect.provide(described, TestDatabase.layer)
 
-describe("odd settings of the role or the database", () => {
-  it.scopedLive("change nothing about jobs, in and out of the program's transactions", () =>
+describe("unusual settings of the role or the database", () => {
+  it.scopedLive("change no job behaviour, inside and outside the program's transactions", () =>
     Effect.gen(function* () {
       const url = yield* oddDatabase
       yield* Effect.gen(function* () {
@@ -67,7 +67,7 @@ describe("odd settings of the role or the database", () => {
     })
   )
 
-  it.scopedLive("are no difference of the schema, even behind a pooler that takes no options", () =>
+  it.scopedLive("cause no schema difference, even behind a pooler that accepts no options", () =>
     Effect.gen(function* () {
       const url = yield* oddDatabase
       const expected = yield* usual

@@ -14,7 +14,7 @@ const refusalOf = (directory: string) =>
   Effect.map(Effect.flip(Effect.scoped(start(directory))), ({ message }) => message)
 
 describe.concurrent("the durable embedded PostgreSQL", () => {
-  it.scopedLive("answers on port and socket to those who know the password, and lets nobody else near its files", () =>
+  it.scopedLive("answers on port and socket to clients with the password, and protects its files from other users", () =>
     Effect.gen(function* () {
       const { directory, port, socketDirectory, url } = yield* start(join(yield* scratch, "a/.nightshift"))
       const settings = yield* query(
@@ -38,7 +38,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("has its data, password and port at the second start, in a directory of any name", () =>
+  it.scopedLive("keeps its data, password and port at the second start, in a directory of any name", () =>
     Effect.gen(function* () {
       const directory = join(yield* scratch, `it's "quoted", é`, "x".repeat(120))
       const before = yield* Effect.scoped(
@@ -62,7 +62,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("refuses a second process, naming the first, which others can find", () =>
+  it.scopedLive("refuses a second process and names the first, which other processes can find", () =>
     Effect.gen(function* () {
       const directory = join(yield* scratch, ".nightshift")
       assert.isTrue(Option.isNone(yield* running(directory)))
@@ -80,7 +80,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("takes another port when somebody has its last one", () =>
+  it.scopedLive("takes another port when its last one is in use", () =>
     Effect.gen(function* () {
       const parent = yield* scratch
       yield* Effect.scoped(start(join(parent, "a")))
@@ -92,7 +92,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("refuses in one sentence what it cannot use", () =>
+  it.scopedLive("refuses an unusable directory in one sentence", () =>
     Effect.gen(function* () {
       const parent = yield* scratch
       const at = (name: string) => join(parent, name)
@@ -119,7 +119,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("shows the server's last words when it does not start", () =>
+  it.scopedLive("shows the end of the server's log when it does not start", () =>
     Effect.gen(function* () {
       const directory = join(yield* scratch, ".nightshift")
       yield* Effect.scoped(start(directory))

@@ -26,7 +26,7 @@ const installInto = (parent: string) =>
   })
 
 describe.concurrent("the binaries of the embedded PostgreSQL", () => {
-  it.effect("are said to be missing where npm has none, with what to do", () =>
+  it.effect("are reported as missing when npm has none, with the fix", () =>
     Effect.gen(function* () {
       const windows = yield* Effect.flip(locate("win32", "x64"))
       assert.strictEqual(
@@ -38,7 +38,7 @@ describe.concurrent("the binaries of the embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("run after npm ci --ignore-scripts, whoever is first to make the links", () =>
+  it.scopedLive("run after npm ci --ignore-scripts, whichever process creates the links first", () =>
     Effect.gen(function* () {
       const installed = yield* installInto(yield* scratch)
       const complete = yield* Effect.all(
@@ -55,7 +55,7 @@ describe.concurrent("the binaries of the embedded PostgreSQL", () => {
 // Only root can stand in for two users; a plain user has nothing to show here. Copying the binaries takes seconds.
 if (asRoot && isLong) {
   describe("the binaries, for another user than root", () => {
-    it.scopedLive("are copied once for a user who cannot go where they are, to where only we can write", () =>
+    it.scopedLive("are copied once for a user who cannot read them, to a place only we can write to", () =>
       Effect.gen(function* () {
         const parent = yield* scratch
         const [cache, foreignCache] = [join(parent, "cache"), join(parent, "foreign")]
@@ -79,7 +79,7 @@ if (asRoot && isLong) {
       })
     )
 
-    it.scopedLive("serve a plain user who may not write where they are", () =>
+    it.scopedLive("run for an unprivileged user who cannot write to their folder", () =>
       Effect.gen(function* () {
         const nobody = { uid: 65534, gid: 65534 }
         // Node itself may lie in root's home.
