@@ -27,7 +27,7 @@ const pinned: Readonly<Record<string, string>> = {
 }
 
 describe("install commands in the documentation", () => {
-  it("name the version of every package whose latest version does not fit", () => {
+  it("name the version of every package whose latest version is incompatible", () => {
     const found = pages.flatMap((page) => installedBy(readFileSync(join(root, page), "utf8")))
     expect(found).toContain("effect@3")
     const shared = found.filter((word) => word.startsWith("@effect/") || /^(effect|vitest)(@|$)/.test(word))

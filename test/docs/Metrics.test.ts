@@ -16,14 +16,14 @@ const declared = () =>
     .map(([, name]) => `nightshift_${name}`)
 
 describe("docs/operate/metrics.md", () => {
-  it("tells the meaning of every metric there is", () => {
+  it("explains every existing metric", () => {
     const page = readFileSync(join(Nightshift.root, "docs", "operate", "metrics.md"), "utf8")
     const documented = new Set([...page.matchAll(/^\| `(nightshift_\w+)/gm)].map(([, name]) => name))
     expect(declared().length).toBeGreaterThan(30)
     expect(declared().filter((name) => !documented.has(name))).toEqual([])
   })
 
-  it("has one declaration for each: two would disagree about its labels", () => {
+  it("has one declaration per metric, so that labels cannot disagree", () => {
     expect(declared().toSorted()).toEqual([...new Set(declared())].toSorted())
   })
 })
@@ -75,14 +75,14 @@ describe("docs/operate/alerts.yaml", () => {
   )
   const rules = groups.flatMap((group) => group.rules)
 
-  it("speaks of metrics and labels that exist", () => {
+  it("uses metrics and labels that exist", () => {
     expect(rules.length).toBeGreaterThan(10)
     expect(rules.flatMap(({ expr }) => faultsOf(expr, scraped()))).toEqual([])
     expect(rules.filter(({ labels }) => !["page", "ticket"].includes(labels.severity))).toEqual([])
     expect(rules.filter(({ annotations }) => annotations.summary === "")).toEqual([])
   })
 
-  it("has for every alert a line in monitoring.md that says what to do, and no other line", () => {
+  it("has one line in monitoring.md per alert that says what to do, and no other line", () => {
     const page = readFileSync(join(operate, "monitoring.md"), "utf8")
     const explained = [...page.matchAll(/^\| `(Nightshift\w+)` +\| \S.* \| \S/gm)].map(([, name]) => name)
     expect(explained.toSorted()).toEqual(rules.map(({ alert }) => alert).toSorted())
@@ -98,7 +98,7 @@ describe("docs/operate/grafana-dashboard.json", () => {
   const dashboard: { panels: ReadonlyArray<Panel>; templating: { list: ReadonlyArray<{ query: unknown }> } } =
     JSON.parse(readFileSync(join(operate, "grafana-dashboard.json"), "utf8"))
 
-  it("speaks of metrics and labels that exist, in panels of their own", () => {
+  it("uses metrics and labels that exist, in separate panels", () => {
     const expressions = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
     expect(expressions.length).toBeGreaterThan(20)
     expect(expressions.flatMap((expression) => faultsOf(expression, scraped()))).toEqual([])

@@ -20,7 +20,7 @@ const Shout = Job.make("shout", {
 
 describe("the worker of the recipe", () => {
   // The protocol itself is tested with children in JavaScript; here it is the page's Python, where there is one.
-  if (python === undefined) it("needs a Python, which this machine does not have", () => expect(python).toBeUndefined())
+  if (python === undefined) it("needs Python, which this machine does not have", () => expect(python).toBeUndefined())
   else {
     it.scopedLive("does what its page says", () =>
       Effect.gen(function* () {
