@@ -29,8 +29,8 @@ const open = [
 ]
 
 describe("an address", () => {
-  it.each(inward)("%s leads inward, or nowhere", (address) => expect(isPublic(address)).toBe(false))
-  it.each(open)("%s is one of the open Internet", (address) => expect(isPublic(address)).toBe(true))
+  it.each(inward)("%s is private or unroutable", (address) => expect(isPublic(address)).toBe(false))
+  it.each(open)("%s is public", (address) => expect(isPublic(address)).toBe(true))
 })
 
 describe("HTTP_HANDLER_ALLOW", () => {
@@ -56,7 +56,7 @@ describe("HTTP_HANDLER_ALLOW", () => {
     }
   })
 
-  it("opens what it names and nothing beside it", () => {
+  it("allows exactly what it names", () => {
     const { allowsAddress, allowsHost } = Allowance.make([
       "intern",
       "api.intern:8080",

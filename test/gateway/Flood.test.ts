@@ -92,8 +92,8 @@ const arrivals = (said: ReadonlyArray<Said>, chats: number) =>
     said.filter(({ arrived, chat }) => arrived && chat === index + 1).map(({ number }) => number)
   )
 
-describe("messages that Telegram refuses for a second", () => {
-  it.scopedLive("hold their chat alone while other chats get theirs, for no longer than Telegram said", () =>
+describe("messages that Telegram throttles for a second", () => {
+  it.scopedLive("delay only their own chat, for no longer than Telegram said", () =>
     Effect.gen(function* () {
       const updates = 600
       const chats = 60
@@ -112,7 +112,7 @@ describe("messages that Telegram refuses for a second", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("hold the whole bot when no chat gets any, for no longer than Telegram said", () =>
+  it.scopedLive("delay the whole bot when every chat is throttled, for no longer than Telegram said", () =>
     Effect.gen(function* () {
       const updates = 300
       const chats = 60

@@ -52,8 +52,8 @@ const stored = (slug: string) =>
     )
   )
 
-describe("an update of a type that a bot's handler does not take", () => {
-  it.scopedLive("is acknowledged, counted and dropped, instead of becoming a job that dies", () =>
+describe("an update type that a bot's handler does not accept", () => {
+  it.scopedLive("is acknowledged, counted and dropped instead of becoming a job that dies", () =>
     Effect.gen(function* () {
       const { counts, update } = yield* Gate
       const all = Object.entries({ message: text, ...others })
