@@ -46,8 +46,8 @@ const childrenOf = (pid: number | undefined): ReadonlyArray<number> =>
     .map((row) => row.trim().split(/\s+/).map(Number))
     .flatMap(([child = 0, parent]) => (parent === pid ? [child] : []))
 
-describe.concurrent("a child whose process is killed with -9", () => {
-  it.scopedLive("ends, and all that it started, though they ignore TERM", () =>
+describe.concurrent("a child whose parent is killed with -9", () => {
+  it.scopedLive("ends together with its descendants, even if they ignore TERM", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const { gone, process } = yield* start("live", ...stubborn(file))
@@ -58,7 +58,7 @@ describe.concurrent("a child whose process is killed with -9", () => {
     })
   )
 
-  it.scopedLive("may tidy up first", () =>
+  it.scopedLive("may clean up first", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "tidied")
       // Nobody reads what it says any more, and writing to nobody would end it.
@@ -71,7 +71,7 @@ describe.concurrent("a child whose process is killed with -9", () => {
     })
   )
 
-  it.scopedLive("never runs when that was before its first word", () =>
+  it.scopedLive("never runs if its parent dies before releasing it", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "ran")
       const { child, gone } = yield* start("birth", "sh", "-c", 'touch "$0"; sleep 1000', file)
@@ -81,7 +81,7 @@ describe.concurrent("a child whose process is killed with -9", () => {
     })
   )
 
-  it.scopedLive("ends also when somebody had killed the one who was to see to that", () =>
+  it.scopedLive("ends even if the reaper process was killed before", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const { child, gone, process: other } = yield* start("live", ...stubborn(file))
@@ -102,7 +102,7 @@ describe.concurrent("a child whose process is killed with -9", () => {
   )
 })
 
-describe("a child's way to its place", () => {
+describe("a child's working directory", () => {
   const enter = (root: string, where: string) =>
     Effect.gen(function* () {
       const reaper = yield* ChildReaper.make
@@ -121,7 +121,7 @@ describe("a child's way to its place", () => {
       return child.refusalIn(stderr)
     }).pipe(Effect.scoped)
 
-  it.scopedLive("is looked at once it stands there, so that a link exchanged on the way leads nowhere", () =>
+  it.scopedLive("is checked after the child has entered it, so that a swapped link cannot escape the root", () =>
     Effect.gen(function* () {
       const house = yield* directory
       const root = join(house, "root")

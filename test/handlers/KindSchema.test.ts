@@ -54,7 +54,7 @@ const checksOf = (schema: Schema.Schema.AnyNoContext) => {
 }
 
 describe("the JSON Schema of a kind", () => {
-  it("lets pass whatever its handlers can read, with fields that they do not know", () => {
+  it("accepts whatever its handlers can decode, including unknown fields", () => {
     for (const [name, schema] of Object.entries(schemas)) {
       const { json, own, remote } = checksOf(schema)
       expect(json, name).toBeTypeOf("string")
@@ -92,7 +92,7 @@ describe("the JSON Schema of a kind", () => {
     }
   })
 
-  it("is absent where there are no words for it, and what is no schema lets everything pass", () => {
+  it("is absent when the schema has no JSON Schema, and an invalid one accepts everything", () => {
     expect(checksOf(Schema.instanceOf(Map)).json).toBeUndefined()
     for (const text of ['{"$ref":"#/nowhere"}', "[]", '{"properties":3}', "not JSON"]) {
       expect(PayloadCheck.ofSchema(text)({ a: 1 }), text).toBeUndefined()

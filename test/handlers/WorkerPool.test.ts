@@ -30,7 +30,7 @@ const breathe = Effect.async<void>((resume) => void setImmediate(() => resume(Ef
 const pidOf = (outcome: Outcome.Outcome) => (outcome as unknown as { result: { pid: number } }).result.pid
 
 describe.concurrent("a worker pool", () => {
-  it.scopedLive("asks a child one line per job, and takes its answer for the outcome", () =>
+  it.scopedLive("sends a child one line per job, and uses its answer as the outcome", () =>
     Effect.gen(function* () {
       const ask = yield* poolOf(command())
       expect(yield* ask("echo", { deep: ["größe\n", 1] })).toMatchObject({
@@ -47,7 +47,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("uses a child again, and as many as jobs run at a time", () =>
+  it.scopedLive("reuses children, and runs as many as there are concurrent jobs", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const ask = yield* poolOf(command("", file))
@@ -84,7 +84,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("does not trust a child any more that said too much, though its answer counts", () =>
+  it.scopedLive("replaces a child that wrote too much, but accepts its answer", () =>
     Effect.gen(function* () {
       const ask = yield* poolOf(command())
       const before = pidOf(yield* ask("echo"))
@@ -94,7 +94,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("ends a child that speaks when nobody asked", () =>
+  it.scopedLive("ends a child that writes without being asked", () =>
     Effect.gen(function* () {
       const ask = yield* poolOf(command())
       const chatty = pidOf(yield* ask("chatter"))
@@ -103,7 +103,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("forgets a child that went between two jobs", () =>
+  it.scopedLive("replaces a child that exited between two jobs", () =>
     Effect.gen(function* () {
       const ask = yield* poolOf(command())
       const gone = pidOf(yield* ask("dieLater"))
@@ -126,7 +126,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("leaves no child when jobs are stopped while theirs are starting", () =>
+  it.scopedLive("leaves no child behind when jobs are stopped while their children start", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const ask = yield* poolOf({ command: ["sh", "-c", 'echo $$ >> "$0"; echo ready; exec sleep 1000', file] })
@@ -147,7 +147,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("ends every child with its pod, at the same time, deaf ones too", () =>
+  it.scopedLive("ends every child with its pod concurrently, including those that ignore TERM", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const scope = yield* Scope.make()
@@ -167,7 +167,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("waits for a child to be ready, and no longer than it may take", () =>
+  it.scopedLive("waits for a child to be ready, up to a limit", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const silent = yield* poolOf({
@@ -187,7 +187,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("says so when its command is not there", () =>
+  it.scopedLive("reports a command that does not exist", () =>
     Effect.gen(function* () {
       const ask = yield* poolOf({ command: ["/no/such/worker"] })
       expect(yield* ask("echo")).toMatchObject({
@@ -213,8 +213,8 @@ describe.concurrent("a worker pool", () => {
   )
 })
 
-describe("a worker pool whose children do not come up", () => {
-  it.effect("tries one at a time, with longer and longer pauses, and blames no other job for it", () =>
+describe("a worker pool whose children fail to start", () => {
+  it.effect("starts one at a time with growing pauses, and fails no other job for it", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const handler = yield* Handler.opened(WorkerPool.make(Ask, command("crash", file)))
@@ -248,7 +248,7 @@ describe("a worker pool whose children do not come up", () => {
 })
 
 describe("a worker pool in a pod", () => {
-  it.effect("keeps children for a while, and lets those go that nobody needs", () =>
+  it.effect("keeps idle children for a while, then ends them", () =>
     Effect.gen(function* () {
       const handler = yield* Handler.opened(WorkerPool.make(Ask, { ...command(), idle: "1 minute" }))
       const first = pidOf(yield* perform(handler, { act: "echo" }))
