@@ -29,7 +29,7 @@ const exhausted = (headers = {}) =>
   )
 
 describe("wrong tokens", () => {
-  it.scopedLive("are refused at once after twenty from one address, by whatever door they come", () =>
+  it.scopedLive("are refused at once after twenty from one address, on every endpoint", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       const answers = yield* exhausted()
@@ -42,7 +42,7 @@ describe("wrong tokens", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("do not keep out whoever has a token that cannot be found by trying", () =>
+  it.scopedLive("do not lock out a caller whose token is too long to guess", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       yield* exhausted()
@@ -53,7 +53,7 @@ describe("wrong tokens", () => {
     }).pipe(Effect.provide(layer({ adminToken: Option.some(Redacted.make("x".repeat(leastStrong))) })))
   )
 
-  it.scopedLive("behind a trusted proxy count for the client that sent them, and for nobody else", () =>
+  it.scopedLive("behind a trusted proxy count only for the client that sent them", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       expect(statuses(yield* exhausted(from("198.51.100.1")))).toContain(429)
@@ -64,7 +64,7 @@ describe("wrong tokens", () => {
     }).pipe(Effect.provide(layer({ trustProxy: "127.0.0.0/8" })))
   )
 
-  it.scopedLive("are not made anybody else's by a header that nobody was told to trust", () =>
+  it.scopedLive("are not attributed to another client by an untrusted header", () =>
     Effect.gen(function* () {
       const answers = yield* Effect.forEach(
         Array.from({ length: 30 }, (_, number) => number),
@@ -74,7 +74,7 @@ describe("wrong tokens", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("of the metrics are bounded, too", () =>
+  it.scopedLive("are limited for the metrics endpoint, too", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       const answers = yield* Effect.forEach(Array.from({ length: 30 }), () =>
@@ -129,8 +129,8 @@ const flood = (ask: (secret: string) => Effect.Effect<Answer>) =>
 /** The burst, and what becomes free while the flood goes on. */
 const mostLookups = 150
 
-describe("secrets that were made up", () => {
-  it.scopedLive("as a login's cookie cost a bounded number of statements, and end no login", () => {
+describe("invented secrets", () => {
+  it.scopedLive("as session cookies cost a bounded number of statements, and end no session", () => {
     const { asked, layer } = counting()
     return Effect.gen(function* () {
       const { ask } = yield* Doors
@@ -149,7 +149,7 @@ describe("secrets that were made up", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.scopedLive("as a workspace's token cost a bounded number of statements, and refuse no workspace", () => {
+  it.scopedLive("as workspace tokens cost a bounded number of statements, and refuse no workspace", () => {
     const { asked, layer } = counting()
     return Effect.gen(function* () {
       const { ask } = yield* Doors
@@ -168,7 +168,7 @@ describe("secrets that were made up", () => {
 })
 
 describe("/readyz", () => {
-  it.scopedLive("asks the database once, however often it is asked", () =>
+  it.scopedLive("queries the database once for many concurrent requests", () =>
     Effect.gen(function* () {
       let asked = 0
       const database = yield* Database

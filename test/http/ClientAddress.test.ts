@@ -23,7 +23,7 @@ describe("the address of a client", () => {
     expect(ClientAddress.make(proxies)(peer, forwardedFor)).toBe(address)
   })
 
-  it("is never one that a header names, where no proxy is trusted", () => {
+  it("ignores headers when no proxy is trusted", () => {
     const addressOf = ClientAddress.make("10.0.0.0/8")
     fc.assert(
       fc.property(fc.ipV4(), fc.oneof(fc.string(), fc.ipV4(), fc.ipV6()), (peer, forwardedFor) => {
@@ -39,7 +39,7 @@ describe("the address of a client", () => {
     expect(ClientAddress.group("192.0.2.1")).toBe("192.0.2.1")
   })
 
-  it("needs proxies that are addresses or ranges", () => {
+  it("requires proxies that are addresses or ranges", () => {
     for (const text of ["", "127.0.0.1", "10.0.0.0/8, ::1", "fd00::/8"]) {
       expect(Either.isRight(ClientAddress.readProxies(text))).toBe(true)
     }

@@ -67,7 +67,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract
     })
   )
 
-  it.effect("lets nobody do anything but log in", () =>
+  it.effect("allows anonymous callers only to log in", () =>
     Effect.gen(function* () {
       const all = yield* operations
       expect(all.length).toBeGreaterThan(40)
@@ -92,7 +92,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract
     })
   )
 
-  it.effect("keeps nothing from the admin, and answers with what it says it answers with", () =>
+  it.effect("allows the admin everything, and matches the actual answers", () =>
     Effect.gen(function* () {
       for (const operation of yield* operations) {
         const status = yield* statusOf(operation, adminToken)
@@ -102,7 +102,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract
     })
   )
 
-  it.scoped("is enough to make a client of, which enqueues, lists, cancels and changes a queue", () =>
+  it.scoped("is enough to generate a client that enqueues, lists, cancels and changes a queue", () =>
     Effect.gen(function* () {
       const { admin, port } = yield* Doors
       yield* Effect.flatMap(Queues, (queues) => queues.declare(["mail"]))

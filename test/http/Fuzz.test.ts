@@ -138,8 +138,8 @@ const filled = (begins: string, unit: string, size: number) => begins + unit.rep
 /** A hundred looks at each byte, each as slow as ten of the quickest. */
 const mostPasses = 1_000
 
-describe.each(parsers)("what reads a %s", (_, read, begins) => {
-  it("throws at nothing", () => {
+describe.each(parsers)("the parser of a %s", (_, read, begins) => {
+  it("never throws", () => {
     const mixed = fc.array(fc.oneof(fc.constantFrom(...units, begins), fc.string({ unit: "binary" })), {
       maxLength: 20
     })
@@ -151,7 +151,7 @@ describe.each(parsers)("what reads a %s", (_, read, begins) => {
     )
   })
 
-  it("looks at each byte of 64 KiB a bounded number of times", () => {
+  it("reads each byte of 64 KiB a bounded number of times", () => {
     for (const unit of units) {
       for (const last of ["", "!"]) {
         const text = filled(begins, unit, size) + last
@@ -165,8 +165,8 @@ describe.each(parsers)("what reads a %s", (_, read, begins) => {
 })
 
 /** An operator writes it, and it is read at start and on SIGHUP: it may take its time, and must not throw. */
-describe("what reads the file of bots", () => {
-  it("throws at nothing", () => {
+describe("the parser of the bots file", () => {
+  it("never throws", () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.constantFrom(...units, "bots:\n  a: "), fc.string())), (pieces) => {
         YamlText.parse(pieces.join(""))
@@ -184,7 +184,7 @@ const headerText = fc
   .map((pieces) => pieces.join("").replace(/[^\t\u0020-\u007e\u0080-\u00ff]/g, "?"))
 
 describe("a server", () => {
-  it.scopedLive("answers every header and every query, and never as if it were its own fault", () =>
+  it.scopedLive("answers every header and every query without a 5xx status", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       const { content, upload } = yield* client()

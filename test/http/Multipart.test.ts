@@ -41,7 +41,7 @@ const body = (...contents: ReadonlyArray<string>) =>
   )
 
 describe("a multipart body", () => {
-  it("is read the same wherever it is cut", () => {
+  it("is parsed the same wherever it is split", () => {
     const traps = ["\r", "\n", "-", "--", "--XbX", "\r\n--Xb", "\r\n--", "\r\n\r\n", "x", "XbX", "\u0000"]
     const content = fc
       .array(fc.constantFrom(...traps), { maxLength: 12 })
@@ -67,7 +67,7 @@ describe("a multipart body", () => {
     )
   })
 
-  it("may have text before and after it, padding, and parts without a head", () => {
+  it("may have text before and after it, padding, and parts without headers", () => {
     const odd = "before\r\n--XbX \t\r\nA: b\r\n\r\none\r\n--XbX\r\n\r\ntwo\r\n--XbX--after\r\n--XbX\r\n"
     for (const size of [1, 2, 3, 1000]) {
       expect(read(Buffer.from(odd), [size])).toEqual([
@@ -77,7 +77,7 @@ describe("a multipart body", () => {
     }
   })
 
-  it("is refused when it is not one, wherever it is cut", () => {
+  it("is refused when it is malformed, wherever it is split", () => {
     const whole = body("content").toString("latin1")
     for (const size of [1, 2, 1000]) {
       for (let end = 0; end < whole.length - "--\r\n".length; end += 1) {
@@ -90,7 +90,7 @@ describe("a multipart body", () => {
     }
   })
 
-  it("takes time in proportion to its length, whatever it holds", () => {
+  it("takes time linear in its length, whatever it contains", () => {
     const part = (head: string) => `--XbX\r\n${head}\r\n\r\n\r\n`
     const bodies: ReadonlyArray<(size: number) => string> = [
       (size) => part(`X: a${" ".repeat(size)}b`),
@@ -110,7 +110,7 @@ describe("a multipart body", () => {
     }
   })
 
-  it("is read or refused, and never throws, whatever it holds", () => {
+  it("is parsed or refused, and never throws, whatever it contains", () => {
     const traps = [
       "--XbX",
       "\r\n",
@@ -136,7 +136,7 @@ describe("a multipart body", () => {
     )
   })
 
-  it("names its boundary in its type", () => {
+  it("declares its boundary in its content type", () => {
     const right = { _tag: "Right" }
     expect(boundaryOf("multipart/form-data; boundary=abc")).toMatchObject({ ...right, right: "abc" })
     expect(boundaryOf('Multipart/Form-Data; charset=utf-8; boundary="a b:c"')).toMatchObject({

@@ -42,7 +42,7 @@ const bad = { kind: "noop_echo", payload: { sleep_ms: "x" } }
 const good = { kind: "noop_echo", payload: { sleep_ms: 1, message: ["any", null], more: true } }
 
 describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer) => {
-  it.scopedLive("is refused by its field where this process has the kind's code, unless it is forced in", () =>
+  it.scopedLive("is refused by field when this process has the kind's code, unless forced", () =>
     Effect.gen(function* () {
       yield* Effect.flatMap(Kinds, ({ register }) => register(registered))
       const single = yield* post(bad)
@@ -64,7 +64,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("is refused by the JSON Schema that a pod left, where this process has no code of it", () =>
+  it.scopedLive("is refused by the JSON Schema that a pod registered when this process has no code for it", () =>
     Effect.gen(function* () {
       const elsewhere = registered.map(({ check: _, ...kind }) => kind)
       yield* Effect.flatMap(Kinds, ({ register }) => register(elsewhere))
@@ -112,7 +112,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("is not judged by the schema of another version than the job's", () =>
+  it.scopedLive("is not checked against the schema of another version than the job's", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const { register } = yield* Kinds
@@ -125,7 +125,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive.each(knownBy)("is refused when a schedule is made or edited, by %s", ([, kinds]) =>
+  it.scopedLive.each(knownBy)("is refused when a schedule is created or edited, by %s", ([, kinds]) =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       yield* Effect.flatMap(Kinds, ({ register }) => register(kinds))

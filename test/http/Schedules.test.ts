@@ -13,7 +13,7 @@ const create = (more: Record<string, unknown> = {}) =>
 const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 
 describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
-  it.scopedLive("makes a schedule and shows every field of it, null where there is nothing", () =>
+  it.scopedLive("creates a schedule and shows every field of it, null when empty", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       const made = yield* create()
@@ -43,7 +43,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("keeps everything that may be said about one", () =>
+  it.scopedLive("keeps every field of a definition", () =>
     Effect.gen(function* () {
       const said = {
         timezone: "Europe/Paris",
@@ -58,7 +58,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("lists page by page, by name", () =>
+  it.scopedLive("lists schedules by name, page by page", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       for (const name of ["c", "a", "b"]) yield* create({ name })
@@ -70,7 +70,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("changes what is named, and says when it fires next from now", () =>
+  it.scopedLive("changes the named fields, and recalculates the next run from now", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       yield* create({ queue: "slow" })
@@ -89,7 +89,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("fires one now, and refuses while the job before is not over where runs must not overlap", () =>
+  it.scopedLive("fires a schedule now, and refuses while the previous job is unfinished when runs must not overlap", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       yield* create({ overlap: "skip", enabled: false })
@@ -109,7 +109,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("shows the next ten runs, or as many as are wanted", () =>
+  it.scopedLive("shows the next ten runs, or the requested number", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       yield* create({ enabled: false })
@@ -126,7 +126,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("reads an expression that no schedule has yet, and says what is wrong with it", () =>
+  it.scopedLive("previews an expression without a schedule, and explains what is wrong with it", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       const read = (query: Record<string, string>) =>
@@ -158,7 +158,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("tells what came of its last ticks, by whom, and how the jobs stand, also when they are gone", () =>
+  it.scopedLive("shows the outcome of its last ticks, who caused them, and the state of their jobs, even deleted ones", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       yield* create({ overlap: "allow" })
@@ -194,7 +194,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("removes one, and code does not bring it back", () =>
+  it.scopedLive("removes a schedule, and code does not bring it back", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const schedules = yield* Schedules
@@ -218,7 +218,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("refuses a name that is taken, and a kind that nobody registered unless it is forced", () =>
+  it.scopedLive("refuses a name that is taken, and an unregistered kind unless forced", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       yield* create()
@@ -234,7 +234,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("finds nothing under a name that nobody has, or that cannot be one", () =>
+  it.scopedLive("returns 404 for an unknown or invalid name", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       for (const name of ["nobody", "%00", "a%20b", "a".repeat(500), "%F0%9F%98%80", "%3Cb%3E"]) {
@@ -256,7 +256,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("names the field of what it refuses, and writes nothing", () =>
+  it.scopedLive("names the field it refuses, and writes nothing", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const refusals: ReadonlyArray<readonly [field: string, wrong: Record<string, unknown>, says: RegExp]> = [
@@ -319,7 +319,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("lets a viewer look and change nothing", () =>
+  it.scopedLive("lets a viewer read and change nothing", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       yield* create()

@@ -16,7 +16,7 @@ const insert = (id: string, more: { readonly runAt?: string; readonly payload?: 
 
 const ids = Array.from({ length: 4 }, (_, n) => `0198c0de-0000-7000-8000-00000000000${n}`)
 
-describe("rows that no door would have let in", () => {
+describe("rows that no API would have accepted", () => {
   it.scopedLive("are listed, shown and explained like all others", () =>
     Effect.gen(function* () {
       const { admin, viewer } = yield* Doors

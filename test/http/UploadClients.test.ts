@@ -50,7 +50,7 @@ const until = <A, E, R>(look: Effect.Effect<A, E, R>, expected: (value: A) => bo
   Effect.repeat(look, { until: expected, schedule: Schedule.spaced("20 millis") })
 
 describe("a file over the cap", () => {
-  it.scopedLive("is answered with 413 at the cap, and the rest is not read", () =>
+  it.scopedLive("gets 413 at the cap, and the rest is not read", () =>
     Effect.gen(function* () {
       const raw = yield* halfway(1024 * mib, beginning(mib))
       const piece = Buffer.alloc(mib, "x")
@@ -62,7 +62,7 @@ describe("a file over the cap", () => {
     }).pipe(Effect.scoped, Effect.provide(layerMemory({ maxFile: 2 * mib, maxRequest: 2048 * mib, quota: 4096 * mib })))
   )
 
-  it.scopedLive("is answered although the client goes on sending without reading", () =>
+  it.scopedLive("gets an answer even if the client keeps sending without reading", () =>
     Effect.gen(function* () {
       const raw = yield* halfway("chunked")
       const chunk = (data: Buffer) =>
@@ -74,7 +74,7 @@ describe("a file over the cap", () => {
     }).pipe(Effect.scoped, Effect.provide(layerMemory({ maxFile: mib })))
   )
 
-  it.scopedLive("is refused before it is read when the request says how long it is", () =>
+  it.scopedLive("is refused before it is read when the request declares its length", () =>
     Effect.gen(function* () {
       const raw = yield* halfway(4 * mib)
       const [, body = ""] = (yield* raw.said(status(413))) ?? []
@@ -84,8 +84,8 @@ describe("a file over the cap", () => {
   )
 })
 
-describe("a client that asks before it sends", () => {
-  it.scopedLive("is told to go on only where nothing stands against it", () =>
+describe("a client that sends Expect: 100-continue", () => {
+  it.scopedLive("gets 100 Continue only if the request is acceptable", () =>
     Effect.gen(function* () {
       const { port } = yield* Doors
       const token = yield* tokenFor()
@@ -109,8 +109,8 @@ describe("a client that asks before it sends", () => {
   )
 })
 
-describe("a body that lies about its length", () => {
-  it.scopedLive("is malformed when it is longer than it says", () =>
+describe("a body with a wrong Content-Length", () => {
+  it.scopedLive("is malformed when it is longer than declared", () =>
     Effect.gen(function* () {
       const body = form([{ content: "x".repeat(100) }])
       const raw = yield* halfway(body.length - 20, body)
@@ -143,7 +143,7 @@ describe("a body that lies about its length", () => {
 })
 
 describe("a client that goes away in the middle", () => {
-  it.scopedLive("leaves nothing behind, of several files either", () =>
+  it.scopedLive("leaves no files behind, even of several", () =>
     Effect.gen(function* () {
       const whole = form([{ content: Buffer.alloc(chunkBytes, "x") }, { content: Buffer.alloc(3 * chunkBytes, "y") }])
       const raw = yield* halfway(whole.length, whole.subarray(0, -chunkBytes))
@@ -177,7 +177,7 @@ describe("a client that trickles", () => {
     }).pipe(Effect.scoped, Effect.provide(layerPostgres()))
   )
 
-  it.scopedLive("is given up when the whole takes too long", () =>
+  it.scopedLive("is dropped when the whole upload takes too long", () =>
     Effect.gen(function* () {
       const raw = yield* halfway(100 * mib, beginning(10))
       const trickling = yield* Effect.fork(Effect.repeat(raw.send("x"), Schedule.spaced("20 millis")))
@@ -188,7 +188,7 @@ describe("a client that trickles", () => {
   )
 })
 
-describe("a client that fetches and does not read", () => {
+describe("a client that downloads without reading", () => {
   it.scopedLive("holds no connection of the database meanwhile", () =>
     Effect.gen(function* () {
       const { port } = yield* Doors
@@ -208,8 +208,8 @@ describe("a client that fetches and does not read", () => {
   )
 })
 
-describe("a file that is swept while somebody fetches it", () => {
-  it.scopedLive("breaks the connection off, so that nobody takes the part for the whole", () =>
+describe("a file that is swept during a download", () => {
+  it.scopedLive("closes the connection, so that the client does not accept a partial file", () =>
     Effect.gen(function* () {
       const { port } = yield* Doors
       const storage = yield* Storage
@@ -231,7 +231,7 @@ describe("a file that is swept while somebody fetches it", () => {
 })
 
 describe("a database that cuts all connections", () => {
-  it.scopedLive("is not noticed by a client that is on its way", () =>
+  it.scopedLive("is not noticed by a client in the middle of an upload", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const size = chunkBytes + 100
@@ -262,12 +262,12 @@ describe("a token that is revoked while files arrive", () => {
   )
 })
 
-describe("more clients than the process takes at once", () => {
+describe("more clients than the process accepts at once", () => {
   const length = beginning(10).length + ending.length
   const clients = (workspace: Workspace, count: number) =>
     Effect.all(Array.from({ length: count }, () => halfway(length, beginning(10), workspace)))
 
-  it.scopedLive("are told to come back, and those before them are served", () =>
+  it.scopedLive("get a retry delay, and earlier ones are served", () =>
     Effect.gen(function* () {
       const first = (yield* Effect.forEach(["acme", "b", "c", "d"], (name) => clients(workspaceOf(name), 16))).flat()
       const late = yield* halfway(length, beginning(10), workspaceOf("e"))
@@ -279,7 +279,7 @@ describe("more clients than the process takes at once", () => {
     }).pipe(Effect.scoped, Effect.provide(layerMemory()))
   )
 
-  it.scopedLive("of one workspace leave places to others", () =>
+  it.scopedLive("of one workspace leave room for others", () =>
     Effect.gen(function* () {
       yield* clients(acme, 16)
       const late = yield* halfway(length, beginning(10))
@@ -291,8 +291,8 @@ describe("more clients than the process takes at once", () => {
   )
 })
 
-describe("what a workspace has sent and not finished", () => {
-  it.scopedLive("counts towards its quota, and no longer when its sender is gone", () =>
+describe("a workspace's unfinished uploads", () => {
+  it.scopedLive("count towards its quota until their sender disconnects", () =>
     Effect.gen(function* () {
       const first = yield* halfway(8 * mib, beginning(3 * mib))
       const second = yield* halfway(8 * mib, beginning(3 * mib))
