@@ -78,7 +78,7 @@ const survive = (kind: string, count: number, kills: number) =>
 
 describe("jobs whose pods are killed with -9", () => {
   it.scopedLive(
-    "are all done, none lost and none wrongly put away, each with its effect at least once",
+    "are all done, none lost and none wrongly dead, each with its effect at least once",
     () =>
       Effect.gen(function* () {
         const count = scale("CRASH_JOBS", { usual: 1_000, long: 5_000 })
@@ -99,7 +99,7 @@ describe("jobs whose pods are killed with -9", () => {
 if (isLong) {
   describe("transactional jobs whose pods are killed with -9", () => {
     it.scopedLive(
-      "have their effects exactly once where these are part of the job's own transaction",
+      "have their effects exactly once when these are part of the job's own transaction",
       () =>
         Effect.gen(function* () {
           const count = scale("CRASH_TRANSACTIONS", 1_500)
@@ -112,9 +112,9 @@ if (isLong) {
     )
   })
 
-  describe("jobs whose connections are all cut, again and again", () => {
+  describe("jobs whose connections are all cut repeatedly", () => {
     it.scopedLive(
-      "are all done and counted once, and no pod dies of it",
+      "are all done and counted once, and no pod crashes",
       () =>
         Effect.gen(function* () {
           const count = scale("CUT_JOBS", 4_000)

@@ -65,7 +65,7 @@ const saidIn = (
 if (isLong) {
   describe("updates of an async bot", () => {
     it.scopedLive(
-      "are each exactly one job and all answered, in the order of their chat, whatever dies on the way",
+      "become exactly one job each and are all answered, in order per chat, whatever is killed",
       () =>
         Effect.gen(function* () {
           const cwd = yield* Nightshift.folder
@@ -121,7 +121,7 @@ if (isLong) {
     )
 
     it.scopedLive(
-      "that nobody can handle are told to their users, once for each, whatever dies on the way",
+      "that fail for good notify their users once each, whatever is killed",
       () =>
         Effect.gen(function* () {
           const count = 120
@@ -176,7 +176,7 @@ if (isLong) {
 
 describe("secrets", () => {
   it.scopedLive(
-    "are nowhere in what a pod prints, measures and answers",
+    "appear nowhere in a pod's output, metrics and answers",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder

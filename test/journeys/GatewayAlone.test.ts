@@ -22,7 +22,7 @@ const emulator = TelegramEmulator.layer({
 const said = (json: unknown): string => String(Object(json).text)
 
 describe("bots without a database", () => {
-  it.scopedLive("answer, sign users in, and say on /readyz what is off", () =>
+  it.scopedLive("answer, sign users in, and report on /readyz what is off", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeBots(cwd, yaml)
@@ -58,7 +58,7 @@ describe("bots without a database", () => {
     }).pipe(Effect.provide(emulator))
   )
 
-  it.scopedLive("are refused when one of them is async, with the bot's name and both ways out", () =>
+  it.scopedLive("are refused when one of them is async, with the bot's name and both fixes", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeBots(cwd, "bots: { helper: { handler: echo, async: true }, desk: { handler: eco } }")
@@ -75,7 +75,7 @@ describe("bots without a database", () => {
     })
   )
 
-  it.scopedLive("are read again on SIGHUP; a file that cannot be used changes nothing and says why", () =>
+  it.scopedLive("are reloaded on SIGHUP; an invalid file changes nothing and is reported", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeBots(cwd, "bots: { helper: { handler: echo, requireAuth: false } }")
@@ -93,7 +93,7 @@ describe("bots without a database", () => {
     })
   )
 
-  it.scopedLive("are connected with Telegram and shown by the command line", () =>
+  it.scopedLive("are connected to Telegram and listed by the command line", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeBots(cwd, yaml)
@@ -172,7 +172,7 @@ const flood = (port: number, secret: string) =>
   })
 
 describe("slow and hostile clients", () => {
-  it.scopedLive("get what they deserve in bounded memory, and do not disturb others", () =>
+  it.scopedLive("are refused in bounded memory, and do not disturb others", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeBots(cwd, "bots: { helper: { handler: echo, requireAuth: false } }")
@@ -232,7 +232,7 @@ describe("slow and hostile clients", () => {
     })
   )
 
-  it.scopedLive("are told before they send, where they ask", () =>
+  it.scopedLive("are refused before they send the body when they ask first", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeBots(cwd, "bots: { helper: { handler: echo, requireAuth: false } }")

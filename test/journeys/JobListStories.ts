@@ -33,7 +33,7 @@ const nameIt = async (page: Page, title: string, name: string) => {
 const actsOn = (page: Page) => page.locator(".head .side button")
 
 export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, true>): void => {
-  it.scoped("gives filters a name that everybody finds, and takes it back", () =>
+  it.scoped("saves filters under a name that everyone finds, and deletes it", () =>
     Effect.gen(function* () {
       const { api, enqueue, enter } = yield* ControlRoom
       for (const n of [1, 2])
@@ -89,7 +89,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
     })
   )
 
-  it.scoped("sets every filter on the page, and takes each away again", () =>
+  it.scoped("sets every filter on the page, and removes each again", () =>
     Effect.gen(function* () {
       const { api, enqueue, enter } = yield* ControlRoom
       const dedupe = { key: "leaflet-1", scope: "retained" }
@@ -149,7 +149,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
     })
   )
 
-  it.scoped("is offered what can be done to the jobs of a list, and no more", () =>
+  it.scoped("is offered the possible actions for the jobs of a list, and no more", () =>
     Effect.gen(function* () {
       const { api, enqueue, enter } = yield* ControlRoom
       const id = yield* enqueue({ kind: "brochure", queue: "attic", runAt: inAnHour() })

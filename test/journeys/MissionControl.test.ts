@@ -70,7 +70,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("pauses a queue so that nothing of it starts, and resumes it", () =>
+    it.scoped("pauses a queue so that none of its jobs start, and resumes it", () =>
       Effect.gen(function* () {
         const { enqueue, enter, url } = yield* ControlRoom
         const page = yield* enter("queues")
@@ -92,7 +92,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("requeues a group of dead jobs, knowing beforehand how many they are", () =>
+    it.scoped("requeues a group of dead jobs after seeing their number", () =>
       Effect.gen(function* () {
         const { api, enqueue, enter } = yield* ControlRoom
         const ids = yield* Effect.forEach([1, 2, 3], () => enqueue({ kind: "parcel", queue: "attic" }))
@@ -129,7 +129,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("changes the payload of a job that waits, and is told when it is no JSON", () =>
+    it.scoped("changes the payload of a waiting job, and sees an error when it is not JSON", () =>
       Effect.gen(function* () {
         const { api, enqueue, enter } = yield* ControlRoom
         const id = yield* enqueue({ payload: { message: "before" }, runAt: inAnHour() })
@@ -149,7 +149,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("makes a schedule and sees it fire", () =>
+    it.scoped("creates a schedule and sees it fire", () =>
       Effect.gen(function* () {
         const { enter } = yield* ControlRoom
         const page = yield* enter("schedules")
@@ -184,7 +184,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("finds a job by a field of its payload, at an address that can be passed on", () =>
+    it.scoped("finds a job by a payload field, at an address that can be shared", () =>
       Effect.gen(function* () {
         const { enqueue, enter } = yield* ControlRoom
         for (const order of ["o-6", "o-7"]) yield* enqueue({ payload: { message: { order } }, runAt: inAnHour() })
@@ -207,7 +207,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
 
     jobListStories(it)
 
-    it.scoped("sees at a glance what became of a queue's jobs in the last hour", () =>
+    it.scoped("sees a queue's outcomes of the last hour at a glance", () =>
       Effect.gen(function* () {
         const { enqueue, enter } = yield* ControlRoom
         yield* enqueue({ payload: { message: "done" } })
@@ -236,7 +236,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("drags over a chart to look closer, and back", () =>
+    it.scoped("zooms into a chart by dragging, and back out", () =>
       Effect.gen(function* () {
         const { enter } = yield* ControlRoom
         const page = yield* enter("overview")
@@ -320,7 +320,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("sees what came to bots, with its jobs, and files on their way", () =>
+    it.scoped("sees deliveries to bots with their jobs, and pending files", () =>
       Effect.gen(function* () {
         const { deliver, enter, push, upload } = yield* ControlRoom
         const update = {
@@ -353,7 +353,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("is kept up to date again after the service was started anew", () =>
+    it.scoped("gets live updates again after the service is restarted", () =>
       Effect.gen(function* () {
         const { enqueue, enter, restart } = yield* ControlRoom
         const page = yield* enter("jobs?kind=postcard")

@@ -119,7 +119,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
   "every page of Mission Control",
   (it) => {
     it.scoped(
-      "is light, can be used by everybody, and shows text from outside as text",
+      "is light, accessible, and shows external text as text",
       () =>
         Effect.gen(function* () {
           const { enter } = yield* ControlRoom
@@ -154,7 +154,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
     )
 
     it.scoped(
-      "can be read in the dark and on a phone, without scrolling sideways",
+      "is readable in dark mode and on a phone, without scrolling sideways",
       () =>
         Effect.gen(function* () {
           const { enter } = yield* ControlRoom
@@ -178,7 +178,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
       walkTimeout
     )
 
-    it.scoped("opens dialogs and forms that everybody can use", () =>
+    it.scoped("opens accessible dialogs and forms", () =>
       Effect.gen(function* () {
         const { enter } = yield* ControlRoom
         const page = yield* enter("dead")
@@ -231,7 +231,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
       })
     )
 
-    it.scoped("shows a viewer no way to change anything, and the server refuses it as well", () =>
+    it.scoped("offers a viewer no way to change anything, and the server refuses it as well", () =>
       Effect.gen(function* () {
         const { enter, url } = yield* ControlRoom
         const page = yield* enter("overview", "viewer")

@@ -151,7 +151,7 @@ const assertAll = <R>(runs: number, property: (payload: unknown) => Effect.Effec
   )
 
 describe("a payload that is sent", () => {
-  it.scopedLive("is the payload that the handler gets, or is refused", () =>
+  it.scopedLive("is the payload that the handler receives, or is refused", () =>
     Effect.gen(function* () {
       for (const door of Object.values(doors)) {
         for (const [payload, kept] of edges) yield* passes(door, payload, kept)

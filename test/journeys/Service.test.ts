@@ -55,7 +55,7 @@ const busyPage = (url: string, completed: number) =>
   })
 
 describe("the service on an embedded PostgreSQL", () => {
-  it.scopedLive("answers, stops clean on SIGTERM with no server left, and finds its data at the next start", () =>
+  it.scopedLive("answers, stops cleanly on SIGTERM with no server left, and finds its data at the next start", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const first = yield* serve(cwd, { args: ["--embedded"] })
@@ -78,7 +78,7 @@ describe("the service on an embedded PostgreSQL", () => {
   )
 
   if (isLong) {
-    it.scopedLive("refuses a second process on its directory and says who holds it", () =>
+    it.scopedLive("refuses a second process on its directory and names the holder", () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
         const holder = yield* serve(cwd, { args: ["--embedded"] })
@@ -107,7 +107,7 @@ describe("the service on an embedded PostgreSQL", () => {
   }
 
   if (isLong) {
-    it.scopedLive("ends with a sentence when its server is killed under it", () =>
+    it.scopedLive("exits with a one-sentence error when its server is killed", () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
         const running = yield* serve(cwd, { args: ["--embedded"] })
@@ -124,7 +124,7 @@ describe("the service on an embedded PostgreSQL", () => {
     )
   }
 
-  it.scopedLive("says in one line that a directory cannot be used", () =>
+  it.scopedLive("reports in one line that a directory cannot be used", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeFileSync(join(cwd, "taken"), "a file")
@@ -136,8 +136,8 @@ describe("the service on an embedded PostgreSQL", () => {
   )
 })
 
-describe("the service on a served PostgreSQL", () => {
-  it.scopedLive("migrates the database, is ready, and has metrics that a strict reader takes while it is busy", () =>
+describe("the service on an external PostgreSQL", () => {
+  it.scopedLive("migrates the database, becomes ready, and serves metrics that a strict parser accepts under load", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const url = yield* TestDatabase.empty
@@ -162,7 +162,7 @@ describe("the service on a served PostgreSQL", () => {
   )
 
   if (isLong) {
-    it.scopedLive("runs five first starts on one empty database", () =>
+    it.scopedLive("survives five concurrent first starts on one empty database", () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
         const url = yield* TestDatabase.empty
@@ -175,7 +175,7 @@ describe("the service on a served PostgreSQL", () => {
     )
   }
 
-  it.scopedLive("prints nothing of the database's password, not even when it is wrong", () =>
+  it.scopedLive("never prints the database's password, not even a wrong one", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const wrong = new URL(Redacted.value(yield* TestDatabase.empty))
@@ -188,7 +188,7 @@ describe("the service on a served PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("gives up on a server that cannot be reached, with one sentence after its tries", () =>
+  it.scopedLive("exits with one sentence after its retries when the server cannot be reached", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const env = { DATABASE_URL: "postgres://someone:hunter2@127.0.0.1:1/none", DATABASE_BOOT_PATIENCE: "500ms" }
@@ -204,7 +204,7 @@ describe("the service on a served PostgreSQL", () => {
 })
 
 describe("the service without a database", () => {
-  it.scopedLive("serves what works without one, and says what is off", () =>
+  it.scopedLive("serves what works without one, and reports what is off", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* serve(cwd)
@@ -219,8 +219,8 @@ describe("the service without a database", () => {
   )
 })
 
-describe("the doors", () => {
-  it.scopedLive("say that a port is taken, and by whose setting to choose another", () =>
+describe("the HTTP server", () => {
+  it.scopedLive("reports that a port is in use, and names the setting to change", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const taken = yield* Effect.acquireRelease(
@@ -242,7 +242,7 @@ describe("the doors", () => {
   )
 
   it.scopedLive(
-    "ask for the metrics token where one is set, and answer what does not exist in the form of all errors",
+    "requires the metrics token when one is set, and answers unknown paths with a standard error",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
@@ -258,7 +258,7 @@ describe("the doors", () => {
       })
   )
 
-  it.scopedLive("end at once on a second signal", () =>
+  it.scopedLive("exits at once on a second signal", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* serve(cwd)

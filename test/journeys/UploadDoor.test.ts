@@ -43,7 +43,7 @@ const rows = (service: Service) =>
   )
 
 describe("a file of 25 MiB", () => {
-  it.scopedLive("goes in and out without the service's memory growing with it", () =>
+  it.scopedLive("is uploaded and downloaded without the service's memory growing with it", () =>
     Effect.gen(function* () {
       const service = yield* serve()
       const content = randomBytes(25 * mib)
@@ -75,7 +75,7 @@ if (isLong) {
     const parts = Array.from({ length: 64 }, (_, n) => ({ filename: `f${n}`, content: Buffer.alloc(20_000, n) }))
     const body = form(parts)
 
-    it.scopedLive("are there together, to whoever looks meanwhile", () =>
+    it.scopedLive("become visible together", () =>
       Effect.gen(function* () {
         const service = yield* serve()
         const looks: Array<number> = []
@@ -94,7 +94,7 @@ if (isLong) {
     )
 
     it.scopedLive(
-      "are not there at all when the service is killed with -9 in the middle, and what was stored is swept",
+      "are all absent when the service is killed with -9 midway, and the leftovers are swept",
       () =>
         Effect.gen(function* () {
           const service = yield* serve({ UPLOADS_SWEEP_INTERVAL: "200ms" })

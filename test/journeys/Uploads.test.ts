@@ -28,7 +28,7 @@ const inbox = ({ cwd }: Service) => {
 if (isLong) {
   describe("a puller that is killed with -9", () => {
     it.scopedLive(
-      "between fetch and acknowledgement has the file once, intact, and it is swept when its time has come",
+      "between fetch and acknowledgement keeps the file once, intact, and the service sweeps it in time",
       () =>
         Effect.gen(function* () {
           const service = yield* serve({ UPLOADS_SWEEP_INTERVAL: "200ms", UPLOADS_ACK_RETENTION: "1s" })
@@ -58,7 +58,7 @@ if (isLong) {
         })
     )
 
-    it.scopedLive("while the content comes goes on where it was", () =>
+    it.scopedLive("during a download resumes where it was", () =>
       Effect.gen(function* () {
         const service = yield* serve()
         const content = randomBytes(3_000_000)
@@ -82,7 +82,7 @@ if (isLong) {
       })
     )
 
-    it.scopedLive("does not fetch again what somebody took from the folder, nor what the service knows already", () =>
+    it.scopedLive("does not fetch again a file taken from the folder, nor one that the service has acknowledged", () =>
       Effect.gen(function* () {
         const service = yield* serve()
         yield* upload(service, [["a.txt", "one"]])
@@ -114,7 +114,7 @@ if (isLong) {
 }
 
 describe("nightshift uploads pull", () => {
-  it.scopedLive("keeps files of one name apart, says what it did, and refuses what cannot be meant", () =>
+  it.scopedLive("keeps files of the same name apart, reports its actions, and refuses invalid options", () =>
     Effect.gen(function* () {
       const service = yield* serve()
       const { files } = yield* upload(service, [
@@ -158,7 +158,7 @@ describe("nightshift uploads pull", () => {
   )
 
   it.scopedLive(
-    "waits for a service that is away, ends when its token is revoked, and shares its folder with nobody",
+    "waits for an unavailable service, exits when its token is revoked, and locks its folder",
     () =>
       Effect.gen(function* () {
         const service = yield* serve()
