@@ -109,7 +109,7 @@ type Row = readonly [name: string, of: Case, reason: Reason, says: RegExp, until
 
 const rows: ReadonlyArray<Row> = [
   ["in a paused queue", { standing: { paused: true } }, "paused", /"mail" is paused/],
-  ["for later", { job: { runAt: later } }, "not_due", /scheduled for later/, later],
+  ["with a later start time", { job: { runAt: later } }, "not_due", /scheduled for later/, later],
   ["snoozed", { job: ended("snoozed") }, "not_due", /snoozed/, later],
   [
     "that failed",
@@ -119,7 +119,7 @@ const rows: ReadonlyArray<Row> = [
     later
   ],
   [
-    "put back by a pod of older code",
+    "returned by a pod of older code",
     { job: { runAt: later, lastError: "newer" } },
     "retrying",
     /returned to the queue/,
@@ -153,19 +153,19 @@ const rows: ReadonlyArray<Row> = [
   ["that no pod serves", { pods: [{ queues: ["push"] }] }, "no_pod", /No live pod serves queue "mail"/],
   ["whose pods are stopping", { pods: [{ draining: true }] }, "no_pod", /is stopping/],
   [
-    "of a kind nobody knows",
+    "of an unknown kind",
     { pods: [{ kinds: [] }] },
     "unknown_kind",
     /no handler|has a handler for the kind "greet"/
   ],
   [
-    "of a kind only pods of other queues know",
+    "of a kind known only to pods of other queues",
     { pods: [{ kinds: [] }, { queues: ["push"] }] },
     "unknown_kind",
     /serves other queues/
   ],
   [
-    "that was put back because nobody knows its kind",
+    "that was returned because its kind is unknown",
     { job: { runAt: later, lastError: "no handler" }, pods: [{ kinds: [] }] },
     "unknown_kind",
     /Deploy a pod/
@@ -229,14 +229,14 @@ const rows: ReadonlyArray<Row> = [
   ["out of its only attempt", { job: { ...dead("exhausted"), maxAttempts: 1 } }, "dead", /Its one attempt failed/],
   ["rejected", { job: dead("rejected") }, "dead", /rejected it permanently/],
   ["undecodable", { job: dead("undecodable") }, "dead", /decode its payload/],
-  ["of a kind nobody came to know", { job: dead("unknown_kind") }, "dead", /for a day/],
+  ["of a kind that stayed unknown", { job: dead("unknown_kind") }, "dead", /for a day/],
   ["that kills pods", { job: dead("poison") }, "dead", /died 5 times/],
   ["that was cancelled", { job: dead("cancelled") }, "cancelled", /was cancelled/]
 ]
 
 describe("the reason why a job is not running", () => {
   for (const [name, of, reason, says, until] of rows) {
-    it(`is reported for ${name}: ${reason}`, () => {
+    it(`is reported for a job ${name}: ${reason}`, () => {
       const why = judge(factsOf(of))
       expect(why).toMatchObject({ reason, until })
       expect(why.detail).toMatch(says)
