@@ -12,7 +12,7 @@ const again = (line: Line, dedupe: Dedupe, more: object = {}) =>
 
 export const dedupeLaws = (law: Law): void => {
   law(
-    "an active key is held while its job is pending, running or waiting for a retry, and free when it is done",
+    "an active key is held while its job is pending, running or retrying, and free when it is done",
     (line) =>
       Effect.gen(function* () {
         const dedupe = active(line)
@@ -38,7 +38,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("a job with a retained key that comes again after it was done or dead is a no-op", (line) =>
+  law("a job with a retained key is deduplicated after the first was done or dead", (line) =>
     Effect.gen(function* () {
       for (const end of [ends.done, ends.dead]) {
         const dedupe = retained(line, { key: `${line.name}:${end._tag}` })
@@ -51,7 +51,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("a retained key is free when its row is gone", (line) =>
+  law("a retained key is free when its row is deleted", (line) =>
     Effect.gen(function* () {
       const dedupe = retained(line)
       const run = yield* line.run({ dedupe })
@@ -64,7 +64,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("a retained key with a window is held for that long after its job was stored", (line) =>
+  law("a retained key with a window is held for that time after its job was stored", (line) =>
     Effect.gen(function* () {
       const dedupe = retained(line, { window: Duration.hours(48) })
       const run = yield* line.run({ dedupe })
@@ -79,7 +79,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("a window does not end while its job is not over", (line) =>
+  law("a window does not end while its job is unfinished", (line) =>
     Effect.gen(function* () {
       const dedupe = retained(line, { window: Duration.hours(1) })
       const id = yield* line.put({ dedupe })
@@ -92,7 +92,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("a key is one key in every queue and for every kind", (line) =>
+  law("a key is shared by all queues and kinds", (line) =>
     Effect.gen(function* () {
       const dedupe = active(line)
       const id = yield* line.put({ dedupe })
@@ -103,7 +103,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("of two jobs with one key in one request the first is stored", (line) =>
+  law("the first of two jobs with one key in one request is stored", (line) =>
     Effect.gen(function* () {
       const dedupe = active(line)
       const [first, free, second] = yield* line.queue.enqueue([
@@ -117,7 +117,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("many who enqueue one key at once store one job", (line) =>
+  law("many concurrent enqueues of one key store one job", (line) =>
     Effect.gen(function* () {
       const dedupe = retained(line)
       const answers = yield* Effect.all(
@@ -130,7 +130,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("requests with the same keys in opposite order do not stand in each other's way", (line) =>
+  law("requests with the same keys in opposite order do not deadlock", (line) =>
     Effect.gen(function* () {
       const keys = Array.from({ length: 50 }, (_, n) => `${line.name}:${n}`)
       const request = (order: ReadonlyArray<string>) =>
@@ -141,7 +141,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("replace gives a pending holder the new payload, start and priority", (line) =>
+  law("replace gives a pending holder the new payload, start time and priority", (line) =>
     Effect.gen(function* () {
       const dedupe = active(line, { replace: true })
       const id = yield* line.put({ dedupe, payload: 1, priority: 5 })
@@ -158,7 +158,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("replace leaves a holder alone that is running or over", (line) =>
+  law("replace does not change a holder that is running or finished", (line) =>
     Effect.gen(function* () {
       const dedupe = retained(line, { replace: true })
       const run = yield* line.run({ dedupe, payload: 1 })
@@ -171,7 +171,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("replace leaves a holder of another kind alone: the payload would not be its own", (line) =>
+  law("replace does not change a holder of another kind: the payload would not fit", (line) =>
     Effect.gen(function* () {
       const id = yield* line.put({ dedupe: active(line), payload: 1 })
       const dedupe = active(line, { replace: true })
@@ -180,7 +180,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("of several replacements in one request the last one stands", (line) =>
+  law("the last of several replacements in one request wins", (line) =>
     Effect.gen(function* () {
       const dedupe = active(line, { replace: true })
       const answers = yield* line.queue.enqueue([1, 2, 3].map((payload) => line.job({ dedupe, payload })))

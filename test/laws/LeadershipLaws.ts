@@ -42,13 +42,13 @@ export const leadershipLaws = (
     const law = (title: string, story: (election: Election) => Effect.Effect<void, unknown>) =>
       it.effect(title, () => Effect.flatMap(open(advance), story))
 
-    law("nobody leads until somebody campaigns", ({ leadership }) =>
+    law("there is no leader until a pod campaigns", ({ leadership }) =>
       Effect.gen(function* () {
         expect(yield* leadership.leader).toEqual(Option.none())
       })
     )
 
-    law("the first to campaign leads, and the other does not", (election) =>
+    law("the first pod to campaign leads, and the other does not", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const term = yield* win(election, one)
@@ -57,7 +57,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("whoever renews in time leads on, in the same term", (election) =>
+    law("a leader that renews in time keeps its term", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const term = yield* win(election, one)
@@ -73,7 +73,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("a lease that was not renewed is its leader's until another takes it", (election) =>
+    law("an expired lease stays with its leader until another pod takes it", (election) =>
       Effect.gen(function* () {
         const { leadership, one } = election
         const term = yield* win(election, one)
@@ -88,7 +88,7 @@ export const leadershipLaws = (
       ["forward", 300_000]
     ] as const) {
       law(
-        `a pod whose clock was set ${how} by minutes waits for a leader that lives, and not for one that died`,
+        `a pod whose clock was set ${how} by minutes waits for a live leader, and replaces a dead one`,
         (election) =>
           Effect.gen(function* () {
             const { leadership, one, other } = election
@@ -110,7 +110,7 @@ export const leadershipLaws = (
       )
     }
 
-    law("a pod that has just started waits for a whole lease before it takes one that it finds", (election) =>
+    law("a pod that has just started waits for a whole lease before it takes over an existing one", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const started = yield* setBy(0)
@@ -122,7 +122,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("a lease that has run out is taken by another under a higher term", (election) =>
+    law("another pod takes an expired lease under a higher term", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const old = yield* win(election, one)
@@ -135,7 +135,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("a term that is over does not come back, though the same pod leads again", (election) =>
+    law("an expired term does not return, even if the same pod leads again", (election) =>
       Effect.gen(function* () {
         const { leadership, one } = election
         const old = yield* win(election, one)
@@ -146,14 +146,14 @@ export const leadershipLaws = (
       })
     )
 
-    law("a term that never was is over, too", ({ leadership }) =>
+    law("a term that never existed is over, too", ({ leadership }) =>
       Effect.gen(function* () {
         const term = Term.make(2_000_000_000)
         expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermOver", term })
       })
     )
 
-    law("whoever resigns is followed at once, under a higher term", (election) =>
+    law("a leader that resigns is replaced at once, under a higher term", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const old = yield* win(election, one)
@@ -164,7 +164,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("nobody resigns for another, nor from a term that is over", (election) =>
+    law("a pod cannot resign another's term or an expired one", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const old = yield* win(election, one)
@@ -177,7 +177,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("of many that campaign at once, one leads", (election) =>
+    law("one of many concurrent candidates leads", (election) =>
       Effect.gen(function* () {
         const { leadership } = election
         const ids = yield* makeGenerator

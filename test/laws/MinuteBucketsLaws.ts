@@ -66,7 +66,7 @@ const open = (advance: Advance): Effect.Effect<Book, never, MinuteBuckets> =>
 type Law = (name: string, story: (book: Book) => Effect.Effect<void, unknown>) => void
 
 const laws = (law: Law) => {
-  law("what was counted of a minute is read back in its bucket, and other buckets are empty", (book) =>
+  law("the counts of a minute are read from its bucket, and other buckets are empty", (book) =>
     Effect.gen(function* () {
       const teller = yield* book.teller
       const at = book.start + minute
@@ -96,7 +96,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("a flush replaces what the pod wrote of the bucket before, and the same again changes nothing", (book) =>
+  law("a flush replaces the pod's previous values of the bucket, and is idempotent", (book) =>
     Effect.gen(function* () {
       const { of, pod, tally } = yield* book.teller
       of().enqueued(3, book.start)
@@ -115,7 +115,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("a minute that is long over is still written", (book) =>
+  law("a minute that ended long ago is still written", (book) =>
     Effect.gen(function* () {
       const [late, other] = [yield* book.teller, yield* book.teller]
       late.of().died(2, "rejected", book.start)
@@ -127,7 +127,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("what two pods counted is added up", (book) =>
+  law("the counts of two pods are added up", (book) =>
     Effect.gen(function* () {
       const [ours, theirs] = [yield* book.teller, yield* book.teller]
       for (const millis of [1, 5, 5, 900]) ours.of().ran(millis, millis, book.start)
@@ -141,7 +141,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("wider buckets have the percentiles of all that is in them, not the mean of percentiles", (book) =>
+  law("wider buckets have the percentiles of all their runs, not the mean of percentiles", (book) =>
     Effect.gen(function* () {
       const { flush, of } = yield* book.teller
       // A busy quick minute and a quiet slow one: means of percentiles would say that half of all runs are slow.
@@ -158,7 +158,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("every width tells the same story", (book) =>
+  law("every width gives the same totals", (book) =>
     Effect.gen(function* () {
       const { flush, of } = yield* book.teller
       // Flushed at odd moments, over the ends of minutes, of ten minutes and of hours.
@@ -182,7 +182,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("buckets begin at multiples of their width and hold the whole range", (book) =>
+  law("buckets start at multiples of their width and cover the whole range", (book) =>
     Effect.gen(function* () {
       const { flush, of } = yield* book.teller
       of().enqueued(1, book.start)
@@ -201,7 +201,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("more buckets than anybody can look at are refused, with a width that is not", (book) =>
+  law("too many buckets are refused, with a width that is accepted", (book) =>
     Effect.gen(function* () {
       const to = book.start + Duration.toMillis("30 days")
       const refused = yield* Effect.flip(book.series({ to }))
@@ -211,7 +211,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("a queue and a kind can be looked at alone, whatever they are called", (book) =>
+  law("series can be filtered by queue and kind, whatever their names", (book) =>
     Effect.gen(function* () {
       const odd = `it's "odd" \\ {1,2} ü 🦉`
       const { flush, of } = yield* book.teller
@@ -229,7 +229,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("what became of the jobs of all queues is read at once, every bucket of each that had any", (book) =>
+  law("the outcomes of all queues are read at once, every bucket of each active queue", (book) =>
     Effect.gen(function* () {
       const odd = `it's "odd" \\ {1,2} ü 🦉`
       const [ours, theirs] = [yield* book.teller, yield* book.teller]
@@ -258,7 +258,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("totals name kinds by their deaths, then by their work", (book) =>
+  law("totals sort kinds by deaths, then by runs", (book) =>
     Effect.gen(function* () {
       const { flush, of } = yield* book.teller
       of("calm").started(0, book.start)
@@ -281,7 +281,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("what is older than its time is forgotten, and nothing else", (book) =>
+  law("purge deletes what is past its retention, and nothing else", (book) =>
     Effect.gen(function* () {
       yield* book.buckets.purge(Duration.days(1))
       const { flush, of } = yield* book.teller

@@ -28,7 +28,7 @@ const chapters = {
   finalize: finalizeLaws,
   "follow-up": followUpLaws,
   "heartbeat, recovery and purge": recoverLaws,
-  "the jobAdmin": deskLaws,
+  "job administration": deskLaws,
   search: searchLaws,
   overview: overviewLaws,
   operations: operationsLaws,

@@ -28,7 +28,7 @@ const counted = (line: Line, kind = "greet", queue = line.name) =>
 const nextMinute = (line: Line) => line.advance("1 minute")
 
 const laws = (law: Law) => {
-  law("every stored job is counted once, one that was not stored is not", (line) =>
+  law("every stored job is counted once, a deduplicated one is not", (line) =>
     Effect.gen(function* () {
       const id = yield* line.newId
       yield* line.queue.enqueue([line.job(), line.job({ kind: "other" }), line.job()])
@@ -57,7 +57,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("an end hears what became of its job, and nothing when the job had moved on", (line) =>
+  law("an end is notified of its job's new state, and not when the job had moved on", (line) =>
     Effect.gen(function* () {
       const heard: Array<Became> = []
       const written = (became: Became) => void heard.push(became)
@@ -78,7 +78,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("a second try knows what the first one wrote, though nobody heard of it", (line) =>
+  law("a retry returns what the first attempt wrote, even if its answer was lost", (line) =>
     Effect.gen(function* () {
       const heard: Array<Became> = []
       const written = (became: Became) => void heard.push(became)
@@ -99,7 +99,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("a job that is taken back is counted as rescued, or as dead when it is not tried again", (line) =>
+  law("a recovered job is counted as rescued, or as dead when it is not retried", (line) =>
     Effect.gen(function* () {
       yield* line.crash(yield* line.run())
       yield* counted(line)
@@ -117,7 +117,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("a waiting job that is cancelled is counted as dead, once", (line) =>
+  law("a cancelled waiting job is counted as dead, once", (line) =>
     Effect.gen(function* () {
       const id = yield* line.put()
       yield* line.jobAdmin.cancel(id)

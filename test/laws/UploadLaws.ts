@@ -11,7 +11,7 @@ import { tokensLaws } from "./TokensLaws.js"
 const chapters = {
   "storing files": putLaws,
   drafts: draftLaws,
-  "handing over": handOverLaws,
+  "fetching and acknowledging": handOverLaws,
   sweeping: sweepLaws,
   tokens: tokensLaws
 }
