@@ -10,7 +10,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = RateLimitsPg.layer.pipe(Layer.provideMerge(TestDatabase.layer), Layer.provideMerge(SteppableClock.layer))
 
-it.scopedLive("a token taken inside a transaction is taken, whatever becomes of that, and nobody waits for it", () =>
+it.scopedLive("a token taken inside a transaction stays taken, whatever its outcome, and blocks no other caller", () =>
   Effect.gen(function* () {
     const limits = yield* RateLimits
     const { transaction } = yield* Database
@@ -34,7 +34,7 @@ it.scopedLive("a token taken inside a transaction is taken, whatever becomes of 
   }).pipe(Effect.provide(house))
 )
 
-it.scopedLive("whoever is sent away leaves no dead row behind", () =>
+it.scopedLive("a refused caller leaves no dead row behind", () =>
   Effect.gen(function* () {
     const limits = yield* RateLimits
     const { sql } = yield* Database
@@ -47,7 +47,7 @@ it.scopedLive("whoever is sent away leaves no dead row behind", () =>
   }).pipe(Effect.provide(house))
 )
 
-it.scopedLive("two pods that declare the same limits in another order at once do not stop each other", () =>
+it.scopedLive("two pods that concurrently declare the same limits in different order do not deadlock", () =>
   Effect.gen(function* () {
     const limits = yield* RateLimits
     const names = Array.from({ length: 20 }, (_, index) => `scope-${index}`)
@@ -60,7 +60,7 @@ it.scopedLive("two pods that declare the same limits in another order at once do
   }).pipe(Effect.provide(house))
 )
 
-it.scopedLive("a block whose answer was lost is nobody's, and counts until it expires", () =>
+it.scopedLive("a block whose answer was lost is unused, and counts until it expires", () =>
   Effect.gen(function* () {
     const { sql } = yield* Database
     const limits = yield* RateLimits
@@ -77,7 +77,7 @@ it.scopedLive("a block whose answer was lost is nobody's, and counts until it ex
   }).pipe(Effect.provide(house))
 )
 
-it.scopedLive("the statement decides as the arithmetic does, whatever comes", () =>
+it.scopedLive("the SQL statement decides exactly as the in-memory arithmetic", () =>
   Effect.gen(function* () {
     const { sql } = yield* Database
     const limits = yield* RateLimits
@@ -119,7 +119,7 @@ it.scopedLive("the statement decides as the arithmetic does, whatever comes", ()
   }).pipe(Effect.provide(house))
 )
 
-it.scopedLive("acquires outlive a cut connection as failures that can be retried", () =>
+it.scopedLive("acquires survive a cut connection as retryable failures", () =>
   Effect.gen(function* () {
     const limits = yield* RateLimits
     const { sql } = yield* Database
