@@ -68,7 +68,7 @@ const most = { ratio: 20, millis: 100 }
 
 describe("a server under attack", () => {
   it.scopedLive(
-    "answers its health and other callers promptly",
+    "answers health checks and other callers promptly",
     () =>
       Effect.gen(function* () {
         expect([anonymous.length, authenticated("", "").length]).toEqual([60, 20])

@@ -59,7 +59,7 @@ describe.concurrent("a pod with children", () => {
     }).pipe(Effect.provide(TestDatabase.layer))
   )
 
-  it.scopedLive("ends them when it is asked to stop, and gives their jobs back", () =>
+  it.scopedLive("ends them when it is asked to stop, and returns their jobs", () =>
     Effect.gen(function* () {
       const { jobs, pids, pod } = yield* busyPod
       yield* pod.signal("SIGTERM")
@@ -74,7 +74,7 @@ describe.concurrent("a pod with children", () => {
 })
 
 describe("commands", () => {
-  it.scopedLive("are off unless they are switched on, with all that takes", () =>
+  it.scopedLive("are off unless enabled with all required settings", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const url = Redacted.value(yield* DatabaseUrl)

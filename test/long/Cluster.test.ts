@@ -121,7 +121,7 @@ const byLead = (pods: ReadonlyArray<Pod>) =>
 
 describe("three pods", () => {
   it.scopedLive(
-    "share ten workers as 4, 3, 3; when one is killed with -9 the others run its jobs, and when the leader is, another leads",
+    "share ten workers as 4, 3, 3; when one is killed with -9 the others run its jobs, and a killed leader is replaced",
     () =>
       Effect.gen(function* () {
         const { sql } = yield* Database
@@ -159,7 +159,7 @@ describe("three pods", () => {
 
 describe("a leader", () => {
   it.scopedLive(
-    "that was stopped past its lease changes nothing under its old term; one that is asked to stop is followed at once",
+    "that was suspended past its lease changes nothing under its old term; one that is asked to stop is replaced at once",
     () =>
       Effect.gen(function* () {
         const { sql } = yield* Database
@@ -199,7 +199,7 @@ describe("a leader", () => {
 
 describe("a job that runs on another pod", () => {
   it.scopedLive(
-    "is interrupted when it is cancelled, and its finalizers run; one that ignores it is given up and its slot replaced",
+    "is interrupted when it is cancelled, and its finalizers run; one that ignores it is abandoned and its slot replaced",
     () =>
       Effect.gen(function* () {
         const { sql } = yield* Database
@@ -236,7 +236,7 @@ describe("a job that runs on another pod", () => {
 
 describe("a pod", () => {
   it.scopedLive(
-    "notices that a handler blocks its event loop, and leaves nothing behind when it stops",
+    "reports a handler that blocks its event loop, and leaves nothing behind when it stops",
     () =>
       Effect.gen(function* () {
         const { sql } = yield* Database

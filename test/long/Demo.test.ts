@@ -61,7 +61,7 @@ const read = (origin: string, token: string, path: string) =>
 
 layer(Browser.layer, { excludeTestServices: true })("nightshift demo", (it) => {
   it.scoped(
-    "logs in by its link, has something alive in every area, and leaves nothing behind",
+    "logs in by its link, shows activity in every area, and leaves nothing behind",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder

@@ -23,7 +23,7 @@ const settings = { DATABASE_STATEMENT_TIMEOUT: "60s", DATABASE_CONNECT_TIMEOUT: 
 
 describe("a process whose PostgreSQL is frozen", () => {
   it.scopedLive(
-    "ends soon after its grace, and says which jobs were not written and what happens to them",
+    "exits soon after its grace period, and logs which jobs were not written and what happens to them",
     () =>
       Effect.gen(function* () {
         const { pid, url } = yield* EmbeddedPostgres.EmbeddedPostgres

@@ -40,7 +40,7 @@ const enqueueAll = Effect.gen(function* () {
 
 describe("jobs with keys", () => {
   it.scopedLive(
-    "run one at a time and in their order on three pods, every key on its way",
+    "run one at a time and in order on three pods, with progress on every key",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder

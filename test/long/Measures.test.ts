@@ -80,7 +80,7 @@ const page = ({ ask }: Pod) => Effect.map(ask("/metrics"), PrometheusText.parse)
 
 describe("pods that count", () => {
   it.scopedLive(
-    "agree with what happened, keep it over kill -9 but for one flush, and show it to Prometheus and in charts",
+    "match the actual outcomes, lose at most one flush on kill -9, and show them in Prometheus and in charts",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder

@@ -19,8 +19,8 @@ const timetable = [
   { name: "leap-day", cron: "0 0 29 2 *", timezone: "UTC", count: 0 }
 ]
 
-describe("a year of three pods that come and go, and do not always know who leads", () => {
-  it.live("has one job per schedule and tick", () =>
+describe("three pods over a year that come and go, with uncertain leadership", () => {
+  it.live("store one job per schedule and tick", () =>
     Effect.gen(function* () {
       expect(yield* firesOnce(year, timetable)).toBeGreaterThan(3_000)
     })

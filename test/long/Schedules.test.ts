@@ -55,7 +55,7 @@ const seconds = scale("SCHEDULE_SECONDS", 30)
 
 describe("a schedule that fires every second, on two pods", () => {
   it.scopedLive(
-    "has one job per second, though the leader is killed with -9 and another must take over",
+    "has one job per second, even if the leader is killed with -9 and another takes over",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder

@@ -20,7 +20,7 @@ export const handlers = [
 ]
 `
 
-describe("a handler that brings its process down", () => {
+describe("a handler that crashes its process", () => {
   it.scopedLive.each([
     ["timer", 1, /an uncaught error \(TypeError: stray\)/],
     ["promise", 1, /an unhandled promise rejection \(RangeError: unawaited\)/],

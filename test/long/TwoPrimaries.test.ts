@@ -21,7 +21,7 @@ const server = Effect.gen(function* () {
 
 describe("nightshift doctor with two servers", () => {
   it.scopedLive(
-    "fails while both take writes, and not once the old primary is read-only",
+    "fails while both accept writes, and passes once the old primary is read-only",
     () =>
       Effect.gen(function* () {
         const [one, two] = [yield* server, yield* server]
