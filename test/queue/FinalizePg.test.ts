@@ -10,8 +10,8 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
 
-layer(house, { excludeTestServices: true })("an end in a transaction of the caller's", (it) => {
-  it.scoped("fails with what went wrong first, and is not tried again in a transaction that has failed", () =>
+layer(house, { excludeTestServices: true })("a finalize in the caller's transaction", (it) => {
+  it.scoped("fails with the first error, and is not retried in a failed transaction", () =>
     Effect.gen(function* () {
       const { sql, transaction } = yield* Database
       const queue = yield* Queue

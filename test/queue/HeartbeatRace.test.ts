@@ -26,7 +26,7 @@ const somebodyWaits = Effect.gen(function* () {
 }).pipe(Effect.repeat({ until: (waits) => waits }))
 
 layer(house, { excludeTestServices: true })("a heartbeat on PostgreSQL", (it) => {
-  it.scoped("goes on with the others when a job ends while it is under way", () =>
+  it.scoped("continues with the other jobs when one ends concurrently", () =>
     Effect.gen(function* () {
       const { sql, transaction } = yield* Database
       const queue = yield* Queue

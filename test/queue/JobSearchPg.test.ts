@@ -23,7 +23,7 @@ const fill = (queue: string, count: number, stand: "pending" | "done" | "dead", 
   )
 
 describe("counts on PostgreSQL", () => {
-  it.scopedLive("go no further than a cap, and say which are not exact", () =>
+  it.scopedLive("stop at a cap, and report which are not exact", () =>
     Effect.gen(function* () {
       yield* fill("big", 10_001, "pending", "yesterday")
       yield* fill("big", 3, "pending", "tomorrow")
@@ -39,7 +39,7 @@ describe("counts on PostgreSQL", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("estimate the done jobs of a queue where too many are over to be counted", () =>
+  it.scopedLive("estimate the done jobs of a queue when there are too many to count", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       yield* fill("slow", 1_000, "done", "yesterday")
@@ -57,7 +57,7 @@ describe("counts on PostgreSQL", () => {
 })
 
 describe("lists on PostgreSQL", () => {
-  it.scopedLive("find what waits, failed or died below any number of hot jobs without reading those", () =>
+  it.scopedLive("find waiting, failed or dead jobs below any number of hot jobs without reading those", () =>
     Effect.gen(function* () {
       const { sql, transaction } = yield* Database
       yield* fill("calm", 60, "pending", "tomorrow")
@@ -97,8 +97,8 @@ describe("lists on PostgreSQL", () => {
   )
 })
 
-describe("a look that takes too long", () => {
-  it.scopedLive("is given up by the server, and says to narrow the filter", () =>
+describe("a search that takes too long", () => {
+  it.scopedLive("is cancelled by the server, and says to narrow the filter", () =>
     Effect.gen(function* () {
       const other = yield* TestDatabase.connection
       yield* Effect.promise(() => other.query("begin; lock table nightshift.job in access exclusive mode"))
@@ -122,7 +122,7 @@ describe("a look that takes too long", () => {
     )
   )
 
-  it.scopedLive("that reads through all jobs waits for the one before, and keeps nobody else waiting", () =>
+  it.scopedLive("that scans all jobs waits for the previous one, and blocks no other query", () =>
     Effect.gen(function* () {
       const look = yield* BoundedQuery
       const { sql } = yield* Database

@@ -15,7 +15,7 @@ const house = QueuePg.layer.pipe(
 )
 
 layer(house, { excludeTestServices: true })("a job that another process commits late", (it) => {
-  it.scoped("is claimed within a second, though every claim comes back full", () =>
+  it.scoped("is claimed within a second, even if every claim is full", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql } = yield* Database

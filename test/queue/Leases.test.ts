@@ -38,7 +38,7 @@ const rowsOf = (lease: string | undefined) =>
   })
 
 layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
-  it.scoped("tell what a claim took, and go with the end of its last job", () =>
+  it.scoped("record a claim, and are deleted with the end of its last job", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const [first, second] = yield* taken("two", 2)
@@ -59,7 +59,7 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
   )
 
   it.scoped(
-    "stay while an end is part of a transaction that may come to nothing, and go when lost jobs are looked for",
+    "stay while an end is part of an open transaction, and are deleted when lost jobs are recovered",
     () =>
       Effect.gen(function* () {
         const queue = yield* Queue
@@ -81,7 +81,7 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
       })
   )
 
-  it.scoped("stay while a job runs whose end was undone, and the job is rescued after the stale limit", () =>
+  it.scoped("stay while a job runs whose end was rolled back, and the job is rescued after the stale limit", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql } = yield* Database
@@ -111,7 +111,7 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
     })
   )
 
-  it.scoped("go with ends that have results, too", () =>
+  it.scoped("are deleted with ends that have results, too", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const ended = []
@@ -126,7 +126,7 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
     })
   )
 
-  it.scoped("are not needed to find a row that somebody else made to look as if it ran", () =>
+  it.scoped("are not needed to recover a row that external SQL marked as running", () =>
     Effect.gen(function* () {
       const fresh = yield* Layer.build(house)
       yield* Effect.gen(function* () {
@@ -142,7 +142,7 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
     })
   )
 
-  it.scoped("leave the index entries of a claimed job alone", () =>
+  it.scoped("leave the index entries of a claimed job unchanged", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const [run] = yield* taken("hot", 1)

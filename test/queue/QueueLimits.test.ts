@@ -48,7 +48,7 @@ const countOf = (queue: string, status: string) =>
   })
 
 layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, between processes", (it) => {
-  it.scoped("claim nothing after a pause has returned, however many claim at full speed", () =>
+  it.scoped("claim nothing after a pause has returned, even with many concurrent claimers", () =>
     Effect.gen(function* () {
       const pods = yield* newPods(4)
       const [first] = pods
@@ -92,7 +92,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
     })
   )
 
-  it.scoped("reach a process that hears no notifications within a second or two", () =>
+  it.scoped("reach a process without notifications within a second or two", () =>
     Effect.gen(function* () {
       const deaf = yield* newPod(Listener.layerDeaf)
       const other = yield* newPod()
@@ -190,7 +190,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
     })
   )
 
-  it.scoped("take no more than the rate from fifty claimers at once", () =>
+  it.scoped("take no more than the rate with fifty concurrent claimers", () =>
     Effect.gen(function* () {
       const pods = yield* newPods(5)
       const [first] = pods
@@ -209,7 +209,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
     })
   )
 
-  it.scoped("serve every key in its turn, though one has thousands of jobs due", () =>
+  it.scoped("serve every key in turn, even if one has thousands of due jobs", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const pod = yield* newPod()
@@ -226,7 +226,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
     })
   )
 
-  it.scoped("let a pause through a crowd that always has a claim under way", () =>
+  it.scoped("let a pause through although a claim is always running", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const pods = yield* newPods(2)

@@ -29,7 +29,7 @@ const newPod: Effect.Effect<PodId> = Effect.map(makeGenerator, (ids) => ids.pod(
 const outside = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.locally(effect, FiberRef.currentContext, Context.empty())
 
-layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many at once", (it) => {
+layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under concurrency", (it) => {
   it.scoped("never hands one job to two claimers", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
@@ -57,7 +57,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("stores many alike once, though their connection breaks on the way", () =>
+  it.scoped("stores many similar jobs once, even if their connection breaks midway", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { schema } = yield* Database
@@ -83,7 +83,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("hears many alike out that are on their way, though whoever stores them is interrupted", () =>
+  it.scoped("completes a running enqueue even if its caller is interrupted", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { schema, sql } = yield* Database
@@ -106,7 +106,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("says in a caller's transaction why an end failed, and does not try it again in what is left of that", () =>
+  it.scoped("reports in a caller's transaction why an end failed, and does not retry it there", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql, transaction } = yield* Database
@@ -154,7 +154,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("lets neighbours through while one key is held in somebody's open transaction", () =>
+  it.scoped("stores other jobs while one key is locked by an open transaction", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql, transaction } = yield* Database
@@ -181,7 +181,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("makes an enqueue part of the caller's transaction: rolled back, it never was", () =>
+  it.scoped("makes an enqueue part of the caller's transaction, including its rollback", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { transaction } = yield* Database
@@ -192,7 +192,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("tells other processes of new work by a hint that leaves with the commit", () =>
+  it.scoped("notifies other processes of new jobs at commit", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const wakeups = yield* Wakeups
@@ -211,7 +211,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("tells of jobs that follow each other as soon as each is stored", () =>
+  it.scoped("notifies of consecutive jobs as soon as each is stored", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const other = yield* TestDatabase.connection
@@ -229,7 +229,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("finds jobs behind where the last claim began within a second of coming back short", () =>
+  it.scoped("finds jobs before its cursor within a second after a short claim", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql } = yield* Database
@@ -249,7 +249,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("purges in bounded statements, however much there is", () =>
+  it.scoped("purges in bounded statements, however many rows there are", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql } = yield* Database
