@@ -123,19 +123,19 @@ describe("an expression in words", () => {
     expect(words(cron)).toBe(expected)
   })
 
-  it("names the zone where it matters", () => {
+  it("names the time zone when it matters", () => {
     expect(words("30 9 * * 1-5", "Europe/Berlin")).toBe("at 09:30 on weekdays, Europe/Berlin")
     expect(words("*/5 * * * *", "Asia/Kolkata")).toBe("every 5 minutes")
     expect(words("0 * * * *", "Asia/Kolkata")).toBe("every hour, Asia/Kolkata")
   })
 
-  it("has none where it cannot be read", () => {
+  it("has none when it cannot be parsed", () => {
     for (const cron of ["", "nonsense", "61 * * * *", "0 0 30 2 *"])
       expect(Either.isLeft(CronDescription.of(cron, "UTC"))).toBe(true)
     expect(Either.isLeft(CronDescription.of("@daily", "Mars/Olympus"))).toBe(true)
   })
 
-  it("has words for whatever can be read, and the same words only for what fires at the same times", () => {
+  it("has words for every valid expression, and the same words only for the same times", () => {
     const told = new Map<string, string>()
     fc.assert(
       fc.property(expression, (cron) => {
