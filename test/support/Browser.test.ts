@@ -148,7 +148,7 @@ describe("a browser that dies", () => {
   )
 
   it.scopedLive(
-    "fails the test that used it, with its signal, and is started once more",
+    "fails the test that used it, with its signal, and is restarted once",
     () =>
       Effect.gen(function* () {
         const first = yield* Effect.exit(Effect.scoped(crash))
@@ -184,7 +184,7 @@ describe("preparing a browser", () => {
     assert.include(stderr, "CHROMIUM_PATH is /nowhere/chromium, which is not an executable file")
   })
 
-  it("takes a CHROMIUM_PATH that answers, without a word", () => {
+  it("accepts a working CHROMIUM_PATH without output", () => {
     const { status, stderr, stdout } = prepare(process.execPath)
     assert.deepStrictEqual({ status, stderr, stdout }, { status: 0, stderr: "", stdout: "" })
   })
