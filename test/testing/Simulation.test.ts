@@ -27,7 +27,7 @@ const patient = { timeout: 600_000 }
 
 describe("a simulation", () => {
   it.live(
-    "keeps every promise of the queue, whatever goes wrong",
+    "keeps every guarantee of the queue under all faults",
     () =>
       Effect.gen(function* () {
         // test/long plays two hundred seeds, which see every kind of fault.
@@ -40,7 +40,7 @@ describe("a simulation", () => {
   )
 
   it.live(
-    "does the same again for the same seed, and something else for another",
+    "is reproducible for a seed, and differs between seeds",
     () =>
       Effect.gen(function* () {
         const alive = Effect.map(Fiber.roots, (fibers) => fibers.length)
@@ -58,7 +58,7 @@ describe("a simulation", () => {
   )
 
   it.live(
-    "leaves everything alone where nothing is to go wrong",
+    "injects nothing when no faults are configured",
     () =>
       Effect.gen(function* () {
         const faults = { database: false, pods: false, operators: false, clock: false }
@@ -74,7 +74,7 @@ describe("a simulation", () => {
   )
 })
 
-describe("a mistake in the database", () => {
+describe("a bug in the database", () => {
   // In the test command three of them show that the checker finds anything at all.
   const tried = Object.entries(mistakes).slice(0, isLong ? undefined : 3)
   for (const [mistake, { breaks, seed: from = 1, tamper }] of tried) {
@@ -100,14 +100,14 @@ describe("a mistake in the database", () => {
   }
 
   it.live(
-    "is told by the few steps that matter",
+    "is shown by a minimal trace",
     () =>
       Effect.gen(function* () {
         const options: SimulationOptions<never> = {
           seed: 1,
           jobs: 8,
           pods: 2,
-          tamper: mistakes["a pause is answered and forgotten"]?.tamper ?? ((tables) => tables)
+          tamper: mistakes["a pause is acknowledged and not stored"]?.tamper ?? ((tables) => tables)
         }
         const report = yield* Simulation.run(options)
         const small = yield* Simulation.shrink(options, report)
@@ -123,7 +123,7 @@ describe("a mistake in the database", () => {
   )
 })
 
-describe("handlers of one's own in a simulation", () => {
+describe("custom handlers in a simulation", () => {
   /** Whether some seed of a few breaks what the shop promises: one mail per order. */
   const firstBroken = (mailer: (sent: Map<number, number>) => ReadonlyArray<Handler.Handler<Queue | RateLimits>>) =>
     Effect.gen(function* () {
@@ -151,7 +151,7 @@ describe("handlers of one's own in a simulation", () => {
     })
 
   it.live(
-    "are seen to do twice what they do not guard",
+    "are caught repeating effects that they do not guard",
     () =>
       Effect.gen(function* () {
         const careless = (sent: Map<number, number>) => [
@@ -176,7 +176,7 @@ describe("handlers of one's own in a simulation", () => {
 })
 
 describe("a transaction in memory", () => {
-  it.effect("that fails has enqueued nothing, and one that stands has", () =>
+  it.effect("stores its enqueues only if it succeeds", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const { run } = yield* Transactions
@@ -190,7 +190,7 @@ describe("a transaction in memory", () => {
 })
 
 describe("a stepping clock", () => {
-  it("wakes by instant, then in the order of lying down, and nobody who was forgotten", () => {
+  it("wakes sleepers by instant, then in the order they went to sleep, and no interrupted ones", () => {
     const clock = new SteppingClock(1_000)
     const woken: Array<string> = []
     const sleep = (name: string, delay: number, owner = "a") =>
@@ -204,7 +204,7 @@ describe("a stepping clock", () => {
     expect(woken).toEqual(["1 1010", "3 1010", "2 1020", "0 1030", "4 1040"])
   })
 
-  it("steps with the database's in every process that has noticed, while its steady time goes on as before", () => {
+  it("steps with the database's in every process that has noticed, while monotonic time is unaffected", () => {
     const clock = new SteppingClock(0)
     const server = new ServerClock(clock, 1)
     const before = clock.clockOf("a", server.follow("a", 250))
