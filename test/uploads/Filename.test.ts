@@ -44,7 +44,7 @@ describe("a file's safe name", () => {
     expect(Filename.sanitize(`${"n".repeat(200)}.${"e".repeat(50)}`)).toHaveLength(100)
   })
 
-  it("is safe whatever is given, and stays as it is when it is given again", () => {
+  it("is safe for any input, and idempotent", () => {
     fc.assert(
       fc.property(fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: "grapheme" }), fc.string()), (given) => {
         const name = Filename.sanitize(given)
@@ -90,7 +90,7 @@ describe("a file's original name", () => {
     expect(Filename.original("😀".repeat(5000))).toBe("😀".repeat(127))
   })
 
-  it("can be stored whatever is given, and stays as it is when it is given again", () => {
+  it("can be stored for any input, and is idempotent", () => {
     fc.assert(
       fc.property(fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: "grapheme" }), fc.string()), (given) => {
         const name = Filename.original(given)

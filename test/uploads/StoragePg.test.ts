@@ -71,7 +71,7 @@ const counted = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   })
 
 describe("files in the caller's transaction", () => {
-  it.scopedLive("stand or fall with it", () =>
+  it.scopedLive("commit or roll back with it", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const { transaction } = yield* Database
@@ -101,7 +101,7 @@ describe("files in the caller's transaction", () => {
     }).pipe(Effect.provide(over(10)))
   )
 
-  it.scopedLive("published there are seen at its end; what was drafted is committed before", () =>
+  it.scopedLive("are visible at its end when published there; drafts are committed before", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const { transaction } = yield* Database
@@ -118,7 +118,7 @@ describe("files in the caller's transaction", () => {
 })
 
 describe("the quota", () => {
-  it.scopedLive("holds when many come at once", () =>
+  it.scopedLive("holds under concurrency", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const puts = yield* Effect.forEach(
@@ -133,7 +133,7 @@ describe("the quota", () => {
 })
 
 describe("a sweep", () => {
-  it.scopedLive("is one statement, and takes the chunks with their files", () =>
+  it.scopedLive("is one statement, and deletes the chunks with their files", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const ids = yield* storage.putMany(workspace, [file("a"), file("b"), file("c", "x".repeat(chunkBytes + 1))])
@@ -157,7 +157,7 @@ describe("a sweep", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("leaves what somebody holds to the next, and waits for nobody", () =>
+  it.scopedLive("leaves locked files to the next sweep, and waits for no lock", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const [held] = yield* storage.putMany(workspace, [file("held"), file("free")])
@@ -173,7 +173,7 @@ describe("a sweep", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("takes large files in statements of their own", () =>
+  it.scopedLive("deletes large files in separate statements", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const { sql } = yield* Database
@@ -188,7 +188,7 @@ describe("a sweep", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("works through many files in bounded statements, while others are fetched", () =>
+  it.scopedLive("processes many files in bounded statements, while others are fetched", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const { sql, transaction } = yield* Database
@@ -226,7 +226,7 @@ describe("a sweep", () => {
 })
 
 describe("the tables", () => {
-  it.scopedLive("refuse a row that cannot be, whoever writes it", () =>
+  it.scopedLive("refuse an invalid row from any writer", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const { sql } = yield* Database
