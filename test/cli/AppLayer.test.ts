@@ -10,8 +10,8 @@ import { Queue } from "../../src/queue/Queue.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 import * as Nightshift from "../support/Nightshift.js"
 
-// A module with a pool that its handlers share. It takes `Handler` and `Job` from here: those of `nightshift` itself would
-// need the build.
+// A module with a pool that its handlers share. It imports `Handler` and `Job` from src, because `nightshift` itself
+// would need the build.
 const module = (effect: string, build: string) => `
 import { Context, Effect, Layer, Schema } from ${JSON.stringify(effect)}
 const { Handler, Job, events } = globalThis.appLayerTest

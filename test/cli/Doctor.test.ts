@@ -37,7 +37,7 @@ const settings = Effect.map(DatabaseUrl, (url) => ({
   NIGHTSHIFT_ADMIN_TOKEN: "sesame"
 }))
 
-/** Deaths that a pod has counted in this hour. */
+/** Records deaths in the current hour. */
 const die = (count: number) =>
   Effect.gen(function* () {
     const buckets = yield* MinuteBuckets
@@ -88,7 +88,7 @@ describe("nightshift doctor", () => {
         expect((yield* doctor(yield* settings, "--json")).of("servers")).toMatchObject([
           { status: "ok", found: expect.stringMatching(/: \S+ since 20\S+Z\.$/) }
         ])
-        // The promoted replica has the row as the old primary wrote it.
+        // The promoted replica still has the row that the old primary wrote.
         yield* sql`update nightshift.pod set server = '10.0.0.1:5432 since 2026-01-02T03:04:05.678901Z' where label = 'stayed'`
         const [finding] = (yield* doctor(yield* settings, "--json")).of("servers")
         expect(finding).toMatchObject({

@@ -13,7 +13,6 @@ const acme = Schema.decodeSync(Workspace)("acme")
 
 const house = StoragePg.layer.pipe(Layer.provide(UploadsConfig.layerDefault), Layer.provideMerge(TestDatabase.layer))
 
-/** What the doctor finds about uploads. */
 const examined = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
   const url = Redacted.value(yield* DatabaseUrl)

@@ -15,11 +15,11 @@ const write = (folder: string, file: string, text: string) => {
   writeFileSync(join(folder, file), text)
 }
 
-/** A package that has a version and no code: loading any of it fails, as it does with a version that Nightshift cannot use. */
+/** A package with a version and no code: loading it fails, as with a version that Nightshift cannot use. */
 const effectPackage = (version: string) =>
   JSON.stringify({ name: "effect", version, exports: { "./package.json": "./package.json", ".": "./dist/index.js" } })
 
-/** A project with an installed Nightshift, and copies of effect at these places. */
+/** A project with Nightshift installed, and copies of effect at these paths. */
 const project = (effects: Readonly<Record<string, string>>, files: Readonly<Record<string, string>> = {}) =>
   Effect.tap(Nightshift.folder, (cwd) => {
     cpSync(join(Nightshift.root, "dist"), join(cwd, "node_modules/nightshift/dist"), {

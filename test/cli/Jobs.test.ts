@@ -9,7 +9,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const nobody = "0198c0de-0000-7000-8000-00000000dead"
 
-/** The command line on a database of the test's own. */
+/** The command line on its own database. */
 const workplace = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
   const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
@@ -160,7 +160,7 @@ describe("nightshift jobs", () => {
       const shown = yield* run("jobs", "show", id)
       expect(shown).toMatchObject({ code: 0, stderr: "" })
       const lines = shown.stdout.split("\n")
-      // A payload is JSON on one line; its line breaks are JSON's.
+      // A payload is JSON on one line, with its line breaks escaped.
       expect(lines).toContain('payload        {"note":"one\\ntwo"}')
       const at = lines.indexOf("last error     Error: no reply")
       expect(lines.slice(at, at + 4)).toEqual([
@@ -290,7 +290,7 @@ describe("nightshift --completions", () => {
       const [bash, zsh, fish] = yield* Effect.forEach(["bash", "zsh", "fish"], (shell) =>
         Nightshift.call(["--completions", shell], { cwd })
       )
-      // More than fits into a pipe at a time.
+      // More than a pipe's buffer holds.
       expect(fish?.stdout.length).toBeGreaterThan(65_536)
       expect(fish?.stdout.split("\n").at(-2)).toMatch(/^complete -c nightshift -n "\S+ simulate" -l \S+ -d '[^']+'$/)
       expect(zsh?.stdout).toMatch(/^#compdef nightshift\n/)
@@ -306,7 +306,7 @@ describe("nightshift --completions", () => {
       expect(complete("bots", "set-webhook", "--ur")).toEqual(["--url"])
       expect(complete("jobs", "why", "--dry")).toEqual([""])
       expect(complete("jobs", "list", "--state", "de")).toEqual(["dead"])
-      // Neither shell is everywhere; of what made theirs go wrong nothing is left.
+      // These shells are not installed everywhere, so check that the constructs that broke their scripts are gone.
       expect(zsh?.stdout).toMatch(/^ +'\*--queue\[[^\]]+\]:value: ' \\\n/m)
       expect(zsh?.stdout).toMatch(/^ +'--app\[[^\]]+\]:file:_files' \\\n +'\*:value: ' \\\n +&& ret=0$/m)
       expect(zsh?.stdout).toMatch(/^ +'--dry-run\[[^\]]+\]' \\$/m)

@@ -4,7 +4,7 @@ import pg from "pg"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-/** The command line on a database of the test's own that has one queue. */
+/** The command line on its own database with one queue. */
 const workplace = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
   const url = Redacted.value(yield* TestDatabase.migrated)

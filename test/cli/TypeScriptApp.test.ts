@@ -5,7 +5,7 @@ import { Effect, Redacted } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-/** A user's project without "type": "module" and without any build. */
+/** A user's project without "type": "module" and without a build step. */
 const project = (files: Readonly<Record<string, string>>) =>
   Effect.tap(Nightshift.folder, (cwd) => {
     mkdirSync(join(cwd, "node_modules"))

@@ -9,7 +9,7 @@ interface Options {
   readonly lanes?: number
 }
 
-/** A batcher whose flushes begin at once and end when the test says so; the item "bad" fails the whole flush. */
+/** A batcher whose flushes start at once and end when the test says so; the item "bad" fails the whole flush. */
 const held = (options: Options = {}) =>
   Effect.gen(function* () {
     const batches: Array<ReadonlyArray<string>> = []
@@ -38,7 +38,7 @@ const held = (options: Options = {}) =>
     return { batcher, batches, open }
   })
 
-/** Until every fiber that can move has moved as far as it can. */
+/** Lets every runnable fiber run until it blocks. */
 const quiet = Effect.yieldNow().pipe(Effect.repeatN(20))
 
 const submitted = (batcher: Batcher.Batcher<string, string, string>, ...items: ReadonlyArray<string>) =>
@@ -203,7 +203,7 @@ describe("Batcher", () => {
 
   it.scoped("flushes nothing when every item was withdrawn", () =>
     Effect.gen(function* () {
-      // The flushing fiber gets its turns from the test, so the item is gone by the time it looks.
+      // The test schedules the flushing fiber, so the item is withdrawn before the fiber reads it.
       const scheduler = new Scheduler.ControlledScheduler()
       const { batcher, batches } = yield* Effect.withScheduler(held({ capacity: 1 }), scheduler)
       scheduler.step()

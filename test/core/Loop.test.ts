@@ -4,7 +4,7 @@ import { makeLatch } from "../../src/core/Latch.js"
 import { type Loop, type PassOutcome, repeatLoop, type Step, single } from "../../src/core/Loop.js"
 import * as LoopSchedule from "../../src/core/LoopSchedule.js"
 
-/** Notes the second in which each pass of a loop begins. */
+/** Records the second in which each pass of a loop begins. */
 const watched = (
   loop: Omit<Parameters<typeof single>[0], "name" | "run">,
   pass: (nth: number) => Effect.Effect<unknown, unknown> = () => Effect.void
@@ -17,7 +17,7 @@ const watched = (
     return { seconds, fiber }
   })
 
-/** Lines that are logged at the level of errors. */
+/** Captures log lines of level error. */
 const errorLines = () => {
   const lines: Array<string> = []
   const logger = Logger.make(({ logLevel, message }) => {

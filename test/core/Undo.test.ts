@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Fiber, Ref } from "effect"
 import * as Undo from "../../src/core/Undo.js"
 
-/** A number that knows how to be what it was. */
+/** A number that records how to restore its previous value. */
 const table = () => {
   let value = 0
   const add = (amount: number) =>

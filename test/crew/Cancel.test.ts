@@ -12,7 +12,7 @@ import * as Camp from "./Camp.js"
 const Long = Job.make("long", { payload: Schema.Struct({}) })
 const Deaf = Job.make("deaf", { payload: Schema.Struct({}) })
 
-/** Takes two seconds to clean up after itself. */
+/** Its finalizer takes two seconds. */
 const tidyHandler = (cleaned: () => void) =>
   Handler.make(Long, () =>
     Effect.onInterrupt(Effect.never, () => Effect.zipRight(Effect.sleep("2 seconds"), Effect.sync(cleaned)))

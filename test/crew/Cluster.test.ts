@@ -17,7 +17,7 @@ const leader = Effect.flatMap(Leadership, (leadership) => Effect.map(leadership.
 describe("a queue's slots", () => {
   it.scopedLive("are a fair share before the first rebalance", () =>
     Effect.gen(function* () {
-      // Somebody leads who does nothing about it.
+      // Another pod leads and does nothing.
       const leadership = yield* Leadership
       const pod = yield* Camp.hire()
       yield* pod.stop
@@ -230,7 +230,7 @@ describe("the reaper", () => {
       yield* StepClock.advance("1 second")
       for (const pod of [one, two]) pod.connected(false)
       yield* StepClock.advance("90 seconds")
-      // The one that runs the job is the later to come back.
+      // The pod that runs the job reconnects last.
       two.connected(true)
       yield* StepClock.advance("9 seconds")
       one.connected(true)
@@ -249,7 +249,7 @@ describe("a clock that is set forward by several minutes", () => {
       yield* Camp.hire({ queues: ["elsewhere"] })
       yield* Steady.enqueue({})
       yield* StepClock.advance("12 seconds")
-      // Deadlines are looked at when the earliest passes, which is that of the first job; the second still runs then.
+      // Deadlines are checked when the earliest one passes, which is the first job's; the second job still runs then.
       const id = yield* Steady.enqueue({})
       yield* StepClock.advance("1 second")
       const before = yield* leader

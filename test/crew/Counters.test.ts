@@ -11,7 +11,7 @@ import { type JobCounts, noCounts } from "../../src/telemetry/BucketCount.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
-// Counters equal what happened. What happened is what handlers saw and what the table says in the end.
+// Compares counters with the runs that handlers saw and the final rows of the table.
 
 const Act = Schema.Literal("done", "result", "fail", "die", "snooze", "throttle", "defect", "hang", "slow", "falter")
 const Scripted = Job.make("scripted", {
@@ -46,7 +46,7 @@ const perform = (act: typeof Act.Type | undefined): Effect.Effect<unknown, strin
   }
 }
 
-/** Plays its script, one act a run, and remembers how many runs there were. */
+/** A handler that follows its script, one outcome per run, and counts its runs. */
 const stage = () => {
   const runs = new Map<string, number>()
   const handler = Handler.make(Scripted, ({ acts }, job) =>
@@ -72,7 +72,7 @@ const sum = (all: ReadonlyArray<JobCounts>): JobCounts =>
     noCounts
   )
 
-/** Everything that was ever counted, once it is written. */
+/** All counts, once they are written. */
 const counted = Effect.gen(function* () {
   const buckets = yield* MinuteBuckets
   const shift = yield* TestShift
@@ -149,7 +149,7 @@ describe("the counters of a pod", () => {
       yield* shift.advance("2 hours")
       yield* shift.drain
       expect((yield* shift.job(hung)).status).toBe("done")
-      // Of the pod that died, the second and third start and the second end were never written.
+      // The dead pod never wrote its second and third start and its second end.
       expect(runs()).toBe(4)
       expect(yield* counted).toEqual({ ...noCounts, enqueued: 3, started: 2, completed: 2, rescued: 1 })
     }).pipe(Effect.provide(TestShift.layer({ handlers: [handler] })))

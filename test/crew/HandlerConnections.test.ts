@@ -23,7 +23,7 @@ const settings = Layer.setConfigProvider(
   )
 )
 
-/** Three handlers hold a transaction each, until told; each says that it has begun. */
+/** Three handlers that each report their start and hold a transaction until released. */
 const holding = (hold: (wait: Effect.Effect<void>) => Effect.Effect<void, unknown, Nightshift.Services>) =>
   Effect.gen(function* () {
     const gate = yield* Deferred.make<void>()

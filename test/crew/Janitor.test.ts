@@ -9,10 +9,10 @@ import * as Wakeups from "../../src/queue/Wakeups.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as VirtualClock from "../../src/testing/VirtualClock.js"
 
-/** What the janitor did, in order, with the minute it did it in. */
+/** The janitor's steps in order, each with its minute. */
 class Diary extends Context.Tag("test/Diary")<Diary, Ref.Ref<ReadonlyArray<string>>>() {}
 
-/** The queue in memory, whose maintenance is written down, and fails where the test says so. */
+/** The queue in memory with recorded maintenance calls, which fail as the test says. */
 const watched = (faulty: "recover" | "purge" | "none", slow: "recover" | "none" = "none") =>
   Layer.effect(
     Queue,

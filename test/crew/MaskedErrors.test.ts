@@ -11,7 +11,7 @@ const payload = { name: "Ada", password: "hunter2", pin: 4711, contact: { email:
 const mask = ["password", "email", "pin"]
 const secrets = /hunter|4711|ada"1"|ada\\"1|example\.org/
 
-/** What a kind with this handler leaves of the payload: the job as it is stored, and every line that was logged. */
+/** Runs the handler and returns the stored job and every log line. */
 const leftBy = (handler: Handler.Handler<never>) =>
   Effect.gen(function* () {
     const lines: Array<string> = []

@@ -10,7 +10,7 @@ import { Tally } from "../../src/telemetry/Tally.js"
 
 type Answer = Effect.Effect<void, DatabaseUnavailable>
 
-/** A pod that counts, a place for its counts, and a say in whether they arrive. */
+/** A pod that counts, a store for its counts, and a switch for whether writes arrive. */
 const makePod = Effect.gen(function* () {
   const real = Context.get(yield* Layer.build(MinuteBucketsMemory.layer), MinuteBuckets)
   let flushes = 0
@@ -52,7 +52,7 @@ const makePod = Effect.gen(function* () {
         reply = next
       }),
     store: (count: number) => Effect.map(now, (at) => mail.enqueued(count, at)),
-    /** What the place holds, minute by minute. */
+    /** Stored counts, per minute. */
     kept: Effect.map(real.series({ from: 0, to: 5 * 60_000, width: Duration.minutes(1) }), (points) =>
       points.map(({ enqueued }) => enqueued)
     ),

@@ -4,7 +4,7 @@ import * as OnDemand from "../../src/crew/OnDemand.js"
 
 const times = { freshFor: "15 seconds", restAfterFailure: "1 minute", patience: "1 second" } as const
 
-/** Work that is counted, and takes and ends as the test says. */
+/** Work that counts its runs. */
 const counted = (work: () => Effect.Effect<void, unknown>) => {
   let done = 0
   const name = "counting sheep"

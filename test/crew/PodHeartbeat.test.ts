@@ -15,7 +15,7 @@ import * as Camp from "./Camp.js"
 
 const env = (entries: Record<string, string>) => ConfigProvider.fromMap(new Map(Object.entries(entries)))
 
-/** A pod that shows itself and does nothing else, on the machine's own clock. */
+/** A pod that only sends heartbeats, on the machine's own clock. */
 const alone = PodHeartbeat.layer({ queues: ["default"], kinds: [] }).pipe(
   Layer.provideMerge(Pod.layer),
   Layer.provide(Supervisors.layer),
@@ -24,7 +24,7 @@ const alone = PodHeartbeat.layer({ queues: ["default"], kinds: [] }).pipe(
   Layer.provideMerge(Metrics.layer)
 )
 
-/** Lets nothing else run for so long, as a handler does that computes without a pause. */
+/** Blocks the event loop, as a CPU-bound handler does. */
 const blockEventLoop = (millis: number) =>
   Effect.sync(() => {
     const end = performance.now() + millis
@@ -99,7 +99,7 @@ describe("an idle pod with ten queues", () => {
       const other = yield* Camp.hire({ queues })
       yield* StepClock.advance("10 seconds")
       const perSecond = (pod: Camp.CampPod) => {
-        // A heartbeat without running jobs asks nothing.
+        // A heartbeat without running jobs sends no query.
         const asked = [...pod.calls].filter(([method]) => method !== "heartbeat")
         return asked.reduce((sum, [, count]) => sum + count, 0) / 30
       }

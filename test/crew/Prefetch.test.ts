@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { LocalQueue } from "../../src/crew/worker/LocalQueue.js"
 import * as Prefetch from "../../src/crew/worker/Prefetch.js"
 
-/** A localQueue that so many slots have found empty. */
+/** A local queue that this many slots have found empty. */
 const shelfWith = (idle: number) => {
   const localQueue = new LocalQueue()
   for (let slot = 0; slot < idle; slot += 1) Effect.runFork(localQueue.somethingToDo(() => {}))

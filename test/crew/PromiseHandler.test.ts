@@ -9,7 +9,7 @@ import { TestShift } from "../../src/testing/TestShift.js"
 
 const Call = Job.make("call", { payload: Schema.Struct({}), timeout: "1 minute" })
 
-/** Promises that end when the test says so, whatever their signal says. */
+/** Promises that the test resolves and that ignore their AbortSignal. */
 const makeStubborn = () => {
   const running: Array<{ readonly settle: () => void; readonly signal: AbortSignal }> = []
   const handler = Handler.promise(
@@ -19,7 +19,7 @@ const makeStubborn = () => {
   return { handler, running }
 }
 
-/** Two jobs of one chat, the second of which may only start when the first has ended. */
+/** Two jobs of one key: the second may start only after the first has ended. */
 const enqueueTwo = Effect.gen(function* () {
   const queues = yield* Queues
   const shift = yield* TestShift

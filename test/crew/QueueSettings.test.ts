@@ -7,7 +7,7 @@ import type { Queue } from "../../src/queue/Queue.js"
 import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueSettings.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
-/** When each job began, in seconds. */
+/** Start time of each job, in seconds. */
 class Starts extends Context.Tag("test/Starts")<Starts, Ref.Ref<ReadonlyArray<readonly [string, number]>>>() {}
 
 const Call = Job.make("call", { payload: Schema.String, queue: "calls" })
@@ -30,7 +30,6 @@ const set = (patch: QueueSettingsPatch) =>
 const shift = (run: (name: string) => Effect.Effect<unknown, string, Starts>, slots = 10) =>
   TestShift.layer({ slots, handlers: [Handler.make(Call, (name) => Effect.zipRight(noted(name), run(name)))] })
 
-/** Throttled the first time, done the second. */
 const onceThrottled = (options: Parameters<typeof Outcome.throttled>[0]) => (name: string) =>
   Effect.map(starts, (all) =>
     all.filter(([other]) => other === name).length > 1 ? undefined : Outcome.throttled(options)

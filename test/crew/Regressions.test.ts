@@ -70,7 +70,7 @@ describe("regressions:", () => {
       const pod = yield* Camp.hire()
       const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 1_000, message: "done" })
       yield* StepClock.advance("500 millis")
-      // The handler ends while its pod cannot write, and the request comes before the end is written.
+      // The handler ends while its pod cannot write, and the cancel request arrives before the end is written.
       pod.connected(false)
       yield* StepClock.advance("1 second")
       expect(yield* jobAdmin.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 1_500 })
@@ -111,7 +111,7 @@ describe("regressions:", () => {
       expect(live.map((each) => each.id)).toEqual([pod.crew.pod])
       expect([calls, (yield* job(id)).attempt]).toEqual([1, 0])
       yield* queues.change("default", { throttledUntil: null })
-      // The job keeps its own pause; a new one of the queue need not wait for the rest of the cool-down.
+      // The job keeps its own delay; a new job of the queue does not wait for the rest of the cool-down.
       const next = yield* Long.enqueue({})
       yield* StepClock.advance("3 seconds")
       expect(yield* job(next)).toMatchObject({ state: "done" })
@@ -142,7 +142,7 @@ describe("regressions:", () => {
       yield* StepClock.advance("1 second")
       expect(yield* running).toBe(3)
       const stopping = yield* Effect.fork(pod.stop)
-      // The grace of 25 seconds and the 5 that a handler may ignore it, once and not three times.
+      // The grace period of 25 seconds plus 5 for a handler that ignores it, once in all and not per job.
       yield* StepClock.advance("33 seconds")
       expect(Option.isSome(yield* stopping.poll)).toBe(true)
       expect(yield* running).toBe(0)

@@ -13,7 +13,7 @@ const shift = TestShift.layer({
   handlers: [Handler.make(Plain, () => Effect.fail("no")), Handler.make(Own, () => Effect.fail("no"))]
 })
 
-/** How long a job of this kind waits after its first failures, in seconds. */
+/** Waits after a job's first failures, in seconds. */
 const waits = (kind: typeof Plain, count: number) =>
   Effect.gen(function* () {
     const { advance, job, settle } = yield* TestShift

@@ -22,7 +22,7 @@ const house = Layer.mergeAll(MeasuresPg.layer, EventLoop.layer, config, Metrics.
   Layer.provideMerge(SteppableClock.layer)
 )
 
-/** One pod's turn, and what it logged. */
+/** Runs one pod's sampler and returns its log. */
 const turn = Effect.gen(function* () {
   const lines: Array<string> = []
   const listening = Logger.replace(
@@ -42,7 +42,7 @@ describe("the sampler", () => {
         const pods = yield* PodSamples
         const holder = yield* TestDatabase.connection
         yield* Effect.promise(() => holder.query("begin isolation level repeatable read; select 1 from nightshift.job"))
-        // The clock of this test is years ahead of the server's, so that the transaction is as old.
+        // This test's clock is years ahead of the server's, which makes the transaction look that old.
         const [first, second] = [yield* turn, yield* turn]
         expect(first.lines).toEqual([
           expect.stringMatching(/^a transaction has been open for .* \(session \d+\).* End it$/)

@@ -9,7 +9,7 @@ import * as Story from "./SchedulerStories.js"
 
 const { create, elected, everywhere, get, jobs, nothing, passAt, ticks } = Story
 
-/** A queue that takes nothing. */
+/** A queue that fails every enqueue. */
 const queueAway = Effect.map(Queue, (queue) => {
   const away = new DatabaseUnavailable({ detail: "cut on purpose", nothingWritten: true })
   return Queue.of({ ...queue, enqueue: () => away })

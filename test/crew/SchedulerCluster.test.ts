@@ -21,7 +21,7 @@ const create = (cron: string) =>
     })
   )
 
-/** Every job with the second of its tick and how late it was stored, oldest first. */
+/** Every job with the second of its tick and its delay, oldest first. */
 const fired = Effect.gen(function* () {
   const { jobs } = yield* Effect.flatMap(JobSearch, (search) => search.list({}, { limit: 1_000 }))
   return jobs

@@ -29,7 +29,7 @@ const world = Layer.mergeAll(SchedulesMemory.layer, LeadershipMemory.layer).pipe
   )
 )
 
-/** The duty at work as the leader's, until the test is over. */
+/** Runs the leader's scheduler until the test ends. */
 const start = Effect.gen(function* () {
   const leadership = yield* Leadership
   const term = yield* leadership.campaign((yield* makeGenerator).pod(1), Duration.days(20))
@@ -47,7 +47,7 @@ const createdAt = Effect.flatMap(JobsMemory, ({ all }) =>
   Effect.map(all, (jobs) => jobs.map((job) => job.createdAt / 1_000))
 )
 
-/** The schedules, whose every question is counted, and which are away while the switch says so. */
+/** Counts every query of the schedules, and fails them while the switch is on. */
 const watched = (away: Ref.Ref<boolean>, asked: Ref.Ref<number>) =>
   Layer.effect(
     Schedules,

@@ -9,7 +9,7 @@ import * as Story from "./SchedulerStories.js"
 
 const { create, elected, get, jobs, nothing, onPostgres, passAt, ticks } = Story
 
-// What only PostgreSQL can show: rows from other hands, and transactions at the same moment.
+// Cases that only PostgreSQL can show: rows written by external SQL, and concurrent transactions.
 
 onPostgres("a schedule that was written by hand", (story) => {
   const insert = (cron: string, timezone = "UTC") =>

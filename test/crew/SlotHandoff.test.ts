@@ -24,7 +24,7 @@ const claimed = (n: number): ClaimedJob => ({
   startedAt: 0
 })
 
-/** A queue's localQueue that so many slots have found empty, open to those who store jobs. */
+/** A queue's local queue that this many slots have found empty, open for direct handoff. */
 const handoff = (idle: number) =>
   Effect.gen(function* () {
     const localQueue = new LocalQueue()

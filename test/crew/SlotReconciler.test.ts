@@ -22,7 +22,7 @@ const enqueue = (count: number, sleepMillis: number) =>
     yield* queue.enqueue(Array.from({ length: count }, () => job))
   })
 
-/** Quick jobs that make the pod claim ahead, and then slow ones, of which it then holds many that nobody has begun. */
+/** Quick jobs that make the pod prefetch, then slow ones, so that it holds many prefetched jobs. */
 const overladen = Effect.gen(function* () {
   yield* enqueue(1_000, 1)
   yield* enqueue(200, 30_000)
@@ -111,7 +111,7 @@ describe("a job that was claimed and not started", () => {
       const { jobs } = yield* search.list({ state: "running" }, { limit: 300 })
       const held = (pod: string) => jobs.filter((job) => job.pod === pod).length
       const [one = 0, two = 0] = [...new Set(jobs.map(({ pod }) => pod ?? ""))].map(held)
-      // The first keeps the ten it has begun, the second fills its five slots.
+      // The first pod keeps the ten jobs it started, the second fills its five slots.
       expect([one, two].toSorted((a, b) => a - b)).toEqual([5, 10])
     }).pipe(Effect.provide(Camp.layer))
   )
@@ -120,7 +120,7 @@ describe("a job that was claimed and not started", () => {
 describe("a slot that crashes", () => {
   const Explosive = Job.make("explosive", {
     payload: Schema.transform(Schema.Unknown, Schema.Unknown, {
-      // An error that cannot even be described: whatever else a decoder throws makes the payload undecodable.
+      // Throwing this crashes the slot: any other error of a decoder makes the payload undecodable.
       decode: () => {
         throw Object.create(null)
       },

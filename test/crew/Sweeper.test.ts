@@ -12,7 +12,7 @@ import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 
 const acme = Schema.decodeSync(Workspace)("acme")
 
-/** What was done and said, in order, with the minute it happened in. */
+/** Sweeps and log lines in order, each with its minute. */
 class Diary extends Context.Tag("test/Diary")<Diary, Ref.Ref<ReadonlyArray<string>>>() {}
 
 const note = (what: string) =>
@@ -24,7 +24,7 @@ const note = (what: string) =>
 
 type Fault = "none" | "error" | "defect" | "hang"
 
-/** Files in memory, whose sweeps are written down, and go wrong as the test says. */
+/** Files in memory with recorded sweeps, which fail as the test says. */
 const watched = (fault: Fault) =>
   Layer.effect(
     Storage,
@@ -49,7 +49,7 @@ const config = Layer.succeed(Sweeper.SweeperConfig, {
   ackRetention: Duration.hours(1)
 })
 
-/** What the sweeper logs goes into the diary. */
+/** Records the sweeper's log lines. */
 const listening = Layer.unwrapEffect(
   Effect.map(Diary, (diary) =>
     Logger.replace(

@@ -8,7 +8,7 @@ import { TestShift } from "../../src/testing/TestShift.js"
 
 const SendReport = Job.make("send_report", { payload: Schema.Struct({ day: Schema.String }), queue: "mail" })
 
-/** Answers when it ran. */
+/** Returns the time it ran. */
 const Sender = Handler.make(SendReport, ({ day }, job) =>
   Effect.map(Clock.currentTimeMillis, (now) => ({ day, at: new Date(now).toISOString(), meta: job.meta }))
 )

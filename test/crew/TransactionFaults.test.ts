@@ -28,7 +28,7 @@ const house = (connectTimeout: string) =>
     )
   )
 
-/** Runs these handlers until nothing is left to do, and tells how the jobs ended. */
+/** Runs these handlers until no job is left, and returns how the jobs ended. */
 const outcomes = <A, E, R>(
   handlers: ReadonlyArray<Handler.Handler<Nightshift.Services>>,
   meanwhile: Effect.Effect<A, E, R>
@@ -93,7 +93,6 @@ describe("a transactional handler with one attempt", () => {
           { until: (count) => count === 4, schedule: Schedule.spaced("10 millis") }
         )
         yield* Once.enqueue({})
-        // It asks for a connection, and is refused.
         const { handlerPoolUse } = yield* Database
         for (const waiting of [1, 0]) {
           yield* Effect.repeat(handlerPoolUse, {

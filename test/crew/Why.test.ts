@@ -79,7 +79,7 @@ const factsOf = (of: Case): Facts => ({
   staleAfter: Duration.seconds(60)
 })
 
-/** The last attempt ended so, and nothing happened since. */
+/** A job whose last attempt had this outcome. */
 const ended = (outcome: string): Partial<StoredJob> => {
   const last: HistoryEntry = { attempt: 1, pod: podId, startedAt: now - 20, endedAt: now - 10, outcome }
   return { runAt: later, updatedAt: now - 10, history: [last] }

@@ -12,7 +12,7 @@ import { TestShift } from "../../src/testing/TestShift.js"
 const Flaky = Job.make("flaky", { payload: Schema.Struct({}) })
 class Broken extends Data.TaggedError("Broken")<{ readonly message: string }> {}
 
-/** How often a handler has cleaned up. */
+/** Number of finalizer runs. */
 class Cleaned extends Context.Tag("test/Cleaned")<Cleaned, Ref.Ref<number>>() {}
 
 const failing = Handler.make(Flaky, () => new Broken({ message: "no luck" }))

@@ -22,7 +22,7 @@ const withChanges = (url: Redacted.Redacted, change: (url: URL) => void) => {
   return Redacted.make(changed.href)
 }
 
-/** A door to the real server that opens only when told to. */
+/** A TCP proxy to the real server that accepts connections only when opened. */
 const gate = (target: URL) =>
   Effect.gen(function* () {
     const state = { open: false }
@@ -111,7 +111,7 @@ describe("Database", () => {
           "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
         )
       )
-      // A connection whose end has not been noticed yet may fail once; the next one is new.
+      // A pooled connection whose end was not noticed yet may fail once; the next one is new.
       yield* Effect.retry(ping, { times: 5, while: (error) => error._tag === "DatabaseUnavailable" })
     }).pipe(Effect.provide(TestDatabase.layerEmpty))
   )

@@ -30,7 +30,7 @@ describe("DatabaseClock", () => {
       const machine = yield* Effect.withClock(Clock.currentTimeNanos, Clock.make())
       const span = process.hrtime.bigint() - before
       expect(last - first).toBeGreaterThanOrEqual(0n)
-      // The same count from the same beginning: not the database's time, which is slewed.
+      // Monotonic time is the machine's, not the database's slewed time.
       expect(machine - first).toBeGreaterThanOrEqual(0n)
       expect(machine - first).toBeLessThanOrEqual(span)
     }).pipe(Effect.provide(layer))

@@ -24,7 +24,7 @@ const through = (proxy: LosingProxy.Stalling, connectTimeout = "2s") =>
     Layer.provide(Logger.minimumLogLevel(LogLevel.None))
   )
 
-/** Five connections, all in use once. */
+/** Opens five connections by using them concurrently. */
 const warm = ({ sql }: typeof Database.Service) =>
   Effect.replicateEffect(sql`select pg_sleep(0.05)`, 5, { concurrency: "unbounded", discard: true })
 
@@ -54,7 +54,7 @@ describe("connections that a middlebox dropped silently", () => {
             })
           }
           expect(yield* unansweredStatements).toBe(3)
-          // The other two were idle and have not shown that they live: nobody has to find out one by one.
+          // The other two were idle and unverified, so they are closed without a timeout each.
           expect(yield* poolUse).toEqual({ busy: 0, idle: 0, waiting: 0 })
           yield* ping
         }).pipe(Effect.provide(through(proxy)))
@@ -82,7 +82,6 @@ describe("connections that a middlebox dropped silently", () => {
             { concurrency: "unbounded" }
           )
         )
-        // While jobs run, the server may come back.
         yield* TestClock.adjust("10 seconds")
         expect((yield* poolUse).busy).toBeGreaterThan(0)
         yield* Deferred.succeed(working, undefined)

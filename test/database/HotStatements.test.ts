@@ -6,7 +6,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const doubled = hot("select $1::int * 2 as doubled")
 
-/** What the one connection that is used here has prepared, after the statement ran three times. */
+/** Prepared statements of the only connection, after the statement ran three times. */
 const preparedAfterUse = Effect.gen(function* () {
   const { sql } = yield* Database
   for (const n of [1, 2, 3]) {

@@ -13,7 +13,7 @@ const notify = (client: pg.Client, channel: string, payload: string) =>
 const untilTag = (heard: Queue.Dequeue<Listener.Heard>, tag: Listener.Heard["_tag"]) =>
   Effect.repeat(Queue.take(heard), { until: ({ _tag }) => _tag === tag })
 
-/** A hearer that from now on misses nothing. */
+/** Subscribes to a channel; returns once no notification can be missed. */
 const hear = (channel: string): Effect.Effect<Queue.Dequeue<Listener.Heard>, never, Listener.Listener | Scope.Scope> =>
   Listener.Listener.pipe(
     Effect.flatMap((listener) => listener.hear(channel)),

@@ -23,7 +23,7 @@ const migrationsFolder = (files: Record<string, string>) =>
     (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
   )
 
-/** Migrations of these files, as this release, over whichever database is provided. */
+/** Runs these files as this release's migrations on the provided database. */
 const release = (files: Record<string, string>, code = "0.1.0") =>
   Effect.gen(function* () {
     const folder = yield* migrationsFolder(files)
@@ -165,7 +165,7 @@ describe("Migrations", () => {
   )
 })
 
-/** The empty database as a role of its own sees it, which may do nothing there. */
+/** Runs the effect on an empty database as a new role without privileges. */
 const asGuest = <A, E, R>(prepare: (role: string) => string, effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const owner = yield* TestDatabase.connection

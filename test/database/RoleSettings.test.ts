@@ -19,7 +19,7 @@ const odd = [
   "search_path to public, pg_catalog"
 ]
 
-/** A database whose settings are as they hardly ever are, and a function that stands before PostgreSQL's own. */
+/** A database with unusual settings and a function that shadows a built-in one. */
 const oddDatabase = Effect.gen(function* () {
   const url = yield* TestDatabase.migrated
   const name = new URL(Redacted.value(url)).pathname.slice(1)

@@ -7,7 +7,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 type Heard = Queue.Dequeue<string | undefined>
 
-/** Everything said on a topic from now on. */
+/** Collects the signals of a topic from now on. */
 const hear = (signals: typeof Signals.Service, topic: string): Effect.Effect<Heard, never, Scope.Scope> =>
   Effect.gen(function* () {
     const heard = yield* Queue.unbounded<string | undefined>()
@@ -15,12 +15,12 @@ const hear = (signals: typeof Signals.Service, topic: string): Effect.Effect<Hea
     return heard
   })
 
-/** Signals as another process would have them: with a listener of its own on the same database. */
+/** Signals of another process: with its own listener on the same database. */
 const another = Effect.map(Layer.build(Layer.fresh(Layer.provide(Signals.layer, Listener.layer))), Context.get(Signals))
 
 const layer = Signals.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layerEmpty))
 
-/** Completes when this process hears others. */
+/** Completes when this process receives notifications. */
 const listening = (heard: Heard) => Effect.repeat(Queue.take(heard), { until: (subject) => subject === undefined })
 
 describe("Signals", () => {

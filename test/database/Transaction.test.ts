@@ -114,7 +114,7 @@ layer(TestDatabase.layerEmpty, { excludeTestServices: true })("Transaction", (it
         return yield* Effect.flip(transaction(sql`insert into kept values (1)`))
       }).pipe(Effect.provide(throughProxy))
       expect(failure).toMatchObject({ _tag: "DatabaseUnavailable", nothingWritten: false })
-      // The server may still be at it when we hear that the connection is gone.
+      // The server may still be committing when the client notices the lost connection.
       expect(yield* Effect.repeat(rows(direct), { until: (kept) => kept.length > 0 })).toEqual([1])
     })
   )

@@ -12,7 +12,7 @@ const pages = [
   ...readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" }).map((page) => join("docs", page))
 ].filter((page) => page.endsWith(".md"))
 
-/** The packages that an install command names, as they stand in the text. */
+/** Packages that an install command names, as written. */
 const installedBy = (text: string): ReadonlyArray<string> =>
   [...text.matchAll(/\b(?:npm (?:i|install|add)|pnpm (?:add|i)|yarn add|bun add)((?: +[-@\w./]+)+)/g)].flatMap(
     ([, packages = ""]) => packages.split(/ +/).filter((word) => word !== "" && !word.startsWith("-"))

@@ -8,7 +8,7 @@ const src = join(Nightshift.root, "src")
 const operate = join(Nightshift.root, "docs", "operate")
 const declaration = /MetricSpec\.(?:counter|gauge|histogram)\(\s*"(\w+)"/g
 
-/** Every metric that some code declares. */
+/** Every metric that the code declares. */
 const declared = () =>
   readdirSync(src, { recursive: true, encoding: "utf8" })
     .filter((file) => file.endsWith(".ts"))
@@ -28,7 +28,7 @@ describe("docs/operate/metrics.md", () => {
   })
 })
 
-/** The labels of every metric as it is scraped, by what metrics.md says; histograms are scraped as three. */
+/** Labels of every scraped metric according to metrics.md; a histogram is scraped as three. */
 const scraped = () => {
   const page = readFileSync(join(operate, "metrics.md"), "utf8")
   const labels = new Map<string, ReadonlyArray<string>>()
@@ -42,10 +42,10 @@ const scraped = () => {
   return labels
 }
 
-/** What is wrong with the metrics and labels that an expression speaks of. */
+/** Unknown metrics and labels in an expression. */
 const faultsOf = (expression: string, labels: ReadonlyMap<string, ReadonlyArray<string>>): ReadonlyArray<string> => {
   const used = [...expression.matchAll(/(nightshift_\w+)(?:\{(.*?)\})?/g)]
-  // Prometheus adds the instance; `le` is a histogram's own.
+  // Prometheus adds `instance`; `le` belongs to histograms.
   const known = new Set(["instance", "le", ...used.flatMap(([, name = ""]) => labels.get(name) ?? [])])
   const grouped = [...expression.matchAll(/\b(?:by|on) \((.*?)\)/g)].flatMap(([, names = ""]) => names.split(", "))
   return [

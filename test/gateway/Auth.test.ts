@@ -19,7 +19,7 @@ const withTelegram = Layer.unwrapEffect(
 ).pipe(Layer.provideMerge(TelegramEmulator.layer({ tokens: [tokenOf("desk")] })))
 
 let updates = 0
-/** Writes to a bot, and answers what it says. */
+/** Sends a message to a bot and returns its answer. */
 const talk = (slug: string, text: string, user = 7) =>
   Effect.flatMap(Gate, ({ update }) =>
     Effect.map(update(slug, message(++updates, text, user)), ({ json, status }) => {

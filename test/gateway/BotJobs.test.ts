@@ -28,7 +28,7 @@ interface Said {
   readonly text: string
 }
 
-/** What the world does to a bot in a story: its handler, and Telegram's answers to what it says. */
+/** Behaviour of a bot's handler and of Telegram in a story. */
 interface World {
   readonly handle: BotHandler["handle"]
   readonly telegram?: (said: Said, count: number) => TelegramError | undefined
@@ -150,7 +150,7 @@ describe("an async bot's job", () => {
       for (const chat of [1, 2, 3, 4]) yield* enqueue(message(chat, "x", chat))
       yield* shift.settle
       expect(said).toHaveLength(4)
-      // The fifth chat makes it the bot's; a sixth is not even tried.
+      // The fifth throttled chat pauses the whole bot; a sixth is not tried.
       yield* enqueue(message(5, "x", 5))
       yield* shift.settle
       const sixth = yield* enqueue(message(6, "x", 6))
@@ -279,7 +279,7 @@ describe("the notification of a dead job", () => {
     return Effect.gen(function* () {
       const shift = yield* TestShift
       const id = yield* enqueue(message(1, "x"))
-      // Somebody has taken it upon themselves, and is gone.
+      // Another pod has recorded its intent to send and died.
       yield* Effect.flatMap(DeadLetters, (dead) => dead.intend({ job: id, bot: "helper", chat: 7 }))
       yield* shift.drain
       expect(said).toEqual([])

@@ -21,7 +21,7 @@ const read = (text: string, given: Partial<typeof facts> = {}, env: Record<strin
     Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(env))))
   )
 
-/** The problems of a text that must be refused. */
+/** Problems of an invalid file. */
 const problems = (text: string, given: Partial<typeof facts> = {}, env?: Record<string, string>) =>
   Effect.map(Effect.flip(read(text, given, env)), (error) =>
     error instanceof BotsFile.BotsFileInvalid ? error.problems : [String(error)]

@@ -20,7 +20,7 @@ const bot = (slug: string, chatOrder: BotDeclaration["chatOrder"], isAsync = tru
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provide(TestDatabase.layer))
 
-/** A process starts with these bots. */
+/** Starts a process with these bots. */
 const start = (...bots: ReadonlyArray<BotDeclaration>) => Layer.build(ChatOrders.layer(bots))
 
 const perKey = (queue: string) =>
@@ -44,7 +44,7 @@ describe("the order of a bot's chats", () => {
       yield* queues.change("bot-a", { perKey: { concurrency: 3, order: "none" } })
       yield* start(bot("a", "strict"))
       expect(yield* perKey("bot-a")).toEqual({ concurrency: 3, order: "none" })
-      // Somebody paused a queue before any bot used it: it is theirs, too.
+      // An operator paused the queue before any bot used it, so the operator owns its settings.
       yield* queues.declare(["bot-b"])
       yield* queues.change("bot-b", { paused: true })
       yield* start(bot("b", "strict"))

@@ -119,7 +119,7 @@ describe("the webhook endpoint refuses a request", () => {
       const { post } = yield* Gate
       for (const given of ["", "jobs-secre", "jobs-secret2", secretOf("echo"), undefined]) {
         const headers = { ...asJson, ...(given === undefined ? {} : { "x-telegram-bot-api-secret-token": given }) }
-        // Not even that it is not JSON is noticed.
+        // The body is not parsed: invalid JSON goes unnoticed.
         const refused = yield* post("telegram/jobs", { body: "{", headers })
         expect(refused).toMatchObject({ status: 401, json: { error: { tag: "Unauthorized" } } })
         expect(refused.headers.connection).toBe("close")
@@ -245,7 +245,6 @@ describe("users", () => {
       expect(asked.text).toContain("/auth")
       expect(yield* update("closed", { update_id: 3, poll: { id: "1" } })).toMatchObject({ status: 200, text: "" })
       expect(yield* counts).toEqual({ "closed prompted": 1, "closed ignored": 1 })
-      // No Telegram listens there.
     }).pipe(Effect.provide(gate({ TELEGRAM_API_URL: "http://127.0.0.1:1" })))
   )
 })

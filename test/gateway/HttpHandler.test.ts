@@ -8,7 +8,7 @@ import * as HttpHandler from "../../src/gateway/HttpHandler.js"
 import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { message } from "./Updates.js"
 
-/** Somebody else's server, which does as the test likes. */
+/** An upstream server that answers as the test says. */
 const upstream = (listener: Http.RequestListener): Effect.Effect<number, never, Scope.Scope> =>
   Effect.map(
     Effect.acquireRelease(
@@ -40,7 +40,7 @@ interface Asked {
   readonly update?: Update
 }
 
-/** What the handler says to an update, asking this url. */
+/** The handler's answer to an update, calling this url. */
 const handle = (url: string, { allow = "127.0.0.1", redirects = 0, timeout = "5 seconds", update }: Asked = {}) =>
   Effect.flatMap(
     HttpHandler.make({ _tag: "Http", url: new URL(url), timeout: Duration.decode(timeout), redirects }),
@@ -52,7 +52,6 @@ const handle = (url: string, { allow = "127.0.0.1", redirects = 0, timeout = "5 
       })
   ).pipe(Effect.provide(safeFetch(allow)))
 
-/** The name of the error that it fails with. */
 const failure = (url: string, asked: Asked = {}) =>
   Effect.map(Effect.exit(handle(url, asked)), (exit) =>
     Exit.match(exit, {

@@ -104,7 +104,7 @@ describe("a signed delivery", () => {
       )
       expect(yield* post("std", { body, headers })).toMatchObject({ status: 200 })
       expect(yield* stored).toMatchObject([{ dedupe: { key: "source:std:msg_1" }, meta: { event: "user.created" } }])
-      // Halves of two families are no signature.
+      // Headers of two formats mixed are not a valid signature.
       const mixed = { ...headers, "webhook-signature": headers["svix-signature"] ?? "" }
       expect(yield* post("std", { body, headers: mixed })).toMatchObject({ status: 401 })
     }).pipe(Effect.provide(gate))
@@ -198,7 +198,7 @@ describe("unfinished bodies with an invalid signature", () => {
       const unfinished = Buffer.concat([Buffer.from(head), Buffer.alloc(size - 1, " ")])
       const flood = yield* Effect.replicateEffect(RawClient.make(port), 70)
       yield* Effect.forEach(flood, ({ send }) => Effect.fork(send(unfinished)))
-      // All memory is taken once the first of them is turned away.
+      // The memory limit is reached once the first of them gets a 503.
       yield* Effect.raceAll(flood.map(({ said }) => said(/HTTP\/1\.1 503/)))
       const body = `{${" ".repeat(1_000)}}`
       for (const number of [1, 2, 3]) {

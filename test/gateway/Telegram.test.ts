@@ -20,7 +20,7 @@ const layer = Layer.unwrapEffect(Effect.map(TelegramEmulator, ({ url }) => speak
 
 const say = Effect.flatMap(Telegram, (telegram) => telegram.sendMessage(token, { chat: 5, text: "hi" }))
 
-/** The error of a call, everything of it that could be printed searched for the token. */
+/** Returns the error of a call after checking that no printable part of it contains the token. */
 const failing = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.exit(effect), (exit) => {
     if (Exit.isSuccess(exit)) throw new Error("it did not fail")

@@ -44,7 +44,7 @@ const others = {
   chat_join_request: { chat: text.chat, from }
 }
 
-/** The types of the updates that became jobs of a bot. */
+/** Types of the updates that became jobs of a bot. */
 const stored = (slug: string) =>
   Effect.flatMap(JobSearch, (search) =>
     Effect.map(search.list({ kind: `telegram.${slug}` }, { limit: 100 }), ({ jobs }) =>
@@ -63,7 +63,7 @@ describe("an update type that a bot's handler does not accept", () => {
           expect(answer).toMatchObject({ status: 200, text: "" })
         }
       }
-      // A kind takes every message, and what its payload schema reads.
+      // A kind accepts every message type, and what its payload schema decodes.
       expect(yield* stored("notes")).toEqual(["message"])
       expect(yield* stored("presses")).toEqual(["callback_query", "message"])
       expect(yield* stored("chosen")).toEqual(["poll_answer"])

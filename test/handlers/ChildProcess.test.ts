@@ -27,7 +27,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(home, { recursive: true, force: true }))
 
-/** Another process that has a child, killed with the Scope; and the child's pid. */
+/** Starts another process with a child, killed with the Scope; returns the child's pid. */
 const start = (...args: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const other = yield* Effect.acquireRelease(
@@ -39,7 +39,6 @@ const start = (...args: ReadonlyArray<string>) =>
     return { process: other, gone: Effect.promise(() => gone), child: Number(String(line).trim()) }
   })
 
-/** The pids of a process's children. */
 const childrenOf = (pid: number | undefined): ReadonlyArray<number> =>
   execFileSync("ps", ["-A", "-o", "pid=,ppid="], { encoding: "utf8" })
     .split("\n")
@@ -61,7 +60,7 @@ describe.concurrent("a child whose parent is killed with -9", () => {
   it.scopedLive("may clean up first", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "tidied")
-      // Nobody reads what it says any more, and writing to nobody would end it.
+      // Its output pipe is closed, and writing to it would end it.
       const script = `exec 2>/dev/null; trap 'echo $$ > "$0"; exit' TERM; echo begun > "$0.begun"; while :; do sleep 0.05; done`
       const { child, gone, process } = yield* start("live", "sh", "-c", script, file)
       yield* eventually(() => existsSync(`${file}.begun`))
@@ -91,7 +90,7 @@ describe.concurrent("a child whose parent is killed with -9", () => {
       if (first === undefined) return yield* Effect.dieMessage("nobody keeps watch")
       process.kill(first, "SIGKILL")
       yield* eventually(() => keeperOf() !== undefined && keeperOf() !== first)
-      // Once it has started another child, its second reaper knows of both.
+      // After another child has started, the second reaper knows both.
       other.stdin?.write("go on\n")
       const [line] = yield* Effect.promise(() => once(other.stdout, "data"))
       pids.push(Number(String(line).trim()))

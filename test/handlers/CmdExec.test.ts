@@ -16,7 +16,6 @@ const workshop = Effect.gen(function* () {
   return { root, handler, run: (payload: object) => perform(handler, payload) }
 })
 
-/** Runs a piece of shell. */
 const sh = (script: string, ...args: ReadonlyArray<string>) => ["sh", "-c", script, "sh", ...args]
 
 describe("cmd_exec", () => {
@@ -98,11 +97,11 @@ describe("cmd_exec", () => {
         env
       })
       const { stdout } = (outcome as unknown as { result: { stdout: string } }).result
-      // A /bin/sh that is a bash counts how deep it stands.
+      // When /bin/sh is bash, it sets SHLVL.
       const { SHLVL: _, ...found } = JSON.parse(stdout)
       expect(found).toEqual({ PATH: "/usr/local/bin:/usr/bin:/bin", ...env })
       expect(Object.keys(process.env).length).toBeGreaterThan(6)
-      // Nor is any connection of ours open in it, besides its three own.
+      // It also inherits no file descriptor besides its own three.
       const sockets = yield* run({
         argv: sh('for fd in /proc/$$/fd/*; do readlink "$fd"; done | grep -c socket; true')
       })
@@ -120,7 +119,7 @@ describe("cmd_exec", () => {
       const byDefault = yield* decoderOf()
       const some = yield* decoderOf(["MONTH", "TZ"])
       const job = (name: string) => ({ argv: ["true"], env: { [name]: "x" } })
-      // Each of them makes some program run code of the job's choice.
+      // Each of these makes some program run code of the job's choice.
       for (const name of [
         ...["BASH_ENV", "ENV", "PS4", "SHELLOPTS", "NODE_OPTIONS", "PYTHONPATH", "PERL5OPT", "RUBYOPT"],
         ...[

@@ -14,7 +14,7 @@ const Tree: Schema.Schema<Tree> = Schema.Struct({
   children: Schema.Array(Schema.suspend(() => Tree))
 }).annotations({ identifier: "Tree" })
 
-/** What people describe payloads with. */
+/** Typical payload schemas. */
 const schemas: Readonly<Record<string, Schema.Schema.AnyNoContext>> = {
   plain: Schema.Struct({ id: Schema.Int, name: Schema.NonEmptyString, tags: Schema.Array(Schema.String) }),
   optional: Schema.Struct({
@@ -62,7 +62,7 @@ describe("the JSON Schema of a kind", () => {
       FastCheck.assert(
         FastCheck.property(Arbitrary.make(schema), (value) => {
           const written: unknown = JSON.parse(JSON.stringify(encode(value)) ?? "null")
-          // What JSON has no words for, as an infinite number, is refused before this.
+          // Values without a JSON form, such as Infinity, are refused earlier.
           FastCheck.pre(own(written) === undefined)
           const wide = typeof written === "object" && written !== null && !Array.isArray(written) && name !== "record"
           expect(remote(wide ? { ...written, unheard: ["of"] } : written), name).toBeUndefined()

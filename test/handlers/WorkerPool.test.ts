@@ -17,14 +17,14 @@ const command = (...args: ReadonlyArray<string>): WorkerPool.WorkerPoolOptions =
   command: [process.execPath, script, ...args]
 })
 
-/** A pool that stays open as long as its test. */
+/** A pool that is open for the whole test. */
 const poolOf = (options: WorkerPool.WorkerPoolOptions) =>
   Effect.map(
     Handler.opened(WorkerPool.make(Ask, options)),
     (handler) => (act: string, value?: unknown) => perform(handler, { act, ...(value === undefined ? {} : { value }) })
   )
 
-/** Lets everything else have its turn. */
+/** Yields to the event loop once. */
 const breathe = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
 
 const pidOf = (outcome: Outcome.Outcome) => (outcome as unknown as { result: { pid: number } }).result.pid
@@ -108,7 +108,7 @@ describe.concurrent("a worker pool", () => {
       const ask = yield* poolOf(command())
       const gone = pidOf(yield* ask("dieLater"))
       yield* eventually(() => !isAlive(gone))
-      // Unless it is asked before anybody could notice; then that is one failure like any other.
+      // The pool may ask the dead child before it notices the exit; that is an ordinary failure.
       const answers = [yield* ask("echo", 1), yield* ask("echo", 1)]
       expect(answers.at(-1)).toMatchObject({ _tag: "Done", result: { echoed: 1 } })
     })
@@ -130,7 +130,7 @@ describe.concurrent("a worker pool", () => {
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const ask = yield* poolOf({ command: ["sh", "-c", 'echo $$ >> "$0"; echo ready; exec sleep 1000', file] })
-      // Stopped at any moment from before the first step of the start to after its last.
+      // Stops the job at any point from before the start's first step to after its last.
       const stopAfter = (turns: number) =>
         Effect.gen(function* () {
           const running = yield* Effect.fork(ask("echo"))
@@ -182,7 +182,7 @@ describe.concurrent("a worker pool", () => {
         Outcome.retry('the worker broke: it wrote "warming up" instead of its ready line')
       )
       const other = yield* poolOf({ ...command("mumble"), ready: /^warming/ })
-      // Its second line comes without being asked.
+      // The child's second line comes unasked.
       expect(yield* other("echo")).toMatchObject({ _tag: "Retry" })
     })
   )
@@ -226,7 +226,7 @@ describe("a worker pool whose children fail to start", () => {
         (outcomes) => outcomes.map(({ _tag }) => _tag).sort()
       )
       const started = () => (existsSync(file) ? readFileSync(file, "utf8").trim().split("\n").length : 0)
-      // The first wave does not know yet.
+      // The first wave does not know yet that children fail.
       expect(yield* wave).toEqual(Array(8).fill("Retry"))
       expect(started()).toBe(8)
       const one = ["Retry", ...Array(7).fill("Snooze")]

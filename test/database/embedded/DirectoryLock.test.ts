@@ -13,7 +13,7 @@ import { eventually, scratch } from "./fixtures/Scratch.js"
 const quick = { beat: "50 millis", silence: "300 millis" } as const
 const claimsIn = (directory: string) => readdirSync(claimsOf(directory)).filter((name) => name.endsWith(".json"))
 
-/** A claim as another process would have written it. */
+/** Writes a claim as another process would. */
 const plant = (directory: string, name: string, claim: { pid: number; start: string; place: string }) =>
   Effect.promise(async () => {
     await mkdir(claimsOf(directory), { recursive: true })
@@ -27,7 +27,7 @@ const living = Effect.gen(function* () {
   return { pid: process.pid, start, place: yield* place }
 })
 
-/** A process that was there a moment ago. */
+/** A process that has just exited. */
 const dead = Effect.gen(function* () {
   const child = spawn("/bin/sh", ["-c", "read line"], { stdio: ["pipe", "ignore", "ignore"] })
   const pid = child.pid ?? 0

@@ -31,7 +31,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
         assert.match(`${refused.cause}`, /password authentication failed/)
       }
       const modes = ["", "data", "run", "lock", "password", "postgres.log"].map((name) => modeOf(join(directory, name)))
-      // Under root, the server's user must pass through, by its group, and can do no more than that.
+      // Under root, the server's user needs group access to enter the directory, and nothing more.
       assert.deepStrictEqual(modes, [asRoot ? "710" : "700", "700", "700", "700", "600", "600"])
       assert.strictEqual(statSync(directory).uid, process.getuid?.())
       assert.strictEqual(statSync(join(directory, "data")).uid === 0, false)
@@ -49,7 +49,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
         })
       )
       assert.isFalse(existsSync(before.socketDirectory))
-      // Started in the background, as `serve` does, and stopped in the middle of that.
+      // Started in the background, as `serve` does, and stopped during the start.
       const launched = Effect.flatMap(launchDurable(directory), (server) => Effect.provide(EmbeddedPostgres, server))
       yield* Effect.scoped(launchDurable(directory))
       assert.deepStrictEqual(readdirSync(join(directory, "lock")), [])
@@ -57,7 +57,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
       const { url } = yield* launched
       assert.strictEqual(Redacted.value(url), before.url)
       assert.deepStrictEqual(yield* query(Redacted.value(url), "select x from kept"), [{ x: 7 }])
-      // A launch does not fail: the layer says why there is no server.
+      // A launch itself does not fail; building the layer reports the error.
       assert.match((yield* Effect.flip(Effect.scoped(launched))).message, /in use by process/)
     })
   )
@@ -132,7 +132,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  // What a plain user cannot set up is not a test for one.
+  // Only root can set this up.
   const asRootOnly = asRoot && process.platform === "linux" ? it.scopedLive : () => {}
   asRootOnly("works as root where no other user may enter", () =>
     Effect.gen(function* () {

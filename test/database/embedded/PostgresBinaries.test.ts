@@ -11,7 +11,7 @@ import { query, scratch } from "./fixtures/Scratch.js"
 
 const asRoot = process.getuid?.() === 0
 
-/** As `npm ci --ignore-scripts` leaves the package: without links. */
+/** The package as `npm ci --ignore-scripts` leaves it: without links. */
 const installInto = (parent: string) =>
   Effect.gen(function* () {
     const installed = yield* locate()
@@ -52,7 +52,7 @@ describe.concurrent("the binaries of the embedded PostgreSQL", () => {
   )
 })
 
-// Only root can stand in for two users; a plain user has nothing to show here. Copying the binaries takes seconds.
+// Only root can act as two users. Copying the binaries takes seconds.
 if (asRoot && isLong) {
   describe("the binaries, for another user than root", () => {
     it.scopedLive("are copied once for a user who cannot read them, to a place only we can write to", () =>
@@ -82,7 +82,7 @@ if (asRoot && isLong) {
     it.scopedLive("run for an unprivileged user who cannot write to their folder", () =>
       Effect.gen(function* () {
         const nobody = { uid: 65534, gid: 65534 }
-        // Node itself may lie in root's home.
+        // Node itself may be installed in root's home, where the other user cannot run it.
         if (!(yield* ask(Option.some(nobody), '"$1" --version', process.execPath)).ok) return
         const parent = yield* scratch
         yield* installInto(parent)
