@@ -5,7 +5,7 @@ import { adminToken, Doors, layer, layerWithoutDatabase, viewerToken } from "./D
 const id = "0198c0de-0000-7000-8000-000000000001"
 const json = { jobs: [{ kind: "greet", payload: 1 }] }
 
-/** Every route, and what the admin gets there on an empty queue. */
+/** Every route, with the admin's status on an empty queue. */
 const routes: ReadonlyArray<readonly [method: string, path: string, status: number, json?: unknown]> = [
   ["POST", "/api/v1/jobs", 201, json],
   ["GET", "/api/v1/jobs", 200],

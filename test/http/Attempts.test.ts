@@ -36,7 +36,7 @@ describe("wrong tokens", () => {
       expect(statuses(answers)).toEqual([...Array(20).fill(401), ...Array(10).fill(429)])
       expect(Number(answers.at(-1)?.headers["retry-after"])).toBeGreaterThan(0)
       expect(yield* ask("POST", "/api/v1/session", { json: { token: adminToken } })).toMatchObject({ status: 429 })
-      // A short token may be found by trying, so it is not tried either.
+      // A short token could be guessed, so even the right one is refused.
       expect(yield* admin("GET", jobs)).toMatchObject({ status: 429 })
       expect(yield* ask("GET", jobs)).toMatchObject({ status: 401 })
     }).pipe(Effect.provide(layer()))
@@ -85,7 +85,7 @@ describe("wrong tokens", () => {
   )
 })
 
-/** Doors that count how often each of these is asked. */
+/** A server that counts lookups of sessions and tokens. */
 const counting = () => {
   const asked = { sessions: 0, tokens: 0 }
   const count = (name: keyof typeof asked) =>
@@ -115,7 +115,7 @@ const counting = () => {
 
 const madeUp = () => randomBytes(32).toString("base64url")
 
-/** Asks this often, with another secret each time. */
+/** Sends this many requests, each with a different secret. */
 const flood = (ask: (secret: string) => Effect.Effect<Answer>) =>
   Effect.map(
     Effect.forEach(
@@ -126,7 +126,7 @@ const flood = (ask: (secret: string) => Effect.Effect<Answer>) =>
     statuses
   )
 
-/** The burst, and what becomes free while the flood goes on. */
+/** The burst, plus the refill while the flood runs. */
 const mostLookups = 150
 
 describe("invented secrets", () => {
@@ -142,7 +142,7 @@ describe("invented secrets", () => {
       expect(new Set(answered)).toEqual(new Set([401, 429]))
       expect(asked.sessions).toBeLessThan(mostLookups)
       expect(yield* look(cookie)).toMatchObject({ status: 200 })
-      // The same again, and what cannot be one, cost nothing.
+      // Repeated and malformed secrets cost no lookup.
       const before = asked.sessions
       expect(yield* look("nightshift_session=guess")).toMatchObject({ status: 401 })
       expect(asked.sessions).toBe(before)

@@ -38,7 +38,7 @@ const env = {
   SOURCE_CI_SECRET: "hidden-signature"
 }
 
-/** The webhooks' door with the bots of the text above. */
+/** The webhook endpoint with the bots of the text above. */
 const hooks: Hooks<Ports | Metrics | ServerConfig> = Layer.unwrapEffect(
   Effect.map(
     BotsFile.declarationsIn("bots.yaml", yaml, { database: true, kinds: new Set(["plain"]), authSecret: false }),
@@ -110,7 +110,7 @@ describe("bots and sources", () => {
       }
       yield* ask("POST", "/hooks/telegram/echo", { json: message(1, "now"), headers: secret })
       for (const id of ["d-1", "d-1", '<script>alert("d-2")</script>']) yield* ask("POST", "/hooks/ci", push(id))
-      // From elsewhere, of the same kind: no delivery.
+      // A job of the same kind from the API is not a delivery.
       yield* admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "plain", payload: 1 }] } })
 
       const ofBot = yield* viewer("GET", "/api/v1/bots/jobs/deliveries")

@@ -9,7 +9,7 @@ import { backends, Doors, layerPostgres } from "./Doors.js"
 
 const nobody = "0198c0de-0000-7000-8000-00000000dead"
 
-/** Stores jobs and has them die of these errors. */
+/** Stores jobs and lets them die of these errors. */
 const bury = (...errors: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const { admin } = yield* Doors
@@ -29,7 +29,7 @@ const bury = (...errors: ReadonlyArray<string>) =>
 
 const bulk = (json: unknown) => Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs/bulk", { json }))
 
-/** What a pod would do. */
+/** Runs the operations as a pod would. */
 const carryOut: Effect.Effect<void, unknown, Operations> = Effect.flatMap(Operations, ({ step }) =>
   Effect.flatMap(step(), (went) => (Option.isSome(went) ? carryOut : Effect.void))
 )
@@ -162,7 +162,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/groups", (_, layer) => {
 })
 
 describe("groups of dead jobs from a slow query", () => {
-  /** Asks while somebody keeps the table, so that the answer is dear and is kept. Only where none is kept already. */
+  /** Asks while the table is locked, so that the answer is slow and gets cached. Works only while nothing is cached. */
   const askedDearly = Effect.gen(function* () {
     const { admin } = yield* Doors
     const [holder, watcher] = [yield* TestDatabase.connection, yield* TestDatabase.connection]

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { type Duration, Effect, Fiber, TestClock } from "effect"
 import * as CoalescingCache from "../../src/http/CoalescingCache.js"
 
-/** Something to look at that changes with every look, and takes its time. */
+/** A query whose result changes with every run and that takes this long. */
 const makeShow = (takes: Duration.DurationInput) => {
   let looks = 0
   const look = Effect.suspend(() => {
@@ -13,7 +13,7 @@ const makeShow = (takes: Duration.DurationInput) => {
   return { look, looks: () => looks }
 }
 
-/** Asks, and lets the look take as long as it does. */
+/** Asks, and advances the clock until the query ends. */
 const asked = <A, E>(ask: Effect.Effect<A, E>, takes: Duration.DurationInput) =>
   Effect.gen(function* () {
     const asking = yield* Effect.fork(ask)

@@ -182,7 +182,7 @@ describe.each(backends)("on %s, a number in a request", (_, layer) => {
   )
 })
 
-/** What is wrong, the request, and the field that the answer must name. */
+/** The problem, the request, and the field that the answer must name. */
 const wrongs: ReadonlyArray<readonly [what: string, json: unknown, field: string | undefined, says?: RegExp]> = [
   ["not an object", [], undefined],
   ["no jobs", {}, "jobs", /missing/],
@@ -234,7 +234,7 @@ const wrongs: ReadonlyArray<readonly [what: string, json: unknown, field: string
   ["a force that is neither", { jobs: [job], force: "yes" }, "force", /true or false/]
 ]
 
-// Refused before anything is stored, so one backend shows it.
+// Refused before anything is stored, so one backend is enough.
 describe.each(backends.slice(0, 1))("on %s, POST /api/v1/jobs with something wrong", (_, layer) => {
   it.scopedLive("is refused with the field, and nothing is stored", () =>
     Effect.gen(function* () {

@@ -18,7 +18,7 @@ interface Event {
 interface Listener {
   readonly status: number
   readonly headers: Http.IncomingHttpHeaders
-  /** The first event of this name of which that is true, whenever it comes or came. */
+  /** The first past or future event of this name that matches. */
   readonly heard: (name: string, wanted?: (data: Event["data"]) => boolean) => Effect.Effect<Event>
   /** Waits until the stream is over. */
   readonly ended: Effect.Effect<void>
@@ -91,7 +91,7 @@ const enqueue = Effect.flatMap(Doors, ({ admin }) =>
   admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "greet", payload: { secret: "hunter2" } }] } })
 )
 
-/** A login, as a browser sends it. */
+/** Logs in and returns the cookie. */
 const login = Effect.gen(function* () {
   const { ask } = yield* Doors
   const { headers } = yield* ask("POST", "/api/v1/session", { json: { token: viewerToken } })

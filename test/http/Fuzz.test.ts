@@ -44,7 +44,7 @@ const signed =
     SignedSources.deliveryOf(style, headers, {})
   }
 
-/** Everything that reads what comes from outside, with what its input usually begins with. */
+/** Every parser of external input, with a typical prefix of its input. */
 const parsers: ReadonlyArray<readonly [name: string, read: (text: string) => unknown, begins: string]> = [
   ["Content-Disposition", ContentDisposition.parse, 'form-data; name="files"; filename='],
   ["Content-Type of a form", boundaryOf, "multipart/form-data; boundary="],
@@ -135,7 +135,7 @@ const units = [
 const size = 64 * 1024
 const filled = (begins: string, unit: string, size: number) => begins + unit.repeat(Math.ceil(size / unit.length))
 
-/** A hundred looks at each byte, each as slow as ten of the quickest. */
+/** A hundred reads of each byte, each ten times slower than the fastest. */
 const mostPasses = 1_000
 
 describe.each(parsers)("the parser of a %s", (_, read, begins) => {
@@ -156,7 +156,7 @@ describe.each(parsers)("the parser of a %s", (_, read, begins) => {
       for (const last of ["", "!"]) {
         const text = filled(begins, unit, size) + last
         if (passes(() => void read(text), mostPasses) < mostPasses) continue
-        // Slow all over is not what this is about; slower the more there is, is.
+        // A constant slowdown is fine; time that grows faster than the input is not.
         const grown = growth((bytes) => void read(filled(begins, unit, bytes) + last), size / 8)
         expect(grown, `${JSON.stringify(begins)} and many ${JSON.stringify(unit)}`).toBeLessThan(linear)
       }
@@ -164,7 +164,7 @@ describe.each(parsers)("the parser of a %s", (_, read, begins) => {
   })
 })
 
-/** An operator writes it, and it is read at start and on SIGHUP: it may take its time, and must not throw. */
+/** An operator writes this file, and it is read at start and on SIGHUP: parsing may be slow, and must not throw. */
 describe("the parser of the bots file", () => {
   it("never throws", () => {
     fc.assert(
@@ -176,7 +176,7 @@ describe("the parser of the bots file", () => {
   })
 })
 
-/** What may stand in a header at all. */
+/** Valid header text. */
 const headerText = fc
   .array(fc.oneof(fc.constantFrom(...units, "bytes=", "Bearer ", "nightshift_session="), fc.string()), {
     maxLength: 12

@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream"
 import { describe, expect, it } from "@effect/vitest"
 import { BodyReader, type NoBody } from "../../src/http/hooks/HookBody.js"
 
-/** A body on its way, in the hands of a reader whose clock the test sets. */
+/** An incoming body, with a reader whose clock the test sets. */
 const reading = (reader: BodyReader, hook = "ci", address = "192.0.2.1") => {
   const stream = new PassThrough()
   const result = new Promise<Buffer | NoBody>((resolve) => {
@@ -75,7 +75,7 @@ describe("the body of a webhook", () => {
 })
 
 describe("bodies that use up the memory limit", () => {
-  /** Bodies of a mebibyte that do not end, one second apart. */
+  /** Unfinished bodies of a mebibyte, one second apart. */
   const flood = (reader: BodyReader, count: number, tick: () => void, addressOf = (_: number) => "192.0.2.66") =>
     Array.from({ length: count }, (_, number) => {
       tick()

@@ -31,7 +31,7 @@ const list = (query = "") =>
     return page
   })
 
-/** Takes the due jobs of a queue and ends them all. */
+/** Claims the due jobs of a queue and ends them all. */
 const run = (queueName: string, end: End) =>
   Effect.gen(function* () {
     const queue = yield* Queue
@@ -150,7 +150,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs", (_, layer) => {
   )
 })
 
-// Refused before anything is looked for, so one backend shows it.
+// Refused before any query, so one backend is enough.
 describe.each(backends.slice(0, 1))("on %s, GET /api/v1/jobs with something wrong", (_, layer) => {
   it.scopedLive("is refused with the name of the field", () =>
     Effect.gen(function* () {

@@ -7,7 +7,7 @@ import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { JobSearch, SearchTooSlow, type Total } from "../../src/queue/search/JobSearch.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 
-/** Lists over a queue in memory whose jobs take long to be counted by a filter. */
+/** Lists over a queue in memory whose totals are slow. */
 const listsCounting = (total: Effect.Effect<Total, SearchTooSlow>) => {
   const slow = Layer.effect(
     JobSearch,

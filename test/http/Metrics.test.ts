@@ -36,7 +36,7 @@ const get = (path: string) =>
     return json
   })
 
-/** Lets a pod count, and writes it down. */
+/** Records counts of a pod and flushes them. */
 const record = (count: (of: (kind: string) => KindTally) => void) =>
   Effect.gen(function* () {
     const buckets = yield* MinuteBuckets
@@ -147,7 +147,7 @@ describe.each(backends)("on %s, GET /api/v1/metrics/queues", (_, layer) => {
 })
 
 describe("the throughput of queues", () => {
-  /** Buckets of which some widths are too much to merge, and how often they were asked. */
+  /** Buckets that refuse some widths as too expensive, and count the reads. */
   const crowded = (tooMuch: (minutes: number) => boolean) => {
     const asked: Array<number> = []
     const buckets = Layer.map(MinuteBucketsMemory.layer, (context) => {

@@ -12,7 +12,7 @@ interface Read {
   readonly whole: boolean
 }
 
-/** A body in pieces of these sizes, over and over; what was read of it, or why it could not be. */
+/** Feeds a body in pieces of these sizes, repeated; returns the parts or the error. */
 const read = (body: Buffer, sizes: ReadonlyArray<number>): ReadonlyArray<Read> | string => {
   const parser = new MultipartParser("XbX")
   const parts: Array<{ head: Record<string, string>; content: Array<Buffer>; whole: boolean }> = []
@@ -46,7 +46,7 @@ describe("a multipart body", () => {
     const content = fc
       .array(fc.constantFrom(...traps), { maxLength: 12 })
       .map((pieces) => pieces.join(""))
-      // A delimiter in a content ends it: whoever writes the body chooses another boundary.
+      // A delimiter in the content would end it: real writers choose another boundary.
       .filter((text) => !`\r\n${text}\r\n--XbX`.slice(0, -7).includes("\r\n--XbX"))
     fc.assert(
       fc.property(
@@ -170,7 +170,7 @@ describe("a part's disposition", () => {
     ["form-data; name=\"files\"; filename*=UTF-8''na%C3%AFve.txt", { name: "files", filename: "naïve.txt" }],
     [`form-data; name="files"; filename="x"; filename*=UTF-8''%zz`, { name: "files", filename: "x" }],
     ["form-data; name=\"files\"; filename*=iso-8859-1'en'na%EFve.txt", { name: "files", filename: "naïve.txt" }],
-    // A browser's encoding of a quote and of line breaks; a percent sign stays one.
+    // A browser percent-encodes quotes and line breaks; other percent signs stay.
     ['form-data; name="files"; filename="a%22b%0D%0A%41 100%.txt"', { name: "files", filename: 'a"b\r\n%41 100%.txt' }],
     ['form-data; filename="a.txt"', undefined],
     ['attachment; name="files"', undefined],

@@ -32,7 +32,7 @@ const misfit = {
   }
 }
 
-/** Kinds as the process with their code knows them, and as any other does. */
+/** Checked by the kind's code in this process, or by its stored JSON Schema. */
 const knownBy = [
   ["its code", registered],
   ["the JSON Schema that a pod left", registered.map(({ check: _, ...kind }) => kind)]
@@ -80,7 +80,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
       expect(yield* stored).toBe(0)
       expect(yield* post(good)).toMatchObject({ status: 201 })
       expect(yield* post({ ...bad, force: true })).toMatchObject({ status: 201 })
-      // Nobody can say it in JSON Schema, and a pattern has lost its flags there: the handler decides.
+      // This schema has no JSON Schema form, and patterns lose their flags there: the handler decides.
       expect(yield* post({ kind: "wrapped", payload: {} })).toMatchObject({ status: 201 })
       expect(yield* post({ kind: "shout", payload: { text: "Hi" } })).toMatchObject({ status: 201 })
     }).pipe(Effect.provide(layer()))
@@ -102,7 +102,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
         status: 200,
         json: { payload: bad.payload }
       })
-      // What is not changed is not checked.
+      // Unchanged fields are not checked.
       expect(yield* edit({ priority: 5 })).toMatchObject({ status: 200, json: { priority: 5 } })
       expect(yield* edit({ force: true })).toMatchObject({ status: 400 })
       const forced = (yield* post({ kind: "never_heard_of", payload: 1, runAt: "2126-01-31T09:00:00Z", force: true }))
@@ -136,7 +136,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
       expect(yield* admin("GET", "/api/v1/schedules/nightly")).toMatchObject({ status: 404 })
       expect(yield* create({ ...schedule, name: "forced", ...bad, force: true })).toMatchObject({ status: 201 })
       expect(yield* create({ ...schedule, kind: "shout", payload: { text: "Hi" } })).toMatchObject({ status: 201 })
-      // Another kind for a payload that stays, and another payload for a kind that stays.
+      // Checks a new kind against the kept payload, and a new payload against the kept kind.
       expect(yield* edit({ kind: "noop_echo", payload: bad.payload })).toMatchObject(misfit)
       expect(yield* edit({ kind: "noop_echo" })).toMatchObject({ status: 200 })
       expect(yield* edit({ payload: bad.payload, cron: "@hourly" })).toMatchObject(misfit)

@@ -8,7 +8,7 @@ import { backends, Doors, layerWithoutDatabase, viewerToken } from "./Doors.js"
 
 const lease = Duration.seconds(15)
 
-/** Two pods, of which the first leads and the second is on its way out. */
+/** Two pods: the first leads and the second drains. */
 const twoPods = Effect.gen(function* () {
   const pods = yield* Pods
   const leadership = yield* Leadership

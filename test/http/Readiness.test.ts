@@ -63,7 +63,7 @@ describe("readiness", () => {
       expect(writes.failing()).toBe("the database does not answer writes")
       yield* writes.watch(Effect.void)
       expect(writes.failing()).toBeUndefined()
-      // One that gets no answer is interrupted by its deadline.
+      // A write without an answer is interrupted by its deadline.
       yield* Effect.timeoutOption(writes.watch(Effect.never), 0)
       now += 6_000
       expect(writes.failing()).toBe("the database does not answer writes")

@@ -113,7 +113,6 @@ const memory = SchedulesMemory.layer.pipe(
   Layer.provide(Wakeups.layer)
 )
 
-/** A queue whose database fails in the given way. */
 const failing = (error: DatabaseError) =>
   Layer.effect(
     Queue,

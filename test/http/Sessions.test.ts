@@ -11,7 +11,7 @@ const login = (token: string, headers: Readonly<Record<string, string>> = {}) =>
 
 const setCookie = ({ headers }: Answer) => headers["set-cookie"]?.[0] ?? ""
 
-/** What a browser would send back. */
+/** The Cookie header that a browser would send back. */
 const cookieOf = (answer: Answer) => ({ cookie: setCookie(answer).split(";")[0] ?? "" })
 
 describe.each(backends)("on %s, a session", (_, layer) => {
@@ -75,7 +75,7 @@ describe.each(backends)("on %s, a session", (_, layer) => {
       expect(yield* post({ origin: `http://127.0.0.1:${port}` })).toMatchObject({ status: 201 })
       const proxied = { origin: "https://jobs.example", "x-forwarded-host": "jobs.example" }
       expect(yield* post(proxied)).toMatchObject({ status: 201 })
-      // A token is nobody's by accident.
+      // An explicit token cannot be sent by accident, so it is accepted cross-site.
       const headers = { "sec-fetch-site": "cross-site" }
       expect(yield* ask("POST", "/api/v1/jobs", { json: jobs, token: adminToken, headers })).toMatchObject({
         status: 201

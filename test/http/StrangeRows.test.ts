@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { Database } from "../../src/database/Database.js"
 import { Doors, layerPostgres } from "./Doors.js"
 
-// Rows that came in past every check: written by SQL, or stored before there was a check.
+// Rows that bypassed every check: written by SQL, or stored before a check existed.
 
 const insert = (id: string, more: { readonly runAt?: string; readonly payload?: string }) =>
   Effect.flatMap(

@@ -12,9 +12,9 @@ import { acme, boundary, client, form, idsOf, layerMemory, layerPostgres, tokenF
 const mib = 1024 * 1024
 const workspaceOf = Schema.decodeSync(Workspace)
 
-// Each story is scoped of itself: its clients hang up before the doors close, which would wait for them.
+// Each story has its own Scope: its clients disconnect before the server closes, which would wait for them.
 
-/** A client that has sent the head of an upload, and as much of the body as the test wants. */
+/** A client that has sent the head of an upload, and part of the body. */
 const halfway = (length: number | "chunked", body: string | Buffer = "", workspace = acme) =>
   Effect.gen(function* () {
     const { port } = yield* Doors
@@ -29,7 +29,7 @@ const halfway = (length: number | "chunked", body: string | Buffer = "", workspa
     return raw
   })
 
-/** The beginning of a form whose first file has no end yet. */
+/** The beginning of a form whose first file is not finished. */
 const beginning = (size: number) => form([{ content: Buffer.alloc(size, "x") }]).subarray(0, -(boundary.length + 8))
 const ending = `\r\n--${boundary}--\r\n`
 
@@ -45,7 +45,7 @@ const rows = Effect.gen(function* () {
   return counts[0]
 })
 
-/** Looks again until it is as expected. */
+/** Polls until the value is as expected. */
 const until = <A, E, R>(look: Effect.Effect<A, E, R>, expected: (value: A) => boolean) =>
   Effect.repeat(look, { until: expected, schedule: Schedule.spaced("20 millis") })
 
@@ -159,7 +159,7 @@ describe("a client that trickles", () => {
   it.scopedLive("holds no connection and no transaction meanwhile, and is served in the end", () =>
     Effect.gen(function* () {
       const { poolUse, sql } = yield* Database
-      // A little more than a chunk: what might be the beginning of a delimiter is held back.
+      // A little more than a chunk: the parser holds back what might be the start of a delimiter.
       const size = chunkBytes + 100
       const raw = yield* halfway(beginning(size + 3).length + ending.length, beginning(size))
       yield* until(rows, (counts) => counts?.chunks === 1)
@@ -201,7 +201,7 @@ describe("a client that downloads without reading", () => {
       )
       expect(yield* raw.said(/HTTP\/1\.1 200/)).not.toBeNull()
       yield* raw.ignore
-      // As much as the sockets hold is on its way; then nothing is asked of the database any more.
+      // The socket buffers are full; then the server stops querying the database.
       yield* until(poolUse, ({ busy }) => busy === 0)
       yield* raw.vanish
     }).pipe(Effect.scoped, Effect.provide(layerPostgres()))

@@ -338,7 +338,7 @@ describe.each(backends)("files on %s", (_, layer) => {
   )
 })
 
-/** Somebody else acknowledges each file, and the sweeper takes it, just before an acknowledgement is written. */
+/** Another client acknowledges each file and the sweeper deletes it, just before an acknowledgement is written. */
 const sweptAtTheLastMoment = Layer.effect(
   Storage,
   Effect.map(Storage, (storage) => ({

@@ -11,7 +11,7 @@ import { Doors, layerPostgres } from "./Doors.js"
 
 const lease = Duration.seconds(15)
 
-/** A pod that serves a queue of its own, and words for what is done to it. */
+/** A pod with its own queue, and helpers to act on it. */
 const line = (name: string, pod: Partial<PodFacts> & { readonly busy?: number; readonly draining?: boolean } = {}) =>
   Effect.gen(function* () {
     const { viewer } = yield* Doors

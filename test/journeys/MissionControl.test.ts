@@ -9,12 +9,12 @@ const step = <A>(act: () => Promise<A>) => Effect.promise(act)
 
 const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString()
 
-/** The part of a page that has this name. */
+/** The region of a page with this name. */
 const region = (page: Page, name: string) => page.getByRole("region", { name, exact: true })
 const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name, exact: true })
 const said = (page: Page, text: string) => page.getByRole("status").getByText(text).waitFor()
 
-/** Lets charts say on the console what they write on their canvas. */
+/** Makes charts log the text that they draw on their canvas. */
 const tellText = `{
   const write = CanvasRenderingContext2D.prototype.fillText
   CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
@@ -214,7 +214,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* enqueue({ payload: { fail: "on purpose" }, maxAttempts: 1 })
         const page = yield* enter("queues")
         const card = region(page, "default")
-        // Drawn in the place it had before there was anything to draw.
+        // The chart takes the space that was reserved before it had data.
         const line = card.locator("svg.spark")
         const place = step(async () => {
           const [inner, outer] = [await line.boundingBox(), await card.boundingBox()]
@@ -241,7 +241,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const { enter } = yield* ControlRoom
         const page = yield* enter("overview")
         yield* step(async () => {
-          // The line for warnings is there whether there are any or not, so that none can push the chart away.
+          // The notice line always exists, so that a warning does not shift the chart.
           await page.locator(".notice").waitFor()
           const chart = page.getByRole("img", { name: "Throughput" }).locator(".u-over")
           const box = await chart.boundingBox()
@@ -255,7 +255,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await button(page, "Zoom out").waitFor({ state: "detached" })
           await button(page, "30 m").and(page.locator("[aria-pressed=true]")).waitFor()
         })
-        // What is written on the axes: hours of 24, and days where there are several.
+        // Axis labels: 24-hour times, and dates when the range has several days.
         const written: Array<string> = []
         const range = async (name: string, expected: RegExp) => {
           const seen = page.waitForEvent("console", (message) => expected.test(message.text()))
@@ -296,7 +296,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await page.getByLabel("Kind").fill("letter")
           await press("Enter", "Escape")
           await page.getByText("3", { exact: true }).and(page.locator(".chip")).waitFor()
-          // The newest stands first: it and the oldest are selected, and cancelled.
+          // The newest is first: it and the oldest are selected and cancelled.
           await press("x", "j", "j", "x")
           await page.getByText("2 selected").waitFor()
           await press("c")
@@ -365,7 +365,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         })
         yield* enqueue({ kind: "postcard", queue: "attic" })
         yield* step(() => page.getByRole("link", { name: "postcard" }).waitFor())
-        // News does not take away what is being typed.
+        // Live updates do not overwrite text that is being typed.
         expect(yield* step(() => page.getByLabel("Error contains").inputValue())).toBe("half a wo")
       })
     )

@@ -16,7 +16,7 @@ const get = (url: string, headers: Record<string, string> = {}) =>
     return { status: response.status, text: await response.text() }
   })
 
-/** Starts the service and returns it with the address of its doors. */
+/** Starts the service and returns it with its url. */
 const serve = (
   cwd: string,
   options: { args?: ReadonlyArray<string>; env?: Record<string, string>; uid?: number } = {}
@@ -33,7 +33,10 @@ const serve = (
 
 const hostile = 'a"} 1\nforged{x="\\'
 
-/** Jobs that succeed and die, one of a kind whose name would forge a line, and refused requests: the metrics after them. */
+/**
+ * Runs jobs that succeed and die, one with a kind name that could forge a line, and refused requests; returns the
+ * metrics page.
+ */
 const busyPage = (url: string, completed: number) =>
   Effect.promise(async () => {
     const headers = { authorization: "Bearer sesame", "content-type": "application/json" }
@@ -148,7 +151,7 @@ describe("the service on an external PostgreSQL", () => {
       expect(existsSync(join(cwd, ".nightshift"))).toBe(false)
       const before = yield* busyPage(running.url, 20)
       const after = yield* busyPage(running.url, 40)
-      // A counter only rises, and a series that was there stays.
+      // Counters only increase, and existing series stay.
       for (const { name, samples, type } of before.values()) {
         if (type !== "counter") continue
         for (const { labels, value } of samples) {
@@ -262,7 +265,7 @@ describe("the HTTP server", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* serve(cwd)
-      // A request whose body never ends keeps the door from closing at once, so that the second signal finds it waiting.
+      // A request with an endless body delays the shutdown, so that the second signal arrives during it.
       const { hostname, port } = new URL(running.url)
       const net = yield* Effect.promise(() => import("node:net"))
       const socket = yield* Effect.acquireRelease(

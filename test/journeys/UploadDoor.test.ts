@@ -10,7 +10,7 @@ import { bearing, list, type Service, serve, until, upload } from "./fixtures/Up
 
 const mib = 1024 * 1024
 
-/** The most memory that a process ever held, in bytes, as the system tells it. */
+/** Peak memory of a process in bytes, as the operating system reports it. */
 const peakMemory = (pid: number) =>
   Effect.sync(() => Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024)
 
@@ -20,7 +20,7 @@ const fetchContent = ({ token, url }: Pick<Service, "token" | "url">, id: string
     return Buffer.from(await response.arrayBuffer())
   })
 
-/** Asks the database directly, as somebody outside would. */
+/** Queries the database directly, not through the service. */
 const query = (service: Service, text: string) =>
   Effect.promise(async () => {
     const client = new pg.Client({ connectionString: service.database })
@@ -47,7 +47,7 @@ describe("a file of 25 MiB", () => {
     Effect.gen(function* () {
       const service = yield* serve()
       const content = randomBytes(25 * mib)
-      // What is needed at all is needed by now: code that was never run, buffers of the pool's connections.
+      // Warm up: code that was never run, and buffers of the pool's connections.
       for (let warm = 0; warm < 3; warm += 1) {
         const { files } = yield* upload(service, [["warm.bin", content.subarray(0, mib)]])
         yield* fetchContent(service, files[0]?.id ?? "")
@@ -112,7 +112,7 @@ if (isLong) {
 
           const next = { ...service, ...(yield* service.restart) }
           expect(yield* list(next)).toEqual([])
-          // Nobody waits for half an hour here: for these leftovers it has passed.
+          // Lets the half hour of these leftover drafts pass.
           yield* query(service, "update nightshift.upload_content set draft_until = draft_until - interval '1 day'")
           yield* until(rows(service), (counts) => counts.contents === 0)
           yield* next.said(/sweeper deleted acked=0 expired=0 total=0 leftovers=63/)

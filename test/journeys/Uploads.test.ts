@@ -17,7 +17,7 @@ const pulling = (service: Service, url: string, ...more: ReadonlyArray<string>) 
 const pullOnce = (service: Service, ...more: ReadonlyArray<string>) =>
   Effect.scoped(Effect.flatMap(pulling(service, service.url, "--once", ...more), ({ finished }) => finished))
 
-/** What lies in the folder, and what is remembered beside it. */
+/** Files in the folder, and the puller's state beside it. */
 const inbox = ({ cwd }: Service) => {
   const folder = join(cwd, "inbox")
   const files = readdirSync(folder).filter((name) => name !== ".nightshift-pull")
@@ -96,7 +96,7 @@ if (isLong) {
         mkdirSync(join(service.cwd, "processed"))
         renameSync(join(folder, files[0] ?? ""), join(service.cwd, "processed", files[0] ?? ""))
 
-        // The second is killed when the service has acknowledged, and before it hears of it.
+        // The second is killed after the service has stored the acknowledgement and before its answer arrives.
         const second = yield* pulling(service, between.url)
         between.meddle(({ path }) =>
           path.endsWith("/ack") ? { afterwards: () => process.kill(second.pid, "SIGKILL") } : undefined

@@ -262,7 +262,7 @@ const idempotencyLaws = (law: Law, advance: Advance) => {
 
 const chapters = { audit: auditLaws, sessions: sessionLaws, idempotency: idempotencyLaws, views: savedViewsLaws }
 
-/** What the doors' memory promises, whatever is behind it. All laws share the layer and what others left in it. */
+/** Laws of the audit, sessions and idempotency ports. All laws share the layer and its data. */
 export const accessLaws = (
   name: string,
   layer: Layer.Layer<Ports>,

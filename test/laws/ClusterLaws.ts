@@ -12,7 +12,7 @@ type Ports = Pods | Shares | Leadership
 
 const within = Duration.seconds(15)
 
-/** What a law has to work with: the ports without any pod in them, and words for what pods do. */
+/** The context of a law: the ports without any pods, and helpers that act as pods. */
 interface Camp {
   readonly pods: typeof Pods.Service
   readonly shares: typeof Shares.Service
@@ -21,7 +21,7 @@ interface Camp {
   readonly beat: (pod: PodFacts, state?: Partial<PodState>) => ReturnType<(typeof Pods.Service)["beat"]>
   readonly liveIds: Effect.Effect<ReadonlyArray<PodId>, unknown>
   readonly sharesOf: (pod: PodFacts) => Effect.Effect<ReadonlyArray<Share>, unknown>
-  /** A term that has just begun. */
+  /** Starts a new term. */
   readonly newTerm: Effect.Effect<Term, unknown>
 }
 
@@ -58,7 +58,7 @@ const open = (advance: Advance): Effect.Effect<Camp, never, Ports> =>
     }
   })
 
-/** What the ports of the cluster promise, whatever is behind them. All laws share the layer; each begins without pods. */
+/** Laws of the cluster ports. All laws share the layer; each starts without pods. */
 export const clusterLaws = (
   name: string,
   layer: Layer.Layer<Ports>,

@@ -6,7 +6,7 @@ import { ends, type Law, type Line } from "./Line.js"
 const active = (line: Line, more: Partial<Dedupe> = {}): Dedupe => ({ key: `${line.name}:k`, scope: "active", ...more })
 const retained = (line: Line, more: Partial<Dedupe> = {}): Dedupe => active(line, { scope: "retained", ...more })
 
-/** What becomes of one more job with this key. */
+/** Enqueues one more job with this key and returns the outcome. */
 const again = (line: Line, dedupe: Dedupe, more: object = {}) =>
   Effect.map(line.queue.enqueue([line.job({ dedupe, ...more })]), ([answer]) => answer)
 

@@ -4,7 +4,7 @@ import type { JobId } from "../../src/core/Ids.js"
 import type { State, StoredJob } from "../../src/core/StoredJob.js"
 import { ends, type Law, type Line } from "./Line.js"
 
-/** A job brought into each state. */
+/** Creates a job in each state. */
 const makers: Readonly<Record<State, (line: Line) => Effect.Effect<string, unknown>>> = {
   scheduled: (line) => Effect.flatMap(line.now, (now) => line.put({ runAt: now + 3_600_000 })),
   retrying: (line) =>

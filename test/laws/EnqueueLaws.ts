@@ -4,7 +4,7 @@ import { limits } from "../../src/core/StoredJob.js"
 import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
 import { ends, type Law } from "./Line.js"
 
-/** What must not come in, the field at fault, and which of the request's jobs it is in. */
+/** Jobs that must be refused, and the field at fault. */
 const refusals: ReadonlyArray<readonly [what: string, job: Partial<NewJob>, field: string]> = [
   ["a priority out of range", { priority: 32_768 }, "priority"],
   ["a priority that is no whole number", { priority: 0.5 }, "priority"],

@@ -4,7 +4,7 @@ import { limits } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { ends, type Law } from "./Line.js"
 
-/** What a row keeps of a run that is over: nothing. */
+/** Columns that are cleared when a run is over. */
 const free = { pod: undefined, heartbeatAt: undefined }
 
 export const finalizeLaws = (law: Law): void => {

@@ -8,12 +8,12 @@ import type { Advance } from "./Line.js"
 type Ports = AuthSessions | DeadLetters
 
 let users = 10_000
-/** A user that no other law knows; beyond 32 bits, as Telegram's ids are. */
+/** A user id that no other law uses; beyond 32 bits, like Telegram's ids. */
 const somebody = () => 7_000_000_000 + users++
 
 const letter = (job: JobId) => ({ job, bot: "helper", chat: -1_001_234_567_890 })
 
-/** What the gateway's ports promise, whatever is behind them. */
+/** Laws of the gateway's ports. */
 export const gatewayLaws = (
   name: string,
   layer: Layer.Layer<Ports>,

@@ -7,7 +7,7 @@ import { claimNow, set } from "./PauseLaws.js"
 const keyed = (line: Line, concurrency: number, order: KeyOrder = "none") =>
   set(line, { perKey: { concurrency, order } })
 
-/** Jobs whose payload says which of its key's each is: `a1`, `a2`, `b1`. */
+/** Stores jobs named by key and number: `a1`, `a2`, `b1`. */
 const put = (line: Line, ...names: ReadonlyArray<string>) =>
   line.queue.enqueue(names.map((name) => line.job({ key: name.slice(0, 1), payload: name })))
 
@@ -117,7 +117,7 @@ export const keyLaws = (law: Law): void => {
       yield* line.advance("1 minute")
       expect(yield* line.claim()).toEqual([])
       yield* finish(line, [second])
-      // Its retry is due, and it came before the third.
+      // Its retry is due, and it was stored before the third.
       const again = yield* line.claimOne
       expect(again.payload).toBe("a1")
       yield* finish(line, [again])

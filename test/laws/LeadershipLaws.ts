@@ -8,7 +8,7 @@ import type { Advance } from "./Line.js"
 
 const lease = Duration.seconds(15)
 
-/** What a law has to work with: nobody leads, and two pods would like to. */
+/** The context of a law: no leader, and two candidates. */
 interface Election {
   readonly leadership: typeof Leadership.Service
   readonly one: PodId
@@ -25,13 +25,13 @@ const open = (advance: Advance): Effect.Effect<Election, never, Leadership> =>
     return { leadership, one: ids.pod(1), other: ids.pod(1) }
   })
 
-/** The term that a pod has won. */
+/** Campaigns for a pod and returns its term. */
 const win = ({ leadership }: Election, pod: PodId) =>
   Effect.flatMap(leadership.campaign(pod, lease), (term) =>
     Option.isSome(term) ? Effect.succeed(term.value) : Effect.dieMessage("another pod leads")
   )
 
-/** What leadership promises, whatever is behind it. All laws share the layer; each begins when the last lease is over. */
+/** Laws of leadership. All laws share the layer; each starts after the last lease has expired. */
 export const leadershipLaws = (
   name: string,
   layer: Layer.Layer<Leadership>,

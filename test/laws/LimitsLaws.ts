@@ -5,19 +5,19 @@ import type { Advance } from "./Line.js"
 
 type Limits = typeof RateLimits.Service
 
-/** Opens the limits as one more pod of the same cluster sees them. */
+/** Opens the limits as another pod of the same cluster. */
 export class Pods extends Context.Tag("test/laws/LimitPods")<
   Pods,
   { readonly open: Effect.Effect<Limits, never, Scope.Scope> }
 >() {}
 
-/** How an answer reads: the wait in milliseconds, or 0 when granted. */
+/** The wait in milliseconds, or 0 when granted. */
 const wait = (limits: Limits, scope: string, tokens?: number, options?: AcquireOptions) =>
   Effect.map(limits.acquire(scope, tokens, options), (answer) =>
     answer._tag === "Granted" ? 0 : Duration.toMillis(answer.after)
   )
 
-/** As a pod whose clock is so far behind. */
+/** Runs the effect as a pod whose clock is this far behind. */
 const behind = <A, E, R>(effect: Effect.Effect<A, E, R>, millis: number): Effect.Effect<A, E, R> =>
   Effect.clockWith((clock) =>
     Effect.withClock(effect, {
@@ -142,7 +142,7 @@ export const limitsLaws = (
         expect(told.slice(31)).toEqual(told.slice(0, 31))
         expect(yield* wait(limits, scope)).toBe(2_000)
         expect(yield* wait(limits, scope, 1, { inTurn: true, ahead: 2 })).toBe(2_000)
-        // Whoever comes when the line has passed is told the real wait.
+        // A caller after the staggered waits gets the real wait.
         yield* advance("4 seconds")
         yield* wait(limits, scope, 2)
         expect(yield* wait(limits, scope, 1, { inTurn: true })).toBe(2_000)
@@ -310,7 +310,7 @@ export const limitsLaws = (
         yield* limits.register([{ scope, capacity: 10, rate: 100 }])
         yield* wait(limits, scope, 1, { ahead: 4 })
         yield* advance("900 millis")
-        // Long enough to fill what was taken, but for what may still be used elsewhere.
+        // Long enough to refill what was taken, except for tokens that another pod may still use.
         expect((yield* other.get(scope)).tokens).toBe(6)
         expect(yield* wait(other, scope, 10)).toBe(100)
         yield* advance("100 millis")
@@ -336,7 +336,7 @@ export const limitsLaws = (
           Array.from({ length: 50 }, (_, index) => wait(pods[index % 3] ?? limits, scope, 1, { ahead: 3 })),
           { concurrency: "unbounded" }
         )
-        // One of the three may be left with a block that nobody asks it for.
+        // One of the three pods may keep an unused block.
         const granted = answers.filter((after) => after === 0).length
         expect(granted).toBeLessThanOrEqual(10)
         expect(granted).toBeGreaterThanOrEqual(6)

@@ -26,10 +26,10 @@ interface Teller {
 
 interface Book {
   readonly buckets: typeof MinuteBuckets.Service
-  /** A minute that begins a day, long after those of other laws. */
+  /** The first minute of a day that no other law uses. */
   readonly start: number
   readonly advance: Advance
-  /** Somebody who counts, and writes it down. */
+  /** A pod that counts and flushes. */
   readonly teller: Effect.Effect<Teller>
   readonly series: (more?: Partial<SeriesRequest>) => ReturnType<typeof MinuteBuckets.Service.series>
 }
@@ -108,7 +108,7 @@ const laws = (law: Law) => {
       yield* book.buckets.record(pod, 2, grown)
       yield* book.buckets.record(pod, 2, grown)
       expect((yield* book.series())[0]).toMatchObject({ enqueued: 7, processing: { count: 1 } })
-      // Believed lost, and sent once more meanwhile.
+      // Considered lost and sent again meanwhile.
       yield* book.buckets.record(pod, 1, first)
       expect((yield* book.series())[0]).toMatchObject({ enqueued: 7, processing: { count: 1 } })
       expect((yield* book.series({ width: Duration.hours(1) }))[0]).toMatchObject({ enqueued: 7 })
@@ -144,7 +144,7 @@ const laws = (law: Law) => {
   law("wider buckets have the percentiles of all their runs, not the mean of percentiles", (book) =>
     Effect.gen(function* () {
       const { flush, of } = yield* book.teller
-      // A busy quick minute and a quiet slow one: means of percentiles would say that half of all runs are slow.
+      // A busy fast minute and a quiet slow one: means of percentiles would report half of all runs as slow.
       const quick = Array.from({ length: 990 }, (_, index) => 1 + (index % 3))
       const slow = Array.from({ length: 10 }, () => 60_000)
       for (const millis of quick) of().ran(millis, millis, book.start)
@@ -161,7 +161,7 @@ const laws = (law: Law) => {
   law("every width gives the same totals", (book) =>
     Effect.gen(function* () {
       const { flush, of } = yield* book.teller
-      // Flushed at odd moments, over the ends of minutes, of ten minutes and of hours.
+      // Flushes at irregular times, across the ends of minutes, ten minutes and hours.
       for (let step = 0; step < 150; step += 1) {
         const at = book.start + step * 61_000
         of().enqueued(1 + (step % 3), at)
@@ -195,7 +195,7 @@ const laws = (law: Law) => {
         [5, 0],
         [10, 2]
       ])
-      // A width that is no whole number of minutes is widened to one.
+      // A width that is not a multiple of a minute is rounded up.
       const odd = yield* book.series({ ...range, width: Duration.seconds(250) })
       expect(odd.map(({ at }) => at)).toEqual(points.map(({ at }) => at))
     })
@@ -294,7 +294,7 @@ const laws = (law: Law) => {
         Effect.map(book.series({ to: book.start + 180 * minute, width: Duration.minutes(width) }), (points) =>
           points.reduce((sum, point) => sum + point.dead, 0)
         )
-      // The first minute, its ten minutes and its hour.
+      // The first minute, its ten-minute bucket and its hour.
       expect(yield* book.buckets.purge(Duration.millis(179 * minute))).toBe(3)
       expect(yield* book.buckets.purge(Duration.millis(179 * minute))).toBe(0)
       expect([yield* dead(1), yield* dead(10), yield* dead(60)]).toEqual([6, 4, 4])
@@ -302,7 +302,7 @@ const laws = (law: Law) => {
   )
 }
 
-/** What the port promises, whatever is behind it. */
+/** Laws of the minute buckets. */
 export const minuteBucketsLaws = (
   name: string,
   layer: Layer.Layer<MinuteBuckets>,

@@ -7,7 +7,7 @@ import { ends, type Law, type Line } from "./Line.js"
 
 const filterOf = (line: Line, filter: JobFilter): JobFilter => ({ queue: line.name, ...filter })
 
-/** Begins an operation over jobs of the line, by ids or by filter. */
+/** Starts an operation on the law's jobs, by ids or by filter. */
 const begin = (line: Line, action: Action, target: ReadonlyArray<JobId> | JobFilter) =>
   line.operations.begin({
     action,
@@ -16,7 +16,7 @@ const begin = (line: Line, action: Action, target: ReadonlyArray<JobId> | JobFil
     target: Array.isArray(target) ? { ids: target } : { filter: filterOf(line, target as JobFilter) }
   })
 
-/** Carries an operation out to its end. */
+/** Runs an operation to its end. */
 const finish = (line: Line, id: string): Effect.Effect<Operation, unknown> =>
   Effect.flatMap(line.operations.step(id), (went) =>
     Option.isSome(went) && went.value.status === "running" ? finish(line, id) : line.operations.get(id)

@@ -8,7 +8,7 @@ import { ends, type Law, type Line } from "./Line.js"
 export const set = (line: Line, patch: QueueSettingsPatch) =>
   Effect.zipRight(line.queues.declare([line.name]), line.queues.change(line.name, patch))
 
-/** A claim at this very instant. */
+/** Claims without advancing the clock. */
 export const claimNow = (line: Line, limit = 10) => line.queue.claim({ queue: line.name, pod: line.pod, limit })
 
 const payloads = (jobs: ReadonlyArray<{ readonly payload: unknown }>) => jobs.map(({ payload }) => payload)
@@ -22,7 +22,7 @@ const throttled = (after: Duration.DurationInput | undefined, runAt: number, sco
     cools: { scope, after: after === undefined ? undefined : Duration.toMillis(after) }
   })
 
-/** Ends a run as a pod does that was throttled: the job keeps its place. */
+/** Ends a run as throttled, as a pod does. */
 const throttle = (
   line: Line,
   run: { readonly id: string; readonly runAt: number },
@@ -74,7 +74,7 @@ export const pauseLaws = (law: Law): void => {
       yield* line.advance("30 seconds")
       yield* throttle(line, second)
       expect(yield* line.queues.get(line.name)).toMatchObject({ throttledUntil: now + 60_000, throttleAttempts: 1 })
-      // What an upstream asks for is respected when it is longer.
+      // A longer delay of an upstream applies.
       yield* throttle(line, third, "40 seconds")
       expect(yield* line.queues.get(line.name)).toMatchObject({ throttledUntil: now + 70_000, throttleAttempts: 1 })
       expect(yield* claimNow(line)).toEqual([])
@@ -113,7 +113,7 @@ export const pauseLaws = (law: Law): void => {
           yield* line.advance(Duration.seconds(seconds))
         }
       }
-      // The curve begins where it stood: delays that were given are no steps of it.
+      // The curve continues at its step: explicit delays are not steps of it.
       yield* throttle(line, yield* line.claimOne)
       expect(yield* line.queues.get(line.name)).toMatchObject({
         throttledUntil: (yield* line.now) + 10_000,

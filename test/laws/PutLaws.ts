@@ -8,7 +8,7 @@ const mib = 1024 * 1024
 
 const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex")
 
-/** Bytes that differ from place to place, so that a chunk in the wrong one is noticed. */
+/** Bytes that differ by position, so that a misplaced chunk is noticed. */
 export const pattern = (size: number): Buffer => {
   const bytes = Buffer.allocUnsafe(size)
   for (let index = 0; index < size; index += 1) bytes[index] = (index * 31 + (index >> 8)) & 0xff

@@ -3,10 +3,10 @@ import { Duration, Effect } from "effect"
 import { setBy } from "../support/SetClock.js"
 import { ends, type Law, type Line } from "./Line.js"
 
-/** Takes back what other laws left running, so that this one can count. */
+/** Recovers jobs that other laws left running, so that this law's counts are exact. */
 const alone = (line: Line) => Effect.zipRight(line.advance("1 second"), line.queue.recoverStuck(Duration.zero))
 
-/** Watches what runs for a while, and then takes back what was quiet. */
+/** Watches running jobs for this long, then recovers silent ones. */
 const watchFor = (line: Line, time: Duration.DurationInput) =>
   line.queue
     .recoverStuck(stuckFor)

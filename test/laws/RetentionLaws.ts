@@ -4,7 +4,7 @@ import { ends, type Law, type Line } from "./Line.js"
 
 const usual = Duration.hours(168)
 
-/** Stores a job, runs it, ends it so; answers its id. */
+/** Stores, runs and ends a job; returns its id. */
 const over = (line: Line, end: (typeof ends)["done" | "dead"]) =>
   Effect.gen(function* () {
     const run = yield* line.run()

@@ -2,7 +2,7 @@ import { expect } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Law, Line } from "./Line.js"
 
-/** Where a job of this kind ends up whose queue is open. */
+/** The queue of a job of this kind that names none. */
 const queueOf = (line: Line, kind: string) =>
   Effect.gen(function* () {
     const id = yield* line.put({ kind, queue: "default", routed: true })

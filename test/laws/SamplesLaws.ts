@@ -145,7 +145,7 @@ const laws = (law: Law) => {
   )
 }
 
-/** What the ports of samples promise, whatever is behind them. */
+/** Laws of the sample ports. */
 export const samplesLaws = (
   name: string,
   layer: Layer.Layer<PodSamples | DatabaseHealth>,

@@ -13,7 +13,7 @@ const view = (name: string): Pick<SavedView, "name" | "page" | "filter"> => ({
 
 const nobody = "0198c0de-0000-7000-8000-000000000000" as ViewId
 
-/** Nothing but what this law leaves in it. */
+/** Deletes all views. */
 const emptied = Effect.gen(function* () {
   const views = yield* SavedViews
   for (const { id } of yield* views.list) yield* views.remove(id)
@@ -82,7 +82,7 @@ export const savedViewsLaws = (law: Law): void => {
       const names = Array.from({ length: limits.views }, (_, n) => `view ${n}`)
       yield* Effect.forEach(names, (name) => views.create(view(name)))
       expect(yield* Effect.flip(views.create(view("one more")))).toMatchObject({ _tag: "TooManyViews" })
-      // Who takes a name twice hears of that rather than of the crowd.
+      // A duplicate name is reported before the limit.
       expect(yield* Effect.flip(views.create(view("view 0")))).toMatchObject({ _tag: "ViewExists" })
       expect(yield* views.list).toHaveLength(limits.views)
       yield* emptied

@@ -4,7 +4,7 @@ import { End } from "../../src/queue/AttemptEnd.js"
 import type { JobFilter } from "../../src/queue/search/JobSearch.js"
 import { ends, type Law, type Line } from "./Line.js"
 
-/** Payloads of what is found, oldest first. */
+/** Payloads of the matches, oldest first. */
 const found = (line: Line, filter: JobFilter) =>
   Effect.map(line.search.list({ queue: line.name, ...filter }, { limit: 100 }), ({ jobs }) =>
     jobs.toReversed().map(({ payload }) => payload)

@@ -10,7 +10,7 @@ const throttled = (runAt: number, scope: "queue" | "key", after: number) =>
 
 const clear = { paused: false, cooling: undefined, keyCoolingUntil: undefined, rated: undefined, held: undefined }
 
-/** Three jobs of one key, of which the first is claimed. */
+/** Three jobs of one key; the first is claimed. */
 const keyLine = (line: Line, order: KeyOrder, concurrency = 1) =>
   Effect.gen(function* () {
     yield* set(line, { perKey: { concurrency, order } })

@@ -6,7 +6,7 @@ import { Metrics } from "../../src/telemetry/Metrics.js"
 import { Tally } from "../../src/telemetry/Tally.js"
 import { type Advance, ends, type Law, type Line, lawOf, type Ports } from "./Line.js"
 
-/** What was counted of a kind in a law's queue since the last look, whatever the minute. */
+/** Counts of a kind in the law's queue since the last call, over all minutes. */
 const counted = (line: Line, kind = "greet", queue = line.name) =>
   Effect.map(Tally, (tally): JobCounts => {
     const minutes = tally.take().filter(({ grain }) => grain === 1)
@@ -24,7 +24,7 @@ const counted = (line: Line, kind = "greet", queue = line.name) =>
     )
   })
 
-/** Lets a minute pass, so that what is counted next is counted alone. */
+/** Advances a minute, so that later counts are separate. */
 const nextMinute = (line: Line) => line.advance("1 minute")
 
 const laws = (law: Law) => {
@@ -85,7 +85,7 @@ const laws = (law: Law) => {
       const jobs = [yield* line.run(), yield* line.run(), yield* line.run(), yield* line.run()]
       const fates = [ends.done, ends.again((yield* line.now) + 60_000), ends.dead, End.Done({ result: "7" })]
       const whole = jobs.map(({ id, lease }, index) => ({ id, lease, end: fates[index] ?? ends.done, written }))
-      // Each try is another effect, as it is under Effect.suspend, Effect.fn or a span around the retried call.
+      // Each attempt is a new effect, as under Effect.suspend, Effect.fn or a span around the retried call.
       expect(yield* line.queue.finalize(whole)).toEqual([])
       for (const wait of ["10 seconds", "1 minute"] as const) {
         yield* line.advance(wait)
@@ -149,7 +149,7 @@ const laws = (law: Law) => {
   )
 }
 
-/** What the queue's ports count, whatever is behind them. */
+/** Laws of the queue's counters. */
 export const tallyLaws = (
   name: string,
   layer: Layer.Layer<Ports>,

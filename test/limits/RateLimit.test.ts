@@ -34,7 +34,7 @@ describe.each([
       yield* drain
       const all = yield* jobs
       expect(all.map(({ attempt, status }) => [status, attempt])).toEqual(Array(5).fill(["done", 1]))
-      // One after another as they were told: none was sent away twice.
+      // Each job ran after its returned wait: none was refused twice.
       expect(all.flatMap(({ history }) => history.map(({ outcome }) => outcome))).toEqual(
         Array(3).fill("throttled by github")
       )

@@ -65,7 +65,7 @@ it.scopedLive("a block whose answer was lost is unused, and counts until it expi
     const { sql } = yield* Database
     const limits = yield* RateLimits
     yield* limits.register([{ scope: "github", capacity: 10, rate: 0.001 }])
-    // Another pod's statement that did its work and never answered.
+    // Another pod's statement that was executed and whose answer was lost.
     const { take } = LimitSql.make("nightshift")
     const now = yield* Clock.currentTimeMillis
     yield* sql.unsafe(take, ["github", now, 1, 5, "lost-pod", 0, 1000])
@@ -93,7 +93,7 @@ it.scopedLive("the SQL statement decides exactly as the in-memory arithmetic", (
     let bucket = Bucket.fresh(scope, { capacity: 12, rate: 7 }, start)
     let now = start
     for (let turn = 0; turn < 300; turn += 1) {
-      // Time mostly goes on; now and then a pod with a slower clock speaks.
+      // Time mostly advances; sometimes a pod with a slower clock calls.
       now += next(8) === 0 ? -next(300) : next(250)
       const holder = ["", "pod-a", "pod-b"][next(3)] ?? ""
       const least = 1 + next(4)
@@ -142,7 +142,7 @@ it.scopedLive("acquires survive a cut connection as retryable failures", () =>
       if (answer._tag === "Left") expect(answer.left).toMatchObject({ _tag: "DatabaseUnavailable" })
       else expect(answer.right).toMatchObject({ _tag: "Granted" })
     }
-    // None of the connections is left in a transaction.
+    // No connection is left in a transaction.
     const open = yield* Effect.retry(
       sql`select 1 from pg_stat_activity where datname = current_database() and state like 'idle in%'`,
       { times: 3 }
