@@ -12,15 +12,15 @@ import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as StepClock from "../support/StepClock.js"
 import * as Camp from "./Camp.js"
 
-// Mistakes that a runtime like this one has made before. What belongs to one port or door alone is held where that is:
+// Bugs that job runtimes commonly have. Those of a single port or endpoint are tested with it:
 //   finalize by a non-owner                        laws/FinalizeLaws, "a zombie's finalize changes nothing ..."
 //   cron in the declared zone                      schedule/Expression, the table of zones
 //   requeue resets attempts and respects dedupe    laws/DeskLaws, "requeue ..."
-//   no raw database errors to clients              http/Requests, "what the database says"
+//   no raw database errors to clients              http/Requests, "a database error"
 //   fair share before the first rebalance          crew/Cluster
-//   every pod's gauges are stored                  journeys/Measures
-//   bulk retry always ends                         laws/OperationsLaws, "a filter covers only jobs that stood when it began"
-//   children never outlive their job               handlers/CmdExec and WorkerPool, journeys/Children
+//   every pod's gauges are stored                  long/Measures
+//   bulk retry always ends                         laws/OperationsLaws, "a filter covers only jobs stored before ..."
+//   children never outlive their job               handlers/CmdExec and WorkerPool, long/Children
 
 const Long = Job.make("long", { payload: Schema.Struct({}) })
 

@@ -15,7 +15,7 @@ describe.concurrent("the durable embedded PostgreSQL after a kill", () => {
       yield* query(server.url, "create table kept as select 7 as x")
       yield* first.kill("SIGKILL")
       yield* first.exited
-      // At once, while the old server may still be ending.
+      // Starts at once, while the old server may still be shutting down.
       const { url } = yield* start(server.directory)
       assert.deepStrictEqual(yield* query(Redacted.value(url), "select x from kept"), [{ x: 7 }])
     })
@@ -28,7 +28,7 @@ describe.concurrent("the durable embedded PostgreSQL after a kill", () => {
       yield* Effect.fork(Effect.ignore(query(server.url, "select pg_sleep(60)")))
       yield* first.kill("SIGKILL")
       yield* first.exited
-      // Two seconds on a quiet machine; the bound is for a busy one.
+      // Takes two seconds on an idle machine; the bound allows for a loaded one.
       yield* Effect.timeout(gone(server), "20 seconds")
     })
   )

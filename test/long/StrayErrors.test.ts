@@ -5,7 +5,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
 
-// Handlers that bring their process down in ways that no handler's error channel sees.
+// Handlers that crash their process outside any handler's error channel.
 const app = `
 import { Effect, Schema } from "effect"
 import { Handler, Job } from ${JSON.stringify(pathToFileURL(join(Nightshift.root, "dist/index.js")).href)}

@@ -4,7 +4,7 @@ import pg from "pg"
 import * as EmbeddedPostgres from "../../src/database/embedded/EmbeddedPostgres.js"
 import * as Nightshift from "../support/Nightshift.js"
 
-/** A server that can be reached with the role and password that the other one has, too. */
+/** Starts a server with the same role and password as the other one. */
 const server = Effect.gen(function* () {
   const services = yield* Layer.build(Layer.fresh(EmbeddedPostgres.layerThrowaway))
   const { port, url } = Context.get(services, EmbeddedPostgres.EmbeddedPostgres)

@@ -31,7 +31,7 @@ describe("the database health sample", () => {
       const idle = yield* TestDatabase.connection
       const holder = yield* TestDatabase.connection
       yield* Effect.promise(async () => {
-        // One that has ended its statement and written nothing holds nothing back.
+        // A transaction that is idle and has written nothing does not block vacuum.
         await idle.query("begin")
         await idle.query("select 1")
         await holder.query("set application_name = 'a forgotten psql'")

@@ -17,7 +17,7 @@ const sketched = (values: ReadonlyArray<{ readonly millis: number; readonly time
   return histogram.sketch()
 }
 
-/** What PostgreSQL gives back of what it was given. */
+/** Decodes the bytea text that PostgreSQL returns. */
 const stored = (text: string) => Buffer.from(text.slice("\\x".length), "hex")
 
 describe("a histogram in a column", () => {

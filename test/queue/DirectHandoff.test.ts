@@ -15,7 +15,8 @@ import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as LosingProxy from "../support/LosingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-// A job that meets a free hand in its own process, on PostgreSQL: the queue in memory has no door to save the way from.
+// Direct handoff of a job to a free slot of its own process, on PostgreSQL only: in memory there is no round trip to
+// save.
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
 
@@ -28,7 +29,7 @@ const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
   ...more
 })
 
-/** HandoffReceiver that are free for so many jobs, and remember what they were given. */
+/** A receiver with room for this many jobs that records what it gets. */
 const receiverFor = (queue: string, most: number, takes = true) =>
   Effect.gen(function* () {
     const pod: PodId = (yield* makeGenerator).pod(0)
@@ -57,7 +58,7 @@ const receiverFor = (queue: string, most: number, takes = true) =>
 
 const found = (id: ClaimedJob["id"]) => Effect.flatMap(JobSearch, (search) => search.get(id))
 
-/** Enqueues one job and gives its id. */
+/** Enqueues one job and returns its id. */
 const enqueueOne = (given: NewJob) =>
   Effect.gen(function* () {
     const [answer] = yield* Effect.flatMap(Queue, (queue) => queue.enqueue([given]))

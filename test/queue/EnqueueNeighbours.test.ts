@@ -7,7 +7,7 @@ import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-// Many callers share an INSERT. What one of them sends must never fail the others.
+// Many callers share an INSERT. One caller's input must never fail the others.
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
 

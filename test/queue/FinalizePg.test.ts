@@ -22,7 +22,7 @@ layer(house, { excludeTestServices: true })("a finalize in the caller's transact
       const written = Effect.gen(function* () {
         yield* sql`set transaction isolation level repeatable read`
         yield* sql`select 1 from nightshift.job`
-        // Another connection writes the row that this transaction has seen as it was before.
+        // Another connection updates a row that this transaction's snapshot has already read.
         const other = queue.progress(run, "1").pipe(Effect.mapInputContext((_: Context.Context<never>) => elsewhere))
         expect(yield* other).toBe(true)
         return yield* queue.finalize([{ ...run, end: End.Done({ result: undefined }) }])

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { Database } from "../../src/database/Database.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-// What the table itself refuses, whoever writes to it.
+// Constraints of the table, for every writer.
 
 const store = (columns: Readonly<Record<string, string>>) =>
   Effect.gen(function* () {

@@ -22,7 +22,7 @@ const jobs = (queue: string, count: number): ReadonlyArray<NewJob> =>
 
 const done = End.Done({ result: undefined })
 
-/** Stores jobs in a queue of their own and claims them at once. */
+/** Stores jobs in a separate queue and claims them together. */
 const taken = (name: string, count: number) =>
   Effect.gen(function* () {
     const queue = yield* Queue
@@ -47,7 +47,7 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
       yield* queue.finalize([{ ...first, end: done }])
       const [other] = yield* taken("other", 1)
       if (!other) return yield* Effect.dieMessage("one was stored")
-      // Whatever ends next takes along what was over before.
+      // The next end also deletes leases that are already over.
       yield* queue.finalize([{ ...other, end: done }])
       expect(yield* rowsOf(first.lease)).toHaveLength(1)
       yield* queue.finalize([{ ...second, end: done }])
@@ -91,7 +91,7 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
       if (!run || !other || !living) return yield* Effect.dieMessage("three were stored")
       yield* sql`create table before_end as select * from nightshift.job where id = ${run.id}`
       yield* queue.finalize([{ ...run, end: done }])
-      // As after a failover to a server that had not received the end.
+      // Simulates a failover to a server that had not received the end.
       yield* sql`delete from nightshift.job where id = ${run.id}`
       yield* sql`insert into nightshift.job select * from before_end`
       yield* queue.finalize([{ ...other, end: done }])
@@ -148,7 +148,7 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
       const [run] = yield* taken("hot", 1)
       const versions = yield* sql<{ definition: string }>`
         select indexdef as definition from pg_indexes where schemaname = 'nightshift' and tablename = 'job'`
-      // What a claim writes; an index that mentions any of it would have to be written too.
+      // Columns that a claim writes; an index that mentions one of them would have to be updated too.
       const written = /\b(status|lease|pod_id|attempt|started_at|heartbeat_at|updated_at)\b/
       expect(
         versions.map(({ definition }) => definition.replace(/^.*? USING/, "")).filter((d) => written.test(d))

@@ -8,11 +8,10 @@ import * as QueuePg from "../../src/queue/QueuePg.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-/** One pod's ports. */
 const pod = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf))
 const layer = Layer.provideMerge(pod, TestDatabase.layer)
 
-/** Dead jobs, or done ones, in the order of their ids. */
+/** Stores dead or done jobs in the order of their ids. */
 const fill = (count: number, stand: "dead" | "done", key = "null") =>
   Effect.flatMap(Database, ({ sql }) =>
     sql.unsafe<{ id: JobId }>(`
@@ -53,7 +52,7 @@ describe("operations on PostgreSQL", () => {
     Effect.gen(function* () {
       yield* fill(2_500, "dead")
       const { id } = yield* begin
-      // The first pod does a batch and loses its connections in the midst of the next.
+      // The first pod finishes a batch and loses its connections during the next.
       yield* Effect.gen(function* () {
         const { step } = yield* Operations
         yield* step()

@@ -13,7 +13,7 @@ import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { isLong } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-// What holds between several processes that claim from one queue at once, each with a pool and a memory of its own.
+// Guarantees between several processes that claim from one queue concurrently, each with its own pool and memory.
 
 const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
   kind: "test",
@@ -24,7 +24,7 @@ const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
   ...more
 })
 
-/** A process of its own on the test's database; deaf, it learns of changes by looking. */
+/** Another process on the test's database. Without a listener it learns of changes by polling. */
 const newPod = (listener: Layer.Layer<Listener.Listener, never, DatabaseUrl | DatabaseConfig> = Listener.layer) =>
   Effect.gen(function* () {
     const built = yield* Layer.build(
@@ -139,7 +139,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
             claimed.forEach(began)
             if (claimed.length === 0) yield* pod.queues.get("keys")
             if (yield* Random.nextBoolean) yield* pod.queue.heartbeat(claimed)
-            // Out of the set before the end is written: from then on somebody else may have the key.
+            // Removed before the end is written: after that another claimer may get the key.
             for (const { key } of claimed) busy.delete(key ?? "")
             finished += claimed.length
             if (claimed.length > 0) yield* pod.queue.finalize(claimed.map((run) => endOf(run, done)))
@@ -234,7 +234,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
       if (first === undefined || second === undefined) return
       yield* first.queues.declare(["crowd"])
       yield* first.queue.enqueue([job("crowd")])
-      // Two claims that take turns in being under way: there is no instant without one, until they are asked to wait.
+      // Two overlapping claim loops: at every instant a claim is running, unless they are made to wait.
       const { transaction } = yield* Database
       const stop = yield* Ref.make(false)
       const holder = Effect.repeat(

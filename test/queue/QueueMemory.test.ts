@@ -20,7 +20,7 @@ const job = (more: Partial<NewJob> = {}): NewJob => ({
   ...more
 })
 
-/** A queue with an ear for every wake, and words for what is done to it. */
+/** A queue that records every wakeup, and helpers. */
 const open = Effect.gen(function* () {
   const queue = yield* Queue
   const { onWake } = yield* Wakeups.Wakeups

@@ -10,7 +10,7 @@ import * as QueuePg from "../../src/queue/QueuePg.js"
 import { Wakeups } from "../../src/queue/Wakeups.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-// What only a real PostgreSQL with many sessions can show; everything else is in the laws.
+// Cases that need PostgreSQL with many sessions; the laws cover the rest.
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
 
@@ -25,7 +25,7 @@ const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
 
 const newPod: Effect.Effect<PodId> = Effect.map(makeGenerator, (ids) => ids.pod(0))
 
-/** Runs as if no transaction surrounded it: on the pool, like another caller. */
+/** Runs outside the current transaction: on the pool, like another caller. */
 const outside = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.locally(effect, FiberRef.currentContext, Context.empty())
 
@@ -49,7 +49,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
       )
       const all = hands.flat()
       expect(new Set(all).size).toBe(all.length)
-      // A claimer that met only rows locked by others may have gone home early; what is left is still there to be claimed.
+      // A claimer that found only locked rows may have stopped early; the remaining jobs can still be claimed.
       const { sql } = yield* Database
       const pending = yield* sql<{ count: number }>`
         select count(*)::int as count from nightshift.job where queue = 'contended' and status = 'pending'`
@@ -119,7 +119,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
           Effect.gen(function* () {
             yield* sql`set transaction isolation level repeatable read`
             yield* sql`select from nightshift.job`
-            // Somebody changes the row after this transaction's snapshot.
+            // Another session changes the row after this transaction's snapshot.
             yield* outside(sql`update nightshift.job set priority = priority + 1 where id = ${id}`)
             yield* queue.finalize([{ id, lease, end, queue: "conflicting" }])
           })
@@ -162,7 +162,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
       const waiting = yield* transaction(
         Effect.gen(function* () {
           yield* single("held-key")
-          // From outside of this transaction: the held key, and ten others that share its batch.
+          // Outside this transaction: the held key, and ten others that share its batch.
           const blocked = yield* Effect.forkDaemon(outside(single("held-key")))
           const neighbours = yield* Effect.forEach(
             Array.from({ length: 10 }, (_, index) => `free-${index}`),
@@ -222,7 +222,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
       yield* Effect.promise(() => other.query("listen nightshift_work"))
       for (let stored = 1; stored <= 8; stored += 1) {
         yield* queue.enqueue([job("following")])
-        // What was notified before an answer comes before it.
+        // Notifications sent before an answer arrive before it.
         yield* Effect.promise(() => other.query("select 1"))
         expect(heard).toBe(stored)
       }
@@ -236,7 +236,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
       const pod = yield* newPod
       yield* queue.enqueue([job("cursor")])
       expect(yield* queue.claim({ queue: "cursor", pod, limit: 10 })).toHaveLength(1)
-      // As another process would: a job of long ago, and of a priority nobody here has seen.
+      // Stored by another process: an old job, with a priority this process has not seen.
       const ids = yield* makeGenerator
       for (const priority of [0, -5]) {
         yield* sql`insert into nightshift.job (id, queue, kind, payload, priority, run_at, max_attempts, created_at, updated_at)

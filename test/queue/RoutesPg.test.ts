@@ -35,7 +35,7 @@ it.scopedLive("routes are read once for concurrent callers", () =>
       { concurrency: "unbounded" }
     )
     expect(new Set(answers)).toEqual(new Set(["github"]))
-    // Those who hold every connection of the pool in a transaction each do not wait for a free one.
+    // Callers that hold every pooled connection in transactions do not wait for a free one.
     yield* SteppableClock.advance("1 minute")
     const { transaction } = yield* Database
     const inside = transaction(Effect.zipRight(sql`select pg_sleep(0.05)`, asked(routes)))

@@ -45,8 +45,7 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
       const routes = yield* Routes
       const queue = yield* Queue
       const search = yield* JobSearch
-      // Prefixes that are nested, that overlap, that hold what SQL and patterns would take for their own, and letters
-      // that bytes and characters count differently.
+      // Prefixes that nest, overlap, contain SQL pattern characters, or have letters of several bytes.
       const declared = { g: "one", "gh.": "two", "gh.%": "three", "gh._x": "four", größe: "five", "größer.": "six" }
       yield* routes.register(declared)
       const names = ["g", "gh", "gh.", "gh.%", "gh.%a", "gh.ax", "gh._x1", "größe", "größer.a", "größerA", "Gh.", "x'y"]

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 
-/** Lets nothing else run for so long. */
+/** Blocks the event loop. */
 const block = (millis: number) =>
   Effect.sync(() => {
     const end = performance.now() + millis

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { emptySketch, Histogram } from "../../src/telemetry/Histogram.js"
 
-/** From far below a microsecond to a month, evenly over the orders of magnitude, and the values that clocks like to give. */
+/** From far below a microsecond to a month, evenly over the orders of magnitude, plus typical clock values. */
 const latency = FastCheck.oneof(
   FastCheck.double({ min: -4, max: 9.4, noNaN: true }).map((power) => 10 ** power),
   FastCheck.integer({ min: 0, max: 100_000 })

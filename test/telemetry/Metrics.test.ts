@@ -73,7 +73,7 @@ describe("Metrics", () => {
       metrics.series(wait, { queue: "mail" }).observe(1)
       const count = (name: string, ...tags: ReadonlyArray<readonly [string, string]>) =>
         Metric.increment(tags.reduce((metric, [key, value]) => Metric.tagged(metric, key, value), Metric.counter(name)))
-      // Names that become one, another type under a name, and names of ours.
+      // Names that collide after escaping, a name with another type, and Nightshift's own names.
       yield* count("odd.name")
       yield* count("odd-name")
       yield* Metric.update(Metric.gauge("odd name"), 1)
@@ -83,7 +83,7 @@ describe("Metrics", () => {
       yield* count("odd_count")
       yield* count("")
       yield* count("7 days\nof_the_week 1")
-      // Tags that become one label, labels that are not free, and values that would end a line.
+      // Tags that collide after escaping, reserved labels, and values that would end a line.
       yield* count(
         "odd_tags",
         ["a-b", "1"],

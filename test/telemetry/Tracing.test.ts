@@ -18,7 +18,7 @@ import * as Collector from "./Collector.js"
 const theirTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
 const theirSpan = "00f067aa0ba902b7"
 
-/** Jobs by the API, as somebody in a trace of their own asks for them. */
+/** Enqueues jobs through the API, with the caller's trace headers. */
 const enqueue = (url: string, jobs: ReadonlyArray<Record<string, unknown>>, headers: Record<string, string> = {}) =>
   Effect.promise(async () => {
     const response = await fetch(`${url}/api/v1/jobs`, {
@@ -150,7 +150,7 @@ describe("tracing", () => {
         collector.answer(200)
         yield* queue.enqueue([job])
       }).pipe(Effect.provide(layerOf({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url })), Effect.provide(listening))
-      // What had not been told when it all ended was told before.
+      // Pending spans were exported before shutdown.
       expect(collector.spans()).toHaveLength(1)
       expect(lines).toEqual([
         `cannot send traces to ${collector.url}, dropping them: status 400`,

@@ -22,7 +22,7 @@ const receipts = Array.from({ length: 8 }, (_, index) =>
   Receipt.job({ order: index + 1 }, { key: `customer ${index % 3}` })
 )
 
-/** One run takes a tenth of a second or several, by how busy the machine is. */
+/** One run takes between a tenth of a second and several, depending on load. */
 const patient = { timeout: 600_000 }
 
 describe("a simulation", () => {
@@ -30,7 +30,7 @@ describe("a simulation", () => {
     "keeps every guarantee of the queue under all faults",
     () =>
       Effect.gen(function* () {
-        // test/long plays two hundred seeds, which see every kind of fault.
+        // test/long runs two hundred seeds, which cover every kind of fault.
         const seen = new Set<string>()
         for (let seed = 1; seed <= (isLong ? 8 : 5); seed += 1)
           for (const fault of yield* faultsOf(seed)) seen.add(fault)
@@ -51,7 +51,7 @@ describe("a simulation", () => {
         expect(again.fingerprint).toBe(first.fingerprint)
         expect(again.trace).toEqual(first.trace)
         expect(other.fingerprint).not.toBe(first.fingerprint)
-        // Pods that were killed are not kept by anybody, either.
+        // Killed pods are not retained either.
         expect(yield* alive).toBe(before)
       }),
     patient
@@ -75,7 +75,7 @@ describe("a simulation", () => {
 })
 
 describe("a bug in the database", () => {
-  // In the test command three of them show that the checker finds anything at all.
+  // The test command runs three of them, to show that the checker finds bugs.
   const tried = Object.entries(mistakes).slice(0, isLong ? undefined : 3)
   for (const [mistake, { breaks, seed: from = 1, tamper }] of tried) {
     it.live(
@@ -115,7 +115,7 @@ describe("a bug in the database", () => {
         expect(small.plan.steps.map(({ _tag }) => _tag)).toContain("PauseQueue")
         expect(small.faults.length).toBeLessThanOrEqual(report.faults.length)
         expect(Simulation.tell(small)).toMatch(/^seed 1 violates an invariant: no job is claimed .*\n {2}pause: /)
-        // What was found can be played again as it is.
+        // A minimized plan can be replayed.
         const again = yield* Simulation.run({ ...options, plan: small.plan })
         expect(again.fingerprint).toBe(small.fingerprint)
       }),
@@ -124,7 +124,7 @@ describe("a bug in the database", () => {
 })
 
 describe("custom handlers in a simulation", () => {
-  /** Whether some seed of a few breaks what the shop promises: one mail per order. */
+  /** Whether one of a few seeds breaks the shop's guarantee: one mail per order. */
   const firstBroken = (mailer: (sent: Map<number, number>) => ReadonlyArray<Handler.Handler<Queue | RateLimits>>) =>
     Effect.gen(function* () {
       for (let seed = 1; seed <= (isLong ? 8 : 5); seed += 1) {

@@ -11,7 +11,7 @@ import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueS
 import { Schedules } from "../../src/schedule/Schedules.js"
 import type { SimulationOptions } from "../../src/testing/index.js"
 
-// Databases with a mistake in them. Each breaks one promise, and a simulation that does not find it finds nothing.
+// Databases with one bug each. Each breaks one guarantee; a simulation that misses it is useless.
 
 type Tamper = NonNullable<SimulationOptions<never>["tamper"]>
 type Tables = Parameters<Tamper>[0]
@@ -41,7 +41,7 @@ const withEnd = (end: AttemptEnd, change: Partial<AttemptEnd>): AttemptEnd => ({
   ...change
 })
 
-/** A clock that is ahead. */
+/** Runs the effect with a clock that is ahead. */
 const early = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.flatMap(Effect.clock, (clock) => {
     const ahead = () => clock.unsafeCurrentTimeMillis() + 3_000
@@ -53,7 +53,7 @@ const early = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     })
   })
 
-/** By what they do wrong: the promise that should be seen to break, and a seed from which on it soon is. */
+/** Bugs by description: the guarantee that breaks, and a seed from which the simulation soon finds it. */
 export const mistakes: Readonly<
   Record<string, { readonly breaks: string; readonly tamper: Tamper; readonly seed?: number }>
 > = {

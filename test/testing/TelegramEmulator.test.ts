@@ -14,7 +14,7 @@ interface Seen {
   readonly secret: string | undefined
 }
 
-/** A webhook that answers each delivery as the test says, and remembers what came. */
+/** A webhook that answers each delivery as the test says, and records deliveries. */
 const webhook = (
   answer: (seen: Seen, response: Http.ServerResponse, times: number) => void
 ): Effect.Effect<{ readonly url: string; readonly seen: Array<Seen> }, never, Scope.Scope> =>
@@ -181,7 +181,7 @@ describe("the emulator", () => {
 })
 
 describe("the methods of the Bot API", () => {
-  // What is looked at here of what the methods answer.
+  // The fields of results that these tests read.
   type Result = ReadonlyArray<Update> & { readonly message_id: number }
   const asked = (method: string, body: object = {}) =>
     Effect.flatMap(TelegramEmulator, ({ url }) =>

@@ -13,11 +13,11 @@ interface Cost {
   readonly timers: number
   /** Turns of the event loop. */
   readonly turns: number
-  /** Of CPU time. */
+  /** CPU time. */
   readonly millis: number
 }
 
-/** What an effect costs in real time. */
+/** Real-time cost of an effect. */
 const costOf = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<Cost, E, R> =>
   Effect.suspend(() => {
     const { setImmediate, setTimeout } = globalThis
@@ -61,7 +61,7 @@ describe("time in a shift", () => {
       yield* printed("a week by advance", week)
       yield* printed("a week by TestClock.adjust", adjusted)
       expect([day.timers, week.timers, adjusted.timers]).toEqual([0, 0, 0])
-      // A pod with nothing to do wakes a few times a day.
+      // An idle pod wakes a few times a day.
       expect(week.turns).toBeLessThan(7 * 10)
       expect(adjusted.turns).toBeLessThan(7 * 10)
     }).pipe(Effect.provide(TestShift.layer(idle)))

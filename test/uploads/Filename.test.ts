@@ -26,7 +26,7 @@ describe("a file's safe name", () => {
     ["résumé.pdf", "resume.pdf"],
     ["报告.pdf", "__.pdf"],
     ["😀.png", "_.png"],
-    // Full-width forms of a path, a dot leader, a division slash: what some systems would read as / and .
+    // Full-width characters, a dot leader and a division slash: some systems read them as / and .
     ["．．／．．／etc／passwd", "passwd"],
     ["‥/x", "x"],
     ["a∕b", "a_b"],
@@ -61,7 +61,7 @@ describe("a file's original name", () => {
     ["report.pdf", "report.pdf"],
     ["my holiday photo (1).jpeg", "my holiday photo (1).jpeg"],
     ["résumé – naïve.pdf", "résumé – naïve.pdf"],
-    // Decomposed, as macOS sends it: not composed for the client.
+    // Decomposed as macOS sends it, and kept that way.
     ["re\u0301sume\u0301.pdf", "re\u0301sume\u0301.pdf"],
     ["报告.pdf", "报告.pdf"],
     ["تقرير.pdf", "تقرير.pdf"],

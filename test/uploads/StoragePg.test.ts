@@ -36,7 +36,7 @@ const names = Effect.gen(function* () {
   return (yield* storage.list(workspace)).map(({ filename }) => filename)
 })
 
-/** Rows in the tables of contents and chunks: what would be left behind. */
+/** Rows left in the content and chunk tables. */
 const remains = Effect.gen(function* () {
   const { sql } = yield* Database
   const rows = yield* sql<{ contents: number; chunks: number }>`
@@ -45,7 +45,7 @@ const remains = Effect.gen(function* () {
   return rows[0]
 })
 
-/** How many statements an effect sends, and how long the longest took. */
+/** The number of statements that an effect sends, and the duration of the longest. */
 const counted = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const own = yield* Effect.tracer
@@ -181,7 +181,7 @@ describe("a sweep", () => {
         workspace,
         Array.from({ length: 12 }, (_, n) => file(`f${n}`))
       )
-      // What a statement takes is bounded by what the rows say they hold.
+      // A statement is bounded by the sizes that the rows declare.
       yield* sql`update nightshift.upload set size_bytes = 100 * 1024 * 1024`
       yield* SteppableClock.advance("24 hours")
       expect(yield* counted(storage.sweep(0))).toMatchObject({ value: { expired: 12 }, statements: 4 })
@@ -197,7 +197,7 @@ describe("a sweep", () => {
       const wanted = yield* storage.put(workspace, file("wanted", content))
       yield* transaction(
         Effect.gen(function* () {
-          // The rows fit together as they are written: looking that up for each of them would take most of the test.
+          // Skips foreign key checks, which would take most of the test; the rows are consistent.
           yield* sql`set local session_replication_role = replica`
           yield* sql`insert into nightshift.upload_content (file_id) select gen_random_uuid() from generate_series(1, ${many}::int)`
           yield* sql`insert into nightshift.upload_chunk (file_id, n, bytes)
