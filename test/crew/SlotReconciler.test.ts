@@ -120,7 +120,7 @@ describe("a job that was claimed and not started", () => {
 describe("a slot that crashes", () => {
   const Explosive = Job.make("explosive", {
     payload: Schema.transform(Schema.Unknown, Schema.Unknown, {
-      // Throwing this crashes the slot: any other error of a decoder makes the payload undecodable.
+      // This error cannot be formatted, so it crashes the slot; any other decoder error makes the payload undecodable.
       decode: () => {
         throw Object.create(null)
       },

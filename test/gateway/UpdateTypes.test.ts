@@ -63,7 +63,7 @@ describe("an update type that a bot's handler does not accept", () => {
           expect(answer).toMatchObject({ status: 200, text: "" })
         }
       }
-      // A kind accepts every message type, and what its payload schema decodes.
+      // A kind gets every message, and other update types that its payload schema decodes.
       expect(yield* stored("notes")).toEqual(["message"])
       expect(yield* stored("presses")).toEqual(["callback_query", "message"])
       expect(yield* stored("chosen")).toEqual(["poll_answer"])

@@ -241,7 +241,7 @@ const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
 /** Everything but uploads, in memory. */
 export const portsMemory = Layer.mergeAll(memory, ClusterMemory.layer, MeasuresMemory.layer, AccessMemory.layer)
 
-/** Everything but uploads, on a database of the test's own. */
+/** Everything but uploads, on its own database. */
 export const portsPostgres = Layer.mergeAll(
   SchedulesPg.layer,
   ClusterPg.layer,

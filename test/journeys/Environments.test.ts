@@ -25,7 +25,7 @@ const environments: ReadonlyArray<{ readonly name: string; readonly env: Readonl
 
 const types: Readonly<Record<string, string>> = { html: "text/html", js: "text/javascript", css: "text/css" }
 
-/** The built Mission Control in front of a service without tokens. */
+/** Serves the built Mission Control; every API request gets 401. */
 const pages = Effect.acquireRelease(
   Effect.async<ReturnType<typeof createServer>>((resume) => {
     const ui = join(Nightshift.root, "dist", "ui")

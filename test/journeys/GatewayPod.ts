@@ -30,7 +30,7 @@ export const start = ({ args = [], cwd, env = {} }: PodOptions) =>
     return { ...running, url }
   })
 
-/** Posts an update to a bot and returns the status. */
+/** Posts an update to a bot and returns the answer. */
 export const deliver = (url: string, slug: string, update: unknown, secret: string) =>
   Effect.promise(async () => {
     const response = await fetch(`${url}/hooks/telegram/${slug}`, {

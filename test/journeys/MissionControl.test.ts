@@ -272,7 +272,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("goes through dead jobs with the keyboard alone", () =>
+    it.scoped("processes dead jobs with the keyboard alone", () =>
       Effect.gen(function* () {
         const { api, enqueue, enter } = yield* ControlRoom
         const ids = yield* Effect.forEach([1, 2, 3], (n) =>

@@ -67,7 +67,7 @@ const edges: ReadonlyArray<readonly [payload: unknown, kept: boolean]> = [
   [{ "a\u0000": 1 }, false]
 ]
 
-/** PostgreSQL cannot store these, and has no negative zero. */
+/** PostgreSQL text cannot hold NUL or lone surrogates. */
 const isKept = (value: unknown) => {
   let kept = true
   JSON.stringify(value, (key, inner: unknown) => {

@@ -32,7 +32,7 @@ interface Pod extends Nightshift.Running {
 
 const token = "sesame"
 
-/** Starts a pod and returns its id. */
+/** Starts a pod and looks up its id. */
 const pod = (cwd: string, env: Record<string, string> = {}, queue = "work"): Effect.Effect<Pod, unknown, Parts> =>
   Effect.gen(function* () {
     const url = yield* DatabaseUrl

@@ -32,7 +32,7 @@ const ticks = Effect.gen(function* () {
 const until = (done: (ticks: ReadonlyArray<number>) => boolean) =>
   Effect.retry(Effect.filterOrFail(ticks, done), Schedule.spaced("100 millis"))
 
-/** Pid of the current leader, from its label. */
+/** Pid of the current leader's process. */
 const leaderPid = Effect.gen(function* () {
   const { sql } = yield* Database
   const rows = yield* sql<{ pid: number }>`

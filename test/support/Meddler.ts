@@ -11,7 +11,7 @@ export interface Passing {
 
 /** What to do with a request instead of forwarding it. */
 export type Meddling = {
-  /** Called before the request reaches the service. */
+  /** Called instead of forwarding; the service gets nothing. */
   readonly before?: () => void
   /** Called after this many bytes of the answer's body. */
   readonly afterBytes?: readonly [bytes: number, act: () => void]
