@@ -28,7 +28,11 @@ describe("the code in the documentation", () => {
       extends: "../../../tsconfig.json",
       compilerOptions: {
         lib: ["ES2023", "DOM"],
-        paths: { nightshift: ["../../../src/index.ts"], "nightshift/testing": ["../../../src/testing/index.ts"] }
+        paths: {
+          nightshift: ["../../../src/index.ts"],
+          "nightshift/client": ["../../../src/client/index.ts"],
+          "nightshift/testing": ["../../../src/testing/index.ts"]
+        }
       },
       include: ["*.ts"]
     }

@@ -102,7 +102,7 @@ describe("bots without a database", () => {
       const set = (...args: ReadonlyArray<string>) => Nightshift.call(["bots", "set-webhook", ...args], { cwd, env })
       expect(yield* set("desk", "--url", "https://bots.example.org/", "--max-connections", "7")).toMatchObject({
         code: 0,
-        stdout: "Telegram delivers the updates of desk to https://bots.example.org/hooks/telegram/desk\n"
+        stdout: "Telegram now delivers updates of desk to https://bots.example.org/hooks/telegram/desk\n"
       })
       expect((yield* telegram.calls)[0]?.parameters).toEqual({
         url: "https://bots.example.org/hooks/telegram/desk",
