@@ -58,18 +58,20 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("collects the items that arrive during a flush into the next one, and returns each item its own result", () =>
-    Effect.gen(function* () {
-      const { batcher, batches, open } = yield* held()
-      const first = yield* submitted(batcher, "a")
-      const rest = yield* submitted(batcher, "b", "c", "d")
-      expect(batches).toEqual([["a"]])
-      yield* open(0)
-      yield* quiet
-      expect(batches).toEqual([["a"], ["b", "c", "d"]])
-      yield* open(1)
-      expect(yield* Fiber.joinAll([...first, ...rest])).toEqual(["a!", "b!", "c!", "d!"])
-    })
+  it.scoped(
+    "collects the items that arrive during a flush into the next one, and returns each item its own result",
+    () =>
+      Effect.gen(function* () {
+        const { batcher, batches, open } = yield* held()
+        const first = yield* submitted(batcher, "a")
+        const rest = yield* submitted(batcher, "b", "c", "d")
+        expect(batches).toEqual([["a"]])
+        yield* open(0)
+        yield* quiet
+        expect(batches).toEqual([["a"], ["b", "c", "d"]])
+        yield* open(1)
+        expect(yield* Fiber.joinAll([...first, ...rest])).toEqual(["a!", "b!", "c!", "d!"])
+      })
   )
 
   it.scoped("opens a second lane only when as many items wait as are being flushed", () =>

@@ -33,25 +33,23 @@ const overladen = Effect.gen(function* () {
 })
 
 describe("a pause", () => {
-  it.scopedLive(
-    "returns prefetched jobs, lets running jobs finish, and starts none until it ends",
-    () =>
-      Effect.gen(function* () {
-        const queues = yield* Queues
-        yield* Camp.hire()
-        yield* overladen
-        yield* queues.change("default", { paused: true })
-        yield* StepClock.advance("1 millis")
-        expect(yield* counts).toMatchObject({ running: 10, pending: 190, done: 1_000 })
-        const { jobs } = yield* Effect.flatMap(JobSearch, (search) => search.list({ state: "pending" }, { limit: 1 }))
-        expect(jobs).toMatchObject([{ attempt: 0, crashCount: 0, lastError: undefined, history: [] }])
-        yield* StepClock.advance("40 seconds")
-        expect(yield* counts).toMatchObject({ running: 0, pending: 190, done: 1_010 })
-        expect(yield* Camp.slots()).toEqual([0])
-        yield* queues.change("default", { paused: false })
-        yield* StepClock.advance("1 millis")
-        expect(yield* counts).toMatchObject({ running: 10, pending: 180 })
-      }).pipe(Effect.provide(Camp.layer))
+  it.scopedLive("returns prefetched jobs, lets running jobs finish, and starts none until it ends", () =>
+    Effect.gen(function* () {
+      const queues = yield* Queues
+      yield* Camp.hire()
+      yield* overladen
+      yield* queues.change("default", { paused: true })
+      yield* StepClock.advance("1 millis")
+      expect(yield* counts).toMatchObject({ running: 10, pending: 190, done: 1_000 })
+      const { jobs } = yield* Effect.flatMap(JobSearch, (search) => search.list({ state: "pending" }, { limit: 1 }))
+      expect(jobs).toMatchObject([{ attempt: 0, crashCount: 0, lastError: undefined, history: [] }])
+      yield* StepClock.advance("40 seconds")
+      expect(yield* counts).toMatchObject({ running: 0, pending: 190, done: 1_010 })
+      expect(yield* Camp.slots()).toEqual([0])
+      yield* queues.change("default", { paused: false })
+      yield* StepClock.advance("1 millis")
+      expect(yield* counts).toMatchObject({ running: 10, pending: 180 })
+    }).pipe(Effect.provide(Camp.layer))
   )
 })
 

@@ -256,18 +256,16 @@ describe("a payload", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.effect(
-    "of a newer version or an unknown kind waits half a minute without using an attempt",
-    () =>
-      Effect.gen(function* () {
-        const shift = yield* TestShift
-        const newer = yield* store("letter", 3, { to: "Ghent" })
-        const unknown = yield* store("parcel", 1, {})
-        yield* shift.advance("30 seconds")
-        for (const id of [newer, unknown]) {
-          expect(yield* shift.job(id)).toMatchObject({ state: "retrying", attempt: 0, runAt: 60_000 })
-        }
-      }).pipe(Effect.provide(layer))
+  it.effect("of a newer version or an unknown kind waits half a minute without using an attempt", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const newer = yield* store("letter", 3, { to: "Ghent" })
+      const unknown = yield* store("parcel", 1, {})
+      yield* shift.advance("30 seconds")
+      for (const id of [newer, unknown]) {
+        expect(yield* shift.job(id)).toMatchObject({ state: "retrying", attempt: 0, runAt: 60_000 })
+      }
+    }).pipe(Effect.provide(layer))
   )
 })
 

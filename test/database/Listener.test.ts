@@ -28,20 +28,22 @@ const killListener = (client: pg.Client) =>
   )
 
 describe("Listener", () => {
-  it.scopedLive("delivers notifications to every listener of the channel, including empty payloads, and to no other", () =>
-    Effect.gen(function* () {
-      const [first, second, other] = [yield* hear("jobs"), yield* hear("jobs"), yield* hear("else where")]
-      const client = yield* TestDatabase.connection
-      yield* notify(client, "jobs", "mail")
-      yield* notify(client, "jobs", "")
-      yield* notify(client, "else where", "end")
-      expect([yield* untilTag(first, "Notified"), yield* untilTag(first, "Notified")]).toEqual([
-        Notified({ payload: "mail" }),
-        Notified({ payload: "" })
-      ])
-      expect(yield* untilTag(second, "Notified")).toEqual(Notified({ payload: "mail" }))
-      expect(yield* untilTag(other, "Notified")).toEqual(Notified({ payload: "end" }))
-    }).pipe(Effect.provide(layer))
+  it.scopedLive(
+    "delivers notifications to every listener of the channel, including empty payloads, and to no other",
+    () =>
+      Effect.gen(function* () {
+        const [first, second, other] = [yield* hear("jobs"), yield* hear("jobs"), yield* hear("else where")]
+        const client = yield* TestDatabase.connection
+        yield* notify(client, "jobs", "mail")
+        yield* notify(client, "jobs", "")
+        yield* notify(client, "else where", "end")
+        expect([yield* untilTag(first, "Notified"), yield* untilTag(first, "Notified")]).toEqual([
+          Notified({ payload: "mail" }),
+          Notified({ payload: "" })
+        ])
+        expect(yield* untilTag(second, "Notified")).toEqual(Notified({ payload: "mail" }))
+        expect(yield* untilTag(other, "Notified")).toEqual(Notified({ payload: "end" }))
+      }).pipe(Effect.provide(layer))
   )
 
   it.scopedLive("continues for one listener when another of the channel has left", () =>
@@ -54,15 +56,17 @@ describe("Listener", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("reconnects after its backend is killed, and tells every listener that notifications may be missing", () =>
-    Effect.gen(function* () {
-      const [jobs, others] = [yield* hear("jobs"), yield* hear("others")]
-      const client = yield* TestDatabase.connection
-      yield* killListener(client)
-      yield* untilTag(jobs, "Resumed")
-      yield* untilTag(others, "Resumed")
-      yield* notify(client, "jobs", "again")
-      expect(yield* untilTag(jobs, "Notified")).toEqual(Notified({ payload: "again" }))
-    }).pipe(Effect.provide(layer))
+  it.scopedLive(
+    "reconnects after its backend is killed, and tells every listener that notifications may be missing",
+    () =>
+      Effect.gen(function* () {
+        const [jobs, others] = [yield* hear("jobs"), yield* hear("others")]
+        const client = yield* TestDatabase.connection
+        yield* killListener(client)
+        yield* untilTag(jobs, "Resumed")
+        yield* untilTag(others, "Resumed")
+        yield* notify(client, "jobs", "again")
+        expect(yield* untilTag(jobs, "Notified")).toEqual(Notified({ payload: "again" }))
+      }).pipe(Effect.provide(layer))
   )
 })

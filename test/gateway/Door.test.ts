@@ -89,13 +89,15 @@ describe("an update on arrival", () => {
     }).pipe(Effect.provide(gate()))
   )
 
-  it.scopedLive("is stored even if its text cannot be held by PostgreSQL: a refusal would block its chat for a day", () =>
-    Effect.gen(function* () {
-      const { post } = yield* Gate
-      const body = JSON.stringify(message(1, "x")).replace('"x"', '"a\\u0000b\\ud800c"')
-      expect(yield* post("telegram/jobs", { body, headers: { ...secret, ...asJson } })).toMatchObject({ status: 200 })
-      expect(yield* stored).toMatchObject([{ payload: { update_id: 1, message: { text: "a\ufffdb\ufffdc" } } }])
-    }).pipe(Effect.provide(gate()))
+  it.scopedLive(
+    "is stored even if its text cannot be held by PostgreSQL: a refusal would block its chat for a day",
+    () =>
+      Effect.gen(function* () {
+        const { post } = yield* Gate
+        const body = JSON.stringify(message(1, "x")).replace('"x"', '"a\\u0000b\\ud800c"')
+        expect(yield* post("telegram/jobs", { body, headers: { ...secret, ...asJson } })).toMatchObject({ status: 200 })
+        expect(yield* stored).toMatchObject([{ payload: { update_id: 1, message: { text: "a\ufffdb\ufffdc" } } }])
+      }).pipe(Effect.provide(gate()))
   )
 })
 

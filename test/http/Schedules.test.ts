@@ -89,24 +89,32 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("fires a schedule now, and refuses while the previous job is unfinished when runs must not overlap", () =>
-    Effect.gen(function* () {
-      const { admin } = yield* Doors
-      yield* create({ overlap: "skip", enabled: false })
-      const fired = yield* admin("POST", `${path}/nightly/trigger`)
-      expect(fired).toMatchObject({ status: 200, json: { name: "nightly", lastFireAt: instant } })
-      const id = Object(fired.json).lastJobId
-      expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({
-        status: 200,
-        json: { kind: "greet", queue: "mail", maxAttempts: 7, payload: { name: "Ada" }, meta: { schedule: "nightly" } }
-      })
-      expect(yield* admin("POST", `${path}/nightly/trigger`)).toMatchObject({
-        status: 409,
-        json: { error: { tag: "PreviousRunActive", message: expect.stringContaining(id) } }
-      })
-      yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
-      expect(yield* admin("POST", `${path}/nightly/trigger`)).toMatchObject({ status: 200 })
-    }).pipe(Effect.provide(layer()))
+  it.scopedLive(
+    "fires a schedule now, and refuses while the previous job is unfinished when runs must not overlap",
+    () =>
+      Effect.gen(function* () {
+        const { admin } = yield* Doors
+        yield* create({ overlap: "skip", enabled: false })
+        const fired = yield* admin("POST", `${path}/nightly/trigger`)
+        expect(fired).toMatchObject({ status: 200, json: { name: "nightly", lastFireAt: instant } })
+        const id = Object(fired.json).lastJobId
+        expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({
+          status: 200,
+          json: {
+            kind: "greet",
+            queue: "mail",
+            maxAttempts: 7,
+            payload: { name: "Ada" },
+            meta: { schedule: "nightly" }
+          }
+        })
+        expect(yield* admin("POST", `${path}/nightly/trigger`)).toMatchObject({
+          status: 409,
+          json: { error: { tag: "PreviousRunActive", message: expect.stringContaining(id) } }
+        })
+        yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
+        expect(yield* admin("POST", `${path}/nightly/trigger`)).toMatchObject({ status: 200 })
+      }).pipe(Effect.provide(layer()))
   )
 
   it.scopedLive("shows the next ten runs, or the requested number", () =>
@@ -158,40 +166,42 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("shows the outcome of its last ticks, who caused them, and the state of their jobs, even deleted ones", () =>
-    Effect.gen(function* () {
-      const { admin, ask } = yield* Doors
-      yield* create({ overlap: "allow" })
-      const history = Effect.map(ask("GET", `${path}/nightly/history`, { token: viewerToken }), ({ json }) => json)
-      expect(yield* history).toEqual({ name: "nightly", timezone: "UTC", runs: [] })
-      const trigger = Effect.map(admin("POST", `${path}/nightly/trigger`), ({ json }) => Object(json).lastJobId)
-      const [deleted, cancelled, waiting] = [yield* trigger, yield* trigger, yield* trigger]
-      yield* admin("POST", `/api/v1/jobs/${cancelled}/cancel`)
-      yield* admin("DELETE", `/api/v1/jobs/${deleted}`)
-      const schedules = yield* Schedules
-      yield* schedules.note("nightly", [
-        TickOutcome.Missed({ since: 0, at: 3_600_000 }),
-        TickOutcome.CaughtUp({ at: 7_200_000, job: waiting }),
-        TickOutcome.Skipped({ since: 9_000_000, at: 9_000_000 }),
-        TickOutcome.Fired({ at: 10_800_000, job: waiting })
-      ])
-      const none = { jobId: null, jobState: null, by: null }
-      const job = { jobId: waiting, jobState: "pending", by: null }
-      const byHand = { outcome: "triggered", at: instant, since: instant, by: "api:admin" }
-      expect(yield* history).toEqual({
-        name: "nightly",
-        timezone: "UTC",
-        runs: [
-          { outcome: "fired", at: "1970-01-01T03:00:00.000Z", since: "1970-01-01T03:00:00.000Z", ...job },
-          { outcome: "skipped", at: "1970-01-01T02:30:00.000Z", since: "1970-01-01T02:30:00.000Z", ...none },
-          { outcome: "caughtUp", at: "1970-01-01T02:00:00.000Z", since: "1970-01-01T02:00:00.000Z", ...job },
-          { outcome: "missed", at: "1970-01-01T01:00:00.000Z", since: "1970-01-01T00:00:00.000Z", ...none },
-          { ...byHand, jobId: waiting, jobState: "pending" },
-          { ...byHand, jobId: cancelled, jobState: "dead" },
-          { ...byHand, jobId: deleted, jobState: null }
-        ]
-      })
-    }).pipe(Effect.provide(layer()))
+  it.scopedLive(
+    "shows the outcome of its last ticks, who caused them, and the state of their jobs, even deleted ones",
+    () =>
+      Effect.gen(function* () {
+        const { admin, ask } = yield* Doors
+        yield* create({ overlap: "allow" })
+        const history = Effect.map(ask("GET", `${path}/nightly/history`, { token: viewerToken }), ({ json }) => json)
+        expect(yield* history).toEqual({ name: "nightly", timezone: "UTC", runs: [] })
+        const trigger = Effect.map(admin("POST", `${path}/nightly/trigger`), ({ json }) => Object(json).lastJobId)
+        const [deleted, cancelled, waiting] = [yield* trigger, yield* trigger, yield* trigger]
+        yield* admin("POST", `/api/v1/jobs/${cancelled}/cancel`)
+        yield* admin("DELETE", `/api/v1/jobs/${deleted}`)
+        const schedules = yield* Schedules
+        yield* schedules.note("nightly", [
+          TickOutcome.Missed({ since: 0, at: 3_600_000 }),
+          TickOutcome.CaughtUp({ at: 7_200_000, job: waiting }),
+          TickOutcome.Skipped({ since: 9_000_000, at: 9_000_000 }),
+          TickOutcome.Fired({ at: 10_800_000, job: waiting })
+        ])
+        const none = { jobId: null, jobState: null, by: null }
+        const job = { jobId: waiting, jobState: "pending", by: null }
+        const byHand = { outcome: "triggered", at: instant, since: instant, by: "api:admin" }
+        expect(yield* history).toEqual({
+          name: "nightly",
+          timezone: "UTC",
+          runs: [
+            { outcome: "fired", at: "1970-01-01T03:00:00.000Z", since: "1970-01-01T03:00:00.000Z", ...job },
+            { outcome: "skipped", at: "1970-01-01T02:30:00.000Z", since: "1970-01-01T02:30:00.000Z", ...none },
+            { outcome: "caughtUp", at: "1970-01-01T02:00:00.000Z", since: "1970-01-01T02:00:00.000Z", ...job },
+            { outcome: "missed", at: "1970-01-01T01:00:00.000Z", since: "1970-01-01T00:00:00.000Z", ...none },
+            { ...byHand, jobId: waiting, jobState: "pending" },
+            { ...byHand, jobId: cancelled, jobState: "dead" },
+            { ...byHand, jobId: deleted, jobState: null }
+          ]
+        })
+      }).pipe(Effect.provide(layer()))
   )
 
   it.scopedLive("removes a schedule, and code does not bring it back", () =>

@@ -140,28 +140,30 @@ describe("the service on an embedded PostgreSQL", () => {
 })
 
 describe("the service on an external PostgreSQL", () => {
-  it.scopedLive("migrates the database, becomes ready, and serves metrics that a strict parser accepts under load", () =>
-    Effect.gen(function* () {
-      const cwd = yield* Nightshift.folder
-      const url = yield* TestDatabase.empty
-      const running = yield* serve(cwd, {
-        env: { DATABASE_URL: Redacted.value(url), NIGHTSHIFT_ADMIN_TOKEN: "sesame" }
-      })
-      expect(yield* get(`${running.url}/readyz`)).toMatchObject({ status: 200 })
-      expect(existsSync(join(cwd, ".nightshift"))).toBe(false)
-      const before = yield* busyPage(running.url, 20)
-      const after = yield* busyPage(running.url, 40)
-      // Counters only increase, and existing series stay.
-      for (const { name, samples, type } of before.values()) {
-        if (type !== "counter") continue
-        for (const { labels, value } of samples) {
-          expect(PrometheusText.total(after, name, labels), name).toBeGreaterThanOrEqual(value)
+  it.scopedLive(
+    "migrates the database, becomes ready, and serves metrics that a strict parser accepts under load",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* Nightshift.folder
+        const url = yield* TestDatabase.empty
+        const running = yield* serve(cwd, {
+          env: { DATABASE_URL: Redacted.value(url), NIGHTSHIFT_ADMIN_TOKEN: "sesame" }
+        })
+        expect(yield* get(`${running.url}/readyz`)).toMatchObject({ status: 200 })
+        expect(existsSync(join(cwd, ".nightshift"))).toBe(false)
+        const before = yield* busyPage(running.url, 20)
+        const after = yield* busyPage(running.url, 40)
+        // Counters only increase, and existing series stay.
+        for (const { name, samples, type } of before.values()) {
+          if (type !== "counter") continue
+          for (const { labels, value } of samples) {
+            expect(PrometheusText.total(after, name, labels), name).toBeGreaterThanOrEqual(value)
+          }
         }
-      }
-      expect(PrometheusText.total(after, "nightshift_jobs_enqueued_total", { kind: hostile })).toBe(2)
-      yield* running.signal("SIGTERM")
-      expect(yield* running.finished).toMatchObject({ code: 0 })
-    })
+        expect(PrometheusText.total(after, "nightshift_jobs_enqueued_total", { kind: hostile })).toBe(2)
+        yield* running.signal("SIGTERM")
+        expect(yield* running.finished).toMatchObject({ code: 0 })
+      })
   )
 
   if (isLong) {
@@ -244,21 +246,19 @@ describe("the HTTP server", () => {
     })
   )
 
-  it.scopedLive(
-    "requires the metrics token when one is set, and answers unknown paths with a standard error",
-    () =>
-      Effect.gen(function* () {
-        const cwd = yield* Nightshift.folder
-        const { url } = yield* serve(cwd, { env: { NIGHTSHIFT_METRICS_TOKEN: "scrape-me" } })
-        expect(yield* get(`${url}/metrics`)).toMatchObject({ status: 401 })
-        expect(yield* get(`${url}/metrics`, { authorization: "Bearer scrape-it" })).toMatchObject({ status: 401 })
-        const read = yield* get(`${url}/metrics`, { authorization: "Bearer scrape-me" })
-        expect(read.text).toMatch(/^nightshift_build_info\{version="[\d.]+"\} 1$/m)
-        expect(yield* get(`${url}/nowhere?x=<script>`)).toEqual({
-          status: 404,
-          text: '{"error":{"tag":"NotFound","message":"No route matches GET /nowhere."}}'
-        })
+  it.scopedLive("requires the metrics token when one is set, and answers unknown paths with a standard error", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const { url } = yield* serve(cwd, { env: { NIGHTSHIFT_METRICS_TOKEN: "scrape-me" } })
+      expect(yield* get(`${url}/metrics`)).toMatchObject({ status: 401 })
+      expect(yield* get(`${url}/metrics`, { authorization: "Bearer scrape-it" })).toMatchObject({ status: 401 })
+      const read = yield* get(`${url}/metrics`, { authorization: "Bearer scrape-me" })
+      expect(read.text).toMatch(/^nightshift_build_info\{version="[\d.]+"\} 1$/m)
+      expect(yield* get(`${url}/nowhere?x=<script>`)).toEqual({
+        status: 404,
+        text: '{"error":{"tag":"NotFound","message":"No route matches GET /nowhere."}}'
       })
+    })
   )
 
   it.scopedLive("exits at once on a second signal", () =>

@@ -93,30 +93,28 @@ if (isLong) {
       })
     )
 
-    it.scopedLive(
-      "are all absent when the service is killed with -9 midway, and the leftovers are swept",
-      () =>
-        Effect.gen(function* () {
-          const service = yield* serve({ UPLOADS_SWEEP_INTERVAL: "200ms" })
-          const { hostname, port } = new URL(service.url)
-          const raw = yield* RawClient.make(Number(port))
-          yield* raw.send(
-            `POST /uploads/acme HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${service.token}\r\n` +
-              `Content-Type: multipart/form-data; boundary=${boundary}\r\nContent-Length: ${body.length}\r\n\r\n`
-          )
-          yield* raw.send(body.subarray(0, -100))
-          yield* until(rows(service), (counts) => counts.contents === 63)
-          yield* service.signal("SIGKILL")
-          yield* service.finished
-          expect(yield* rows(service)).toEqual({ uploads: 0, contents: 63 })
+    it.scopedLive("are all absent when the service is killed with -9 midway, and the leftovers are swept", () =>
+      Effect.gen(function* () {
+        const service = yield* serve({ UPLOADS_SWEEP_INTERVAL: "200ms" })
+        const { hostname, port } = new URL(service.url)
+        const raw = yield* RawClient.make(Number(port))
+        yield* raw.send(
+          `POST /uploads/acme HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${service.token}\r\n` +
+            `Content-Type: multipart/form-data; boundary=${boundary}\r\nContent-Length: ${body.length}\r\n\r\n`
+        )
+        yield* raw.send(body.subarray(0, -100))
+        yield* until(rows(service), (counts) => counts.contents === 63)
+        yield* service.signal("SIGKILL")
+        yield* service.finished
+        expect(yield* rows(service)).toEqual({ uploads: 0, contents: 63 })
 
-          const next = { ...service, ...(yield* service.restart) }
-          expect(yield* list(next)).toEqual([])
-          // Lets the half hour of these leftover drafts pass.
-          yield* query(service, "update nightshift.upload_content set draft_until = draft_until - interval '1 day'")
-          yield* until(rows(service), (counts) => counts.contents === 0)
-          yield* next.said(/sweeper deleted acked=0 expired=0 total=0 leftovers=63/)
-        })
+        const next = { ...service, ...(yield* service.restart) }
+        expect(yield* list(next)).toEqual([])
+        // Lets the half hour of these leftover drafts pass.
+        yield* query(service, "update nightshift.upload_content set draft_until = draft_until - interval '1 day'")
+        yield* until(rows(service), (counts) => counts.contents === 0)
+        yield* next.said(/sweeper deleted acked=0 expired=0 total=0 leftovers=63/)
+      })
     )
   })
 }

@@ -157,45 +157,43 @@ describe("nightshift uploads pull", () => {
     })
   )
 
-  it.scopedLive(
-    "waits for an unavailable service, exits when its token is revoked, and locks its folder",
-    () =>
-      Effect.gen(function* () {
-        const service = yield* serve()
-        const between = yield* Meddler.make(service.url)
-        const running = yield* pulling(service, between.url, "--every", "100ms")
-        yield* upload(service, [["a.txt", "one"]])
-        yield* running.said(/pulled a\.txt/)
-        expect(yield* pullOnce(service)).toMatchObject({
-          code: 1,
-          stderr: expect.stringContaining("is in use by process")
-        })
-        between.meddle(() => ({ before: () => {} }))
-        yield* running.said(/is not reachable.*Retrying every 100ms/)
-        between.meddle(() => undefined)
-        yield* running.said(/the service is reachable again/)
-        yield* upload(service, [["b.txt", "two"]])
-        yield* running.said(/pulled b\.txt/)
-        const listed = yield* Nightshift.call(["uploads", "tokens", "list", "--workspace", "acme", "--json"], {
-          cwd: service.cwd,
-          env: { DATABASE_URL: service.database }
-        })
-        const [{ id }] = JSON.parse(listed.stdout).tokens
-        const revoked = yield* Nightshift.call(["uploads", "tokens", "revoke", id, "--workspace", "acme"], {
-          cwd: service.cwd,
-          env: { DATABASE_URL: service.database }
-        })
-        expect(revoked).toMatchObject({ code: 0, stdout: expect.stringMatching(/^revoked nst_[0-9a-f]{8}…/) })
-        expect(yield* running.finished).toMatchObject({
-          code: 1,
-          stderr: expect.stringContaining("rejected the token")
-        })
-        const made = yield* Nightshift.call(["uploads", "tokens", "create", "--workspace", "acme", "--label", "next"], {
-          cwd: service.cwd,
-          env: { DATABASE_URL: service.database }
-        })
-        expect(made.stdout).toMatch(/^nst_\S{51}\n$/)
-        expect(yield* list({ url: service.url, token: made.stdout.trim() })).toEqual([])
+  it.scopedLive("waits for an unavailable service, exits when its token is revoked, and locks its folder", () =>
+    Effect.gen(function* () {
+      const service = yield* serve()
+      const between = yield* Meddler.make(service.url)
+      const running = yield* pulling(service, between.url, "--every", "100ms")
+      yield* upload(service, [["a.txt", "one"]])
+      yield* running.said(/pulled a\.txt/)
+      expect(yield* pullOnce(service)).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("is in use by process")
       })
+      between.meddle(() => ({ before: () => {} }))
+      yield* running.said(/is not reachable.*Retrying every 100ms/)
+      between.meddle(() => undefined)
+      yield* running.said(/the service is reachable again/)
+      yield* upload(service, [["b.txt", "two"]])
+      yield* running.said(/pulled b\.txt/)
+      const listed = yield* Nightshift.call(["uploads", "tokens", "list", "--workspace", "acme", "--json"], {
+        cwd: service.cwd,
+        env: { DATABASE_URL: service.database }
+      })
+      const [{ id }] = JSON.parse(listed.stdout).tokens
+      const revoked = yield* Nightshift.call(["uploads", "tokens", "revoke", id, "--workspace", "acme"], {
+        cwd: service.cwd,
+        env: { DATABASE_URL: service.database }
+      })
+      expect(revoked).toMatchObject({ code: 0, stdout: expect.stringMatching(/^revoked nst_[0-9a-f]{8}…/) })
+      expect(yield* running.finished).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("rejected the token")
+      })
+      const made = yield* Nightshift.call(["uploads", "tokens", "create", "--workspace", "acme", "--label", "next"], {
+        cwd: service.cwd,
+        env: { DATABASE_URL: service.database }
+      })
+      expect(made.stdout).toMatch(/^nst_\S{51}\n$/)
+      expect(yield* list({ url: service.url, token: made.stdout.trim() })).toEqual([])
+    })
   )
 })

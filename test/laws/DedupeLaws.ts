@@ -11,23 +11,21 @@ const again = (line: Line, dedupe: Dedupe, more: object = {}) =>
   Effect.map(line.queue.enqueue([line.job({ dedupe, ...more })]), ([answer]) => answer)
 
 export const dedupeLaws = (law: Law): void => {
-  law(
-    "an active key is held while its job is pending, running or retrying, and free when it is done",
-    (line) =>
-      Effect.gen(function* () {
-        const dedupe = active(line)
-        const id = yield* line.put({ dedupe })
-        expect(yield* line.search.get(id)).toMatchObject({ dedupe })
-        const refused = { _tag: "Deduplicated", id }
-        expect(yield* again(line, dedupe)).toEqual(refused)
-        const run = yield* line.claimOne
-        expect(yield* again(line, dedupe)).toEqual(refused)
-        yield* line.end(run, ends.again(yield* line.now))
-        expect(yield* again(line, dedupe)).toEqual(refused)
-        yield* line.end(yield* line.claimOne, ends.done)
-        expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
-        expect(yield* line.all()).toHaveLength(2)
-      })
+  law("an active key is held while its job is pending, running or retrying, and free when it is done", (line) =>
+    Effect.gen(function* () {
+      const dedupe = active(line)
+      const id = yield* line.put({ dedupe })
+      expect(yield* line.search.get(id)).toMatchObject({ dedupe })
+      const refused = { _tag: "Deduplicated", id }
+      expect(yield* again(line, dedupe)).toEqual(refused)
+      const run = yield* line.claimOne
+      expect(yield* again(line, dedupe)).toEqual(refused)
+      yield* line.end(run, ends.again(yield* line.now))
+      expect(yield* again(line, dedupe)).toEqual(refused)
+      yield* line.end(yield* line.claimOne, ends.done)
+      expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
+      expect(yield* line.all()).toHaveLength(2)
+    })
   )
 
   law("an active key is free when its job is dead", (line) =>

@@ -228,23 +228,21 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law(
-    "a job with a cancel request whose last attempt fails is cancelled, whatever its other dead reason",
-    (line) =>
-      Effect.gen(function* () {
-        for (const reason of ["exhausted", "rejected", "undecodable"] as const) {
-          const run = yield* line.run()
-          yield* line.jobAdmin.cancel(run.id)
-          const heard: Array<unknown> = []
-          const end = End.Dead({ reason, counted: true, error: "no" })
-          const written = (became: string, _: number, why?: string) => heard.push([became, why])
-          expect(yield* line.queue.finalize([{ ...run, end, written }])).toEqual([])
-          const job = yield* line.search.get(run.id)
-          expect(job).toMatchObject({ ...free, status: "dead", deadReason: "cancelled", lastError: "no", attempt: 1 })
-          expect(job.history).toMatchObject([{ outcome: "cancelled", message: "no" }])
-          expect(heard).toEqual([["dead", "cancelled"]])
-        }
-      })
+  law("a job with a cancel request whose last attempt fails is cancelled, whatever its other dead reason", (line) =>
+    Effect.gen(function* () {
+      for (const reason of ["exhausted", "rejected", "undecodable"] as const) {
+        const run = yield* line.run()
+        yield* line.jobAdmin.cancel(run.id)
+        const heard: Array<unknown> = []
+        const end = End.Dead({ reason, counted: true, error: "no" })
+        const written = (became: string, _: number, why?: string) => heard.push([became, why])
+        expect(yield* line.queue.finalize([{ ...run, end, written }])).toEqual([])
+        const job = yield* line.search.get(run.id)
+        expect(job).toMatchObject({ ...free, status: "dead", deadReason: "cancelled", lastError: "no", attempt: 1 })
+        expect(job.history).toMatchObject([{ outcome: "cancelled", message: "no" }])
+        expect(heard).toEqual([["dead", "cancelled"]])
+      }
+    })
   )
 
   const day = 86_400_000

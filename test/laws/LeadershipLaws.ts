@@ -87,26 +87,24 @@ export const leadershipLaws = (
       ["back", -120_000],
       ["forward", 300_000]
     ] as const) {
-      law(
-        `a pod whose clock was set ${how} by minutes waits for a live leader, and replaces a dead one`,
-        (election) =>
-          Effect.gen(function* () {
-            const { leadership, one, other } = election
-            const elsewhere = yield* setBy(millis)
-            const tried = elsewhere(leadership.campaign(other, lease))
-            const term = yield* win(election, one)
-            for (let renewal = 0; renewal < 6; renewal += 1) {
-              expect(yield* tried).toEqual(Option.none())
-              yield* advance("5 seconds")
-              expect(yield* win(election, one)).toBe(term)
-            }
-            for (let look = 0; look < 3; look += 1) {
-              expect(yield* tried).toEqual(Option.none())
-              yield* advance("5 seconds")
-            }
-            expect(Option.getOrThrow(yield* tried)).toBeGreaterThan(term)
-            expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermOver" })
-          })
+      law(`a pod whose clock was set ${how} by minutes waits for a live leader, and replaces a dead one`, (election) =>
+        Effect.gen(function* () {
+          const { leadership, one, other } = election
+          const elsewhere = yield* setBy(millis)
+          const tried = elsewhere(leadership.campaign(other, lease))
+          const term = yield* win(election, one)
+          for (let renewal = 0; renewal < 6; renewal += 1) {
+            expect(yield* tried).toEqual(Option.none())
+            yield* advance("5 seconds")
+            expect(yield* win(election, one)).toBe(term)
+          }
+          for (let look = 0; look < 3; look += 1) {
+            expect(yield* tried).toEqual(Option.none())
+            yield* advance("5 seconds")
+          }
+          expect(Option.getOrThrow(yield* tried)).toBeGreaterThan(term)
+          expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermOver" })
+        })
       )
     }
 

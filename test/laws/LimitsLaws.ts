@@ -205,20 +205,22 @@ export const limitsLaws = (
       })
     )
 
-    law("a bucket drained for a while refills only after its end, and a shorter drain does not end it", (limits, scope) =>
-      Effect.gen(function* () {
-        yield* limits.register([{ scope, capacity: 10, rate: 2 }])
-        const now = yield* Clock.currentTimeMillis
-        expect(yield* limits.drain(scope, Duration.minutes(1))).toMatchObject({ tokens: 0, dryUntil: now + 60_000 })
-        yield* limits.drain(scope, Duration.seconds(5))
-        yield* limits.drain(scope)
-        expect(yield* wait(limits, scope)).toBe(60_500)
-        yield* advance("1 minute")
-        expect(yield* wait(limits, scope)).toBe(500)
-        yield* advance("500 millis")
-        expect(yield* wait(limits, scope)).toBe(0)
-        expect(yield* Effect.flip(limits.drain(scope, Duration.infinity))).toMatchObject({ _tag: "InvalidLimit" })
-      })
+    law(
+      "a bucket drained for a while refills only after its end, and a shorter drain does not end it",
+      (limits, scope) =>
+        Effect.gen(function* () {
+          yield* limits.register([{ scope, capacity: 10, rate: 2 }])
+          const now = yield* Clock.currentTimeMillis
+          expect(yield* limits.drain(scope, Duration.minutes(1))).toMatchObject({ tokens: 0, dryUntil: now + 60_000 })
+          yield* limits.drain(scope, Duration.seconds(5))
+          yield* limits.drain(scope)
+          expect(yield* wait(limits, scope)).toBe(60_500)
+          yield* advance("1 minute")
+          expect(yield* wait(limits, scope)).toBe(500)
+          yield* advance("500 millis")
+          expect(yield* wait(limits, scope)).toBe(0)
+          expect(yield* Effect.flip(limits.drain(scope, Duration.infinity))).toMatchObject({ _tag: "InvalidLimit" })
+        })
     )
 
     law("the code's latest declaration applies, and keeps the tokens", (limits, scope) =>
@@ -248,15 +250,17 @@ export const limitsLaws = (
       })
     )
 
-    law("tokens before a change are refilled at the old rate, and a wait is calculated at the new one", (limits, scope) =>
-      Effect.gen(function* () {
-        yield* limits.register([{ scope, capacity: 100, rate: 1 }])
-        yield* wait(limits, scope, 100)
-        yield* advance("10 seconds")
-        yield* limits.tune(scope, { rate: 50 })
-        expect((yield* limits.get(scope)).tokens).toBeCloseTo(10)
-        expect(yield* wait(limits, scope, 60)).toBe(1000)
-      })
+    law(
+      "tokens before a change are refilled at the old rate, and a wait is calculated at the new one",
+      (limits, scope) =>
+        Effect.gen(function* () {
+          yield* limits.register([{ scope, capacity: 100, rate: 1 }])
+          yield* wait(limits, scope, 100)
+          yield* advance("10 seconds")
+          yield* limits.tune(scope, { rate: 50 })
+          expect((yield* limits.get(scope)).tokens).toBeCloseTo(10)
+          expect(yield* wait(limits, scope, 60)).toBe(1000)
+        })
     )
 
     law("an invalid tuning is refused and changes nothing", (limits, scope) =>

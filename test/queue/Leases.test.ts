@@ -58,27 +58,25 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
     })
   )
 
-  it.scoped(
-    "stay while an end is part of an open transaction, and are deleted when lost jobs are recovered",
-    () =>
-      Effect.gen(function* () {
-        const queue = yield* Queue
-        const transactions = yield* Transactions
-        const [run] = yield* taken("undone", 1)
-        if (!run) return yield* Effect.dieMessage("one was stored")
-        const undone = Effect.zipRight(queue.finalize([{ ...run, end: done }]), Effect.fail("no"))
-        yield* Effect.flip(transactions.run(undone))
-        const [other] = yield* taken("undone-other", 1)
-        if (!other) return yield* Effect.dieMessage("one was stored")
-        yield* queue.finalize([{ ...other, end: done }])
-        expect(yield* rowsOf(run.lease)).toHaveLength(1)
-        yield* queue.finalize([{ ...run, end: done }])
-        expect(yield* rowsOf(run.lease)).toHaveLength(1)
-        yield* queue.recoverStuck(Duration.minutes(30))
-        yield* SteppableClock.advance("30 minutes")
-        yield* queue.recoverStuck(Duration.minutes(30))
-        expect(yield* rowsOf(run.lease)).toHaveLength(0)
-      })
+  it.scoped("stay while an end is part of an open transaction, and are deleted when lost jobs are recovered", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const transactions = yield* Transactions
+      const [run] = yield* taken("undone", 1)
+      if (!run) return yield* Effect.dieMessage("one was stored")
+      const undone = Effect.zipRight(queue.finalize([{ ...run, end: done }]), Effect.fail("no"))
+      yield* Effect.flip(transactions.run(undone))
+      const [other] = yield* taken("undone-other", 1)
+      if (!other) return yield* Effect.dieMessage("one was stored")
+      yield* queue.finalize([{ ...other, end: done }])
+      expect(yield* rowsOf(run.lease)).toHaveLength(1)
+      yield* queue.finalize([{ ...run, end: done }])
+      expect(yield* rowsOf(run.lease)).toHaveLength(1)
+      yield* queue.recoverStuck(Duration.minutes(30))
+      yield* SteppableClock.advance("30 minutes")
+      yield* queue.recoverStuck(Duration.minutes(30))
+      expect(yield* rowsOf(run.lease)).toHaveLength(0)
+    })
   )
 
   it.scoped("stay while a job runs whose end was rolled back, and the job is rescued after the stale limit", () =>

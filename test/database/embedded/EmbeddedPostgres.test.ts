@@ -14,28 +14,32 @@ const refusalOf = (directory: string) =>
   Effect.map(Effect.flip(Effect.scoped(start(directory))), ({ message }) => message)
 
 describe.concurrent("the durable embedded PostgreSQL", () => {
-  it.scopedLive("answers on port and socket to clients with the password, and protects its files from other users", () =>
-    Effect.gen(function* () {
-      const { directory, port, socketDirectory, url } = yield* start(join(yield* scratch, "a/.nightshift"))
-      const settings = yield* query(
-        Redacted.value(url),
-        `select string_agg(setting, ' ' order by name) as found from pg_settings where name in ('fsync', 'synchronous_commit',
+  it.scopedLive(
+    "answers on port and socket to clients with the password, and protects its files from other users",
+    () =>
+      Effect.gen(function* () {
+        const { directory, port, socketDirectory, url } = yield* start(join(yield* scratch, "a/.nightshift"))
+        const settings = yield* query(
+          Redacted.value(url),
+          `select string_agg(setting, ' ' order by name) as found from pg_settings where name in ('fsync', 'synchronous_commit',
          'full_page_writes', 'data_checksums', 'TimeZone', 'listen_addresses', 'server_encoding')`
-      )
-      assert.deepStrictEqual(settings, [{ found: "UTC on on on 127.0.0.1 UTF8 on" }])
-      const password = readFileSync(join(directory, "password"), "utf8").trim()
-      for (const host of ["127.0.0.1", socketDirectory]) {
-        const known = { host, port, user: "postgres", database: "postgres", password }
-        assert.deepStrictEqual(yield* query(known, "select 1 as one"), [{ one: 1 }])
-        const refused = yield* Effect.flip(query({ ...known, password: "guess" }, "select 1"))
-        assert.match(`${refused.cause}`, /password authentication failed/)
-      }
-      const modes = ["", "data", "run", "lock", "password", "postgres.log"].map((name) => modeOf(join(directory, name)))
-      // Under root, the server's user needs group access to enter the directory, and nothing more.
-      assert.deepStrictEqual(modes, [asRoot ? "710" : "700", "700", "700", "700", "600", "600"])
-      assert.strictEqual(statSync(directory).uid, process.getuid?.())
-      assert.strictEqual(statSync(join(directory, "data")).uid === 0, false)
-    })
+        )
+        assert.deepStrictEqual(settings, [{ found: "UTC on on on 127.0.0.1 UTF8 on" }])
+        const password = readFileSync(join(directory, "password"), "utf8").trim()
+        for (const host of ["127.0.0.1", socketDirectory]) {
+          const known = { host, port, user: "postgres", database: "postgres", password }
+          assert.deepStrictEqual(yield* query(known, "select 1 as one"), [{ one: 1 }])
+          const refused = yield* Effect.flip(query({ ...known, password: "guess" }, "select 1"))
+          assert.match(`${refused.cause}`, /password authentication failed/)
+        }
+        const modes = ["", "data", "run", "lock", "password", "postgres.log"].map((name) =>
+          modeOf(join(directory, name))
+        )
+        // Under root, the server's user needs group access to enter the directory, and nothing more.
+        assert.deepStrictEqual(modes, [asRoot ? "710" : "700", "700", "700", "700", "600", "600"])
+        assert.strictEqual(statSync(directory).uid, process.getuid?.())
+        assert.strictEqual(statSync(join(directory, "data")).uid === 0, false)
+      })
   )
 
   it.scopedLive("keeps its data, password and port at the second start, in a directory of any name", () =>
