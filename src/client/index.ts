@@ -28,7 +28,7 @@ export {
 } from "./JobDefinition.js"
 export type { AttemptView, JobView } from "./JobView.js"
 export type { Handler, HandlerContext, TransactionContext } from "./PromiseHandler.js"
-export type { ScheduleDesk, ScheduleView } from "./ScheduleDesk.js"
+export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
 export type { ResultOptions, Shift } from "./Shift.js"
 export {
   ClosedError,

@@ -81,7 +81,7 @@ describe("a shift", () => {
     expect(await database.count("many")).toBe(2)
   })
 
-  it("runs jobs by async functions and gives their results", async () => {
+  it("runs jobs by async functions and returns their results", async () => {
     const logged: Array<unknown> = []
     const seen: Array<unknown> = []
     const handler = sendReceipt.handle(async (payload, { attempt, id, log, progress, signal }) => {
@@ -102,7 +102,7 @@ describe("a shift", () => {
     expect(rows).toEqual([{ max_workers: 20 }])
   })
 
-  it("takes back, requeues and ends jobs by what a handler says", async () => {
+  it("cancels, requeues and ends jobs by the handler's outcome", async () => {
     const picky = job("picky", { payload: z.object({ ok: z.boolean() }), queue: "picky" })
     const handler = picky.handle(({ ok }) => (ok ? "fine" : Outcome.dead("not today")))
     await using running = await worker(shift, { handlers: [handler] })
@@ -131,7 +131,7 @@ describe("a shift", () => {
   })
 })
 
-describe("what promises reject with", () => {
+describe("a promise rejects for", () => {
   const plain = (error: ShiftError) => {
     expect(error).toBeInstanceOf(Error)
     expect(error.name).toBe(error.constructor.name)
@@ -147,7 +147,7 @@ describe("what promises reject with", () => {
     expect(error.message).toMatch(/^The payload does not fit the job "send_receipt": payload\.email: .+\.$/)
   })
 
-  it("a Date where the validator does not read the JSON that it becomes, with what to do", async () => {
+  it("a Date when the validator does not accept its JSON form, with the fix", async () => {
     const dated = job("dated", { payload: z.object({ at: z.date() }) })
     const error = plain(await rejection(shift.enqueue(dated, { at: new Date(0) })))
     expect(error.message).toContain("Payloads are stored as JSON, where a Date is a string")
@@ -156,7 +156,7 @@ describe("what promises reject with", () => {
     expect((await shift.job(id)).payload).toEqual({ at: "1970-01-01T00:00:00.000Z" })
   })
 
-  it("options out of bounds", async () => {
+  it("options out of range", async () => {
     const options = [{ priority: 1e6 }, { delay: -1 }, { delay: "soon" as never }, { key: "" }, { id: "1" }]
     for (const option of options) {
       const error = plain(await rejection(shift.enqueue(sendReceipt, ada, option)))
@@ -168,7 +168,7 @@ describe("what promises reject with", () => {
     )
   })
 
-  it("jobs that are not there, or not in the right state, or not done in time", async () => {
+  it("unknown jobs, jobs in the wrong state, and jobs not done in time", async () => {
     const nowhere = "00000000-0000-7000-8000-000000000000"
     expect(plain(await rejection(shift.job(nowhere)))).toMatchObject({ code: "JOB_NOT_FOUND", id: nowhere })
     expect(plain(await rejection(shift.result("nonsense")))).toBeInstanceOf(JobNotFoundError)
@@ -197,7 +197,7 @@ describe("what promises reject with", () => {
     expect(error).toMatchObject({ queue: "narrow", cap: 1 })
   })
 
-  it("a database that is not there, and a url that is none", async () => {
+  it("an unreachable database and an invalid url", async () => {
     expect(plain(await rejection(connect("http://example.org")))).toMatchObject({
       code: "INVALID_OPTION",
       option: "url"
@@ -210,7 +210,7 @@ describe("what promises reject with", () => {
 })
 
 describe("schedules of a shift", () => {
-  it("are put, listed, paused, resumed, triggered and removed", async () => {
+  it("are stored, listed, paused, resumed, triggered and removed", async () => {
     const digest = job("digest", { payload: z.object({ to: z.string() }) })
     const put = await shift.schedules.put(digest.schedule("nightly", { payload: { to: "all" }, cron: "0 3 * * *" }))
     expect(put).toMatchObject({ name: "nightly", cron: "0 3 * * *", enabled: true, payload: { to: "all" } })

@@ -248,7 +248,7 @@ describe.each(Object.entries(makers))("a transaction of %s", (name, make) => {
     expect(await jobsOf(order)).toHaveLength(1)
   })
 
-  it("goes on after a job was refused", async () => {
+  it("continues after a job was refused", async () => {
     const order = `${name} goes on`
     await database.pool().query(
       `insert into nightshift.queue (name, depth_cap, created_at, updated_at) values ('shut', 0, now(), now())
@@ -263,7 +263,7 @@ describe.each(Object.entries(makers))("a transaction of %s", (name, make) => {
     expect(await orders()).toContain(order)
   })
 
-  it("is refused where the database itself is given instead", async () => {
+  it("is refused when the database itself is passed instead", async () => {
     const outside = shift.enqueue(ship, { order: "nowhere" }, { tx: library.outside() as Transaction })
     await expect(outside).rejects.toBeInstanceOf(TransactionError)
     await expect(outside).rejects.toThrow(/not in a transaction: give the /)
@@ -287,13 +287,13 @@ describe.each(Object.entries(makers))("a transaction of %s", (name, make) => {
 })
 
 describe("a transaction", () => {
-  it("of no known library is refused with a list of those that are", async () => {
+  it("of an unknown library is refused with a list of the supported ones", async () => {
     await expect(shift.enqueue(ship, { order: "x" }, { tx: {} as Transaction })).rejects.toThrow(
       /Drizzle, Kysely, Prisma/
     )
   })
 
-  it("says which database it must be of when the schema is not there", async () => {
+  it("names the expected database when the schema does not exist", async () => {
     const elsewhere = await connect(database.url(), { schema: "elsewhere", log: false })
     await database.pool().query("drop schema elsewhere cascade")
     const client = await database.pool().connect()

@@ -82,7 +82,7 @@ const later: StandardSchema<{ readonly order: string }> = {
 
 describe("payload validators", () => {
   it.each(Object.entries(jobs))(
-    "%s: what is stored is what was enqueued, and the handler gets what it becomes",
+    "%s: the enqueued payload is stored, and the handler gets the validated output",
     async (name, each) => {
       const definition = each as Job<Input, Output, unknown>
       const seen: Array<unknown> = []
@@ -107,7 +107,7 @@ describe("payload validators", () => {
     }
   )
 
-  it("may answer later, at enqueue and in the worker", async () => {
+  it("may be asynchronous, at enqueue and in the worker", async () => {
     const slow = job("by_promise", { payload: later, queue: "later" })
     const seen: Array<unknown> = []
     await using _ = await worker(shift, { handlers: [slow.handle((payload) => void seen.push(payload))] })
@@ -122,7 +122,7 @@ describe("payload validators", () => {
     })
   })
 
-  it("let the worker refuse what another door let in, without spending attempts", async () => {
+  it("let the worker refuse payloads from other entry points, without using attempts", async () => {
     const { rows } = await database
       .pool()
       .query(`select nightshift.enqueue('by_zod', '{"order": "A-17", "cents": "much"}') as id`)
@@ -167,7 +167,7 @@ describe("the types of a job", () => {
     expectTypeOf(wrong).toBeFunction()
   })
 
-  it("reach the result", () => {
+  it("include the result", () => {
     const measured = job("measured", {
       payload: z.object({}),
       result: z.object({ at: z.string().transform((text) => new Date(text)) })

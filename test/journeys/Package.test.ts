@@ -9,7 +9,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 describe("the packed package", () => {
   it.scopedLive(
-    "runs the README's program and its command with nothing but its files and the packages it declares",
+    "runs the README's program and command with only its own files and declared dependencies",
     () =>
       Effect.gen(function* () {
         const cwd = yield* PackedPackage.unpacked

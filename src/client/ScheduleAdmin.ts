@@ -26,7 +26,7 @@ export interface ScheduleView {
 }
 
 /** Recurring jobs that a program makes while it runs. Those that are known beforehand belong to `worker(…, { schedules })`. */
-export interface ScheduleDesk {
+export interface ScheduleAdmin {
   /** Makes a schedule, or changes the one of this name: `job.schedule(name, options)`. */
   put(schedule: Schedule): Promise<ScheduleView>
   get(name: string): Promise<ScheduleView>
@@ -87,7 +87,7 @@ const put = ({ definition: declared, name }: Schedule) =>
 const switched = (name: string, enabled: boolean) =>
   Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.edit(name, { enabled }), ({ after }) => viewOf(after)))
 
-export const make = ({ run }: Engine<Ports>): ScheduleDesk => ({
+export const make = ({ run }: Engine<Ports>): ScheduleAdmin => ({
   put: (schedule) => run(Effect.map(put(schedule), viewOf)),
   get: (name) => run(Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.get(name), viewOf))),
   list: () => run(Effect.map(all, (found) => found.map(viewOf))),
