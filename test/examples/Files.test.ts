@@ -36,9 +36,13 @@ describe("examples", () => {
       JSON.stringify({ extends: join(examples, "tsconfig.json"), include, exclude: [] })
     )
     const tsc = join(root, "node_modules", ".bin", "tsc")
-    const { stdout } = await promisify(execFile)(tsc, ["--noEmit", "--listFiles", "-p", folder]).catch(
-      (error: { stdout: string }) => error
-    )
+    const { stdout } = await promisify(execFile)(tsc, [
+      "--noEmit",
+      "--singleThreaded",
+      "--listFiles",
+      "-p",
+      folder
+    ]).catch((error: { stdout: string }) => error)
     const lines = stdout.trim().split("\n")
     expect(lines.filter((line) => line.startsWith(folder)).length).toBe(2)
     expect(lines.filter((line) => !line.startsWith("/"))).toEqual([])
