@@ -1,6 +1,6 @@
 import { Context, type Duration, type Effect } from "effect"
 import type { BadCursor } from "../core/BadCursor.js"
-import { storableJson, storableText } from "../core/StorableText.js"
+import { storableJson, storableText } from "../core/Storable.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
 /** A change made by an operator. */

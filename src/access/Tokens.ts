@@ -1,6 +1,5 @@
 import { Context, type Effect, type Redacted, Schema } from "effect"
-import type { TokenId } from "../core/Ids.js"
-import type { Workspace } from "../core/Workspace.js"
+import type { TokenId, Workspace } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
 /** A token without its secret. */

@@ -1,7 +1,6 @@
 import { Chunk, Clock, Duration, Effect, Layer, Option, Stream } from "effect"
 import { BadCursor } from "../core/BadCursor.js"
-import { isId, makeGenerator, type UploadId } from "../core/Ids.js"
-import type { Workspace } from "../core/Workspace.js"
+import { isId, makeGenerator, type UploadId, type Workspace } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { within } from "../database/StatementLimits.js"

@@ -1,6 +1,5 @@
 import { Either } from "effect"
-import type { UploadId } from "../core/Ids.js"
-import type { Workspace } from "../core/Workspace.js"
+import type { UploadId, Workspace } from "../core/Ids.js"
 import * as Filename from "./Filename.js"
 import { InvalidUpload, UploadTooLarge } from "./UploadErrors.js"
 

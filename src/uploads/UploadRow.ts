@@ -1,5 +1,4 @@
-import type { UploadId } from "../core/Ids.js"
-import type { Workspace } from "../core/Workspace.js"
+import type { UploadId, Workspace } from "../core/Ids.js"
 import type { Upload } from "./Upload.js"
 
 export interface UploadRow {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Context, Duration, Effect, Exit, Layer, Logger, Ref, Schema, Scope, TestClock } from "effect"
-import { Workspace } from "../../src/core/Workspace.js"
+import { Workspace } from "../../src/core/Ids.js"
 import * as UploadGauge from "../../src/crew/gauges/UploadGauge.js"
 import { runLoop } from "../../src/crew/LoopRunner.js"
 import * as Sweeper from "../../src/crew/loops/Sweeper.js"

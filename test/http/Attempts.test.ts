@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer, Option, Redacted } from "effect"
+import * as AccessMemory from "../../src/access/AccessMemory.js"
 import { Sessions } from "../../src/access/Sessions.js"
 import { Tokens } from "../../src/access/Tokens.js"
-import * as TokensMemory from "../../src/access/TokensMemory.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { Database } from "../../src/database/Database.js"
 import { Migrations } from "../../src/database/Migrations.js"
@@ -105,7 +105,7 @@ const counting = () => {
       ...all,
       verify: (...given: Parameters<typeof all.verify>) => Effect.zipRight(count("tokens"), all.verify(...given))
     }))
-  ).pipe(Layer.provide(TokensMemory.layer))
+  ).pipe(Layer.provide(AccessMemory.tokens))
   const uploads = {
     ports: Layer.merge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault), tokens),
     door: Layer.provide(UploadsApp.layer, UploadsConfig.layerDefault)

@@ -7,7 +7,6 @@ import type { Idempotency } from "../../src/access/Idempotency.js"
 import type { SavedViews } from "../../src/access/SavedViews.js"
 import type { Sessions } from "../../src/access/Sessions.js"
 import type { Tokens } from "../../src/access/Tokens.js"
-import * as TokensMemory from "../../src/access/TokensMemory.js"
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import * as ClusterPg from "../../src/cluster/ClusterPg.js"
 import type { Leadership } from "../../src/cluster/Leadership.js"
@@ -212,7 +211,7 @@ export interface Uploads<R> {
 
 /** Their own door is tried elsewhere. */
 const behind: Uploads<never> = {
-  ports: Layer.merge(TokensMemory.layer, Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
+  ports: Layer.merge(AccessMemory.tokens, Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   door: UploadsApp.layerWithoutDatabase
 }
 

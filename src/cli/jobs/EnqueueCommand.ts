@@ -8,10 +8,10 @@ import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { type Enqueued, Queue } from "../../queue/Queue.js"
 import { Transactions } from "../../queue/Transactions.js"
 import * as CommonOptions from "../CommonOptions.js"
+import { UsageError } from "../Failure.js"
 import * as QueueLayer from "../QueueLayer.js"
-import * as Running from "../Running.js"
+import * as Settings from "../Settings.js"
 import * as StartOption from "../schedules/StartOption.js"
-import { UsageError } from "../UsageError.js"
 import * as PayloadOption from "./PayloadOption.js"
 
 const optionalText = (name: string, about: string) =>
@@ -105,6 +105,6 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
       const message = `No pod has registered the kind "${kind}". Start a pod with a handler for it, or add --force.`
       return new UsageError({ message })
     }),
-    Running.configured(CommonOptions.databaseFlags(given))
+    Settings.configured(CommonOptions.databaseFlags(given))
   )
 ).pipe(Command.withDescription("Enqueue a job."))

@@ -6,7 +6,7 @@ import { Data, Effect, Option } from "effect"
 import * as JsonNumbers from "../../core/JsonNumbers.js"
 import { limits } from "../../core/StoredJob.js"
 import { fieldAt } from "../../queue/enqueue/PayloadCheck.js"
-import { UsageError } from "../UsageError.js"
+import { UsageError } from "../Failure.js"
 
 export type PayloadSource = Data.TaggedEnum<{
   Text: { readonly text: string }

@@ -1,20 +1,24 @@
 import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
 import { Console, Effect, type Option } from "effect"
 import type { InvalidJob } from "../../core/InvalidJob.js"
 import type { PreviousRunActive } from "../../crew/loops/ScheduledJobs.js"
+import { trigger } from "../../crew/loops/Trigger.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Audited from "../../http/access/Audited.js"
+import { Caller } from "../../http/access/Caller.js"
 import * as ScheduleSummary from "../../http/admin/ScheduleSummary.js"
 import * as ScheduleView from "../../http/admin/ScheduleView.js"
+import * as Instant from "../../http/Instant.js"
 import type { JobIdTaken, QueueFull } from "../../queue/JobErrors.js"
 import type { InvalidSchedule, ScheduleNotFound } from "../../schedule/ScheduleErrors.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
 import * as CommonOptions from "../CommonOptions.js"
+import { SomeFailed } from "../Failure.js"
 import * as Operator from "../Operator.js"
 import * as QueueLayer from "../QueueLayer.js"
-import * as Running from "../Running.js"
-import { SomeFailed } from "../UsageError.js"
+import * as Settings from "../Settings.js"
 
 const name = Args.text({ name: "name" }).pipe(Args.withDescription("The schedule's name."))
 
@@ -91,5 +95,27 @@ export const perform = (given: Given, what: ScheduleAct) =>
   }).pipe(
     Operator.acting(given.reason),
     Effect.provide(QueueLayer.layerForCommand),
-    Running.configured(CommonOptions.databaseFlags(given))
+    Settings.configured(CommonOptions.databaseFlags(given))
   )
+
+const switching = (enabled: boolean) => (name: string) =>
+  Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.edit(name, { enabled }), ({ after }) => after))
+
+const saidEnabled = ({ name, nextFireAt }: StoredSchedule) =>
+  `enabled ${name}${nextFireAt === undefined ? "" : `, next at ${Instant.format(nextFireAt)}`}`
+
+export const enable = Command.make("enable", options, (given) =>
+  perform(given, { name: "edit", act: switching(true), said: saidEnabled })
+).pipe(Command.withDescription("Enable schedules. They fire again from their next run on."))
+
+export const disable = Command.make("disable", options, (given) =>
+  perform(given, { name: "edit", act: switching(false), said: ({ name }) => `disabled ${name}` })
+).pipe(Command.withDescription("Disable schedules. They stay disabled even if code declares them again."))
+
+export const triggerNow = Command.make("trigger", options, (given) =>
+  perform(given, {
+    name: "trigger",
+    act: (name) => Effect.flatMap(Caller, ({ who }) => trigger(name, who)),
+    said: ({ lastJobId, name }) => `triggered ${name}: ${lastJobId}`
+  })
+).pipe(Command.withDescription("Enqueue a job of each schedule now."))

@@ -3,8 +3,8 @@ import * as Options from "@effect/cli/Options"
 import { Console, Effect, Option, Random } from "effect"
 import type { Report } from "../../testing/simulation/Simulation.js"
 import * as CommonOptions from "../CommonOptions.js"
+import { SomeFailed, UsageError } from "../Failure.js"
 import * as ProgressBar from "../ProgressBar.js"
-import { SomeFailed, UsageError } from "../UsageError.js"
 
 const seed = Options.integer("seed").pipe(
   Options.withDescription("First seed (default: random). The same seed gives the same run."),

@@ -1,11 +1,10 @@
 import { Effect, Option, Schedule, type Scope } from "effect"
 import { Pods, podsTopic, type StoredPod } from "../../cluster/Pods.js"
-import * as ShareSplit from "../../cluster/ShareSplit.js"
-import { Shares, sharesTopic } from "../../cluster/Shares.js"
+import { Shares, shareChanges, sharesTopic } from "../../cluster/Shares.js"
+import type { Term } from "../../core/Ids.js"
 import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
 import { wakeable } from "../../core/LoopSchedule.js"
-import type { Term } from "../../core/Term.js"
 import { Signals } from "../../database/Signals.js"
 import type { Queue } from "../../queue/Queue.js"
 import { Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
@@ -38,7 +37,7 @@ export const make: Effect.Effect<
 
   const split = (term: Term, live: ReadonlyArray<StoredPod>) =>
     Effect.gen(function* () {
-      const changes = ShareSplit.changes(yield* queues.all, live, yield* shares.all)
+      const changes = shareChanges(yield* queues.all, live, yield* shares.all)
       if (changes.length > 0) {
         yield* shares.assign(term, changes)
         yield* signals.tell(sharesTopic, "")

@@ -1,7 +1,7 @@
 import { Cause, Clock, Duration, Effect, Option } from "effect"
 import { Leadership, TermOver } from "../../cluster/Leadership.js"
+import type { Term } from "../../core/Ids.js"
 import type { Report } from "../../core/Loop.js"
-import type { Term } from "../../core/Term.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"

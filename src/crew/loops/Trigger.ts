@@ -1,6 +1,6 @@
 import { Clock, Effect } from "effect"
 import type { InvalidJob } from "../../core/InvalidJob.js"
-import { storableText } from "../../core/StorableText.js"
+import { storableText } from "../../core/Storable.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { JobIdTaken, QueueFull } from "../../queue/JobErrors.js"
 import type { Kinds } from "../../queue/Kinds.js"

@@ -1,8 +1,7 @@
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { type Duration, Effect, Option, type Redacted } from "effect"
-import type { Role } from "../../access/Role.js"
-import { isSecret } from "../../access/SessionSecret.js"
-import type { RoleTokens, Sessions } from "../../access/Sessions.js"
+import { isSession } from "../../access/Secrets.js"
+import type { Role, RoleTokens, Sessions } from "../../access/Sessions.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { CrossSiteRefused, Forbidden, HostRefused, type TooManyRequests, Unauthorized } from "../RequestErrors.js"
 import { isLoopback, type ServerConfig } from "../ServerConfig.js"
@@ -94,7 +93,7 @@ export const identify = (
       if (role === undefined) return yield* unauthorized(config)
       return { who: `api:${role}`, role, until: undefined, session: undefined, reason }
     }
-    if (secret === undefined || !isSecret(secret)) return yield* unauthorized(config)
+    if (secret === undefined || !isSession(secret)) return yield* unauthorized(config)
     const session = yield* attempts.lookUp(request, secret, sessions.find(secret, tokens, lasting))
     if (Option.isNone(session)) return yield* unauthorized(config)
     if (!reading.has(request.method) && !isSameOrigin(request.headers)) return yield* new CrossSiteRefused()

@@ -4,8 +4,7 @@ import type { HttpServerRequest } from "@effect/platform/HttpServerRequest"
 import { Effect, type Layer, ParseResult, Redacted, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { type Token, TokenNotFound, Tokens } from "../../access/Tokens.js"
-import { TokenId } from "../../core/Ids.js"
-import * as Workspace from "../../core/Workspace.js"
+import { TokenId, Workspace, workspaceRule } from "../../core/Ids.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import { Api } from "../Api.js"
 import * as Body from "../Body.js"
@@ -26,14 +25,14 @@ const viewOf = ({ createdAt, id, label, prefix }: Token) => ({
   createdAt: Instant.format(createdAt)
 })
 
-const readWorkspace = Schema.decodeUnknown(Workspace.Workspace)
+const readWorkspace = Schema.decodeUnknown(Workspace)
 const readId = Schema.decodeUnknown(TokenId)
 const readRequest = Schema.decodeUnknown(TokenRequest)
 
 const workspaceOf = (text: string) =>
   Effect.mapError(
     readWorkspace(text),
-    () => new BadRequest({ message: `A workspace's name ${Workspace.rule}.`, field: "workspace" })
+    () => new BadRequest({ message: `A workspace's name ${workspaceRule}.`, field: "workspace" })
   )
 
 /** The body is optional. */

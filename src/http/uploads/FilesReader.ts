@@ -1,7 +1,6 @@
 import type { IncomingMessage } from "node:http"
 import { Effect, Either } from "effect"
-import type { UploadId } from "../../core/Ids.js"
-import type { Workspace } from "../../core/Workspace.js"
+import type { UploadId, Workspace } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { Draft, WholeDraft } from "../../uploads/Draft.js"
 import * as Filename from "../../uploads/Filename.js"

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import * as Age from "../../src/cli/Age.js"
-import { printable, printableLines } from "../../src/cli/Terminal.js"
+import { age, printable, printableLines } from "../../src/cli/Terminal.js"
 
 describe("an age", () => {
   it.each([
@@ -14,7 +13,7 @@ describe("an age", () => {
     [-90_000, "in 1m"],
     [-86_400_000, "in 1d"]
   ])("of %i ms is said as %s", (millis, text) => {
-    expect(Age.describe(1_000_000_000_000 - millis, 1_000_000_000_000)).toBe(text)
+    expect(age(1_000_000_000_000 - millis, 1_000_000_000_000)).toBe(text)
   })
 })
 
