@@ -45,3 +45,6 @@ export class Tokens extends Context.Tag("nightshift/access/Tokens")<
     readonly verify: (workspace: Workspace, given: string) => Effect.Effect<boolean, DatabaseError>
   }
 >() {}
+
+/** A token as stored in the audit log, without its secret. */
+export const tokenSummary = ({ id, label, prefix, workspace }: Token) => ({ id, workspace, prefix, label })

@@ -1,9 +1,9 @@
 import { Effect, type Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
-import * as AccessRetentionConfig from "../crew/AccessRetentionConfig.js"
 import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
+import * as AccessCleanup from "../crew/loops/AccessCleanup.js"
 import * as Janitor from "../crew/loops/Janitor.js"
 import * as SchedulerConfig from "../crew/loops/SchedulerConfig.js"
 import * as Sweeper from "../crew/loops/Sweeper.js"
@@ -39,7 +39,7 @@ const section = (
 /** All settings in reading order. */
 export const sections: ReadonlyArray<Section> = [
   section("Database", DatabaseConfig.settings),
-  section("HTTP server and access", ServerConfig.settings, AccessConfig.settings, AccessRetentionConfig.settings),
+  section("HTTP server and access", ServerConfig.settings, AccessConfig.settings, AccessCleanup.settings),
   section("Worker", CrewConfig.settings, RouteConfig.settings),
   section("Cluster", ClusterConfig.settings, DatabaseClock.settings),
   section("Janitor and scheduler", Janitor.settings, SchedulerConfig.settings),

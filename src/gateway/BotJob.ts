@@ -1,7 +1,7 @@
 import { Duration, Predicate } from "effect"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import { kindOf, queueOf } from "./config/Declarations.js"
-import * as DeadLetterKind from "./dead/DeadLetterKind.js"
+import { followUp } from "./dead/DeadLetters.js"
 import { addresseeOf, type Update } from "./telegram/TelegramUpdate.js"
 
 /** Backoff of a bot's job. Short, because later messages of the same chat wait behind it. */
@@ -26,7 +26,7 @@ export const of = (slug: string, update: Update): NewJob => {
     maxAttempts,
     key: chat === undefined ? undefined : String(chat),
     dedupe: { key: `${dedupePrefix(slug)}${update.update_id}`, scope: "retained", window: redeliveryWindow },
-    onDead: chat === undefined ? undefined : DeadLetterKind.followUp(slug, chat)
+    onDead: chat === undefined ? undefined : followUp(slug, chat)
   }
 }
 

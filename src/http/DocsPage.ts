@@ -1,4 +1,9 @@
-import { Predicate } from "effect"
+import { createHash } from "node:crypto"
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as OpenApi from "@effect/platform/OpenApi"
+import { Effect, Predicate } from "effect"
+import { Api } from "./Api.js"
 
 // Renders the contract as one page without scripts, external resources or external links.
 
@@ -110,3 +115,22 @@ ${names.map((name) => section(name, record(paths))).join("")}
 </body></html>
 `
 }
+
+const styleHash = createHash("sha256").update(style).digest("base64")
+
+/** Allows only the page's own style sheet: no scripts and no other resources. */
+const policy = `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+
+let made: string | undefined
+
+/** Generated from the contract on the first request. */
+const page = Effect.sync(() => {
+  made ??= render(OpenApi.fromApi(Api))
+  return HttpServerResponse.text(made, {
+    contentType: "text/html; charset=utf-8",
+    headers: { "content-security-policy": policy }
+  })
+})
+
+/** The API documentation. It contains no data, so it needs no token. */
+export const router = HttpRouter.empty.pipe(HttpRouter.get("/docs", page))

@@ -1,6 +1,6 @@
 import { limits } from "../core/StoredJob.js"
-import { hot } from "../database/HotStatements.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
+import { hot } from "../database/Statements.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 
 // SQL statements for the life cycle of a job. `schema` is an identifier that needs no quoting (DatabaseConfig validates

@@ -7,10 +7,9 @@ import { Database } from "../database/Database.js"
 import { type DatabaseError, isContention, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
 import { Signals } from "../database/Signals.js"
-import { named } from "../database/StatementTimes.js"
+import { named } from "../database/Statements.js"
 import { Tally } from "../telemetry/Tally.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
-import * as ArrayText from "./ArrayText.js"
 import type { JobAdmin } from "./admin/JobAdmin.js"
 import * as JobAdminPg from "./admin/JobAdminPg.js"
 import type { Operations } from "./admin/Operations.js"
@@ -32,6 +31,7 @@ import * as KindsPg from "./KindsPg.js"
 import { Notifier } from "./Notifier.js"
 import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
+import * as SqlArrays from "./SqlArrays.js"
 import { BoundedQuery } from "./search/BoundedQuery.js"
 import type { JobOverview } from "./search/JobOverview.js"
 import * as JobOverviewPg from "./search/JobOverviewPg.js"
@@ -136,8 +136,8 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const rows = yield* mapErrors(
         sql.unsafe<{ id: JobId; lease: Lease; cancel: boolean }>(statements.heartbeat, [
-          ArrayText.ofPlain(held.map(({ id }) => id)),
-          ArrayText.ofPlain(held.map(({ lease }) => lease)),
+          SqlArrays.ofPlain(held.map(({ id }) => id)),
+          SqlArrays.ofPlain(held.map(({ lease }) => lease)),
           now
         ])
       )
@@ -162,12 +162,12 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const rows = yield* mapErrors(
         sql.unsafe<{ queue: string; kind: string; fate: string; count: number }>(statements.recoverQuiet, [
-          ArrayText.ofPlain(quiet.map(([lease]) => lease)),
+          SqlArrays.ofPlain(quiet.map(([lease]) => lease)),
           now,
           maintenanceBatch,
           poisonAt,
           // A lease without running jobs has no heartbeat to compare.
-          ArrayText.ofPlain(quiet.map(([, beat]) => beat ?? 0))
+          SqlArrays.ofPlain(quiet.map(([, beat]) => beat ?? 0))
         ])
       )
       for (const { count, fate, kind, queue } of rows) {

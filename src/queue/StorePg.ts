@@ -2,7 +2,6 @@ import { Effect, Either } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
-import * as ArrayText from "./ArrayText.js"
 import {
   byDedupeKey,
   fullParameters,
@@ -18,6 +17,7 @@ import {
 import { JobIdTaken } from "./JobErrors.js"
 import type { JobSql } from "./JobSql.js"
 import { Enqueued } from "./Queue.js"
+import * as SqlArrays from "./SqlArrays.js"
 
 export type StoreError = JobIdTaken | DatabaseError
 
@@ -71,13 +71,13 @@ export const make = (
   const findStanding = (jobs: StampedJobs, now: number) =>
     mapErrors(
       sql.unsafe<StandingRow>(statements.standing, [
-        ArrayText.ofPlain(jobs.map(({ id }) => id)),
-        ArrayText.ofPlain(jobs.map(({ queue }) => queue)),
-        ArrayText.ofTexts(jobs.map(({ kind }) => kind)),
-        ArrayText.ofPlain(jobs.map(({ version }) => version)),
+        SqlArrays.ofPlain(jobs.map(({ id }) => id)),
+        SqlArrays.ofPlain(jobs.map(({ queue }) => queue)),
+        SqlArrays.ofTexts(jobs.map(({ kind }) => kind)),
+        SqlArrays.ofPlain(jobs.map(({ version }) => version)),
         jsonArray(jobs.map(({ payload }) => payload)),
-        ArrayText.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
-        ArrayText.ofPlain(jobs.map((_, place) => place)),
+        SqlArrays.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
+        SqlArrays.ofPlain(jobs.map((_, place) => place)),
         now
       ])
     )
@@ -87,12 +87,12 @@ export const make = (
     const jobs = [...newcomers.values()]
     return mapErrors(
       sql.unsafe(statements.replace, [
-        ArrayText.ofPlain([...newcomers.keys()]),
+        SqlArrays.ofPlain([...newcomers.keys()]),
         jsonArray(jobs.map(({ payload }) => payload)),
-        ArrayText.ofPlain(jobs.map(({ version }) => version)),
-        ArrayText.ofPlain(jobs.map(({ runAt }) => runAt)),
-        ArrayText.ofPlain(jobs.map(({ priority }) => priority)),
-        ArrayText.ofTexts(jobs.map(({ kind }) => kind)),
+        SqlArrays.ofPlain(jobs.map(({ version }) => version)),
+        SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
+        SqlArrays.ofPlain(jobs.map(({ priority }) => priority)),
+        SqlArrays.ofTexts(jobs.map(({ kind }) => kind)),
         now
       ])
     )
@@ -142,7 +142,7 @@ export const make = (
         if (refused.length === 0) break
         const standing = yield* findStanding(refused, now)
         const lapsed = standing.filter((row) => row.lapsed).map(({ id }) => id)
-        if (lapsed.length > 0) yield* mapErrors(sql.unsafe(statements.lapse, [ArrayText.ofPlain(lapsed), now]))
+        if (lapsed.length > 0) yield* mapErrors(sql.unsafe(statements.lapse, [SqlArrays.ofPlain(lapsed), now]))
         const replacing = new Map<JobId, StampedJob>()
         for (const [place, job] of refused.entries()) {
           const answer = yield* judge(

@@ -89,3 +89,15 @@ export const admitAll = (
   }
   return Either.right(files)
 }
+
+const unknownMimeType = "application/octet-stream"
+
+const mimeTypeForm = /^[a-z0-9!#$&^_.+-]{1,127}\/[a-z0-9!#$&^_.+-]{1,127}$/
+
+/**
+ * Returns the lower-case `type/subtype` without parameters, or `application/octet-stream` if the value is malformed.
+ */
+export const stripMimeType = (given: string): string => {
+  const essence = given.slice(0, 256).split(";")[0]?.trim().toLowerCase() ?? ""
+  return mimeTypeForm.test(essence) ? essence : unknownMimeType
+}

@@ -7,16 +7,15 @@ import * as BotJobs from "../../src/gateway/BotJobs.js"
 import { type Bot, Bots } from "../../src/gateway/Bots.js"
 import { none } from "../../src/gateway/config/Declarations.js"
 import * as DeadLetterHandler from "../../src/gateway/dead/DeadLetterHandler.js"
-import { DeadLetters } from "../../src/gateway/dead/DeadLetters.js"
-import * as DeadLettersMemory from "../../src/gateway/dead/DeadLettersMemory.js"
-import { Telegram } from "../../src/gateway/telegram/Telegram.js"
+import { DeadLetters, layerMemory } from "../../src/gateway/dead/DeadLetters.js"
 import {
   ChatClosed,
+  Telegram,
   type TelegramError,
   TelegramRefused,
   TelegramThrottled,
   TelegramUnavailable
-} from "../../src/gateway/telegram/TelegramErrors.js"
+} from "../../src/gateway/telegram/Telegram.js"
 import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
@@ -71,7 +70,7 @@ const story = (world: World, declared = true) => {
   })
   const handlers = [...BotJobs.handlers([declaration], []), DeadLetterHandler.handler]
   const layer = TestShift.layer({ handlers, queues: ["bot-helper"] }).pipe(
-    Layer.provideMerge(Layer.mergeAll(telegram, bots, DeadLettersMemory.layer, Metrics.layer))
+    Layer.provideMerge(Layer.mergeAll(telegram, bots, layerMemory, Metrics.layer))
   )
   return { said, layer }
 }

@@ -3,7 +3,7 @@ import { Pods, type StoredPod } from "../../cluster/Pods.js"
 import * as BytesText from "../../core/BytesText.js"
 import * as DurationText from "../../core/DurationText.js"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
-import * as CrewUnserved from "../../crew/loops/Unserved.js"
+import { unservedAmong } from "../../crew/loops/Rebalancer.js"
 import { MetricsConfig } from "../../crew/MetricsConfig.js"
 import { Database } from "../../database/Database.js"
 import { DatabaseConfig } from "../../database/DatabaseConfig.js"
@@ -55,7 +55,7 @@ export const queues: Check = {
   look: Effect.gen(function* () {
     const { lease } = yield* ClusterConfig
     const live = yield* Effect.flatMap(Pods, (pods) => pods.live(lease))
-    const names = yield* CrewUnserved.among(live)
+    const names = yield* unservedAmong(live)
     const pods = live.length === 1 ? "1 pod is live" : `${live.length} pods are live`
     if (names.length === 0) return [ok(`${pods}; all queues with due jobs are served.`)]
     const listed =

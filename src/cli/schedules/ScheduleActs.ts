@@ -2,12 +2,10 @@ import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import { Console, Effect, type Option } from "effect"
 import type { InvalidJob } from "../../core/InvalidJob.js"
-import type { PreviousRunActive } from "../../crew/loops/ScheduledJobs.js"
-import { trigger } from "../../crew/loops/Trigger.js"
+import { type PreviousRunActive, trigger } from "../../crew/loops/ScheduledJobs.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Audited from "../../http/access/Audited.js"
 import { Caller } from "../../http/access/Caller.js"
-import * as ScheduleSummary from "../../http/admin/ScheduleSummary.js"
 import * as ScheduleView from "../../http/admin/ScheduleView.js"
 import * as Instant from "../../http/Instant.js"
 import type { JobIdTaken, QueueFull } from "../../queue/JobErrors.js"
@@ -64,8 +62,8 @@ export interface ScheduleAct {
 
 const seenOf = ({ name }: ScheduleAct, [before, after]: readonly [StoredSchedule, StoredSchedule]) =>
   name === "trigger"
-    ? { after: ScheduleSummary.triggered(after) }
-    : { before: ScheduleSummary.of(before), after: ScheduleSummary.of(after) }
+    ? { after: ScheduleView.triggeredSummary(after) }
+    : { before: ScheduleView.summaryOf(before), after: ScheduleView.summaryOf(after) }
 
 /** Runs the action for each schedule in turn. A rejected one does not stop the others; a database error does. */
 export const perform = (given: Given, what: ScheduleAct) =>

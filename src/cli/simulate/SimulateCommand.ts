@@ -31,7 +31,7 @@ const within = (name: string, value: number, most: number) =>
 /** Imported lazily, so that other commands start faster. */
 const simulation = Effect.promise(async () => ({
   ...(await import("../../testing/simulation/Simulation.js")),
-  ReportText: await import("../../testing/simulation/ReportText.js")
+  ReportText: await import("../../testing/simulation/Report.js")
 }))
 
 const replay = (seed: number, { jobs, pods }: Wanted) =>

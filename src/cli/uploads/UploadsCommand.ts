@@ -4,12 +4,11 @@ import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
 import * as ValidationError from "@effect/cli/ValidationError"
 import { Clock, Console, Duration, Effect, Option, Redacted, Schedule, Schema } from "effect"
-import { mostLabelCharacters, type Token, Tokens } from "../../access/Tokens.js"
+import { mostLabelCharacters, type Token, Tokens, tokenSummary } from "../../access/Tokens.js"
 import * as BytesText from "../../core/BytesText.js"
 import * as DurationText from "../../core/DurationText.js"
 import { TokenId, Workspace, workspaceRule } from "../../core/Ids.js"
 import * as Audited from "../../http/access/Audited.js"
-import * as TokenSummary from "../../http/access/TokenSummary.js"
 import * as Instant from "../../http/Instant.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { SomeFailed, UsageError } from "../Failure.js"
@@ -188,7 +187,7 @@ const create = Command.make("create", { ...tokenOptions, label, reason: Operator
         audited(
           "token.create",
           ({ id }) => id,
-          (made) => ({ after: TokenSummary.of(made) })
+          (made) => ({ after: tokenSummary(made) })
         ),
         Operator.acting(given.reason)
       )
@@ -220,7 +219,7 @@ const revoke = Command.make("revoke", { ...tokenOptions, id, reason: Operator.re
   Effect.gen(function* () {
     const audited = yield* Audited.make
     const token = yield* Effect.flatMap(Tokens, (tokens) => tokens.revoke(given.workspace, given.id)).pipe(
-      audited("token.revoke", given.id, (token) => ({ before: TokenSummary.of(token) })),
+      audited("token.revoke", given.id, (token) => ({ before: tokenSummary(token) })),
       Operator.acting(given.reason)
     )
     yield* Console.log(given.json ? JSON.stringify(viewOf(token)) : `revoked ${token.prefix}… (${token.id})`)

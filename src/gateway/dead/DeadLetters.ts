@@ -1,6 +1,9 @@
-import { Context, type Duration, type Effect } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Schema } from "effect"
 import type { JobId } from "../../core/Ids.js"
+import type { FollowUp } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import * as Job from "../../queue/Job.js"
+import { queueOf } from "../config/Declarations.js"
 
 /** Result of a send. `withdrawn`: certainly not sent, may be retried. `unknown`: may or may not have been sent. */
 export type SendResult = "sent" | "refused" | "unknown" | "withdrawn"
@@ -32,3 +35,44 @@ export class DeadLetters extends Context.Tag("nightshift/gateway/DeadLetters")<
     readonly purge: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
   }
 >() {}
+
+/** Notifies a user that their message could not be processed. The follow-up of an async bot's dead job. */
+export const DeadLetter = Job.make("telegram.dead_letter", {
+  payload: Schema.Struct({ bot: Schema.String, chat: Schema.Int }),
+  maxAttempts: 5,
+  timeout: "1 minute"
+})
+
+/** Makes the follow-up of a bot's job. It uses the bot's own queue, so pausing the bot pauses it too. */
+export const followUp = (bot: string, chat: number): FollowUp => ({
+  kind: DeadLetter.name,
+  version: DeadLetter.version,
+  queue: queueOf(bot),
+  payload: { bot, chat },
+  maxAttempts: DeadLetter.maxAttempts
+})
+
+export const layerMemory: Layer.Layer<DeadLetters> = Layer.sync(DeadLetters, () => {
+  const letters = new Map<string, { readonly state: LetterState; readonly intendedAt: number }>()
+  return {
+    intend: ({ job }) =>
+      Effect.map(Clock.currentTimeMillis, (intendedAt) => {
+        const known = letters.get(job)
+        if (known !== undefined && known.state !== "withdrawn") return known.state
+        letters.set(job, { state: "intended", intendedAt })
+        return undefined
+      }),
+    record: (job, state) =>
+      Effect.sync(() => {
+        const known = letters.get(job)
+        if (known?.state === "intended") letters.set(job, { ...known, state })
+      }),
+    purge: (olderThan) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const before = now - Duration.toMillis(olderThan)
+        const old = [...letters].filter(([, { intendedAt }]) => intendedAt < before)
+        for (const [job] of old) letters.delete(job)
+        return old.length
+      })
+  }
+})

@@ -6,10 +6,9 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { CrossSiteRefused, Forbidden, HostRefused, type TooManyRequests, Unauthorized } from "../RequestErrors.js"
 import { isLoopback, type ServerConfig } from "../ServerConfig.js"
 import type { Attempts } from "./Attempts.js"
-import { sameSecret, tokenOf } from "./Bearer.js"
 import type { CallerFacts } from "./Caller.js"
-import { isSameOrigin } from "./SameOrigin.js"
-import * as SessionCookie from "./SessionCookie.js"
+import * as Credentials from "./Credentials.js"
+import { bearerOf, isSameOrigin, sameSecret } from "./Credentials.js"
 
 type Config = Pick<typeof ServerConfig.Service, "host" | "adminToken" | "viewerToken">
 type Request = HttpServerRequest.HttpServerRequest
@@ -85,9 +84,9 @@ export const identify = (
     const { authorization } = request.headers
     const reason = reasonOf(request)
     const tokens = tokensOf(config)
-    const secret = SessionCookie.secretOf(request)
+    const secret = Credentials.sessionOf(request)
     if (authorization !== undefined) {
-      const given = tokenOf(authorization) ?? ""
+      const given = bearerOf(authorization) ?? ""
       const role = roleOf(given, tokens)
       yield* attempts.token(request, given, role !== undefined)
       if (role === undefined) return yield* unauthorized(config)

@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer"
 import type { IncomingMessage } from "node:http"
-import { GrowingBuffer } from "../GrowingBuffer.js"
+import { GrowingBuffer } from "../Body.js"
 
 // Reads webhook bodies with plain callbacks: thousands arrive per second, and nearly all are a single chunk.
 

@@ -1,9 +1,8 @@
 import type { SqlError } from "@effect/sql/SqlError"
 import { Clock, Context, Duration, Effect, Layer } from "effect"
 import * as Budget from "../../core/Budget.js"
-import { Database } from "../../database/Database.js"
+import { Database, within } from "../../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
-import { within } from "../../database/StatementLimits.js"
 import { SearchTooSlow } from "./JobSearch.js"
 
 // Operators can run arbitrary searches, which must not slow down jobs: the server cancels statements that take too

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import * as MimeType from "../../src/uploads/MimeType.js"
+import { stripMimeType } from "../../src/uploads/Upload.js"
 
 const octets = "application/octet-stream"
 
@@ -23,6 +23,6 @@ describe("a content's type", () => {
     ["text/plain\u0000", octets],
     [`text/${"x".repeat(500)}`, octets]
   ])("%j becomes %s", (given, expected) => {
-    expect(MimeType.strip(given)).toBe(expected)
+    expect(stripMimeType(given)).toBe(expected)
   })
 })

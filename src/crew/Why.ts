@@ -1,9 +1,15 @@
-import { Duration, Schema } from "effect"
-import type { StoredPod } from "../../cluster/Pods.js"
-import * as Outcome from "../../core/Outcome.js"
-import type { DeadReason, StoredJob } from "../../core/StoredJob.js"
-import type { LimitState } from "../../limits/Limit.js"
-import type { Standing } from "../../queue/why/JobDiagnosis.js"
+import { Duration, Effect, Schema } from "effect"
+import { Pods, type StoredPod } from "../cluster/Pods.js"
+import type { JobId } from "../core/Ids.js"
+import * as Outcome from "../core/Outcome.js"
+import type { DeadReason, StoredJob } from "../core/StoredJob.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import type { LimitState } from "../limits/Limit.js"
+import { RateLimits } from "../limits/RateLimits.js"
+import type { JobNotFound } from "../queue/JobErrors.js"
+import type { SearchTooSlow } from "../queue/search/JobSearch.js"
+import { JobDiagnosis, type Standing } from "../queue/why/JobDiagnosis.js"
+import { ClusterConfig } from "./ClusterConfig.js"
 
 // Explains why a job is not running. Pure: the same facts give the same answer. If several reasons apply, the first in
 // this order is returned: the queue is paused, which only an operator can end; the job is not due; no pod can run it;
@@ -217,3 +223,20 @@ export const judge = (facts: Facts): Why => {
       return ofDead(job)
   }
 }
+
+/** Explains why a job is not running, or its state if it runs or has finished. */
+export const explain = (
+  id: JobId
+): Effect.Effect<Why, JobNotFound | SearchTooSlow | DatabaseError, JobDiagnosis | Pods | RateLimits | ClusterConfig> =>
+  Effect.gen(function* () {
+    const { lease, staleAfter } = yield* ClusterConfig
+    const standing = yield* Effect.flatMap(JobDiagnosis, (standings) => standings.of(id))
+    const pods = yield* Effect.flatMap(Pods, ({ live }) => live(lease))
+    const scope = limitOf(standing.job)
+    const limits = yield* RateLimits
+    const limit =
+      scope === undefined
+        ? undefined
+        : yield* Effect.catchTag(limits.get(scope), "UnknownScope", () => Effect.succeed(undefined))
+    return judge({ standing, pods, limit, staleAfter })
+  })

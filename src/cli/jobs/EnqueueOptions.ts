@@ -2,11 +2,61 @@ import { readFile } from "node:fs/promises"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
 import * as ValidationError from "@effect/cli/ValidationError"
-import { Data, Effect, Option } from "effect"
+import { Clock, Data, Duration, Effect, Option } from "effect"
+import * as DurationText from "../../core/DurationText.js"
 import * as JsonNumbers from "../../core/JsonNumbers.js"
 import { limits } from "../../core/StoredJob.js"
+import * as Instant from "../../http/Instant.js"
 import { fieldAt } from "../../queue/enqueue/PayloadCheck.js"
 import { UsageError } from "../Failure.js"
+
+/** When a job becomes due. */
+export type Start = Data.TaggedEnum<{
+  Now: {}
+  At: { readonly millis: number }
+  After: { readonly delay: Duration.Duration }
+}>
+const { $match: matchStart, After, At, Now } = Data.taggedEnum<Start>()
+
+const refuse = (sentence: string) => Effect.fail(ValidationError.invalidValue(HelpDoc.p(sentence)))
+
+const reads = <A>(name: string, expected: string, parse: (text: string) => Option.Option<A>) =>
+  Options.mapEffect((text: string) =>
+    Option.match(parse(text), {
+      onNone: () => refuse(`--${name} must be ${expected}, got ${JSON.stringify(text)}.`),
+      onSome: (value) => Effect.succeed(value)
+    })
+  )
+
+const runAt = Options.text("run-at").pipe(
+  reads("run-at", Instant.expected, Instant.parse),
+  Options.withDescription("Earliest start, as in 2026-01-31T09:00:00Z."),
+  Options.optional
+)
+const delay = Options.text("delay").pipe(
+  reads("delay", DurationText.expected, DurationText.parse),
+  Options.withDescription("Delay before the job is due, as in 90s, 5m or 1h30m."),
+  Options.optional
+)
+
+/** `--run-at` or `--delay`, not both. */
+export const start: Options.Options<Start> = Options.all({ delay, runAt }).pipe(
+  Options.mapEffect(({ delay, runAt }): Effect.Effect<Start, ValidationError.ValidationError> => {
+    if (Option.isSome(delay) && Option.isSome(runAt)) return refuse("Use --run-at or --delay, not both.")
+    if (Option.isSome(runAt)) return Effect.succeed(At({ millis: runAt.value }))
+    return Effect.succeed(Option.match(delay, { onNone: () => Now(), onSome: (delay) => After({ delay }) }))
+  })
+)
+
+/** Returns the due time in epoch milliseconds, or undefined for now. A delay counts from this process's clock. */
+export const resolveStart = (start: Start): Effect.Effect<number | undefined> =>
+  Effect.map(Clock.currentTimeMillis, (now) =>
+    matchStart(start, {
+      Now: () => undefined,
+      At: ({ millis }) => millis,
+      After: ({ delay }) => now + Duration.toMillis(delay)
+    })
+  )
 
 export type PayloadSource = Data.TaggedEnum<{
   Text: { readonly text: string }
@@ -14,8 +64,6 @@ export type PayloadSource = Data.TaggedEnum<{
   Stdin: {}
 }>
 const { $match, File, Stdin, Text } = Data.taggedEnum<PayloadSource>()
-
-const refuse = (sentence: string) => Effect.fail(ValidationError.invalidValue(HelpDoc.p(sentence)))
 
 const payload = Options.text("payload").pipe(
   Options.withDescription("The payload as JSON (default {}); - reads it from standard input."),
@@ -27,7 +75,7 @@ const payloadFile = Options.text("payload-file").pipe(
 )
 
 /** `--payload` or `--payload-file`, not both. */
-export const option: Options.Options<PayloadSource> = Options.all({ payload, payloadFile }).pipe(
+export const payloadSource: Options.Options<PayloadSource> = Options.all({ payload, payloadFile }).pipe(
   Options.mapEffect(({ payload, payloadFile }): Effect.Effect<PayloadSource, ValidationError.ValidationError> => {
     if (Option.isSome(payload) && Option.isSome(payloadFile)) {
       return refuse("Use --payload or --payload-file, not both.")
@@ -74,7 +122,7 @@ const textOf = $match({
 })
 
 /** Parses JSON text and names its source in errors. */
-export const parse = (text: string, where: string): Effect.Effect<unknown, UsageError> =>
+export const parsePayload = (text: string, where: string): Effect.Effect<unknown, UsageError> =>
   Effect.suspend(() => {
     try {
       const value: unknown = JSON.parse(text)
@@ -89,5 +137,5 @@ export const parse = (text: string, where: string): Effect.Effect<unknown, Usage
   })
 
 /** Reads and parses the payload. */
-export const read = (source: PayloadSource): Effect.Effect<unknown, UsageError> =>
-  Effect.flatMap(textOf(source), ({ text, where }) => parse(text, where))
+export const readPayload = (source: PayloadSource): Effect.Effect<unknown, UsageError> =>
+  Effect.flatMap(textOf(source), ({ text, where }) => parsePayload(text, where))

@@ -3,6 +3,15 @@ import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { instant } from "../database/SqlInstant.js"
 
+// Times are passed as epoch milliseconds.
+
+/** Rows within the range given by the first two parameters. */
+export const during = (column: string) => `${column} >= ${instant("$1")} and ${column} < ${instant("$2")}`
+
+/** Start of the bucket that contains a time; `width` is the parameter with the bucket width. */
+export const bucketStart = (column: string, width: string) =>
+  `floor(extract(epoch from ${column}) * 1000 / ${width})::float8 * ${width}`
+
 /** Rows per delete statement: large enough to be efficient, small enough to be short. */
 const batch = 5_000
 
@@ -14,7 +23,7 @@ interface Rows {
 }
 
 /** Deletes rows older than this, in bounded batches. Returns the number deleted. */
-export const purge = (
+export const purgeRows = (
   { schema, sql }: typeof Database.Service,
   { key, old, table }: Rows,
   olderThan: Duration.Duration

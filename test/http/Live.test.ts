@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { eventText, LiveListener } from "../../src/http/live/LiveListener.js"
+import { eventText, LiveListener } from "../../src/http/live/Live.js"
 
 describe("one who follows live events", () => {
   it("is dropped when a megabyte lies unread, instead of being remembered for", () => {
