@@ -239,8 +239,6 @@ const make = (
         return recoverAll(table, new Map(watch.quietFor(Duration.toMillis(stuckFor), steadyMillis(clock))), now)
       })
     }),
-  purgeDone: (olderThan) =>
-    table.step((now) => purgeWhere(table, now - Duration.toMillis(olderThan), ({ status }) => status === "done")),
   purge: (usual, fence) =>
     Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
       table.step((now) => purgeAll(table, settings, usual, now))

@@ -85,8 +85,6 @@ const make = Effect.gen(function* () {
   const claims = ClaimPg.make(database, known, ids, leases)
   notifier.onHint(claims.stir)
 
-  const pass = DepthCap.make(database, known)
-
   const onStored: EnqueuePg.OnStored = (jobs, inTransaction) => {
     const queues = new Set<string>()
     for (const job of jobs) {
@@ -104,17 +102,17 @@ const make = Effect.gen(function* () {
       from = to
     }
   }
-  const { enqueue, enqueueEach } = yield* EnqueuePg.make(
+  const { enqueue, enqueueEach } = yield* EnqueuePg.make({
     database,
     statements,
     ids,
-    notifier.hint,
-    pass,
+    hint: notifier.hint,
+    pass: DepthCap.make(database, known),
     onStored,
     count,
-    (again) =>
+    makeHandoff: (again) =>
       DirectHandoffPg.make(database, claims.statements, ids, leases, directHandoff, (ends) => finalize(ends), again)
-  )
+  })
 
   // With a tracer, each enqueue pays for a span per job.
   const traced = SendSpan.around(tracer, enqueue)
@@ -219,23 +217,6 @@ const make = Effect.gen(function* () {
       return yield* recoverAll(watch.beats.quietFor(Duration.toMillis(stuckFor), asked))
     })
 
-  const purgeBatch = (before: number) =>
-    Effect.map(
-      mapErrors(sql.unsafe(statements.purgeDone, [before, maintenanceBatch]).raw),
-      (result) => (result as { readonly rowCount: number | null }).rowCount ?? 0
-    ).pipe(retrying)
-
-  const purgeDone: typeof Queue.Service.purgeDone = (olderThan) =>
-    Effect.gen(function* () {
-      const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
-      let sum = 0
-      for (;;) {
-        const count = yield* purgeBatch(before)
-        sum += count
-        if (count < maintenanceBatch) return sum
-      }
-    })
-
   const progress: typeof Queue.Service.progress = (job, text) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
@@ -254,7 +235,6 @@ const make = Effect.gen(function* () {
     nextDue,
     pendingQueues,
     recoverStuck,
-    purgeDone,
     purge: PurgePg.make(database, statements, yield* Queues, retrying)
   })
 })

@@ -6,9 +6,9 @@ import { type AttemptEnd, End } from "../AttemptEnd.js"
 import type { ClaimSql } from "../claim/ClaimSql.js"
 import type { HeldLeases } from "../claim/HeldLeases.js"
 import { hasExtras, isUniform, jsonArray, type StampedJobs } from "../enqueue/StampedJob.js"
+import type { StoreError } from "../enqueue/StorePg.js"
 import type { ClaimedJob } from "../Queue.js"
 import * as SqlArrays from "../SqlArrays.js"
-import type { StoreError } from "../StorePg.js"
 import type { DirectHandoff, HandoffReceiver } from "./DirectHandoff.js"
 
 // A due job for which a slot is free is stored as claimed: one statement and one commit from enqueue to handler, and no

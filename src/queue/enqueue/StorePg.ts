@@ -1,7 +1,11 @@
 import { Effect, Either } from "effect"
-import type { JobId } from "../core/Ids.js"
-import type { Database } from "../database/Database.js"
-import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
+import type { JobId } from "../../core/Ids.js"
+import type { Database } from "../../database/Database.js"
+import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
+import { JobIdTaken } from "../JobErrors.js"
+import type { JobSql } from "../JobSql.js"
+import { Enqueued } from "../Queue.js"
+import * as SqlArrays from "../SqlArrays.js"
 import {
   byDedupeKey,
   fullParameters,
@@ -13,11 +17,7 @@ import {
   type StampedJob,
   type StampedJobs,
   uniformParameters
-} from "./enqueue/StampedJob.js"
-import { JobIdTaken } from "./JobErrors.js"
-import type { JobSql } from "./JobSql.js"
-import { Enqueued } from "./Queue.js"
-import * as SqlArrays from "./SqlArrays.js"
+} from "./StampedJob.js"
 
 export type StoreError = JobIdTaken | DatabaseError
 
