@@ -40,7 +40,7 @@ const loneSurrogate = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\
 export const isUnstorable = (text: string) => text.includes("\u0000") || loneSurrogate.test(text)
 
 /** The same characters as `JSON.stringify` escapes them. */
-const unstorableEscape = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f][0-9a-f]{2})/
+const unstorableEscape = /(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})/
 
 /** Returns why the text is invalid, or undefined. */
 export const faultOfText = (text: string, most: number): string | undefined => {
@@ -108,15 +108,21 @@ export const jsonText = (value: unknown, mostBytes: number): Either.Either<strin
   return Either.right(text)
 }
 
-const loneSurrogates = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
+const loneSurrogates = new RegExp(loneSurrogate, "g")
+
+/** Truncates text without splitting a surrogate pair. */
+export const truncated = (text: string, characters: number): string => {
+  if (text.length <= characters) return text
+  const last = text.charCodeAt(characters - 1)
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? characters - 1 : characters)
+}
 
 /** Truncates text and replaces characters that PostgreSQL cannot store. */
-export const storableText = (text: string, characters: number): string =>
+export const storableText = (text: string, characters = text.length): string =>
   // Truncates first, because that can split a surrogate pair.
   text.slice(0, characters).replaceAll("\u0000", "\ufffd").replace(loneSurrogates, "\ufffd")
 
-/** The same characters as `JSON.stringify` escapes them. */
-const unstorableEscapes = /(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})/g
+const unstorableEscapes = new RegExp(unstorableEscape, "g")
 
 /**
  * Encodes a value as JSON text that PostgreSQL can store. A value that is too large is replaced by the beginning of its

@@ -1,4 +1,5 @@
 import { Duration, Predicate } from "effect"
+import { storableText } from "../core/Storable.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import { kindOf, queueOf } from "./config/Declarations.js"
 import { followUp } from "./dead/DeadLetters.js"
@@ -30,10 +31,8 @@ export const of = (slug: string, update: Update): NewJob => {
   }
 }
 
-const halfPair = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
-
 const storableValue = (value: unknown): unknown => {
-  if (typeof value === "string") return value.replaceAll("\u0000", "\ufffd").replace(halfPair, "\ufffd")
+  if (typeof value === "string") return storableText(value)
   if (typeof value === "number" && !Number.isFinite(value)) return null
   if (Array.isArray(value)) return value.map(storableValue)
   if (!Predicate.isRecord(value)) return value

@@ -9,41 +9,23 @@ import * as RequestFault from "./RequestFault.js"
 /** Timeout for receiving a body. */
 const timeout = "60 seconds"
 
-const refusedType = (headers: HttpServerRequest.HttpServerRequest["headers"]): string | undefined => {
-  const type = headers["content-type"]
-  if (type === undefined) return "missing (no Content-Type)"
-  if (!/^application\/json *(; *charset *= *"?utf-8"? *)?$/i.test(type.trim())) return type
-  const encoding = headers["content-encoding"]
+const jsonType = /^application\/json *(?:; *charset *= *"?utf-8"? *)?$/i
+
+/** Returns the unsupported content type or encoding, or undefined. A missing type is accepted. */
+export const refusedType = (type: string | undefined, encoding: string | undefined): string | undefined => {
+  if (type !== undefined && !jsonType.test(type.trim())) return type
   return encoding === undefined || encoding.toLowerCase() === "identity" ? undefined : `encoded as ${encoding}`
 }
 
 const read = (source: IncomingMessage, mostBytes: number): Effect.Effect<Buffer, BodyTooLarge | BadRequest> =>
-  Effect.async((resume) => {
-    const chunks: Array<Buffer> = []
-    let bytes = 0
-    const take = (chunk: Buffer) => {
-      bytes += chunk.length
-      if (bytes <= mostBytes) return chunks.push(chunk)
-      finish(Effect.fail(new BodyTooLarge({ mostBytes })))
+  Effect.gen(function* () {
+    const body = new GrowingBuffer()
+    for (;;) {
+      const piece = yield* next(source)
+      if (piece === undefined) return body.whole()
+      body.add(piece)
+      if (body.bytes > mostBytes) return yield* new BodyTooLarge({ mostBytes })
     }
-    const end = () => finish(Effect.succeed(Buffer.concat(chunks)))
-    const broken = () =>
-      finish(
-        Effect.fail(
-          new BadRequest({ message: "The request body was cut off: the connection closed before it was complete." })
-        )
-      )
-    const leave = () => {
-      source.off("data", take).off("end", end).off("close", broken).off("error", broken)
-      // After the response, the server reads the rest for a bounded time and then closes the connection.
-      source.on("error", () => {}).pause()
-    }
-    const finish = (result: Effect.Effect<Buffer, BodyTooLarge | BadRequest>) => {
-      leave()
-      resume(result)
-    }
-    source.on("data", take).once("end", end).once("close", broken).once("error", broken)
-    return Effect.sync(leave)
   })
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })
@@ -70,7 +52,9 @@ export const json = (
   mostBytes: number
 ): Effect.Effect<unknown, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
   Effect.gen(function* () {
-    const refused = refusedType(request.headers)
+    const type = request.headers["content-type"]
+    if (type === undefined) return yield* new ContentTypeRefused({ given: "missing (no Content-Type)" })
+    const refused = refusedType(type, request.headers["content-encoding"])
     if (refused !== undefined) return yield* new ContentTypeRefused({ given: refused })
     if (Number(request.headers["content-length"] ?? 0) > mostBytes) return yield* new BodyTooLarge({ mostBytes })
     const bytes = yield* Effect.timeoutFail(read(toIncomingMessage(request), mostBytes), {

@@ -1,5 +1,6 @@
 import { Either } from "effect"
 import type { UploadId, Workspace } from "../core/Ids.js"
+import { faultOfText, isUnstorable } from "../core/Storable.js"
 import * as Filename from "./Filename.js"
 import { InvalidUpload, UploadTooLarge } from "./UploadErrors.js"
 
@@ -49,23 +50,14 @@ export interface ByteRange {
 /** Size of a stored chunk. Content is read and written chunk by chunk, so memory holds only a few. */
 export const chunkBytes = 256 * 1024
 
-/** NUL, which PostgreSQL text cannot hold, and unpaired surrogates, which UTF-8 cannot encode. */
-const unstorable = /\0|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/
-
-const faultOfFilename = (filename: string): string | undefined => {
-  if (filename === "") return "must not be empty"
-  if (filename.length > Filename.mostCharacters) return `must be at most ${Filename.mostCharacters} characters long`
-  return unstorable.test(filename) ? "must not contain NUL characters or unpaired surrogates" : undefined
-}
-
 /** Returns why the file name or MIME type is invalid, or undefined. */
 export const faultOfNames = (
   { filename, mimetype }: Pick<NewUpload, "filename" | "mimetype">,
   index: number
 ): InvalidUpload | undefined => {
-  const reason = faultOfFilename(filename)
+  const reason = faultOfText(filename, Filename.mostCharacters)
   if (reason !== undefined) return new InvalidUpload({ index, field: "filename", reason })
-  if (mimetype.length > 255 || unstorable.test(mimetype)) {
+  if (mimetype.length > 255 || isUnstorable(mimetype)) {
     return new InvalidUpload({
       index,
       field: "mimetype",

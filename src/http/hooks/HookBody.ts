@@ -159,13 +159,3 @@ export const parse = (body: Buffer): { readonly value: unknown } | { readonly fa
     return { fault: "parsing failed" }
   }
 }
-
-const jsonType = /^application\/json *(?:; *charset *= *"?utf-8"? *)?$/i
-
-/** Returns the unsupported content type or encoding, or undefined. A missing type is accepted. */
-export const refusedType = ({ headers }: IncomingMessage): string | undefined => {
-  const encoding = headers["content-encoding"]
-  if (encoding !== undefined && encoding.toLowerCase() !== "identity") return `encoded as ${encoding}`
-  const type = headers["content-type"]
-  return type === undefined || jsonType.test(type.trim()) ? undefined : type
-}

@@ -12,6 +12,7 @@ import type { Series } from "../../telemetry/MetricFamily.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import * as ClientAddress from "../access/ClientAddress.js"
+import { refusedType } from "../Body.js"
 import { ServerConfig } from "../ServerConfig.js"
 import {
   bodyRefused,
@@ -24,7 +25,7 @@ import {
   unauthorizedHook,
   unknownHook
 } from "./HookAnswers.js"
-import { BodyReader, mostBytes, parse, refusedType } from "./HookBody.js"
+import { BodyReader, mostBytes, parse } from "./HookBody.js"
 
 /**
  * Batches the items that arrive in one turn of the event loop, which share one fiber and one database round trip. Adds
@@ -222,7 +223,7 @@ const make = Effect.gen(function* () {
     response: ServerResponse,
     whole: (body: Buffer) => void
   ) => {
-    const odd = refusedType(request)
+    const odd = refusedType(request.headers["content-type"], request.headers["content-encoding"])
     if (odd !== undefined) return turnAway(hook, request, response, typeRefused(odd))
     if (Number(request.headers["content-length"] ?? 0) > mostBytes) {
       return turnAway(hook, request, response, bodyRefused.TooLarge)

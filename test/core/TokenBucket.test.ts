@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
-import * as Budget from "../../src/core/Budget.js"
+import * as TokenBucket from "../../src/core/TokenBucket.js"
 
 describe("the time for searches", () => {
-  const make = () => Budget.make({ most: 3_000, refill: 0.2 })
+  const make = () => TokenBucket.make({ most: 3_000, refill: 0.2 })
 
   it("is there at once for somebody who searches now and then", () => {
     const budget = make()

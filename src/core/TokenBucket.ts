@@ -1,13 +1,15 @@
 /** A token bucket. Instants are in milliseconds. */
-export interface Budget {
+export interface TokenBucket {
   /** Milliseconds until one token is available; 0 when there is one. */
   readonly wait: (now: number) => number
   /** Takes tokens. Taking more than are left makes the balance negative and the next wait longer. */
   readonly spend: (amount: number, now: number) => void
+  /** Returns tokens. */
+  readonly give: (amount: number) => void
 }
 
 /** `most` is the capacity, `refill` the number of tokens added per millisecond. */
-export const make = ({ most, refill }: { readonly most: number; readonly refill: number }): Budget => {
+export const make = ({ most, refill }: { readonly most: number; readonly refill: number }): TokenBucket => {
   let left = most
   let counted: number | undefined
   const remaining = (now: number) => {
@@ -18,10 +20,14 @@ export const make = ({ most, refill }: { readonly most: number; readonly refill:
   return {
     wait: (now) => {
       const missing = 1 - remaining(now)
-      return missing > 0 ? Math.ceil(missing / refill) : 0
+      // A caller that waited exactly this long must not be refused because of a rounding error.
+      return Math.max(0, Math.ceil(missing / refill - 1e-6))
     },
     spend: (amount, now) => {
       left = remaining(now) - amount
+    },
+    give: (amount) => {
+      left = Math.min(most, left + amount)
     }
   }
 }
