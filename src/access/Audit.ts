@@ -39,7 +39,7 @@ export interface AuditPage {
 }
 
 /** Maximum stored length of each field, in characters. */
-export const limits = { name: 200, target: 600, reason: 1_000, state: 16 * 1024 } as const
+const limits = { name: 200, target: 600, reason: 1_000, state: 16 * 1024 } as const
 
 /** Truncates a change to the stored lengths. `before` and `after` become JSON text. */
 export const kept = (change: AuditedChange) => ({

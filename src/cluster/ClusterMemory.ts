@@ -74,7 +74,7 @@ export class ShareTable extends Context.Tag("nightshift/cluster/ShareTableMemory
 const step = <A>(act: (clock: Clock.Clock) => A): Effect.Effect<A> =>
   Effect.clockWith((clock) => Effect.sync(() => act(clock)))
 
-export const pods: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
+const pods: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
   Pods,
   Effect.map(ShareTable, (shares) => {
     const pods = new Map<PodId, StoredPod>()
@@ -137,7 +137,7 @@ export const pods: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
   })
 )
 
-export const shares: Layer.Layer<Shares, never, Leadership | ShareTable> = Layer.effect(
+const shares: Layer.Layer<Shares, never, Leadership | ShareTable> = Layer.effect(
   Shares,
   Effect.gen(function* () {
     const table = yield* ShareTable

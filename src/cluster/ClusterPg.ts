@@ -39,7 +39,7 @@ const makeShares = Effect.gen(function* () {
   })
 })
 
-export const shares: Layer.Layer<Shares, never, Database> = Layer.effect(Shares, makeShares)
+const shares: Layer.Layer<Shares, never, Database> = Layer.effect(Shares, makeShares)
 
 export const layer: Layer.Layer<Pods | Shares | Leadership, never, Database> = Layer.mergeAll(
   PodsPg.layer,

@@ -89,7 +89,7 @@ const lastEnd = ({ history, updatedAt }: StoredJob) => {
 }
 
 /** Returns the limit that throttled the job's last attempt. */
-export const limitOf = (job: StoredJob): string | undefined => {
+const limitOf = (job: StoredJob): string | undefined => {
   const end = lastEnd(job)
   return end === undefined ? undefined : Outcome.throttledBy(end)
 }

@@ -41,7 +41,7 @@ const sqlStatePattern = /^[0-9A-Z]{5}$/
 const isSqlState = (code: string) => sqlStatePattern.test(code) && /\d/.test(code)
 
 /** Returns the SQLSTATE; undefined if the server did not answer. */
-export const sqlStateOf = (error: DriverError): string | undefined =>
+const sqlStateOf = (error: DriverError): string | undefined =>
   error.code !== undefined && isSqlState(error.code) ? error.code : undefined
 
 /** Classifies an error. An error without a SQLSTATE is a failed connection, which is transient. */

@@ -10,7 +10,7 @@ export interface Taken<A> {
 const longestKept = Duration.minutes(1)
 
 /** A value is kept for this multiple of its query time, so queries take at most a twentieth of the time. */
-export const timesCost = 20
+const timesCost = 20
 
 /** If the query fails, the previous value is returned up to this age, in milliseconds. */
 const staleLimit = Duration.toMillis("5 minutes")

@@ -15,7 +15,7 @@ const text = (value: unknown): string => (typeof value === "string" ? value : ""
 
 const escape = (value: string): string => value.replace(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`)
 
-export const style = `
+const style = `
 :root { color-scheme: light dark; --line: #8884; --soft: #8882; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; padding: 1rem 1.25rem 6rem; }
 h1 { font-size: 1.5rem; } h2 { border-bottom: 1px solid var(--line); margin-top: 2.5rem; }

@@ -33,9 +33,7 @@ const securityHeaders = {
 }
 
 /** Adds the default headers that a response does not set itself. */
-export const withSecurityHeaders = (
-  response: HttpServerResponse.HttpServerResponse
-): HttpServerResponse.HttpServerResponse =>
+const withSecurityHeaders = (response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.setHeaders(response, { ...securityHeaders, ...response.headers })
 
 /** Everything under `/ui`. A tag, because the dashboard may not be imported from here; the program provides it. */

@@ -34,7 +34,7 @@ const worse = (a: DatabaseFacts, b: DatabaseFacts): DatabaseFacts => ({
 })
 
 /** For tests without a database; always healthy. */
-export const databaseHealth: Layer.Layer<DatabaseHealth> = Layer.sync(DatabaseHealth, () => {
+const databaseHealth: Layer.Layer<DatabaseHealth> = Layer.sync(DatabaseHealth, () => {
   const rows = new Map<number, DatabaseFacts>()
   const look = Effect.map(Clock.currentTimeMillis, (at): Health => ({ at, ...well, blockers: [] }))
   return {
@@ -169,7 +169,7 @@ const podPoint = (at: number, samples: ReadonlyArray<PodSample>): PodPoint => ({
   statements: Histogram.of(...samples.map(({ statements }) => statements)).summary()
 })
 
-export const podSamples: Layer.Layer<PodSamples> = Layer.sync(PodSamples, () => {
+const podSamples: Layer.Layer<PodSamples> = Layer.sync(PodSamples, () => {
   const rows = new Map<string, PodSample>()
   const within = ({ from, to }: TimeGrid.Range) =>
     [...rows.values()].filter(({ minute }) => minute >= from && minute < to).sort((a, b) => a.minute - b.minute)

@@ -12,7 +12,7 @@ import { Wakeups } from "./Wakeups.js"
 // server, so each queue has a budget: occasional jobs are announced immediately, bursts are coalesced into fewer
 // notifications.
 
-export const channel = (schema: string): string => `${schema}_work`
+const channel = (schema: string): string => `${schema}_work`
 
 /** A burst of 10 notifications per queue, then one every 10 milliseconds. */
 const budget = { most: 10, refill: 0.1 }

@@ -20,7 +20,7 @@ export interface Values {
 }
 
 /** Analyses a field that has `size` values starting at `least`. */
-export const valuesOf = (matching: ReadonlySet<number>, least: number, size: number): Values => {
+const valuesOf = (matching: ReadonlySet<number>, least: number, size: number): Values => {
   const all = [...matching].filter((value) => value >= least && value < least + size).sort((a, b) => a - b)
   const [first = least, second] = all
   const step = second === undefined ? undefined : second - first
@@ -36,11 +36,11 @@ export const valuesOf = (matching: ReadonlySet<number>, least: number, size: num
 }
 
 /** Joins texts: `a`, `a and b`, `a, b and c`. */
-export const listed = (texts: ReadonlyArray<string>): string =>
+const listed = (texts: ReadonlyArray<string>): string =>
   texts.length < 2 ? texts.join("") : `${texts.slice(0, -1).join(", ")} and ${texts.at(-1)}`
 
 /** Lists values, with three or more consecutive ones as a range: `1, 3 to 5 and 9`. */
-export const runs = (values: ReadonlyArray<number>, name: (value: number) => string = String): string => {
+const runs = (values: ReadonlyArray<number>, name: (value: number) => string = String): string => {
   const spans: Array<[first: number, last: number]> = []
   for (const value of values) {
     const open = spans.at(-1)
@@ -58,18 +58,18 @@ export const runs = (values: ReadonlyArray<number>, name: (value: number) => str
 const endings: Readonly<Record<number, string>> = { 1: "st", 2: "nd", 3: "rd" }
 
 /** `1st`, `2nd`, `11th`. */
-export const ordinal = (value: number): string =>
+const ordinal = (value: number): string =>
   `${value}${Math.floor(value / 10) % 10 === 1 ? "th" : (endings[value % 10] ?? "th")}`
 
 /** Minimum number of evenly spaced values to describe by their distance. */
 const leastEven = 4
 
 /** Returns the distance if the values should be described by it. */
-export const spacedBy = ({ all, step }: Values): number | undefined =>
+const spacedBy = ({ all, step }: Values): number | undefined =>
   step !== undefined && step > 1 && all.length >= leastEven ? step : undefined
 
 /** Describes the values of one field: `minutes 5 and 20`, `every 7th minute from 0 to 56`. */
-export const within = (values: Values, unit: string): string => {
+const within = (values: Values, unit: string): string => {
   const { all, first, isEvery, last } = values
   const step = spacedBy(values)
   if (isEvery) return `every ${unit}`
@@ -122,7 +122,7 @@ const monthDays = (fields: CronFields): string => {
 }
 
 /** Describes the matching days; undefined if every day matches. */
-export const daysOf = (fields: CronFields): string | undefined => {
+const daysOf = (fields: CronFields): string | undefined => {
   const months = valuesOf(fields.month, 1, 12)
   const span = stretch(months, monthName)
   const named = listed(months.all.map(monthName))

@@ -7,7 +7,7 @@ import * as BotJobs from "../../src/gateway/BotJobs.js"
 import { type Bot, Bots } from "../../src/gateway/Bots.js"
 import { none } from "../../src/gateway/config/Declarations.js"
 import * as DeadLetterHandler from "../../src/gateway/dead/DeadLetterHandler.js"
-import { DeadLetters, layerMemory } from "../../src/gateway/dead/DeadLetters.js"
+import { DeadLetters } from "../../src/gateway/dead/DeadLetters.js"
 import {
   ChatClosed,
   Telegram,
@@ -20,6 +20,7 @@ import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { TestShift } from "../../src/testing/TestShift.js"
+import * as DeadLettersMemory from "../support/DeadLettersMemory.js"
 import { message } from "./Updates.js"
 
 interface Said {
@@ -70,7 +71,7 @@ const story = (world: World, declared = true) => {
   })
   const handlers = [...BotJobs.handlers([declaration], []), DeadLetterHandler.handler]
   const layer = TestShift.layer({ handlers, queues: ["bot-helper"] }).pipe(
-    Layer.provideMerge(Layer.mergeAll(telegram, bots, layerMemory, Metrics.layer))
+    Layer.provideMerge(Layer.mergeAll(telegram, bots, DeadLettersMemory.layer, Metrics.layer))
   )
   return { said, layer }
 }

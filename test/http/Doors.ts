@@ -1,6 +1,5 @@
 import * as Http from "node:http"
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
-import * as AccessMemory from "../../src/access/AccessMemory.js"
 import * as AccessPg from "../../src/access/AccessPg.js"
 import type { Audit } from "../../src/access/Audit.js"
 import type { Idempotency } from "../../src/access/Idempotency.js"
@@ -52,6 +51,7 @@ import { Metrics } from "../../src/telemetry/Metrics.js"
 import type { Storage } from "../../src/uploads/Storage.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
+import * as AccessMemory from "../support/AccessMemory.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 export interface Asked {

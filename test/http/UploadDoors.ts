@@ -1,5 +1,4 @@
 import { Effect, Layer, Redacted, Schema } from "effect"
-import * as AccessMemory from "../../src/access/AccessMemory.js"
 import { Tokens } from "../../src/access/Tokens.js"
 import * as TokensPg from "../../src/access/TokensPg.js"
 import { Workspace } from "../../src/core/Ids.js"
@@ -12,6 +11,7 @@ import type { Storage } from "../../src/uploads/Storage.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import * as StoragePg from "../../src/uploads/StoragePg.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
+import * as AccessMemory from "../support/AccessMemory.js"
 import { Doors, layerOverAll, portsMemory, portsPostgres } from "./Doors.js"
 
 export const acme = Schema.decodeSync(Workspace)("acme")

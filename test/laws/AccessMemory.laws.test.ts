@@ -1,5 +1,5 @@
 import { TestClock } from "effect"
-import * as AccessMemory from "../../src/access/AccessMemory.js"
+import * as AccessMemory from "../support/AccessMemory.js"
 import { accessLaws } from "./AccessLaws.js"
 
 accessLaws("the doors' memory in memory", AccessMemory.layer, { clock: "test", advance: TestClock.adjust })

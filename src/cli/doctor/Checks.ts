@@ -25,7 +25,7 @@ const growth = 3
 const deaths = (totals: ReadonlyArray<KindTotals>) => totals.reduce((sum, { dead }) => sum + dead, 0)
 
 /** Checks whether more jobs died than usual, from the pods' metrics. */
-export const deadJobs: Check = {
+const deadJobs: Check = {
   name: "deaths",
   look: Effect.gen(function* () {
     const buckets = yield* MinuteBuckets
@@ -50,7 +50,7 @@ export const deadJobs: Check = {
 const mostQueues = 20
 
 /** Reports queues with due jobs that no live pod serves. */
-export const queues: Check = {
+const queues: Check = {
   name: "queues",
   look: Effect.gen(function* () {
     const { lease } = yield* ClusterConfig
@@ -94,7 +94,7 @@ export const ofNamed = (servers: ReadonlyArray<ServerIdentity.NamedServer>) => {
 }
 
 /** Reports pods whose last heartbeat was written by another server: they may still be connected to it. */
-export const ofPods = (here: string, pods: ReadonlyArray<StoredPod>, now: number) => {
+const ofPods = (here: string, pods: ReadonlyArray<StoredPod>, now: number) => {
   const elsewhere = pods.filter(({ server }) => server !== undefined && !ServerIdentity.isSame(server, here))
   if (elsewhere.length === 0) return []
   const list = elsewhere
@@ -114,7 +114,7 @@ export const ofPods = (here: string, pods: ReadonlyArray<StoredPod>, now: number
 }
 
 /** Checks that all pods use the PostgreSQL server that this address leads to. */
-export const servers: Check = {
+const servers: Check = {
   name: "servers",
   look: Effect.gen(function* () {
     const { sql } = yield* Database
@@ -143,7 +143,7 @@ const waits = ({ bytes, files, oldest, workspace }: StuckWorkspace, now: number)
 }
 
 /** Reports workspaces whose files are not fetched or expire unfetched. */
-export const uploads: Check = {
+const uploads: Check = {
   name: "uploads",
   look: Effect.gen(function* () {
     const storage = yield* Storage
@@ -210,7 +210,7 @@ const ofTuples = ({ jobDeadTuples, jobLiveTuples }: Health) =>
     : []
 
 /** Reports what blocks vacuum. Dead rows that are not removed slow down every claim. */
-export const vacuum: Check = {
+const vacuum: Check = {
   name: "vacuum",
   look: Effect.gen(function* () {
     const health = yield* Effect.flatMap(DatabaseHealth, ({ look }) => look)

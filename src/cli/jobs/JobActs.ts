@@ -78,7 +78,7 @@ const performEach = ({ act, action, said }: JobAct, ids: ReadonlyArray<JobId>, j
     if (reasons.length > 0) return yield* new SomeFailed({ reasons })
   })
 
-export const command = <const Name extends string>(name: Name, job: JobAct) =>
+const command = <const Name extends string>(name: Name, job: JobAct) =>
   Command.make(name, options, (given) =>
     Effect.gen(function* () {
       const { dryRun, ids, json, reason } = given

@@ -24,7 +24,7 @@ const name = Args.text({ name: "name" }).pipe(Args.withDescription("The schedule
 export const oneOptions = { name, ...CommonOptions.database, json: CommonOptions.json }
 
 /** Options of commands that act on several schedules. */
-export const options = {
+const options = {
   names: Args.atLeast(name, 1),
   ...CommonOptions.database,
   reason: Operator.reason,
@@ -66,7 +66,7 @@ const seenOf = ({ name }: ScheduleAct, [before, after]: readonly [StoredSchedule
     : { before: ScheduleView.summaryOf(before), after: ScheduleView.summaryOf(after) }
 
 /** Runs the action for each schedule in turn. A rejected one does not stop the others; a database error does. */
-export const perform = (given: Given, what: ScheduleAct) =>
+const perform = (given: Given, what: ScheduleAct) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const audited = yield* Audited.make

@@ -28,12 +28,12 @@ export class AccessRetentionConfig extends Context.Tag("nightshift/crew/AccessRe
 }
 
 /** How long the stored response of an idempotency key can be replayed. */
-export const requestsRemembered = Duration.hours(24)
+const requestsRemembered = Duration.hours(24)
 
 type Needs = Audit | Sessions | Idempotency | Operations | AccessRetentionConfig
 
 /** Deletes expired sessions, idempotency keys and audit entries. The steps fail independently. */
-export const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
+const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
   const audit = yield* Audit
   const sessions = yield* Sessions
   const idempotency = yield* Idempotency

@@ -79,7 +79,7 @@ export const noteworthy = ({ disabled, failed, missed, seeded, skipped }: PassRe
 export type Needs = Schedules | Queue | Kinds | JobSearch | Transactions | Leadership | Metrics | SchedulerConfig
 
 /** Returns the dedupe key of a tick, the same for every leader. */
-export const dedupeKey = (name: string, tick: number): string => `schedule:${name}:${ScheduledJobs.iso(tick)}`
+const dedupeKey = (name: string, tick: number): string => `schedule:${name}:${ScheduledJobs.iso(tick)}`
 
 /** The ticks to fire now and the missed ticks before them. */
 interface Turn {

@@ -16,7 +16,7 @@ import { PodHeartbeat } from "./PodHeartbeat.js"
  * Returns the number of slots of a queue on this pod: 0 while the queue is paused, otherwise the leader's assignment,
  * or an even split if there is none yet; limited by this pod's maximum.
  */
-export const slotTarget = (
+const slotTarget = (
   settings: Pick<QueueSettings, "name" | "maxWorkers" | "paused">,
   { companions, shares }: Orders,
   cap: number

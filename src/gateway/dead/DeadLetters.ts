@@ -1,4 +1,4 @@
-import { Clock, Context, Duration, Effect, Layer, Schema } from "effect"
+import { Context, type Duration, type Effect, Schema } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import type { FollowUp } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
@@ -50,29 +50,4 @@ export const followUp = (bot: string, chat: number): FollowUp => ({
   queue: queueOf(bot),
   payload: { bot, chat },
   maxAttempts: DeadLetter.maxAttempts
-})
-
-export const layerMemory: Layer.Layer<DeadLetters> = Layer.sync(DeadLetters, () => {
-  const letters = new Map<string, { readonly state: LetterState; readonly intendedAt: number }>()
-  return {
-    intend: ({ job }) =>
-      Effect.map(Clock.currentTimeMillis, (intendedAt) => {
-        const known = letters.get(job)
-        if (known !== undefined && known.state !== "withdrawn") return known.state
-        letters.set(job, { state: "intended", intendedAt })
-        return undefined
-      }),
-    record: (job, state) =>
-      Effect.sync(() => {
-        const known = letters.get(job)
-        if (known?.state === "intended") letters.set(job, { ...known, state })
-      }),
-    purge: (olderThan) =>
-      Effect.map(Clock.currentTimeMillis, (now) => {
-        const before = now - Duration.toMillis(olderThan)
-        const old = [...letters].filter(([, { intendedAt }]) => intendedAt < before)
-        for (const [job] of old) letters.delete(job)
-        return old.length
-      })
-  }
 })

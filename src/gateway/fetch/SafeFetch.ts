@@ -27,7 +27,7 @@ const literalOf = (url: URL): string | undefined => {
 const portOf = (url: URL) => Number(url.port || (url.protocol === "https:" ? 443 : 80))
 
 /** Returns why a URL with an IP address as its host is refused, or undefined. */
-export const refusalOf = (url: URL, allowance: Allowance): AddressRefused | undefined => {
+const refusalOf = (url: URL, allowance: Allowance): AddressRefused | undefined => {
   const address = literalOf(url)
   return address === undefined || allowance.allowsAddress(address, portOf(url))
     ? undefined
@@ -35,7 +35,7 @@ export const refusalOf = (url: URL, allowance: Allowance): AddressRefused | unde
 }
 
 /** Makes a lookup that fails if any of the resolved addresses is not allowed. */
-export const guardedLookup = (url: URL, allowance: Allowance): LookupFunction => {
+const guardedLookup = (url: URL, allowance: Allowance): LookupFunction => {
   const port = portOf(url)
   return (host, options, callback) => {
     const answer = (addresses: ReadonlyArray<LookupAddress>) => {

@@ -4,7 +4,7 @@ import type { WebhookIntakeError } from "../../gateway/WebhookIntake.js"
 import { mostBytes, type NoBody } from "./HookBody.js"
 
 /** How long a rejected sender has to read the response before the connection closes. */
-export const lingerMillis = 1_000
+const lingerMillis = 1_000
 
 /** Above this number of rejected senders, connections close at once. */
 const mostLingering = 256

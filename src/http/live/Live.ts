@@ -19,7 +19,7 @@ export const eventText = (name: string, id: number, data: unknown): string =>
   `event: ${name}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`
 
 /** An SSE comment, which keeps proxies from closing an idle connection. */
-export const heartbeat = ": \n\n"
+const heartbeat = ": \n\n"
 
 /** The response body of one live event stream. */
 export class LiveListener extends Readable {

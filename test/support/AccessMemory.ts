@@ -1,13 +1,20 @@
 import { Clock, Duration, Effect, Layer, Option, Redacted } from "effect"
-import { BadCursor } from "../core/BadCursor.js"
-import { isId, makeGenerator } from "../core/Ids.js"
-import * as Undo from "../core/Undo.js"
-import { Audit, type AuditEntry, type AuditFilter, kept } from "./Audit.js"
-import { digest, Idempotency, IdempotencyKeyReused } from "./Idempotency.js"
-import { limits, type SavedView, SavedViews, TooManyViews, ViewExists, ViewNotFound } from "./SavedViews.js"
-import * as Secrets from "./Secrets.js"
-import { type Role, Sessions } from "./Sessions.js"
-import { mostLabelCharacters, type Token, TokenNotFound, Tokens } from "./Tokens.js"
+import { Audit, type AuditEntry, type AuditFilter, kept } from "../../src/access/Audit.js"
+import { digest, Idempotency, IdempotencyKeyReused } from "../../src/access/Idempotency.js"
+import {
+  limits,
+  type SavedView,
+  SavedViews,
+  TooManyViews,
+  ViewExists,
+  ViewNotFound
+} from "../../src/access/SavedViews.js"
+import * as Secrets from "../../src/access/Secrets.js"
+import { type Role, Sessions } from "../../src/access/Sessions.js"
+import { mostLabelCharacters, type Token, TokenNotFound, Tokens } from "../../src/access/Tokens.js"
+import { BadCursor } from "../../src/core/BadCursor.js"
+import { isId, makeGenerator } from "../../src/core/Ids.js"
+import * as Undo from "../../src/core/Undo.js"
 
 const parsed = (text: string | null): unknown => (text === null ? undefined : JSON.parse(text))
 
@@ -50,7 +57,7 @@ const makeAudit = Effect.gen(function* () {
   })
 })
 
-export const audit: Layer.Layer<Audit> = Layer.effect(Audit, makeAudit)
+const audit: Layer.Layer<Audit> = Layer.effect(Audit, makeAudit)
 
 interface Known {
   readonly content: string
@@ -87,7 +94,7 @@ const makeIdempotency = Effect.gen(function* () {
   })
 })
 
-export const idempotency: Layer.Layer<Idempotency> = Layer.effect(Idempotency, makeIdempotency)
+const idempotency: Layer.Layer<Idempotency> = Layer.effect(Idempotency, makeIdempotency)
 
 const makeSavedViews = Effect.gen(function* () {
   const ids = yield* makeGenerator
@@ -126,7 +133,7 @@ const makeSavedViews = Effect.gen(function* () {
 })
 
 /** In memory, for tests. */
-export const savedViews: Layer.Layer<SavedViews> = Layer.effect(SavedViews, makeSavedViews)
+const savedViews: Layer.Layer<SavedViews> = Layer.effect(SavedViews, makeSavedViews)
 
 interface SessionRow {
   readonly role: Role
@@ -170,7 +177,7 @@ const makeSessions = Effect.sync(() => {
   })
 })
 
-export const sessions: Layer.Layer<Sessions> = Layer.effect(Sessions, makeSessions)
+const sessions: Layer.Layer<Sessions> = Layer.effect(Sessions, makeSessions)
 
 /** Audit log, sessions, idempotency keys and saved views in memory, for tests. */
 export const layer: Layer.Layer<Audit | Sessions | Idempotency | SavedViews> = Layer.mergeAll(
