@@ -5,7 +5,7 @@ import { hot, named } from "../../src/database/Statements.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 describe("statement times", () => {
-  it.scopedLive("tell what each statement was and how long it took, also of those that fail", () =>
+  it.scopedLive("record each statement's name and duration, including failed ones", () =>
     Effect.gen(function* () {
       const { onStatement, sql, transaction } = yield* Database
       const { count, napping } = named("test", {
