@@ -255,7 +255,7 @@ export const searchLaws = (law: Law): void => {
       expect(yield* Fiber.join(removed)).toMatchObject({ _tag: "JobNotFound", id: gone })
       const done = yield* line.end(yield* line.run(), ends.done)
       yield* line.advance("1 hour")
-      yield* line.queue.purgeDone(Duration.minutes(1))
+      yield* line.queue.purge(Duration.minutes(1))
       expect(yield* Effect.flip(line.search.await(done.id))).toMatchObject({ _tag: "JobNotFound" })
     })
   )

@@ -1,20 +1,39 @@
-import { Duration, Effect, Layer, Schedule } from "effect"
+import { Context, Duration, Effect, Layer, Schedule } from "effect"
+import type { ConfigError } from "effect/ConfigError"
 import { Audit } from "../../access/Audit.js"
 import { Idempotency } from "../../access/Idempotency.js"
 import { Sessions } from "../../access/Sessions.js"
 import type { Loop, Step } from "../../core/Loop.js"
+import * as Setting from "../../core/Setting.js"
 import { Operations } from "../../queue/admin/Operations.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
-import { AccessRetentionConfig } from "../AccessRetentionConfig.js"
 import { runLoop } from "../LoopRunner.js"
 
+export const settings = {
+  auditRetention: Setting.positiveDuration(
+    { key: "AUDIT_RETENTION", about: "Retention of audit entries. Values of 0 or less use the default." },
+    "2160h"
+  )
+}
+
+/** Retention of access records. */
+export class AccessRetentionConfig extends Context.Tag("nightshift/crew/AccessRetentionConfig")<
+  AccessRetentionConfig,
+  Setting.Values<typeof settings>
+>() {
+  static readonly layer: Layer.Layer<AccessRetentionConfig, ConfigError> = Layer.effect(
+    AccessRetentionConfig,
+    Setting.group(settings)
+  )
+}
+
 /** How long the stored response of an idempotency key can be replayed. */
-export const requestsRemembered = Duration.hours(24)
+const requestsRemembered = Duration.hours(24)
 
 type Needs = Audit | Sessions | Idempotency | Operations | AccessRetentionConfig
 
 /** Deletes expired sessions, idempotency keys and audit entries. The steps fail independently. */
-export const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
+const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
   const audit = yield* Audit
   const sessions = yield* Sessions
   const idempotency = yield* Idempotency

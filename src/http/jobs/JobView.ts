@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
-import { showable } from "../../core/Nesting.js"
+import { showable } from "../../core/Storable.js"
 import { DeadReason, DedupeScope, type HistoryEntry, State, Status, type StoredJob } from "../../core/StoredJob.js"
 import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"

@@ -4,7 +4,7 @@ import type { Status } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
 import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
 import { fragments } from "../../database/SqlInstant.js"
-import * as ArrayText from "../ArrayText.js"
+import * as SqlArrays from "../SqlArrays.js"
 import { conditions } from "../search/JobConditions.js"
 import { filterOf, type OperationRow } from "./OperationRow.js"
 import { isFor } from "./OperationScope.js"
@@ -102,7 +102,7 @@ export const make = (database: typeof Database.Service) => {
 
   /** The lock timeout also covers dedupe keys that another transaction is taking. */
   const perform = (action: Action, ids: ReadonlyArray<JobId>, now: number, wait: Wait) => {
-    const named = ArrayText.ofPlain(ids)
+    const named = SqlArrays.ofPlain(ids)
     const parameters = action === "delete" ? [named] : [named, now]
     return transaction(
       Effect.zipRight(

@@ -1,7 +1,7 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
 import { BadCursor } from "../../core/BadCursor.js"
 import { isId, type JobId } from "../../core/Ids.js"
-import { storableText } from "../../core/StorableText.js"
+import { storableText } from "../../core/Storable.js"
 import { type StoredJob, stateOf } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"

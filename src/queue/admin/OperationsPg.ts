@@ -1,7 +1,7 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
 import { BadCursor } from "../../core/BadCursor.js"
 import { isId, type JobId, makeGenerator } from "../../core/Ids.js"
-import { storableText } from "../../core/StorableText.js"
+import { storableText } from "../../core/Storable.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseFault, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
