@@ -64,7 +64,10 @@ export const searchLaws = (law: Law): void => {
       ])
       expect(yield* found(line, { queue: [line.name, other], kind: ["b", "c"] })).toEqual(["cancelled", "elsewhere"])
       expect(yield* found(line, { deadReason: ["rejected", "cancelled", "poison"] })).toEqual(["rejected", "cancelled"])
-      expect(yield* found(line, { state: ["dead"] })).toEqual(["rejected", "cancelled"])
+      expect(yield* found(line, { state: ["dead"] })).toEqual(["rejected"])
+      expect(yield* found(line, { state: ["cancelled"] })).toEqual(["cancelled"])
+      // Filters from before cancelled was a state of its own.
+      expect(yield* found(line, { state: ["dead"], deadReason: ["cancelled"] })).toEqual(["cancelled"])
       expect(yield* found(line, { state: [] })).toEqual([])
       expect(yield* found(line, { kind: [] })).toEqual([])
       expect(yield* line.search.total({ queue: [line.name, other] }, 10)).toEqual({ count: 4, exact: true })
@@ -198,6 +201,7 @@ export const searchLaws = (law: Law): void => {
       expect(yield* own).toBeUndefined()
       yield* line.end(yield* line.run(), ends.done)
       yield* line.end(yield* line.run(), ends.dead)
+      yield* line.jobAdmin.cancel(yield* line.put())
       yield* line.end(yield* line.run(), ends.again((yield* line.now) + 3_600_000))
       yield* line.put({ runAt: (yield* line.now) + 7_200_000 })
       expect(yield* own).toMatchObject({ oldestDueAge: undefined })
@@ -207,7 +211,7 @@ export const searchLaws = (law: Law): void => {
       yield* line.put()
       expect(yield* own).toEqual({
         queue: line.name,
-        counts: { scheduled: 1, retrying: 1, pending: 2, running: 1, done: 1, dead: 1 },
+        counts: { scheduled: 1, retrying: 1, pending: 2, running: 1, done: 1, dead: 1, cancelled: 1 },
         approximate: [],
         oldestDueAge: 60_000
       })
