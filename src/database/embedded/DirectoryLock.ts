@@ -1,7 +1,19 @@
 import { chown, mkdir, open, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises"
 import { hostname } from "node:os"
 import { join } from "node:path"
-import { Clock, DateTime, Deferred, Duration, Effect, Fiber, Option, Random, Schedule, Schema, type Scope } from "effect"
+import {
+  Clock,
+  DateTime,
+  Deferred,
+  Duration,
+  Effect,
+  Fiber,
+  Option,
+  Random,
+  Schedule,
+  Schema,
+  type Scope
+} from "effect"
 import { repeatLoop, single } from "../../core/Loop.js"
 import { DirectoryHeld, type DirectoryUnusable, errorCode, inDirectory } from "./EmbeddedPostgresError.js"
 import { isSame, place, startOf } from "./OsProcess.js"
