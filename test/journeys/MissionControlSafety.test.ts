@@ -209,6 +209,46 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
+    it.scoped("finds a job by whatever is at hand, and reads its run to scale", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter, bury } = yield* ControlRoom
+        const payload = { order: { id: 7 } }
+        const dedupe = { key: "order-7", scope: "active" }
+        const id = yield* enqueue({ kind: "quest", queue: "attic", payload, dedupe, runAt: inAnHour() })
+        yield* enqueue({ kind: "quest", queue: "attic", payload: { order: { id: 8 } }, runAt: inAnHour() })
+        yield* bury("quest")
+        const page = yield* enter("jobs")
+        const search = async (text: string, count: string) => {
+          await page.keyboard.press("/")
+          await page.keyboard.press("Control+a")
+          await page.keyboard.type(text)
+          await page.keyboard.press("Enter")
+          await page.locator(".head .chip").getByText(count, { exact: true }).waitFor()
+          await page.keyboard.press("Escape")
+        }
+        yield* step(async () => {
+          await search("quest", "3")
+          await search(id.slice(4, 30), "1")
+          await search("order-7", "1")
+          await search("attic is", "1")
+          await search("order.id=7", "1")
+          await page.keyboard.press("/")
+          await page.keyboard.type('{"order":')
+          await page.keyboard.press("Enter")
+          await page.getByRole("alert").getByText("The search is not valid JSON").waitFor()
+          await page.keyboard.press("Control+a")
+          await page.keyboard.type(id)
+          await page.keyboard.press("Enter")
+          await page.getByRole("heading", { name: "quest" }).waitFor()
+          await page
+            .getByRole("region", { name: "Timeline" })
+            .getByRole("img", { name: /^not due: / })
+            .waitFor()
+          await page.waitForFunction(`/^\\d.* dead.*Mission Control$/.test(document.title)`)
+        })
+      })
+    )
+
     it.scoped("is told once that the service is gone, and can do nothing until it is back", () =>
       Effect.gen(function* () {
         const { enqueue, enter } = yield* ControlRoom

@@ -74,6 +74,19 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
+  law("search finds a job by a part of its id, its kind, its error, and by its whole keys", (line) =>
+    Effect.gen(function* () {
+      const dedupe = { key: `${line.name}-Order-7`, scope: "active" } as const
+      const id = yield* line.put({ payload: "first", kind: "Send_Receipt", key: "chat-5", dedupe })
+      const run = yield* line.claimOne
+      yield* line.end(run, ends.again((yield* line.now) + 60_000, "connect ECONNREFUSED"))
+      yield* line.put({ payload: "second", kind: "other" })
+      const parts = [id.slice(9, 30), id.toUpperCase(), "receipt", "econnrefused", "chat-5", dedupe.key]
+      for (const search of parts) expect(yield* found(line, { search })).toEqual(["first"])
+      for (const search of ["chat", "Order", "nowhere"]) expect(yield* found(line, { search })).toEqual([])
+    })
+  )
+
   law("list filters by the whole dedupe key, and by the shape of the last error", (line) =>
     Effect.gen(function* () {
       const dedupe = { key: `${line.name}:1`, scope: "retained" as const }

@@ -5,9 +5,10 @@ import { Json } from "../parts/Json"
 import { Empty, Shown } from "../parts/Notice"
 import { ProgressBar, readProgress } from "../parts/Progress"
 import { StateBadge } from "../parts/StateBadge"
-import { Age, instantText, Moment, span } from "../parts/Time"
+import { instantText, Moment } from "../parts/Time"
 import { useResource } from "../Resource"
 import { to } from "../Route"
+import { RunTimeline } from "../RunTimeline"
 import { useMayAct } from "../Session"
 import type { Job as JobView } from "../Views"
 import { WhyCard } from "../WhyCard"
@@ -78,38 +79,6 @@ const Facts = ({ job }: { readonly job: JobView }) => (
   </dl>
 )
 
-const Timeline = ({ job }: { readonly job: JobView }) => (
-  <ol class="timeline">
-    <li>
-      <strong>created</strong> <Age at={job.createdAt} />
-    </li>
-    {job.errors.map((error) => (
-      <li key={`${error.startedAt} ${error.outcome}`}>
-        <strong>
-          attempt {error.attempt}: {error.outcome}
-        </strong>{" "}
-        <Age at={error.endedAt} />{" "}
-        <span class="quiet small">
-          after {span((Date.parse(error.endedAt) - Date.parse(error.startedAt)) / 1000)} on {error.pod.slice(-8)}
-        </span>
-        {error.message === null ? null : <pre class="text">{error.message}</pre>}
-      </li>
-    ))}
-    {job.state === "running" ? (
-      <li>
-        <strong>running</strong> since <Age at={job.startedAt} />
-      </li>
-    ) : null}
-    {job.finishedAt === null ? null : (
-      <li>
-        <strong>{job.state}</strong>{" "}
-        {job.deadReason === null || job.state === "cancelled" ? "" : `(${job.deadReason}) `}
-        <Age at={job.finishedAt} />
-      </li>
-    )}
-  </ol>
-)
-
 const progressOf = (job: JobView) => {
   const progress = readProgress(job.progress)
   return progress === undefined ? null : (
@@ -152,7 +121,7 @@ export const Job = ({ id }: { readonly id: string }) => {
           <WhyCard key={path} path={path} state={data.state} pulse={pulse} />
           {progressOf(data)}
           {data.lastError === null ? null : <pre class="failure">{data.lastError}</pre>}
-          <div class="grid">
+          <div class="run">
             <section class="card" aria-label="Details">
               <header>
                 <h2>Details</h2>
@@ -166,7 +135,7 @@ export const Job = ({ id }: { readonly id: string }) => {
                 <h2>Timeline</h2>
               </header>
               <div class="body">
-                <Timeline job={data} />
+                <RunTimeline job={data} />
               </div>
             </section>
           </div>
