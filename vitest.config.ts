@@ -8,12 +8,12 @@ const isLong = process.env.TEST_SIZE === "long"
 // Set here because every process of the run inherits it; global-setup.ts removes the folder.
 if (process.env.TMPDIR === undefined) {
   const folder = MemoryFolder.make()
-  // The browser was unpacked before this run.
+  // The browser was unpacked into the default folder before this run.
   process.env.CHROMIUM_CACHE ??= tmpdir()
   if (folder !== undefined) process.env.TMPDIR = folder
 }
 
-/** Journeys that have a larger size in a long run. */
+/** Files whose tests have a larger size in a long run. */
 const sized = [
   "journeys/{Crashes,Environments,Gateway,PayloadFidelity,Service,UploadDoor,Uploads}",
   "database/embedded/PostgresBinaries",
@@ -34,7 +34,7 @@ export default defineConfig({
     reporters: ["default", "./test/support/CountsReporter.ts"],
     sequence: { sequencer: SlowFirst },
     pool: "forks",
-    // Most tests wait for PostgreSQL, processes and sockets: more of them than cores keep the machine busy.
+    // Most tests wait for PostgreSQL, processes and sockets, so more workers than cores keep the machine busy.
     poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false, execArgv: ["--max-semi-space-size=64"] } },
     silent: "passed-only",
     testTimeout: 60_000,

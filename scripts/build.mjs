@@ -1,4 +1,4 @@
-// Builds dist/: the two library entry points, the bundled CLI and the type declarations. `--if-stale` skips the build
+// Builds dist/: the three library entry points, the bundled CLI and the type declarations. `--if-stale` skips the build
 // if dist/ was built from the same sources.
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -67,6 +67,7 @@ const library = await build({
   ...shared,
   entryPoints: {
     "library/index": "src/index.ts",
+    "library/client": "src/client/index.ts",
     "library/testing": "src/testing/index.ts",
     main: "src/main.ts",
     guard: "src/guard.ts",
@@ -81,6 +82,8 @@ for (const file of Object.keys(library.metafile.outputs).filter((output) => outp
   if (code.includes("Dynamic require of")) writeFileSync(join(root, file), `${requireLine}${code}`)
 }
 
+const entryPoints = ["index", "client", "testing"]
+
 /** Returns an output and all outputs it imports. */
 const reachable = (output, found = new Set()) => {
   if (found.has(output)) return found
@@ -90,7 +93,8 @@ const reachable = (output, found = new Set()) => {
 }
 
 // Keep source maps only for the library: the CLI's maps would be a third of the package.
-const mapped = reachable("dist/library/index.js", reachable("dist/library/testing.js"))
+const mapped = new Set()
+for (const name of entryPoints) reachable(`dist/library/${name}.js`, mapped)
 for (const output of Object.keys(library.metafile.outputs)) {
   if (!output.endsWith(".js") || mapped.has(output)) continue
   const file = join(root, output)
@@ -100,7 +104,7 @@ for (const output of Object.keys(library.metafile.outputs)) {
 
 // A wrong version of effect fails at link time, before any module runs. The entry point that Node imports therefore
 // checks the version first and then imports the library. Bundlers and `require` get the library itself (see `exports`).
-for (const name of ["index", "testing"]) {
+for (const name of entryPoints) {
   const names = library.metafile.outputs[`dist/library/${name}.js`].exports.join(", ")
   writeFileSync(
     join(dist, `${name}.js`),

@@ -12,7 +12,7 @@ const floors = [
   ["handlers"],
   ["gateway"],
   ["crew"],
-  ["http", "dashboard"],
+  ["http", "dashboard", "client"],
   ["testing"],
   ["cli", "main.ts", "bin.ts", "guard.ts", "index.ts"]
 ]

@@ -1,6 +1,6 @@
-"""A worker of a pool: one line of JSON in, one line of JSON out.
+"""A worker of a pool: reads one line of JSON per job, writes one line of JSON per result.
 
-Nothing else may be written to standard output: print for people goes to standard error.
+Write nothing else to standard output; log to standard error.
 """
 
 import json
@@ -10,22 +10,22 @@ import sys
 def answer(request):
     payload = request["payload"]
     if "text" not in payload:
-        # Trying again would be the same again.
+        # A retry would fail the same way.
         return {"status": "dead", "message": "there is no text to shout"}
     if payload.get("busy"):
-        # The attempt is given back.
+        # The job's attempt is restored.
         return {"status": "throttled", "retry_after_secs": 30}
     return {"status": "ok", "result": {"shouted": payload["text"].upper()}}
 
 
 def main():
-    # Whatever takes long (a model, a connection) comes before this line. No job is given to us until we said it.
+    # Load models and open connections before this line: the pool sends no job until it has read it.
     print("ready", flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         try:
             reply = answer(request)
-        except Exception as error:  # the job is tried again, and this process lives on
+        except Exception as error:  # the job is retried, and this process continues
             reply = {"status": "error", "message": f"{type(error).__name__}: {error}"}
         print(json.dumps({"id": request["id"], **reply}), flush=True)
 

@@ -27,6 +27,7 @@
 
 export const systemIds = [
   "nightshift",
+  "nightshift-client",
   "graphile-batched",
   "graphile-default",
   "pg-boss",

@@ -1,4 +1,5 @@
 import { Duration } from "effect"
+import { type DurationInput, decode } from "./DurationText.js"
 
 /**
  * Returns the delay before the next attempt. `attempt` is the number of the failed attempt, starting at 1; `chance` is
@@ -12,13 +13,13 @@ const steps = [Duration.seconds(30), Duration.minutes(2), Duration.minutes(10)]
 export const ladder: Backoff = (attempt) => steps[attempt - 1] ?? Duration.hours(1)
 
 /** A custom list of delays. The last delay repeats. */
-export const stepwise = (first: Duration.DurationInput, ...more: ReadonlyArray<Duration.DurationInput>): Backoff => {
-  const all = [first, ...more].map((step) => Duration.decode(step))
-  return (attempt) => all[Math.min(attempt, all.length) - 1] ?? Duration.decode(first)
+export const stepwise = (first: DurationInput, ...more: ReadonlyArray<DurationInput>): Backoff => {
+  const all = [first, ...more].map((step) => decode(step))
+  return (attempt) => all[Math.min(attempt, all.length) - 1] ?? decode(first)
 }
 
-export const fixed = (wait: Duration.DurationInput): Backoff => {
-  const decoded = Duration.decode(wait)
+export const fixed = (wait: DurationInput): Backoff => {
+  const decoded = decode(wait)
   return () => decoded
 }
 
@@ -27,12 +28,12 @@ export const fixed = (wait: Duration.DurationInput): Backoff => {
  * capped at `max`, so that jobs that failed together do not retry together.
  */
 export const exponential = (options: {
-  readonly base: Duration.DurationInput
-  readonly max: Duration.DurationInput
+  readonly base: DurationInput
+  readonly max: DurationInput
   readonly jitter?: boolean
 }): Backoff => {
-  const base = Duration.toMillis(options.base)
-  const max = Duration.toMillis(options.max)
+  const base = Duration.toMillis(decode(options.base))
+  const max = Duration.toMillis(decode(options.max))
   return (attempt, chance) => {
     const wait = Math.min(max, base * 2 ** Math.min(attempt - 1, 30))
     const shortest = 0.9 * wait

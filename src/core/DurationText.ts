@@ -6,6 +6,14 @@ type Unit = keyof typeof units
 const whole = /^-?(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/
 const part = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
 
+/** A duration in code: milliseconds, text like `"30s"`, `"5m"` or `"1h30m"`, or Effect's `Duration`. */
+export type DurationInput =
+  | `${number}${Unit}`
+  | `${number}d${number}h`
+  | `${number}h${number}m`
+  | `${number}m${number}s`
+  | Duration.DurationInput
+
 export const expected = "a duration like 90s, 30m, 168h or 1h30m"
 
 /** Parses a duration like `168h`, `30m`, `90s`, `1h30m` or `-5s` into milliseconds. Returns none for any other text. */
@@ -25,6 +33,15 @@ export const parse = (text: string): Option.Option<Duration.Duration> =>
     Option.filter((millis) => millis >= 0),
     Option.map(Duration.millis)
   )
+
+/** Decodes a duration. Throws a RangeError if the text is not a duration. */
+export const decode = (input: DurationInput): Duration.Duration => {
+  const short = typeof input === "string" ? Option.getOrUndefined(parse(input)) : undefined
+  if (short !== undefined) return short
+  const decoded = Duration.decodeUnknown(input)
+  if (Option.isSome(decoded)) return decoded.value
+  throw new RangeError(`${JSON.stringify(input)} is not ${expected}, or a number of milliseconds.`)
+}
 
 /** Formats a duration as the shortest text that `parse` accepts. */
 export const format = (duration: Duration.DurationInput): string => {

@@ -1,5 +1,6 @@
 import { Duration, type Schema } from "effect"
 import type { Backoff } from "./Backoff.js"
+import { type DurationInput, decode } from "./DurationText.js"
 
 /**
  * A kind of job: its payload schema and the default options of its jobs. Contains no handler, so clients can import it.
@@ -31,7 +32,7 @@ export interface KindOptions<A, I> {
   /** Number of attempts before a job is dead. [5] */
   readonly maxAttempts?: number
   /** Time limit of one attempt. [15 minutes] */
-  readonly timeout?: Duration.DurationInput
+  readonly timeout?: DurationInput
   readonly backoff?: Backoff
   /** Lower values run first. [0] */
   readonly priority?: number
@@ -51,7 +52,7 @@ export const make = <A, I>(name: string, options: KindOptions<A, I>): Kind<A> =>
   version: options.version ?? 1,
   upcasters: options.upcasters ?? {},
   maxAttempts: options.maxAttempts ?? defaults.maxAttempts,
-  timeout: Duration.decode(options.timeout ?? defaults.timeout),
+  timeout: decode(options.timeout ?? defaults.timeout),
   backoff: options.backoff,
   priority: options.priority ?? 0
 })

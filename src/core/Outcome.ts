@@ -1,4 +1,5 @@
 import { type Data, type Duration, Predicate } from "effect"
+import { type DurationInput, decode } from "./DurationText.js"
 
 /** The result of an attempt. A handler returns it, or fails with it to stop early. */
 export type Outcome = Data.TaggedEnum<{
@@ -34,13 +35,24 @@ const marked = <A extends Outcome>(outcome: A): A =>
   Object.defineProperty(outcome, mark, { value: true, enumerable: false })
 
 export const done = (result?: unknown): Outcome => marked({ _tag: "Done", ...(result === undefined ? {} : { result }) })
-export const retry = (error: string, after?: Duration.Duration): Outcome =>
-  marked({ _tag: "Retry", error, ...(after === undefined ? {} : { after }) })
+export const retry = (error: string, after?: DurationInput): Outcome =>
+  marked({ _tag: "Retry", error, ...(after === undefined ? {} : { after: decode(after) }) })
 export const dead = (error: string): Outcome => marked({ _tag: "Dead", error })
-export const throttled = (
-  options: { readonly after?: Duration.Duration; readonly scope?: "queue" | "key" | "job"; readonly by?: string } = {}
-): Throttled => marked<Throttled>({ _tag: "Throttled", scope: "queue", ...options })
-export const snooze = (after: Duration.Duration): Outcome => marked({ _tag: "Snooze", after })
+export const throttled = ({
+  after,
+  ...options
+}: {
+  readonly after?: DurationInput
+  readonly scope?: "queue" | "key" | "job"
+  readonly by?: string
+} = {}): Throttled =>
+  marked<Throttled>({
+    _tag: "Throttled",
+    scope: "queue",
+    ...options,
+    ...(after === undefined ? {} : { after: decode(after) })
+  })
+export const snooze = (after: DurationInput): Outcome => marked({ _tag: "Snooze", after: decode(after) })
 export const cancelled: Outcome = marked({ _tag: "Cancelled" })
 
 /** Whether a handler returned an outcome rather than a plain result. */

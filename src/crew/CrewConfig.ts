@@ -29,7 +29,11 @@ export const settings = {
 /** Worker settings of a pod. */
 export class CrewConfig extends Context.Tag("nightshift/crew/CrewConfig")<
   CrewConfig,
-  Setting.Values<typeof settings> & Partial<Setting.Values<typeof Masking.settings>>
+  Setting.Values<typeof settings> &
+    Partial<Setting.Values<typeof Masking.settings>> & {
+      /** Slots of queues that have their own number, by name; `slots` is for the others. */
+      readonly slotsOf?: Readonly<Record<string, number>> | undefined
+    }
 >() {
   static readonly layer: Layer.Layer<CrewConfig, ConfigError> = Layer.effect(
     CrewConfig,

@@ -1,6 +1,16 @@
 import type { SqlClient } from "@effect/sql/SqlClient"
 import type { PgClient } from "@effect/sql-pg/PgClient"
-import { Effect, Layer, Option, type Redacted, Schema } from "effect"
+import {
+  ConfigProvider,
+  Context,
+  DefaultServices,
+  Effect,
+  FiberRef,
+  Layer,
+  Option,
+  type Redacted,
+  Schema
+} from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import type { Tokens } from "../access/Tokens.js"
 import * as TokensPg from "../access/TokensPg.js"
@@ -8,6 +18,7 @@ import * as ClusterPg from "../cluster/ClusterPg.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
+import { type DurationInput, decode } from "../core/DurationText.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -19,8 +30,7 @@ import { type MigrationError, Migrations } from "../database/Migrations.js"
 import * as Package from "../database/Package.js"
 import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
-import type { InvalidLimit } from "../limits/Limit.js"
-import type { RateLimit } from "../limits/RateLimit.js"
+import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import type { Measures } from "../measures/Measures.js"
@@ -96,8 +106,7 @@ const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => 
 
 const inbox = Layer.merge(Layer.provide(StoragePg.layer, UploadsConfig.layer), TokensPg.layer)
 
-const configs = Layer.mergeAll(
-  CrewConfig.layer,
+const otherConfigs = Layer.mergeAll(
   ClusterConfig.layer,
   JanitorConfig.layer,
   SchedulerConfig.layer,
@@ -105,10 +114,39 @@ const configs = Layer.mergeAll(
   MetricsConfig.layer
 )
 
+/** Database settings. Absent ones are read from the environment. */
+export interface ClientOptions {
+  /** [DATABASE_URL] */
+  readonly databaseUrl?: Redacted.Redacted
+  /** Schema of Nightshift's tables. [DATABASE_SCHEMA] */
+  readonly schema?: string
+  /** Connections for Nightshift's own statements. [DATABASE_POOL] */
+  readonly pool?: number
+  /** Additional connections for handlers. [DATABASE_HANDLER_POOL] */
+  readonly handlerPool?: number
+}
+
+/** Options take precedence over the environment and are validated the same way. */
+const databaseConfig = ({ handlerPool, pool, schema }: ClientOptions) => {
+  const said = Object.entries({ DATABASE_SCHEMA: schema, DATABASE_POOL: pool, DATABASE_HANDLER_POOL: handlerPool })
+  const given = new Map(said.flatMap(([key, value]) => (value === undefined ? [] : [[key, String(value)] as const])))
+  if (given.size === 0) return DatabaseConfig.layer
+  return Layer.unwrapEffect(
+    Effect.map(FiberRef.get(DefaultServices.currentServices), (services) =>
+      Layer.provide(
+        DatabaseConfig.layer,
+        Layer.setConfigProvider(
+          ConfigProvider.orElse(ConfigProvider.fromMap(given), () =>
+            Context.get(services, ConfigProvider.ConfigProvider)
+          )
+        )
+      )
+    )
+  )
+}
+
 /** The queue on PostgreSQL for programs that enqueue jobs but run none. */
-export const client = (
-  options: { readonly databaseUrl?: Redacted.Redacted } = {}
-): Layer.Layer<Services, FoundationError> =>
+export const client = (options: ClientOptions = {}): Layer.Layer<Services, FoundationError> =>
   Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
     Layer.provideMerge(QueuePg.layer),
     Layer.provideMerge(MeasuresLayer.counting),
@@ -119,11 +157,11 @@ export const client = (
     Layer.provide(Migrations.layer),
     Layer.provideMerge(Database.layer),
     Layer.provide(options.databaseUrl === undefined ? urlFromConfig : DatabaseUrl.layerOf(options.databaseUrl)),
-    Layer.provide(DatabaseConfig.layer),
+    Layer.provide(databaseConfig(options)),
     Layer.provideMerge(Metrics.layer)
   )
 
-export interface NightshiftOptions<R> {
+export interface CrewOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
   /** Queues that this process serves. */
   readonly queues: ReadonlyArray<string>
@@ -132,27 +170,43 @@ export interface NightshiftOptions<R> {
   /** Recurring jobs. They are declared to the whole cluster and fired by its leader. */
   readonly schedules?: ReadonlyArray<Schedule>
   /** Rate limits that the handlers use. */
-  readonly limits?: ReadonlyArray<RateLimit>
-  /** [DATABASE_URL] */
-  readonly databaseUrl?: Redacted.Redacted
+  readonly limits?: ReadonlyArray<DeclaredLimit>
+  /** Maximum number of concurrent jobs in this process, by queue. [NIGHTSHIFT_SLOTS] */
+  readonly slots?: Readonly<Record<string, number>>
+  /** How long a stopping process waits for running jobs. [SHUTDOWN_GRACE] */
+  readonly grace?: DurationInput
 }
+
+export interface NightshiftOptions<R> extends CrewOptions<R>, ClientOptions {}
+
+export type CrewError = Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule
+
+const crewConfig = <R>({ grace, slots }: CrewOptions<R>) =>
+  Layer.effect(
+    CrewConfig,
+    Effect.map(CrewConfig, (config) => ({
+      ...config,
+      slotsOf: slots,
+      grace: grace === undefined ? config.grace : decode(grace)
+    }))
+  ).pipe(Layer.provide(CrewConfig.layer))
+
+const crewOn = <R>(options: CrewOptions<R>) =>
+  Layer.unwrapEffect(
+    Effect.map(RouteConfig.declared, (routes) => Crew.layer({ ...options, routes: { ...options.routes, ...routes } }))
+  )
+
+const configsOf = <R>(options: CrewOptions<R>) =>
+  Layer.provide([crewConfig(options), otherConfigs, MeasuresLayer.sampling])
+
+/** Workers that run the handlers on an existing client. The client stays open when the workers stop. */
+export const crew = <R>(
+  options: CrewOptions<R>
+): Layer.Layer<Crew.Crew, CrewError | DatabaseError | ConfigError, Services | R> =>
+  crewOn(options).pipe(configsOf(options))
 
 /** A complete pod: the queue on PostgreSQL and workers that run the handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
-): Layer.Layer<
-  Services | Crew.Crew,
-  FoundationError | Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule,
-  Exclude<R, Services>
-> =>
-  Shutdown.layer.pipe(
-    Layer.provideMerge(
-      Layer.unwrapEffect(
-        Effect.map(RouteConfig.declared, (routes) =>
-          Crew.layer({ ...options, routes: { ...options.routes, ...routes } })
-        )
-      )
-    ),
-    Layer.provide([configs, MeasuresLayer.sampling]),
-    Layer.provideMerge(client(options))
-  )
+): Layer.Layer<Services | Crew.Crew, FoundationError | CrewError, Exclude<R, Services>> =>
+  Shutdown.layer.pipe(Layer.provideMerge(crewOn(options)), configsOf(options), Layer.provideMerge(client(options)))

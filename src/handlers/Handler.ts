@@ -1,5 +1,7 @@
-import { Cause, type Duration, Effect, Exit, Runtime, type Scope } from "effect"
+import { Cause, Effect, Exit, LogLevel, Runtime, type Scope } from "effect"
+import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
+import type { Outcome } from "../core/Outcome.js"
 import type { RateLimit, TakeOptions } from "../limits/RateLimit.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import type { EnqueueOptions, JobKind } from "../queue/Job.js"
@@ -9,39 +11,58 @@ import type { JobContext } from "./JobContext.js"
 // A handler returns an `Outcome`, or any other value, which becomes the job's result. Failures and defects are retried;
 // a defect is stored with its stack trace. An `Outcome` in the error channel counts like a returned one.
 
-/** A kind and the effect that runs its jobs. */
-export interface Handler<out R> {
+/** The job's result, given what a handler returns. */
+export type ResultOf<A> = Exclude<A, Outcome>
+
+/** A kind and the effect that runs its jobs. `Result` is the result type of a done job. */
+export interface Handler<out R, out Result = unknown> {
   readonly kind: JobKind<never>
   /** Whether `run` and the job's completion share one database transaction. */
   readonly transactional: boolean
-  readonly run: (payload: never, job: JobContext) => Effect.Effect<unknown, unknown, R>
+  readonly run: (payload: never, job: JobContext) => Effect.Effect<Result | Outcome, unknown, R>
   /** Acquires resources shared by all jobs of the pod: opened before the first job, closed after the last. */
-  readonly open?: Effect.Effect<Handler<R>["run"], never, R | Scope.Scope>
+  readonly open?: Effect.Effect<Handler<R, Result>["run"], never, R | Scope.Scope>
 }
 
+type AnyEffect = Effect.Effect<unknown, unknown, unknown>
+
+/** The type of a handler made from an Effect, or from a union of Effects. */
+export type HandlerOf<Run extends AnyEffect> = Handler<Effect.Effect.Context<Run>, ResultOf<Effect.Effect.Success<Run>>>
+
 /** Makes a handler from an Effect. */
-export const make = <A, E, R>(
+export const make = <A, Run extends AnyEffect>(
   kind: JobKind<A>,
-  run: (payload: A, job: JobContext) => Effect.Effect<unknown, E, R>
-): Handler<R> => ({ kind: kind as unknown as JobKind<never>, transactional: false, run: run as Handler<R>["run"] })
+  run: (payload: A, job: JobContext) => Run
+): HandlerOf<Run> => ({
+  kind: kind as unknown as JobKind<never>,
+  transactional: false,
+  run: run as unknown as HandlerOf<Run>["run"]
+})
 
 /**
  * Makes a handler whose Effect runs in the same database transaction that completes the job, so its writes through
  * `SqlClient` happen exactly once. Keep it short: the transaction stays open while it runs.
  */
-export const transactional = <A, E, R>(
+export const transactional = <A, Run extends AnyEffect>(
   kind: JobKind<A>,
-  run: (payload: A, job: JobContext) => Effect.Effect<unknown, E, R>
-): Handler<R> => ({ ...make(kind, run), transactional: true })
+  run: (payload: A, job: JobContext) => Run
+): HandlerOf<Run> => ({ ...make(kind, run), transactional: true })
 
 /** Makes a handler that shares a resource between its jobs. `open` acquires it once per pod. */
-export const scoped = <A, E, R, R2>(
+export const scoped = <A, Run extends AnyEffect, R>(
   kind: JobKind<A>,
-  open: Effect.Effect<(payload: A, job: JobContext) => Effect.Effect<unknown, E, R2>, never, R>
-): Handler<Exclude<R, Scope.Scope> | R2> => ({
-  ...make(kind, (payload: A, job) => Effect.scoped(Effect.flatMap(open, (run) => run(payload, job)))),
-  open: open as Effect.Effect<Handler<R2>["run"], never, Exclude<R, Scope.Scope> | Scope.Scope>
-})
+  open: Effect.Effect<(payload: A, job: JobContext) => Run, never, R>
+): Handler<Exclude<R, Scope.Scope> | Effect.Effect.Context<Run>, ResultOf<Effect.Effect.Success<Run>>> => {
+  type Opened = Handler<Exclude<R, Scope.Scope> | Effect.Effect.Context<Run>, ResultOf<Effect.Effect.Success<Run>>>
+  const once = (payload: A, job: JobContext) =>
+    Effect.scoped(Effect.flatMap(open, (run) => run(payload, job) as AnyEffect))
+  return {
+    kind: kind as unknown as JobKind<never>,
+    transactional: false,
+    run: once as unknown as Opened["run"],
+    open: open as unknown as NonNullable<Opened["open"]>
+  }
+}
 
 /** Opens the handler's shared resources until the Scope closes. */
 export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never, R | Scope.Scope> =>
@@ -49,12 +70,38 @@ export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never,
     ? Effect.succeed(handler)
     : Effect.map(handler.open, (run) => ({ kind: handler.kind, transactional: handler.transactional, run }))
 
+/** Logs a message with the job's id, kind, queue and attempt. */
+export type LogLine = (message: string, fields?: Readonly<Record<string, unknown>>) => void
+
+export interface HandlerLog {
+  readonly debug: LogLine
+  readonly info: LogLine
+  readonly warn: LogLine
+  readonly error: LogLine
+}
+
+const logOf = (runtime: Runtime.Runtime<never>): HandlerLog => {
+  const line =
+    (level: LogLevel.LogLevel): LogLine =>
+    (message, fields = {}) =>
+      void Runtime.runSync(runtime, Effect.annotateLogs(Effect.logWithLevel(level, message), fields))
+  return {
+    debug: line(LogLevel.Debug),
+    info: line(LogLevel.Info),
+    warn: line(LogLevel.Warning),
+    error: line(LogLevel.Error)
+  }
+}
+
 /** The job as passed to a promise handler. */
 export interface PromiseJobContext extends Omit<JobContext, "progress"> {
   /** Aborted when the job is cancelled, times out or loses its lease, or the process stops. */
   readonly signal: AbortSignal
   readonly progress: (value: unknown) => Promise<void>
+  readonly log: HandlerLog
   readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<JobId>
+  /** Runs an Effect in the job's transaction, if it has one. Rejects with the original failure. */
+  readonly run: <A, E>(effect: Effect.Effect<A, E, Queue | RateLimits>) => Promise<A>
   /**
    * Takes tokens [1] from a rate limit. If there are too few, throws an outcome that ends the attempt as throttled; do
    * not catch it.
@@ -64,7 +111,7 @@ export interface PromiseJobContext extends Omit<JobContext, "progress"> {
    * Reports that the upstream throttled us: empties the limit for `duration` and throws an outcome that ends the
    * attempt as throttled.
    */
-  readonly refused: (limit: RateLimit, duration?: Duration.DurationInput) => Promise<never>
+  readonly refused: (limit: RateLimit, duration?: DurationInput) => Promise<never>
 }
 
 /**
@@ -86,13 +133,14 @@ const untilSettled = <A>(run: (signal: AbortSignal) => Promise<A>): Effect.Effec
   })
 
 /** Makes a handler from an async function. A thrown error fails the attempt. */
-export const promise = <A>(
+export const promise = <A, Run extends Promise<unknown>>(
   kind: JobKind<A>,
-  run: (payload: A, job: PromiseJobContext) => Promise<unknown>
-): Handler<Queue | RateLimits> =>
+  run: (payload: A, job: PromiseJobContext) => Run
+): Handler<Queue | RateLimits, ResultOf<Awaited<Run>>> =>
   make(kind, (payload, job) =>
     Effect.gen(function* () {
-      const runExit = Runtime.runPromiseExit(yield* Effect.runtime<Queue | RateLimits>())
+      const runtime = yield* Effect.runtime<Queue | RateLimits>()
+      const runExit = Runtime.runPromiseExit(runtime)
       // Throw the original failure, not Effect's wrapper: it may be an `Outcome` that the slot must recognize.
       const runPromise = async <B, E>(effect: Effect.Effect<B, E, Queue | RateLimits>): Promise<B> => {
         const exit = await runExit(effect)
@@ -110,10 +158,12 @@ export const promise = <A>(
           meta: job.meta,
           signal,
           progress: (value) => runPromise(job.progress(value)),
+          log: logOf(runtime),
+          run: runPromise,
           enqueue: (other, content, options) => runPromise(other.enqueue(content, options)),
           acquire: (limit, tokens = 1, options) => runPromise(limit.take(tokens, options)),
-          refused: (limit, duration) => runPromise(limit.refused(duration))
+          refused: (limit, duration) => runPromise(limit.refused(duration === undefined ? undefined : decode(duration)))
         })
       )
     })
-  )
+  ) as Handler<Queue | RateLimits, ResultOf<Awaited<Run>>>

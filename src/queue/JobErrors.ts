@@ -62,3 +62,12 @@ export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind"
     return `No pod has ever registered the kind "${this.kind}". Start a pod that serves it, or use force to store the job anyway.`
   }
 }
+
+/** The library with which the caller holds its transaction could not run our statement. Its own error says why. */
+export class OuterTransactionFailed extends Schema.TaggedError<OuterTransactionFailed>()("OuterTransactionFailed", {
+  error: Schema.Unknown
+}) {
+  override get message(): string {
+    return `The transaction could not store the job: ${this.error instanceof Error ? this.error.message : String(this.error)}`
+  }
+}

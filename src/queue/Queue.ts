@@ -5,7 +5,7 @@ import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import type { NewJob } from "./enqueue/NewJob.js"
-import type { JobIdTaken, QueueFull } from "./JobErrors.js"
+import type { JobIdTaken, OuterTransactionFailed, QueueFull } from "./JobErrors.js"
 
 export type Enqueued = Data.TaggedEnum<{
   Enqueued: { readonly id: JobId }
@@ -15,6 +15,15 @@ export type Enqueued = Data.TaggedEnum<{
 export const Enqueued = Tagged.taggedEnum<Enqueued>({ Enqueued: true, Deduplicated: true })
 
 export type EnqueueError = InvalidJob | JobIdTaken | QueueFull | DatabaseError
+
+/** Runs a statement with one text parameter in the caller's transaction and returns its rows. */
+export type RunStatement = (
+  text: string,
+  parameter: string
+) => Promise<ReadonlyArray<Readonly<Record<string, unknown>>>>
+
+/** Errors of `enqueueInside`. */
+export type OuterError = InvalidJob | JobIdTaken | QueueFull | OuterTransactionFailed
 
 export interface ClaimRequest {
   readonly queue: string
@@ -87,6 +96,15 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     readonly enqueueEach: (
       jobs: ReadonlyArray<NewJob>
     ) => Effect.Effect<ReadonlyArray<Exit.Exit<Enqueued, EnqueueError>>, DatabaseError>
+
+    /**
+     * Stores 1 to 1000 jobs, all or none, with one statement in a transaction that another library holds. A rejected job
+     * does not abort that transaction.
+     */
+    readonly enqueueInside: (
+      run: RunStatement,
+      jobs: ReadonlyArray<NewJob>
+    ) => Effect.Effect<ReadonlyArray<Enqueued>, OuterError | DatabaseError>
 
     /**
      * Claims due jobs for a pod under one new lease, ordered by priority, start time and id. A job is never claimed by

@@ -180,7 +180,7 @@ const enqueuing = (
   queues: typeof Queues.Service,
   routes: typeof Routes.Routes.Service,
   tracer: Tracer.Tracer | undefined
-): Pick<typeof Queue.Service, "enqueue" | "enqueueEach"> => {
+): Pick<typeof Queue.Service, "enqueue" | "enqueueEach" | "enqueueInside"> => {
   const store: typeof Queue.Service.enqueue = (jobs) =>
     Effect.flatten(
       table.step((now): Either.Either<ReadonlyArray<Enqueued>, EnqueueError> => {
@@ -189,7 +189,8 @@ const enqueuing = (
       })
     )
   const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
-  return { enqueue, enqueueEach: oneByOne(enqueue) }
+  // There is no database in which a caller could hold a transaction: the jobs are stored at once.
+  return { enqueue, enqueueEach: oneByOne(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
 }
 
 const make = (

@@ -22,6 +22,7 @@ import * as NextDuePg from "./claim/NextDuePg.js"
 import * as DepthCap from "./enqueue/DepthCap.js"
 import * as EnqueuePg from "./enqueue/EnqueuePg.js"
 import { oneByOne } from "./enqueue/OneByOne.js"
+import * as OuterTransaction from "./enqueue/OuterTransaction.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
 import * as FinalizePg from "./FinalizePg.js"
 import { DirectHandoff } from "./handoff/DirectHandoff.js"
@@ -246,6 +247,8 @@ const make = Effect.gen(function* () {
   return Queue.of({
     enqueue: Routes.apply(routes, traced),
     enqueueEach: Routes.apply(routes, tracer === undefined ? enqueueEach : oneByOne(traced, "unbounded")),
+    enqueueInside: (run, jobs) =>
+      Routes.apply(routes, SendSpan.around(tracer, OuterTransaction.enqueue(schema, ids, run)))(jobs),
     claim: (request) => retrying(claims.claim(request)),
     finalize: (ends) => retrying(finalize(ends)),
     heartbeat: (held) =>

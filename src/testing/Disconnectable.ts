@@ -45,6 +45,8 @@ export const make = (
     layer: Layer.mergeAll(
       Layer.succeed(Queue, {
         enqueue: (jobs) => Effect.suspend(() => (disconnected ? Effect.never : queue.enqueue(jobs))),
+        enqueueInside: (run, jobs) =>
+          Effect.suspend(() => (disconnected ? Effect.never : queue.enqueueInside(run, jobs))),
         enqueueEach: (jobs) => Effect.suspend(() => (disconnected ? Effect.never : queue.enqueueEach(jobs))),
         claim: (request) => unless([], queue.claim(request)),
         finalize: (ends) => unless([], queue.finalize(ends)),

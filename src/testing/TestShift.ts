@@ -3,6 +3,7 @@ import * as ClusterMemory from "../cluster/ClusterMemory.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
+import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
@@ -58,7 +59,7 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
     readonly settle: Effect.Effect<void>
 
     /** Advances the clock, runs each job at the instant it becomes due, then settles. */
-    readonly advance: (duration: Duration.DurationInput) => Effect.Effect<void>
+    readonly advance: (duration: DurationInput) => Effect.Effect<void>
 
     /**
      * Advances the clock from one due job to the next until all jobs are done or dead. Dies if that takes too many
@@ -81,7 +82,7 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
     readonly stopPod: Effect.Effect<void>
   }
 >() {
-  static layer<R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> {
+  static layer<R>(options: TestShiftOptions<R>): Layer.Layer<TestServices, never, Exclude<R, TestServices>> {
     return layerOf(options)
   }
 }
@@ -99,7 +100,7 @@ export interface TestShiftOptions<R> {
   /** Number of jobs of a queue that run at a time. [10] */
   readonly slots?: number
   /** How long a stopped pod waits for running jobs. [25 seconds] */
-  readonly grace?: Duration.DurationInput
+  readonly grace?: DurationInput
   /** Start time of the clock. [1970-01-01T00:00:00Z] */
   readonly startAt?: DateTime.DateTime.Input
   /** Payload fields to mask in errors, as in NIGHTSHIFT_MASK. */
@@ -107,6 +108,9 @@ export interface TestShiftOptions<R> {
   /** Minimum log level of the pod and its handlers. [LogLevel.Warning] */
   readonly logLevel?: LogLevel.LogLevel
 }
+
+/** The services that tests and handlers can use: the shift and the in-memory services of Nightshift. */
+export type TestServices = TestShift | Ports
 
 type Ports =
   | Queue
@@ -174,7 +178,7 @@ const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Dura
       slots: options.slots ?? 10,
       poll: Duration.days(7),
       heartbeat: Duration.minutes(10),
-      grace: Duration.decode(options.grace ?? "25 seconds"),
+      grace: decode(options.grace ?? "25 seconds"),
       mask: options.mask ?? []
     }),
     // Cluster changes are signalled, or applied directly after a crash, so these loops can run rarely.
@@ -207,7 +211,7 @@ const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): ReadonlyAr
   return handlers.map(({ kind }) => (kind.routed ? routeOf(kind.name) : undefined) ?? kind.queue)
 }
 
-const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> =>
+const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestServices, never, Exclude<R, TestServices>> =>
   Layer.unwrapEffect(
     Effect.sync(() =>
       layerOn(new VirtualClock(DateTime.toEpochMillis(DateTime.unsafeMake(options.startAt ?? 0))), options)
@@ -217,7 +221,7 @@ const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestShift | Ports
 const layerOn = <R>(
   clock: VirtualClock,
   options: TestShiftOptions<R>
-): Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>> => {
+): Layer.Layer<TestServices, never, Exclude<R, TestServices>> => {
   const queues = options.queues ?? queuesOf(options)
   const runs = new HandlerRuns()
   const shift = Layer.scoped(
@@ -275,8 +279,8 @@ const layerOn = <R>(
         Effect.suspend(() => (table.changes() === seen && pod.crew.isIdle() ? Effect.void : settle))
       )
 
-      const advance = (duration: Duration.DurationInput) =>
-        settle.pipe(Effect.zipRight(clock.adjust(duration)), Effect.zipRight(settle))
+      const advance = (duration: DurationInput) =>
+        settle.pipe(Effect.zipRight(clock.adjust(decode(duration))), Effect.zipRight(settle))
 
       const nextInstant = Effect.gen(function* () {
         const jobs = (yield* table.all).filter(({ status }) => status === "pending" || status === "running")
@@ -337,5 +341,5 @@ const layerOn = <R>(
     })
   )
   const whole = shift.pipe(Layer.provideMerge(ports), Layer.provide(Layer.setClock(clock)))
-  return whole as Layer.Layer<TestShift | Ports, never, Exclude<R, Ports>>
+  return whole as unknown as Layer.Layer<TestServices, never, Exclude<R, TestServices>>
 }

@@ -1,3 +1,4 @@
+export { type PromiseTestShift, testShift } from "./PromiseTestShift.js"
 export type { Fault, FaultKind } from "./simulation/Faults.js"
 export type { Call, Change, History, Run } from "./simulation/History.js"
 export type { Violation } from "./simulation/HistoryChecker.js"
@@ -6,7 +7,7 @@ export type { FaultPlan, Plan, Step } from "./simulation/Plan.js"
 export type { Report, SimulationOptions } from "./simulation/Simulation.js"
 export * as Simulation from "./simulation/Simulation.js"
 export type { TraceEvent } from "./simulation/Trace.js"
-export { TestShift, type TestShiftOptions } from "./TestShift.js"
+export { type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
 export type { BotCall, DeliveryTry } from "./telegram/EmulatedBot.js"
 export { EmulatedFault } from "./telegram/EmulatedFault.js"
 export {

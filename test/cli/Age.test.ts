@@ -13,13 +13,13 @@ describe("an age", () => {
     [3 * 86_400_000, "3d ago"],
     [-90_000, "in 1m"],
     [-86_400_000, "in 1d"]
-  ])("of %i ms is said as %s", (millis, text) => {
+  ])("of %i ms is printed as %s", (millis, text) => {
     expect(Age.describe(1_000_000_000_000 - millis, 1_000_000_000_000)).toBe(text)
   })
 })
 
 describe("stored text on a terminal", () => {
-  it("cannot move the cursor, recolour the screen, break a line or turn the writing round", () => {
+  it("cannot move the cursor, change colours, break a line or reverse the text direction", () => {
     expect(printableLines("Error: no\r\n\tat x\n\u001b[1mb", 3)).toBe("Error: no\n     at x\n   \\u{1b}[1mb")
     expect(printable("a\u001b[31mb\r\nc\u202ed\u2028e")).toBe("a\\u{1b}[31mb\\u{d}\\u{a}c\\u{202e}d\\u{2028}e")
     expect(printable("Grüße 🌙")).toBe("Grüße 🌙")

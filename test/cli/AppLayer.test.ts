@@ -10,8 +10,8 @@ import { Queue } from "../../src/queue/Queue.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 import * as Nightshift from "../support/Nightshift.js"
 
-// A module with a pool that its handlers share. It takes `Handler` and `Job` from here: those of `nightshift` itself would
-// need the build.
+// A module with a pool that its handlers share. It imports `Handler` and `Job` from src, because `nightshift` itself
+// would need the build.
 const module = (effect: string, build: string) => `
 import { Context, Effect, Layer, Schema } from ${JSON.stringify(effect)}
 const { Handler, Job, events } = globalThis.appLayerTest
@@ -46,7 +46,7 @@ const enqueue = (kind: string) =>
   Effect.flatMap(Queue, (queue) => queue.enqueue([{ kind, version: 1, payload: {}, queue: "default", maxAttempts: 1 }]))
 
 describe("the layer of an app", () => {
-  it.scoped("is built once for all handlers and jobs of a process, and closed when it stops", () =>
+  it.scoped("is built once for all handlers and jobs of a process, and closed when the process stops", () =>
     Effect.gen(function* () {
       const { app, events } = yield* load(pool)
       const shift = yield* Layer.build(
@@ -64,7 +64,7 @@ describe("the layer of an app", () => {
     })
   )
 
-  it.scoped("that fails ends the start, and says whose it is", () =>
+  it.scoped("stops the start when it fails, and names the app it belongs to", () =>
     Effect.gen(function* () {
       const { app } = yield* load('Effect.fail(new Error("no such host: pool"))')
       const [handler] = app.handlers

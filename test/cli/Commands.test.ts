@@ -7,10 +7,10 @@ import { TelegramEmulator } from "../../src/testing/index.js"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-/** They run until they are told to stop, and speak with people. */
+/** These run until stopped and print no JSON. */
 const services = ["serve", "demo"]
 
-/** What a command line prints, in this process: a hundred processes would take minutes. */
+/** Output of a command that runs in this process: a hundred processes would take minutes. */
 const printed = (...args: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const lines: Array<string> = []
@@ -20,7 +20,7 @@ const printed = (...args: ReadonlyArray<string>) =>
     return lines.join("\n")
   })
 
-/** Variables of this process, which other tests share, until the Scope closes. */
+/** Sets environment variables until the Scope closes. Other tests share this process. */
 const environment = (set: Record<string, string>) =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -37,14 +37,14 @@ const environment = (set: Record<string, string>) =>
       })
   )
 
-/** Every command as the words that lead to it, as the help lists them. */
+/** Every command's words, as the help lists them. */
 const commands = Effect.map(printed("--help"), (help) =>
   [...help.replace(/^[\s\S]*\nCOMMANDS\n|\nEXAMPLES\n[\s\S]*$/g, "").matchAll(/^ {2}(\S+(?: \S+)*) {3,}\S/gm)].map(
     ([, path = ""]) => path
   )
 )
 
-/** `jobs` of `jobs list`, and every other word or two that lead to several commands. */
+/** Command groups: `jobs` of `jobs list`, and every other prefix of several commands. */
 const groupsOf = (paths: ReadonlyArray<string>) =>
   new Set(
     paths.flatMap((path) =>
@@ -56,7 +56,7 @@ const groupsOf = (paths: ReadonlyArray<string>) =>
   )
 
 describe("every command", () => {
-  it.effect("says in its help how it is called and what it is for, with examples, and takes --json", () =>
+  it.effect("prints its usage, its purpose and examples in its help, and accepts --json", () =>
     Effect.gen(function* () {
       const paths = yield* commands
       expect(paths.length).toBeGreaterThan(20)
@@ -79,7 +79,7 @@ describe("every command", () => {
   )
 
   it.scopedLive(
-    "prints JSON that a program can read, in front of one service",
+    "prints JSON that a program can parse against a running service",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder

@@ -37,7 +37,7 @@ const settings = Effect.map(DatabaseUrl, (url) => ({
   NIGHTSHIFT_ADMIN_TOKEN: "sesame"
 }))
 
-/** Deaths that a pod has counted in this hour. */
+/** Records deaths in the current hour. */
 const die = (count: number) =>
   Effect.gen(function* () {
     const buckets = yield* MinuteBuckets
@@ -48,7 +48,7 @@ const die = (count: number) =>
   })
 
 describe("nightshift doctor", () => {
-  it.scopedLive("finds nothing wrong where nothing is", () =>
+  it.scopedLive("finds no problem in a healthy installation", () =>
     Effect.gen(function* () {
       const well = yield* doctor(yield* settings, "--json")
       expect(well).toMatchObject({ code: 0, stderr: "" })
@@ -70,41 +70,39 @@ describe("nightshift doctor", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive(
-    "names the pods that another server has seen last, as after a failover that left the old primary up",
-    () =>
-      Effect.gen(function* () {
-        const { sql } = yield* Database
-        const ids = yield* makeGenerator
-        const host = { name: "web-1", pid: 7, node: "v22" }
-        const facts = { label: undefined, version: "1", queues: ["mail"], kinds: [], host, startedAt: 0 }
-        const [stayed, moved] = [ids.pod(1), ids.pod(2)]
-        const show = (id: PodId, label: string) =>
-          Effect.flatMap(Pods, ({ beat }) =>
-            beat({ ...facts, id, label }, { slots: [], draining: false }, Duration.minutes(1))
-          )
-        yield* show(stayed, "stayed")
-        yield* show(moved, "moved")
-        expect((yield* doctor(yield* settings, "--json")).of("servers")).toMatchObject([
-          { status: "ok", found: expect.stringMatching(/: \S+ since 20\S+Z\.$/) }
-        ])
-        // The promoted replica has the row as the old primary wrote it.
-        yield* sql`update nightshift.pod set server = '10.0.0.1:5432 since 2026-01-02T03:04:05.678901Z' where label = 'stayed'`
-        const [finding] = (yield* doctor(yield* settings, "--json")).of("servers")
-        expect(finding).toMatchObject({
-          status: "warn",
-          found: expect.stringMatching(
-            /1 pods sent their last heartbeat to another server: stayed \(web-1, pid 7\) on 10\.0\.0\.1:5432 since 2026-01-02T03:04:05Z, /
-          ),
-          fix: expect.stringContaining("stop that server")
-        })
-        expect(finding?.found).not.toContain("moved")
-        yield* show(stayed, "stayed")
-        expect((yield* doctor(yield* settings, "--json")).of("servers")).toMatchObject([{ status: "ok" }])
-      }).pipe(Effect.provide(Layer.provideMerge(ClusterPg.layer, house)))
+  it.scopedLive("names the pods last seen by another server, as after a failover that left the old primary up", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const ids = yield* makeGenerator
+      const host = { name: "web-1", pid: 7, node: "v22" }
+      const facts = { label: undefined, version: "1", queues: ["mail"], kinds: [], host, startedAt: 0 }
+      const [stayed, moved] = [ids.pod(1), ids.pod(2)]
+      const show = (id: PodId, label: string) =>
+        Effect.flatMap(Pods, ({ beat }) =>
+          beat({ ...facts, id, label }, { slots: [], draining: false }, Duration.minutes(1))
+        )
+      yield* show(stayed, "stayed")
+      yield* show(moved, "moved")
+      expect((yield* doctor(yield* settings, "--json")).of("servers")).toMatchObject([
+        { status: "ok", found: expect.stringMatching(/: \S+ since 20\S+Z\.$/) }
+      ])
+      // The promoted replica still has the row that the old primary wrote.
+      yield* sql`update nightshift.pod set server = '10.0.0.1:5432 since 2026-01-02T03:04:05.678901Z' where label = 'stayed'`
+      const [finding] = (yield* doctor(yield* settings, "--json")).of("servers")
+      expect(finding).toMatchObject({
+        status: "warn",
+        found: expect.stringMatching(
+          /1 pods sent their last heartbeat to another server: stayed \(web-1, pid 7\) on 10\.0\.0\.1:5432 since 2026-01-02T03:04:05Z, /
+        ),
+        fix: expect.stringContaining("stop that server")
+      })
+      expect(finding?.found).not.toContain("moved")
+      yield* show(stayed, "stayed")
+      expect((yield* doctor(yield* settings, "--json")).of("servers")).toMatchObject([{ status: "ok" }])
+    }).pipe(Effect.provide(Layer.provideMerge(ClusterPg.layer, house)))
   )
 
-  it.scopedLive("takes one server under two names for one", () =>
+  it.scopedLive("treats one server under two names as one server", () =>
     Effect.gen(function* () {
       const given = yield* settings
       const { host } = new URL(given.DATABASE_URL)
@@ -114,7 +112,7 @@ describe("nightshift doctor", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it("fails on two servers that both take writes, whatever else does not answer", () => {
+  it("fails when two servers both accept writes, even if other servers do not answer", () => {
     const server = (address: string, start: string | undefined, takesWrites = true) => ({
       address,
       server: start === undefined ? undefined : `${address} since ${start}`,
@@ -128,7 +126,7 @@ describe("nightshift doctor", () => {
     ])
   })
 
-  it.scopedLive("tells what is wrong, who it is and what to do, and goes on past what is only bad", () =>
+  it.scopedLive("reports each problem, its subject and its fix, and continues past warnings", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const holder = yield* TestDatabase.connection
@@ -155,7 +153,7 @@ describe("nightshift doctor", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("fails where the tables are not as this release made them", () =>
+  it.scopedLive("fails when the tables differ from this release's schema", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       yield* sql`alter table nightshift.job alter column version drop not null`
@@ -167,7 +165,7 @@ describe("nightshift doctor", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("fails on an empty database, and says that it must be migrated", () =>
+  it.scopedLive("fails on an empty database and says that it must be migrated", () =>
     Effect.gen(function* () {
       const empty = yield* doctor({ DATABASE_URL: Redacted.value(yield* TestDatabase.empty) }, "--json")
       expect(empty).toMatchObject({ code: 1 })
@@ -176,7 +174,7 @@ describe("nightshift doctor", () => {
     })
   )
 
-  it.scopedLive("names every wrong setting, and a database that does not answer, without its password", () =>
+  it.scopedLive("names every invalid setting and an unreachable database, without its password", () =>
     Effect.gen(function* () {
       const wrong = yield* doctor({ PORT: "many", LOG_LEVEL: "loud", HOST: "0.0.0.0" }, "--json")
       expect(wrong.code).toBe(1)
@@ -195,7 +193,7 @@ describe("nightshift doctor", () => {
 })
 
 describe("nightshift doctor --url", () => {
-  it.scopedLive("asks a running process whether it is alive and ready", () =>
+  it.scopedLive("reports whether a running process is alive and ready", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* Nightshift.start(["serve", "--port", "0"], { cwd })
@@ -210,7 +208,7 @@ describe("nightshift doctor --url", () => {
     })
   )
 
-  it.scopedLive("does not take anything that answers for a service that is well", () =>
+  it.scopedLive("does not accept an unrelated server's answer as healthy", () =>
     Effect.gen(function* () {
       const port = yield* Effect.acquireRelease(
         Effect.async<[number, () => void]>((resume) => {

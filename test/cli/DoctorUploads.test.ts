@@ -13,7 +13,6 @@ const acme = Schema.decodeSync(Workspace)("acme")
 
 const house = StoragePg.layer.pipe(Layer.provide(UploadsConfig.layerDefault), Layer.provideMerge(TestDatabase.layer))
 
-/** What the doctor finds about uploads. */
 const examined = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
   const url = Redacted.value(yield* DatabaseUrl)
@@ -23,7 +22,7 @@ const examined = Effect.gen(function* () {
 })
 
 describe("the doctor on uploads", () => {
-  it.scopedLive("names workspaces that do not fetch their files, and says what to look at", () =>
+  it.scopedLive("names workspaces that do not fetch their files, and says what to check", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const { sql } = yield* Database

@@ -15,11 +15,11 @@ const write = (folder: string, file: string, text: string) => {
   writeFileSync(join(folder, file), text)
 }
 
-/** A package that has a version and no code: loading any of it fails, as it does with a version that Nightshift cannot use. */
+/** A package with a version and no code: loading it fails, as with a version that Nightshift cannot use. */
 const effectPackage = (version: string) =>
   JSON.stringify({ name: "effect", version, exports: { "./package.json": "./package.json", ".": "./dist/index.js" } })
 
-/** A project with an installed Nightshift, and copies of effect at these places. */
+/** A project with Nightshift installed, and copies of effect at these paths. */
 const project = (effects: Readonly<Record<string, string>>, files: Readonly<Record<string, string>> = {}) =>
   Effect.tap(Nightshift.folder, (cwd) => {
     cpSync(join(Nightshift.root, "dist"), join(cwd, "node_modules/nightshift/dist"), {
@@ -52,7 +52,7 @@ const nightshift = `Nightshift ${manifest.version}`
 
 describe("the version of effect", () => {
   for (const version of ["4.1.0", "3.18.4"]) {
-    it.scopedLive(`${version} stops serve --app and programs with one sentence`, () =>
+    it.scopedLive(`${version} stops serve --app and programs with a one-sentence error`, () =>
       Effect.gen(function* () {
         const cwd = yield* project({ ".": version })
         const sentence = `${nightshift} needs effect ${range}, but effect ${version} is installed in node_modules/effect: run \`npm install effect@3\`.`
@@ -67,7 +67,7 @@ describe("the version of effect", () => {
     )
   }
 
-  it.scopedLive("a missing effect is named together with what the project's package manager must add", () =>
+  it.scopedLive("a missing effect is reported with the command that adds it for the project's package manager", () =>
     Effect.gen(function* () {
       const cwd = yield* project({}, { "pnpm-lock.yaml": "" })
       const { stderr } = yield* serve(cwd)
@@ -77,7 +77,7 @@ describe("the version of effect", () => {
     })
   )
 
-  it.scopedLive("a second copy of another version beside the program is refused, in both doors", () =>
+  it.scopedLive("a second copy of another version beside the program is refused by serve --app and by programs", () =>
     Effect.gen(function* () {
       const cwd = yield* project({ ".": "3.22.4", app: "3.21.0" })
       const sentence = `${nightshift} uses effect 3.22.4 in node_modules/effect, but your program uses effect 3.21.0 in app/node_modules/effect, and both must use one copy: run \`npm install effect@3\`.`
@@ -86,14 +86,14 @@ describe("the version of effect", () => {
     })
   )
 
-  it.scopedLive("does not matter to commands that load no module of the user's", () =>
+  it.scopedLive("does not matter to commands that load no user module", () =>
     Effect.gen(function* () {
       const cwd = yield* project({ ".": "4.1.0" })
       expect(yield* node(cwd, command, "jobs", "--help")).toEqual({ code: 0, stderr: "" })
     })
   )
 
-  it("is accepted from the lowest of the range up to the next major version", () => {
+  it("is accepted from the lowest supported version up to the next major version", () => {
     const accepted = ["3.22.2", "3.22.10", "3.23.0", "3.100.1"]
     const refused = ["3.22.1", "3.21.9", "3.18.4", "4.0.0", "4.0.0-rc.118", "2.9.9"]
     expect(accepted.filter((version) => satisfies(version, range))).toEqual(accepted)

@@ -9,7 +9,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const nobody = "0198c0de-0000-7000-8000-00000000dead"
 
-/** The command line on a database of the test's own. */
+/** The command line on its own database. */
 const workplace = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
   const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
@@ -19,7 +19,7 @@ const workplace = Effect.gen(function* () {
 const idOf = ({ stdout }: Nightshift.Finished) => stdout.trim().split(" ")[1] ?? ""
 
 describe("nightshift enqueue", () => {
-  it.scopedLive("stores a job with what it was given, once per dedupe key, and says so", () =>
+  it.scopedLive("stores a job with the given options, once per dedupe key, and reports which", () =>
     Effect.gen(function* () {
       const { cwd, run } = yield* workplace
       writeFileSync(join(cwd, "order.json"), '{"order": 7}\n')
@@ -57,7 +57,7 @@ describe("nightshift enqueue", () => {
     })
   )
 
-  it.scopedLive("reads a payload from another program", () =>
+  it.scopedLive("reads a payload from standard input", () =>
     Effect.gen(function* () {
       const { cwd, env, run } = yield* workplace
       const pipe = (input: string, ...args: ReadonlyArray<string>) => {
@@ -78,7 +78,7 @@ describe("nightshift enqueue", () => {
     })
   )
 
-  it.scopedLive("refuses a kind that nobody registered, and what the queue does not take, in one line", () =>
+  it.scopedLive("refuses an unregistered kind and an invalid job with a one-line error", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
       const refusals: ReadonlyArray<readonly [args: ReadonlyArray<string>, says: RegExp]> = [
@@ -100,7 +100,7 @@ describe("nightshift enqueue", () => {
 })
 
 describe("nightshift jobs", () => {
-  it.scopedLive("lists pages for people and for programs", () =>
+  it.scopedLive("lists pages as text and as JSON", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
       const ids: Array<string> = []
@@ -120,7 +120,7 @@ describe("nightshift jobs", () => {
   )
 
   it.scopedLive(
-    "cancels and requeues several; one that fails is one line and an exit code, and does not stop the rest",
+    "cancels and requeues several jobs; a failure prints one line, sets the exit code and does not stop the rest",
     () =>
       Effect.gen(function* () {
         const { run } = yield* workplace
@@ -145,7 +145,7 @@ describe("nightshift jobs", () => {
       })
   )
 
-  it.scopedLive("shows an error of several lines as lines, and nothing of it as a command for the terminal", () =>
+  it.scopedLive("prints a multi-line error as lines and escapes terminal control sequences in it", () =>
     Effect.gen(function* () {
       const { env, run } = yield* workplace
       const id = idOf(yield* run("enqueue", "greet", "--force", "--payload", '{"note":"one\\ntwo"}'))
@@ -160,7 +160,7 @@ describe("nightshift jobs", () => {
       const shown = yield* run("jobs", "show", id)
       expect(shown).toMatchObject({ code: 0, stderr: "" })
       const lines = shown.stdout.split("\n")
-      // A payload is JSON on one line; its line breaks are JSON's.
+      // A payload is JSON on one line, with its line breaks escaped.
       expect(lines).toContain('payload        {"note":"one\\ntwo"}')
       const at = lines.indexOf("last error     Error: no reply")
       expect(lines.slice(at, at + 4)).toEqual([
@@ -181,7 +181,7 @@ describe("nightshift jobs", () => {
     })
   )
 
-  it.scopedLive("says why a job does not run, for people and for programs", () =>
+  it.scopedLive("explains why a job is not running, as text and as JSON", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
       const later = idOf(yield* run("enqueue", "two\u001b[31m", "--force", "--delay", "1h"))
@@ -198,7 +198,7 @@ describe("nightshift jobs", () => {
     })
   )
 
-  it.scopedLive("acts on all that a filter means, after showing what that is, and writes it down", () =>
+  it.scopedLive("acts on every job of a filter after showing the matches, and writes an audit entry", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
       for (const kind of ["a", "a", "b"]) yield* run("enqueue", kind, "--force", "--delay", "1h")
@@ -222,7 +222,7 @@ describe("nightshift jobs", () => {
     })
   )
 
-  it.scopedLive("says which jobs were skipped, and why, by its exit code too", () =>
+  it.scopedLive("reports the skipped jobs, their reasons and a non-zero exit code", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
       const first = idOf(yield* run("enqueue", "a", "--force", "--dedupe", "k"))
@@ -238,7 +238,7 @@ describe("nightshift jobs", () => {
     })
   )
 
-  it.scopedLive("says that the schema is not there yet, and what to run", () =>
+  it.scopedLive("says that the schema does not exist yet, and which command creates it", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.empty) }
@@ -249,7 +249,7 @@ describe("nightshift jobs", () => {
   )
 })
 
-describe("a command line about jobs that cannot be meant", () => {
+describe("an invalid jobs command line", () => {
   it.scopedLive.each([
     [["enqueue"], /kind/],
     [["enqueue", "greet", "--delay", "-5s"], /--delay must be a duration/],
@@ -273,7 +273,7 @@ describe("a command line about jobs that cannot be meant", () => {
     [["jobs", "cancel", "--dead-reason", "boredom"], /exhausted, rejected/],
     [["jobs", "list", "--limit", "0"], /--limit must be between 1 and 1000, got 0/],
     [["jobs", "list", "--state", "asleep"], /scheduled, retrying/]
-  ] as const)("is refused with exit code 2 before any database is looked for: %j", ([args, says]) =>
+  ] as const)("is refused with exit code 2 before any connection to a database: %j", ([args, says]) =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const refused = yield* Nightshift.call(args, { cwd })
@@ -284,13 +284,13 @@ describe("a command line about jobs that cannot be meant", () => {
 })
 
 describe("nightshift --completions", () => {
-  it.scopedLive("writes a script for each shell, whole; that for bash completes what stands below a subcommand", () =>
+  it.scopedLive("prints a whole script for each shell; the bash script completes subcommands", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const [bash, zsh, fish] = yield* Effect.forEach(["bash", "zsh", "fish"], (shell) =>
         Nightshift.call(["--completions", shell], { cwd })
       )
-      // More than fits into a pipe at a time.
+      // More than a pipe's buffer holds.
       expect(fish?.stdout.length).toBeGreaterThan(65_536)
       expect(fish?.stdout.split("\n").at(-2)).toMatch(/^complete -c nightshift -n "\S+ simulate" -l \S+ -d '[^']+'$/)
       expect(zsh?.stdout).toMatch(/^#compdef nightshift\n/)
@@ -306,7 +306,7 @@ describe("nightshift --completions", () => {
       expect(complete("bots", "set-webhook", "--ur")).toEqual(["--url"])
       expect(complete("jobs", "why", "--dry")).toEqual([""])
       expect(complete("jobs", "list", "--state", "de")).toEqual(["dead"])
-      // Neither shell is everywhere; of what made theirs go wrong nothing is left.
+      // These shells are not installed everywhere, so check that the constructs that broke their scripts are gone.
       expect(zsh?.stdout).toMatch(/^ +'\*--queue\[[^\]]+\]:value: ' \\\n/m)
       expect(zsh?.stdout).toMatch(/^ +'--app\[[^\]]+\]:file:_files' \\\n +'\*:value: ' \\\n +&& ret=0$/m)
       expect(zsh?.stdout).toMatch(/^ +'--dry-run\[[^\]]+\]' \\$/m)

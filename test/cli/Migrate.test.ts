@@ -16,7 +16,7 @@ const onEmptyDatabase = Effect.gen(function* () {
 })
 
 describe("nightshift migrate", () => {
-  it.scopedLive("shows with --dry-run what it would do, does nothing, then does it, once", () =>
+  it.scopedLive("prints the pending migrations with --dry-run without applying them, then applies them once", () =>
     Effect.gen(function* () {
       const migrate = yield* onEmptyDatabase
       for (let time = 0; time < 2; time += 1) {
@@ -34,7 +34,7 @@ describe("nightshift migrate", () => {
     })
   )
 
-  it.scopedLive("keeps its log apart from its output: a JSON object a line, at the level that was asked for", () =>
+  it.scopedLive("writes its log to standard error as one JSON object per line, at the requested level", () =>
     Effect.gen(function* () {
       const migrate = yield* onEmptyDatabase
       const { stderr } = yield* migrate([])

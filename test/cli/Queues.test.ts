@@ -4,7 +4,7 @@ import pg from "pg"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-/** The command line on a database of the test's own that has one queue. */
+/** The command line on its own database with one queue. */
 const workplace = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
   const url = Redacted.value(yield* TestDatabase.migrated)
@@ -19,7 +19,7 @@ const workplace = Effect.gen(function* () {
 })
 
 describe("nightshift queues", () => {
-  it.scopedLive("lists, pauses, resumes and scales, for people and for programs", () =>
+  it.scopedLive("lists, pauses, resumes and scales queues, as text and as JSON", () =>
     Effect.gen(function* () {
       const queues = yield* workplace
       expect((yield* queues("list")).stdout).toMatch(
@@ -43,7 +43,7 @@ describe("nightshift queues", () => {
     })
   )
 
-  it.scopedLive("says what is wrong and leaves with 1", () =>
+  it.scopedLive("reports an error and exits with code 1", () =>
     Effect.gen(function* () {
       const queues = yield* workplace
       const unknown = yield* queues("pause", "nowhere")

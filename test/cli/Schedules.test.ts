@@ -36,7 +36,7 @@ const workplace = Effect.gen(function* () {
 })
 
 describe("nightshift schedules", () => {
-  it.scopedLive("lists schedules for people and for programs, and says why one cannot fire", () =>
+  it.scopedLive("lists schedules as text and as JSON, and says why one cannot fire", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
       expect(yield* run("list")).toMatchObject({ code: 0, stdout: "No schedules.\n" })
@@ -63,7 +63,7 @@ describe("nightshift schedules", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("shows the next runs in the zone of the schedule and in UTC", () =>
+  it.scopedLive("shows the next runs in the schedule's time zone and in UTC", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
       yield* Effect.flatMap(Schedules, (schedules) => schedules.create({ ...nightly, enabled: false }))
@@ -83,7 +83,7 @@ describe("nightshift schedules", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("triggers, disables and enables several; one that fails does not stop the rest", () =>
+  it.scopedLive("triggers, disables and enables several schedules; a failure does not stop the rest", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
       const schedules = yield* Schedules
@@ -119,7 +119,7 @@ describe("nightshift schedules", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("tells what came of the last ticks of one, for people and for programs", () =>
+  it.scopedLive("shows the outcome of a schedule's last ticks, as text and as JSON", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
       const schedules = yield* Schedules
@@ -154,7 +154,7 @@ describe("nightshift schedules", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("explains itself with examples, and is misused with exit code 2", () =>
+  it.scopedLive("prints help with examples, and exits with code 2 on misuse", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const help = yield* Nightshift.call(["schedules", "next", "--help"], { cwd })

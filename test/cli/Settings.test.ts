@@ -28,25 +28,25 @@ const page = [
 ].join("\n")
 
 describe("settings", () => {
-  it("are listed in docs/operate/settings.md", async () => {
+  it("are all listed in docs/operate/settings.md", async () => {
     await expect(page).toMatchFileSnapshot(join(Nightshift.root, "docs/operate/settings.md"))
   })
 
-  it("say the same in the README", () => {
+  it("have the same descriptions in the README", () => {
     const readme = readFileSync(join(Nightshift.root, "README.md"), "utf8")
     const rows = readme.split("\n").filter((line) => /^\| `[A-Z_]+` \|/.test(line))
     expect(rows).toHaveLength(10)
     expect(rows.filter((line) => !page.includes(line))).toEqual([])
   })
 
-  it("have one name each", () => {
+  it("have unique names", () => {
     const keys = Settings.all.map(({ key }) => key)
     expect(new Set(keys).size).toBe(keys.length)
   })
 })
 
 describe("nightshift config", () => {
-  it.scopedLive("shows values and where they come from, and hides secrets", () =>
+  it.scopedLive("shows each value and its source, and hides secrets", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const env = { DATABASE_URL: "postgres://u:hunter2@h/db", PORT: "9000", NIGHTSHIFT_ADMIN_TOKEN: "sesame" }
@@ -78,7 +78,7 @@ describe("nightshift config", () => {
 })
 
 describe("the command line", () => {
-  it.scopedLive("explains itself, and exits with 2 when it is misused", () =>
+  it.scopedLive("prints its help, and exits with code 2 on misuse", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const help = yield* Nightshift.call(["--help"], { cwd })
@@ -91,7 +91,7 @@ describe("the command line", () => {
     })
   )
 
-  it.scopedLive("says how to name a database when a command needs one", () =>
+  it.scopedLive("explains how to specify a database when a command needs one", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const refused = yield* Nightshift.call(["migrate"], { cwd })

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
 
 describe("nightshift simulate", () => {
-  it.scopedLive("plays a seed step by step, and the same again in another process", () =>
+  it.scopedLive("prints a seed step by step, and the same steps again in another process", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const simulate = (...args: ReadonlyArray<string>) => Nightshift.call(["simulate", ...args], { cwd })
@@ -22,7 +22,7 @@ describe("nightshift simulate", () => {
     })
   )
 
-  it.scopedLive("refuses what cannot be meant", () =>
+  it.scopedLive("refuses invalid options", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       expect(yield* Nightshift.call(["simulate", "--pods", "0"], { cwd })).toMatchObject({

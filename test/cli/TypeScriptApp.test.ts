@@ -5,7 +5,7 @@ import { Effect, Redacted } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-/** A user's project without "type": "module" and without any build. */
+/** A user's project without "type": "module" and without a build step. */
 const project = (files: Readonly<Record<string, string>>) =>
   Effect.tap(Nightshift.folder, (cwd) => {
     mkdirSync(join(cwd, "node_modules"))
@@ -49,21 +49,23 @@ export const Greet = Job.make("greet", { payload })
 `
 
 describe("nightshift serve --app with TypeScript", () => {
-  it.scopedLive("runs handlers from several files, path aliases and syntax that needs compiling, with no set-up", () =>
-    Effect.gen(function* () {
-      const cwd = yield* project({
-        "jobs.ts": jobs,
-        "kinds/greet.ts": greet,
-        "words/tone.ts": 'export enum Tone { loud = "!" }',
-        "tsconfig.json": '{ "compilerOptions": { "paths": { "@words/*": ["./words/*"] } } }'
+  it.scopedLive(
+    "runs handlers from several files, with path aliases and syntax that needs compiling, without configuration",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* project({
+          "jobs.ts": jobs,
+          "kinds/greet.ts": greet,
+          "words/tone.ts": 'export enum Tone { loud = "!" }',
+          "tsconfig.json": '{ "compilerOptions": { "paths": { "@words/*": ["./words/*"] } } }'
+        })
+        const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
+        const service = yield* Nightshift.start(["serve", "--app", "./jobs.ts", "--port", "0"], { cwd, env })
+        yield* service.said(/is up/)
+        const args = ["enqueue", "greet", "--payload", '{"name": "Ada"}']
+        expect(yield* Nightshift.run(args, { cwd, env })).toMatchObject({ code: 0 })
+        expect((yield* service.said(/hello .*/))[0]).toBe("hello Ada! true")
       })
-      const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
-      const service = yield* Nightshift.start(["serve", "--app", "./jobs.ts", "--port", "0"], { cwd, env })
-      yield* service.said(/is up/)
-      const args = ["enqueue", "greet", "--payload", '{"name": "Ada"}']
-      expect(yield* Nightshift.run(args, { cwd, env })).toMatchObject({ code: 0 })
-      expect((yield* service.said(/hello .*/))[0]).toBe("hello Ada! true")
-    })
   )
 
   it.scopedLive("shows the file, line, column and source line of a syntax error, and no stack trace", () =>

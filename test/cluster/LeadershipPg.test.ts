@@ -12,7 +12,6 @@ const layer = LeadershipPg.layer.pipe(Layer.provideMerge(TestDatabase.layer), La
 
 const lease = Duration.seconds(15)
 
-/** Two pods, of which the first leads. */
 const reign = Effect.gen(function* () {
   const leadership = yield* Leadership
   const ids = yield* makeGenerator
@@ -21,7 +20,7 @@ const reign = Effect.gen(function* () {
   return { ...pods, leadership, term }
 })
 
-/** Completes when somebody waits for a lock. */
+/** Completes when a session waits for a lock. */
 const somebodyWaits = Effect.gen(function* () {
   const { sql } = yield* Database
   const rows =
@@ -40,7 +39,7 @@ const openedAndEnded = Effect.gen(function* () {
   yield* Effect.repeat(open, { until: (count) => count === 0 })
 })
 
-/** A transaction of the leader's that has asserted its term and stays open until it is told to finish. */
+/** A leader's transaction that has asserted its term and stays open until the test ends it. */
 const openTransaction = (term: Term) =>
   Effect.gen(function* () {
     const { transaction } = yield* Database
@@ -54,7 +53,7 @@ const openTransaction = (term: Term) =>
   })
 
 describe("a leader's transaction", () => {
-  it.scopedLive("keeps the lease from changing hands until it commits, though the lease runs out meanwhile", () =>
+  it.scopedLive("keeps the lease from changing hands until it commits, even if the lease expires meanwhile", () =>
     Effect.gen(function* () {
       const { leadership, rival, term } = yield* reign
       const { finish } = yield* openTransaction(term)
@@ -67,11 +66,11 @@ describe("a leader's transaction", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("does not keep its own leader from renewing", () =>
+  it.scopedLive("does not block its own leader's renewal", () =>
     Effect.gen(function* () {
       const { leader, leadership, term } = yield* reign
       const { finish } = yield* openTransaction(term)
-      // Were it to wait for that transaction, nobody would ever end the wait.
+      // If this waited for the transaction, the test would hang.
       expect(yield* leadership.campaign(leader, lease)).toEqual(Option.some(term))
       yield* finish
     }).pipe(Effect.provide(layer))
@@ -90,7 +89,7 @@ describe("a leader's transaction", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("is ended by the server when its process sleeps in it past the lease", () =>
+  it.scopedLive("is ended by the server when its process sleeps past the lease", () =>
     Effect.gen(function* () {
       const { leadership, rival } = yield* reign
       const { transaction } = yield* Database

@@ -11,22 +11,22 @@ const parts = (prefix?: string, version?: string, id?: string): PodLabel.LabelPa
 })
 
 describe("a pod's label", () => {
-  it("is prefix, worker, version and id", () => {
+  it("consists of prefix, worker, version and id", () => {
     expect(PodLabel.of(parts("shop", "1.4.2", "eu-1"), pod)).toBe("shop-worker-1.4.2-eu-1")
   })
 
-  it("leaves the version out where none is set", () => {
+  it("omits the version when none is set", () => {
     expect(PodLabel.of(parts("shop", undefined, "eu-1"), pod)).toBe("shop-worker-eu-1")
   })
 
-  it("ends in four digits of a hash of the pod id where no id is set, the same for the same pod", () => {
+  it("ends in four digits of a hash of the pod id when no id is set, stable per pod", () => {
     const label = PodLabel.of(parts("shop", "2"), pod)
     expect(label).toMatch(/^shop-worker-2-[0-9a-f]{4}$/)
     expect(PodLabel.of(parts("shop", "2"), pod)).toBe(label)
     expect(PodLabel.of(parts("shop", "2"), pod.replace("8057", "8058") as PodId)).not.toBe(label)
   })
 
-  it("is none without a prefix", () => {
+  it("is absent without a prefix", () => {
     expect(PodLabel.of(parts(undefined, "1.4.2", "eu-1"), pod)).toBeUndefined()
   })
 })

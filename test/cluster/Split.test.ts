@@ -7,7 +7,7 @@ const [a, b, c] = ["a", "b", "c"].map((letter) => letter.repeat(8) as PodId) as 
 const serving = (...queues: ReadonlyArray<string>) => ({ queues, draining: false })
 
 describe("a queue's slots", () => {
-  it("are split evenly, and what is left over goes to the first by id: 10 over 3 is 4, 3, 3", () => {
+  it("are split evenly, with the remainder assigned by pod id: 10 over 3 pods is 4, 3, 3", () => {
     expect([...ShareSplit.evenly(10, [c, a, b])]).toEqual([
       [a, 4],
       [b, 3],
@@ -25,7 +25,7 @@ describe("a queue's slots", () => {
     }
   })
 
-  it("go to pods that serve the queue and are not on their way out", () => {
+  it("are assigned only to pods that serve the queue and are not draining", () => {
     const pods = [
       { id: a, ...serving("mail", "push") },
       { id: b, ...serving("push") },
@@ -43,7 +43,7 @@ describe("a queue's slots", () => {
     ])
   })
 
-  it("are not written again while nothing changes", () => {
+  it("are not rewritten while nothing changes", () => {
     const pods = [a, b, c].map((id) => ({ id, ...serving("mail") }))
     const queues = [{ name: "mail", maxWorkers: 10 }]
     const standing = ShareSplit.changes(queues, pods, [])
@@ -53,7 +53,7 @@ describe("a queue's slots", () => {
     ])
   })
 
-  it("are taken from pods that are gone or no longer qualify, once", () => {
+  it("are taken once from pods that are gone or no longer qualify", () => {
     const queues = [{ name: "mail", maxWorkers: 10 }]
     const standing = ShareSplit.changes(
       queues,
@@ -68,7 +68,7 @@ describe("a queue's slots", () => {
     expect(ShareSplit.changes(queues, [{ id: b, ...serving("mail") }], [...change])).toEqual([])
   })
 
-  it("stay as they are when the queue's settings have vanished", () => {
+  it("stay unchanged when the queue's settings are missing", () => {
     const standing = [{ queue: "mail", pod: a, slots: 4 }]
     expect(ShareSplit.changes([], [{ id: a, ...serving("mail") }], standing)).toEqual([])
   })

@@ -6,31 +6,31 @@ const waits = (backoff: Backoff.Backoff, chance = 0.5) =>
   [1, 2, 3, 4, 5, 6].map((attempt) => Duration.toSeconds(backoff(attempt, chance)))
 
 describe("Backoff", () => {
-  it("ladder: thirty seconds, two minutes, ten minutes, then an hour each time", () => {
+  it("ladder: waits thirty seconds, two minutes, ten minutes, then an hour each time", () => {
     expect(waits(Backoff.ladder)).toEqual([30, 120, 600, 3_600, 3_600, 3_600])
   })
 
-  it("stepwise: its steps in order, and the last one from then on", () => {
+  it("stepwise: waits its steps in order, then repeats the last one", () => {
     expect(waits(Backoff.stepwise("1 second", "5 seconds", "1 minute"))).toEqual([1, 5, 60, 60, 60, 60])
     expect(waits(Backoff.stepwise("7 seconds"))).toEqual([7, 7, 7, 7, 7, 7])
   })
 
-  it("fixed: the same every time", () => {
+  it("fixed: waits the same time before every retry", () => {
     expect(waits(Backoff.fixed("10 seconds"))).toEqual([10, 10, 10, 10, 10, 10])
   })
 
-  it("exponential: doubles up to its most", () => {
+  it("exponential: doubles up to its maximum", () => {
     const backoff = Backoff.exponential({ base: "1 second", max: "10 seconds", jitter: false })
     expect(waits(backoff)).toEqual([1, 2, 4, 8, 10, 10])
     expect(Duration.toSeconds(backoff(1_000, 0.5))).toBe(10)
   })
 
-  it("exponential: chance moves a wait by up to a tenth either way", () => {
+  it("exponential: jitter changes a wait by up to ten percent in either direction", () => {
     const backoff = Backoff.exponential({ base: "10 seconds", max: "1 hour" })
     expect([0, 0.5, 1].map((chance) => Duration.toMillis(backoff(1, chance)))).toEqual([9_000, 10_000, 11_000])
   })
 
-  it("exponential: no chance moves a wait beyond its most, and those that reach it are still spread", () => {
+  it("exponential: jitter never exceeds the maximum, and still spreads the waits that reach it", () => {
     const backoff = Backoff.exponential({ base: "10 seconds", max: "25 seconds" })
     const millis = (attempt: number) => [0, 0.5, 1].map((chance) => Duration.toMillis(backoff(attempt, chance)))
     expect(millis(2)).toEqual([18_000, 20_000, 22_000])

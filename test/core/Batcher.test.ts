@@ -9,7 +9,7 @@ interface Options {
   readonly lanes?: number
 }
 
-/** A batcher whose flushes begin at once and end when the test says so; the item "bad" fails the whole flush. */
+/** A batcher whose flushes start at once and end when the test says so; the item "bad" fails the whole flush. */
 const held = (options: Options = {}) =>
   Effect.gen(function* () {
     const batches: Array<ReadonlyArray<string>> = []
@@ -38,7 +38,7 @@ const held = (options: Options = {}) =>
     return { batcher, batches, open }
   })
 
-/** Until every fiber that can move has moved as far as it can. */
+/** Lets every runnable fiber run until it blocks. */
 const quiet = Effect.yieldNow().pipe(Effect.repeatN(20))
 
 const submitted = (batcher: Batcher.Batcher<string, string, string>, ...items: ReadonlyArray<string>) =>
@@ -48,7 +48,7 @@ const submitted = (batcher: Batcher.Batcher<string, string, string>, ...items: R
   )
 
 describe("Batcher", () => {
-  it.scoped("flushes a lone item at once", () =>
+  it.scoped("flushes a lone item immediately", () =>
     Effect.gen(function* () {
       const { batcher, batches, open } = yield* held()
       const fibers = yield* submitted(batcher, "a")
@@ -58,21 +58,23 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("gathers what arrives during a flush into the next, and answers each item with its own answer", () =>
-    Effect.gen(function* () {
-      const { batcher, batches, open } = yield* held()
-      const first = yield* submitted(batcher, "a")
-      const rest = yield* submitted(batcher, "b", "c", "d")
-      expect(batches).toEqual([["a"]])
-      yield* open(0)
-      yield* quiet
-      expect(batches).toEqual([["a"], ["b", "c", "d"]])
-      yield* open(1)
-      expect(yield* Fiber.joinAll([...first, ...rest])).toEqual(["a!", "b!", "c!", "d!"])
-    })
+  it.scoped(
+    "collects the items that arrive during a flush into the next one, and returns each item its own result",
+    () =>
+      Effect.gen(function* () {
+        const { batcher, batches, open } = yield* held()
+        const first = yield* submitted(batcher, "a")
+        const rest = yield* submitted(batcher, "b", "c", "d")
+        expect(batches).toEqual([["a"]])
+        yield* open(0)
+        yield* quiet
+        expect(batches).toEqual([["a"], ["b", "c", "d"]])
+        yield* open(1)
+        expect(yield* Fiber.joinAll([...first, ...rest])).toEqual(["a!", "b!", "c!", "d!"])
+      })
   )
 
-  it.scoped("sets out on a second lane when as much waits as is under way, and not before", () =>
+  it.scoped("opens a second lane only when as many items wait as are being flushed", () =>
     Effect.gen(function* () {
       const { batcher, batches, open } = yield* held({ lanes: 2 })
       const fibers = yield* submitted(batcher, "a")
@@ -91,7 +93,7 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("calls back those who hand over without a fiber, and forgets who withdraws", () =>
+  it.scoped("calls back submitters without a fiber, and drops those that withdraw", () =>
     Effect.gen(function* () {
       const { batcher, batches, open } = yield* held()
       const heard: Array<string> = []
@@ -109,7 +111,7 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("fills a flush up to its weight, in order, and lets a heavier item go alone", () =>
+  it.scoped("fills a flush up to its weight in order, and flushes a heavier item alone", () =>
     Effect.gen(function* () {
       const { batcher, batches, open } = yield* held({ maxWeight: 4, weight: (item) => item.length })
       yield* submitted(batcher, "a")
@@ -120,7 +122,7 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("does not let a bad item fail its neighbours", () =>
+  it.scoped("does not fail the neighbours of a bad item", () =>
     Effect.gen(function* () {
       const { batcher, batches, open } = yield* held()
       const fibers = yield* submitted(batcher, "a", "bad", "c")
@@ -134,7 +136,7 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("fails all of a flush when no single item is to blame, and goes on", () =>
+  it.scoped("fails the whole flush when no single item is to blame, and continues with the next", () =>
     Effect.gen(function* () {
       const { batcher, batches, open } = yield* held()
       const fibers = yield* submitted(batcher, "a", "down")
@@ -147,7 +149,7 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("tells whoever was not answered that the flush is broken", () =>
+  it.scoped("reports a broken flush to every submitter that got no result", () =>
     Effect.gen(function* () {
       const batcher = yield* Batcher.make<string, string, never, never>({
         maxWeight: 10,
@@ -163,7 +165,7 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("keeps those who submit waiting while there is no room, and refuses offers", () =>
+  it.scoped("makes submitters wait while it is full, and refuses offers", () =>
     Effect.gen(function* () {
       const { batcher, batches, open } = yield* held({ capacity: 2 })
       yield* submitted(batcher, "a")
@@ -185,7 +187,7 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("withdraws an item whose submitter is interrupted before its flush began, and gives its room back", () =>
+  it.scoped("withdraws an item whose submitter is interrupted before the flush began, and frees its room", () =>
     Effect.gen(function* () {
       const { batcher, batches, open } = yield* held({ capacity: 2 })
       yield* submitted(batcher, "a")
@@ -201,9 +203,9 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("flushes nothing when everything was withdrawn", () =>
+  it.scoped("flushes nothing when every item was withdrawn", () =>
     Effect.gen(function* () {
-      // The flushing fiber gets its turns from the test, so the item is gone by the time it looks.
+      // The test schedules the flushing fiber, so the item is withdrawn before the fiber reads it.
       const scheduler = new Scheduler.ControlledScheduler()
       const { batcher, batches } = yield* Effect.withScheduler(held({ capacity: 1 }), scheduler)
       scheduler.step()
@@ -217,7 +219,7 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("lets a flush under way finish although its submitter is gone", () =>
+  it.scoped("finishes a running flush even if its submitter is gone", () =>
     Effect.gen(function* () {
       const { batcher, batches, open } = yield* held()
       const fibers = yield* submitted(batcher, "a")
@@ -230,7 +232,7 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("is drained when all that was handed over before is flushed, whatever came since", () =>
+  it.scoped("is drained once every item submitted before the drain is flushed, regardless of later items", () =>
     Effect.gen(function* () {
       const { batcher, open } = yield* held()
       yield* batcher.drained
@@ -248,7 +250,7 @@ describe("Batcher", () => {
     })
   )
 
-  it.effect("flushes what waits when its Scope closes, and takes nothing after that", () =>
+  it.effect("flushes waiting items when its Scope closes, and accepts none afterwards", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()
       const { batcher, batches, open } = yield* Scope.extend(held({ capacity: 2 }), scope)
@@ -265,7 +267,7 @@ describe("Batcher", () => {
     })
   )
 
-  it.effect("loses and doubles no item, whatever the interleaving", () =>
+  it.effect("neither loses nor duplicates an item under any interleaving", () =>
     Effect.forEach(
       Array.from({ length: 40 }, (_, seed) => seed),
       (seed) =>

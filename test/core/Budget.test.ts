@@ -1,17 +1,17 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as Budget from "../../src/core/Budget.js"
 
-describe("the time for searches", () => {
+describe("the time budget for searches", () => {
   const make = () => Budget.make({ most: 3_000, refill: 0.2 })
 
-  it("is there at once for somebody who searches now and then", () => {
+  it("is available immediately to an occasional search", () => {
     const budget = make()
     expect(budget.wait(0)).toBe(0)
     budget.spend(2_000, 2_000)
     expect(budget.wait(2_000)).toBe(0)
   })
 
-  it("is a fifth of all time for whoever goes on and on", () => {
+  it("is a fifth of elapsed time for continuous searches", () => {
     const budget = make()
     let now = 0
     let searched = 0
@@ -24,7 +24,7 @@ describe("the time for searches", () => {
     expect(searched / now).toBeGreaterThan(0.18)
   })
 
-  it("is waited for longer after a search that took more than there was, and comes back only so far", () => {
+  it("makes callers wait longer after a search that overdrew it, and refills only up to its cap", () => {
     const budget = make()
     budget.spend(5_000, 5_000)
     expect(budget.wait(5_000)).toBe(10_005)
@@ -33,7 +33,7 @@ describe("the time for searches", () => {
     expect(budget.wait(1_000_000)).toBe(0)
   })
 
-  it("does not come back by a clock that goes back", () => {
+  it("is not refilled by a clock that runs backwards", () => {
     const budget = make()
     budget.spend(4_000, 4_000)
     expect(budget.wait(1_000)).toBe(5_005)

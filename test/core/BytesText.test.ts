@@ -13,12 +13,12 @@ describe("sizes", () => {
     ["1GB", 1_000_000_000],
     ["2TiB", 2 * 1024 ** 4],
     ["12B", 12]
-  ])("are read from %j", (text, bytes) => {
+  ])("are parsed from %j", (text, bytes) => {
     expect(BytesText.parse(text)).toEqual(Option.some(bytes))
   })
 
   it.each(["", "0", "-1", "0.4", "25M", "MiB", "1e9", "25 MiB please", "99999999TiB", "１"])(
-    "are not read from %j",
+    "are not parsed from %j",
     (text) => {
       expect(BytesText.parse(text)).toEqual(Option.none())
     }

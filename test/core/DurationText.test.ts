@@ -3,7 +3,7 @@ import { Duration, Option } from "effect"
 import * as DurationText from "../../src/core/DurationText.js"
 
 describe("DurationText", () => {
-  it("reads what people write", () => {
+  it("parses common notations", () => {
     for (const [text, millis] of [
       ["168h", 604_800_000],
       ["30m", 1_800_000],
@@ -19,17 +19,17 @@ describe("DurationText", () => {
     }
   })
 
-  it("refuses what is not a duration", () => {
+  it("refuses text that is not a duration", () => {
     for (const text of ["", "30", "m", "5 minutes", "1h-5m", "NaNs", "1e3s", "-30m", "99999999999999999999h", "30m;"]) {
       expect(DurationText.parse(text)).toEqual(Option.none())
     }
   })
 
-  it("keeps the sign for those who clamp it themselves", () => {
+  it("keeps the sign for callers that clamp the value themselves", () => {
     expect(DurationText.parseMillis("-30m")).toEqual(Option.some(-1_800_000))
   })
 
-  it("writes what it reads back as the same", () => {
+  it("formats a duration as text that parses to the same value", () => {
     for (const text of ["168h", "1h30m", "90s", "250ms", "0s", "1m500ms"]) {
       const duration = Option.getOrThrow(DurationText.parse(text))
       const again = Option.getOrThrow(DurationText.parse(DurationText.format(duration)))

@@ -5,7 +5,7 @@ import { isId, JobId, makeGenerator } from "../../src/core/Ids.js"
 const seeded = (seed: number) => Effect.withRandom(makeGenerator, Random.make(seed))
 
 describe("Ids", () => {
-  it.effect("are UUIDs of version 7 that begin with their time", () =>
+  it.effect("are version 7 UUIDs that start with their timestamp", () =>
     Effect.gen(function* () {
       const ids = yield* makeGenerator
       const millis = 0x0192_3456_789a
@@ -17,7 +17,7 @@ describe("Ids", () => {
     })
   )
 
-  it.effect("rise without a repeat, through bursts, a clock that stands and one that is set back", () =>
+  it.effect("increase without repeats through bursts, a stopped clock and a clock that is set back", () =>
     Effect.gen(function* () {
       const ids = yield* makeGenerator
       const instants = [...Array(10_000).fill(5_000), ...Array(100).fill(4_000), 5_001, 5_002, 5_010]
@@ -27,7 +27,7 @@ describe("Ids", () => {
     })
   )
 
-  it.effect("are the same again for the same seed, and others for another", () =>
+  it.effect("are reproducible for a seed and differ between seeds", () =>
     Effect.gen(function* () {
       const [first, again, other] = [yield* seeded(1), yield* seeded(1), yield* seeded(2)]
       const ten = (ids: typeof first) => Array.from({ length: 10 }, (_, n) => ids.job(n))
@@ -37,7 +37,7 @@ describe("Ids", () => {
     })
   )
 
-  it.effect("are the same as bytes, through bursts and late centuries", () =>
+  it.effect("have the same bytes as their text, through bursts and distant centuries", () =>
     Effect.gen(function* () {
       const ids = yield* makeGenerator
       const bytes = new DataView(new ArrayBuffer(24))
@@ -52,7 +52,7 @@ describe("Ids", () => {
     })
   )
 
-  it("are told from other texts", () => {
+  it("are distinguished from other strings", () => {
     expect(isId("0192abcd-0000-7000-8000-000000000000")).toBe(true)
     for (const text of [
       "",

@@ -6,15 +6,15 @@ const shown = (status: Status, runAt: number, lastError?: string, deadReason?: D
   stateOf({ status, runAt, lastError, deadReason }, now)
 
 describe("the shown state of a job", () => {
-  it("is pending when it is due, from the very instant", () => {
+  it("is pending from the exact instant it is due", () => {
     expect([shown("pending", now - 1), shown("pending", now)]).toEqual(["pending", "pending"])
   })
 
-  it("is scheduled when its time is still to come", () => {
+  it("is scheduled while its start time is in the future", () => {
     expect(shown("pending", now + 1)).toBe("scheduled")
   })
 
-  it("is retrying when it has failed before, due or not", () => {
+  it("is retrying after a failure, whether due or not", () => {
     expect([shown("pending", now + 1, "no"), shown("pending", now, "no")]).toEqual(["retrying", "retrying"])
   })
 
@@ -25,7 +25,7 @@ describe("the shown state of a job", () => {
     ])
   })
 
-  it("is what is stored once it has begun", () => {
+  it("is the stored state once the job has started", () => {
     for (const status of ["running", "done", "dead"] as const) {
       expect([shown(status, now + 1), shown(status, now, "no")]).toEqual([status, status])
     }

@@ -35,14 +35,14 @@ const lost = [
 ]
 
 describe("a number in JSON text", () => {
-  it("passes where a float keeps it as it is written, and is named where it would become another", () => {
+  it("passes when a float keeps its written value, and is reported when the value would change", () => {
     for (const text of kept) expect(JsonNumbers.lostIn(`{"a":[${text}]}`), text).toBeUndefined()
     for (const text of lost) {
       expect(JsonNumbers.lostIn(`{"a":[1,{"b":${text}}], "c":1e999}`), text).toEqual({ path: ["a", 1, "b"], text })
     }
   })
 
-  it("is not looked for inside of strings and keys", () => {
+  it("is ignored inside strings and keys", () => {
     for (const text of [...lost, '\\" 1e400', "\\\\"]) {
       const json = JSON.stringify({ [text]: [text, `${text}"`, `${text}\\`], more: text })
       expect(JsonNumbers.lostIn(json), json).toBeUndefined()
@@ -51,7 +51,7 @@ describe("a number in JSON text", () => {
     expect(JsonNumbers.lostIn('{"a\\"b\\\\":[[],{"c":2},"]",1e400]}')?.path).toEqual(['a"b\\', 3])
   })
 
-  it("passes whatever is printed of a float, short or with 17 digits", () => {
+  it("passes when printed from a float, short or with 17 digits", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
         for (const text of [String(value), value.toExponential(), value.toPrecision(17), value.toExponential(16)]) {
@@ -61,11 +61,11 @@ describe("a number in JSON text", () => {
     )
   })
 
-  it("passes the shortest text of a float that lies half-way between two longer ones", () => {
+  it("passes when it is the shortest text of a float half-way between two longer ones", () => {
     expect(JsonNumbers.lostIn("[30769603042749.062]")).toBeUndefined()
   })
 
-  it("passes anything that was written from values, with every other number kept", () => {
+  it("passes in any text serialized from values, with every other number kept", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.json({ maxDepth: 4 }), (json) => {
         expect(JsonNumbers.lostIn(json)).toBeUndefined()

@@ -4,7 +4,7 @@ import { makeLatch } from "../../src/core/Latch.js"
 import { type Loop, type PassOutcome, repeatLoop, type Step, single } from "../../src/core/Loop.js"
 import * as LoopSchedule from "../../src/core/LoopSchedule.js"
 
-/** Notes the second in which each pass of a loop begins. */
+/** Records the second in which each pass of a loop begins. */
 const watched = (
   loop: Omit<Parameters<typeof single>[0], "name" | "run">,
   pass: (nth: number) => Effect.Effect<unknown, unknown> = () => Effect.void
@@ -17,7 +17,7 @@ const watched = (
     return { seconds, fiber }
   })
 
-/** Lines that are logged at the level of errors. */
+/** Captures log lines of level error. */
 const errorLines = () => {
   const lines: Array<string> = []
   const logger = Logger.make(({ logLevel, message }) => {
@@ -107,7 +107,7 @@ describe("a loop", () => {
     })
   )
 
-  it.effect("runs when it said it would be needed", () =>
+  it.effect("runs at the time its last pass requested", () =>
     Effect.gen(function* () {
       let delay: Duration.DurationInput = "5 seconds"
       const schedule = LoopSchedule.until(Effect.sync(() => delay))
@@ -119,7 +119,7 @@ describe("a loop", () => {
     })
   )
 
-  it.effect("runs at every event, and does not spin on an event that is always ready while it fails", () =>
+  it.effect("runs at every event, and does not spin on an event that is always ready while passes fail", () =>
     Effect.gen(function* () {
       const { seconds } = yield* watched({ schedule: LoopSchedule.onEvent(Effect.void), runAtStart: true }, (nth) =>
         nth < 4 ? Effect.void : Effect.die("on purpose")
@@ -129,7 +129,7 @@ describe("a loop", () => {
     }).pipe(Effect.provide(errorLines().layer))
   )
 
-  it.effect("lets others run though its event is always ready", () =>
+  it.effect("yields to other fibers even if its event is always ready", () =>
     Effect.gen(function* () {
       const ready = Effect.async<void>((resume) => resume(Effect.void))
       const run = Effect.sync(() => {})
@@ -183,7 +183,7 @@ describe("a loop", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("stops in its pause and in its pass when it is interrupted", () =>
+  it.effect("stops during its pause and during its pass when it is interrupted", () =>
     Effect.gen(function* () {
       const latch = makeLatch()
       const schedule = LoopSchedule.wakeable(spaced, latch.openedWithin)

@@ -3,7 +3,7 @@ import { Duration } from "effect"
 import * as Outcome from "../../src/core/Outcome.js"
 
 describe("Outcome", () => {
-  it("carries what its maker was given, and no more", () => {
+  it("carries the arguments of its constructor and nothing else", () => {
     expect({ ...Outcome.done() }).toEqual({ _tag: "Done" })
     expect({ ...Outcome.done(null) }).toEqual({ _tag: "Done", result: null })
     expect({ ...Outcome.retry("no") }).toEqual({ _tag: "Retry", error: "no" })
@@ -13,12 +13,12 @@ describe("Outcome", () => {
     expect({ ...Outcome.cancelled }).toEqual({ _tag: "Cancelled" })
   })
 
-  it("throttles the whole queue unless told otherwise", () => {
+  it("throttles the whole queue by default", () => {
     expect({ ...Outcome.throttled() }).toEqual({ _tag: "Throttled", scope: "queue" })
     expect({ ...Outcome.throttled({ scope: "key" }) }).toEqual({ _tag: "Throttled", scope: "key" })
   })
 
-  it("is told from a handler's plain result", () => {
+  it("is distinguished from a handler's plain result", () => {
     const outcomes = [
       Outcome.done(1),
       Outcome.retry("no"),

@@ -14,7 +14,7 @@ const read = (texts: Record<string, string>) =>
   Setting.group(settings).pipe(Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(texts)))))
 
 describe("Setting", () => {
-  it.effect("holds its default when absent or blank", () =>
+  it.effect("uses its default when absent or blank", () =>
     Effect.gen(function* () {
       for (const values of [yield* read({}), yield* read({ WAIT: "", SIZE: "  ", MOOD: "", LOUD: "", WORD: " " })]) {
         expect(Duration.toMillis(values.wait)).toBe(1_800_000)
@@ -23,7 +23,7 @@ describe("Setting", () => {
     })
   )
 
-  it.effect("reads what is given", () =>
+  it.effect("parses the given value", () =>
     Effect.gen(function* () {
       const values = yield* read({ WAIT: "90s", SIZE: "7", MOOD: "Brisk", LOUD: "yes", WORD: "sesame" })
       expect(Duration.toMillis(values.wait)).toBe(90_000)
@@ -32,7 +32,7 @@ describe("Setting", () => {
     })
   )
 
-  it.effect("names every bad key at once, with what was expected", () =>
+  it.effect("reports every invalid key at once, with the expected format", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(read({ WAIT: "soon", SIZE: "500", MOOD: "wild", LOUD: "perhaps" }))
       expect(Setting.problems(error)).toEqual([

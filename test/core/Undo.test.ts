@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Fiber, Ref } from "effect"
 import * as Undo from "../../src/core/Undo.js"
 
-/** A number that knows how to be what it was. */
+/** A number that records how to restore its previous value. */
 const table = () => {
   let value = 0
   const add = (amount: number) =>
@@ -16,7 +16,7 @@ const table = () => {
 }
 
 describe("a transaction in memory", () => {
-  it.effect("leaves what succeeded, and takes back what failed", () =>
+  it.effect("keeps the changes of a success and undoes those of a failure", () =>
     Effect.gen(function* () {
       const { add, read } = table()
       yield* Undo.transaction(add(1))
@@ -26,7 +26,7 @@ describe("a transaction in memory", () => {
     })
   )
 
-  it.effect("takes back what succeeded within it, when it fails itself", () =>
+  it.effect("undoes the changes of a nested success when it fails itself", () =>
     Effect.gen(function* () {
       const { add, read } = table()
       const inner = Undo.transaction(add(1))
@@ -38,7 +38,7 @@ describe("a transaction in memory", () => {
     })
   )
 
-  it.effect("takes back what it did when it is interrupted, and nothing is remembered outside of one", () =>
+  it.effect("undoes its changes when it is interrupted, and records none outside a transaction", () =>
     Effect.gen(function* () {
       const { add, read } = table()
       const begun = yield* Ref.make(false)

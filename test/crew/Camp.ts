@@ -36,8 +36,8 @@ import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 import * as StepClock from "../support/StepClock.js"
 
-// Several pods on one set of memory tables and one clock that steps, with the intervals of a real cluster. A pod can be cut off
-// from the database for a while, or for good, as by kill -9.
+// Several pods on shared memory tables and a stepping clock, with the intervals of a real cluster. A pod can be cut off
+// from the database for a while or for good, as by kill -9.
 
 export type Ports =
   | Queue
@@ -77,7 +77,7 @@ export interface CampPod {
   /** Whether the pod can reach the database. */
   readonly connected: (value: boolean) => void
   readonly metrics: Effect.Effect<string>
-  /** How often each method of a port was called. */
+  /** Calls per method of a port. */
   readonly calls: Map<string, number>
 }
 
@@ -85,14 +85,14 @@ export interface CampOptions {
   readonly queues?: ReadonlyArray<string>
   readonly handlers?: ReadonlyArray<Handler<never>>
   readonly slots?: number
-  /** Whether it hears nothing of what others say, as behind a pooler. */
+  /** Whether the pod receives no notifications, as behind a pooler. */
   readonly deaf?: boolean
   readonly config?: Partial<typeof ClusterConfig.Service>
-  /** Another view of the settings than the others have. */
+  /** Overrides this pod's view of the settings. */
   readonly settings?: (queues: typeof Queues.Service) => Partial<typeof Queues.Service>
 }
 
-/** Every method of a port fails while the line is cut, as it would without a database. `onCall` hears of each. */
+/** Makes every method of a port fail while the pod is cut off from the database. `onCall` is called for each. */
 const reachable = <Id, Service extends object>(
   tag: Context.Tag<Id, Service>,
   port: Service,
@@ -182,7 +182,8 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       Layer.buildWithScope(scope),
       Logger.withMinimumLogLevel(LogLevel.None)
     )
-    // A test may end while a pod is cut off and its jobs run on: nobody waits for what nobody advances the clock for.
+    // A test may end while a pod is cut off and its jobs still run. Waiting for them would hang, because the clock no
+    // longer advances.
     yield* Effect.addFinalizer(() =>
       Effect.gen(function* () {
         away = true
@@ -203,7 +204,7 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
     }
   })
 
-/** The slots that each live pod has of a queue, by pod id. */
+/** Slots of a queue per live pod, by pod id. */
 export const slots = (queue = "default"): Effect.Effect<ReadonlyArray<number>, unknown, Pods> =>
   Effect.gen(function* () {
     const pods = yield* Pods

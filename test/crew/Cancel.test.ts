@@ -12,7 +12,7 @@ import * as Camp from "./Camp.js"
 const Long = Job.make("long", { payload: Schema.Struct({}) })
 const Deaf = Job.make("deaf", { payload: Schema.Struct({}) })
 
-/** Takes two seconds to clean up after itself. */
+/** Its finalizer takes two seconds. */
 const tidyHandler = (cleaned: () => void) =>
   Handler.make(Long, () =>
     Effect.onInterrupt(Effect.never, () => Effect.zipRight(Effect.sleep("2 seconds"), Effect.sync(cleaned)))
@@ -23,7 +23,7 @@ const job = (id: Parameters<(typeof JobSearch.Service)["get"]>[0]) =>
   Effect.flatMap(JobSearch, (search) => search.get(id))
 
 describe("cancelling a running job", () => {
-  it.scopedLive("is requested at once, and done when the handler's finalizers have run", () =>
+  it.scopedLive("is requested at once, and completes when the handler's finalizers have run", () =>
     Effect.gen(function* () {
       let cleaned = 0
       const jobAdmin = yield* JobAdmin
@@ -44,7 +44,7 @@ describe("cancelling a running job", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("gives a handler up that does not stop, says so, counts it and replaces its slot", () =>
+  it.scopedLive("abandons a handler that does not stop, logs and counts it, and replaces its slot", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
       const pod = yield* Camp.hire({ slots: 1, handlers: [deafHandler, NoopEcho.handler] })
@@ -66,7 +66,7 @@ describe("cancelling a running job", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("does not wait for its turn on the shelf", () =>
+  it.scopedLive("does not wait behind prefetched jobs", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
       yield* Camp.hire({ slots: 1 })
@@ -82,7 +82,7 @@ describe("cancelling a running job", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("is found out at the heartbeat when the hint was lost", () =>
+  it.scopedLive("is noticed at the heartbeat when the notification was lost", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
       const pod = yield* Camp.hire({ handlers: [tidyHandler(() => {})] })
@@ -97,7 +97,7 @@ describe("cancelling a running job", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("is not believed from a hint alone", () =>
+  it.scopedLive("is checked in the database before a notification is acted on", () =>
     Effect.gen(function* () {
       const signals = yield* Signals
       yield* Camp.hire({ handlers: [tidyHandler(() => {})] })

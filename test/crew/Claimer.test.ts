@@ -23,7 +23,7 @@ const pod = Layer.effect(
 )
 
 describe("the claimer", () => {
-  it.scoped("goes on after claims that failed or died, and counts them", () =>
+  it.scoped("continues after claims that failed or died, and counts them", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const fates = [Effect.fail(new DatabaseFault({ detail: "on purpose" })), Effect.die("on purpose")]

@@ -17,7 +17,7 @@ const leader = Effect.flatMap(Leadership, (leadership) => Effect.map(leadership.
 describe("a queue's slots", () => {
   it.scopedLive("are a fair share before the first rebalance", () =>
     Effect.gen(function* () {
-      // Somebody leads who does nothing about it.
+      // Another pod leads and does nothing.
       const leadership = yield* Leadership
       const pod = yield* Camp.hire()
       yield* pod.stop
@@ -33,7 +33,7 @@ describe("a queue's slots", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("are split by the leader, and anew when pods come and go", () =>
+  it.scopedLive("are split by the leader, and rebalanced when pods join and leave", () =>
     Effect.gen(function* () {
       const first = yield* Camp.hire()
       yield* Camp.hire()
@@ -47,7 +47,7 @@ describe("a queue's slots", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("are split anew when a pod falls silent, within the lease", () =>
+  it.scopedLive("are rebalanced within the lease when a pod stops its heartbeat", () =>
     Effect.gen(function* () {
       const pods = [yield* Camp.hire(), yield* Camp.hire(), yield* Camp.hire()]
       yield* StepClock.advance("2 seconds")
@@ -62,7 +62,7 @@ describe("a queue's slots", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("follow the worker total at once", () =>
+  it.scopedLive("follow a new worker total at once", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       yield* Camp.hire()
@@ -78,7 +78,7 @@ describe("a queue's slots", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("are never more than this process allows", () =>
+  it.scopedLive("never exceed this process's limit", () =>
     Effect.gen(function* () {
       yield* Camp.hire({ slots: 2 })
       yield* Camp.hire()
@@ -87,7 +87,7 @@ describe("a queue's slots", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("stay as they are when its settings vanish, and follow them when they are back", () =>
+  it.scopedLive("stay unchanged while the queue's settings are missing, and follow them when they return", () =>
     Effect.gen(function* () {
       let there = true
       const queues = yield* Queues
@@ -105,7 +105,7 @@ describe("a queue's slots", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("are found out by looking when nobody is told of changes", () =>
+  it.scopedLive("are found by polling when notifications do not arrive", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       let paused = false
@@ -122,8 +122,8 @@ describe("a queue's slots", () => {
   )
 })
 
-describe("a pod that hears nobody", () => {
-  it.scopedLive("follows what changes within a few ticks", () =>
+describe("a pod that receives no notifications", () => {
+  it.scopedLive("follows changes within a few ticks", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       yield* Camp.hire({ deaf: true })
@@ -142,7 +142,7 @@ describe("a pod that hears nobody", () => {
 })
 
 describe("the leader", () => {
-  it.scopedLive("forgets jobs past their queue's retention, and one that was cut off forgets nothing", () =>
+  it.scopedLive("purges jobs past their queue's retention, and purges nothing once it is cut off", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       const search = yield* JobSearch
@@ -161,7 +161,7 @@ describe("the leader", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("is followed at once when it resigns, and within the lease when it falls silent", () =>
+  it.scopedLive("is replaced at once when it resigns, and within the lease when its heartbeat stops", () =>
     Effect.gen(function* () {
       const [one, two, three] = [yield* Camp.hire(), yield* Camp.hire(), yield* Camp.hire()]
       yield* StepClock.advance("1 second")
@@ -184,7 +184,7 @@ describe("the leader", () => {
 })
 
 describe("a pod", () => {
-  it.scopedLive("says that it drains before it waits for its jobs, and leaves when the last one is written", () =>
+  it.scopedLive("is marked as draining before it waits for its jobs, and leaves when the last result is written", () =>
     Effect.gen(function* () {
       const pods = yield* Pods
       const pod = yield* Camp.hire()
@@ -205,7 +205,7 @@ describe("a pod", () => {
 })
 
 describe("the reaper", () => {
-  it.scopedLive("takes back jobs of a pod that went quiet, after the stale limit, and forgets the pod", () =>
+  it.scopedLive("recovers jobs of a silent pod after the stale limit, and removes the pod", () =>
     Effect.gen(function* () {
       const dead = yield* Camp.hire()
       const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 3_600_000 })
@@ -222,7 +222,7 @@ describe("the reaper", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("gives pods that come back with it from an outage the time for a sign of life", () =>
+  it.scopedLive("gives pods that return with it from an outage time for a heartbeat", () =>
     Effect.gen(function* () {
       const one = yield* Camp.hire()
       const two = yield* Camp.hire({ queues: ["elsewhere"] })
@@ -230,7 +230,7 @@ describe("the reaper", () => {
       yield* StepClock.advance("1 second")
       for (const pod of [one, two]) pod.connected(false)
       yield* StepClock.advance("90 seconds")
-      // The one that runs the job is the later to come back.
+      // The pod that runs the job reconnects last.
       two.connected(true)
       yield* StepClock.advance("9 seconds")
       one.connected(true)
@@ -241,15 +241,15 @@ describe("the reaper", () => {
   )
 })
 
-describe("a clock that is set forward by minutes", () => {
-  it.scopedLive("ends no run, takes no job back, removes no pod and elects no leader", () =>
+describe("a clock that is set forward by several minutes", () => {
+  it.scopedLive("ends no run, recovers no job, removes no pod and elects no leader", () =>
     Effect.gen(function* () {
       const Steady = Job.make("steady", { payload: Schema.Struct({}), timeout: "30 seconds" })
       yield* Camp.hire({ handlers: [Handler.make(Steady, () => Effect.sleep("25 seconds"))] })
       yield* Camp.hire({ queues: ["elsewhere"] })
       yield* Steady.enqueue({})
       yield* StepClock.advance("12 seconds")
-      // Deadlines are looked at when the earliest passes, which is that of the first job; the second still runs then.
+      // Deadlines are checked when the earliest one passes, which is the first job's; the second job still runs then.
       const id = yield* Steady.enqueue({})
       yield* StepClock.advance("1 second")
       const before = yield* leader
@@ -265,7 +265,7 @@ describe("a clock that is set forward by minutes", () => {
   )
 })
 
-describe("a queue that nobody serves", () => {
+describe("a queue that no pod serves", () => {
   it.scopedLive("is counted by the leader while it has due jobs", () =>
     Effect.gen(function* () {
       const pod = yield* Camp.hire()

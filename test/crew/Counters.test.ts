@@ -11,7 +11,7 @@ import { type JobCounts, noCounts } from "../../src/telemetry/BucketCount.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
-// Counters equal what happened. What happened is what handlers saw and what the table says in the end.
+// Compares counters with the runs that handlers saw and the final rows of the table.
 
 const Act = Schema.Literal("done", "result", "fail", "die", "snooze", "throttle", "defect", "hang", "slow", "falter")
 const Scripted = Job.make("scripted", {
@@ -46,7 +46,7 @@ const perform = (act: typeof Act.Type | undefined): Effect.Effect<unknown, strin
   }
 }
 
-/** Plays its script, one act a run, and remembers how many runs there were. */
+/** A handler that follows its script, one outcome per run, and counts its runs. */
 const stage = () => {
   const runs = new Map<string, number>()
   const handler = Handler.make(Scripted, ({ acts }, job) =>
@@ -72,7 +72,7 @@ const sum = (all: ReadonlyArray<JobCounts>): JobCounts =>
     noCounts
   )
 
-/** Everything that was ever counted, once it is written. */
+/** All counts, once they are written. */
 const counted = Effect.gen(function* () {
   const buckets = yield* MinuteBuckets
   const shift = yield* TestShift
@@ -85,9 +85,9 @@ const scripts = FastCheck.array(FastCheck.array(FastCheck.constantFrom(...Act.li
   maxLength: 12
 })
 
-describe("counters of a crew", () => {
+describe("the counters of a pod", () => {
   for (const [index, script] of FastCheck.sample(scripts, { numRuns: 8, seed: 20 }).entries()) {
-    it.effect(`equal what happened, in play ${index + 1}`, () => {
+    it.effect(`match the actual outcomes, in run ${index + 1}`, () => {
       const { handler, runs } = stage()
       return Effect.gen(function* () {
         const shift = yield* TestShift
@@ -107,7 +107,7 @@ describe("counters of a crew", () => {
     })
   }
 
-  it.effect("count deaths that no handler saw, and jobs that follow them", () =>
+  it.effect("include jobs that died without a handler, and their follow-up jobs", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const queue = yield* Queue
@@ -136,7 +136,7 @@ describe("counters of a crew", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [stage().handler] })))
   )
 
-  it.effect("lose at most one flush when the pod is gone from one instant to the next", () => {
+  it.effect("lose at most one flush when the pod is killed", () => {
     const { handler, runs } = stage()
     return Effect.gen(function* () {
       const shift = yield* TestShift
@@ -149,13 +149,13 @@ describe("counters of a crew", () => {
       yield* shift.advance("2 hours")
       yield* shift.drain
       expect((yield* shift.job(hung)).status).toBe("done")
-      // Of the pod that died, the second and third start and the second end were never written.
+      // The dead pod never wrote its second and third start and its second end.
       expect(runs()).toBe(4)
       expect(yield* counted).toEqual({ ...noCounts, enqueued: 3, started: 2, completed: 2, rescued: 1 })
     }).pipe(Effect.provide(TestShift.layer({ handlers: [handler] })))
   })
 
-  it.effect("tell how long runs took, and how long jobs took from being due", () =>
+  it.effect("record run durations and latencies from the due time", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const buckets = yield* MinuteBuckets

@@ -10,7 +10,7 @@ import * as Wakeups from "../../src/queue/Wakeups.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as VirtualClock from "../../src/testing/VirtualClock.js"
 
-/** Whether the database is there, and what was written to it. */
+/** Switches the database off, and records what was written to it. */
 class Away extends Context.Tag("test/Away")<
   Away,
   { readonly away: Ref.Ref<boolean | "for good">; readonly written: Ref.Ref<number> }
@@ -40,7 +40,7 @@ const flickering = Layer.effect(
 const state = Layer.effect(Away, Effect.all({ away: Ref.make<boolean | "for good">(true), written: Ref.make(0) }))
 const layer = Finalizer.layer.pipe(Layer.provide(flickering), Layer.provide(Metrics.layer), Layer.provideMerge(state))
 
-/** A finalizer in a Scope of its own, with one end handed over while the database is away. */
+/** A finalizer in a separate Scope, with one end submitted while the database is away. */
 const handedOver = Effect.gen(function* () {
   const scope = yield* Scope.make()
   const said: Array<string> = []
@@ -55,7 +55,7 @@ const handedOver = Effect.gen(function* () {
 })
 
 describe("the finalizer", () => {
-  it.effect("writes what happened when the database is back, however long that takes", () =>
+  it.effect("writes results when the database is back, however long that takes", () =>
     Effect.gen(function* () {
       const { away, scope, written } = yield* handedOver
       yield* TestClock.adjust("1 hour")
@@ -67,7 +67,7 @@ describe("the finalizer", () => {
     }).pipe(Effect.provide(VirtualClock.layer))
   )
 
-  it.effect("does not keep a process from ending when the database stays away", () =>
+  it.effect("does not keep a process from exiting when the database stays away", () =>
     Effect.gen(function* () {
       const { id, said, scope, written } = yield* handedOver
       const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
@@ -85,7 +85,7 @@ describe("the finalizer", () => {
       const { away, said, scope } = yield* handedOver
       yield* Ref.set(away, "for good")
       const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
-      // The next try, not the last of five seconds.
+      // Reaches the next retry, but not the last one at five seconds.
       yield* TestClock.adjust("2 seconds")
       yield* Fiber.join(closing)
       expect(said.join()).toMatch(/the outcome of 1 job was not written/)

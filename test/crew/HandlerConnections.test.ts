@@ -23,7 +23,7 @@ const settings = Layer.setConfigProvider(
   )
 )
 
-/** Three handlers hold a transaction each, until told; each says that it has begun. */
+/** Three handlers that each report their start and hold a transaction until released. */
 const holding = (hold: (wait: Effect.Effect<void>) => Effect.Effect<void, unknown, Nightshift.Services>) =>
   Effect.gen(function* () {
     const gate = yield* Deferred.make<void>()
@@ -67,12 +67,12 @@ const holding = (hold: (wait: Effect.Effect<void>) => Effect.Effect<void, unknow
     )
   }).pipe(Effect.provide(Layer.provideMerge(TestDatabase.layer, settings)))
 
-describe("handlers that hold every connection they can get", () => {
-  it.scopedLive("keep no job from being claimed, kept alive and finished, by the program's SQL client", () =>
+describe("handlers that hold every connection available to them", () => {
+  it.scopedLive("do not block claims, heartbeats or results, through the program's SQL client", () =>
     holding((wait) => Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(wait)))
   )
 
-  it.scopedLive("nor by Nightshift's own ways to a transaction", () =>
+  it.scopedLive("do not block them through Nightshift's own transaction helpers", () =>
     holding((wait) => Effect.flatMap(Transactions, ({ run }) => run(wait)))
   )
 })

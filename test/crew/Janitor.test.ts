@@ -9,10 +9,10 @@ import * as Wakeups from "../../src/queue/Wakeups.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as VirtualClock from "../../src/testing/VirtualClock.js"
 
-/** What the janitor did, in order, with the minute it did it in. */
+/** The janitor's steps in order, each with its minute. */
 class Diary extends Context.Tag("test/Diary")<Diary, Ref.Ref<ReadonlyArray<string>>>() {}
 
-/** The queue in memory, whose maintenance is written down, and fails where the test says so. */
+/** The queue in memory with recorded maintenance calls, which fail as the test says. */
 const watched = (faulty: "recover" | "purge" | "none", slow: "recover" | "none" = "none") =>
   Layer.effect(
     Queue,
@@ -57,7 +57,7 @@ const hired = (queue: Layer.Layer<Queue, never, Diary>) =>
 const lines = Effect.flatMap(Diary, Ref.get)
 
 describe("the janitor", () => {
-  it.effect("makes its first round at the start, recovering before it purges", () =>
+  it.effect("runs its first round at start, recovering before it purges", () =>
     Effect.gen(function* () {
       yield* TestClock.adjust("1 second")
       expect(yield* lines).toEqual(["0 recover", "0 purge"])
@@ -72,7 +72,7 @@ describe("the janitor", () => {
     }).pipe(Effect.provide(hired(watched("none"))))
   )
 
-  it.effect("does one step though the other fails, tries again at the next round, and counts it", () =>
+  it.effect("runs one step even if the other fails, retries in the next round, and counts the failure", () =>
     Effect.gen(function* () {
       yield* TestClock.adjust("1 hour")
       expect(yield* lines).toEqual(["0 recover", "0 purge", "60 recover", "60 purge"])
@@ -81,7 +81,7 @@ describe("the janitor", () => {
     }).pipe(Effect.provide(hired(watched("recover"))))
   )
 
-  it.effect("gives a step that hangs thirty seconds, and goes on", () =>
+  it.effect("times a hanging step out after thirty seconds, and continues", () =>
     Effect.gen(function* () {
       yield* TestClock.adjust("29 seconds")
       expect(yield* lines).toEqual(["0 recover"])
@@ -90,7 +90,7 @@ describe("the janitor", () => {
     }).pipe(Effect.provide(hired(watched("none", "recover"))))
   )
 
-  it.effect("takes settings that are not positive for the defaults", () =>
+  it.effect("uses the defaults for settings that are not positive", () =>
     Effect.gen(function* () {
       const settings = yield* Janitor.JanitorConfig
       expect(Duration.toHours(settings.doneRetention)).toBe(168)

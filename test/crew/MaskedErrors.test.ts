@@ -11,7 +11,7 @@ const payload = { name: "Ada", password: "hunter2", pin: 4711, contact: { email:
 const mask = ["password", "email", "pin"]
 const secrets = /hunter|4711|ada"1"|ada\\"1|example\.org/
 
-/** What a kind with this handler leaves of the payload: the job as it is stored, and every line that was logged. */
+/** Runs the handler and returns the stored job and every log line. */
 const leftBy = (handler: Handler.Handler<never>) =>
   Effect.gen(function* () {
     const lines: Array<string> = []
@@ -36,14 +36,14 @@ const leftBy = (handler: Handler.Handler<never>) =>
 
 const anything = Job.make("anything", { payload: Schema.Unknown })
 
-describe("what an attempt leaves of fields that NIGHTSHIFT_MASK names", () => {
+describe("the values of fields named in NIGHTSHIFT_MASK, after an attempt", () => {
   it.effect.each([
     ["another type", Schema.Struct({ name: Schema.String, password: Schema.Int })],
     ["no struct at all", Schema.Number],
     ["a number", Schema.Struct({ pin: Schema.String })],
     ["deep inside", Schema.Struct({ contact: Schema.Struct({ email: Schema.Boolean }) })]
   ] as ReadonlyArray<readonly [string, Schema.Schema.AnyNoContext]>)(
-    "is nothing where the payload cannot be decoded: %s",
+    "are stored and logged nowhere when the payload cannot be decoded: %s",
     ([, schema]) =>
       Effect.gen(function* () {
         const kind = Job.make("strict", { payload: schema })
@@ -71,7 +71,7 @@ describe("what an attempt leaves of fields that NIGHTSHIFT_MASK names", () => {
       "logs a cause",
       () => Effect.tapErrorCause(Effect.fail(new Error(`pin ${payload.pin}`)), (cause) => Effect.logError(cause))
     ]
-  ] as const)("is nothing where the handler %s", ([act, run]) =>
+  ] as const)("are stored and logged nowhere when the handler %s", ([act, run]) =>
     Effect.gen(function* () {
       const { job, lines } = yield* leftBy(Handler.make(anything, run) as Handler.Handler<never>)
       expect(job).toMatchObject({ state: "dead", deadReason: "exhausted" })

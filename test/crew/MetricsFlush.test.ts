@@ -10,7 +10,7 @@ import { Tally } from "../../src/telemetry/Tally.js"
 
 type Answer = Effect.Effect<void, DatabaseUnavailable>
 
-/** A pod that counts, a place for its counts, and a say in whether they arrive. */
+/** A pod that counts, a store for its counts, and a switch for whether writes arrive. */
 const makePod = Effect.gen(function* () {
   const real = Context.get(yield* Layer.build(MinuteBucketsMemory.layer), MinuteBuckets)
   let flushes = 0
@@ -52,7 +52,7 @@ const makePod = Effect.gen(function* () {
         reply = next
       }),
     store: (count: number) => Effect.map(now, (at) => mail.enqueued(count, at)),
-    /** What the place holds, minute by minute. */
+    /** Stored counts, per minute. */
     kept: Effect.map(real.series({ from: 0, to: 5 * 60_000, width: Duration.minutes(1) }), (points) =>
       points.map(({ enqueued }) => enqueued)
     ),
@@ -63,7 +63,7 @@ const makePod = Effect.gen(function* () {
 const away = Effect.fail(new DatabaseUnavailable({ detail: "away", nothingWritten: true }))
 
 describe("the metrics flush", () => {
-  it.scoped("writes two seconds after a count what the open minute holds, and nothing when nothing was counted", () =>
+  it.scoped("writes the open minute two seconds after a count, and nothing when nothing was counted", () =>
     Effect.gen(function* () {
       const pod = yield* makePod
       yield* TestClock.adjust("10 seconds")
@@ -82,7 +82,7 @@ describe("the metrics flush", () => {
     })
   )
 
-  it.scoped("writes a minute that ended between two flushes, whole, beside the new one", () =>
+  it.scoped("writes a minute that ended between two flushes together with the new one", () =>
     Effect.gen(function* () {
       const pod = yield* makePod
       yield* TestClock.adjust("50 seconds")
@@ -99,7 +99,7 @@ describe("the metrics flush", () => {
     })
   )
 
-  it.scoped("keeps what it cannot write, minutes of it, and asks a database that is away less often", () =>
+  it.scoped("keeps minutes of counts it cannot write, and backs off while the database is away", () =>
     Effect.gen(function* () {
       const pod = yield* makePod
       yield* pod.answering(away)
@@ -116,7 +116,7 @@ describe("the metrics flush", () => {
     })
   )
 
-  it.scoped("counts nothing twice when a flush arrives and only its answer is lost", () =>
+  it.scoped("counts nothing twice when a flush arrives and its answer is lost", () =>
     Effect.gen(function* () {
       const pod = yield* makePod
       yield* pod.store(1)
@@ -132,7 +132,7 @@ describe("the metrics flush", () => {
     })
   )
 
-  it.scoped("writes the last counts when the pod stops, also those of a flush that was under way", () =>
+  it.scoped("writes the last counts when the pod stops, including those of a running flush", () =>
     Effect.gen(function* () {
       const pod = yield* makePod
       const begun = yield* Deferred.make<void>()
@@ -147,7 +147,7 @@ describe("the metrics flush", () => {
     })
   )
 
-  it.scoped("does not keep a process from ending when the database does not answer", () =>
+  it.scoped("does not keep a process from exiting when the database does not answer", () =>
     Effect.gen(function* () {
       const pod = yield* makePod
       yield* pod.answering(Effect.never)

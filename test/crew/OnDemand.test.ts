@@ -4,7 +4,7 @@ import * as OnDemand from "../../src/crew/OnDemand.js"
 
 const times = { freshFor: "15 seconds", restAfterFailure: "1 minute", patience: "1 second" } as const
 
-/** Work that is counted, and takes and ends as the test says. */
+/** Work that counts its runs. */
 const counted = (work: () => Effect.Effect<void, unknown>) => {
   let done = 0
   const name = "counting sheep"
@@ -16,7 +16,7 @@ const counted = (work: () => Effect.Effect<void, unknown>) => {
 }
 
 describe("work on demand", () => {
-  it.scoped("is done when somebody asks, and not again while what it found is fresh", () =>
+  it.scoped("runs when a caller asks, and not again while its result is fresh", () =>
     Effect.gen(function* () {
       const sheep = yield* counted(() => Effect.void)
       yield* TestClock.adjust("1 hour")
@@ -36,7 +36,7 @@ describe("work on demand", () => {
     })
   )
 
-  it.scoped("lets nobody wait long, and goes on for those who come later", () =>
+  it.scoped("makes no caller wait long, and continues for later callers", () =>
     Effect.gen(function* () {
       const sheep = yield* counted(() => Effect.sleep("4 seconds"))
       const asking = yield* Effect.fork(sheep.refresh)
@@ -49,7 +49,7 @@ describe("work on demand", () => {
     })
   )
 
-  it.scoped("is left alone for a while when it failed, and what was known before grows old", () =>
+  it.scoped("is not retried for a while after a failure, and its last result ages", () =>
     Effect.gen(function* () {
       let broken = false
       const sheep = yield* counted(() => (broken ? Effect.fail("no fence") : Effect.void))

@@ -10,7 +10,7 @@ const Flaky = Job.make("flaky", { payload: Schema.Struct({}), maxAttempts: 1 })
 const statesOf = Effect.flatMap(TestShift, ({ jobs }) => Effect.map(jobs, (all) => all.map(({ state }) => state)))
 
 describe("a pod", () => {
-  it.effect("carries out an operation as soon as it was begun", () =>
+  it.effect("runs an operation as soon as it is created", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const operations = yield* Operations
@@ -24,7 +24,7 @@ describe("a pod", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Flaky, () => Effect.fail("no"))] })))
   )
 
-  it.effect("carries on with one that was begun while it was not there, from its start on", () =>
+  it.effect("resumes an operation that was created while no pod was running", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const operations = yield* Operations

@@ -15,7 +15,7 @@ import * as Camp from "./Camp.js"
 
 const env = (entries: Record<string, string>) => ConfigProvider.fromMap(new Map(Object.entries(entries)))
 
-/** A pod that shows itself and does nothing else, on the machine's own clock. */
+/** A pod that only sends heartbeats, on the machine's own clock. */
 const alone = PodHeartbeat.layer({ queues: ["default"], kinds: [] }).pipe(
   Layer.provideMerge(Pod.layer),
   Layer.provide(Supervisors.layer),
@@ -24,7 +24,7 @@ const alone = PodHeartbeat.layer({ queues: ["default"], kinds: [] }).pipe(
   Layer.provideMerge(Metrics.layer)
 )
 
-/** Lets nothing else run for so long, as a handler does that computes without a pause. */
+/** Blocks the event loop, as a CPU-bound handler does. */
 const blockEventLoop = (millis: number) =>
   Effect.sync(() => {
     const end = performance.now() + millis
@@ -32,7 +32,7 @@ const blockEventLoop = (millis: number) =>
   })
 
 describe("a pod", () => {
-  it.scopedLive("counts a heartbeat that came late because the event loop was blocked", () =>
+  it.scopedLive("counts a heartbeat that is late because the event loop was blocked", () =>
     Effect.gen(function* () {
       const metrics = yield* Metrics
       const late = Effect.map(metrics.render, (text) => /^nightshift_heartbeats_late_total (\d+)$/m.exec(text)?.[1])
@@ -46,7 +46,7 @@ describe("a pod", () => {
     }).pipe(Effect.provide(alone), Effect.withConfigProvider(env({ NIGHTSHIFT_POD_HEARTBEAT: "100ms" })))
   )
 
-  it.scopedLive("is known by the label and version it was given", () =>
+  it.scopedLive("is listed with the label and version it was given", () =>
     Effect.gen(function* () {
       const { id, label } = yield* Pod
       expect(label).toBe("shop-worker-1.4.2-eu-1")
@@ -66,7 +66,7 @@ describe("a pod", () => {
     )
   )
 
-  it.scopedLive("is known by its id and this release without a label, and blank settings are none", () =>
+  it.scopedLive("is listed with its id and this release when no label is set or settings are blank", () =>
     Effect.gen(function* () {
       const { id, label, version } = yield* Pod
       expect(label).toBeUndefined()
@@ -82,7 +82,7 @@ describe("a pod", () => {
     [{ QUEUE_STALE_AFTER: "20s" }, "QUEUE_STALE_AFTER: expected at least 3 times QUEUE_HEARTBEAT (10s), got 20s"],
     [{ NIGHTSHIFT_LEASE: "2s" }, "NIGHTSHIFT_LEASE: expected at least 3 times NIGHTSHIFT_POD_HEARTBEAT (1s), got 2s"]
   ] as const) {
-    it.effect(`refuses a limit that a single late beat would pass: ${Object.keys(given)}`, () =>
+    it.effect(`refuses a limit that a single late heartbeat would exceed: ${Object.keys(given)}`, () =>
       Effect.gen(function* () {
         const error = yield* Effect.flip(Effect.provide(ClusterConfig, ClusterConfig.layer))
         expect(Setting.problems(error)).toEqual([refusal])
@@ -92,14 +92,14 @@ describe("a pod", () => {
 })
 
 describe("an idle pod with ten queues", () => {
-  it.scopedLive("costs about two statements a second, and three when it leads", () =>
+  it.scopedLive("sends about two statements a second, and three when it leads", () =>
     Effect.gen(function* () {
       const queues = Array.from({ length: 10 }, (_, n) => `queue-${n}`)
       const leader = yield* Camp.hire({ queues })
       const other = yield* Camp.hire({ queues })
       yield* StepClock.advance("10 seconds")
       const perSecond = (pod: Camp.CampPod) => {
-        // A heartbeat without running jobs asks nothing.
+        // A heartbeat without running jobs sends no query.
         const asked = [...pod.calls].filter(([method]) => method !== "heartbeat")
         return asked.reduce((sum, [, count]) => sum + count, 0) / 30
       }

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { LocalQueue } from "../../src/crew/worker/LocalQueue.js"
 import * as Prefetch from "../../src/crew/worker/Prefetch.js"
 
-/** A localQueue that so many slots have found empty. */
+/** A local queue that this many slots have found empty. */
 const shelfWith = (idle: number) => {
   const localQueue = new LocalQueue()
   for (let slot = 0; slot < idle; slot += 1) Effect.runFork(localQueue.somethingToDo(() => {}))
@@ -14,13 +14,13 @@ const take = (prefetch: Prefetch.Prefetch, jobs: number) => {
   for (let job = 0; job < jobs; job += 1) prefetch.taken()
 }
 
-describe("how much is claimed ahead", () => {
-  it("is nothing at first: one job for each slot that waits", () => {
+describe("the prefetch size", () => {
+  it("is zero at first: one job for each waiting slot", () => {
     expect(Prefetch.make(8).wanted(shelfWith(8))).toBe(8)
     expect(Prefetch.make(8).wanted(shelfWith(0))).toBe(0)
   })
 
-  it("is a tenth of a second's work as soon as the slots are through, however long the next claim takes", () => {
+  it("is a tenth of a second's work once the slots run out of jobs, however long the next claim takes", () => {
     const prefetch = Prefetch.make(8)
     prefetch.claimed(1_000)
     take(prefetch, 8)
@@ -30,7 +30,7 @@ describe("how much is claimed ahead", () => {
     expect(prefetch.wanted(shelfWith(8))).toBe(8 + 400)
   })
 
-  it("is nothing where slots work for long", () => {
+  it("is zero for slots with long jobs", () => {
     const prefetch = Prefetch.make(8)
     prefetch.claimed(1_000)
     take(prefetch, 8)
@@ -38,7 +38,7 @@ describe("how much is claimed ahead", () => {
     expect(prefetch.wanted(shelfWith(3))).toBe(3)
   })
 
-  it("has a bound", () => {
+  it("is bounded", () => {
     const prefetch = Prefetch.make(8)
     prefetch.claimed(1_000)
     take(prefetch, 5_000)
@@ -46,7 +46,7 @@ describe("how much is claimed ahead", () => {
     expect(prefetch.wanted(shelfWith(8))).toBe(2_000)
   })
 
-  it("goes down by halves while nothing comes", () => {
+  it("halves while no jobs arrive", () => {
     const prefetch = Prefetch.make(8)
     prefetch.claimed(1_000)
     take(prefetch, 8)

@@ -9,7 +9,7 @@ import { TestShift } from "../../src/testing/TestShift.js"
 
 const Call = Job.make("call", { payload: Schema.Struct({}), timeout: "1 minute" })
 
-/** Promises that end when the test says so, whatever their signal says. */
+/** Promises that the test resolves and that ignore their AbortSignal. */
 const makeStubborn = () => {
   const running: Array<{ readonly settle: () => void; readonly signal: AbortSignal }> = []
   const handler = Handler.promise(
@@ -19,7 +19,7 @@ const makeStubborn = () => {
   return { handler, running }
 }
 
-/** Two jobs of one chat, the second of which may only start when the first has ended. */
+/** Two jobs of one key: the second may start only after the first has ended. */
 const enqueueTwo = Effect.gen(function* () {
   const queues = yield* Queues
   const shift = yield* TestShift
@@ -35,8 +35,8 @@ const abandoned = Effect.map(
   (text) => /nightshift_slots_abandoned_total\{queue="default"\} (\d+)/.exec(text)?.[1]
 )
 
-describe("a promise handler that is asked to stop and goes on", () => {
-  it.effect("keeps its job running until the promise has settled, so that no other job of its key starts", () => {
+describe("a promise handler that ignores a request to stop", () => {
+  it.effect("keeps its job running until the promise settles, so that no other job of its key starts", () => {
     const { handler, running } = makeStubborn()
     return Effect.gen(function* () {
       const shift = yield* TestShift
@@ -86,7 +86,7 @@ describe("a promise handler that is asked to stop and goes on", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [handler] })))
   })
 
-  it.effect("holds a stopping pod for the five seconds, then gives its job back", () => {
+  it.effect("delays a stopping pod by five seconds, then its job returns to the queue", () => {
     const { handler, running } = makeStubborn()
     return Effect.gen(function* () {
       const shift = yield* TestShift

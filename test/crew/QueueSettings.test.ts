@@ -7,7 +7,7 @@ import type { Queue } from "../../src/queue/Queue.js"
 import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueSettings.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
-/** When each job began, in seconds. */
+/** Start time of each job, in seconds. */
 class Starts extends Context.Tag("test/Starts")<Starts, Ref.Ref<ReadonlyArray<readonly [string, number]>>>() {}
 
 const Call = Job.make("call", { payload: Schema.String, queue: "calls" })
@@ -30,7 +30,6 @@ const set = (patch: QueueSettingsPatch) =>
 const shift = (run: (name: string) => Effect.Effect<unknown, string, Starts>, slots = 10) =>
   TestShift.layer({ slots, handlers: [Handler.make(Call, (name) => Effect.zipRight(noted(name), run(name)))] })
 
-/** Throttled the first time, done the second. */
 const onceThrottled = (options: Parameters<typeof Outcome.throttled>[0]) => (name: string) =>
   Effect.map(starts, (all) =>
     all.filter(([other]) => other === name).length > 1 ? undefined : Outcome.throttled(options)
@@ -46,7 +45,7 @@ const story = <E>(
 
 describe("a paused queue on a pod", () => {
   story(
-    "begins nothing however long it lasts, and goes on at once",
+    "starts no job while paused, and starts jobs at once when resumed",
     shift(() => Effect.void),
     Effect.gen(function* () {
       const { advance, settle } = yield* TestShift
@@ -63,7 +62,7 @@ describe("a paused queue on a pod", () => {
 
 describe("a throttled job on a pod", () => {
   story(
-    "keeps the whole queue waiting for a minute, and then everything runs",
+    "delays the whole queue for a minute, then every job runs",
     shift(onceThrottled({}), 1),
     Effect.gen(function* () {
       const { advance, drain } = yield* TestShift
@@ -86,7 +85,7 @@ describe("a throttled job on a pod", () => {
   )
 
   story(
-    "lets its queue go on as soon as somebody ends the cool-down",
+    "stops delaying its queue as soon as an operator ends the cool-down",
     shift(onceThrottled({ after: Duration.hours(1) })),
     Effect.gen(function* () {
       const { advance, settle } = yield* TestShift
@@ -102,7 +101,7 @@ describe("a throttled job on a pod", () => {
   )
 
   story(
-    "with the scope of its key lets other keys pass",
+    "delays only its own key when the scope is key",
     shift(onceThrottled({ scope: "key", after: Duration.seconds(30) })),
     Effect.gen(function* () {
       const { advance, drain } = yield* TestShift
@@ -124,7 +123,7 @@ describe("a throttled job on a pod", () => {
 
 describe("a limit per key on a pod", () => {
   story(
-    "runs one job of a key after the other, and keys beside each other",
+    "runs jobs of one key one after another, and different keys in parallel",
     shift(() => Effect.sleep("10 seconds")),
     Effect.gen(function* () {
       yield* set({ perKey: { concurrency: 1, order: "serial" } })
@@ -140,7 +139,7 @@ describe("a limit per key on a pod", () => {
   )
 
   story(
-    "in strict order waits through retries",
+    "waits through retries in strict order",
     shift((name) =>
       Effect.flatMap(starts, (all) => (name === "a1" && all.length < 3 ? Effect.fail("not yet") : Effect.void))
     ),
@@ -160,7 +159,7 @@ describe("a limit per key on a pod", () => {
 
 describe("a rate on a pod", () => {
   story(
-    "lets jobs begin as its tokens come back, to the instant",
+    "starts each job at the exact instant its token is refilled",
     shift(() => Effect.void),
     Effect.gen(function* () {
       yield* set({ rate: { jobs: 2, per: Duration.seconds(10) } })

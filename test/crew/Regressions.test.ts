@@ -12,15 +12,15 @@ import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as StepClock from "../support/StepClock.js"
 import * as Camp from "./Camp.js"
 
-// Mistakes that a runtime like this one has made before. What belongs to one port or door alone is held where that is:
+// Bugs that job runtimes commonly have. Those of a single port or endpoint are tested with it:
 //   finalize by a non-owner                        laws/FinalizeLaws, "a zombie's finalize changes nothing ..."
 //   cron in the declared zone                      schedule/Expression, the table of zones
 //   requeue resets attempts and respects dedupe    laws/DeskLaws, "requeue ..."
-//   no raw database errors to clients              http/Requests, "what the database says"
+//   no raw database errors to clients              http/Requests, "a database error"
 //   fair share before the first rebalance          crew/Cluster
-//   every pod's gauges are stored                  journeys/Measures
-//   bulk retry always ends                         laws/OperationsLaws, "a filter covers only jobs that stood when it began"
-//   children never outlive their job               handlers/CmdExec and WorkerPool, journeys/Children
+//   every pod's gauges are stored                  long/Measures
+//   bulk retry always ends                         laws/OperationsLaws, "a filter covers only jobs stored before ..."
+//   children never outlive their job               handlers/CmdExec and WorkerPool, long/Children
 
 const Long = Job.make("long", { payload: Schema.Struct({}) })
 
@@ -33,8 +33,8 @@ const running = Effect.gen(function* () {
   return jobs.length
 })
 
-describe("never again:", () => {
-  it.scopedLive("undeclared queues", () =>
+describe("regressions:", () => {
+  it.scopedLive("a pod without queues does not start, and one with queues declares them", () =>
     Effect.gen(function* () {
       const none = yield* Effect.exit(Camp.hire({ queues: [] }))
       const [problem] = Exit.isFailure(none) ? [...Cause.defects(none.cause)] : []
@@ -47,7 +47,7 @@ describe("never again:", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("lost lease stops the handler", () =>
+  it.scopedLive("a lost lease stops the handler", () =>
     Effect.gen(function* () {
       let stopped = 0
       const handler = Handler.make(Long, () =>
@@ -64,13 +64,13 @@ describe("never again:", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("Done not overwritten by a late cancel", () =>
+  it.scopedLive("a late cancel does not overwrite Done", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
       const pod = yield* Camp.hire()
       const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 1_000, message: "done" })
       yield* StepClock.advance("500 millis")
-      // The handler ends while its pod cannot write, and the request comes before the end is written.
+      // The handler ends while its pod cannot write, and the cancel request arrives before the end is written.
       pod.connected(false)
       yield* StepClock.advance("1 second")
       expect(yield* jobAdmin.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 1_500 })
@@ -80,7 +80,7 @@ describe("never again:", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("a crashing handler's heartbeat stops with it", () =>
+  it.scopedLive("the heartbeat of a crashing handler's job stops with it", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const bomb = Handler.make(Long, (): Effect.Effect<void> => {
@@ -94,7 +94,7 @@ describe("never again:", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("sleepers in a cool-down keep their pod alive and notice an early end", () =>
+  it.scopedLive("jobs in a cool-down keep their pod alive and notice an early end", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       let calls = 0
@@ -111,14 +111,14 @@ describe("never again:", () => {
       expect(live.map((each) => each.id)).toEqual([pod.crew.pod])
       expect([calls, (yield* job(id)).attempt]).toEqual([1, 0])
       yield* queues.change("default", { throttledUntil: null })
-      // The job keeps its own pause; a new one of the queue need not wait for the rest of the cool-down.
+      // The job keeps its own delay; a new job of the queue does not wait for the rest of the cool-down.
       const next = yield* Long.enqueue({})
       yield* StepClock.advance("3 seconds")
       expect(yield* job(next)).toMatchObject({ state: "done" })
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("cancel survives the owner's death", () =>
+  it.scopedLive("a cancel survives the death of the owning pod", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
       const forever = { handlers: [Handler.make(Long, () => Effect.never)] }
@@ -133,7 +133,7 @@ describe("never again:", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("parallel drain", () =>
+  it.scopedLive("a pod drains its jobs in parallel", () =>
     Effect.gen(function* () {
       const queues = ["a", "b", "c"]
       const stubborn = Handler.make(Long, () => Effect.uninterruptible(Effect.sleep("1 hour")))
@@ -142,7 +142,7 @@ describe("never again:", () => {
       yield* StepClock.advance("1 second")
       expect(yield* running).toBe(3)
       const stopping = yield* Effect.fork(pod.stop)
-      // The grace of 25 seconds and the 5 that a handler may ignore it, once and not three times.
+      // The grace period of 25 seconds plus 5 for a handler that ignores it, once in all and not per job.
       yield* StepClock.advance("33 seconds")
       expect(Option.isSome(yield* stopping.poll)).toBe(true)
       expect(yield* running).toBe(0)

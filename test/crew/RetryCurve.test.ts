@@ -13,7 +13,7 @@ const shift = TestShift.layer({
   handlers: [Handler.make(Plain, () => Effect.fail("no")), Handler.make(Own, () => Effect.fail("no"))]
 })
 
-/** How long a job of this kind waits after its first failures, in seconds. */
+/** Waits after a job's first failures, in seconds. */
 const waits = (kind: typeof Plain, count: number) =>
   Effect.gen(function* () {
     const { advance, job, settle } = yield* TestShift
@@ -29,13 +29,13 @@ const waits = (kind: typeof Plain, count: number) =>
   })
 
 describe("the wait before a retry", () => {
-  it.effect("is the ladder's where neither kind nor queue has a curve", () =>
+  it.effect("follows the default ladder when neither kind nor queue has a curve", () =>
     Effect.gen(function* () {
       expect(yield* waits(Plain, 3)).toEqual([30, 120, 600])
     }).pipe(Effect.provide(shift))
   )
 
-  it.effect("is the queue's where that is enabled: doubling from its base, capped, with jitter", () =>
+  it.effect("follows the queue's curve when enabled: doubling from its base, capped, with jitter", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       yield* queues.declare(["mail"])
@@ -49,7 +49,7 @@ describe("the wait before a retry", () => {
     }).pipe(Effect.provide(shift))
   )
 
-  it.effect("is the kind's before the queue's", () =>
+  it.effect("follows the kind's curve before the queue's", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       yield* queues.declare(["mail"])

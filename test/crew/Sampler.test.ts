@@ -22,7 +22,7 @@ const house = Layer.mergeAll(MeasuresPg.layer, EventLoop.layer, config, Metrics.
   Layer.provideMerge(SteppableClock.layer)
 )
 
-/** One pod's turn, and what it logged. */
+/** Runs one pod's sampler and returns its log. */
 const turn = Effect.gen(function* () {
   const lines: Array<string> = []
   const listening = Logger.replace(
@@ -35,24 +35,22 @@ const turn = Effect.gen(function* () {
 }).pipe(Effect.provide(Boot.layer))
 
 describe("the sampler", () => {
-  it.scopedLive(
-    "keeps what each pod used, and one of them warns of a transaction that keeps vacuum from its work",
-    () =>
-      Effect.gen(function* () {
-        const pods = yield* PodSamples
-        const holder = yield* TestDatabase.connection
-        yield* Effect.promise(() => holder.query("begin isolation level repeatable read; select 1 from nightshift.job"))
-        // The clock of this test is years ahead of the server's, so that the transaction is as old.
-        const [first, second] = [yield* turn, yield* turn]
-        expect(first.lines).toEqual([
-          expect.stringMatching(/^a transaction has been open for .* \(session \d+\).* End it$/)
-        ])
-        expect(second.lines).toEqual([])
-        const now = yield* Effect.map(Effect.clock, (clock) => clock.unsafeCurrentTimeMillis())
-        const series = yield* pods.series({ from: now, to: now + 60_000, width: Duration.minutes(1) })
-        expect(series.map(({ pod }) => pod).toSorted()).toEqual([first.id, second.id].toSorted())
-        expect(series[0]?.points[0]).toMatchObject({ cpu: expect.any(Number), pool: { waiting: 0 } })
-        expect(series[0]?.points[0]?.rssBytes).toBeGreaterThan(1e7)
-      }).pipe(Effect.provide(house))
+  it.scopedLive("stores each pod's resource usage, and one pod warns of a transaction that blocks vacuum", () =>
+    Effect.gen(function* () {
+      const pods = yield* PodSamples
+      const holder = yield* TestDatabase.connection
+      yield* Effect.promise(() => holder.query("begin isolation level repeatable read; select 1 from nightshift.job"))
+      // This test's clock is years ahead of the server's, which makes the transaction look that old.
+      const [first, second] = [yield* turn, yield* turn]
+      expect(first.lines).toEqual([
+        expect.stringMatching(/^a transaction has been open for .* \(session \d+\).* End it$/)
+      ])
+      expect(second.lines).toEqual([])
+      const now = yield* Effect.map(Effect.clock, (clock) => clock.unsafeCurrentTimeMillis())
+      const series = yield* pods.series({ from: now, to: now + 60_000, width: Duration.minutes(1) })
+      expect(series.map(({ pod }) => pod).toSorted()).toEqual([first.id, second.id].toSorted())
+      expect(series[0]?.points[0]).toMatchObject({ cpu: expect.any(Number), pool: { waiting: 0 } })
+      expect(series[0]?.points[0]?.rssBytes).toBeGreaterThan(1e7)
+    }).pipe(Effect.provide(house))
   )
 })

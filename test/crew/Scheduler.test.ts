@@ -9,14 +9,14 @@ import * as Story from "./SchedulerStories.js"
 
 const { create, elected, everywhere, get, jobs, nothing, passAt, ticks } = Story
 
-/** A queue that takes nothing. */
+/** A queue that fails every enqueue. */
 const queueAway = Effect.map(Queue, (queue) => {
   const away = new DatabaseUnavailable({ detail: "cut on purpose", nothingWritten: true })
   return Queue.of({ ...queue, enqueue: () => away })
 })
 
 everywhere("a schedule that is due", (story) => {
-  story("becomes a job that knows its schedule and tick, routed as its kind is registered", () =>
+  story("becomes a job with its schedule and tick, routed by its kind's registration", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create()
@@ -45,7 +45,7 @@ everywhere("a schedule that is due", (story) => {
     })
   )
 
-  story("goes to its own queue with its own attempts, where it says so", () =>
+  story("uses its own queue and attempts when set", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create({ queue: "slow", maxAttempts: 2 })
@@ -54,7 +54,7 @@ everywhere("a schedule that is due", (story) => {
     })
   )
 
-  story("of a kind that nobody registered still becomes a job", () =>
+  story("becomes a job even if its kind is not registered", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create({ kind: "unheard-of" })
@@ -63,7 +63,7 @@ everywhere("a schedule that is due", (story) => {
     })
   )
 
-  story("is not fired under a term that is over, and is not moved on", () =>
+  story("neither fires nor advances under an expired term", () =>
     Effect.gen(function* () {
       yield* elected
       yield* create()
@@ -74,7 +74,7 @@ everywhere("a schedule that is due", (story) => {
     })
   )
 
-  story("is fired once, though two fire at once in the same term", () =>
+  story("fires once when two pods fire it in the same term", () =>
     Effect.gen(function* () {
       const term = yield* elected
       for (const name of ["a", "b", "c"]) yield* create({ name })
@@ -87,7 +87,7 @@ everywhere("a schedule that is due", (story) => {
     })
   )
 
-  story("stays due when its job could not be stored, and is fired with the next pass", () =>
+  story("stays due when its job could not be stored, and fires in the next pass", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create()
@@ -105,7 +105,7 @@ everywhere("a schedule that is due", (story) => {
     })
   )
 
-  story("is fired once, though the answer that its job is stored was lost", () =>
+  story("fires once even if the confirmation of its job is lost", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create()
@@ -118,7 +118,7 @@ everywhere("a schedule that is due", (story) => {
     })
   )
 
-  story("does not wait for another one that fails before it", () =>
+  story("does not wait for another schedule that fails before it", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create({ name: "a", payload: "poison" })
@@ -135,7 +135,7 @@ everywhere("a schedule that is due", (story) => {
   )
 })
 
-everywhere("ticks that nobody fired for days", (story) => {
+everywhere("ticks that were missed for days", (story) => {
   const days = (missed: Parameters<typeof create>[0], instant = "2030-01-05T09:00:00Z") =>
     Effect.gen(function* () {
       const term = yield* elected
@@ -145,7 +145,7 @@ everywhere("ticks that nobody fired for days", (story) => {
       return report
     })
 
-  story("are made up for by one job, of the latest", () =>
+  story("are caught up by one job, for the latest", () =>
     Effect.gen(function* () {
       expect(yield* days({ missed: "one" })).toEqual({ ...nothing, fired: 1, missed: 1 })
       expect(yield* ticks).toEqual(["2030-01-05T03:00:00.000Z"])
@@ -153,7 +153,7 @@ everywhere("ticks that nobody fired for days", (story) => {
     })
   )
 
-  story("are made up for one by one, where all are wanted", () =>
+  story("are caught up one by one with missed: all", () =>
     Effect.gen(function* () {
       expect(yield* days({ missed: { all: 10 } })).toEqual({ ...nothing, fired: 5 })
       expect(yield* ticks).toEqual([1, 2, 3, 4, 5].map((day) => `2030-01-0${day}T03:00:00.000Z`))
@@ -164,14 +164,14 @@ everywhere("ticks that nobody fired for days", (story) => {
     })
   )
 
-  story("are made up for up to the limit, the latest", () =>
+  story("are caught up to the limit, keeping the latest", () =>
     Effect.gen(function* () {
       expect(yield* days({ missed: { all: 2 } })).toEqual({ ...nothing, fired: 2, missed: 1 })
       expect(yield* ticks).toEqual(["2030-01-04T03:00:00.000Z", "2030-01-05T03:00:00.000Z"])
     })
   )
 
-  story("are made up for up to a thousand, quickly, however many there were", () =>
+  story("are caught up to a thousand, however many there were", () =>
     Effect.gen(function* () {
       expect(yield* days({ cron: "* * * * * *", missed: { all: 1_000 } })).toMatchObject({ fired: 1_000 })
       expect((yield* ticks).at(0)).toBe("2030-01-05T08:43:21.000Z")
@@ -179,7 +179,7 @@ everywhere("ticks that nobody fired for days", (story) => {
     })
   )
 
-  story("are left, where none is wanted", () =>
+  story("are dropped with missed: none", () =>
     Effect.gen(function* () {
       expect(yield* days({ missed: "none" })).toEqual({ ...nothing, missed: 1 })
       expect(yield* jobs).toEqual([])
@@ -187,7 +187,7 @@ everywhere("ticks that nobody fired for days", (story) => {
     })
   )
 
-  story("are left, but for one that is only as late as the death of a leader makes it", () =>
+  story("are dropped, except one that is only as late as a leader failover makes it", () =>
     Effect.gen(function* () {
       expect(yield* days({ missed: "none" }, "2030-01-05T03:00:20Z")).toMatchObject({ fired: 1 })
       expect(yield* ticks).toEqual(["2030-01-05T03:00:00.000Z"])
@@ -196,7 +196,7 @@ everywhere("ticks that nobody fired for days", (story) => {
 })
 
 everywhere("a schedule whose runs must not overlap", (story) => {
-  story("passes over its time while the job before is not over, and says so", () =>
+  story("skips a tick while the previous job is unfinished, and records it", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create({ overlap: "skip" })
@@ -216,7 +216,7 @@ everywhere("a schedule whose runs must not overlap", (story) => {
     })
   )
 
-  story("fires the first of several that it missed, and passes over the rest", () =>
+  story("fires the first of several missed ticks, and skips the rest", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create({ overlap: "skip", missed: { all: 10 } })
@@ -225,7 +225,7 @@ everywhere("a schedule whose runs must not overlap", (story) => {
     })
   )
 
-  story("fires when the job before was deleted", () =>
+  story("fires when the previous job was deleted", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create({ overlap: "skip" })

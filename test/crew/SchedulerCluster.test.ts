@@ -21,7 +21,7 @@ const create = (cron: string) =>
     })
   )
 
-/** Every job with the second of its tick and how late it was stored, oldest first. */
+/** Every job with the second of its tick and its delay, oldest first. */
 const fired = Effect.gen(function* () {
   const { jobs } = yield* Effect.flatMap(JobSearch, (search) => search.list({}, { limit: 1_000 }))
   return jobs
@@ -33,7 +33,7 @@ const fired = Effect.gen(function* () {
 })
 
 describe("a schedule in a cluster whose leaders lose the database in turn", () => {
-  it.scopedLive("has one job per tick, none later than the lease and five seconds", () =>
+  it.scopedLive("has one job per tick, none later than the lease plus five seconds", () =>
     Effect.gen(function* () {
       const pods = [yield* Camp.hire(), yield* Camp.hire(), yield* Camp.hire()]
       yield* create("*/10 * * * * *")
@@ -56,7 +56,7 @@ describe("a schedule in a cluster whose leaders lose the database in turn", () =
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("passes to another at once when the leader stops in good order", () =>
+  it.scopedLive("moves to another leader at once when the leader stops cleanly", () =>
     Effect.gen(function* () {
       const first = yield* Camp.hire()
       yield* Camp.hire()

@@ -9,14 +9,14 @@ import * as Story from "./SchedulerStories.js"
 
 const { create, elected, everywhere, history, jobs, passAt } = Story
 
-/** A queue that takes nothing. */
+/** A queue that fails every enqueue. */
 const queueAway = Effect.map(Queue, (queue) => {
   const away = new DatabaseUnavailable({ detail: "cut on purpose", nothingWritten: true })
   return Queue.of({ ...queue, enqueue: () => away })
 })
 
 everywhere("the history of a schedule", (story) => {
-  story("says what came of its ticks: fired, caught up, passed over, given up, and wanted by somebody", () =>
+  story("records the outcome of its ticks: fired, caught up, skipped, dropped and triggered", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create({ overlap: "skip" })
@@ -42,7 +42,7 @@ everywhere("the history of a schedule", (story) => {
     })
   )
 
-  story("tells of ticks that were given up even where nothing is made up for", () =>
+  story("records dropped ticks even without catch-up", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create({ missed: "none" })
@@ -57,7 +57,7 @@ everywhere("the history of a schedule", (story) => {
     })
   )
 
-  story("tells of many at once in one line, and of each job in its own", () =>
+  story("records many dropped ticks in one entry, and each job in its own", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create({ missed: { all: 3 } })
@@ -80,7 +80,7 @@ everywhere("the history of a schedule", (story) => {
     })
   )
 
-  story("has nothing of a fire that did not come to pass", () =>
+  story("records nothing for a fire that failed", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* create()
@@ -92,7 +92,7 @@ everywhere("the history of a schedule", (story) => {
     })
   )
 
-  story("says of a job that a program asked for that code did, and keeps what cannot be stored out", () =>
+  story("records a program's trigger as made by code, and cleans a name that cannot be stored", () =>
     Effect.gen(function* () {
       yield* create()
       yield* trigger("nightly")
@@ -105,7 +105,7 @@ everywhere("the history of a schedule", (story) => {
 })
 
 everywhere("a schedule that is triggered", (story) => {
-  story("becomes a job at once, also while it is disabled, and keeps its next time", () =>
+  story("becomes a job at once even while disabled, and keeps its next time", () =>
     Effect.gen(function* () {
       yield* create({ enabled: false })
       yield* Story.stepTo("2030-01-01T01:00:00Z")
@@ -126,7 +126,7 @@ everywhere("a schedule that is triggered", (story) => {
     })
   )
 
-  story("is refused while the job before is not over, where runs must not overlap", () =>
+  story("is refused while the previous job is unfinished when runs must not overlap", () =>
     Effect.gen(function* () {
       yield* create({ overlap: "skip" })
       yield* trigger("nightly")
@@ -136,7 +136,7 @@ everywhere("a schedule that is triggered", (story) => {
     })
   )
 
-  story("is not found where there is none", () =>
+  story("fails for an unknown schedule", () =>
     Effect.gen(function* () {
       expect(yield* Effect.flip(trigger("nobody"))).toMatchObject({ _tag: "ScheduleNotFound", name: "nobody" })
     })

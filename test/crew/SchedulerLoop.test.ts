@@ -29,7 +29,7 @@ const world = Layer.mergeAll(SchedulesMemory.layer, LeadershipMemory.layer).pipe
   )
 )
 
-/** The duty at work as the leader's, until the test is over. */
+/** Runs the leader's scheduler until the test ends. */
 const start = Effect.gen(function* () {
   const leadership = yield* Leadership
   const term = yield* leadership.campaign((yield* makeGenerator).pod(1), Duration.days(20))
@@ -47,7 +47,7 @@ const createdAt = Effect.flatMap(JobsMemory, ({ all }) =>
   Effect.map(all, (jobs) => jobs.map((job) => job.createdAt / 1_000))
 )
 
-/** The schedules, whose every question is counted, and which are away while the switch says so. */
+/** Counts every query of the schedules, and fails them while the switch is on. */
 const watched = (away: Ref.Ref<boolean>, asked: Ref.Ref<number>) =>
   Layer.effect(
     Schedules,
@@ -67,7 +67,7 @@ const watched = (away: Ref.Ref<boolean>, asked: Ref.Ref<number>) =>
   )
 
 describe("the leader's scheduler", () => {
-  it.scoped("fires at the instant, and what is made or changed meanwhile at its own", () =>
+  it.scoped("fires on time, including schedules that are created or changed meanwhile", () =>
     Effect.gen(function* () {
       yield* start
       yield* create("10 * * * * *")
@@ -80,7 +80,7 @@ describe("the leader's scheduler", () => {
     }).pipe(Effect.provide(world))
   )
 
-  it.scoped("comes back within seconds when the database was away, and switches nothing off", () =>
+  it.scoped("recovers within seconds after a database outage, and disables nothing", () =>
     Effect.gen(function* () {
       const away = yield* Ref.make(false)
       const asked = yield* Ref.make(0)
@@ -100,7 +100,7 @@ describe("the leader's scheduler", () => {
     }).pipe(Logger.withMinimumLogLevel(LogLevel.None), Effect.provide(world))
   )
 
-  it.scoped("asks one question per poll while nothing is due", () =>
+  it.scoped("sends one query per poll while nothing is due", () =>
     Effect.gen(function* () {
       const asked = yield* Ref.make(0)
       yield* Effect.gen(function* () {
@@ -114,7 +114,7 @@ describe("the leader's scheduler", () => {
     }).pipe(Effect.provide(world))
   )
 
-  it.scoped("shows what fired last before it was elected", () =>
+  it.scoped("shows the last fire from before its election", () =>
     Effect.gen(function* () {
       yield* create("0 12 * * *")
       const job = (yield* makeGenerator).job(yield* Clock.currentTimeMillis)

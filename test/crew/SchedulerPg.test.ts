@@ -9,7 +9,7 @@ import * as Story from "./SchedulerStories.js"
 
 const { create, elected, get, jobs, nothing, onPostgres, passAt, ticks } = Story
 
-// What only PostgreSQL can show: rows from other hands, and transactions at the same moment.
+// Cases that only PostgreSQL can show: rows written by external SQL, and concurrent transactions.
 
 onPostgres("a schedule that was written by hand", (story) => {
   const insert = (cron: string, timezone = "UTC") =>
@@ -19,7 +19,7 @@ onPostgres("a schedule that was written by hand", (story) => {
         values ('nightly', 'report', '{}', ${cron}, ${timezone}, '2030-01-01', '2030-01-01')`
     })
 
-  story("is given its next time at first sight, and does not fire", () =>
+  story("gets its next time at first sight, and does not fire", () =>
     Effect.gen(function* () {
       const term = yield* elected
       yield* insert("0 3 * * *")
@@ -35,7 +35,7 @@ onPostgres("a schedule that was written by hand", (story) => {
     ["nonsense", "UTC", /five fields/],
     ["0 3 * * *", "Mars/Olympus", /IANA/]
   ] as const) {
-    story(`is switched off with the reason when it cannot fire: ${cron} ${timezone}`, () =>
+    story(`is disabled with the reason when it cannot fire: ${cron} ${timezone}`, () =>
       Effect.gen(function* () {
         const term = yield* elected
         yield* insert(cron, timezone)
@@ -62,7 +62,7 @@ onPostgres("a schedule that was written by hand", (story) => {
 })
 
 onPostgres("schedulers that race", (story) => {
-  story("store one job per tick, whoever fires, also with a leader that does not know its term is over", () =>
+  story("store one job per tick, even with a leader that does not know its term is over", () =>
     Effect.gen(function* () {
       const old = yield* elected
       const names = ["a", "b", "c", "d", "e"]
@@ -88,7 +88,7 @@ onPostgres("schedulers that race", (story) => {
     })
   )
 
-  story("do not wait for a schedule that somebody holds in an open transaction", () =>
+  story("do not wait for a schedule that is locked by an open transaction", () =>
     Effect.gen(function* () {
       const term = yield* elected
       for (const name of ["a", "b", "c", "d", "e", "f"]) yield* create({ name, cron: "* * * * *" })
@@ -102,7 +102,7 @@ onPostgres("schedulers that race", (story) => {
     }).pipe(Effect.scoped)
   )
 
-  story("leave a schedule alone that an operator changes at the same moment, or fire what stood before", () =>
+  story("skip a schedule that an operator changes concurrently, or fire its previous version", () =>
     Effect.gen(function* () {
       const term = yield* elected
       const schedules = yield* Schedules

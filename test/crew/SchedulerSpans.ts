@@ -12,19 +12,19 @@ import { define, worlds } from "./SchedulerStories.js"
 
 interface Pod {
   readonly id: PodId
-  /** The term in which it believes to lead, rightly or not. */
+  /** The term in which the pod believes it leads, rightly or not. */
   believes: Option.Option<Term>
   downUntil: number
 }
 
 const lease = Duration.seconds(15)
-/** A span of time, both ends at midnight UTC. */
+/** A time span, both ends at midnight UTC. */
 export interface Span {
   readonly from: number
   readonly to: number
 }
 
-/** A schedule, and how often it fires in a span, counted by hand. */
+/** A schedule and the number of its fires in the span, counted by hand. */
 export interface Entry {
   readonly name: string
   readonly cron: string
@@ -34,7 +34,7 @@ export interface Entry {
 
 const chance = (odds: number) => Effect.map(Random.next, (drawn) => drawn < odds)
 
-/** One pod's moment: it campaigns, learns of the result or not, and fires if it believes to lead. */
+/** One pod's step: it campaigns, learns the result or not, and fires if it believes it leads. */
 const act = (pod: Pod) =>
   Effect.gen(function* () {
     const leadership = yield* Leadership
@@ -46,7 +46,7 @@ const act = (pod: Pod) =>
     if (Option.isSome(pod.believes)) yield* Effect.exit(Scheduler.pass(pod.believes.value))
   })
 
-/** From one due instant to the next, a little late each time. */
+/** Steps from one due time to the next, a little late each time. */
 const live = (pods: ReadonlyArray<Pod>, { to }: Span) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
@@ -61,7 +61,10 @@ const live = (pods: ReadonlyArray<Pod>, { to }: Span) =>
     }
   })
 
-/** Three pods that come and go, and do not always know who leads, fire every tick of a timetable once. The answer is their steps. */
+/**
+ * Checks that three pods that come and go, with uncertain leadership, fire every tick once. Returns the number of their
+ * steps.
+ */
 export const firesOnce = (span: Span, timetable: ReadonlyArray<Entry>) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules

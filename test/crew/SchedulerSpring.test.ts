@@ -5,7 +5,7 @@ import { firesOnce } from "./SchedulerSpans.js"
 // Six weeks of 2030 in which clocks are set in New York (10 March), Paris (31 March), Lord Howe and Santiago (7 April).
 const spring = { from: Date.UTC(2030, 2, 1), to: Date.UTC(2030, 3, 15) }
 
-/** What each fires in these 45 days, counted by hand. */
+/** Fires of each schedule in these 45 days, counted by hand. */
 const timetable = [
   { name: "paris-nightly", cron: "30 2 * * *", timezone: "Europe/Paris", count: 45 },
   { name: "new-york-nightly", cron: "30 1 * * *", timezone: "America/New_York", count: 45 },
@@ -18,8 +18,8 @@ const timetable = [
   { name: "leap-day", cron: "0 0 29 2 *", timezone: "UTC", count: 0 }
 ]
 
-describe("six weeks of three pods that come and go, and do not always know who leads", () => {
-  it.live("have one job per schedule and tick", () =>
+describe("three pods over six weeks that come and go, with uncertain leadership", () => {
+  it.live("store one job per schedule and tick", () =>
     Effect.gen(function* () {
       expect(yield* firesOnce(spring, timetable)).toBeGreaterThan(350)
     })

@@ -48,7 +48,7 @@ const memory: Layer.Layer<World | JobsMemory> = Layer.mergeAll(
   Layer.provideMerge(SteppableClock.layer)
 )
 
-/** As a fresh database is, without the time that making one takes. */
+/** Resets the tables, which is faster than creating a database. */
 const emptied = Layer.effectDiscard(
   Effect.gen(function* () {
     const { sql } = yield* Database
@@ -67,13 +67,13 @@ const postgres = Layer.mergeAll(kinds, SchedulesPg.layer, LeadershipPg.layer).pi
 
 type Story<R> = (title: string, tell: () => Effect.Effect<void, unknown, R>) => void
 
-/** Stories on PostgreSQL, each in a world of its own. Its time begins at the start of 2030. */
+/** Runs stories on PostgreSQL, each isolated from the others. The clock starts at the beginning of 2030. */
 export const onPostgres = (title: string, stories: (story: Story<World | Database | DatabaseUrl>) => void): void =>
   withLayer(TestDatabase.layer, { excludeTestServices: true })(`${title}, on PostgreSQL`, (it) =>
     stories((name, tell) => it.effect(name, () => Effect.provide(tell(), postgres)))
   )
 
-/** Stories that must be true in memory, too. */
+/** Runs stories in memory and on PostgreSQL. */
 export const everywhere = (title: string, stories: (story: Story<World>) => void): void => {
   describe(`${title}, in memory`, () => stories((name, tell) => it.live(name, () => Effect.provide(tell(), memory))))
   onPostgres(title, stories)
@@ -102,7 +102,7 @@ export const get = (name = "nightly") => Effect.flatMap(Schedules, (schedules) =
 
 export const history = Effect.flatMap(Schedules, (schedules) => schedules.history("nightly"))
 
-/** Wins an election and answers the term; the lease outlasts every story that calls for this. */
+/** Wins an election and returns the term. Its lease outlasts every story that uses this. */
 export const elected = Effect.gen(function* () {
   const leadership = yield* Leadership
   const pod = (yield* makeGenerator).pod(1)
@@ -114,10 +114,9 @@ export const nobodysTerm = Term.make(999)
 export const stepTo = (instant: string) =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => SteppableClock.advance(Date.parse(instant) - now))
 
-/** Everything that is due at this instant, whoever asks. */
+/** Fires everything that is due at this instant. */
 export const passAt = (instant: string, term: Term) => Effect.zipRight(stepTo(instant), Scheduler.pass(term))
 
-/** The jobs there are, oldest first. */
 export const jobs = Effect.map(
   Effect.flatMap(JobSearch, (search) => search.list({}, { limit: 1_000 })),
   (page) => page.jobs.toReversed()

@@ -24,7 +24,7 @@ const claimed = (n: number): ClaimedJob => ({
   startedAt: 0
 })
 
-/** A queue's localQueue that so many slots have found empty, open to those who store jobs. */
+/** A queue's local queue that this many slots have found empty, open for direct handoff. */
 const handoff = (idle: number) =>
   Effect.gen(function* () {
     const localQueue = new LocalQueue()
@@ -58,7 +58,7 @@ const handoff = (idle: number) =>
 const house = Layer.merge(DirectHandoff.layer, Layer.succeed(Pod, { id: "pod" as PodId } as typeof Pod.Service))
 
 describe("slots that wait for a job", () => {
-  it.scoped("are promised as far as they go, and are not free for a claim meanwhile", () =>
+  it.scoped("are promised up to their number, and are not free for a claim meanwhile", () =>
     Effect.gen(function* () {
       const { reserve, localQueue } = yield* handoff(3)
       const receiver = reserve(2)
@@ -69,7 +69,7 @@ describe("slots that wait for a job", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scoped("are free again when what was promised does not come", () =>
+  it.scoped("are free again when a promised job does not arrive", () =>
     Effect.gen(function* () {
       const { reserve, localQueue, state } = yield* handoff(1)
       reserve(1)?.release(1)
@@ -77,7 +77,7 @@ describe("slots that wait for a job", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scoped("take nothing past jobs that are due, nor while they may take none", () =>
+  it.scoped("take no job past others that are due, nor while the queue may not start any", () =>
     Effect.gen(function* () {
       const { reserve, localQueue, state } = yield* handoff(2)
       state.caughtUp = false
@@ -92,7 +92,7 @@ describe("slots that wait for a job", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scoped("refuse what comes after they have closed", () =>
+  it.scoped("refuse jobs after they have closed", () =>
     Effect.gen(function* () {
       const { close, reserve, localQueue } = yield* handoff(2)
       const receiver = reserve(1)

@@ -22,7 +22,7 @@ const enqueue = (count: number, sleepMillis: number) =>
     yield* queue.enqueue(Array.from({ length: count }, () => job))
   })
 
-/** Quick jobs that make the pod claim ahead, and then slow ones, of which it then holds many that nobody has begun. */
+/** Quick jobs that make the pod prefetch, then slow ones, so that it holds many prefetched jobs. */
 const overladen = Effect.gen(function* () {
   yield* enqueue(1_000, 1)
   yield* enqueue(200, 30_000)
@@ -33,30 +33,28 @@ const overladen = Effect.gen(function* () {
 })
 
 describe("a pause", () => {
-  it.scopedLive(
-    "puts back what nobody has begun, lets running jobs finish, and nothing is begun until it is over",
-    () =>
-      Effect.gen(function* () {
-        const queues = yield* Queues
-        yield* Camp.hire()
-        yield* overladen
-        yield* queues.change("default", { paused: true })
-        yield* StepClock.advance("1 millis")
-        expect(yield* counts).toMatchObject({ running: 10, pending: 190, done: 1_000 })
-        const { jobs } = yield* Effect.flatMap(JobSearch, (search) => search.list({ state: "pending" }, { limit: 1 }))
-        expect(jobs).toMatchObject([{ attempt: 0, crashCount: 0, lastError: undefined, history: [] }])
-        yield* StepClock.advance("40 seconds")
-        expect(yield* counts).toMatchObject({ running: 0, pending: 190, done: 1_010 })
-        expect(yield* Camp.slots()).toEqual([0])
-        yield* queues.change("default", { paused: false })
-        yield* StepClock.advance("1 millis")
-        expect(yield* counts).toMatchObject({ running: 10, pending: 180 })
-      }).pipe(Effect.provide(Camp.layer))
+  it.scopedLive("returns prefetched jobs, lets running jobs finish, and starts none until it ends", () =>
+    Effect.gen(function* () {
+      const queues = yield* Queues
+      yield* Camp.hire()
+      yield* overladen
+      yield* queues.change("default", { paused: true })
+      yield* StepClock.advance("1 millis")
+      expect(yield* counts).toMatchObject({ running: 10, pending: 190, done: 1_000 })
+      const { jobs } = yield* Effect.flatMap(JobSearch, (search) => search.list({ state: "pending" }, { limit: 1 }))
+      expect(jobs).toMatchObject([{ attempt: 0, crashCount: 0, lastError: undefined, history: [] }])
+      yield* StepClock.advance("40 seconds")
+      expect(yield* counts).toMatchObject({ running: 0, pending: 190, done: 1_010 })
+      expect(yield* Camp.slots()).toEqual([0])
+      yield* queues.change("default", { paused: false })
+      yield* StepClock.advance("1 millis")
+      expect(yield* counts).toMatchObject({ running: 10, pending: 180 })
+    }).pipe(Effect.provide(Camp.layer))
   )
 })
 
 describe("a lower worker total", () => {
-  it.scopedLive("lets the newest slots finish their job and end", () =>
+  it.scopedLive("retires the newest slots after their current job", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       yield* Camp.hire()
@@ -72,7 +70,7 @@ describe("a lower worker total", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("that is raised again keeps slots that were about to end, and hires only what is missing", () =>
+  it.scopedLive("keeps retiring slots when raised again, and adds only the missing ones", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       yield* Camp.hire()
@@ -87,7 +85,7 @@ describe("a lower worker total", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("puts back claimed jobs beyond what is needed", () =>
+  it.scopedLive("returns prefetched jobs beyond what is needed", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       yield* Camp.hire()
@@ -100,8 +98,8 @@ describe("a lower worker total", () => {
   )
 })
 
-describe("a job that was claimed and not begun", () => {
-  it.scopedLive("goes to a pod that has a slot for it, within two ticks", () =>
+describe("a job that was claimed and not started", () => {
+  it.scopedLive("moves to a pod with a free slot within two ticks", () =>
     Effect.gen(function* () {
       yield* Camp.hire()
       yield* overladen
@@ -111,7 +109,7 @@ describe("a job that was claimed and not begun", () => {
       const { jobs } = yield* search.list({ state: "running" }, { limit: 300 })
       const held = (pod: string) => jobs.filter((job) => job.pod === pod).length
       const [one = 0, two = 0] = [...new Set(jobs.map(({ pod }) => pod ?? ""))].map(held)
-      // The first keeps the ten it has begun, the second fills its five slots.
+      // The first pod keeps the ten jobs it started, the second fills its five slots.
       expect([one, two].toSorted((a, b) => a - b)).toEqual([5, 10])
     }).pipe(Effect.provide(Camp.layer))
   )
@@ -120,7 +118,7 @@ describe("a job that was claimed and not begun", () => {
 describe("a slot that crashes", () => {
   const Explosive = Job.make("explosive", {
     payload: Schema.transform(Schema.Unknown, Schema.Unknown, {
-      // An error that cannot even be described: whatever else a decoder throws makes the payload undecodable.
+      // This error cannot be formatted, so it crashes the slot; any other decoder error makes the payload undecodable.
       decode: () => {
         throw Object.create(null)
       },

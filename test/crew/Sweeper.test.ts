@@ -12,7 +12,7 @@ import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 
 const acme = Schema.decodeSync(Workspace)("acme")
 
-/** What was done and said, in order, with the minute it happened in. */
+/** Sweeps and log lines in order, each with its minute. */
 class Diary extends Context.Tag("test/Diary")<Diary, Ref.Ref<ReadonlyArray<string>>>() {}
 
 const note = (what: string) =>
@@ -24,7 +24,7 @@ const note = (what: string) =>
 
 type Fault = "none" | "error" | "defect" | "hang"
 
-/** Files in memory, whose sweeps are written down, and go wrong as the test says. */
+/** Files in memory with recorded sweeps, which fail as the test says. */
 const watched = (fault: Fault) =>
   Layer.effect(
     Storage,
@@ -49,7 +49,7 @@ const config = Layer.succeed(Sweeper.SweeperConfig, {
   ackRetention: Duration.hours(1)
 })
 
-/** What the sweeper logs goes into the diary. */
+/** Records the sweeper's log lines. */
 const listening = Layer.unwrapEffect(
   Effect.map(Diary, (diary) =>
     Logger.replace(
@@ -75,7 +75,7 @@ const counter = (outcome: string, count: number) =>
   `nightshift_pending_uploads_swept_total{outcome="${outcome}"} ${count}`
 
 describe("the sweeper", () => {
-  it.scoped("makes a round at its start and then every five minutes, quietly when there is nothing", () =>
+  it.scoped("runs a round at start and then every five minutes, without logging when nothing is deleted", () =>
     Effect.gen(function* () {
       yield* hire
       yield* TestClock.adjust("14 minutes")
@@ -88,7 +88,7 @@ describe("the sweeper", () => {
     }).pipe(Effect.provide(house()))
   )
 
-  it.scoped("says and counts what it deleted, with zeros from the start", () =>
+  it.scoped("logs and counts deletions, with counters at zero from the start", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       yield* hire
@@ -116,7 +116,7 @@ describe("the sweeper", () => {
     }).pipe(Effect.provide(house()))
   )
 
-  it.scoped.each(["error", "defect"] as const)("logs and counts an %s, and tries again at the next round", (fault) =>
+  it.scoped.each(["error", "defect"] as const)("logs and counts an %s, and retries in the next round", (fault) =>
     Effect.gen(function* () {
       yield* hire
       yield* TestClock.adjust("6 minutes")
@@ -126,7 +126,7 @@ describe("the sweeper", () => {
     }).pipe(Effect.provide(house(fault)))
   )
 
-  it.scoped("gives a round thirty seconds, and counts one that takes longer as an error", () =>
+  it.scoped("times a round out after thirty seconds, and counts it as an error", () =>
     Effect.gen(function* () {
       yield* hire
       yield* TestClock.adjust("29 seconds")
@@ -138,7 +138,7 @@ describe("the sweeper", () => {
     }).pipe(Effect.provide(house("hang")))
   )
 
-  it.effect("stops with its Scope, in the middle of a round too, and says so without counting an error", () =>
+  it.effect("stops with its Scope, even in the middle of a round, and logs that without counting an error", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()
       yield* Scope.extend(hire, scope)
@@ -150,7 +150,7 @@ describe("the sweeper", () => {
     }).pipe(Effect.provide(house("hang")))
   )
 
-  it.effect("is off without a database, and says so once", () =>
+  it.effect("is off without a database, and logs that once", () =>
     Effect.gen(function* () {
       yield* TestClock.adjust("1 hour")
       expect(yield* lines).toEqual(["sweeper is off: without a database there are no uploads"])
@@ -161,7 +161,7 @@ describe("the sweeper", () => {
     ["0", "0", 5, 60],
     ["-1m", "-1h", 5, 0],
     ["30s", "10m", 0.5, 10]
-  ] as const)("takes %s and %s for what they mean", ([interval, retention, minutes, kept]) =>
+  ] as const)("reads an interval of %s and a retention of %s", ([interval, retention, minutes, kept]) =>
     Effect.gen(function* () {
       const settings = yield* Sweeper.SweeperConfig
       expect(Duration.toMinutes(settings.interval)).toBe(minutes)
@@ -181,7 +181,7 @@ describe("the sweeper", () => {
 })
 
 describe("the gauge of files", () => {
-  it.effect("counts them by state, and not at every reading", () =>
+  it.effect("counts files by state, and not at every scrape", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       yield* UploadGauge.register

@@ -8,7 +8,7 @@ import { TestShift } from "../../src/testing/TestShift.js"
 
 const SendReport = Job.make("send_report", { payload: Schema.Struct({ day: Schema.String }), queue: "mail" })
 
-/** Answers when it ran. */
+/** Returns the time it ran. */
 const Sender = Handler.make(SendReport, ({ day }, job) =>
   Effect.map(Clock.currentTimeMillis, (now) => ({ day, at: new Date(now).toISOString(), meta: job.meta }))
 )
@@ -23,7 +23,7 @@ const hourly = Schedule.make("hourly_report", {
 const results = Effect.flatMap(TestShift, (shift) => Effect.map(shift.jobs, (jobs) => jobs.map(({ result }) => result)))
 
 describe("schedules in a shift", () => {
-  it.effect("fire at their instants as time is moved, and their jobs run then", () =>
+  it.effect("fire on time as the clock advances, and their jobs run then", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       yield* shift.advance("29 minutes")
@@ -36,7 +36,7 @@ describe("schedules in a shift", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Sender], schedules: [hourly] })))
   )
 
-  it.effect("fire at their new time when somebody changes them, and not while they are disabled", () =>
+  it.effect("fire at a new time when an operator changes them, and not while disabled", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const schedules = yield* Schedules
@@ -50,7 +50,7 @@ describe("schedules in a shift", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Sender], schedules: [hourly] })))
   )
 
-  it.effect("go on with the pod that takes over, and keep what an operator changed", () =>
+  it.effect("continue with the pod that takes over, and keep an operator's changes", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const schedules = yield* Schedules
@@ -66,7 +66,7 @@ describe("schedules in a shift", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Sender], schedules: [hourly] })))
   )
 
-  it.effect("pass over a run while the one before goes on, where they must not overlap", () =>
+  it.effect("skip a run while the previous one continues when runs must not overlap", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       yield* shift.advance("35 minutes")

@@ -28,7 +28,7 @@ const house = (connectTimeout: string) =>
     )
   )
 
-/** Runs these handlers until nothing is left to do, and tells how the jobs ended. */
+/** Runs these handlers until no job is left, and returns how the jobs ended. */
 const outcomes = <A, E, R>(
   handlers: ReadonlyArray<Handler.Handler<Nightshift.Services>>,
   meanwhile: Effect.Effect<A, E, R>
@@ -51,7 +51,7 @@ const outcomes = <A, E, R>(
   })
 
 describe("a transactional handler with one attempt", () => {
-  it.scopedLive("is not blamed for a connection that is cut while it runs", () =>
+  it.scopedLive("is not charged an attempt for a connection that is cut while it runs", () =>
     Effect.gen(function* () {
       const other = yield* TestDatabase.connection
       let runs = 0
@@ -93,7 +93,6 @@ describe("a transactional handler with one attempt", () => {
           { until: (count) => count === 4, schedule: Schedule.spaced("10 millis") }
         )
         yield* Once.enqueue({})
-        // It asks for a connection, and is refused.
         const { handlerPoolUse } = yield* Database
         for (const waiting of [1, 0]) {
           yield* Effect.repeat(handlerPoolUse, {
@@ -110,7 +109,7 @@ describe("a transactional handler with one attempt", () => {
     }).pipe(Effect.provide(house("2s")))
   )
 
-  it.scopedLive("works where the database's default isolation is serializable, and where it asks for that itself", () =>
+  it.scopedLive("works when the database's default isolation is serializable, and when it requests that itself", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       yield* sql`create table tally (id int primary key, n int not null)`
@@ -145,7 +144,7 @@ describe("a job that lost its connection", () => {
   const error = new DatabaseUnavailable({ detail: "gone", nothingWritten: true })
   const at = { now: 0, chance: 1 }
 
-  it("goes back later each time, and counts as failed when it does so again and again", () => {
+  it("is retried with growing delays, and counts as failed after repeated losses", () => {
     const ends = Array.from({ length: 7 }, () => DatabaseFailure.giveBack(job, error, true, at))
     expect(ends.map((end) => end?._tag === "Again" && end.runAt)).toEqual([
       1_000,
@@ -158,7 +157,7 @@ describe("a job that lost its connection", () => {
     ])
   })
 
-  it("is not suspected while no handler has begun", () => {
+  it("is not blamed while no handler has started", () => {
     const ends = Array.from({ length: 50 }, () => DatabaseFailure.giveBack({ ...job }, error, false, at))
     expect(ends.every((end) => end?._tag === "Again" && !end.counted)).toBe(true)
   })

@@ -36,8 +36,8 @@ const Eternal = Job.make("eternal", { payload: Schema.Struct({}), backoff: () =>
 
 const patient = Handler.make(Patient, ({ how, wait }) => Effect.sync(() => outcomes[how](waits[wait])))
 
-describe("a handler that asks for a wait that nobody can wait", () => {
-  it.effect("ends its job and says so, and its queue goes on", () =>
+describe("a handler that requests an impossible wait", () => {
+  it.effect("ends its job with the reason, and its queue continues", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       for (const wait of ["infinite", "1000000000000 days"] as const) {
@@ -52,7 +52,7 @@ describe("a handler that asks for a wait that nobody can wait", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [patient] })))
   )
 
-  it.effect("ends it where its backoff is infinite, and keeps what failed", () =>
+  it.effect("ends its job when its backoff is infinite, and keeps the error", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const id = yield* Eternal.enqueue({})
@@ -63,7 +63,7 @@ describe("a handler that asks for a wait that nobody can wait", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Eternal, () => Effect.fail("no luck"))] })))
   )
 
-  it.effect("is refused a delay and a dedupe window of that length, by name", () =>
+  it.effect("gets a delay and a dedupe window of that length refused by name", () =>
     Effect.gen(function* () {
       for (const wait of Object.values(waits)) {
         expect(yield* Effect.flip(Eternal.job({}, { delay: wait }))).toMatchObject({ field: "delay" })
@@ -82,8 +82,8 @@ const house = Layer.merge(Finalizer.layer, QueuePg.layer).pipe(
   Layer.provide(Metrics.layer)
 )
 
-describe("an end that PostgreSQL refuses", () => {
-  it.scopedLive("leaves its job dead with the reason, and is written for its neighbours", () =>
+describe("a result that PostgreSQL refuses", () => {
+  it.scopedLive("leaves its job dead with the reason, and the other results of the batch are written", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const search = yield* JobSearch

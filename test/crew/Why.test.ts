@@ -79,7 +79,7 @@ const factsOf = (of: Case): Facts => ({
   staleAfter: Duration.seconds(60)
 })
 
-/** The last attempt ended so, and nothing happened since. */
+/** A job whose last attempt had this outcome. */
 const ended = (outcome: string): Partial<StoredJob> => {
   const last: HistoryEntry = { attempt: 1, pod: podId, startedAt: now - 20, endedAt: now - 10, outcome }
   return { runAt: later, updatedAt: now - 10, history: [last] }
@@ -109,7 +109,7 @@ type Row = readonly [name: string, of: Case, reason: Reason, says: RegExp, until
 
 const rows: ReadonlyArray<Row> = [
   ["in a paused queue", { standing: { paused: true } }, "paused", /"mail" is paused/],
-  ["for later", { job: { runAt: later } }, "not_due", /scheduled for later/, later],
+  ["with a later start time", { job: { runAt: later } }, "not_due", /scheduled for later/, later],
   ["snoozed", { job: ended("snoozed") }, "not_due", /snoozed/, later],
   [
     "that failed",
@@ -119,7 +119,7 @@ const rows: ReadonlyArray<Row> = [
     later
   ],
   [
-    "put back by a pod of older code",
+    "returned by a pod of older code",
     { job: { runAt: later, lastError: "newer" } },
     "retrying",
     /returned to the queue/,
@@ -152,20 +152,15 @@ const rows: ReadonlyArray<Row> = [
   ],
   ["that no pod serves", { pods: [{ queues: ["push"] }] }, "no_pod", /No live pod serves queue "mail"/],
   ["whose pods are stopping", { pods: [{ draining: true }] }, "no_pod", /is stopping/],
+  ["of an unknown kind", { pods: [{ kinds: [] }] }, "unknown_kind", /no handler|has a handler for the kind "greet"/],
   [
-    "of a kind nobody knows",
-    { pods: [{ kinds: [] }] },
-    "unknown_kind",
-    /no handler|has a handler for the kind "greet"/
-  ],
-  [
-    "of a kind only pods of other queues know",
+    "of a kind known only to pods of other queues",
     { pods: [{ kinds: [] }, { queues: ["push"] }] },
     "unknown_kind",
     /serves other queues/
   ],
   [
-    "that was put back because nobody knows its kind",
+    "that was returned because its kind is unknown",
     { job: { runAt: later, lastError: "no handler" }, pods: [{ kinds: [] }] },
     "unknown_kind",
     /Deploy a pod/
@@ -229,25 +224,25 @@ const rows: ReadonlyArray<Row> = [
   ["out of its only attempt", { job: { ...dead("exhausted"), maxAttempts: 1 } }, "dead", /Its one attempt failed/],
   ["rejected", { job: dead("rejected") }, "dead", /rejected it permanently/],
   ["undecodable", { job: dead("undecodable") }, "dead", /decode its payload/],
-  ["of a kind nobody came to know", { job: dead("unknown_kind") }, "dead", /for a day/],
+  ["of a kind that stayed unknown", { job: dead("unknown_kind") }, "dead", /for a day/],
   ["that kills pods", { job: dead("poison") }, "dead", /died 5 times/],
   ["that was cancelled", { job: dead("cancelled") }, "cancelled", /was cancelled/]
 ]
 
-describe("why a job does not run", () => {
+describe("the reason why a job is not running", () => {
   for (const [name, of, reason, says, until] of rows) {
-    it(`one ${name}: ${reason}`, () => {
+    it(`is reported for a job ${name}: ${reason}`, () => {
       const why = judge(factsOf(of))
       expect(why).toMatchObject({ reason, until })
       expect(why.detail).toMatch(says)
     })
   }
 
-  it("knows every reason", () => {
+  it("is tested for every reason", () => {
     expect(new Set(rows.map((row) => row[2]))).toEqual(new Set(Reason.literals))
   })
 
-  it("names the one to begin with where several hold", () => {
+  it("names the one to fix first when several apply", () => {
     const all: Partial<Standing> = {
       paused: true,
       cooling,

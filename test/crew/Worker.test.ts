@@ -12,7 +12,7 @@ import { TestShift } from "../../src/testing/TestShift.js"
 const Flaky = Job.make("flaky", { payload: Schema.Struct({}) })
 class Broken extends Data.TaggedError("Broken")<{ readonly message: string }> {}
 
-/** How often a handler has cleaned up. */
+/** Number of finalizer runs. */
 class Cleaned extends Context.Tag("test/Cleaned")<Cleaned, Ref.Ref<number>>() {}
 
 const failing = Handler.make(Flaky, () => new Broken({ message: "no luck" }))
@@ -67,7 +67,7 @@ describe("a job that fails", () => {
     )
   )
 
-  it.effect("is told when it may come back, if the handler knows", () =>
+  it.effect("is retried when the handler says, if it sets a delay", () =>
     Effect.gen(function* () {
       const id = yield* Flaky.enqueue({})
       expect(yield* attemptsOf(id)).toBe(1)
@@ -105,7 +105,7 @@ describe("an outcome", () => {
     )
   )
 
-  it.effect("decides what becomes of the job", () =>
+  it.effect("decides the job's next state", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const run = (tag: string) =>
@@ -157,7 +157,7 @@ describe("a run that takes too long", () => {
     )
   )
 
-  it.effect("whose handler ignores being stopped is ended without it after five seconds, and its slot replaced", () =>
+  it.effect("ends after five seconds if its handler ignores the interruption, and its slot is replaced", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const stubborn = yield* Slow.enqueue({})
@@ -179,7 +179,7 @@ describe("a run that takes too long", () => {
   )
 })
 
-describe("a running job that is no longer wanted here", () => {
+describe("a running job that no longer belongs to this pod", () => {
   const Long = Job.make("long", { payload: Schema.Struct({}) })
   const layer = TestShift.layer({
     handlers: [
@@ -189,7 +189,7 @@ describe("a running job that is no longer wanted here", () => {
     ]
   })
 
-  it.effect("is stopped at once when it was cancelled, and is not tried again", () =>
+  it.effect("is stopped at once when it is cancelled, and is not retried", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const id = yield* Long.enqueue({})
@@ -201,7 +201,7 @@ describe("a running job that is no longer wanted here", () => {
     }).pipe(Effect.provide(layer), Effect.provideServiceEffect(Cleaned, Ref.make(0)))
   )
 
-  it.effect("is stopped when its lease went to a newer run, which goes on untouched", () =>
+  it.effect("is stopped when its lease moved to a newer run, which continues unaffected", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const id = yield* Long.enqueue({})
@@ -234,7 +234,7 @@ describe("a payload", () => {
       return answer === undefined ? yield* Effect.dieMessage("no answer") : answer.id
     })
 
-  it.effect("of an older version is raised to the current one", () =>
+  it.effect("of an older version is migrated to the current one", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const id = yield* store("letter", 1, { address: "Ghent" })
@@ -242,7 +242,7 @@ describe("a payload", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.effect("that no version reads is put away raw without using an attempt, and can be requeued", () =>
+  it.effect("that no version can decode makes the job dead without using an attempt, and can be requeued", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const id = yield* store("letter", 2, { to: "" })
@@ -256,23 +256,21 @@ describe("a payload", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.effect(
-    "of a newer version, or of a kind that nobody here knows, waits half a minute without using an attempt",
-    () =>
-      Effect.gen(function* () {
-        const shift = yield* TestShift
-        const newer = yield* store("letter", 3, { to: "Ghent" })
-        const unknown = yield* store("parcel", 1, {})
-        yield* shift.advance("30 seconds")
-        for (const id of [newer, unknown]) {
-          expect(yield* shift.job(id)).toMatchObject({ state: "retrying", attempt: 0, runAt: 60_000 })
-        }
-      }).pipe(Effect.provide(layer))
+  it.effect("of a newer version or an unknown kind waits half a minute without using an attempt", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const newer = yield* store("letter", 3, { to: "Ghent" })
+      const unknown = yield* store("parcel", 1, {})
+      yield* shift.advance("30 seconds")
+      for (const id of [newer, unknown]) {
+        expect(yield* shift.job(id)).toMatchObject({ state: "retrying", attempt: 0, runAt: 60_000 })
+      }
+    }).pipe(Effect.provide(layer))
   )
 })
 
-describe("a job of a kind that this pod does not know", () => {
-  it.effect("is looked at again every half minute, also when it was stored more than a day before it was due", () =>
+describe("a job of a kind unknown to this pod", () => {
+  it.effect("is retried every half minute, even if it was stored more than a day before it was due", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const queue = yield* Queue
@@ -293,7 +291,7 @@ describe("a job of a kind that this pod does not know", () => {
 })
 
 describe("a promise handler", () => {
-  it.effect("returns its result, and what it throws is a failure", () =>
+  it.effect("returns its result, and fails with what it throws", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const good = yield* Flaky.enqueue({}, { meta: { good: true } })
@@ -332,7 +330,7 @@ describe("a pod that stops", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Long, () => Effect.sleep("20 seconds"))] })))
   )
 
-  it.effect("gives attempts back when it must interrupt, and puts unstarted jobs back as they were", () =>
+  it.effect("returns the attempts of jobs it must interrupt, and returns prefetched jobs unchanged", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const running = yield* Long.enqueue({})
@@ -349,7 +347,7 @@ describe("a pod that stops", () => {
 })
 
 describe("a pod that crashes", () => {
-  it.effect("is followed by one that leads and has all the slots", () =>
+  it.effect("is replaced by one that leads and has all the slots", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const leadership = yield* Leadership
@@ -368,7 +366,7 @@ describe("a pod that crashes", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Flaky, () => Effect.never)] })))
   )
 
-  it.effect("leaves its jobs to be recovered, due at once, with the crash counted and the attempt given back", () =>
+  it.effect("leaves its jobs to be recovered: due at once, the crash counted and the attempt returned", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const Long = Job.make("long", { payload: Schema.Struct({}) })

@@ -11,8 +11,8 @@ const settings = Effect.gen(function* () {
   return row
 })
 
-layer(TestDatabase.layer, { excludeTestServices: true })("a look", (it) => {
-  it.effect("has its bounds from the server, on one processor, and leaves none behind", () =>
+layer(TestDatabase.layer, { excludeTestServices: true })("a bounded query", (it) => {
+  it.effect("runs under server-side limits on one processor, and leaves none behind", () =>
     Effect.gen(function* () {
       const database = yield* Database
       const before = yield* settings
@@ -21,7 +21,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a look", (it) => {
     })
   )
 
-  it.effect("is ended by the server when a statement takes longer", () =>
+  it.effect("is cancelled by the server when a statement takes longer", () =>
     Effect.gen(function* () {
       const database = yield* Database
       const ended = yield* Effect.flip(within(database, "50 millis")(database.sql`select pg_sleep(60)`))

@@ -22,7 +22,7 @@ const withChanges = (url: Redacted.Redacted, change: (url: URL) => void) => {
   return Redacted.make(changed.href)
 }
 
-/** A door to the real server that opens only when told to. */
+/** A TCP proxy to the real server that accepts connections only when opened. */
 const gate = (target: URL) =>
   Effect.gen(function* () {
     const state = { open: false }
@@ -72,7 +72,7 @@ describe("Database", () => {
     })
   )
 
-  it.scopedLive("does not wait for a wrong database name, and says what is wrong", () =>
+  it.scopedLive("does not wait for a wrong database name, and reports what is wrong", () =>
     Effect.gen(function* () {
       const url = withChanges(yield* TestDatabase.empty, (changed) => {
         changed.pathname = "/nowhere_to_be_found"
@@ -85,7 +85,7 @@ describe("Database", () => {
     })
   )
 
-  it.scopedLive("tells PostgreSQL who connects, and ends statements that run too long", () =>
+  it.scopedLive("tells PostgreSQL its application name, and ends statements that run too long", () =>
     Effect.gen(function* () {
       const url = yield* TestDatabase.empty
       const layer = connectTo(url, { DATABASE_APPLICATION_NAME: "night porter", DATABASE_STATEMENT_TIMEOUT: "50ms" })
@@ -98,7 +98,7 @@ describe("Database", () => {
     })
   )
 
-  it.scopedLive("goes on after every one of its connections was killed", () =>
+  it.scopedLive("recovers after every one of its connections is killed", () =>
     Effect.gen(function* () {
       const { ping, sql } = yield* Database
       yield* Effect.all(
@@ -111,12 +111,12 @@ describe("Database", () => {
           "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
         )
       )
-      // A connection whose end has not been noticed yet may fail once; the next one is new.
+      // A pooled connection whose end was not noticed yet may fail once; the next one is new.
       yield* Effect.retry(ping, { times: 5, while: (error) => error._tag === "DatabaseUnavailable" })
     }).pipe(Effect.provide(TestDatabase.layerEmpty))
   )
 
-  it.scopedLive("gives JSON back as it was stored, keys and all", () =>
+  it.scopedLive("returns JSON as it was stored, including its keys", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const rows = yield* sql`select ${JSON.stringify({ user_id: 7, deepKey: [{ a_b: 1 }] })}::jsonb as stored`

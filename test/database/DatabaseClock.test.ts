@@ -7,7 +7,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 const layer = Layer.provideMerge(DatabaseClock.layer, TestDatabase.layerEmpty)
 
 describe("DatabaseClock", () => {
-  it.scopedLive("makes Effect's Clock show the database's time, to the width of a round trip", () =>
+  it.scopedLive("makes Effect's Clock show the database's time, to within a round trip", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const before = yield* Clock.currentTimeMillis
@@ -22,7 +22,7 @@ describe("DatabaseClock", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("measures spans by the machine's steady clock", () =>
+  it.scopedLive("measures spans by the machine's monotonic clock", () =>
     Effect.gen(function* () {
       const before = process.hrtime.bigint()
       const first = yield* Clock.currentTimeNanos
@@ -30,13 +30,13 @@ describe("DatabaseClock", () => {
       const machine = yield* Effect.withClock(Clock.currentTimeNanos, Clock.make())
       const span = process.hrtime.bigint() - before
       expect(last - first).toBeGreaterThanOrEqual(0n)
-      // The same count from the same beginning: not the database's time, which is slewed.
+      // Monotonic time is the machine's, not the database's slewed time.
       expect(machine - first).toBeGreaterThanOrEqual(0n)
       expect(machine - first).toBeLessThanOrEqual(span)
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("refuses to start where half a round trip exceeds a tenth of the lease", () =>
+  it.scopedLive("refuses to start when half a round trip exceeds a tenth of the lease", () =>
     Effect.gen(function* () {
       const impatient = Layer.provide(
         layer,

@@ -24,13 +24,13 @@ const through = (proxy: LosingProxy.Stalling, connectTimeout = "2s") =>
     Layer.provide(Logger.minimumLogLevel(LogLevel.None))
   )
 
-/** Five connections, all in use once. */
+/** Opens five connections by using them concurrently. */
 const warm = ({ sql }: typeof Database.Service) =>
   Effect.replicateEffect(sql`select pg_sleep(0.05)`, 5, { concurrency: "unbounded", discard: true })
 
-describe("connections that a middle box forgot", () => {
+describe("connections that a middlebox dropped silently", () => {
   it.scopedLive.each([{ replies: false }, { replies: true }])(
-    "fail what waits for an answer, are closed and counted, and others take their place: %j",
+    "fail their pending queries, are closed and counted, and are replaced: %j",
     (how) =>
       Effect.gen(function* () {
         const proxy = yield* LosingProxy.stalling(yield* TestDatabase.migrated)
@@ -54,14 +54,14 @@ describe("connections that a middle box forgot", () => {
             })
           }
           expect(yield* unansweredStatements).toBe(3)
-          // The other two were idle and have not shown that they live: nobody has to find out one by one.
+          // The other two were idle and unverified, so they are closed without a timeout each.
           expect(yield* poolUse).toEqual({ busy: 0, idle: 0, waiting: 0 })
           yield* ping
         }).pipe(Effect.provide(through(proxy)))
       })
   )
 
-  it.scoped("hold up a process that must end for three seconds in all, whatever it still has to ask", () =>
+  it.scoped("delay a process that must exit by three seconds in all, however many queries it still sends", () =>
     Effect.gen(function* () {
       const proxy = yield* LosingProxy.stalling(yield* TestDatabase.migrated)
       yield* Effect.gen(function* () {
@@ -82,7 +82,6 @@ describe("connections that a middle box forgot", () => {
             { concurrency: "unbounded" }
           )
         )
-        // While jobs run, the server may come back.
         yield* TestClock.adjust("10 seconds")
         expect((yield* poolUse).busy).toBeGreaterThan(0)
         yield* Deferred.succeed(working, undefined)
@@ -94,7 +93,7 @@ describe("connections that a middle box forgot", () => {
     })
   )
 
-  it.scopedLive("are told from a transaction that gave itself more time", () =>
+  it.scopedLive("are distinguished from a transaction with a longer timeout", () =>
     Effect.gen(function* () {
       const proxy = yield* LosingProxy.stalling(yield* TestDatabase.migrated)
       yield* Effect.gen(function* () {

@@ -6,7 +6,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const doubled = hot("select $1::int * 2 as doubled")
 
-/** What the one connection that is used here has prepared, after the statement ran three times. */
+/** Prepared statements of the only connection, after the statement ran three times. */
 const preparedAfterUse = Effect.gen(function* () {
   const { sql } = yield* Database
   for (const n of [1, 2, 3]) {
@@ -25,7 +25,7 @@ describe("hot statements", () => {
     }).pipe(Effect.provide(TestDatabase.layerEmpty))
   )
 
-  it.scopedLive("are sent as they are where a pooler cannot prepare", () =>
+  it.scopedLive("are sent unprepared when a pooler cannot prepare them", () =>
     Effect.gen(function* () {
       expect(yield* preparedAfterUse).toHaveLength(0)
     }).pipe(Effect.provide(Layer.provide(TestDatabase.layerEmpty, settings({ DATABASE_PREPARE: "false" }))))

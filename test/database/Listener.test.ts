@@ -13,7 +13,7 @@ const notify = (client: pg.Client, channel: string, payload: string) =>
 const untilTag = (heard: Queue.Dequeue<Listener.Heard>, tag: Listener.Heard["_tag"]) =>
   Effect.repeat(Queue.take(heard), { until: ({ _tag }) => _tag === tag })
 
-/** A hearer that from now on misses nothing. */
+/** Subscribes to a channel; returns once no notification can be missed. */
 const hear = (channel: string): Effect.Effect<Queue.Dequeue<Listener.Heard>, never, Listener.Listener | Scope.Scope> =>
   Listener.Listener.pipe(
     Effect.flatMap((listener) => listener.hear(channel)),
@@ -28,23 +28,25 @@ const killListener = (client: pg.Client) =>
   )
 
 describe("Listener", () => {
-  it.scopedLive("hands every hearer of a channel what is notified there, empty payloads too, and nobody else", () =>
-    Effect.gen(function* () {
-      const [first, second, other] = [yield* hear("jobs"), yield* hear("jobs"), yield* hear("else where")]
-      const client = yield* TestDatabase.connection
-      yield* notify(client, "jobs", "mail")
-      yield* notify(client, "jobs", "")
-      yield* notify(client, "else where", "end")
-      expect([yield* untilTag(first, "Notified"), yield* untilTag(first, "Notified")]).toEqual([
-        Notified({ payload: "mail" }),
-        Notified({ payload: "" })
-      ])
-      expect(yield* untilTag(second, "Notified")).toEqual(Notified({ payload: "mail" }))
-      expect(yield* untilTag(other, "Notified")).toEqual(Notified({ payload: "end" }))
-    }).pipe(Effect.provide(layer))
+  it.scopedLive(
+    "delivers notifications to every listener of the channel, including empty payloads, and to no other",
+    () =>
+      Effect.gen(function* () {
+        const [first, second, other] = [yield* hear("jobs"), yield* hear("jobs"), yield* hear("else where")]
+        const client = yield* TestDatabase.connection
+        yield* notify(client, "jobs", "mail")
+        yield* notify(client, "jobs", "")
+        yield* notify(client, "else where", "end")
+        expect([yield* untilTag(first, "Notified"), yield* untilTag(first, "Notified")]).toEqual([
+          Notified({ payload: "mail" }),
+          Notified({ payload: "" })
+        ])
+        expect(yield* untilTag(second, "Notified")).toEqual(Notified({ payload: "mail" }))
+        expect(yield* untilTag(other, "Notified")).toEqual(Notified({ payload: "end" }))
+      }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("goes on for one hearer when another of the channel has left", () =>
+  it.scopedLive("continues for one listener when another of the channel has left", () =>
     Effect.gen(function* () {
       const staying = yield* hear("jobs")
       yield* Effect.scoped(hear("jobs"))
@@ -54,15 +56,17 @@ describe("Listener", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("comes back after its backend is killed, and tells everyone that something may be missed", () =>
-    Effect.gen(function* () {
-      const [jobs, others] = [yield* hear("jobs"), yield* hear("others")]
-      const client = yield* TestDatabase.connection
-      yield* killListener(client)
-      yield* untilTag(jobs, "Resumed")
-      yield* untilTag(others, "Resumed")
-      yield* notify(client, "jobs", "again")
-      expect(yield* untilTag(jobs, "Notified")).toEqual(Notified({ payload: "again" }))
-    }).pipe(Effect.provide(layer))
+  it.scopedLive(
+    "reconnects after its backend is killed, and tells every listener that notifications may be missing",
+    () =>
+      Effect.gen(function* () {
+        const [jobs, others] = [yield* hear("jobs"), yield* hear("others")]
+        const client = yield* TestDatabase.connection
+        yield* killListener(client)
+        yield* untilTag(jobs, "Resumed")
+        yield* untilTag(others, "Resumed")
+        yield* notify(client, "jobs", "again")
+        expect(yield* untilTag(jobs, "Notified")).toEqual(Notified({ payload: "again" }))
+      }).pipe(Effect.provide(layer))
   )
 })

@@ -23,7 +23,7 @@ const migrationsFolder = (files: Record<string, string>) =>
     (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
   )
 
-/** Migrations of these files, as this release, over whichever database is provided. */
+/** Runs these files as this release's migrations on the provided database. */
 const release = (files: Record<string, string>, code = "0.1.0") =>
   Effect.gen(function* () {
     const folder = yield* migrationsFolder(files)
@@ -55,7 +55,7 @@ describe("Migrations", () => {
     }).pipe(onEmpty)
   )
 
-  it.scopedLive("survive five first starts at once: each file is applied by one of them", () =>
+  it.scopedLive("survive five concurrent first starts: one of them applies each file", () =>
     Effect.gen(function* () {
       const files = { "0001_lamp.sql": one, "0002_shade.sql": two }
       const starts = yield* Effect.all(
@@ -67,7 +67,7 @@ describe("Migrations", () => {
     }).pipe(onEmpty)
   )
 
-  it.scopedLive("leave nothing behind when the backend is killed half-way, and are applied by the next start", () =>
+  it.scopedLive("leave nothing behind when the backend is killed midway, and are applied at the next start", () =>
     Effect.gen(function* () {
       const slow = "-- Oldest code: 0.1.0\ncreate table shade (id int);\nselect pg_sleep(60);"
       const doomed = yield* release({ "0001_lamp.sql": one, "0002_shade.sql": slow })
@@ -88,7 +88,7 @@ describe("Migrations", () => {
     }).pipe(onEmpty)
   )
 
-  it.scopedLive("name the file whose SQL is wrong and keep none of the start's files", () =>
+  it.scopedLive("name the file whose SQL is invalid, and keep no file of that start", () =>
     Effect.gen(function* () {
       const migrations = yield* release({
         "0001_lamp.sql": one,
@@ -100,7 +100,7 @@ describe("Migrations", () => {
     }).pipe(onEmpty)
   )
 
-  it.scopedLive("let older code run on a newer schema that says it may", () =>
+  it.scopedLive("let older code run on a newer schema that allows it", () =>
     Effect.gen(function* () {
       const newer = yield* release({ "0001_lamp.sql": one, "0002_shade.sql": two }, "0.2.0")
       yield* newer.migrate
@@ -110,7 +110,7 @@ describe("Migrations", () => {
     }).pipe(onEmpty)
   )
 
-  it.scopedLive("refuse older code on a newer schema that says it may not, naming both versions", () =>
+  it.scopedLive("refuse older code on a newer schema that forbids it, naming both versions", () =>
     Effect.gen(function* () {
       const breaking = two.replace("0.1.0", "0.2.0")
       const newer = yield* release({ "0001_lamp.sql": one, "0002_shade.sql": breaking }, "0.2.0")
@@ -123,7 +123,7 @@ describe("Migrations", () => {
     }).pipe(onEmpty)
   )
 
-  it.scopedLive("refuse a schema that other files built under the same numbers", () =>
+  it.scopedLive("refuse a schema that was built from different files under the same numbers", () =>
     Effect.gen(function* () {
       yield* (yield* release({ "0001_lamp.sql": one })).migrate
       const foreign = yield* release({ "0001_lamp.sql": `${one} -- changed after it was applied` })
@@ -143,7 +143,7 @@ describe("Migrations", () => {
     }).pipe(onEmpty)
   )
 
-  it.scopedLive("send each statement by itself", () =>
+  it.scopedLive("send each statement separately", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const three =
@@ -155,7 +155,7 @@ describe("Migrations", () => {
     }).pipe(onEmpty)
   )
 
-  it.scopedLive("refuse a folder with a gap, an odd name or no stated oldest code", () =>
+  it.scopedLive("refuse a folder with a gap, an invalid name or no stated oldest code", () =>
     Effect.gen(function* () {
       for (const files of [{ "0002_shade.sql": two }, { "first.sql": one }, { "0001_lamp.sql": "select 1" }]) {
         const migrations = yield* release(files)
@@ -165,7 +165,7 @@ describe("Migrations", () => {
   )
 })
 
-/** The empty database as a role of its own sees it, which may do nothing there. */
+/** Runs the effect on an empty database as a new role without privileges. */
 const asGuest = <A, E, R>(prepare: (role: string) => string, effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const owner = yield* TestDatabase.connection
@@ -187,8 +187,8 @@ const asGuest = <A, E, R>(prepare: (role: string) => string, effect: Effect.Effe
 
 const migrateOnce = Effect.flatMap(release({ "0001_lamp.sql": one }), (migrations) => migrations.migrate)
 
-describe("Migrations by a role that is not the owner of everything", () => {
-  it.scopedLive("say what to grant", () =>
+describe("Migrations by a role without ownership", () => {
+  it.scopedLive("name the missing grants", () =>
     Effect.gen(function* () {
       const onDatabase = yield* Effect.flip(asGuest(() => "", migrateOnce))
       expect(onDatabase.message).toMatch(/permission denied.*grant create on database nightshift_test_\w+ to guest_/)
@@ -199,13 +199,13 @@ describe("Migrations by a role that is not the owner of everything", () => {
     })
   )
 
-  it.scopedLive("need no right to create schemas where theirs exists", () =>
+  it.scopedLive("need no right to create schemas when their schema exists", () =>
     asGuest((role) => `create schema nightshift authorization ${role}`, Effect.zipRight(migrateOnce, tables)).pipe(
       Effect.map((found) => expect(found).toEqual(["lamp", "migration"]))
     )
   )
 
-  it.scopedLive("say that the server is read-only", () =>
+  it.scopedLive("report a read-only server", () =>
     asGuest((role) => `alter role ${role} set default_transaction_read_only = on`, Effect.flip(migrateOnce)).pipe(
       Effect.map((error) =>
         expect(error.message).toMatch(/standby or in read-only mode\. Point DATABASE_URL to the primary/)

@@ -25,8 +25,8 @@ const logged = Logger.replace(
 const Plain = Job.make("plain", { payload: Schema.Struct({}), maxAttempts: 1 })
 const Whole = Job.make("whole", { payload: Schema.Struct({}), maxAttempts: 1 })
 
-describe("behind a pooler in transaction mode that knows no prepared statements", () => {
-  it.scopedLive("every job is done, with one warning", () =>
+describe("behind a pooler in transaction mode without prepared statements", () => {
+  it.scopedLive("every job finishes, with one warning", () =>
     Effect.gen(function* () {
       const databaseUrl = yield* PoolingProxy.open(yield* TestDatabase.migrated, { backends: 4 })
       warnings.length = 0
@@ -50,7 +50,7 @@ describe("behind a pooler in transaction mode that knows no prepared statements"
     })
   )
 
-  it.scopedLive("a statement whose name was lost is sent again, and the ones after it have none", () =>
+  it.scopedLive("a statement whose name was lost is sent again, and later ones are unnamed", () =>
     Effect.gen(function* () {
       const { sql, transaction } = yield* Database
       const doubled = hot("select $1::int * 2 as doubled, 'lost' as what")
@@ -66,7 +66,7 @@ describe("behind a pooler in transaction mode that knows no prepared statements"
     )
   )
 
-  it.scopedLive("start-up parameters that it does not take are left out", () =>
+  it.scopedLive("startup parameters that the pooler rejects are omitted", () =>
     Effect.gen(function* () {
       for (const ignored of [[], ["statement_timeout", "options"]]) {
         const url = yield* PoolingProxy.open(yield* TestDatabase.empty, { ignored })
@@ -83,7 +83,7 @@ describe("behind a pooler in transaction mode that knows no prepared statements"
     }).pipe(Effect.provide(logged))
   )
 
-  it.scopedLive("notifications are known not to arrive, unless there is a direct way for them", () =>
+  it.scopedLive("notifications are known not to arrive, unless a direct connection is configured", () =>
     Effect.gen(function* () {
       const direct = yield* TestDatabase.empty
       const pooled = yield* PoolingProxy.open(direct)

@@ -19,7 +19,7 @@ const odd = [
   "search_path to public, pg_catalog"
 ]
 
-/** A database whose settings are as they hardly ever are, and a function that stands before PostgreSQL's own. */
+/** A database with unusual settings and a function that shadows a built-in one. */
 const oddDatabase = Effect.gen(function* () {
   const url = yield* TestDatabase.migrated
   const name = new URL(Redacted.value(url)).pathname.slice(1)
@@ -43,8 +43,8 @@ const on = (url: Redacted.Redacted) =>
 const described = Effect.flatMap(Database, Catalogue.describe)
 const usual = Effect.provide(described, TestDatabase.layer)
 
-describe("odd settings of the role or the database", () => {
-  it.scopedLive("change nothing about jobs, in and out of the program's transactions", () =>
+describe("unusual settings of the role or the database", () => {
+  it.scopedLive("change no job behaviour, inside and outside the program's transactions", () =>
     Effect.gen(function* () {
       const url = yield* oddDatabase
       yield* Effect.gen(function* () {
@@ -67,7 +67,7 @@ describe("odd settings of the role or the database", () => {
     })
   )
 
-  it.scopedLive("are no difference of the schema, even behind a pooler that takes no options", () =>
+  it.scopedLive("cause no schema difference, even behind a pooler that accepts no options", () =>
     Effect.gen(function* () {
       const url = yield* oddDatabase
       const expected = yield* usual

@@ -16,7 +16,7 @@ const current = Effect.gen(function* () {
 })
 
 describe("the schema", () => {
-  it.scopedLive("changes by new migrations only", () =>
+  it.scopedLive("changes only by new migrations", () =>
     Effect.gen(function* () {
       // Recorded with `npm run schema`. A line of an existing migration that differs here means that its file was edited:
       // databases in the field would never see the edit, so undo it and add a migration.

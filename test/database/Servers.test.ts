@@ -18,8 +18,8 @@ const connected = (url: Redacted.Redacted, entries: Record<string, string> = {})
     Layer.provide(Logger.minimumLogLevel(LogLevel.None))
   )
 
-describe("a url of several servers", () => {
-  it("names each, is shown without its password, and asks for one that takes writes", () => {
+describe("a url with several servers", () => {
+  it("names each server, is printed without its password, and requires one that accepts writes", () => {
     const url = "postgres://ada:secret@one:5432,two:5433/app?sslmode=require"
     expect(serversOf(url)).toEqual({
       urls: [
@@ -36,7 +36,7 @@ describe("a url of several servers", () => {
     expect(fault("postgres://one:port,two/app")).toMatch(/a URL like/)
   })
 
-  it.scopedLive("is used by the first that answers", () =>
+  it.scopedLive("connects to the first server that answers", () =>
     Effect.gen(function* () {
       const url = several("127.0.0.1:1", yield* TestDatabase.empty)
       yield* Effect.provide(
@@ -46,7 +46,7 @@ describe("a url of several servers", () => {
     })
   )
 
-  it.scopedLive("passes over a server that is read-only, and says so when there is no other", () =>
+  it.scopedLive("skips a read-only server, and reports it when there is no other", () =>
     Effect.gen(function* () {
       const readOnly = yield* TestDatabase.empty
       const name = new URL(Redacted.value(readOnly)).pathname.slice(1)
@@ -59,8 +59,8 @@ describe("a url of several servers", () => {
   )
 })
 
-describe("connections to a server that the address no longer leads to", () => {
-  it("are noticed by the first that leads elsewhere", async () => {
+describe("connections to a server that the address no longer resolves to", () => {
+  it("are noticed by the first one that reaches another server", async () => {
     const others: Array<string> = []
     const config = Effect.runSync(Effect.provide(DatabaseConfig, DatabaseConfig.layer))
     const startup = Startup.make(Redacted.make("postgres://one/app"), config, (server) => void others.push(server))

@@ -7,7 +7,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 type Heard = Queue.Dequeue<string | undefined>
 
-/** Everything said on a topic from now on. */
+/** Collects the signals of a topic from now on. */
 const hear = (signals: typeof Signals.Service, topic: string): Effect.Effect<Heard, never, Scope.Scope> =>
   Effect.gen(function* () {
     const heard = yield* Queue.unbounded<string | undefined>()
@@ -15,16 +15,16 @@ const hear = (signals: typeof Signals.Service, topic: string): Effect.Effect<Hea
     return heard
   })
 
-/** Signals as another process would have them: with a listener of its own on the same database. */
+/** Signals of another process: with its own listener on the same database. */
 const another = Effect.map(Layer.build(Layer.fresh(Layer.provide(Signals.layer, Listener.layer))), Context.get(Signals))
 
 const layer = Signals.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layerEmpty))
 
-/** Completes when this process hears others. */
+/** Completes when this process receives notifications. */
 const listening = (heard: Heard) => Effect.repeat(Queue.take(heard), { until: (subject) => subject === undefined })
 
 describe("Signals", () => {
-  it.scopedLive("reach this process at once and others by the database, on their topic alone", () =>
+  it.scopedLive("reach this process at once and other processes through the database, only on their topic", () =>
     Effect.gen(function* () {
       const here = yield* Signals
       const there = yield* another
@@ -44,7 +44,7 @@ describe("Signals", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("wait for the commit of the transaction they are said in, and go with its rollback", () =>
+  it.scopedLive("wait for the commit of their transaction, and are dropped with its rollback", () =>
     Effect.gen(function* () {
       const here = yield* Signals
       const { transaction } = yield* Database
@@ -61,7 +61,7 @@ describe("Signals", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("reach this process although nobody can listen", () =>
+  it.scopedLive("reach this process even when no listener can connect", () =>
     Effect.gen(function* () {
       const here = yield* Signals
       const ours = yield* hear(here, "cancel")
@@ -75,7 +75,7 @@ describe("Signals", () => {
     )
   )
 
-  it.scoped("in one process reach who listens, until the Scope closes", () =>
+  it.scoped("reach the listeners of one process until the Scope closes", () =>
     Effect.gen(function* () {
       const here = yield* Signals
       const calls: Array<string | undefined> = []

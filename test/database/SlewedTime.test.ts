@@ -7,7 +7,7 @@ const at = (offset: number) => {
 }
 
 describe("SlewedTime", () => {
-  it("shows the reference from the first reading", () => {
+  it("shows the reference time from the first reading", () => {
     const { machine, time } = at(-250)
     expect(time.now()).toBe(machine.now - 250)
   })
@@ -22,7 +22,7 @@ describe("SlewedTime", () => {
     expect(time.now()).toBe(machine.now + 100)
   })
 
-  it("never runs backwards, whatever the reference and the machine do", () => {
+  it("never runs backwards, whatever the reference and the machine clock do", () => {
     const { machine, time } = at(0)
     let last = time.now()
     const steps = [10, 0, 3, 700, -400, 1, 12, 9_000, -8_000, 5]
@@ -36,7 +36,7 @@ describe("SlewedTime", () => {
     }
   })
 
-  it("goes at half speed while it is far ahead, and agrees with the reference after twice the difference", () => {
+  it("runs at half speed while far ahead, and reaches the reference after twice the difference", () => {
     const { machine, time } = at(0)
     time.aim(-300_000)
     const begun = time.now()

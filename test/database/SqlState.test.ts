@@ -2,23 +2,23 @@ import { describe, expect, it } from "@effect/vitest"
 import * as SqlState from "../../src/database/SqlState.js"
 
 describe("SqlState", () => {
-  it("sorts what may pass as retryable", () => {
+  it("classifies transient errors as retryable", () => {
     for (const code of ["40001", "40P01", "55P03", "57P01", "57014", "08006", "53300", "53100", "25006"]) {
       expect([code, SqlState.sort({ code })]).toEqual([code, "retryable"])
     }
   })
 
-  it("sorts a lost or refused connection, which has no SQLSTATE, as retryable", () => {
+  it("classifies a lost or refused connection, which has no SQLSTATE, as retryable", () => {
     for (const code of ["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", undefined]) {
       expect(SqlState.sort(code === undefined ? {} : { code })).toBe("retryable")
     }
   })
 
-  it("sorts broken constraints as conflicts", () => {
+  it("classifies constraint violations as conflicts", () => {
     for (const code of ["23505", "23503", "23514", "23P01"]) expect(SqlState.sort({ code })).toBe("conflict")
   })
 
-  it("sorts mistakes and missing rights as fatal", () => {
+  it("classifies mistakes and missing permissions as fatal", () => {
     for (const code of ["42601", "42P01", "42501", "28P01", "28000", "3D000", "22P02", "XX000"]) {
       expect([code, SqlState.sort({ code })]).toEqual([code, "fatal"])
     }

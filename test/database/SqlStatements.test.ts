@@ -5,7 +5,7 @@ import * as Package from "../../src/database/Package.js"
 import { split } from "../../src/database/SqlStatements.js"
 
 describe("SqlStatements", () => {
-  it("splits at semicolons and drops what is only a comment", () => {
+  it("splits at semicolons and drops comment-only statements", () => {
     expect(split("-- first; not a statement\nselect 1; ;\n/* a; /* nested; */ */ select 2\n;-- end;")).toEqual([
       "select 1",
       "select 2\n"

@@ -6,7 +6,7 @@ import { named } from "../../src/database/StatementTimes.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 describe("statement times", () => {
-  it.scopedLive("tell what each statement was and how long it took, also of those that fail", () =>
+  it.scopedLive("record each statement's name and duration, including failed ones", () =>
     Effect.gen(function* () {
       const { onStatement, sql, transaction } = yield* Database
       const { count, napping } = named("test", {

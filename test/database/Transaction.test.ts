@@ -20,7 +20,7 @@ const setup = Effect.gen(function* () {
 })
 
 layer(TestDatabase.layerEmpty, { excludeTestServices: true })("Transaction", (it) => {
-  it.scoped("keeps all of it", () =>
+  it.scoped("commits all changes", () =>
     Effect.gen(function* () {
       const database = yield* setup
       const answer = yield* database.transaction(
@@ -34,7 +34,7 @@ layer(TestDatabase.layerEmpty, { excludeTestServices: true })("Transaction", (it
     })
   )
 
-  it.scoped("keeps none of it when the effect fails, and passes the failure on", () =>
+  it.scoped("commits none when the effect fails, and returns the failure", () =>
     Effect.gen(function* () {
       const database = yield* setup
       const failure = yield* database
@@ -69,7 +69,7 @@ layer(TestDatabase.layerEmpty, { excludeTestServices: true })("Transaction", (it
     })
   )
 
-  it.scoped("does not call a transaction kept that PostgreSQL rolled back because of an error someone handled", () =>
+  it.scoped("does not report success when PostgreSQL rolled back because of an error that the effect handled", () =>
     Effect.gen(function* () {
       const database = yield* setup
       const failure = yield* database
@@ -82,7 +82,7 @@ layer(TestDatabase.layerEmpty, { excludeTestServices: true })("Transaction", (it
     })
   )
 
-  it.scoped("fails, typed, when its backend is killed between two statements", () =>
+  it.scoped("fails with a typed error when its backend is killed between two statements", () =>
     Effect.gen(function* () {
       const database = yield* setup
       const other = yield* TestDatabase.connection
@@ -101,7 +101,7 @@ layer(TestDatabase.layerEmpty, { excludeTestServices: true })("Transaction", (it
     })
   )
 
-  it.scoped("says that the outcome is unknown when the answer to a COMMIT is lost, and here it stands", () =>
+  it.scoped("reports an unknown outcome when the answer to a COMMIT is lost, and here it was committed", () =>
     Effect.gen(function* () {
       const direct = yield* setup
       const url = yield* LosingProxy.open(yield* DatabaseUrl, "COMMIT")
@@ -114,12 +114,12 @@ layer(TestDatabase.layerEmpty, { excludeTestServices: true })("Transaction", (it
         return yield* Effect.flip(transaction(sql`insert into kept values (1)`))
       }).pipe(Effect.provide(throughProxy))
       expect(failure).toMatchObject({ _tag: "DatabaseUnavailable", nothingWritten: false })
-      // The server may still be at it when we hear that the connection is gone.
+      // The server may still be committing when the client notices the lost connection.
       expect(yield* Effect.repeat(rows(direct), { until: (kept) => kept.length > 0 })).toEqual([1])
     })
   )
 
-  it.scoped("rolls back when interrupted, and gives its connection back", () =>
+  it.scoped("rolls back when interrupted, and returns its connection", () =>
     Effect.gen(function* () {
       const database = yield* setup
       const fiber = yield* database
@@ -138,7 +138,7 @@ layer(TestDatabase.layerEmpty, { excludeTestServices: true })("Transaction", (it
 })
 
 describe("a failed statement", () => {
-  it.scopedLive("is sorted wherever it happens", () =>
+  it.scopedLive("is classified wherever it happens", () =>
     Effect.gen(function* () {
       const database = yield* setup
       yield* database.sql`insert into kept values (1)`

@@ -15,7 +15,7 @@ const blocksOf = (page: string) =>
 
 describe("the code in the documentation", () => {
   it("compiles against this package", async () => {
-    // Below node_modules, so that every package is found from there.
+    // Below node_modules, so that imports resolve.
     const folder = join(root, "node_modules", ".cache", "documentation")
     rmSync(folder, { recursive: true, force: true })
     mkdirSync(folder, { recursive: true })
@@ -28,7 +28,11 @@ describe("the code in the documentation", () => {
       extends: "../../../tsconfig.json",
       compilerOptions: {
         lib: ["ES2023", "DOM"],
-        paths: { nightshift: ["../../../src/index.ts"], "nightshift/testing": ["../../../src/testing/index.ts"] }
+        paths: {
+          nightshift: ["../../../src/index.ts"],
+          "nightshift/client": ["../../../src/client/index.ts"],
+          "nightshift/testing": ["../../../src/testing/index.ts"]
+        }
       },
       include: ["*.ts"]
     }

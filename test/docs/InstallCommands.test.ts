@@ -12,7 +12,7 @@ const pages = [
   ...readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" }).map((page) => join("docs", page))
 ].filter((page) => page.endsWith(".md"))
 
-/** The packages that an install command names, as they stand in the text. */
+/** Packages that an install command names, as written. */
 const installedBy = (text: string): ReadonlyArray<string> =>
   [...text.matchAll(/\b(?:npm (?:i|install|add)|pnpm (?:add|i)|yarn add|bun add)((?: +[-@\w./]+)+)/g)].flatMap(
     ([, packages = ""]) => packages.split(/ +/).filter((word) => word !== "" && !word.startsWith("-"))
@@ -27,7 +27,7 @@ const pinned: Readonly<Record<string, string>> = {
 }
 
 describe("install commands in the documentation", () => {
-  it("name the version of every package whose latest version does not fit", () => {
+  it("name the version of every package whose latest version is incompatible", () => {
     const found = pages.flatMap((page) => installedBy(readFileSync(join(root, page), "utf8")))
     expect(found).toContain("effect@3")
     const shared = found.filter((word) => word.startsWith("@effect/") || /^(effect|vitest)(@|$)/.test(word))

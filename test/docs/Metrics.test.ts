@@ -8,7 +8,7 @@ const src = join(Nightshift.root, "src")
 const operate = join(Nightshift.root, "docs", "operate")
 const declaration = /MetricSpec\.(?:counter|gauge|histogram)\(\s*"(\w+)"/g
 
-/** Every metric that some code declares. */
+/** Every metric that the code declares. */
 const declared = () =>
   readdirSync(src, { recursive: true, encoding: "utf8" })
     .filter((file) => file.endsWith(".ts"))
@@ -16,19 +16,19 @@ const declared = () =>
     .map(([, name]) => `nightshift_${name}`)
 
 describe("docs/operate/metrics.md", () => {
-  it("tells the meaning of every metric there is", () => {
+  it("explains every existing metric", () => {
     const page = readFileSync(join(Nightshift.root, "docs", "operate", "metrics.md"), "utf8")
     const documented = new Set([...page.matchAll(/^\| `(nightshift_\w+)/gm)].map(([, name]) => name))
     expect(declared().length).toBeGreaterThan(30)
     expect(declared().filter((name) => !documented.has(name))).toEqual([])
   })
 
-  it("has one declaration for each: two would disagree about its labels", () => {
+  it("has one declaration per metric, so that labels cannot disagree", () => {
     expect(declared().toSorted()).toEqual([...new Set(declared())].toSorted())
   })
 })
 
-/** The labels of every metric as it is scraped, by what metrics.md says; histograms are scraped as three. */
+/** Labels of every scraped metric according to metrics.md; a histogram is scraped as three. */
 const scraped = () => {
   const page = readFileSync(join(operate, "metrics.md"), "utf8")
   const labels = new Map<string, ReadonlyArray<string>>()
@@ -42,10 +42,10 @@ const scraped = () => {
   return labels
 }
 
-/** What is wrong with the metrics and labels that an expression speaks of. */
+/** Unknown metrics and labels in an expression. */
 const faultsOf = (expression: string, labels: ReadonlyMap<string, ReadonlyArray<string>>): ReadonlyArray<string> => {
   const used = [...expression.matchAll(/(nightshift_\w+)(?:\{(.*?)\})?/g)]
-  // Prometheus adds the instance; `le` is a histogram's own.
+  // Prometheus adds `instance`; `le` belongs to histograms.
   const known = new Set(["instance", "le", ...used.flatMap(([, name = ""]) => labels.get(name) ?? [])])
   const grouped = [...expression.matchAll(/\b(?:by|on) \((.*?)\)/g)].flatMap(([, names = ""]) => names.split(", "))
   return [
@@ -75,14 +75,14 @@ describe("docs/operate/alerts.yaml", () => {
   )
   const rules = groups.flatMap((group) => group.rules)
 
-  it("speaks of metrics and labels that exist", () => {
+  it("uses metrics and labels that exist", () => {
     expect(rules.length).toBeGreaterThan(10)
     expect(rules.flatMap(({ expr }) => faultsOf(expr, scraped()))).toEqual([])
     expect(rules.filter(({ labels }) => !["page", "ticket"].includes(labels.severity))).toEqual([])
     expect(rules.filter(({ annotations }) => annotations.summary === "")).toEqual([])
   })
 
-  it("has for every alert a line in monitoring.md that says what to do, and no other line", () => {
+  it("has one line in monitoring.md per alert that says what to do, and no other line", () => {
     const page = readFileSync(join(operate, "monitoring.md"), "utf8")
     const explained = [...page.matchAll(/^\| `(Nightshift\w+)` +\| \S.* \| \S/gm)].map(([, name]) => name)
     expect(explained.toSorted()).toEqual(rules.map(({ alert }) => alert).toSorted())
@@ -98,7 +98,7 @@ describe("docs/operate/grafana-dashboard.json", () => {
   const dashboard: { panels: ReadonlyArray<Panel>; templating: { list: ReadonlyArray<{ query: unknown }> } } =
     JSON.parse(readFileSync(join(operate, "grafana-dashboard.json"), "utf8"))
 
-  it("speaks of metrics and labels that exist, in panels of their own", () => {
+  it("uses metrics and labels that exist, in separate panels", () => {
     const expressions = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
     expect(expressions.length).toBeGreaterThan(20)
     expect(expressions.flatMap((expression) => faultsOf(expression, scraped()))).toEqual([])

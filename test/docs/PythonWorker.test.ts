@@ -19,8 +19,8 @@ const Shout = Job.make("shout", {
 })
 
 describe("the worker of the recipe", () => {
-  // The protocol itself is tested with children in JavaScript; here it is the page's Python, where there is one.
-  if (python === undefined) it("needs a Python, which this machine does not have", () => expect(python).toBeUndefined())
+  // Other tests cover the protocol with children in JavaScript; this one runs the page's Python if the machine has it.
+  if (python === undefined) it("needs Python, which this machine does not have", () => expect(python).toBeUndefined())
   else {
     it.scopedLive("does what its page says", () =>
       Effect.gen(function* () {

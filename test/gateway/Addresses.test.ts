@@ -7,7 +7,7 @@ const inward = [
   ...["172.16.0.1", "172.31.255.255", "192.0.0.8", "192.0.2.1", "192.168.1.1", "198.18.0.1", "203.0.113.9"],
   ...["224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255"],
   ...["::", "::1", "0:0:0:0:0:0:0:1", "fc00::1", "fd12:3456::1", "fe80::1", "febf::1", "fec0::1", "ff02::1"],
-  // IPv4 in IPv6 dress: mapped, compatible, translated, 6to4, Teredo.
+  // IPv4 addresses in IPv6 notation: mapped, compatible, translated, 6to4, Teredo.
   ...["::ffff:127.0.0.1", "::ffff:7f00:1", "0:0:0:0:0:ffff:10.0.0.1", "::127.0.0.1", "::ffff:0:127.0.0.1"],
   ...["64:ff9b::10.0.0.1", "64:ff9b:1::1", "2002:7f00:1::", "2002:c0a8:101::1", "2001:0:7f00:1::1"],
   ...["2001:db8::1", "100::1", "3fff::1", "5f00::1", "4000::1", "::1%lo", "fe80::1%eth0"],
@@ -29,8 +29,8 @@ const open = [
 ]
 
 describe("an address", () => {
-  it.each(inward)("%s leads inward, or nowhere", (address) => expect(isPublic(address)).toBe(false))
-  it.each(open)("%s is one of the open Internet", (address) => expect(isPublic(address)).toBe(true))
+  it.each(inward)("%s is private or unroutable", (address) => expect(isPublic(address)).toBe(false))
+  it.each(open)("%s is public", (address) => expect(isPublic(address)).toBe(true))
 })
 
 describe("HTTP_HANDLER_ALLOW", () => {
@@ -56,7 +56,7 @@ describe("HTTP_HANDLER_ALLOW", () => {
     }
   })
 
-  it("opens what it names and nothing beside it", () => {
+  it("allows exactly what it names", () => {
     const { allowsAddress, allowsHost } = Allowance.make([
       "intern",
       "api.intern:8080",

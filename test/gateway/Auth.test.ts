@@ -19,7 +19,7 @@ const withTelegram = Layer.unwrapEffect(
 ).pipe(Layer.provideMerge(TelegramEmulator.layer({ tokens: [tokenOf("desk")] })))
 
 let updates = 0
-/** Writes to a bot, and answers what it says. */
+/** Sends a message to a bot and returns its answer. */
 const talk = (slug: string, text: string, user = 7) =>
   Effect.flatMap(Gate, ({ update }) =>
     Effect.map(update(slug, message(++updates, text, user)), ({ json, status }) => {
@@ -29,7 +29,7 @@ const talk = (slug: string, text: string, user = 7) =>
   )
 
 describe("a user", () => {
-  it.scopedLive("signs in with the code, is let in everywhere, and out again after signing out", () =>
+  it.scopedLive("signs in with the code, is let in by every bot, and is signed out on request", () =>
     Effect.gen(function* () {
       const { calls } = yield* TelegramEmulator
       expect(yield* talk("desk", "/start")).toMatch(/\/auth/)
@@ -47,7 +47,7 @@ describe("a user", () => {
     }).pipe(Effect.provide(withTelegram))
   )
 
-  it.scopedLive("is locked out after five wrong codes, even with the right one, and alone in that", () =>
+  it.scopedLive("is locked out after five wrong codes, even with the right one, without affecting other users", () =>
     Effect.gen(function* () {
       for (const left of ["4 more tries", "3 more tries", "2 more tries", "1 more try"]) {
         expect(yield* talk("desk", "/auth open-sesam", 20)).toContain(left)
@@ -61,7 +61,7 @@ describe("a user", () => {
     }).pipe(Effect.provide(withTelegram))
   )
 
-  it.scopedLive("gets five guesses and not one more when they all come at once", () =>
+  it.scopedLive("gets exactly five guesses when they all arrive at once", () =>
     Effect.gen(function* () {
       const answers = yield* Effect.all(
         Array.from({ length: 30 }, () => talk("desk", "/auth guess", 30)),
@@ -72,7 +72,7 @@ describe("a user", () => {
     }).pipe(Effect.provide(withTelegram))
   )
 
-  it.scopedLive("is signed in although the message with the code could not be removed", () =>
+  it.scopedLive("is signed in even if the message with the code could not be removed", () =>
     Effect.gen(function* () {
       const { fail } = yield* TelegramEmulator
       yield* fail(EmulatedFault.Refused({ status: 400, description: "message can't be deleted" }))
@@ -81,7 +81,7 @@ describe("a user", () => {
     }).pipe(Effect.provide(withTelegram))
   )
 
-  it.scopedLive("is helped when the words are not known, and not answered where nobody spoke", () =>
+  it.scopedLive("gets help for unknown commands, and no answer to updates without a user message", () =>
     Effect.gen(function* () {
       const { update } = yield* Gate
       for (const text of ["hello", "/authopen-sesame", "/unknown"])

@@ -28,7 +28,7 @@ interface Said {
   readonly text: string
 }
 
-/** What the world does to a bot in a story: its handler, and Telegram's answers to what it says. */
+/** Behaviour of a bot's handler and of Telegram in a story. */
 interface World {
   readonly handle: BotHandler["handle"]
   readonly telegram?: (said: Said, count: number) => TelegramError | undefined
@@ -92,7 +92,7 @@ const away = (maybeDone: boolean) => new TelegramUnavailable({ method: "sendMess
 const sorry = expect.stringMatching(/^Sorry/)
 
 describe("an async bot's job", () => {
-  it.effect("runs the bot's handler and says its reply in the chat it came from", () => {
+  it.effect("runs the bot's handler and sends its reply to the originating chat", () => {
     const { layer, said } = story({ handle: echo })
     return Effect.gen(function* () {
       const shift = yield* TestShift
@@ -103,7 +103,7 @@ describe("an async bot's job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("is tried after 5 s, 30 s and two minutes, and then the user is told, once", () => {
+  it.effect("is retried after 5 s, 30 s and two minutes, then notifies the user once", () => {
     const { layer, said } = story({ handle: failing })
     return Effect.gen(function* () {
       const shift = yield* TestShift
@@ -121,7 +121,7 @@ describe("an async bot's job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("waits as long as Telegram asks, without an attempt being counted", () => {
+  it.effect("waits as long as Telegram asks, without using an attempt", () => {
     const { layer, said } = story({
       handle: echo,
       telegram: (_, count) => (count < 3 ? new TelegramThrottled({ method: "sendMessage", retryAfter: 40 }) : undefined)
@@ -139,7 +139,7 @@ describe("an async bot's job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("rests with all others of the bot once Telegram refuses one chat after another", () => {
+  it.effect("pauses with all other jobs of the bot once Telegram throttles several chats", () => {
     const { layer, said } = story({
       handle: echo,
       telegram: (_, count) =>
@@ -150,7 +150,7 @@ describe("an async bot's job", () => {
       for (const chat of [1, 2, 3, 4]) yield* enqueue(message(chat, "x", chat))
       yield* shift.settle
       expect(said).toHaveLength(4)
-      // The fifth chat makes it the bot's; a sixth is not even tried.
+      // The fifth throttled chat pauses the whole bot; a sixth is not tried.
       yield* enqueue(message(5, "x", 5))
       yield* shift.settle
       const sixth = yield* enqueue(message(6, "x", 6))
@@ -163,7 +163,7 @@ describe("an async bot's job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("is tried again while Telegram is away, and dies where Telegram will never take the reply", () => {
+  it.effect("is retried while Telegram is unavailable, and dies when Telegram rejects the reply for good", () => {
     const { layer } = story({
       handle: echo,
       telegram: ({ chat }, count) => {
@@ -184,7 +184,7 @@ describe("an async bot's job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("ends as its handler says, where that is not an answer", () => {
+  it.effect("ends with its handler's outcome when that is not an answer", () => {
     const { layer, said } = story({
       handle: ({ job }) =>
         new NonReplyOutcome({
@@ -202,7 +202,7 @@ describe("an async bot's job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("waits for a bot that the file does not declare just now", () => {
+  it.effect("waits for a bot that the file does not currently declare", () => {
     const { layer } = story({ handle: echo }, false)
     return Effect.gen(function* () {
       const shift = yield* TestShift
@@ -212,7 +212,7 @@ describe("an async bot's job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("is nobody's to be told about when it has neither chat nor user", () => {
+  it.effect("notifies no one when it has neither chat nor user", () => {
     const { layer, said } = story({ handle: failing })
     return Effect.gen(function* () {
       const shift = yield* TestShift
@@ -224,7 +224,7 @@ describe("an async bot's job", () => {
   })
 })
 
-describe("a user is told of a dead job", () => {
+describe("the notification of a dead job", () => {
   const counts = Effect.flatMap(Metrics, (metrics) =>
     Effect.map(metrics.render, (text) =>
       [...text.matchAll(/dead_letters_total\{.*outcome="(\w+)"\} (\d+)/g)].map(([, name, n]) => `${name} ${n}`)
@@ -235,7 +235,7 @@ describe("a user is told of a dead job", () => {
     (jobs) => jobs.filter(({ kind }) => kind === "telegram.dead_letter")
   )
 
-  it.effect("not again when the outcome of telling is unknown; that is counted and shown", () => {
+  it.effect("is not repeated when the outcome of sending is unknown, which is counted and shown", () => {
     const { layer, said } = story({ handle: failing, telegram: () => away(true) })
     return Effect.gen(function* () {
       const shift = yield* TestShift
@@ -248,7 +248,7 @@ describe("a user is told of a dead job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("later when it certainly did not arrive", () => {
+  it.effect("is repeated when it certainly did not arrive", () => {
     const { layer, said } = story({
       handle: failing,
       telegram: (_, count) =>
@@ -263,7 +263,7 @@ describe("a user is told of a dead job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("not at all when Telegram refuses for good", () => {
+  it.effect("is dropped when Telegram refuses it for good", () => {
     const { layer, said } = story({ handle: failing, telegram: () => refused })
     return Effect.gen(function* () {
       const shift = yield* TestShift
@@ -274,12 +274,12 @@ describe("a user is told of a dead job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("not again when whoever told them died before writing it down", () => {
+  it.effect("is not repeated when the sending pod died before recording it", () => {
     const { layer, said } = story({ handle: failing })
     return Effect.gen(function* () {
       const shift = yield* TestShift
       const id = yield* enqueue(message(1, "x"))
-      // Somebody has taken it upon themselves, and is gone.
+      // Another pod has recorded its intent to send and died.
       yield* Effect.flatMap(DeadLetters, (dead) => dead.intend({ job: id, bot: "helper", chat: 7 }))
       yield* shift.drain
       expect(said).toEqual([])

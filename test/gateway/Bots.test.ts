@@ -40,7 +40,7 @@ const say = (slug: string, text: string) =>
   Effect.flatMap(Gate, ({ update }) => Effect.map(update(slug, message(1, text)), ({ json, status }) => [status, json]))
 
 describe("a sync bot that runs a kind", () => {
-  it.scopedLive("has it answer with what it returns", () =>
+  it.scopedLive("answers with the kind's return value", () =>
     Effect.gen(function* () {
       const method = "sendMessage"
       expect(yield* say("loud", "hello")).toEqual([200, { method, chat_id: 7, text: "HELLO" }])
@@ -49,7 +49,7 @@ describe("a sync bot that runs a kind", () => {
     }).pipe(Effect.provide(gate))
   )
 
-  it.scopedLive("says sorry when it fails, so that the update does not block its chat", () =>
+  it.scopedLive("apologizes when it fails, so that the update does not block its chat", () =>
     Effect.gen(function* () {
       const { counts, update } = yield* Gate
       for (const text of ["fail", "die", "dead"]) {
@@ -60,7 +60,7 @@ describe("a sync bot that runs a kind", () => {
     }).pipe(Effect.provide(gate))
   )
 
-  it.scopedLive("has the update delivered again when it fails, where the file wants that", () =>
+  it.scopedLive("has the update delivered again when it fails, if the file says so", () =>
     Effect.gen(function* () {
       const { counts } = yield* Gate
       expect(yield* say("again", "fail")).toMatchObject([500, { error: { tag: "HandlerFailed" } }])
@@ -89,7 +89,7 @@ describe("a sync bot with a url", () => {
       return yield* Effect.provide(say("loud", "hello"), layer({ yaml: bots, env }, memory))
     })
 
-  it.scopedLive("asks inward only where HTTP_HANDLER_ALLOW says so, and says sorry otherwise", () =>
+  it.scopedLive("calls private addresses only when HTTP_HANDLER_ALLOW permits it, and apologizes otherwise", () =>
     Effect.gen(function* () {
       expect(yield* asking({})).toMatchObject([200, { text: expect.stringMatching(/^Sorry/) }])
       expect(yield* asking({ HTTP_HANDLER_ALLOW: "localhost" })).toMatchObject([200, { text: "from inside" }])
@@ -97,7 +97,7 @@ describe("a sync bot with a url", () => {
   )
 })
 
-describe("a file that is read again", () => {
+describe("a bots file that is reloaded", () => {
   const reload = Effect.flatMap(Gate, ({ bots }) => bots.reload)
 
   it.scopedLive("replaces all bots at once", () =>
@@ -110,7 +110,7 @@ describe("a file that is read again", () => {
     }).pipe(Effect.provide(gate))
   )
 
-  it.scopedLive("leaves everything as it was when it cannot be used, and says why", () =>
+  it.scopedLive("changes nothing when it is invalid, and says why", () =>
     Effect.gen(function* () {
       const { file } = yield* Gate
       for (const [text, why] of [

@@ -21,7 +21,7 @@ const read = (text: string, given: Partial<typeof facts> = {}, env: Record<strin
     Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(env))))
   )
 
-/** The problems of a text that must be refused. */
+/** Problems of an invalid file. */
 const problems = (text: string, given: Partial<typeof facts> = {}, env?: Record<string, string>) =>
   Effect.map(Effect.flip(read(text, given, env)), (error) =>
     error instanceof BotsFile.BotsFileInvalid ? error.problems : [String(error)]
@@ -29,8 +29,8 @@ const problems = (text: string, given: Partial<typeof facts> = {}, env?: Record<
 
 const one = (body: string) => `bots:\n  helper:\n${body.replace(/^/gm, "    ")}`
 
-describe("a file of bots", () => {
-  it.effect("says what each bot is, with its defaults, and the environment what it knows", () =>
+describe("a bots file", () => {
+  it.effect("declares each bot with its defaults, and reads secrets from the environment", () =>
     Effect.gen(function* () {
       const { bots } = yield* read(`
         bots:
@@ -52,7 +52,7 @@ describe("a file of bots", () => {
     })
   )
 
-  it.effect("may be empty, and may declare nothing", () =>
+  it.effect("may be empty and may declare no bots", () =>
     Effect.gen(function* () {
       for (const text of ["", "# nothing yet", "bots:", "bots: {}\nsources: {}"]) {
         expect(yield* read(text)).toEqual({ bots: [], sources: [] })
@@ -60,7 +60,7 @@ describe("a file of bots", () => {
     })
   )
 
-  it.effect("is refused with every problem at once, each with its path and what was expected", () =>
+  it.effect("is refused with every problem at once, each with its path and the expected value", () =>
     Effect.gen(function* () {
       const found = yield* problems(`
         bots:
@@ -89,7 +89,7 @@ describe("a file of bots", () => {
     })
   )
 
-  it.effect("is refused for an async bot without a database, by a sentence with the bot and both ways out", () =>
+  it.effect("is refused for an async bot without a database, naming the bot and both fixes", () =>
     Effect.gen(function* () {
       expect(yield* problems(one("handler: echo\nasync: true"), { database: false })).toEqual([
         "bots.helper.async: the bot helper is async, which requires a database: set DATABASE_URL, start with --embedded, or set async: false"
@@ -100,7 +100,7 @@ describe("a file of bots", () => {
     })
   )
 
-  it.effect("is refused where users must sign in and no code is set for that", () =>
+  it.effect("is refused when users must sign in and no code is set", () =>
     Effect.gen(function* () {
       const authSecret = false
       expect(yield* problems(one("handler: echo"), { authSecret })).toEqual([
@@ -119,7 +119,7 @@ describe("a file of bots", () => {
     })
   )
 
-  it.effect("is refused for a token or secret that is missing or cannot be one, and shows neither", () =>
+  it.effect("is refused for a missing or invalid token or secret, and shows neither", () =>
     Effect.gen(function* () {
       const text = one("handler: echo")
       expect(yield* problems(text, {}, { BOT_HELPER_TOKEN: " ", BOT_HELPER_SECRET: "" })).toHaveLength(2)
@@ -132,7 +132,7 @@ describe("a file of bots", () => {
     })
   )
 
-  it.effect("is refused where two names lead to one variable", () =>
+  it.effect("is refused when two names lead to one variable", () =>
     Effect.gen(function* () {
       const found = yield* problems("bots: { a-b: { handler: echo }, a_b: { handler: echo } }")
       expect(found).toContain("bots: two names map to the environment variable BOT_A_B_TOKEN: rename one of them")
@@ -149,7 +149,7 @@ describe("a file of bots", () => {
     })
   )
 
-  it.effect("declares sources, whose secrets must fit their style", () =>
+  it.effect("declares sources whose secrets must fit their style", () =>
     Effect.gen(function* () {
       const text = `sources: { ci: { style: github, kind: build }, pay: { style: standard, kind: paid } }`
       const secret = `whsec_${Buffer.alloc(24, 7).toString("base64")}`
@@ -169,7 +169,7 @@ describe("a file of bots", () => {
   )
 })
 
-describe("a text that is not good YAML", () => {
+describe("invalid YAML", () => {
   it.effect("is refused with the line", () =>
     Effect.gen(function* () {
       expect(yield* problems("bots:\n  helper: {\n")).toEqual([expect.stringMatching(/^line 3, column 1: /)])
@@ -180,7 +180,7 @@ describe("a text that is not good YAML", () => {
     })
   )
 
-  it.effect("cannot exhaust the process by aliases, depth or length", () =>
+  it.effect("cannot exhaust the process with aliases, depth or length", () =>
     Effect.gen(function* () {
       const bomb = Array.from(
         { length: 20 },
@@ -200,14 +200,14 @@ describe("a text that is not good YAML", () => {
   )
 })
 
-describe("where the file is", () => {
+describe("the location of the bots file", () => {
   const load = (env: Record<string, string>) =>
     BotsFile.load({ database: true, kinds: undefined }).pipe(
       Effect.provide(GatewayConfig.layer as Layer.Layer<GatewayConfig>),
       Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries({ ...credentials, ...env }))))
     )
 
-  it.scoped("is named by NIGHTSHIFT_BOTS, and then it must be there and be a file of bearable length", () =>
+  it.scoped("is named by NIGHTSHIFT_BOTS, and must be an existing file of limited size", () =>
     Effect.gen(function* () {
       const folder = yield* Nightshift.folder
       const at = (name: string) => ({ NIGHTSHIFT_BOTS: join(folder, name) })
@@ -224,7 +224,7 @@ describe("where the file is", () => {
     })
   )
 
-  it.effect("is nowhere without that, when there is no bots.yaml", () =>
+  it.effect("is empty without that setting when there is no bots.yaml", () =>
     Effect.map(load({}), (declared) => expect(declared).toEqual({ bots: [], sources: [] }))
   )
 })

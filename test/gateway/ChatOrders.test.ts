@@ -20,14 +20,14 @@ const bot = (slug: string, chatOrder: BotDeclaration["chatOrder"], isAsync = tru
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provide(TestDatabase.layer))
 
-/** A process starts with these bots. */
+/** Starts a process with these bots. */
 const start = (...bots: ReadonlyArray<BotDeclaration>) => Layer.build(ChatOrders.layer(bots))
 
 const perKey = (queue: string) =>
   Effect.flatMap(Queues, (queues) => Effect.map(queues.get(queue), (settings) => settings.perKey))
 
 describe("the order of a bot's chats", () => {
-  it.scopedLive("is set on the bot's queue when that is first seen", () =>
+  it.scopedLive("is set on the bot's queue when the queue is first seen", () =>
     Effect.gen(function* () {
       yield* start(bot("a", "serial"), bot("b", "strict"), bot("c", "none"), bot("d", "serial", false))
       expect(yield* perKey("bot-a")).toEqual({ concurrency: 1, order: "serial" })
@@ -37,14 +37,14 @@ describe("the order of a bot's chats", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("is what an operator made of it ever after, whatever a file says", () =>
+  it.scopedLive("stays as an operator changed it, whatever a file says", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       yield* start(bot("a", "strict"))
       yield* queues.change("bot-a", { perKey: { concurrency: 3, order: "none" } })
       yield* start(bot("a", "strict"))
       expect(yield* perKey("bot-a")).toEqual({ concurrency: 3, order: "none" })
-      // Somebody paused a queue before any bot used it: it is theirs, too.
+      // An operator paused the queue before any bot used it, so the operator owns its settings.
       yield* queues.declare(["bot-b"])
       yield* queues.change("bot-b", { paused: true })
       yield* start(bot("b", "strict"))
@@ -52,7 +52,7 @@ describe("the order of a bot's chats", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("is set once by pods that start at the same moment", () =>
+  it.scopedLive("is set once by pods that start concurrently", () =>
     Effect.gen(function* () {
       yield* Effect.all(
         Array.from({ length: 5 }, () => start(bot("a", "strict"))),

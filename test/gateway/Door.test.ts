@@ -30,8 +30,8 @@ const stored = Effect.flatMap(JobSearch, (search) => Effect.map(search.list({}, 
 const secret = { "x-telegram-bot-api-secret-token": secretOf("jobs") }
 const asJson = { "content-type": "application/json" }
 
-describe("an update at the door", () => {
-  it.scopedLive("of a sync bot is answered with what the bot says, as a method in the response", () =>
+describe("an update on arrival", () => {
+  it.scopedLive("of a sync bot is answered with the bot's reply as a method in the response", () =>
     Effect.gen(function* () {
       const { update } = yield* Gate
       const answer = yield* update("echo", message(1, "hello", 42))
@@ -41,7 +41,7 @@ describe("an update at the door", () => {
     }).pipe(Effect.provide(gate()))
   )
 
-  it.scopedLive("of an async bot is a job before it is acknowledged, whole, with its chat as key", () =>
+  it.scopedLive("of an async bot is stored whole as a job before it is acknowledged, with its chat as key", () =>
     Effect.gen(function* () {
       const { counts, update } = yield* Gate
       const given = { ...message(7, "later", -100123, 5), a_field_of_tomorrow: { deep: [1, null, "ü"] } }
@@ -74,7 +74,7 @@ describe("an update at the door", () => {
     }).pipe(Effect.provide(gate()))
   )
 
-  it.scopedLive("has the user as its key where it has no chat, and none where it has neither", () =>
+  it.scopedLive("has the user as its key without a chat, and no key without either", () =>
     Effect.gen(function* () {
       const { update } = yield* Gate
       const from = { id: 77, is_bot: false, first_name: "Ada" }
@@ -89,18 +89,20 @@ describe("an update at the door", () => {
     }).pipe(Effect.provide(gate()))
   )
 
-  it.scopedLive("is not kept out by text that PostgreSQL cannot hold: it would block its chat for a day", () =>
-    Effect.gen(function* () {
-      const { post } = yield* Gate
-      const body = JSON.stringify(message(1, "x")).replace('"x"', '"a\\u0000b\\ud800c"')
-      expect(yield* post("telegram/jobs", { body, headers: { ...secret, ...asJson } })).toMatchObject({ status: 200 })
-      expect(yield* stored).toMatchObject([{ payload: { update_id: 1, message: { text: "a\ufffdb\ufffdc" } } }])
-    }).pipe(Effect.provide(gate()))
+  it.scopedLive(
+    "is stored even if its text cannot be held by PostgreSQL: a refusal would block its chat for a day",
+    () =>
+      Effect.gen(function* () {
+        const { post } = yield* Gate
+        const body = JSON.stringify(message(1, "x")).replace('"x"', '"a\\u0000b\\ud800c"')
+        expect(yield* post("telegram/jobs", { body, headers: { ...secret, ...asJson } })).toMatchObject({ status: 200 })
+        expect(yield* stored).toMatchObject([{ payload: { update_id: 1, message: { text: "a\ufffdb\ufffdc" } } }])
+      }).pipe(Effect.provide(gate()))
   )
 })
 
-describe("the door lets nobody in", () => {
-  it.scopedLive("under a name that no bot has", () =>
+describe("the webhook endpoint refuses a request", () => {
+  it.scopedLive("with an unknown bot name", () =>
     Effect.gen(function* () {
       const { counts, post, update } = yield* Gate
       for (const path of ["telegram/nobody", "telegram/", "telegram", "telegram/jobs/more", "", "telegram/%6aobs"]) {
@@ -114,12 +116,12 @@ describe("the door lets nobody in", () => {
     }).pipe(Effect.provide(gate()))
   )
 
-  it.scopedLive("without the bot's secret, and reads nothing of what they bring", () =>
+  it.scopedLive("without the bot's secret, before reading the body", () =>
     Effect.gen(function* () {
       const { post } = yield* Gate
       for (const given of ["", "jobs-secre", "jobs-secret2", secretOf("echo"), undefined]) {
         const headers = { ...asJson, ...(given === undefined ? {} : { "x-telegram-bot-api-secret-token": given }) }
-        // Not even that it is not JSON is noticed.
+        // The body is not parsed: invalid JSON goes unnoticed.
         const refused = yield* post("telegram/jobs", { body: "{", headers })
         expect(refused).toMatchObject({ status: 401, json: { error: { tag: "Unauthorized" } } })
         expect(refused.headers.connection).toBe("close")
@@ -128,7 +130,7 @@ describe("the door lets nobody in", () => {
     }).pipe(Effect.provide(gate()))
   )
 
-  it.scopedLive("with anything but an update in JSON", () =>
+  it.scopedLive("with a body that is not an update in JSON", () =>
     Effect.gen(function* () {
       const { post } = yield* Gate
       const bodies = [
@@ -151,7 +153,7 @@ describe("the door lets nobody in", () => {
     }).pipe(Effect.provide(gate()))
   )
 
-  it.scopedLive("with a body that is compressed or of another type, before it is read", () =>
+  it.scopedLive("with a compressed body or another content type, before reading it", () =>
     Effect.gen(function* () {
       const { post } = yield* Gate
       const bomb = gzipSync(Buffer.alloc(8 * 1024 * 1024, " "))
@@ -171,7 +173,7 @@ describe("the door lets nobody in", () => {
     }).pipe(Effect.provide(gate()))
   )
 
-  it.scopedLive("with more than a mebibyte, whether they say so before or not", () =>
+  it.scopedLive("with more than a mebibyte, declared or not", () =>
     Effect.gen(function* () {
       const { post } = yield* Gate
       const piece = Buffer.alloc(256 * 1024, " ")
@@ -187,7 +189,7 @@ describe("the door lets nobody in", () => {
     }).pipe(Effect.provide(gate()))
   )
 
-  it.scopedLive("with JSON that nests without end, and takes what only looks so", () =>
+  it.scopedLive("with excessively nested JSON, and accepts text that only looks nested", () =>
     Effect.gen(function* () {
       const { post } = yield* Gate
       const headers = { ...secret, ...asJson }
@@ -201,7 +203,7 @@ describe("the door lets nobody in", () => {
     }).pipe(Effect.provide(gate()))
   )
 
-  it.scopedLive("by any other method", () =>
+  it.scopedLive("with any other method", () =>
     Effect.gen(function* () {
       const { port } = yield* Gate
       const response = yield* Effect.promise(() => fetch(`http://127.0.0.1:${port}/hooks/telegram/jobs`))
@@ -212,7 +214,7 @@ describe("the door lets nobody in", () => {
 })
 
 describe("two secrets", () => {
-  it.scopedLive("are both taken while one replaces the other", () =>
+  it.scopedLive("are both accepted during a rotation", () =>
     Effect.gen(function* () {
       const { update } = yield* Gate
       for (const given of ["new-one", "old-one"]) {
@@ -237,7 +239,7 @@ describe("users", () => {
     }).pipe(Effect.provide(gate({ ALLOWED_USERS: "6, 7" })))
   )
 
-  it.scopedLive("that have not signed in are asked to, in the response and with no call to anyone", () =>
+  it.scopedLive("that have not signed in are asked to, in the response and without an outgoing call", () =>
     Effect.gen(function* () {
       const { counts, update } = yield* Gate
       const asked = yield* update("closed", message(1, "x", 5))
@@ -245,7 +247,6 @@ describe("users", () => {
       expect(asked.text).toContain("/auth")
       expect(yield* update("closed", { update_id: 3, poll: { id: "1" } })).toMatchObject({ status: 200, text: "" })
       expect(yield* counts).toEqual({ "closed prompted": 1, "closed ignored": 1 })
-      // No Telegram listens there.
     }).pipe(Effect.provide(gate({ TELEGRAM_API_URL: "http://127.0.0.1:1" })))
   )
 })
@@ -264,7 +265,7 @@ describe("without the database", () => {
     new DatabaseUnavailable({ detail: "gone from 10.1.2.3", nothingWritten: true }),
     new DatabaseUnavailable({ detail: "gone from 10.1.2.3", nothingWritten: false }),
     new DatabaseFault({ detail: "no such table at 10.1.2.3" })
-  ])("nothing is acknowledged, and Telegram is told when to come again", (error) =>
+  ])("nothing is acknowledged, and Telegram gets a retry delay", (error) =>
     Effect.gen(function* () {
       const { counts, update } = yield* Gate
       const refused = yield* update("jobs", message(1, "x"))

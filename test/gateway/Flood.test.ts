@@ -33,7 +33,7 @@ const bot: Bot = {
   handle: ({ update }) => Effect.succeed({ text: update.message?.text ?? "" })
 }
 
-/** A Telegram that takes 20 ms for each message, and refuses some for a second. */
+/** A Telegram that takes 20 ms per message, and throttles some for a second. */
 const makeTelegram = (isRefused: (number: number, before: ReadonlyArray<Said>) => boolean) => {
   const said: Array<Said> = []
   const sendMessage: (typeof Telegram.Service)["sendMessage"] = (_, { chat, text }) =>
@@ -60,7 +60,7 @@ const makeTelegram = (isRefused: (number: number, before: ReadonlyArray<Said>) =
   return { said, context }
 }
 
-/** Answers updates of many chats; returns the virtual milliseconds until the last was answered. */
+/** Runs updates of many chats; returns the virtual milliseconds until the last was answered. */
 const answerAll = (updates: number, chats: number, { context, said }: ReturnType<typeof makeTelegram>) =>
   Effect.gen(function* () {
     const handlers = BotJobs.handlers([bot], []).map((handler) => ({
@@ -86,18 +86,18 @@ const answerAll = (updates: number, chats: number, { context, said }: ReturnType
     return (yield* Clock.currentTimeMillis) - from
   })
 
-/** In each chat, what arrived, in order. */
+/** Delivered messages per chat, in order. */
 const arrivals = (said: ReadonlyArray<Said>, chats: number) =>
   Array.from({ length: chats }, (_, index) =>
     said.filter(({ arrived, chat }) => arrived && chat === index + 1).map(({ number }) => number)
   )
 
-describe("messages that Telegram refuses for a second", () => {
-  it.scopedLive("hold their chat alone while other chats get theirs, for no longer than Telegram said", () =>
+describe("messages that Telegram throttles for a second", () => {
+  it.scopedLive("delay only their own chat, for no longer than Telegram said", () =>
     Effect.gen(function* () {
       const updates = 600
       const chats = 60
-      // One in a hundred, the first time: about six chats wait at any moment.
+      // One message in a hundred, the first time: about six chats wait at any moment.
       const telegram = makeTelegram(
         (number, before) => number % 100 === 7 && !before.some((each) => each.number === number)
       )
@@ -112,11 +112,12 @@ describe("messages that Telegram refuses for a second", () => {
     }).pipe(Effect.provide(Camp.layer))
   )
 
-  it.scopedLive("hold the whole bot when no chat gets any, for no longer than Telegram said", () =>
+  it.scopedLive("delay the whole bot when every chat is throttled, for no longer than Telegram said", () =>
     Effect.gen(function* () {
       const updates = 300
       const chats = 60
-      // A limit of the bot: from the hundredth message on, nothing is taken until it has been refused twenty times.
+      // A limit of the whole bot: from the hundredth message on, Telegram refuses everything until it has refused
+      // twenty times.
       const telegram = makeTelegram((_, before) => {
         const refused = before.filter(({ arrived }) => !arrived).length
         return before.length >= 100 && refused < 20
@@ -126,7 +127,7 @@ describe("messages that Telegram refuses for a second", () => {
       for (const numbers of arrivals(telegram.said, chats)) {
         expect(numbers).toEqual(numbers.toSorted((a, b) => a - b))
       }
-      // At most ten messages are on their way when the bot is told to rest: twenty refusals are two or three rests.
+      // At most ten messages are in flight when the bot pauses: twenty refusals take two or three pauses.
       expect(millis).toBeLessThan(5_000)
     }).pipe(Effect.provide(Camp.layer))
   )

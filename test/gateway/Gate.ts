@@ -26,7 +26,7 @@ import { Metrics } from "../../src/telemetry/Metrics.js"
 import { type Answer, type Asked, ask } from "../http/Doors.js"
 import * as Nightshift from "../support/Nightshift.js"
 
-/** The open door for webhooks, over real HTTP. */
+/** The webhook endpoint over real HTTP. */
 export class Gate extends Context.Tag("test/gateway/Gate")<
   Gate,
   {
@@ -39,10 +39,10 @@ export class Gate extends Context.Tag("test/gateway/Gate")<
       update: unknown,
       headers?: Readonly<Record<string, string>>
     ) => Effect.Effect<Answer>
-    /** The counts of webhooks as the metrics show them. */
+    /** Webhook counters as the metrics show them. */
     readonly counts: Effect.Effect<Readonly<Record<string, number>>>
     readonly bots: typeof Bots.Bots.Service
-    /** Where the file of bots lies. */
+    /** Path of the bots file. */
     readonly file: string
   }
 >() {}
@@ -57,7 +57,7 @@ export interface GateOptions {
 export const secretOf = (slug: string) => `${slug}-secret`
 export const tokenOf = (slug: string) => `42:${slug}-token`
 
-/** Credentials for any bot that a test may declare. */
+/** Credentials for every bot that a test declares. */
 const credentials = (yaml: string) =>
   Object.fromEntries(
     [...yaml.matchAll(/([a-z0-9-]+):/g)].flatMap(([, slug = ""]) => {
@@ -78,7 +78,7 @@ const serverConfig = Layer.succeed(ServerConfig, {
   trustProxy: ""
 })
 
-/** A gate before whatever stores jobs. */
+/** The webhook endpoint over the given stores. */
 export const layer = <A, E, R>(options: GateOptions, stores: Layer.Layer<Queue | Kinds | A, E, R>) =>
   Layer.unwrapScoped(
     Effect.gen(function* () {

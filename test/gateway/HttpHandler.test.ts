@@ -8,7 +8,7 @@ import * as HttpHandler from "../../src/gateway/HttpHandler.js"
 import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { message } from "./Updates.js"
 
-/** Somebody else's server, which does as the test likes. */
+/** An upstream server that answers as the test says. */
 const upstream = (listener: Http.RequestListener): Effect.Effect<number, never, Scope.Scope> =>
   Effect.map(
     Effect.acquireRelease(
@@ -40,7 +40,7 @@ interface Asked {
   readonly update?: Update
 }
 
-/** What the handler says to an update, asking this url. */
+/** The handler's answer to an update, calling this url. */
 const handle = (url: string, { allow = "127.0.0.1", redirects = 0, timeout = "5 seconds", update }: Asked = {}) =>
   Effect.flatMap(
     HttpHandler.make({ _tag: "Http", url: new URL(url), timeout: Duration.decode(timeout), redirects }),
@@ -52,7 +52,6 @@ const handle = (url: string, { allow = "127.0.0.1", redirects = 0, timeout = "5 
       })
   ).pipe(Effect.provide(safeFetch(allow)))
 
-/** The name of the error that it fails with. */
 const failure = (url: string, asked: Asked = {}) =>
   Effect.map(Effect.exit(handle(url, asked)), (exit) =>
     Exit.match(exit, {
@@ -62,7 +61,7 @@ const failure = (url: string, asked: Asked = {}) =>
   )
 
 describe("a bot with a url", () => {
-  it.scopedLive("posts the update as JSON and says the text of the answer", () =>
+  it.scopedLive("posts the update as JSON and sends the text of the answer", () =>
     Effect.gen(function* () {
       let seen = ""
       const port = yield* upstream((request, response) => {
@@ -79,14 +78,14 @@ describe("a bot with a url", () => {
     })
   )
 
-  it.scopedLive("says nothing at 204, and at an empty text", () =>
+  it.scopedLive("sends nothing for 204 and for an empty text", () =>
     Effect.gen(function* () {
       expect(yield* handle(`http://127.0.0.1:${yield* answering(204, "")}`)).toBeUndefined()
       expect(yield* handle(`http://127.0.0.1:${yield* answering(200, '{"text":""}')}`)).toBeUndefined()
     })
   )
 
-  it.scopedLive("says no more than a message holds, and no half characters", () =>
+  it.scopedLive("sends at most one message's length, without splitting a character", () =>
     Effect.gen(function* () {
       const text = `${"x".repeat(4095)}😀`
       const reply = yield* handle(`http://127.0.0.1:${yield* answering(200, JSON.stringify({ text }))}`)
@@ -94,7 +93,7 @@ describe("a bot with a url", () => {
     })
   )
 
-  it.scopedLive("tells apart why there is no answer", () =>
+  it.scopedLive("distinguishes the reasons for a missing answer", () =>
     Effect.gen(function* () {
       const at = (port: number) => `http://127.0.0.1:${port}/`
       expect(yield* failure(at(yield* answering(500, "{}")))).toBe("UpstreamRefused")
@@ -113,7 +112,7 @@ describe("a bot with a url", () => {
     })
   )
 
-  it.scopedLive("waits no longer than it may: for the head, for the body, for a body that never ends", () =>
+  it.scopedLive("times out waiting for the head, for the body and for an endless body", () =>
     Effect.gen(function* () {
       const silent = yield* upstream(() => {})
       expect(yield* failure(`http://127.0.0.1:${silent}`, { timeout: "50 millis" })).toBe("UpstreamTimeout")
@@ -132,7 +131,7 @@ describe("a bot with a url", () => {
     })
   )
 
-  it.scopedLive("goes on with the next update over a connection that the other side had closed", () =>
+  it.scopedLive("sends the next update over a new connection when the upstream closed the old one", () =>
     Effect.gen(function* () {
       const port = yield* upstream((request, response) => {
         response.end('{"text":"x"}', () => setImmediate(() => request.socket.destroy()))
@@ -144,8 +143,8 @@ describe("a bot with a url", () => {
   )
 })
 
-describe("a url that leads inward", () => {
-  it.scopedLive("is refused however its address is written", () =>
+describe("a url that resolves to a private address", () => {
+  it.scopedLive("is refused in every notation of the address", () =>
     Effect.gen(function* () {
       let asked = 0
       const port = yield* upstream((_, response) => {
@@ -160,7 +159,7 @@ describe("a url that leads inward", () => {
     })
   )
 
-  it.scopedLive("is asked where HTTP_HANDLER_ALLOW lists its name or address, and only its port if it says so", () =>
+  it.scopedLive("is called when HTTP_HANDLER_ALLOW lists its name or address, and only on the listed port", () =>
     Effect.gen(function* () {
       const port = yield* answering(200, '{"text":"in"}')
       for (const allow of ["localhost", `localhost:${port}`, "127.0.0.0/8,::1"]) {
@@ -170,7 +169,7 @@ describe("a url that leads inward", () => {
     })
   )
 
-  it.scopedLive("is not followed to by a redirect, which is not followed at all unless that is said", () =>
+  it.scopedLive("is not reached by a redirect, which is followed only if enabled", () =>
     Effect.gen(function* () {
       let asked = 0
       const inner = yield* upstream((_, response) => {
@@ -191,7 +190,7 @@ describe("a url that leads inward", () => {
     })
   )
 
-  it.scopedLive("is not followed to in circles, to another scheme, or without the body", () =>
+  it.scopedLive("is not redirected in loops, to another scheme or without the body", () =>
     Effect.gen(function* () {
       const to = (status: number, location: string) => answering(status, "", { location })
       const asked = { redirects: 5 }

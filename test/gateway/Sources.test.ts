@@ -67,7 +67,7 @@ const standard = (body: string, at: number, id = "msg_1") => ({
 const stored = Effect.flatMap(JobSearch, (search) => Effect.map(search.list({}, { limit: 100 }), ({ jobs }) => jobs))
 
 describe("a signed delivery", () => {
-  it.scopedLive("becomes a job of its source's kind, with the body as payload and the rest beside it", () =>
+  it.scopedLive("becomes a job of its source's kind, with the body as payload and the rest as meta", () =>
     Effect.gen(function* () {
       const { counts, post } = yield* Gate
       const at = yield* seconds
@@ -94,7 +94,7 @@ describe("a signed delivery", () => {
     }).pipe(Effect.provide(gate))
   )
 
-  it.scopedLive("in the form of Standard Webhooks may bear the headers of Svix", () =>
+  it.scopedLive("in the Standard Webhooks format may carry Svix headers", () =>
     Effect.gen(function* () {
       const { post } = yield* Gate
       const at = yield* seconds
@@ -104,13 +104,13 @@ describe("a signed delivery", () => {
       )
       expect(yield* post("std", { body, headers })).toMatchObject({ status: 200 })
       expect(yield* stored).toMatchObject([{ dedupe: { key: "source:std:msg_1" }, meta: { event: "user.created" } }])
-      // Halves of two families are no signature.
+      // Headers of two formats mixed are not a valid signature.
       const mixed = { ...headers, "webhook-signature": headers["svix-signature"] ?? "" }
       expect(yield* post("std", { body, headers: mixed })).toMatchObject({ status: 401 })
     }).pipe(Effect.provide(gate))
   )
 
-  it.scopedLive("is taken once, however often it is delivered, and of each source for itself", () =>
+  it.scopedLive("is stored once per source, however often it is delivered", () =>
     Effect.gen(function* () {
       const { counts, post } = yield* Gate
       const body = "{}"
@@ -121,7 +121,7 @@ describe("a signed delivery", () => {
     }).pipe(Effect.provide(gate))
   )
 
-  it.scopedLive("is taken under either secret while one replaces the other", () =>
+  it.scopedLive("is accepted under either secret during a rotation", () =>
     Effect.gen(function* () {
       const { post } = yield* Gate
       const headers = github("{}", { "x-hub-signature-256": `sha256=${hmac("new-hush", "{}")}` })
@@ -129,7 +129,7 @@ describe("a signed delivery", () => {
     }).pipe(Effect.provide(gate))
   )
 
-  it.scopedLive("is refused where the signature is missing, wrong, for another body or another source", () =>
+  it.scopedLive("is refused when the signature is missing, wrong, for another body or for another source", () =>
     Effect.gen(function* () {
       const { post } = yield* Gate
       const at = yield* seconds
@@ -147,7 +147,7 @@ describe("a signed delivery", () => {
     }).pipe(Effect.provide(gate))
   )
 
-  it.scopedLive("is refused five minutes after it was signed, and five minutes before", () =>
+  it.scopedLive("is refused when signed more than five minutes ago or ahead", () =>
     Effect.gen(function* () {
       const { post } = yield* Gate
       const now = yield* seconds
@@ -177,7 +177,7 @@ describe("a signed delivery", () => {
     }).pipe(Effect.provide(gate))
   )
 
-  it.scopedLive("is to be sent again while nobody has registered the kind that it feeds", () =>
+  it.scopedLive("gets a retryable error while its kind is not registered", () =>
     Effect.gen(function* () {
       const { post } = yield* Gate
       const deliver = post("orphan", { body: "{}", headers: github("{}") })
@@ -189,8 +189,8 @@ describe("a signed delivery", () => {
   )
 })
 
-describe("unfinished bodies with a signature that is nobody's", () => {
-  it.scopedLive("do not keep others out, however many there are", () =>
+describe("unfinished bodies with an invalid signature", () => {
+  it.scopedLive("do not block other senders, however many there are", () =>
     Effect.gen(function* () {
       const { port, post, update } = yield* Gate
       const size = 1024 * 1024
@@ -198,7 +198,7 @@ describe("unfinished bodies with a signature that is nobody's", () => {
       const unfinished = Buffer.concat([Buffer.from(head), Buffer.alloc(size - 1, " ")])
       const flood = yield* Effect.replicateEffect(RawClient.make(port), 70)
       yield* Effect.forEach(flood, ({ send }) => Effect.fork(send(unfinished)))
-      // All memory is taken once the first of them is turned away.
+      // The memory limit is reached once the first of them gets a 503.
       yield* Effect.raceAll(flood.map(({ said }) => said(/HTTP\/1\.1 503/)))
       const body = `{${" ".repeat(1_000)}}`
       for (const number of [1, 2, 3]) {
@@ -211,7 +211,7 @@ describe("unfinished bodies with a signature that is nobody's", () => {
     }).pipe(Effect.provide(gate))
   )
 
-  it.scopedLive("are not read where headers alone show that they are not genuine", () =>
+  it.scopedLive("are not read when the headers alone show that they are not genuine", () =>
     Effect.gen(function* () {
       const { port } = yield* Gate
       const old = (yield* seconds) - 310
@@ -233,7 +233,7 @@ describe("unfinished bodies with a signature that is nobody's", () => {
 })
 
 describe("a signature", () => {
-  it("in the form of Standard Webhooks is that of its own test vector", () => {
+  it("in the Standard Webhooks format matches the specification's test vector", () => {
     const secret = SignedSources.keyOf("standard", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") ?? Buffer.alloc(0)
     const headers = {
       "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -246,7 +246,7 @@ describe("a signature", () => {
     expect(verify(1_614_266_330_000)).toMatchObject({ _tag: "Refused" })
   })
 
-  it("does not make us compute without end", () => {
+  it("with a thousand values costs bounded work", () => {
     const headers = { "stripe-signature": `t=1,${"v1=00,".repeat(1000)}` }
     expect(SignedSources.verify("stripe", [key], headers, Buffer.from("{}"), 1000)).toMatchObject({ _tag: "Refused" })
   })

@@ -20,7 +20,7 @@ const layer = Layer.unwrapEffect(Effect.map(TelegramEmulator, ({ url }) => speak
 
 const say = Effect.flatMap(Telegram, (telegram) => telegram.sendMessage(token, { chat: 5, text: "hi" }))
 
-/** The error of a call, everything of it that could be printed searched for the token. */
+/** Returns the error of a call after checking that no printable part of it contains the token. */
 const failing = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.exit(effect), (exit) => {
     if (Exit.isSuccess(exit)) throw new Error("it did not fail")
@@ -31,7 +31,7 @@ const failing = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   })
 
 describe("the Bot API", () => {
-  it.scopedLive("is called with the token in the url and the rest as JSON", () =>
+  it.scopedLive("is called with the token in the url and the parameters as JSON", () =>
     Effect.gen(function* () {
       const telegram = yield* Telegram
       const emulator = yield* TelegramEmulator
@@ -48,7 +48,7 @@ describe("the Bot API", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("says why it did not do what was asked, each in its own way and never with the token", () =>
+  it.scopedLive("reports each failure with its own error, never with the token", () =>
     Effect.gen(function* () {
       const { fail, mend } = yield* TelegramEmulator
       const meeting = (fault: EmulatedFault) => Effect.zipRight(fail(fault), failing(say)).pipe(Effect.zipLeft(mend))
@@ -69,14 +69,14 @@ describe("the Bot API", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("knows that nothing was sent where nobody could be reached", () =>
+  it.scopedLive("reports that nothing was sent when the connection is refused", () =>
     Effect.gen(function* () {
       const error = yield* failing(Effect.provide(say, speaking("http://127.0.0.1:1")))
       expect(error).toMatchObject({ _tag: "TelegramUnavailable", reason: "ECONNREFUSED", maybeDone: false })
     })
   )
 
-  it.scopedLive("is followed to the id that a chat has moved to", () =>
+  it.scopedLive("retries with the new id of a chat that has migrated", () =>
     Effect.gen(function* () {
       const emulator = yield* TelegramEmulator
       yield* emulator.fail(EmulatedFault.Migrated({ to: -100 }), { when: ({ parameters }) => parameters.chat_id === 5 })
@@ -90,7 +90,7 @@ describe("the Bot API", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("is let go of when whoever called is interrupted", () =>
+  it.scopedLive("is aborted when the caller is interrupted", () =>
     Effect.gen(function* () {
       const emulator = yield* TelegramEmulator
       yield* emulator.fail(EmulatedFault.Hang())

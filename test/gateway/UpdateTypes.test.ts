@@ -44,7 +44,7 @@ const others = {
   chat_join_request: { chat: text.chat, from }
 }
 
-/** The types of the updates that became jobs of a bot. */
+/** Types of the updates that became jobs of a bot. */
 const stored = (slug: string) =>
   Effect.flatMap(JobSearch, (search) =>
     Effect.map(search.list({ kind: `telegram.${slug}` }, { limit: 100 }), ({ jobs }) =>
@@ -52,8 +52,8 @@ const stored = (slug: string) =>
     )
   )
 
-describe("an update of a type that a bot's handler does not take", () => {
-  it.scopedLive("is acknowledged, counted and dropped, instead of becoming a job that dies", () =>
+describe("an update type that a bot's handler does not accept", () => {
+  it.scopedLive("is acknowledged, counted and dropped instead of becoming a job that dies", () =>
     Effect.gen(function* () {
       const { counts, update } = yield* Gate
       const all = Object.entries({ message: text, ...others })
@@ -63,7 +63,7 @@ describe("an update of a type that a bot's handler does not take", () => {
           expect(answer).toMatchObject({ status: 200, text: "" })
         }
       }
-      // A kind takes every message, and what its payload schema reads.
+      // A kind gets every message, and other update types that its payload schema decodes.
       expect(yield* stored("notes")).toEqual(["message"])
       expect(yield* stored("presses")).toEqual(["callback_query", "message"])
       expect(yield* stored("chosen")).toEqual(["poll_answer"])

@@ -27,7 +27,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(home, { recursive: true, force: true }))
 
-/** Another process that has a child, killed with the Scope; and the child's pid. */
+/** Starts another process with a child, killed with the Scope; returns the child's pid. */
 const start = (...args: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const other = yield* Effect.acquireRelease(
@@ -39,15 +39,14 @@ const start = (...args: ReadonlyArray<string>) =>
     return { process: other, gone: Effect.promise(() => gone), child: Number(String(line).trim()) }
   })
 
-/** The pids of a process's children. */
 const childrenOf = (pid: number | undefined): ReadonlyArray<number> =>
   execFileSync("ps", ["-A", "-o", "pid=,ppid="], { encoding: "utf8" })
     .split("\n")
     .map((row) => row.trim().split(/\s+/).map(Number))
     .flatMap(([child = 0, parent]) => (parent === pid ? [child] : []))
 
-describe.concurrent("a child whose process is killed with -9", () => {
-  it.scopedLive("ends, and all that it started, though they ignore TERM", () =>
+describe.concurrent("a child whose parent is killed with -9", () => {
+  it.scopedLive("ends together with its descendants, even if they ignore TERM", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const { gone, process } = yield* start("live", ...stubborn(file))
@@ -58,10 +57,10 @@ describe.concurrent("a child whose process is killed with -9", () => {
     })
   )
 
-  it.scopedLive("may tidy up first", () =>
+  it.scopedLive("may clean up first", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "tidied")
-      // Nobody reads what it says any more, and writing to nobody would end it.
+      // Its output pipe is closed, and writing to it would end it.
       const script = `exec 2>/dev/null; trap 'echo $$ > "$0"; exit' TERM; echo begun > "$0.begun"; while :; do sleep 0.05; done`
       const { child, gone, process } = yield* start("live", "sh", "-c", script, file)
       yield* eventually(() => existsSync(`${file}.begun`))
@@ -71,7 +70,7 @@ describe.concurrent("a child whose process is killed with -9", () => {
     })
   )
 
-  it.scopedLive("never runs when that was before its first word", () =>
+  it.scopedLive("never runs if its parent dies before releasing it", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "ran")
       const { child, gone } = yield* start("birth", "sh", "-c", 'touch "$0"; sleep 1000', file)
@@ -81,7 +80,7 @@ describe.concurrent("a child whose process is killed with -9", () => {
     })
   )
 
-  it.scopedLive("ends also when somebody had killed the one who was to see to that", () =>
+  it.scopedLive("ends even if the reaper process was killed before", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const { child, gone, process: other } = yield* start("live", ...stubborn(file))
@@ -91,7 +90,7 @@ describe.concurrent("a child whose process is killed with -9", () => {
       if (first === undefined) return yield* Effect.dieMessage("nobody keeps watch")
       process.kill(first, "SIGKILL")
       yield* eventually(() => keeperOf() !== undefined && keeperOf() !== first)
-      // Once it has started another child, its second reaper knows of both.
+      // After another child has started, the second reaper knows both.
       other.stdin?.write("go on\n")
       const [line] = yield* Effect.promise(() => once(other.stdout, "data"))
       pids.push(Number(String(line).trim()))
@@ -102,7 +101,7 @@ describe.concurrent("a child whose process is killed with -9", () => {
   )
 })
 
-describe("a child's way to its place", () => {
+describe("a child's working directory", () => {
   const enter = (root: string, where: string) =>
     Effect.gen(function* () {
       const reaper = yield* ChildReaper.make
@@ -121,7 +120,7 @@ describe("a child's way to its place", () => {
       return child.refusalIn(stderr)
     }).pipe(Effect.scoped)
 
-  it.scopedLive("is looked at once it stands there, so that a link exchanged on the way leads nowhere", () =>
+  it.scopedLive("is checked after the child has entered it, so that a swapped link cannot escape the root", () =>
     Effect.gen(function* () {
       const house = yield* directory
       const root = join(house, "root")

@@ -16,11 +16,10 @@ const workshop = Effect.gen(function* () {
   return { root, handler, run: (payload: object) => perform(handler, payload) }
 })
 
-/** Runs a piece of shell. */
 const sh = (script: string, ...args: ReadonlyArray<string>) => ["sh", "-c", script, "sh", ...args]
 
 describe("cmd_exec", () => {
-  it.scopedLive("is done when its command exits with 0, and keeps what that wrote", () =>
+  it.scopedLive("is done when its command exits with 0, and keeps the output", () =>
     Effect.gen(function* () {
       const { root, run } = yield* workshop
       expect(yield* run({ argv: sh("pwd; echo warned >&2") })).toEqual({
@@ -36,7 +35,7 @@ describe("cmd_exec", () => {
     })
   )
 
-  it.scopedLive("is tried again after another exit code, with the code and the end of what was said", () =>
+  it.scopedLive("is retried after another exit code, with the code and the end of the output", () =>
     Effect.gen(function* () {
       const { run } = yield* workshop
       expect(yield* run({ argv: sh("echo out; echo no luck >&2; exit 3") })).toEqual({
@@ -52,7 +51,7 @@ describe("cmd_exec", () => {
     })
   )
 
-  it.scopedLive("is dead after an exit code that its job calls permanent", () =>
+  it.scopedLive("is dead after an exit code that its job declares permanent", () =>
     Effect.gen(function* () {
       const { run } = yield* workshop
       const argv = sh('exit "$1"', "64")
@@ -61,7 +60,7 @@ describe("cmd_exec", () => {
     })
   )
 
-  it.scopedLive("gives arguments to the command as they are, whatever a shell would make of them", () =>
+  it.scopedLive("passes arguments unchanged, including shell metacharacters", () =>
     Effect.gen(function* () {
       const { root, run } = yield* workshop
       const odd = [
@@ -89,7 +88,7 @@ describe("cmd_exec", () => {
     })
   )
 
-  it.scopedLive("gives the command a clean environment, and what its job gives it", () =>
+  it.scopedLive("gives the command a clean environment plus the job's variables", () =>
     Effect.gen(function* () {
       const { run } = yield* workshop
       const env = { GREETING: "hello\nworld", root: "mine", line: "mine", go: "$(id)" }
@@ -98,11 +97,11 @@ describe("cmd_exec", () => {
         env
       })
       const { stdout } = (outcome as unknown as { result: { stdout: string } }).result
-      // A /bin/sh that is a bash counts how deep it stands.
+      // When /bin/sh is bash, it sets SHLVL.
       const { SHLVL: _, ...found } = JSON.parse(stdout)
       expect(found).toEqual({ PATH: "/usr/local/bin:/usr/bin:/bin", ...env })
       expect(Object.keys(process.env).length).toBeGreaterThan(6)
-      // Nor is any connection of ours open in it, besides its three own.
+      // It also inherits no file descriptor besides its own three.
       const sockets = yield* run({
         argv: sh('for fd in /proc/$$/fd/*; do readlink "$fd"; done | grep -c socket; true')
       })
@@ -110,7 +109,7 @@ describe("cmd_exec", () => {
     })
   )
 
-  it.effect("gives a command no variable that the operator has not allowed by name", () =>
+  it.effect("passes no variable that the operator has not allowed by name", () =>
     Effect.gen(function* () {
       const root = yield* directory
       const decoderOf = (env?: ReadonlyArray<string>) =>
@@ -120,7 +119,7 @@ describe("cmd_exec", () => {
       const byDefault = yield* decoderOf()
       const some = yield* decoderOf(["MONTH", "TZ"])
       const job = (name: string) => ({ argv: ["true"], env: { [name]: "x" } })
-      // Each of them makes some program run code of the job's choice.
+      // Each of these makes some program run code of the job's choice.
       for (const name of [
         ...["BASH_ENV", "ENV", "PS4", "SHELLOPTS", "NODE_OPTIONS", "PYTHONPATH", "PERL5OPT", "RUBYOPT"],
         ...[
@@ -143,7 +142,7 @@ describe("cmd_exec", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("cannot be allowed what the shell that starts the command, or the loader, would act upon", () =>
+  it.effect("cannot be allowed variables that the shell or the loader would act on", () =>
     Effect.gen(function* () {
       const root = yield* directory
       for (const name of [
@@ -162,7 +161,7 @@ describe("cmd_exec", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("does not take a field nobody knows, nor one that makes no sense", () =>
+  it.effect("refuses unknown and invalid fields", () =>
     Effect.gen(function* () {
       const { handler } = yield* workshop
       const decode = Schema.decodeUnknownEither(handler.kind.payload)
@@ -196,7 +195,7 @@ describe("cmd_exec", () => {
     })
   )
 
-  it.scopedLive("reads a hundred megabytes of output in little memory, and keeps the end", () =>
+  it.scopedLive("reads a hundred megabytes of output in bounded memory, and keeps the end", () =>
     Effect.gen(function* () {
       const { run } = yield* workshop
       const running = yield* Effect.fork(
@@ -226,7 +225,7 @@ describe("cmd_exec", () => {
     })
   )
 
-  it.scopedLive("keeps what can be stored of whatever bytes it reads", () =>
+  it.scopedLive("keeps the storable part of arbitrary output bytes", () =>
     Effect.gen(function* () {
       const { run } = yield* workshop
       for (const script of [
@@ -246,8 +245,8 @@ describe("cmd_exec", () => {
   )
 })
 
-describe("what cmd_exec may run", () => {
-  it.scopedLive("is what stands in the list, by name or by its path, and nothing else", () =>
+describe("the commands that cmd_exec may run", () => {
+  it.scopedLive("are those in the list, by name or by path", () =>
     Effect.gen(function* () {
       const { root, run } = yield* workshop
       const [found] = ["/usr/bin/env", "/bin/env"].filter((path) => existsSync(path))
@@ -272,7 +271,7 @@ describe("what cmd_exec may run", () => {
     })
   )
 
-  it.scopedLive("is found once: what comes into the path later is another program", () =>
+  it.scopedLive("are resolved once: a program added to the path later is not run", () =>
     Effect.gen(function* () {
       const root = yield* directory
       const [first, second] = [join(root, "first"), join(root, "second")]
@@ -288,7 +287,7 @@ describe("what cmd_exec may run", () => {
     })
   )
 
-  it.scopedLive("is dead with a clear word when it is gone, may not be run, or cannot be", () =>
+  it.scopedLive("make the job dead with a clear reason when missing or not executable", () =>
     Effect.gen(function* () {
       const root = yield* directory
       const tool = join(root, "tool")
@@ -313,7 +312,7 @@ describe("what cmd_exec may run", () => {
     })
   )
 
-  it.scopedLive("keeps it from being switched on when it is not there", () =>
+  it.scopedLive("must exist for cmd_exec to be enabled", () =>
     Effect.gen(function* () {
       const root = yield* directory
       const refusal = (options: CmdExec.CmdExecOptions) =>
@@ -329,8 +328,8 @@ describe("what cmd_exec may run", () => {
   )
 })
 
-describe("where cmd_exec works", () => {
-  it.scopedLive("is inside of its root, by whatever way a job asks to leave it", () =>
+describe("the working directory of cmd_exec", () => {
+  it.scopedLive("stays inside its root, however a job tries to leave it", () =>
     Effect.gen(function* () {
       const house = yield* directory
       const root = join(house, "root")
@@ -376,8 +375,8 @@ describe("where cmd_exec works", () => {
   )
 })
 
-describe.concurrent("a command that is ended", () => {
-  it.scopedLive("takes all that it started with it, though they ignore TERM, when its time is over", () =>
+describe.concurrent("a command that is stopped", () => {
+  it.scopedLive("ends with all its descendants when its time is over, even if they ignore TERM", () =>
     Effect.gen(function* () {
       const { root, run } = yield* workshop
       const file = join(root, "pids")
@@ -388,7 +387,7 @@ describe.concurrent("a command that is ended", () => {
     })
   )
 
-  it.scopedLive("does so when its job is cancelled", () =>
+  it.scopedLive("ends with all its descendants when its job is cancelled", () =>
     Effect.gen(function* () {
       const { root, run } = yield* workshop
       const file = join(root, "pids")
@@ -400,7 +399,7 @@ describe.concurrent("a command that is ended", () => {
     })
   )
 
-  it.scopedLive("may say something and tidy up first", () =>
+  it.scopedLive("may write output and clean up first", () =>
     Effect.gen(function* () {
       const { root, run } = yield* workshop
       const script = `trap 'echo tidy >&2; touch tidied; exit 0' TERM; touch begun; while :; do sleep 0.05; done`
@@ -416,7 +415,7 @@ describe.concurrent("a command that is ended", () => {
     })
   )
 
-  it.scopedLive("leaves nobody behind when it ends by itself", () =>
+  it.scopedLive("leaves no descendants behind when it exits by itself", () =>
     Effect.gen(function* () {
       const { root, run } = yield* workshop
       const outcome = yield* run({ argv: sh("sleep 1000 & echo $! > pid; echo done") })
@@ -425,7 +424,7 @@ describe.concurrent("a command that is ended", () => {
     })
   )
 
-  it.scopedLive("may not take longer than its pod allows", () =>
+  it.scopedLive("may not exceed the pod's time limit", () =>
     Effect.gen(function* () {
       const root = yield* directory
       const handler = yield* CmdExec.make({ allow, root, timeout: "2 minutes" })

@@ -14,7 +14,7 @@ const Tree: Schema.Schema<Tree> = Schema.Struct({
   children: Schema.Array(Schema.suspend(() => Tree))
 }).annotations({ identifier: "Tree" })
 
-/** What people describe payloads with. */
+/** Typical payload schemas. */
 const schemas: Readonly<Record<string, Schema.Schema.AnyNoContext>> = {
   plain: Schema.Struct({ id: Schema.Int, name: Schema.NonEmptyString, tags: Schema.Array(Schema.String) }),
   optional: Schema.Struct({
@@ -54,7 +54,7 @@ const checksOf = (schema: Schema.Schema.AnyNoContext) => {
 }
 
 describe("the JSON Schema of a kind", () => {
-  it("lets pass whatever its handlers can read, with fields that they do not know", () => {
+  it("accepts whatever its handlers can decode, including unknown fields", () => {
     for (const [name, schema] of Object.entries(schemas)) {
       const { json, own, remote } = checksOf(schema)
       expect(json, name).toBeTypeOf("string")
@@ -62,7 +62,7 @@ describe("the JSON Schema of a kind", () => {
       FastCheck.assert(
         FastCheck.property(Arbitrary.make(schema), (value) => {
           const written: unknown = JSON.parse(JSON.stringify(encode(value)) ?? "null")
-          // What JSON has no words for, as an infinite number, is refused before this.
+          // Values without a JSON form, such as Infinity, are refused earlier.
           FastCheck.pre(own(written) === undefined)
           const wide = typeof written === "object" && written !== null && !Array.isArray(written) && name !== "record"
           expect(remote(wide ? { ...written, unheard: ["of"] } : written), name).toBeUndefined()
@@ -92,7 +92,7 @@ describe("the JSON Schema of a kind", () => {
     }
   })
 
-  it("is absent where there are no words for it, and what is no schema lets everything pass", () => {
+  it("is absent when the schema has no JSON Schema, and an invalid one accepts everything", () => {
     expect(checksOf(Schema.instanceOf(Map)).json).toBeUndefined()
     for (const text of ['{"$ref":"#/nowhere"}', "[]", '{"properties":3}', "not JSON"]) {
       expect(PayloadCheck.ofSchema(text)({ a: 1 }), text).toBeUndefined()

@@ -17,20 +17,20 @@ const command = (...args: ReadonlyArray<string>): WorkerPool.WorkerPoolOptions =
   command: [process.execPath, script, ...args]
 })
 
-/** A pool that stays open as long as its test. */
+/** A pool that is open for the whole test. */
 const poolOf = (options: WorkerPool.WorkerPoolOptions) =>
   Effect.map(
     Handler.opened(WorkerPool.make(Ask, options)),
     (handler) => (act: string, value?: unknown) => perform(handler, { act, ...(value === undefined ? {} : { value }) })
   )
 
-/** Lets everything else have its turn. */
+/** Yields to the event loop once. */
 const breathe = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
 
 const pidOf = (outcome: Outcome.Outcome) => (outcome as unknown as { result: { pid: number } }).result.pid
 
 describe.concurrent("a worker pool", () => {
-  it.scopedLive("asks a child one line per job, and takes its answer for the outcome", () =>
+  it.scopedLive("sends a child one line per job, and uses its answer as the outcome", () =>
     Effect.gen(function* () {
       const ask = yield* poolOf(command())
       expect(yield* ask("echo", { deep: ["größe\n", 1] })).toMatchObject({
@@ -47,7 +47,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("uses a child again, and as many as jobs run at a time", () =>
+  it.scopedLive("reuses children, and runs as many as there are concurrent jobs", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const ask = yield* poolOf(command("", file))
@@ -84,7 +84,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("does not trust a child any more that said too much, though its answer counts", () =>
+  it.scopedLive("replaces a child that wrote too much, but accepts its answer", () =>
     Effect.gen(function* () {
       const ask = yield* poolOf(command())
       const before = pidOf(yield* ask("echo"))
@@ -94,7 +94,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("ends a child that speaks when nobody asked", () =>
+  it.scopedLive("ends a child that writes without being asked", () =>
     Effect.gen(function* () {
       const ask = yield* poolOf(command())
       const chatty = pidOf(yield* ask("chatter"))
@@ -103,12 +103,12 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("forgets a child that went between two jobs", () =>
+  it.scopedLive("replaces a child that exited between two jobs", () =>
     Effect.gen(function* () {
       const ask = yield* poolOf(command())
       const gone = pidOf(yield* ask("dieLater"))
       yield* eventually(() => !isAlive(gone))
-      // Unless it is asked before anybody could notice; then that is one failure like any other.
+      // The pool may ask the dead child before it notices the exit; that is an ordinary failure.
       const answers = [yield* ask("echo", 1), yield* ask("echo", 1)]
       expect(answers.at(-1)).toMatchObject({ _tag: "Done", result: { echoed: 1 } })
     })
@@ -126,11 +126,11 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("leaves no child when jobs are stopped while theirs are starting", () =>
+  it.scopedLive("leaves no child behind when jobs are stopped while their children start", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const ask = yield* poolOf({ command: ["sh", "-c", 'echo $$ >> "$0"; echo ready; exec sleep 1000', file] })
-      // Stopped at any moment from before the first step of the start to after its last.
+      // Stops the job at any point from before the start's first step to after its last.
       const stopAfter = (turns: number) =>
         Effect.gen(function* () {
           const running = yield* Effect.fork(ask("echo"))
@@ -147,7 +147,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("ends every child with its pod, at the same time, deaf ones too", () =>
+  it.scopedLive("ends every child with its pod concurrently, including those that ignore TERM", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const scope = yield* Scope.make()
@@ -167,7 +167,7 @@ describe.concurrent("a worker pool", () => {
     })
   )
 
-  it.scopedLive("waits for a child to be ready, and no longer than it may take", () =>
+  it.scopedLive("waits for a child to be ready, up to a limit", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const silent = yield* poolOf({
@@ -182,12 +182,12 @@ describe.concurrent("a worker pool", () => {
         Outcome.retry('the worker broke: it wrote "warming up" instead of its ready line')
       )
       const other = yield* poolOf({ ...command("mumble"), ready: /^warming/ })
-      // Its second line comes without being asked.
+      // The child's second line comes unasked.
       expect(yield* other("echo")).toMatchObject({ _tag: "Retry" })
     })
   )
 
-  it.scopedLive("says so when its command is not there", () =>
+  it.scopedLive("reports a command that does not exist", () =>
     Effect.gen(function* () {
       const ask = yield* poolOf({ command: ["/no/such/worker"] })
       expect(yield* ask("echo")).toMatchObject({
@@ -213,8 +213,8 @@ describe.concurrent("a worker pool", () => {
   )
 })
 
-describe("a worker pool whose children do not come up", () => {
-  it.effect("tries one at a time, with longer and longer pauses, and blames no other job for it", () =>
+describe("a worker pool whose children fail to start", () => {
+  it.effect("starts one at a time with growing pauses, and fails no other job for it", () =>
     Effect.gen(function* () {
       const file = join(yield* directory, "pids")
       const handler = yield* Handler.opened(WorkerPool.make(Ask, command("crash", file)))
@@ -226,7 +226,7 @@ describe("a worker pool whose children do not come up", () => {
         (outcomes) => outcomes.map(({ _tag }) => _tag).sort()
       )
       const started = () => (existsSync(file) ? readFileSync(file, "utf8").trim().split("\n").length : 0)
-      // The first wave does not know yet.
+      // The first wave does not know yet that children fail.
       expect(yield* wave).toEqual(Array(8).fill("Retry"))
       expect(started()).toBe(8)
       const one = ["Retry", ...Array(7).fill("Snooze")]
@@ -248,7 +248,7 @@ describe("a worker pool whose children do not come up", () => {
 })
 
 describe("a worker pool in a pod", () => {
-  it.effect("keeps children for a while, and lets those go that nobody needs", () =>
+  it.effect("keeps idle children for a while, then ends them", () =>
     Effect.gen(function* () {
       const handler = yield* Handler.opened(WorkerPool.make(Ask, { ...command(), idle: "1 minute" }))
       const first = pidOf(yield* perform(handler, { act: "echo" }))

@@ -5,7 +5,7 @@ import { adminToken, Doors, layer, layerWithoutDatabase, viewerToken } from "./D
 const id = "0198c0de-0000-7000-8000-000000000001"
 const json = { jobs: [{ kind: "greet", payload: 1 }] }
 
-/** Every route, and what the admin gets there on an empty queue. */
+/** Every route, with the admin's status on an empty queue. */
 const routes: ReadonlyArray<readonly [method: string, path: string, status: number, json?: unknown]> = [
   ["POST", "/api/v1/jobs", 201, json],
   ["GET", "/api/v1/jobs", 200],
@@ -35,7 +35,7 @@ const routes: ReadonlyArray<readonly [method: string, path: string, status: numb
   ["GET", "/api", 404]
 ]
 
-describe("who may do what", () => {
+describe("access by role", () => {
   it.scopedLive.each(routes)("%s %s", ([method, path, status, json]) =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
@@ -53,7 +53,7 @@ describe("who may do what", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("lets anybody read the contract, and change nothing there", () =>
+  it.scopedLive("lets anonymous callers read the contract and change nothing", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       expect(yield* ask("GET", "/api/v1/openapi.json")).toMatchObject({ status: 200, json: { openapi: "3.1.0" } })
@@ -63,7 +63,7 @@ describe("who may do what", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("lets nobody in where no token is set, and says which to set", () =>
+  it.scopedLive("refuses everyone when no token is set, and names the setting", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       for (const token of [undefined, "", "guess"]) {
@@ -77,7 +77,7 @@ describe("who may do what", () => {
     }).pipe(Effect.provide(layer({ adminToken: Option.none(), viewerToken: Option.none() })))
   )
 
-  it.scopedLive("lets a viewer read where there is no admin", () =>
+  it.scopedLive("lets a viewer read when no admin token is set", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       expect(yield* ask("GET", "/api/v1/jobs", { token: viewerToken })).toMatchObject({ status: 200 })
@@ -88,7 +88,7 @@ describe("who may do what", () => {
 })
 
 describe("the Host header on loopback", () => {
-  it.scopedLive("must name this machine, for what a page of another site could misuse", () =>
+  it.scopedLive("must name this machine, to prevent DNS rebinding", () =>
     Effect.gen(function* () {
       const { admin, ask, port } = yield* Doors
       for (const host of [
@@ -115,7 +115,7 @@ describe("the Host header on loopback", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("is anybody's where other machines are let in", () =>
+  it.scopedLive("may be any name when other machines are let in", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const answer = yield* admin("GET", "/api/v1/jobs", { headers: { host: "jobs.example" } })
@@ -125,7 +125,7 @@ describe("the Host header on loopback", () => {
 })
 
 describe("the API of a process without a database", () => {
-  it.scopedLive("says that queue, crew and uploads are off", () =>
+  it.scopedLive("reports that queue, crew and uploads are off", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       for (const [method, path] of routes) {

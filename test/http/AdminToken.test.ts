@@ -6,7 +6,7 @@ import * as AdminToken from "../../src/http/access/AdminToken.js"
 import * as Nightshift from "../support/Nightshift.js"
 
 describe("the token of an embedded service", () => {
-  it.scopedLive("is made once, for its owner's eyes only", () =>
+  it.scopedLive("is created once, readable only by its owner", () =>
     Effect.gen(function* () {
       const directory = yield* Nightshift.folder
       const made = yield* AdminToken.readOrMake(directory)
@@ -20,7 +20,7 @@ describe("the token of an embedded service", () => {
     })
   )
 
-  it.scopedLive("is another one in every directory, and made anew where its file is empty", () =>
+  it.scopedLive("is different in every directory, and recreated when its file is empty", () =>
     Effect.gen(function* () {
       const [first, second] = [yield* Nightshift.folder, yield* Nightshift.folder]
       writeFileSync(join(second, "admin-token"), "\n")
@@ -30,7 +30,7 @@ describe("the token of an embedded service", () => {
     })
   )
 
-  it.scopedLive("says in one sentence that a directory cannot hold it", () =>
+  it.scopedLive("reports in one sentence that a directory cannot hold it", () =>
     Effect.gen(function* () {
       const directory = yield* Nightshift.folder
       const missing = yield* Effect.flip(AdminToken.readOrMake(join(directory, "nowhere")))

@@ -29,20 +29,20 @@ const exhausted = (headers = {}) =>
   )
 
 describe("wrong tokens", () => {
-  it.scopedLive("are refused at once after twenty from one address, by whatever door they come", () =>
+  it.scopedLive("are refused at once after twenty from one address, on every endpoint", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       const answers = yield* exhausted()
       expect(statuses(answers)).toEqual([...Array(20).fill(401), ...Array(10).fill(429)])
       expect(Number(answers.at(-1)?.headers["retry-after"])).toBeGreaterThan(0)
       expect(yield* ask("POST", "/api/v1/session", { json: { token: adminToken } })).toMatchObject({ status: 429 })
-      // A short token may be found by trying, so it is not tried either.
+      // A short token could be guessed, so even the right one is refused.
       expect(yield* admin("GET", jobs)).toMatchObject({ status: 429 })
       expect(yield* ask("GET", jobs)).toMatchObject({ status: 401 })
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("do not keep out whoever has a token that cannot be found by trying", () =>
+  it.scopedLive("do not lock out a caller whose token is too long to guess", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       yield* exhausted()
@@ -53,7 +53,7 @@ describe("wrong tokens", () => {
     }).pipe(Effect.provide(layer({ adminToken: Option.some(Redacted.make("x".repeat(leastStrong))) })))
   )
 
-  it.scopedLive("behind a trusted proxy count for the client that sent them, and for nobody else", () =>
+  it.scopedLive("behind a trusted proxy count only for the client that sent them", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       expect(statuses(yield* exhausted(from("198.51.100.1")))).toContain(429)
@@ -64,7 +64,7 @@ describe("wrong tokens", () => {
     }).pipe(Effect.provide(layer({ trustProxy: "127.0.0.0/8" })))
   )
 
-  it.scopedLive("are not made anybody else's by a header that nobody was told to trust", () =>
+  it.scopedLive("are not attributed to another client by an untrusted header", () =>
     Effect.gen(function* () {
       const answers = yield* Effect.forEach(
         Array.from({ length: 30 }, (_, number) => number),
@@ -74,7 +74,7 @@ describe("wrong tokens", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("of the metrics are bounded, too", () =>
+  it.scopedLive("are limited for the metrics endpoint, too", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       const answers = yield* Effect.forEach(Array.from({ length: 30 }), () =>
@@ -85,7 +85,7 @@ describe("wrong tokens", () => {
   )
 })
 
-/** Doors that count how often each of these is asked. */
+/** A server that counts lookups of sessions and tokens. */
 const counting = () => {
   const asked = { sessions: 0, tokens: 0 }
   const count = (name: keyof typeof asked) =>
@@ -115,7 +115,7 @@ const counting = () => {
 
 const madeUp = () => randomBytes(32).toString("base64url")
 
-/** Asks this often, with another secret each time. */
+/** Sends this many requests, each with a different secret. */
 const flood = (ask: (secret: string) => Effect.Effect<Answer>) =>
   Effect.map(
     Effect.forEach(
@@ -126,11 +126,11 @@ const flood = (ask: (secret: string) => Effect.Effect<Answer>) =>
     statuses
   )
 
-/** The burst, and what becomes free while the flood goes on. */
+/** The burst, plus the refill while the flood runs. */
 const mostLookups = 150
 
-describe("secrets that were made up", () => {
-  it.scopedLive("as a login's cookie cost a bounded number of statements, and end no login", () => {
+describe("invented secrets", () => {
+  it.scopedLive("as session cookies cost a bounded number of statements, and end no session", () => {
     const { asked, layer } = counting()
     return Effect.gen(function* () {
       const { ask } = yield* Doors
@@ -142,14 +142,14 @@ describe("secrets that were made up", () => {
       expect(new Set(answered)).toEqual(new Set([401, 429]))
       expect(asked.sessions).toBeLessThan(mostLookups)
       expect(yield* look(cookie)).toMatchObject({ status: 200 })
-      // The same again, and what cannot be one, cost nothing.
+      // Repeated and malformed secrets cost no lookup.
       const before = asked.sessions
       expect(yield* look("nightshift_session=guess")).toMatchObject({ status: 401 })
       expect(asked.sessions).toBe(before)
     }).pipe(Effect.provide(layer))
   })
 
-  it.scopedLive("as a workspace's token cost a bounded number of statements, and refuse no workspace", () => {
+  it.scopedLive("as workspace tokens cost a bounded number of statements, and refuse no workspace", () => {
     const { asked, layer } = counting()
     return Effect.gen(function* () {
       const { ask } = yield* Doors
@@ -168,7 +168,7 @@ describe("secrets that were made up", () => {
 })
 
 describe("/readyz", () => {
-  it.scopedLive("asks the database once, however often it is asked", () =>
+  it.scopedLive("queries the database once for many concurrent requests", () =>
     Effect.gen(function* () {
       let asked = 0
       const database = yield* Database

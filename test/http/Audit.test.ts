@@ -32,7 +32,7 @@ const entries = (query = "") =>
   })
 
 describe.each(backends)("on %s, an operator's change", (_, layer) => {
-  it.scopedLive("is written down with who made it, why, and how it was before and after", () =>
+  it.scopedLive("is audited with its author, reason, and the values before and after", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const id = yield* enqueue()
@@ -64,7 +64,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("of a queue is written down as well", () =>
+  it.scopedLive("of a queue is audited", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       yield* Effect.flatMap(Queues, ({ declare }) => declare(["mail"]))
@@ -76,7 +76,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("of a schedule is written down as well", () =>
+  it.scopedLive("of a schedule is audited", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const json = { name: "nightly", kind: "greet", payload: { n: 1 }, cron: "0 3 * * *" }
@@ -98,7 +98,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("of a limit and of a workspace's tokens is written down as well, without a secret", () =>
+  it.scopedLive("of a limit and of a workspace's tokens is audited, without secrets", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       yield* Effect.flatMap(RateLimits, ({ register }) => register([{ scope: "github", capacity: 5, rate: 1 }]))
@@ -124,7 +124,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("that was refused leaves nothing behind", () =>
+  it.scopedLive("that was refused leaves no entry", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const id = yield* enqueue()
@@ -146,7 +146,7 @@ const withoutMemory = Layer.effect(
   Effect.map(Audit, (audit) => ({ ...audit, record: () => Effect.fail(new DatabaseFault({ detail: "no room" })) }))
 )
 
-describe("a change that cannot be written down", () => {
+describe("a change whose audit entry cannot be written", () => {
   it.scopedLive("is not made", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
@@ -162,7 +162,7 @@ describe("a change that cannot be written down", () => {
 })
 
 describe.each(backends)("on %s, PATCH /api/v1/jobs/{id}", (_, layer) => {
-  it.scopedLive("changes what is named of a job that waits, and answers with the job", () =>
+  it.scopedLive("changes the named fields of a waiting job, and returns the job", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const id = yield* enqueue()
@@ -180,7 +180,7 @@ describe.each(backends)("on %s, PATCH /api/v1/jobs/{id}", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("refuses what it cannot do and changes nothing", () =>
+  it.scopedLive("refuses invalid changes and changes nothing", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const id = yield* enqueue()

@@ -38,7 +38,7 @@ const env = {
   SOURCE_CI_SECRET: "hidden-signature"
 }
 
-/** The webhooks' door with the bots of the text above. */
+/** The webhook endpoint with the bots of the text above. */
 const hooks: Hooks<Ports | Metrics | ServerConfig> = Layer.unwrapEffect(
   Effect.map(
     BotsFile.declarationsIn("bots.yaml", yaml, { database: true, kinds: new Set(["plain"]), authSecret: false }),
@@ -69,7 +69,7 @@ const push = (id: string) => {
 }
 
 describe("bots and sources", () => {
-  it.scopedLive("are listed with what came to this process, and without their secrets", () =>
+  it.scopedLive("are listed with this process's deliveries, and without their secrets", () =>
     Effect.gen(function* () {
       const { ask, viewer } = yield* Doors
       yield* ask("POST", "/hooks/telegram/echo", { json: message(1, "hello"), headers: secret })
@@ -100,7 +100,7 @@ describe("bots and sources", () => {
     }).pipe(Effect.provide(layerPostgres({}, hooks)))
   )
 
-  it.scopedLive("tell first deliveries from those that came again, with what became of them and their job", () =>
+  it.scopedLive("distinguish first deliveries from redeliveries, with their outcome and job", () =>
     Effect.gen(function* () {
       const { admin, ask, viewer } = yield* Doors
       for (const id of [7, 8, 7, 7]) {
@@ -110,7 +110,7 @@ describe("bots and sources", () => {
       }
       yield* ask("POST", "/hooks/telegram/echo", { json: message(1, "now"), headers: secret })
       for (const id of ["d-1", "d-1", '<script>alert("d-2")</script>']) yield* ask("POST", "/hooks/ci", push(id))
-      // From elsewhere, of the same kind: no delivery.
+      // A job of the same kind from the API is not a delivery.
       yield* admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "plain", payload: 1 }] } })
 
       const ofBot = yield* viewer("GET", "/api/v1/bots/jobs/deliveries")
@@ -140,7 +140,7 @@ describe("bots and sources", () => {
     }).pipe(Effect.provide(layerPostgres({}, hooks)))
   )
 
-  it.scopedLive("know the job's state of everything that the process remembers, however much came since", () =>
+  it.scopedLive("show the job state of every delivery that the process remembers, however many came since", () =>
     Effect.gen(function* () {
       const { ask, viewer } = yield* Doors
       const send = (id: number) => ask("POST", "/hooks/telegram/jobs", { json: message(id, "later"), headers: secret })
@@ -155,7 +155,7 @@ describe("bots and sources", () => {
     }).pipe(Effect.provide(layerPostgres({}, hooks)))
   )
 
-  it.scopedLive("show by its job what was delivered to another process", () =>
+  it.scopedLive("show a delivery to another process by its job", () =>
     Effect.gen(function* () {
       const { viewer } = yield* Doors
       const queue = yield* Queue
@@ -167,16 +167,16 @@ describe("bots and sources", () => {
   )
 })
 
-describe("what a process remembers of deliveries", () => {
+describe("the deliveries that a process remembers", () => {
   const job = JobId.make("0198c0de-1234-7000-8000-000000000001")
 
-  it("ends with the newest hundred", () => {
+  it("are the newest hundred", () => {
     const book = new DeliveryBook()
     for (let id = 0; id < mostRemembered + 5; id += 1) book.note(String(id), "answered", undefined, id)
     expect(book.recent.map(({ id }) => id)).toEqual(Array.from({ length: mostRemembered }, (_, n) => String(n + 5)))
   })
 
-  it("dates a delivery that came before by its job's id", () => {
+  it("date a redelivery by its job's id", () => {
     const book = new DeliveryBook()
     book.note("7", "duplicate", job, 5_000_000_000_000)
     expect(book.recent).toEqual([
@@ -191,14 +191,14 @@ describe("what a process remembers of deliveries", () => {
     ])
   })
 
-  it("counts no delivery as its own repetition when a duplicate is noted first", () => {
+  it("count no delivery as its own repetition when a duplicate is noted first", () => {
     const book = new DeliveryBook()
     book.note("7", "duplicate", job, 1)
     book.note("7", "stored", job, 2)
     expect(book.recent).toMatchObject([{ redelivered: 1, outcome: "stored" }])
   })
 
-  it("counts one again that could not be stored the first time", () => {
+  it("count a delivery again that could not be stored the first time", () => {
     const book = new DeliveryBook()
     book.note("7", "unavailable", undefined, 1)
     book.note("7", "stored", job, 2)

@@ -9,7 +9,7 @@ import { backends, Doors, layerPostgres } from "./Doors.js"
 
 const nobody = "0198c0de-0000-7000-8000-00000000dead"
 
-/** Stores jobs and has them die of these errors. */
+/** Stores jobs and lets them die of these errors. */
 const bury = (...errors: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const { admin } = yield* Doors
@@ -29,13 +29,13 @@ const bury = (...errors: ReadonlyArray<string>) =>
 
 const bulk = (json: unknown) => Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs/bulk", { json }))
 
-/** What a pod would do. */
+/** Runs the operations as a pod would. */
 const carryOut: Effect.Effect<void, unknown, Operations> = Effect.flatMap(Operations, ({ step }) =>
   Effect.flatMap(step(), (went) => (Option.isSome(went) ? carryOut : Effect.void))
 )
 
 describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
-  it.scopedLive("says what it would do, then does it in the background and tells how far it has come", () =>
+  it.scopedLive("previews its effect, then runs in the background and reports its progress", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const ids = yield* bury("timeout after 3 ms", "timeout after 5 ms", "no such user")
@@ -75,7 +75,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("acts on jobs that are named, and says which it could not", () =>
+  it.scopedLive("acts on the named jobs, and reports those it skipped", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const [first] = yield* bury("no")
@@ -90,7 +90,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("is stopped by its cancel, which is written down", () =>
+  it.scopedLive("is stopped by a cancel, which is audited", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       yield* bury("no")
@@ -105,7 +105,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("refuses what cannot be meant, names the field and begins nothing", () =>
+  it.scopedLive("refuses invalid requests, names the field and starts nothing", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const refusals: ReadonlyArray<readonly [json: unknown, says: RegExp]> = [
@@ -138,7 +138,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
 })
 
 describe.each(backends)("on %s, GET /api/v1/jobs/groups", (_, layer) => {
-  it.scopedLive("groups dead jobs by cause, with a filter that finds exactly these", () =>
+  it.scopedLive("groups dead jobs by cause, with a filter that matches exactly these jobs", () =>
     Effect.gen(function* () {
       const { viewer } = yield* Doors
       yield* bury("user 17 not found", "user 4 not found", "<script>alert(1)</script>")
@@ -161,8 +161,8 @@ describe.each(backends)("on %s, GET /api/v1/jobs/groups", (_, layer) => {
   )
 })
 
-describe("groups of dead jobs that took long to find", () => {
-  /** Asks while somebody keeps the table, so that the answer is dear and is kept. Only where none is kept already. */
+describe("groups of dead jobs from a slow query", () => {
+  /** Asks while the table is locked, so that the answer is slow and gets cached. Works only while nothing is cached. */
   const askedDearly = Effect.gen(function* () {
     const { admin } = yield* Doors
     const [holder, watcher] = [yield* TestDatabase.connection, yield* TestDatabase.connection]
@@ -183,7 +183,7 @@ describe("groups of dead jobs that took long to find", () => {
     return JSON.parse((yield* admin("GET", "/api/v1/jobs/groups")).text).groups
   })
 
-  it.scopedLive("are told again for a while, and as they are after somebody's act", () =>
+  it.scopedLive("are cached for a while, and refreshed after an operator's action", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const [id] = yield* bury("no such user")

@@ -10,7 +10,7 @@ describe("the address of a client", () => {
     ["", "::ffff:203.0.113.9", undefined, "203.0.113.9"],
     ["10.0.0.0/8", "10.1.2.3", "198.51.100.1", "198.51.100.1"],
     ["10.0.0.0/8", "::ffff:10.1.2.3", "198.51.100.1", "198.51.100.1"],
-    // What the client itself wrote stands before what the proxy added.
+    // The client's own entries precede those that the proxy added.
     ["10.0.0.0/8", "10.1.2.3", "127.0.0.1, 198.51.100.1", "198.51.100.1"],
     ["10.0.0.0/8", "10.1.2.3", "198.51.100.1, 10.9.9.9", "198.51.100.1"],
     ["10.0.0.0/8", "203.0.113.9", "198.51.100.1", "203.0.113.9"],
@@ -23,7 +23,7 @@ describe("the address of a client", () => {
     expect(ClientAddress.make(proxies)(peer, forwardedFor)).toBe(address)
   })
 
-  it("is never one that a header names, where no proxy is trusted", () => {
+  it("ignores headers when no proxy is trusted", () => {
     const addressOf = ClientAddress.make("10.0.0.0/8")
     fc.assert(
       fc.property(fc.ipV4(), fc.oneof(fc.string(), fc.ipV4(), fc.ipV6()), (peer, forwardedFor) => {
@@ -39,7 +39,7 @@ describe("the address of a client", () => {
     expect(ClientAddress.group("192.0.2.1")).toBe("192.0.2.1")
   })
 
-  it("needs proxies that are addresses or ranges", () => {
+  it("requires proxies that are addresses or ranges", () => {
     for (const text of ["", "127.0.0.1", "10.0.0.0/8, ::1", "fd00::/8"]) {
       expect(Either.isRight(ClientAddress.readProxies(text))).toBe(true)
     }

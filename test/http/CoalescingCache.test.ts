@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { type Duration, Effect, Fiber, TestClock } from "effect"
 import * as CoalescingCache from "../../src/http/CoalescingCache.js"
 
-/** Something to look at that changes with every look, and takes its time. */
+/** A query whose result changes with every run and that takes this long. */
 const makeShow = (takes: Duration.DurationInput) => {
   let looks = 0
   const look = Effect.suspend(() => {
@@ -13,7 +13,7 @@ const makeShow = (takes: Duration.DurationInput) => {
   return { look, looks: () => looks }
 }
 
-/** Asks, and lets the look take as long as it does. */
+/** Asks, and advances the clock until the query ends. */
 const asked = <A, E>(ask: Effect.Effect<A, E>, takes: Duration.DurationInput) =>
   Effect.gen(function* () {
     const asking = yield* Effect.fork(ask)
@@ -23,8 +23,8 @@ const asked = <A, E>(ask: Effect.Effect<A, E>, takes: Duration.DurationInput) =>
 
 const kept: CoalescingCache.Kept = { most: 2, longest: "10 seconds" }
 
-describe("what many ask", () => {
-  it.effect("is looked up once for all who ask while somebody looks, by a look that begins after that", () =>
+describe("a coalesced query", () => {
+  it.effect("runs once for all callers that arrive during a running query, after that query", () =>
     Effect.gen(function* () {
       const answers = CoalescingCache.make<number>(CoalescingCache.nothing)
       const { look, looks } = makeShow("1 second")
@@ -44,7 +44,7 @@ describe("what many ask", () => {
     })
   )
 
-  it.effect("is not looked up again for those who waited, where it may be kept", () =>
+  it.effect("does not run again for callers that waited, if its result may be cached", () =>
     Effect.gen(function* () {
       const answers = CoalescingCache.make<number>(kept)
       const { look } = makeShow("1 second")
@@ -53,7 +53,7 @@ describe("what many ask", () => {
     })
   )
 
-  it.effect("is told for twenty times what it cost, and then looked up again", () =>
+  it.effect("is cached for twenty times its duration, then runs again", () =>
     Effect.gen(function* () {
       const answers = CoalescingCache.make<number>(kept)
       const { look } = makeShow("100 millis")
@@ -65,7 +65,7 @@ describe("what many ask", () => {
     })
   )
 
-  it.effect("becomes no older than is said, however dear it was", () =>
+  it.effect("is never cached longer than the limit, however slow it was", () =>
     Effect.gen(function* () {
       const answers = CoalescingCache.make<number>(kept)
       const { look } = makeShow("4 seconds")
@@ -75,7 +75,7 @@ describe("what many ask", () => {
     })
   )
 
-  it.effect("is looked up every time where that is cheap", () =>
+  it.effect("runs every time when it is fast", () =>
     Effect.gen(function* () {
       const answers = CoalescingCache.make<number>(kept)
       const { look } = makeShow("49 millis")
@@ -84,7 +84,7 @@ describe("what many ask", () => {
     })
   )
 
-  it.effect("is told as it is after a change, also by a look that began before it", () =>
+  it.effect("returns fresh data after a change, even if an older query was running", () =>
     Effect.gen(function* () {
       const answers = CoalescingCache.make<number>(kept)
       const { look } = makeShow("1 second")
@@ -100,7 +100,7 @@ describe("what many ask", () => {
     })
   )
 
-  it.effect("is not lost when who asked first goes away, or fails", () =>
+  it.effect("is not lost when its first caller is interrupted or fails", () =>
     Effect.gen(function* () {
       const answers = CoalescingCache.make<number>(kept)
       const { look } = makeShow("1 second")
@@ -115,7 +115,7 @@ describe("what many ask", () => {
     })
   )
 
-  it.effect("is kept for so many questions and no more, the newest", () =>
+  it.effect("is cached for a bounded number of keys, the newest", () =>
     Effect.gen(function* () {
       const answers = CoalescingCache.make<number>(kept)
       const { look } = makeShow("400 millis")

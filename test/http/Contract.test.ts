@@ -22,7 +22,7 @@ const document = Effect.flatMap(Doors, ({ viewer }) =>
   Effect.map(viewer("GET", "/api/v1/openapi.json"), ({ text }) => text)
 )
 
-/** Every operation that the document knows of. */
+/** Every operation of the document. */
 const operations = Effect.map(document, (text): ReadonlyArray<Walked> => {
   const { paths } = JSON.parse(text) as { paths: Record<string, Record<string, Operation>> }
   return Object.entries(paths).flatMap(([path, methods]) =>
@@ -34,7 +34,7 @@ const id = "0198c0de-0000-7000-8000-000000000001"
 
 const addressOf = ({ path }: Walked) => path.replaceAll("{id}", id).replaceAll(/\{\w+\}/g, "nowhere")
 
-/** The status of an answer, whose body may be without end. */
+/** Status of an answer without reading its body, which may be endless. */
 const statusOf = (operation: Walked, token?: string) =>
   Effect.gen(function* () {
     const { port } = yield* Doors
@@ -53,7 +53,7 @@ const statusOf = (operation: Walked, token?: string) =>
     })
   })
 
-/** One's own login is everybody's to end. */
+/** Every role may log in and log out. */
 const everybodys = new Set(["session.login", "session.logout"])
 
 layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract", (it) => {
@@ -67,7 +67,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract
     })
   )
 
-  it.effect("lets nobody do anything but log in", () =>
+  it.effect("allows anonymous callers only to log in", () =>
     Effect.gen(function* () {
       const all = yield* operations
       expect(all.length).toBeGreaterThan(40)
@@ -92,7 +92,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract
     })
   )
 
-  it.effect("keeps nothing from the admin, and answers with what it says it answers with", () =>
+  it.effect("allows the admin everything, and matches the actual answers", () =>
     Effect.gen(function* () {
       for (const operation of yield* operations) {
         const status = yield* statusOf(operation, adminToken)
@@ -102,7 +102,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract
     })
   )
 
-  it.scoped("is enough to make a client of, which enqueues, lists, cancels and changes a queue", () =>
+  it.scoped("is enough to generate a client that enqueues, lists, cancels and changes a queue", () =>
     Effect.gen(function* () {
       const { admin, port } = yield* Doors
       yield* Effect.flatMap(Queues, (queues) => queues.declare(["mail"]))
@@ -119,7 +119,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract
         jobs: [{ id: job.id, queue: "mail", state: "pending", priority: 3 }],
         total: { count: 1, exact: true }
       })
-      // The generator leaves fields out that may hold anything.
+      // The generator omits fields of any type.
       expect((yield* admin("GET", `/api/v1/jobs/${job.id}`)).json).toMatchObject({ payload: payload.jobs[0]?.payload })
       expect(yield* call("jobsCancel")(job.id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
       const refused = yield* Effect.flip(call("jobsRunNow")(job.id))
@@ -129,7 +129,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract
         paused: true,
         maxWorkers: 3
       })
-      // Whatever can be read without a name is read once: each answer must fit its schema.
+      // Calls every GET without path parameters once: each answer must match its schema.
       const lists = (yield* operations).filter(
         ({ method, operationId, path }) => method === "GET" && !path.includes("{") && operationId !== "events.follow"
       )

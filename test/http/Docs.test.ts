@@ -4,7 +4,7 @@ import * as DocsPage from "../../src/http/DocsPage.js"
 import { Doors, layer } from "./Doors.js"
 
 describe("GET /docs", () => {
-  it.scopedLive("shows the contract to anybody, without script and without anything from elsewhere", () =>
+  it.scopedLive("shows the contract without a token, scripts or external resources", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       const page = yield* ask("GET", "/docs")
@@ -21,7 +21,7 @@ describe("GET /docs", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it("shows text as text, whatever is in it", () => {
+  it("escapes all text", () => {
     const evil = `"><script>alert('x')</script>`
     const page = DocsPage.render({
       info: { title: evil, description: evil },
@@ -34,7 +34,7 @@ describe("GET /docs", () => {
 })
 
 describe("every answer", () => {
-  it.scopedLive("keeps browsers from guessing, framing, keeping and telling others", () =>
+  it.scopedLive("carries headers against sniffing, framing, caching and referrer leaks", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       const answers = [

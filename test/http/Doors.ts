@@ -59,7 +59,7 @@ export interface Asked {
   readonly token?: string | undefined
   /** Sent as JSON. */
   readonly json?: unknown
-  /** Sent as it is, in pieces of unknown length when there are several. */
+  /** Sent unchanged; several pieces are sent chunked. */
   readonly body?: string | Buffer | ReadonlyArray<Buffer>
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -73,7 +73,7 @@ export interface Answer {
 
 const ignore = () => {}
 
-/** Asks by hand what `fetch` does not allow: any Host header, bodies without a length. */
+/** Sends requests that `fetch` does not allow: any Host header, bodies without a length. */
 export const ask = (url: string, method: string, { body, headers, json, token }: Asked): Promise<Answer> =>
   new Promise((resolve, reject) => {
     const sent = json === undefined ? (body ?? "") : JSON.stringify(json)
@@ -89,7 +89,7 @@ export const ask = (url: string, method: string, { body, headers, json, token }:
       }
     })
     request.on("error", reject)
-    // A server that has answered before the end of a body hangs up on the rest: Node reports that to nobody's request.
+    // A server that answered early closes the connection during the rest of the body; that error belongs to no request.
     request.on("socket", (socket) => {
       if (!socket.listeners("error").includes(ignore)) socket.on("error", ignore)
     })
@@ -111,7 +111,7 @@ export const ask = (url: string, method: string, { body, headers, json, token }:
     request.end()
   })
 
-/** The open doors of a service, over real HTTP. */
+/** A service over real HTTP. */
 export class Doors extends Context.Tag("test/http/Doors")<
   Doors,
   {
@@ -147,7 +147,7 @@ const bothTokens: Config = {
   trustProxy: ""
 }
 
-/** The kinds that a pod of these tests would serve. */
+/** Kinds that a pod of these tests would register. */
 const kinds = Layer.effectDiscard(
   Effect.flatMap(Kinds, ({ register }) =>
     register([
@@ -157,10 +157,10 @@ const kinds = Layer.effectDiscard(
   )
 )
 
-/** What the doors know of webhooks. */
+/** The webhook services behind the API. */
 export type Hooks<R> = Layer.Layer<WebhookEndpoint | Bots | Deliveries, never, R>
 
-/** Nobody receives webhooks here. */
+/** No webhooks are configured. */
 const noHooks: Hooks<never> = Layer.mergeAll(
   Layer.succeed(WebhookEndpoint, { take: (_, response) => void response.writeHead(404).end() }),
   Layer.succeed(Bots, {
@@ -204,13 +204,13 @@ const doorsOver = <E, R, H>(
   )
 }
 
-/** What the doors know of uploads. */
+/** The upload services behind the API. */
 export interface Uploads<R> {
   readonly ports: Layer.Layer<Storage | Tokens, never, R>
   readonly door: Layer.Layer<UploadsApp, never, Storage | Tokens | Queue | Kinds | Transactions | ServerConfig>
 }
 
-/** Their own door is tried elsewhere. */
+/** The upload API has its own tests. */
 const behind: Uploads<never> = {
   ports: Layer.merge(TokensMemory.layer, Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   door: UploadsApp.layerWithoutDatabase
@@ -241,7 +241,7 @@ const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
 /** Everything but uploads, in memory. */
 export const portsMemory = Layer.mergeAll(memory, ClusterMemory.layer, MeasuresMemory.layer, AccessMemory.layer)
 
-/** Everything but uploads, on a database of the test's own. */
+/** Everything but uploads, on its own database. */
 export const portsPostgres = Layer.mergeAll(
   SchedulesPg.layer,
   ClusterPg.layer,
@@ -261,7 +261,7 @@ export const layerPostgres = (config: Configs = {}, hooks: Hooks<Ports | Metrics
 export const layerPostgresWith = (audit: Layer.Layer<Audit, never, Audit>) =>
   layerOverAll(Layer.provideMerge(audit, portsPostgres), behind)
 
-/** What every route must do, whatever the queue stands on. */
+/** Backends on which every route must behave the same. */
 export const backends: ReadonlyArray<
   readonly [where: string, layer: (config?: Configs) => Layer.Layer<Doors | Ports>]
 > = [

@@ -17,7 +17,7 @@ interface Outcome {
 const outcomesOf = ({ text }: Answer): ReadonlyArray<Outcome> => JSON.parse(text).jobs
 
 describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
-  it.scopedLive("stores jobs with what the cluster knows of their kind, and answers in their order", () =>
+  it.scopedLive("stores jobs with the cluster's settings of their kind, and answers in order", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const answer = yield* post({
@@ -46,7 +46,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("says which job stands in place of one whose dedupe key is held", () =>
+  it.scopedLive("returns the existing job when the dedupe key is held", () =>
     Effect.gen(function* () {
       const dedupe = { key: "receipt:7", scope: "active" }
       const first = outcomesOf(yield* post({ jobs: [{ ...job, dedupe }] }))
@@ -56,7 +56,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("takes the same id with the same content again, and refuses it with other content", () =>
+  it.scopedLive("accepts the same id with the same content again, and refuses it with other content", () =>
     Effect.gen(function* () {
       expect((yield* post({ jobs: [{ ...job, id }] })).status).toBe(201)
       expect(outcomesOf(yield* post({ jobs: [{ ...job, id }] }))).toEqual([{ id, outcome: "enqueued" }])
@@ -66,7 +66,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("refuses a kind that nobody registered, unless it is forced in", () =>
+  it.scopedLive("refuses an unregistered kind unless forced", () =>
     Effect.gen(function* () {
       const strange = { kind: "strange", payload: null }
       const refused = yield* post({ jobs: [job, strange] })
@@ -80,7 +80,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("routes what names no queue: by its kind, else by the longest prefix, else to default", () =>
+  it.scopedLive("routes jobs without a queue by kind, else by the longest prefix, else to default", () =>
     Effect.gen(function* () {
       const routes = yield* Routes
       yield* routes.register({ str: "odd", "strange.": "odder", g: "never" })
@@ -100,7 +100,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("takes a thousand jobs", () =>
+  it.scopedLive("accepts a thousand jobs", () =>
     Effect.gen(function* () {
       const answer = yield* post({ jobs: Array.from({ length: 1000 }, (_, n) => ({ ...job, payload: n })) })
       expect(answer.status).toBe(201)
@@ -110,7 +110,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
 })
 
 describe.each(backends)("on %s, POST /api/v1/jobs with one job", (_, layer) => {
-  it.scopedLive("stores it, answers for it alone, and names its fields without a list", () =>
+  it.scopedLive("stores it, answers with it alone, and names its fields without an index", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const answer = yield* post({ ...job, key: "chat:1", meta: { order: "A-17" }, delay: "1h30m" })
@@ -155,7 +155,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs with one job", (_, layer) => {
 })
 
 describe.each(backends)("on %s, a number in a request", (_, layer) => {
-  it.scopedLive("is stored as it was sent, or refused by name and value where no handler could get it", () =>
+  it.scopedLive("is stored exactly as sent, or refused by name and value when no handler could receive it", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const headers = { "content-type": "application/json" }
@@ -182,7 +182,7 @@ describe.each(backends)("on %s, a number in a request", (_, layer) => {
   )
 })
 
-/** What is wrong, the request, and the field that the answer must name. */
+/** The problem, the request, and the field that the answer must name. */
 const wrongs: ReadonlyArray<readonly [what: string, json: unknown, field: string | undefined, says?: RegExp]> = [
   ["not an object", [], undefined],
   ["no jobs", {}, "jobs", /missing/],
@@ -234,9 +234,9 @@ const wrongs: ReadonlyArray<readonly [what: string, json: unknown, field: string
   ["a force that is neither", { jobs: [job], force: "yes" }, "force", /true or false/]
 ]
 
-// Refused before anything is stored, so one backend shows it.
+// Refused before anything is stored, so one backend is enough.
 describe.each(backends.slice(0, 1))("on %s, POST /api/v1/jobs with something wrong", (_, layer) => {
-  it.scopedLive("refuses it, names the field and stores nothing", () =>
+  it.scopedLive("is refused with the field, and nothing is stored", () =>
     Effect.gen(function* () {
       for (const [what, json, field, says] of wrongs) {
         const refused = yield* post(json)

@@ -18,7 +18,7 @@ interface Event {
 interface Listener {
   readonly status: number
   readonly headers: Http.IncomingHttpHeaders
-  /** The first event of this name of which that is true, whenever it comes or came. */
+  /** The first past or future event of this name that matches. */
   readonly heard: (name: string, wanted?: (data: Event["data"]) => boolean) => Effect.Effect<Event>
   /** Waits until the stream is over. */
   readonly ended: Effect.Effect<void>
@@ -91,7 +91,7 @@ const enqueue = Effect.flatMap(Doors, ({ admin }) =>
   admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "greet", payload: { secret: "hunter2" } }] } })
 )
 
-/** A login, as a browser sends it. */
+/** Logs in and returns the cookie. */
 const login = Effect.gen(function* () {
   const { ask } = yield* Doors
   const { headers } = yield* ask("POST", "/api/v1/session", { json: { token: viewerToken } })
@@ -99,7 +99,7 @@ const login = Effect.gen(function* () {
 })
 
 describe.each(backends)("on %s, live events", (_, layer) => {
-  it.scopedLive("end with a login that is ended, in every tab, and go on for others", () =>
+  it.scopedLive("end in every tab when their session is ended, and continue for others", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       const ours = yield* login
@@ -113,7 +113,7 @@ describe.each(backends)("on %s, live events", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("end with a login that expires, or is ended by another process", () =>
+  it.scopedLive("end when their session expires or is ended by another process", () =>
     Effect.gen(function* () {
       const sessions = yield* Sessions
       const expiring = yield* followWith(yield* login)
@@ -131,7 +131,7 @@ describe.each(backends)("on %s, live events", (_, layer) => {
 })
 
 describe.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
-  it.scopedLive("begins with a snapshot and goes on with what changes", () =>
+  it.scopedLive("begins with a snapshot and continues with changes", () =>
     Effect.gen(function* () {
       yield* enqueue
       const listener = yield* follow()
@@ -164,7 +164,7 @@ describe.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
 })
 
 describe("live events", () => {
-  it.scopedLive("are looked for once for all who follow, and by nobody when nobody does", () =>
+  it.scopedLive("are polled once for all subscribers, and not at all without any", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const overview = yield* JobOverview
@@ -193,7 +193,7 @@ describe("live events", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("are for so many and no more, and for nobody without a token", () =>
+  it.scopedLive("have a limit of subscribers, and require a token", () =>
     Effect.gen(function* () {
       const { ask, viewer } = yield* Doors
       yield* Effect.flatMap(follow(), ({ heard }) => heard("snapshot"))
@@ -206,7 +206,7 @@ describe("live events", () => {
     }).pipe(Effect.provide(layer({ listeners: 2 })))
   )
 
-  it.scopedLive("end when the process is asked to stop, so that nobody keeps it", () =>
+  it.scopedLive("end when the process is asked to stop, so that no subscriber delays it", () =>
     Effect.gen(function* () {
       const { viewer } = yield* Doors
       const lifecycle = yield* Lifecycle

@@ -44,7 +44,7 @@ const signed =
     SignedSources.deliveryOf(style, headers, {})
   }
 
-/** Everything that reads what comes from outside, with what its input usually begins with. */
+/** Every parser of external input, with a typical prefix of its input. */
 const parsers: ReadonlyArray<readonly [name: string, read: (text: string) => unknown, begins: string]> = [
   ["Content-Disposition", ContentDisposition.parse, 'form-data; name="files"; filename='],
   ["Content-Type of a form", boundaryOf, "multipart/form-data; boundary="],
@@ -135,11 +135,11 @@ const units = [
 const size = 64 * 1024
 const filled = (begins: string, unit: string, size: number) => begins + unit.repeat(Math.ceil(size / unit.length))
 
-/** A hundred looks at each byte, each as slow as ten of the quickest. */
+/** A hundred reads of each byte, each ten times slower than the fastest. */
 const mostPasses = 1_000
 
-describe.each(parsers)("what reads a %s", (_, read, begins) => {
-  it("throws at nothing", () => {
+describe.each(parsers)("the parser of a %s", (_, read, begins) => {
+  it("never throws", () => {
     const mixed = fc.array(fc.oneof(fc.constantFrom(...units, begins), fc.string({ unit: "binary" })), {
       maxLength: 20
     })
@@ -151,12 +151,12 @@ describe.each(parsers)("what reads a %s", (_, read, begins) => {
     )
   })
 
-  it("looks at each byte of 64 KiB a bounded number of times", () => {
+  it("reads each byte of 64 KiB a bounded number of times", () => {
     for (const unit of units) {
       for (const last of ["", "!"]) {
         const text = filled(begins, unit, size) + last
         if (passes(() => void read(text), mostPasses) < mostPasses) continue
-        // Slow all over is not what this is about; slower the more there is, is.
+        // A constant slowdown is fine; time that grows faster than the input is not.
         const grown = growth((bytes) => void read(filled(begins, unit, bytes) + last), size / 8)
         expect(grown, `${JSON.stringify(begins)} and many ${JSON.stringify(unit)}`).toBeLessThan(linear)
       }
@@ -164,9 +164,9 @@ describe.each(parsers)("what reads a %s", (_, read, begins) => {
   })
 })
 
-/** An operator writes it, and it is read at start and on SIGHUP: it may take its time, and must not throw. */
-describe("what reads the file of bots", () => {
-  it("throws at nothing", () => {
+/** An operator writes this file, and it is read at start and on SIGHUP: parsing may be slow, and must not throw. */
+describe("the parser of the bots file", () => {
+  it("never throws", () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.constantFrom(...units, "bots:\n  a: "), fc.string())), (pieces) => {
         YamlText.parse(pieces.join(""))
@@ -176,7 +176,7 @@ describe("what reads the file of bots", () => {
   })
 })
 
-/** What may stand in a header at all. */
+/** Valid header text. */
 const headerText = fc
   .array(fc.oneof(fc.constantFrom(...units, "bytes=", "Bearer ", "nightshift_session="), fc.string()), {
     maxLength: 12
@@ -184,7 +184,7 @@ const headerText = fc
   .map((pieces) => pieces.join("").replace(/[^\t\u0020-\u007e\u0080-\u00ff]/g, "?"))
 
 describe("a server", () => {
-  it.scopedLive("answers every header and every query, and never as if it were its own fault", () =>
+  it.scopedLive("answers every header and every query without a 5xx status", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       const { content, upload } = yield* client()

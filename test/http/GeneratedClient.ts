@@ -9,10 +9,10 @@ import { Effect, type Scope } from "effect"
 import { transformSync } from "esbuild"
 import { root } from "../support/Nightshift.js"
 
-/** What the generator makes of every operation: a call that decodes answers by the document's own schemas. */
+/** A generated call that decodes answers by the document's own schemas. */
 export type Call = (...given: ReadonlyArray<unknown>) => Effect.Effect<unknown, unknown>
 
-/** The name that the generator gives to an operation. */
+/** The generator's name for an operation. */
 export const nameOf = (operationId: string): string =>
   operationId.replace(/\.(.)/g, (_, letter: string) => letter.toUpperCase())
 
@@ -29,7 +29,7 @@ const generate = (folder: string, document: string): string => {
   return file
 }
 
-/** Below node_modules, where the packages that it imports are found. */
+/** Below node_modules, where its imports resolve. */
 const workshop: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
   Effect.sync(() => {
     const cache = join(root, "node_modules", ".cache")
@@ -39,7 +39,7 @@ const workshop: Effect.Effect<string, never, Scope.Scope> = Effect.acquireReleas
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
 )
 
-/** A client made of nothing but the document, as somebody else would make one. */
+/** A client generated from the document alone. */
 export const make = (
   document: string,
   url: string,

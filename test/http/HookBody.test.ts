@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream"
 import { describe, expect, it } from "@effect/vitest"
 import { BodyReader, type NoBody } from "../../src/http/hooks/HookBody.js"
 
-/** A body on its way, in the hands of a reader whose clock the test sets. */
+/** An incoming body, with a reader whose clock the test sets. */
 const reading = (reader: BodyReader, hook = "ci", address = "192.0.2.1") => {
   const stream = new PassThrough()
   const result = new Promise<Buffer | NoBody>((resolve) => {
@@ -15,7 +15,7 @@ const reading = (reader: BodyReader, hook = "ci", address = "192.0.2.1") => {
 const mebibyte = 1024 * 1024
 
 describe("the body of a webhook", () => {
-  it("is read whole, however it is sliced", async () => {
+  it("is read whole, however it is split", async () => {
     const reader = new BodyReader(() => 0)
     const text = Buffer.from("x".repeat(5_000))
     for (const size of [1, 7, 4_999, 5_000]) {
@@ -29,7 +29,7 @@ describe("the body of a webhook", () => {
     expect(await empty.result).toEqual(Buffer.alloc(0))
   })
 
-  it("is given up when it takes longer than fifteen seconds, and no sooner", async () => {
+  it("is dropped when it takes longer than fifteen seconds, and no sooner", async () => {
     let now = 0
     const reader = new BodyReader(() => now)
     const slow = reading(reader)
@@ -44,7 +44,7 @@ describe("the body of a webhook", () => {
     expect(await slow.result).toBe("TooSlow")
   })
 
-  it("is given up when it comes by drops: four kibibytes a second, after five seconds", async () => {
+  it("is dropped when it trickles: below four kibibytes a second, after five seconds", async () => {
     let now = 0
     const reader = new BodyReader(() => now)
     const drops = reading(reader)
@@ -60,7 +60,7 @@ describe("the body of a webhook", () => {
     expect(await steady.result).toHaveLength(14 * 2_048)
   })
 
-  it("is given up when its sender is gone", async () => {
+  it("is dropped when its sender disconnects", async () => {
     const { result, stream } = reading(new BodyReader(() => 0))
     stream.write("{")
     stream.destroy()
@@ -74,8 +74,8 @@ describe("the body of a webhook", () => {
   })
 })
 
-describe("bodies that hold all the memory", () => {
-  /** Bodies of a mebibyte that do not end, one second apart. */
+describe("bodies that use up the memory limit", () => {
+  /** Unfinished bodies of a mebibyte, one second apart. */
   const flood = (reader: BodyReader, count: number, tick: () => void, addressOf = (_: number) => "192.0.2.66") =>
     Array.from({ length: count }, (_, number) => {
       tick()
@@ -93,7 +93,7 @@ describe("bodies that hold all the memory", () => {
     return { reader, tick }
   }
 
-  it("make room for a new one: the one that has been silent for longest goes first", async () => {
+  it("make room for a new one: the body that has been silent longest is dropped first", async () => {
     const { reader, tick } = setUp()
     const held = flood(reader, 64, tick)
     const last = reading(reader, "ci", "192.0.2.66")
@@ -104,7 +104,7 @@ describe("bodies that hold all the memory", () => {
     expect(await held[63]?.result).toHaveLength(mebibyte)
   })
 
-  it("are those of the address that holds most, and of no other", async () => {
+  it("are dropped from the address that holds most, and from no other", async () => {
     const { reader, tick } = setUp()
     const patient = reading(reader, "ci", "192.0.2.1")
     patient.stream.write("{")
@@ -113,7 +113,7 @@ describe("bodies that hold all the memory", () => {
     expect(await patient.result).toEqual(Buffer.from("{}"))
   })
 
-  it("are those of the hook that is flooded, from however many addresses", async () => {
+  it("are dropped from the hook that is flooded, from however many addresses", async () => {
     const { reader, tick } = setUp()
     const patient = reading(reader, "pay", "192.0.2.1")
     patient.stream.write("{")

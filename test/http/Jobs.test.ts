@@ -31,7 +31,7 @@ const list = (query = "") =>
     return page
   })
 
-/** Takes the due jobs of a queue and ends them all. */
+/** Claims the due jobs of a queue and ends them all. */
 const run = (queueName: string, end: End) =>
   Effect.gen(function* () {
     const queue = yield* Queue
@@ -43,7 +43,7 @@ const run = (queueName: string, end: End) =>
 const failed = End.Dead({ reason: "rejected", counted: true, error: "no <b>such</b> address" })
 
 describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
-  it.scopedLive("shows every field of a job, null where there is nothing", () =>
+  it.scopedLive("shows every field of a job, null when empty", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const dedupe = { key: "k", scope: "retained" }
@@ -78,7 +78,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("shows how a job ended and what went wrong on the way", () =>
+  it.scopedLive("shows how a job ended and its errors on the way", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const [id] = yield* enqueue({})
@@ -96,7 +96,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("knows no job by another id, or by what cannot be one", () =>
+  it.scopedLive("returns 404 for an unknown or invalid id", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       for (const id of [nobody, "seven", "%00", "a".repeat(500)]) {
@@ -111,7 +111,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
 })
 
 describe.each(backends)("on %s, GET /api/v1/jobs", (_, layer) => {
-  it.scopedLive("gives pages, newest first, each job once, also when jobs come in between", () =>
+  it.scopedLive("returns pages, newest first, each job once even while jobs are added", () =>
     Effect.gen(function* () {
       const ids = [...(yield* enqueue({}, {}, {})), ...(yield* enqueue({}, {}))]
       const first = yield* list("?limit=2")
@@ -124,7 +124,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("finds by every filter", () =>
+  it.scopedLive("supports every filter", () =>
     Effect.gen(function* () {
       const [dead] = yield* enqueue({ queue: "doomed" })
       yield* run("doomed", failed)
@@ -150,9 +150,9 @@ describe.each(backends)("on %s, GET /api/v1/jobs", (_, layer) => {
   )
 })
 
-// Refused before anything is looked for, so one backend shows it.
+// Refused before any query, so one backend is enough.
 describe.each(backends.slice(0, 1))("on %s, GET /api/v1/jobs with something wrong", (_, layer) => {
-  it.scopedLive("is refused by the name of the field", () =>
+  it.scopedLive("is refused with the name of the field", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       for (const [field, query, says] of [
@@ -184,8 +184,8 @@ describe.each(backends.slice(0, 1))("on %s, GET /api/v1/jobs with something wron
   )
 })
 
-describe.each(backends)("on %s, acts on a job", (_, layer) => {
-  it.scopedLive("answer with the job as it is afterwards", () =>
+describe.each(backends)("on %s, actions on a job", (_, layer) => {
+  it.scopedLive("return the updated job", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const [id] = yield* enqueue({ runAt: "2126-01-31T09:00:00Z" })
@@ -201,7 +201,7 @@ describe.each(backends)("on %s, acts on a job", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("are undone exactly with the id they answer, and not twice", () =>
+  it.scopedLive("are undone exactly with the returned id, and only once", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const [id] = yield* enqueue({ runAt: "2126-01-31T09:00:00Z" })
@@ -222,7 +222,7 @@ describe.each(backends)("on %s, acts on a job", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("say why they cannot be done to a job in its state", () =>
+  it.scopedLive("explain why they cannot be applied in the job's state", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const [id] = yield* enqueue({})
@@ -245,7 +245,7 @@ describe.each(backends)("on %s, acts on a job", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("find no job that is not there", () =>
+  it.scopedLive("return 404 for an unknown job", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       for (const [method, end] of [
@@ -262,7 +262,7 @@ describe.each(backends)("on %s, acts on a job", (_, layer) => {
 })
 
 describe.each(backends)("on %s, GET /api/v1/queues", (_, layer) => {
-  it.scopedLive("counts jobs by state and says how long the oldest due one waits", () =>
+  it.scopedLive("counts jobs by state and shows the age of the oldest due one", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       yield* enqueue(

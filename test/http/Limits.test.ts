@@ -13,7 +13,7 @@ const declared = Effect.gen(function* () {
 })
 
 describe.each(backends)("on %s, /api/v1/limits", (_, layer) => {
-  it.scopedLive("shows every scope with what is in its bucket", () =>
+  it.scopedLive("shows every scope with its available tokens", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       expect((yield* admin("GET", "/api/v1/limits")).json).toEqual({ limits: [] })
@@ -29,7 +29,7 @@ describe.each(backends)("on %s, /api/v1/limits", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("tunes what is named and no more, until the code has its word back", () =>
+  it.scopedLive("tunes only the named fields, until the code's values are restored", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       yield* declared
@@ -48,7 +48,7 @@ describe.each(backends)("on %s, /api/v1/limits", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("drains a bucket, for as long as it is told", () =>
+  it.scopedLive("drains a bucket for the requested time", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const limits = yield* declared
@@ -62,7 +62,7 @@ describe.each(backends)("on %s, /api/v1/limits", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("refuses what makes no limit, names the field and changes nothing", () =>
+  it.scopedLive("refuses an invalid limit, names the field and changes nothing", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const limits = yield* declared

@@ -7,7 +7,7 @@ import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { JobSearch, SearchTooSlow, type Total } from "../../src/queue/search/JobSearch.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 
-/** Lists over a queue in memory whose jobs take long to be counted by a filter. */
+/** Lists over a queue in memory whose totals are slow. */
 const listsCounting = (total: Effect.Effect<Total, SearchTooSlow>) => {
   const slow = Layer.effect(
     JobSearch,
@@ -39,7 +39,7 @@ const totalOf = (filter: Parameters<typeof ListCache.Service.page>[0]) =>
 const counted = { count: 1_234, exact: true }
 
 describe("the total beside a page of jobs", () => {
-  it.scoped("is not counted where the queues' counts tell that there are plenty", () =>
+  it.scoped("is not counted when the queues' counts show that there are plenty", () =>
     Effect.gen(function* () {
       yield* fill("big", 20_001)
       yield* fill("small", 3)
@@ -56,14 +56,14 @@ describe("the total beside a page of jobs", () => {
     }).pipe(Effect.provide(listsCounting(Effect.succeed(counted))))
   )
 
-  it.scoped("is at least what is seen where counting takes too long", () =>
+  it.scoped("is a lower bound when counting takes too long", () =>
     Effect.gen(function* () {
       yield* fill("small", 3)
       expect(yield* totalOf({ queue: "small" })).toEqual({ count: 3, exact: false })
     }).pipe(Effect.provide(listsCounting(new SearchTooSlow({ seconds: 0.5 }))))
   )
 
-  it.scoped("is the page itself where that shows all", () =>
+  it.scoped("is the size of the page when that shows every job", () =>
     Effect.gen(function* () {
       yield* fill("small", 2)
       expect(yield* totalOf({ queue: "small" })).toEqual({ count: 2, exact: true })

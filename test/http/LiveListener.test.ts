@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest"
 import { eventText, LiveListener } from "../../src/http/live/LiveListener.js"
 
-describe("one who follows live events", () => {
-  it("is dropped when a megabyte lies unread, instead of being remembered for", () => {
+describe("a subscriber of live events", () => {
+  it("is dropped when a megabyte is unread, instead of buffering more", () => {
     const listener = new LiveListener()
     const text = eventText("jobs", 1, { text: "x".repeat(100_000) })
     for (let number = 0; number < 10; number += 1) listener.send(text)

@@ -10,7 +10,7 @@ import { Doors, layer } from "./Doors.js"
 const payload = { name: "Ada", password: "hunter2", deep: [{ EMail: "ada@example.org", city: "London" }] }
 
 describe("fields named in NIGHTSHIFT_MASK", () => {
-  it.scopedLive("are hidden from viewers wherever a payload is shown, and not from admins", () =>
+  it.scopedLive("are hidden from viewers in every payload, and not from admins", () =>
     Effect.gen(function* () {
       const { admin, viewer } = yield* Doors
       const { text } = yield* admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "greet", payload }] } })
@@ -48,7 +48,7 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
     }).pipe(Effect.provide(layer({ mask: ["password", "email"] })))
   )
 
-  it.scopedLive("are hidden from viewers in errors that were stored before they were named", () =>
+  it.scopedLive("are hidden from viewers in errors that were stored before the setting", () =>
     Effect.gen(function* () {
       const { admin, viewer } = yield* Doors
       const queue = yield* Queue
@@ -69,7 +69,7 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
     }).pipe(Effect.provide(layer({ mask: ["password", "email"] })))
   )
 
-  it.scopedLive("cannot be found out by viewers who ask for them", () =>
+  it.scopedLive("cannot be discovered by viewers through searches", () =>
     Effect.gen(function* () {
       const { admin, viewer } = yield* Doors
       const ask = (json: unknown) => `/api/v1/jobs?payload=${encodeURIComponent(JSON.stringify(json))}`
@@ -99,7 +99,7 @@ describe("a log", () => {
     })
   )
 
-  it("is left as it is where nothing is to be masked", () => {
+  it("is unchanged when no field is masked", () => {
     const mask = Masking.make([])
     expect(mask(payload)).toBe(payload)
     let deep: unknown = 7

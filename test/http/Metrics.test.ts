@@ -36,7 +36,7 @@ const get = (path: string) =>
     return json
   })
 
-/** Lets a pod count, and writes it down. */
+/** Records counts of a pod and flushes them. */
 const record = (count: (of: (kind: string) => KindTally) => void) =>
   Effect.gen(function* () {
     const buckets = yield* MinuteBuckets
@@ -46,7 +46,7 @@ const record = (count: (of: (kind: string) => KindTally) => void) =>
   }).pipe(Effect.provide(Metrics.layer))
 
 describe.each(backends)("on %s, GET /api/v1/metrics/series", (_, layer) => {
-  it.scopedLive("shows what two pods counted in buckets of the asked width, latencies in seconds", () =>
+  it.scopedLive("shows the counts of two pods in buckets of the requested width, latencies in seconds", () =>
     Effect.gen(function* () {
       const start = Date.UTC(2026, 0, 31, 9)
       yield* record((of) => {
@@ -95,7 +95,7 @@ describe.each(backends)("on %s, GET /api/v1/metrics/series", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("shows the last hour, minute by minute, when nothing else is asked", () =>
+  it.scopedLive("shows the last hour by minute by default", () =>
     Effect.gen(function* () {
       const { thisMinute } = yield* aPod
       yield* record((of) => of("greet").enqueued(7, thisMinute))
@@ -113,7 +113,7 @@ describe.each(backends)("on %s, GET /api/v1/metrics/series", (_, layer) => {
 })
 
 describe.each(backends)("on %s, GET /api/v1/metrics/queues", (_, layer) => {
-  it.scopedLive("shows what became of the jobs of every queue in the last hour, which the queues carry summed up", () =>
+  it.scopedLive("shows each queue's outcomes of the last hour, with the sums in the list of queues", () =>
     Effect.gen(function* () {
       const { thisMinute } = yield* aPod
       yield* record((of) => {
@@ -147,7 +147,7 @@ describe.each(backends)("on %s, GET /api/v1/metrics/queues", (_, layer) => {
 })
 
 describe("the throughput of queues", () => {
-  /** Buckets of which some widths are too much to merge, and how often they were asked. */
+  /** Buckets that refuse some widths as too expensive, and count the reads. */
   const crowded = (tooMuch: (minutes: number) => boolean) => {
     const asked: Array<number> = []
     const buckets = Layer.map(MinuteBucketsMemory.layer, (context) => {
@@ -164,7 +164,7 @@ describe("the throughput of queues", () => {
     return { asked, layer: Layer.provide(ThroughputCache.layer, buckets) }
   }
 
-  it.effect("is gathered once for all who ask, and again when it is old", () => {
+  it.effect("is read once for all callers, and again when it is stale", () => {
     const { asked, layer } = crowded(() => false)
     return Effect.gen(function* () {
       yield* TestClock.setTime(Date.UTC(2030, 0, 1))
@@ -180,7 +180,7 @@ describe("the throughput of queues", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("has fewer points where so many would be too much, and none where all are", () =>
+  it.effect("has fewer points when the full resolution is too expensive, and fails when every width is", () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(Date.UTC(2030, 0, 1))
       const coarse = crowded((minutes) => minutes < 10)
@@ -192,8 +192,8 @@ describe("the throughput of queues", () => {
   )
 })
 
-describe("a question about metrics", () => {
-  it.scopedLive("is refused by the name of the field", () =>
+describe("a metrics request", () => {
+  it.scopedLive("is refused with the name of the field", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       for (const [field, query, says] of [
@@ -220,7 +220,7 @@ describe("a question about metrics", () => {
     }).pipe(Effect.provide(memory()))
   )
 
-  it.scopedLive("asks who comes first", () =>
+  it.scopedLive("requires a token", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       for (const path of ["series", "queues", "pods", "database"]) {
@@ -231,7 +231,7 @@ describe("a question about metrics", () => {
 })
 
 describe.each(backends)("on %s, GET /api/v1/metrics/pods", (_, layer) => {
-  it.scopedLive("shows what each pod used", () =>
+  it.scopedLive("shows each pod's resource usage", () =>
     Effect.gen(function* () {
       const pods = yield* PodSamples
       const { id, thisMinute } = yield* aPod
@@ -266,7 +266,7 @@ describe.each(backends)("on %s, GET /api/v1/metrics/pods", (_, layer) => {
 })
 
 describe.each(backends)("on %s, GET /api/v1/metrics/database", (_, layer) => {
-  it.scopedLive("shows how the database is and was", () =>
+  it.scopedLive("shows the database's current and past health", () =>
     Effect.gen(function* () {
       yield* Effect.flatMap(DatabaseHealth, (health) => health.sample)
       const facts = {

@@ -12,7 +12,7 @@ interface Read {
   readonly whole: boolean
 }
 
-/** A body in pieces of these sizes, over and over; what was read of it, or why it could not be. */
+/** Feeds a body in pieces of these sizes, repeated; returns the parts or the error. */
 const read = (body: Buffer, sizes: ReadonlyArray<number>): ReadonlyArray<Read> | string => {
   const parser = new MultipartParser("XbX")
   const parts: Array<{ head: Record<string, string>; content: Array<Buffer>; whole: boolean }> = []
@@ -41,12 +41,12 @@ const body = (...contents: ReadonlyArray<string>) =>
   )
 
 describe("a multipart body", () => {
-  it("is read the same wherever it is cut", () => {
+  it("is parsed the same wherever it is split", () => {
     const traps = ["\r", "\n", "-", "--", "--XbX", "\r\n--Xb", "\r\n--", "\r\n\r\n", "x", "XbX", "\u0000"]
     const content = fc
       .array(fc.constantFrom(...traps), { maxLength: 12 })
       .map((pieces) => pieces.join(""))
-      // A delimiter in a content ends it: whoever writes the body chooses another boundary.
+      // A delimiter in the content would end it: real writers choose another boundary.
       .filter((text) => !`\r\n${text}\r\n--XbX`.slice(0, -7).includes("\r\n--XbX"))
     fc.assert(
       fc.property(
@@ -67,7 +67,7 @@ describe("a multipart body", () => {
     )
   })
 
-  it("may have text before and after it, padding, and parts without a head", () => {
+  it("may have text before and after it, padding, and parts without headers", () => {
     const odd = "before\r\n--XbX \t\r\nA: b\r\n\r\none\r\n--XbX\r\n\r\ntwo\r\n--XbX--after\r\n--XbX\r\n"
     for (const size of [1, 2, 3, 1000]) {
       expect(read(Buffer.from(odd), [size])).toEqual([
@@ -77,7 +77,7 @@ describe("a multipart body", () => {
     }
   })
 
-  it("is refused when it is not one, wherever it is cut", () => {
+  it("is refused when it is malformed, wherever it is split", () => {
     const whole = body("content").toString("latin1")
     for (const size of [1, 2, 1000]) {
       for (let end = 0; end < whole.length - "--\r\n".length; end += 1) {
@@ -90,7 +90,7 @@ describe("a multipart body", () => {
     }
   })
 
-  it("takes time in proportion to its length, whatever it holds", () => {
+  it("takes time linear in its length, whatever it contains", () => {
     const part = (head: string) => `--XbX\r\n${head}\r\n\r\n\r\n`
     const bodies: ReadonlyArray<(size: number) => string> = [
       (size) => part(`X: a${" ".repeat(size)}b`),
@@ -110,7 +110,7 @@ describe("a multipart body", () => {
     }
   })
 
-  it("is read or refused, and never throws, whatever it holds", () => {
+  it("is parsed or refused, and never throws, whatever it contains", () => {
     const traps = [
       "--XbX",
       "\r\n",
@@ -136,7 +136,7 @@ describe("a multipart body", () => {
     )
   })
 
-  it("names its boundary in its type", () => {
+  it("declares its boundary in its content type", () => {
     const right = { _tag: "Right" }
     expect(boundaryOf("multipart/form-data; boundary=abc")).toMatchObject({ ...right, right: "abc" })
     expect(boundaryOf('Multipart/Form-Data; charset=utf-8; boundary="a b:c"')).toMatchObject({
@@ -170,7 +170,7 @@ describe("a part's disposition", () => {
     ["form-data; name=\"files\"; filename*=UTF-8''na%C3%AFve.txt", { name: "files", filename: "naïve.txt" }],
     [`form-data; name="files"; filename="x"; filename*=UTF-8''%zz`, { name: "files", filename: "x" }],
     ["form-data; name=\"files\"; filename*=iso-8859-1'en'na%EFve.txt", { name: "files", filename: "naïve.txt" }],
-    // A browser's encoding of a quote and of line breaks; a percent sign stays one.
+    // A browser percent-encodes quotes and line breaks; other percent signs stay.
     ['form-data; name="files"; filename="a%22b%0D%0A%41 100%.txt"', { name: "files", filename: 'a"b\r\n%41 100%.txt' }],
     ['form-data; filename="a.txt"', undefined],
     ['attachment; name="files"', undefined],

@@ -32,7 +32,7 @@ const misfit = {
   }
 }
 
-/** Kinds as the process with their code knows them, and as any other does. */
+/** Checked by the kind's code in this process, or by its stored JSON Schema. */
 const knownBy = [
   ["its code", registered],
   ["the JSON Schema that a pod left", registered.map(({ check: _, ...kind }) => kind)]
@@ -42,7 +42,7 @@ const bad = { kind: "noop_echo", payload: { sleep_ms: "x" } }
 const good = { kind: "noop_echo", payload: { sleep_ms: 1, message: ["any", null], more: true } }
 
 describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer) => {
-  it.scopedLive("is refused by its field where this process has the kind's code, unless it is forced in", () =>
+  it.scopedLive("is refused by field when this process has the kind's code, unless forced", () =>
     Effect.gen(function* () {
       yield* Effect.flatMap(Kinds, ({ register }) => register(registered))
       const single = yield* post(bad)
@@ -64,7 +64,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("is refused by the JSON Schema that a pod left, where this process has no code of it", () =>
+  it.scopedLive("is refused by the JSON Schema that a pod registered when this process has no code for it", () =>
     Effect.gen(function* () {
       const elsewhere = registered.map(({ check: _, ...kind }) => kind)
       yield* Effect.flatMap(Kinds, ({ register }) => register(elsewhere))
@@ -80,7 +80,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
       expect(yield* stored).toBe(0)
       expect(yield* post(good)).toMatchObject({ status: 201 })
       expect(yield* post({ ...bad, force: true })).toMatchObject({ status: 201 })
-      // Nobody can say it in JSON Schema, and a pattern has lost its flags there: the handler decides.
+      // This schema has no JSON Schema form, and patterns lose their flags there: the handler decides.
       expect(yield* post({ kind: "wrapped", payload: {} })).toMatchObject({ status: 201 })
       expect(yield* post({ kind: "shout", payload: { text: "Hi" } })).toMatchObject({ status: 201 })
     }).pipe(Effect.provide(layer()))
@@ -102,7 +102,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
         status: 200,
         json: { payload: bad.payload }
       })
-      // What is not changed is not checked.
+      // Unchanged fields are not checked.
       expect(yield* edit({ priority: 5 })).toMatchObject({ status: 200, json: { priority: 5 } })
       expect(yield* edit({ force: true })).toMatchObject({ status: 400 })
       const forced = (yield* post({ kind: "never_heard_of", payload: 1, runAt: "2126-01-31T09:00:00Z", force: true }))
@@ -112,7 +112,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("is not judged by the schema of another version than the job's", () =>
+  it.scopedLive("is not checked against the schema of another version than the job's", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const { register } = yield* Kinds
@@ -125,7 +125,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive.each(knownBy)("is refused when a schedule is made or edited, by %s", ([, kinds]) =>
+  it.scopedLive.each(knownBy)("is refused when a schedule is created or edited, by %s", ([, kinds]) =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       yield* Effect.flatMap(Kinds, ({ register }) => register(kinds))
@@ -136,7 +136,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
       expect(yield* admin("GET", "/api/v1/schedules/nightly")).toMatchObject({ status: 404 })
       expect(yield* create({ ...schedule, name: "forced", ...bad, force: true })).toMatchObject({ status: 201 })
       expect(yield* create({ ...schedule, kind: "shout", payload: { text: "Hi" } })).toMatchObject({ status: 201 })
-      // Another kind for a payload that stays, and another payload for a kind that stays.
+      // Checks a new kind against the kept payload, and a new payload against the kept kind.
       expect(yield* edit({ kind: "noop_echo", payload: bad.payload })).toMatchObject(misfit)
       expect(yield* edit({ kind: "noop_echo" })).toMatchObject({ status: 200 })
       expect(yield* edit({ payload: bad.payload, cron: "@hourly" })).toMatchObject(misfit)

@@ -8,7 +8,7 @@ import { backends, Doors, layerWithoutDatabase, viewerToken } from "./Doors.js"
 
 const lease = Duration.seconds(15)
 
-/** Two pods, of which the first leads and the second is on its way out. */
+/** Two pods: the first leads and the second drains. */
 const twoPods = Effect.gen(function* () {
   const pods = yield* Pods
   const leadership = yield* Leadership
@@ -37,7 +37,7 @@ const twoPods = Effect.gen(function* () {
 })
 
 describe.each(backends)("on %s, GET /api/v1/pods", (where, layer) => {
-  it.scopedLive("shows every live pod, who leads, and which queues nobody serves", () =>
+  it.scopedLive("shows every live pod, the leader, and the queues without a pod", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       const queue = yield* Queue
@@ -75,7 +75,7 @@ describe.each(backends)("on %s, GET /api/v1/pods", (where, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("needs a token, and shows nobody where nobody is", () =>
+  it.scopedLive("requires a token, and is empty when no pod runs", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       expect(yield* ask("GET", "/api/v1/pods")).toMatchObject({ status: 401 })
@@ -85,7 +85,7 @@ describe.each(backends)("on %s, GET /api/v1/pods", (where, layer) => {
 })
 
 describe("GET /api/v1/pods without a database", () => {
-  it.scopedLive("says that it is off", () =>
+  it.scopedLive("reports that the database is off", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       expect(yield* admin("GET", "/api/v1/pods")).toMatchObject({

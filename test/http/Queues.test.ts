@@ -40,7 +40,7 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("changes what is named, leaves the rest, and takes null for the default", () =>
+  it.scopedLive("changes the named settings only, and treats null as the default", () =>
     Effect.gen(function* () {
       yield* declared
       const changed = yield* patch("mail", {
@@ -72,7 +72,7 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("names the field that cannot be, and changes nothing", () =>
+  it.scopedLive("names the invalid field, and changes nothing", () =>
     Effect.gen(function* () {
       yield* declared
       const cases: ReadonlyArray<readonly [unknown, string]> = [
@@ -99,7 +99,7 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("knows nothing of a queue that nobody declared, and refuses who may only read", () =>
+  it.scopedLive("returns 404 for an undeclared queue, and refuses a viewer's changes", () =>
     Effect.gen(function* () {
       expect(yield* patch("nowhere", { paused: true })).toMatchObject({
         status: 404,
@@ -109,7 +109,7 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("answers 429 with a time to come back when a queue is full", () =>
+  it.scopedLive("answers 429 with a retry delay when a queue is full", () =>
     Effect.gen(function* () {
       yield* declared
       yield* patch("mail", { limits: { depthCap: 1 } })

@@ -14,7 +14,7 @@ const reasons = Effect.flatMap(Readiness, ({ report }) => Effect.map(report, (fo
 )
 
 describe("readiness", () => {
-  it.scopedLive("says that the schema is too new, and what this process is", () =>
+  it.scopedLive("reports a schema that is too new, and this process's version", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       expect(yield* reasons).toEqual([])
@@ -34,7 +34,7 @@ describe("readiness", () => {
     }).pipe(Effect.provide(TestDatabase.layer))
   )
 
-  it.effect("goes by how the writes of this process are going", () =>
+  it.effect("follows the outcome of this process's writes", () =>
     Effect.gen(function* () {
       let now = 0
       const writes = new WriteHealth(() => now)
@@ -63,7 +63,7 @@ describe("readiness", () => {
       expect(writes.failing()).toBe("the database does not answer writes")
       yield* writes.watch(Effect.void)
       expect(writes.failing()).toBeUndefined()
-      // One that gets no answer is interrupted by its deadline.
+      // A write without an answer is interrupted by its deadline.
       yield* Effect.timeoutOption(writes.watch(Effect.never), 0)
       now += 6_000
       expect(writes.failing()).toBe("the database does not answer writes")

@@ -10,8 +10,8 @@ const post = (json: unknown, key: string) =>
 
 const stored = Effect.flatMap(JobSearch, ({ total }) => Effect.map(total({}, 1_000), ({ count }) => count))
 
-describe.each(backends)("on %s, an enqueue with a key of its own", (_, layer) => {
-  it.scopedLive("gives the same answer as often as it comes, and stores its jobs once", () =>
+describe.each(backends)("on %s, an enqueue with an idempotency key", (_, layer) => {
+  it.scopedLive("returns the same answer on every repetition, and stores its jobs once", () =>
     Effect.gen(function* () {
       const json = { jobs: [job, { ...job, queue: "other" }] }
       const first = yield* post(json, "order-7")
@@ -28,7 +28,7 @@ describe.each(backends)("on %s, an enqueue with a key of its own", (_, layer) =>
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("gives the first answer also when what stood in its way is gone", () =>
+  it.scopedLive("returns the first answer even if the deduplicating job is gone", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const dedupe = { key: "only-one", scope: "active" }
@@ -42,7 +42,7 @@ describe.each(backends)("on %s, an enqueue with a key of its own", (_, layer) =>
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("is refused when the key came with something else before", () =>
+  it.scopedLive("is refused when the key was used with another request", () =>
     Effect.gen(function* () {
       yield* post({ jobs: [job] }, "k")
       const refused = yield* post({ jobs: [{ ...job, priority: 1 }] }, "k")
@@ -51,7 +51,7 @@ describe.each(backends)("on %s, an enqueue with a key of its own", (_, layer) =>
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("may be mended and sent again when it was refused", () =>
+  it.scopedLive("may be fixed and sent again after a refusal", () =>
     Effect.gen(function* () {
       expect(yield* post({ jobs: [{ ...job, priority: 99_999 }] }, "k")).toMatchObject({ status: 400 })
       expect(yield* post({ jobs: [{ ...job, kind: "nobodys" }] }, "k")).toMatchObject({ status: 422 })
@@ -59,7 +59,7 @@ describe.each(backends)("on %s, an enqueue with a key of its own", (_, layer) =>
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("is done once by many at the same time", () =>
+  it.scopedLive("is executed once under concurrency", () =>
     Effect.gen(function* () {
       const ten = Array.from({ length: 10 }, () => post({ jobs: [job] }, "k"))
       const answers = yield* Effect.all(ten, { concurrency: "unbounded" })

@@ -21,7 +21,7 @@ const asJson = { "content-type": "application/json" }
 const post = (asked: Asked) => Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs", asked))
 
 describe("a body", () => {
-  it.scopedLive("is taken as JSON in UTF-8, however its type is written", () =>
+  it.scopedLive("is accepted as JSON in UTF-8, however its type is written", () =>
     Effect.gen(function* () {
       for (const type of ["application/json", "Application/JSON; charset=UTF-8", 'application/json;charset="utf-8"']) {
         expect(yield* post({ body: job, headers: { "content-type": type } })).toMatchObject({ status: 201 })
@@ -29,7 +29,7 @@ describe("a body", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("is refused when it says that it is something else", () =>
+  it.scopedLive("is refused when it declares another type", () =>
     Effect.gen(function* () {
       const others: ReadonlyArray<Record<string, string>> = [
         {},
@@ -60,7 +60,7 @@ describe("a body", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("is refused when it is too large, whether it says so before or not", () =>
+  it.scopedLive("is refused when it is too large, declared or not", () =>
     Effect.gen(function* () {
       const piece = Buffer.alloc(1024 * 1024, " ")
       const pieces = Array.from({ length: 9 }, () => piece)
@@ -73,7 +73,7 @@ describe("a body", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("that never ends keeps neither others from being served nor the doors from closing", () =>
+  it.scopedLive("that never ends neither blocks other requests nor the shutdown", () =>
     Effect.gen(function* () {
       const { admin, port } = yield* Doors
       const head = `POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer admin-sesame\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`
@@ -89,7 +89,7 @@ describe("a body", () => {
 })
 
 describe("a path", () => {
-  it.scopedLive("that leads nowhere is answered in the form of all errors, without its query", () =>
+  it.scopedLive("that does not exist gets a standard error, without its query", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       for (const [method, path] of [
@@ -113,21 +113,20 @@ const memory = SchedulesMemory.layer.pipe(
   Layer.provide(Wakeups.layer)
 )
 
-/** A queue whose database fails in the given way. */
 const failing = (error: DatabaseError) =>
   Layer.effect(
     Queue,
     Effect.map(Queue, (queue) => ({ ...queue, enqueue: () => Effect.fail(error) }))
   ).pipe(Layer.provideMerge(memory))
 
-describe("what the database says", () => {
+describe("a database error", () => {
   const detail = 'relation "secret" does not exist at 10.1.2.3'
   it.scopedLive.each([
     [503, new DatabaseUnavailable({ detail, nothingWritten: true }), /nothing was changed/],
     [503, new DatabaseUnavailable({ detail, nothingWritten: false }), /may have been made/],
     [409, new DatabaseConflict({ detail }), /conflicts with/],
     [500, new DatabaseFault({ detail }), /log/]
-  ] as const)("stays in the log: %i", ([status, error, says]) =>
+  ] as const)("is logged and not returned: %i", ([status, error, says]) =>
     Effect.gen(function* () {
       const answer = yield* post({ body: job, headers: asJson })
       expect(answer).toMatchObject({
@@ -141,7 +140,7 @@ describe("what the database says", () => {
 })
 
 describe("GET /api/v1/openapi.json", () => {
-  it.scopedLive("describes every route, its errors and the token it needs", () =>
+  it.scopedLive("describes every route, its errors and its token", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const { status, text } = yield* admin("GET", "/api/v1/openapi.json")
@@ -187,7 +186,7 @@ describe("GET /api/v1/openapi.json", () => {
   )
 })
 
-describe("a body that is refused before its end", () => {
+describe("a body that is refused before it ends", () => {
   it.scopedLive.each([
     ["without a token", "POST /api/v1/jobs"],
     ["at a login", "POST /api/v1/session"],
@@ -197,7 +196,7 @@ describe("a body that is refused before its end", () => {
     ["at the pages", "POST /ui/"],
     ["at uploads", "POST /uploads/acme"],
     ["with a token, and too large", `POST /api/v1/jobs HTTP/1.1\r\nauthorization: Bearer ${adminToken}`]
-  ] as const)("%s is not read on without bound", ([, request]) =>
+  ] as const)("%s is not read without bound", ([, request]) =>
     Effect.gen(function* () {
       const { port } = yield* Doors
       const { said, send } = yield* RawClient.make(port)

@@ -13,7 +13,7 @@ const create = (more: Record<string, unknown> = {}) =>
 const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 
 describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
-  it.scopedLive("makes a schedule and shows every field of it, null where there is nothing", () =>
+  it.scopedLive("creates a schedule and shows every field of it, null when empty", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       const made = yield* create()
@@ -43,7 +43,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("keeps everything that may be said about one", () =>
+  it.scopedLive("keeps every field of a definition", () =>
     Effect.gen(function* () {
       const said = {
         timezone: "Europe/Paris",
@@ -58,7 +58,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("lists page by page, by name", () =>
+  it.scopedLive("lists schedules by name, page by page", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       for (const name of ["c", "a", "b"]) yield* create({ name })
@@ -70,7 +70,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("changes what is named, and says when it fires next from now", () =>
+  it.scopedLive("changes the named fields, and recalculates the next run from now", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       yield* create({ queue: "slow" })
@@ -89,27 +89,35 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("fires one now, and refuses while the job before is not over where runs must not overlap", () =>
-    Effect.gen(function* () {
-      const { admin } = yield* Doors
-      yield* create({ overlap: "skip", enabled: false })
-      const fired = yield* admin("POST", `${path}/nightly/trigger`)
-      expect(fired).toMatchObject({ status: 200, json: { name: "nightly", lastFireAt: instant } })
-      const id = Object(fired.json).lastJobId
-      expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({
-        status: 200,
-        json: { kind: "greet", queue: "mail", maxAttempts: 7, payload: { name: "Ada" }, meta: { schedule: "nightly" } }
-      })
-      expect(yield* admin("POST", `${path}/nightly/trigger`)).toMatchObject({
-        status: 409,
-        json: { error: { tag: "PreviousRunActive", message: expect.stringContaining(id) } }
-      })
-      yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
-      expect(yield* admin("POST", `${path}/nightly/trigger`)).toMatchObject({ status: 200 })
-    }).pipe(Effect.provide(layer()))
+  it.scopedLive(
+    "fires a schedule now, and refuses while the previous job is unfinished when runs must not overlap",
+    () =>
+      Effect.gen(function* () {
+        const { admin } = yield* Doors
+        yield* create({ overlap: "skip", enabled: false })
+        const fired = yield* admin("POST", `${path}/nightly/trigger`)
+        expect(fired).toMatchObject({ status: 200, json: { name: "nightly", lastFireAt: instant } })
+        const id = Object(fired.json).lastJobId
+        expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({
+          status: 200,
+          json: {
+            kind: "greet",
+            queue: "mail",
+            maxAttempts: 7,
+            payload: { name: "Ada" },
+            meta: { schedule: "nightly" }
+          }
+        })
+        expect(yield* admin("POST", `${path}/nightly/trigger`)).toMatchObject({
+          status: 409,
+          json: { error: { tag: "PreviousRunActive", message: expect.stringContaining(id) } }
+        })
+        yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
+        expect(yield* admin("POST", `${path}/nightly/trigger`)).toMatchObject({ status: 200 })
+      }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("shows the next ten runs, or as many as are wanted", () =>
+  it.scopedLive("shows the next ten runs, or the requested number", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       yield* create({ enabled: false })
@@ -126,7 +134,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("reads an expression that no schedule has yet, and says what is wrong with it", () =>
+  it.scopedLive("previews an expression without a schedule, and explains what is wrong with it", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       const read = (query: Record<string, string>) =>
@@ -158,43 +166,45 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("tells what came of its last ticks, by whom, and how the jobs stand, also when they are gone", () =>
-    Effect.gen(function* () {
-      const { admin, ask } = yield* Doors
-      yield* create({ overlap: "allow" })
-      const history = Effect.map(ask("GET", `${path}/nightly/history`, { token: viewerToken }), ({ json }) => json)
-      expect(yield* history).toEqual({ name: "nightly", timezone: "UTC", runs: [] })
-      const trigger = Effect.map(admin("POST", `${path}/nightly/trigger`), ({ json }) => Object(json).lastJobId)
-      const [deleted, cancelled, waiting] = [yield* trigger, yield* trigger, yield* trigger]
-      yield* admin("POST", `/api/v1/jobs/${cancelled}/cancel`)
-      yield* admin("DELETE", `/api/v1/jobs/${deleted}`)
-      const schedules = yield* Schedules
-      yield* schedules.note("nightly", [
-        TickOutcome.Missed({ since: 0, at: 3_600_000 }),
-        TickOutcome.CaughtUp({ at: 7_200_000, job: waiting }),
-        TickOutcome.Skipped({ since: 9_000_000, at: 9_000_000 }),
-        TickOutcome.Fired({ at: 10_800_000, job: waiting })
-      ])
-      const none = { jobId: null, jobState: null, by: null }
-      const job = { jobId: waiting, jobState: "pending", by: null }
-      const byHand = { outcome: "triggered", at: instant, since: instant, by: "api:admin" }
-      expect(yield* history).toEqual({
-        name: "nightly",
-        timezone: "UTC",
-        runs: [
-          { outcome: "fired", at: "1970-01-01T03:00:00.000Z", since: "1970-01-01T03:00:00.000Z", ...job },
-          { outcome: "skipped", at: "1970-01-01T02:30:00.000Z", since: "1970-01-01T02:30:00.000Z", ...none },
-          { outcome: "caughtUp", at: "1970-01-01T02:00:00.000Z", since: "1970-01-01T02:00:00.000Z", ...job },
-          { outcome: "missed", at: "1970-01-01T01:00:00.000Z", since: "1970-01-01T00:00:00.000Z", ...none },
-          { ...byHand, jobId: waiting, jobState: "pending" },
-          { ...byHand, jobId: cancelled, jobState: "dead" },
-          { ...byHand, jobId: deleted, jobState: null }
-        ]
-      })
-    }).pipe(Effect.provide(layer()))
+  it.scopedLive(
+    "shows the outcome of its last ticks, who caused them, and the state of their jobs, even deleted ones",
+    () =>
+      Effect.gen(function* () {
+        const { admin, ask } = yield* Doors
+        yield* create({ overlap: "allow" })
+        const history = Effect.map(ask("GET", `${path}/nightly/history`, { token: viewerToken }), ({ json }) => json)
+        expect(yield* history).toEqual({ name: "nightly", timezone: "UTC", runs: [] })
+        const trigger = Effect.map(admin("POST", `${path}/nightly/trigger`), ({ json }) => Object(json).lastJobId)
+        const [deleted, cancelled, waiting] = [yield* trigger, yield* trigger, yield* trigger]
+        yield* admin("POST", `/api/v1/jobs/${cancelled}/cancel`)
+        yield* admin("DELETE", `/api/v1/jobs/${deleted}`)
+        const schedules = yield* Schedules
+        yield* schedules.note("nightly", [
+          TickOutcome.Missed({ since: 0, at: 3_600_000 }),
+          TickOutcome.CaughtUp({ at: 7_200_000, job: waiting }),
+          TickOutcome.Skipped({ since: 9_000_000, at: 9_000_000 }),
+          TickOutcome.Fired({ at: 10_800_000, job: waiting })
+        ])
+        const none = { jobId: null, jobState: null, by: null }
+        const job = { jobId: waiting, jobState: "pending", by: null }
+        const byHand = { outcome: "triggered", at: instant, since: instant, by: "api:admin" }
+        expect(yield* history).toEqual({
+          name: "nightly",
+          timezone: "UTC",
+          runs: [
+            { outcome: "fired", at: "1970-01-01T03:00:00.000Z", since: "1970-01-01T03:00:00.000Z", ...job },
+            { outcome: "skipped", at: "1970-01-01T02:30:00.000Z", since: "1970-01-01T02:30:00.000Z", ...none },
+            { outcome: "caughtUp", at: "1970-01-01T02:00:00.000Z", since: "1970-01-01T02:00:00.000Z", ...job },
+            { outcome: "missed", at: "1970-01-01T01:00:00.000Z", since: "1970-01-01T00:00:00.000Z", ...none },
+            { ...byHand, jobId: waiting, jobState: "pending" },
+            { ...byHand, jobId: cancelled, jobState: "dead" },
+            { ...byHand, jobId: deleted, jobState: null }
+          ]
+        })
+      }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("removes one, and code does not bring it back", () =>
+  it.scopedLive("removes a schedule, and code does not bring it back", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const schedules = yield* Schedules
@@ -218,7 +228,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("refuses a name that is taken, and a kind that nobody registered unless it is forced", () =>
+  it.scopedLive("refuses a name that is taken, and an unregistered kind unless forced", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       yield* create()
@@ -234,7 +244,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("finds nothing under a name that nobody has, or that cannot be one", () =>
+  it.scopedLive("returns 404 for an unknown or invalid name", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       for (const name of ["nobody", "%00", "a%20b", "a".repeat(500), "%F0%9F%98%80", "%3Cb%3E"]) {
@@ -256,7 +266,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("names the field of what it refuses, and writes nothing", () =>
+  it.scopedLive("names the field it refuses, and writes nothing", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const refusals: ReadonlyArray<readonly [field: string, wrong: Record<string, unknown>, says: RegExp]> = [
@@ -319,7 +329,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("lets a viewer look and change nothing", () =>
+  it.scopedLive("lets a viewer read and change nothing", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       yield* create()

@@ -11,11 +11,11 @@ const login = (token: string, headers: Readonly<Record<string, string>> = {}) =>
 
 const setCookie = ({ headers }: Answer) => headers["set-cookie"]?.[0] ?? ""
 
-/** What a browser would send back. */
+/** The Cookie header that a browser would send back. */
 const cookieOf = (answer: Answer) => ({ cookie: setCookie(answer).split(";")[0] ?? "" })
 
-describe.each(backends)("on %s, a login", (_, layer) => {
-  it.scopedLive("is opened with a token, lasts, and is over when it was ended", () =>
+describe.each(backends)("on %s, a session", (_, layer) => {
+  it.scopedLive("is opened with a token, lasts, and ends on logout", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       const opened = yield* login(adminToken)
@@ -53,7 +53,7 @@ describe.each(backends)("on %s, a login", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("changes something only for a page of this service", () =>
+  it.scopedLive("accepts changes only from pages of this service", () =>
     Effect.gen(function* () {
       const { ask, port } = yield* Doors
       const cookie = cookieOf(yield* login(adminToken))
@@ -75,7 +75,7 @@ describe.each(backends)("on %s, a login", (_, layer) => {
       expect(yield* post({ origin: `http://127.0.0.1:${port}` })).toMatchObject({ status: 201 })
       const proxied = { origin: "https://jobs.example", "x-forwarded-host": "jobs.example" }
       expect(yield* post(proxied)).toMatchObject({ status: 201 })
-      // A token is nobody's by accident.
+      // An explicit token cannot be sent by accident, so it is accepted cross-site.
       const headers = { "sec-fetch-site": "cross-site" }
       expect(yield* ask("POST", "/api/v1/jobs", { json: jobs, token: adminToken, headers })).toMatchObject({
         status: 201
@@ -85,7 +85,7 @@ describe.each(backends)("on %s, a login", (_, layer) => {
 })
 
 describe("a login", () => {
-  it.scopedLive("is refused with a token that is nobody's, and from pages of other sites", () =>
+  it.scopedLive("is refused with an unknown token, and from pages of other sites", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       for (const token of ["", "guess", `${adminToken} `, adminToken.toUpperCase()]) {
@@ -104,7 +104,7 @@ describe("a login", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("is not to be had by trying tokens one after the other", () =>
+  it.scopedLive("limits attempts to guess a token", () =>
     Effect.gen(function* () {
       for (let number = 0; number < 20; number += 1) expect((yield* login(`guess-${number}`)).status).toBe(401)
       const refused = yield* login(adminToken)
@@ -113,7 +113,7 @@ describe("a login", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("ends with the token that it was opened with", () =>
+  it.scopedLive("ends when its token is changed", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       const { begin } = yield* Sessions
@@ -123,14 +123,14 @@ describe("a login", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("travels only by TLS where the visitor came by it", () =>
+  it.scopedLive("sets a secure cookie when the visitor uses TLS", () =>
     Effect.gen(function* () {
       const secure = yield* login(adminToken, { "x-forwarded-proto": "https" })
       expect(setCookie(secure)).toMatch(/; Secure/)
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("says with which token it can be had, where none is set, and that there is no database", () =>
+  it.scopedLive("is refused when no token is set", () =>
     Effect.gen(function* () {
       expect(yield* login("guess")).toMatchObject({ status: 401 })
     }).pipe(Effect.provide(layer({ adminToken: Option.none(), viewerToken: Option.none() })))
@@ -138,15 +138,15 @@ describe("a login", () => {
 })
 
 describe("a process without a database", () => {
-  it.scopedLive("opens no login", () =>
+  it.scopedLive("refuses logins", () =>
     Effect.gen(function* () {
       expect(yield* login(adminToken)).toMatchObject({ status: 503, json: { error: { tag: "DatabaseOff" } } })
     }).pipe(Effect.provide(layerWithoutDatabase()))
   )
 })
 
-describe("the pace of a token", () => {
-  it.scopedLive("is bounded, and says when to come again", () =>
+describe("the rate of a token's requests", () => {
+  it.scopedLive("is limited, with a retry delay", () =>
     Effect.gen(function* () {
       const { admin, viewer } = yield* Doors
       for (let number = 0; number < 4; number += 1) {

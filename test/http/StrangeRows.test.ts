@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { Database } from "../../src/database/Database.js"
 import { Doors, layerPostgres } from "./Doors.js"
 
-// Rows that came in past every check: written by SQL, or stored before there was a check.
+// Rows that bypassed every check: written by SQL, or stored before a check existed.
 
 const insert = (id: string, more: { readonly runAt?: string; readonly payload?: string }) =>
   Effect.flatMap(
@@ -16,7 +16,7 @@ const insert = (id: string, more: { readonly runAt?: string; readonly payload?: 
 
 const ids = Array.from({ length: 4 }, (_, n) => `0198c0de-0000-7000-8000-00000000000${n}`)
 
-describe("rows that no door would have let in", () => {
+describe("rows that no API would have accepted", () => {
   it.scopedLive("are listed, shown and explained like all others", () =>
     Effect.gen(function* () {
       const { admin, viewer } = yield* Doors

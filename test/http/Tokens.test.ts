@@ -4,7 +4,7 @@ import { Doors } from "./Doors.js"
 import { layerMemory, layerPostgres } from "./UploadDoors.js"
 
 describe("tokens over HTTP", () => {
-  it.scopedLive("are made once, listed without their secret, and revoked", () =>
+  it.scopedLive("are created once, listed without their secret, and revoked", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* Doors
       const made = yield* admin("POST", "/api/v1/workspaces/acme/tokens")
@@ -29,7 +29,7 @@ describe("tokens over HTTP", () => {
     }).pipe(Effect.provide(layerPostgres()))
   )
 
-  it.scopedLive("need a name that can be a workspace's, and a label that can be one", () =>
+  it.scopedLive("require a valid workspace name and label", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       for (const workspace of ["-x", ".hidden", "a%20b", "x".repeat(65), "a%2fb"]) {

@@ -12,9 +12,9 @@ import { acme, boundary, client, form, idsOf, layerMemory, layerPostgres, tokenF
 const mib = 1024 * 1024
 const workspaceOf = Schema.decodeSync(Workspace)
 
-// Each story is scoped of itself: its clients hang up before the doors close, which would wait for them.
+// Each story has its own Scope: its clients disconnect before the server closes, which would wait for them.
 
-/** A client that has sent the head of an upload, and as much of the body as the test wants. */
+/** A client that has sent the head of an upload, and part of the body. */
 const halfway = (length: number | "chunked", body: string | Buffer = "", workspace = acme) =>
   Effect.gen(function* () {
     const { port } = yield* Doors
@@ -29,7 +29,7 @@ const halfway = (length: number | "chunked", body: string | Buffer = "", workspa
     return raw
   })
 
-/** The beginning of a form whose first file has no end yet. */
+/** The beginning of a form whose first file is not finished. */
 const beginning = (size: number) => form([{ content: Buffer.alloc(size, "x") }]).subarray(0, -(boundary.length + 8))
 const ending = `\r\n--${boundary}--\r\n`
 
@@ -45,12 +45,12 @@ const rows = Effect.gen(function* () {
   return counts[0]
 })
 
-/** Looks again until it is as expected. */
+/** Polls until the value is as expected. */
 const until = <A, E, R>(look: Effect.Effect<A, E, R>, expected: (value: A) => boolean) =>
   Effect.repeat(look, { until: expected, schedule: Schedule.spaced("20 millis") })
 
 describe("a file over the cap", () => {
-  it.scopedLive("is answered with 413 at the cap, and the rest is not read", () =>
+  it.scopedLive("gets 413 at the cap, and the rest is not read", () =>
     Effect.gen(function* () {
       const raw = yield* halfway(1024 * mib, beginning(mib))
       const piece = Buffer.alloc(mib, "x")
@@ -62,7 +62,7 @@ describe("a file over the cap", () => {
     }).pipe(Effect.scoped, Effect.provide(layerMemory({ maxFile: 2 * mib, maxRequest: 2048 * mib, quota: 4096 * mib })))
   )
 
-  it.scopedLive("is answered although the client goes on sending without reading", () =>
+  it.scopedLive("gets an answer even if the client keeps sending without reading", () =>
     Effect.gen(function* () {
       const raw = yield* halfway("chunked")
       const chunk = (data: Buffer) =>
@@ -74,7 +74,7 @@ describe("a file over the cap", () => {
     }).pipe(Effect.scoped, Effect.provide(layerMemory({ maxFile: mib })))
   )
 
-  it.scopedLive("is refused before it is read when the request says how long it is", () =>
+  it.scopedLive("is refused before it is read when the request declares its length", () =>
     Effect.gen(function* () {
       const raw = yield* halfway(4 * mib)
       const [, body = ""] = (yield* raw.said(status(413))) ?? []
@@ -84,8 +84,8 @@ describe("a file over the cap", () => {
   )
 })
 
-describe("a client that asks before it sends", () => {
-  it.scopedLive("is told to go on only where nothing stands against it", () =>
+describe("a client that sends Expect: 100-continue", () => {
+  it.scopedLive("gets 100 Continue only if the request is acceptable", () =>
     Effect.gen(function* () {
       const { port } = yield* Doors
       const token = yield* tokenFor()
@@ -109,8 +109,8 @@ describe("a client that asks before it sends", () => {
   )
 })
 
-describe("a body that lies about its length", () => {
-  it.scopedLive("is malformed when it is longer than it says", () =>
+describe("a body with a wrong Content-Length", () => {
+  it.scopedLive("is malformed when it is longer than declared", () =>
     Effect.gen(function* () {
       const body = form([{ content: "x".repeat(100) }])
       const raw = yield* halfway(body.length - 20, body)
@@ -143,7 +143,7 @@ describe("a body that lies about its length", () => {
 })
 
 describe("a client that goes away in the middle", () => {
-  it.scopedLive("leaves nothing behind, of several files either", () =>
+  it.scopedLive("leaves no files behind, even of several", () =>
     Effect.gen(function* () {
       const whole = form([{ content: Buffer.alloc(chunkBytes, "x") }, { content: Buffer.alloc(3 * chunkBytes, "y") }])
       const raw = yield* halfway(whole.length, whole.subarray(0, -chunkBytes))
@@ -159,7 +159,7 @@ describe("a client that trickles", () => {
   it.scopedLive("holds no connection and no transaction meanwhile, and is served in the end", () =>
     Effect.gen(function* () {
       const { poolUse, sql } = yield* Database
-      // A little more than a chunk: what might be the beginning of a delimiter is held back.
+      // A little more than a chunk: the parser holds back what might be the start of a delimiter.
       const size = chunkBytes + 100
       const raw = yield* halfway(beginning(size + 3).length + ending.length, beginning(size))
       yield* until(rows, (counts) => counts?.chunks === 1)
@@ -177,7 +177,7 @@ describe("a client that trickles", () => {
     }).pipe(Effect.scoped, Effect.provide(layerPostgres()))
   )
 
-  it.scopedLive("is given up when the whole takes too long", () =>
+  it.scopedLive("is dropped when the whole upload takes too long", () =>
     Effect.gen(function* () {
       const raw = yield* halfway(100 * mib, beginning(10))
       const trickling = yield* Effect.fork(Effect.repeat(raw.send("x"), Schedule.spaced("20 millis")))
@@ -188,7 +188,7 @@ describe("a client that trickles", () => {
   )
 })
 
-describe("a client that fetches and does not read", () => {
+describe("a client that downloads without reading", () => {
   it.scopedLive("holds no connection of the database meanwhile", () =>
     Effect.gen(function* () {
       const { port } = yield* Doors
@@ -201,15 +201,15 @@ describe("a client that fetches and does not read", () => {
       )
       expect(yield* raw.said(/HTTP\/1\.1 200/)).not.toBeNull()
       yield* raw.ignore
-      // As much as the sockets hold is on its way; then nothing is asked of the database any more.
+      // The socket buffers are full; then the server stops querying the database.
       yield* until(poolUse, ({ busy }) => busy === 0)
       yield* raw.vanish
     }).pipe(Effect.scoped, Effect.provide(layerPostgres()))
   )
 })
 
-describe("a file that is swept while somebody fetches it", () => {
-  it.scopedLive("breaks the connection off, so that nobody takes the part for the whole", () =>
+describe("a file that is swept during a download", () => {
+  it.scopedLive("closes the connection, so that the client does not accept a partial file", () =>
     Effect.gen(function* () {
       const { port } = yield* Doors
       const storage = yield* Storage
@@ -231,7 +231,7 @@ describe("a file that is swept while somebody fetches it", () => {
 })
 
 describe("a database that cuts all connections", () => {
-  it.scopedLive("is not noticed by a client that is on its way", () =>
+  it.scopedLive("is not noticed by a client in the middle of an upload", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const size = chunkBytes + 100
@@ -262,12 +262,12 @@ describe("a token that is revoked while files arrive", () => {
   )
 })
 
-describe("more clients than the process takes at once", () => {
+describe("more clients than the process accepts at once", () => {
   const length = beginning(10).length + ending.length
   const clients = (workspace: Workspace, count: number) =>
     Effect.all(Array.from({ length: count }, () => halfway(length, beginning(10), workspace)))
 
-  it.scopedLive("are told to come back, and those before them are served", () =>
+  it.scopedLive("get a retry delay, and earlier ones are served", () =>
     Effect.gen(function* () {
       const first = (yield* Effect.forEach(["acme", "b", "c", "d"], (name) => clients(workspaceOf(name), 16))).flat()
       const late = yield* halfway(length, beginning(10), workspaceOf("e"))
@@ -279,7 +279,7 @@ describe("more clients than the process takes at once", () => {
     }).pipe(Effect.scoped, Effect.provide(layerMemory()))
   )
 
-  it.scopedLive("of one workspace leave places to others", () =>
+  it.scopedLive("of one workspace leave room for others", () =>
     Effect.gen(function* () {
       yield* clients(acme, 16)
       const late = yield* halfway(length, beginning(10))
@@ -291,8 +291,8 @@ describe("more clients than the process takes at once", () => {
   )
 })
 
-describe("what a workspace has sent and not finished", () => {
-  it.scopedLive("counts towards its quota, and no longer when its sender is gone", () =>
+describe("a workspace's unfinished uploads", () => {
+  it.scopedLive("count towards its quota until their sender disconnects", () =>
     Effect.gen(function* () {
       const first = yield* halfway(8 * mib, beginning(3 * mib))
       const second = yield* halfway(8 * mib, beginning(3 * mib))

@@ -66,7 +66,7 @@ export const tokenFor = (workspace: Workspace = acme) =>
 
 export interface Part {
   readonly name?: string
-  /** As it stands in the header, quotes and all. */
+  /** As written in the header, quotes included. */
   readonly filename?: string | undefined
   readonly type?: string | undefined
   readonly content: string | Uint8Array
@@ -107,7 +107,7 @@ export const client = (workspace: Workspace = acme) =>
     }
   })
 
-/** The ids that an upload was answered with. */
+/** Ids in the answer to an upload. */
 export const idsOf = (answer: { readonly json: unknown }): ReadonlyArray<string> => {
   const { files } = answer.json as { readonly files: ReadonlyArray<{ readonly id: string }> }
   return files.map(({ id }) => id)

@@ -16,7 +16,7 @@ const other = Schema.decodeSync(Workspace)("other")
 const nobody = "0198c0de-0000-7000-8000-000000000001"
 
 describe.each(backends)("files on %s", (_, layer) => {
-  it.scopedLive("go the whole way: uploaded, listed, fetched, acknowledged", () =>
+  it.scopedLive("are uploaded, listed, fetched and acknowledged", () =>
     Effect.gen(function* () {
       const { ack, content, list, upload } = yield* client()
       const answer = yield* upload(
@@ -66,7 +66,7 @@ describe.each(backends)("files on %s", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("are not sent again to whoever has them", () =>
+  it.scopedLive("are not sent again to a client that has them", () =>
     Effect.gen(function* () {
       const { content, upload } = yield* client()
       const [id = ""] = idsOf(yield* upload({ content: "hello" }))
@@ -81,7 +81,7 @@ describe.each(backends)("files on %s", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("are fetched in parts", () =>
+  it.scopedLive("are fetched in ranges", () =>
     Effect.gen(function* () {
       const { content, upload } = yield* client()
       const [id = ""] = idsOf(yield* upload({ content: "0123456789" }))
@@ -115,7 +115,7 @@ describe.each(backends)("files on %s", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("are nobody else's: another's token is none, and another's file does not exist", () =>
+  it.scopedLive("belong to one workspace: another's token is refused, and another's file does not exist", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       const mine = yield* client()
@@ -159,7 +159,7 @@ describe.each(backends)("files on %s", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("get safe names and types, whatever they are called", () =>
+  it.scopedLive("get safe names and types, whatever the client calls them", () =>
     Effect.gen(function* () {
       const { content, upload } = yield* client()
       const named = (filename: string, type?: string) =>
@@ -189,7 +189,7 @@ describe.each(backends)("files on %s", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("keep the names that their clients gave them, in every script", () =>
+  it.scopedLive("keep their clients' names, in every script", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const { content, list, upload } = yield* client()
@@ -222,7 +222,7 @@ describe.each(backends)("files on %s", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("are refused whole when one of them is not right, with the reason", () =>
+  it.scopedLive("are refused together when one of them is invalid, with the reason", () =>
     Effect.gen(function* () {
       const { list, send, upload } = yield* client()
       const good = { content: "good" }
@@ -259,7 +259,7 @@ describe.each(backends)("files on %s", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("have caps for one, for a request, and for a workspace", () =>
+  it.scopedLive("have limits per file, per request and per workspace", () =>
     Effect.gen(function* () {
       const { ack, list, upload } = yield* client()
       const refused = yield* upload({ content: "fits" }, { filename: "large.bin", content: "x".repeat(1001) })
@@ -287,7 +287,7 @@ describe.each(backends)("files on %s", (_, layer) => {
     }).pipe(Effect.provide(layer({ maxFile: 1000, maxRequest: 2000, quota: 3000 })))
   )
 
-  it.scopedLive("arrive in pieces of any size, also without a length", () =>
+  it.scopedLive("arrive in chunks of any size, even without a length", () =>
     Effect.gen(function* () {
       const { send, content } = yield* client()
       const body = form([{ content: "first" }, { filename: "b", content: "\r\n--almost\r\n-" }])
@@ -302,7 +302,7 @@ describe.each(backends)("files on %s", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("become jobs in the same transaction, where a kind is set", () =>
+  it.scopedLive("become jobs in the same transaction when a kind is set", () =>
     Effect.gen(function* () {
       const { upload } = yield* client()
       const [id = ""] = idsOf(yield* upload({ filename: "naïve.txt", content: "hello" }))
@@ -326,7 +326,7 @@ describe.each(backends)("files on %s", (_, layer) => {
     }).pipe(Effect.provide(layer({ jobKind: Option.some("arrived") })))
   )
 
-  it.scopedLive("are not taken in when they are to become jobs that nobody knows", () =>
+  it.scopedLive("are refused when they should become jobs of an unknown kind", () =>
     Effect.gen(function* () {
       const { list, upload } = yield* client()
       expect(yield* upload({ content: "x" })).toMatchObject({
@@ -338,7 +338,7 @@ describe.each(backends)("files on %s", (_, layer) => {
   )
 })
 
-/** Somebody else acknowledges each file, and the sweeper takes it, just before an acknowledgement is written. */
+/** Another client acknowledges each file and the sweeper deletes it, just before an acknowledgement is written. */
 const sweptAtTheLastMoment = Layer.effect(
   Storage,
   Effect.map(Storage, (storage) => ({
@@ -348,8 +348,8 @@ const sweptAtTheLastMoment = Layer.effect(
   }))
 ).pipe(Layer.provide(StorageMemory.layer))
 
-describe("an acknowledgement that meets the sweeper", () => {
-  it.scopedLive("is as good as any other, and says so; the next finds nothing", () =>
+describe("an acknowledgement that races with the sweeper", () => {
+  it.scopedLive("succeeds like any other; the next one finds nothing", () =>
     Effect.gen(function* () {
       const { ack, upload } = yield* client()
       const [id = ""] = idsOf(yield* upload({ content: "x" }))
@@ -360,7 +360,7 @@ describe("an acknowledgement that meets the sweeper", () => {
 })
 
 describe("files that a program stored", () => {
-  it.scopedLive("come with safe headers, whatever it calls them", () =>
+  it.scopedLive("have safe headers, whatever the program calls them", () =>
     Effect.gen(function* () {
       const { content } = yield* client()
       const storage = yield* Storage
@@ -380,8 +380,8 @@ describe("files that a program stored", () => {
   )
 })
 
-describe("what those who run the service see of files", () => {
-  it.scopedLive("is how many there are, and who does not fetch theirs", () =>
+describe("the operator's view of files", () => {
+  it.scopedLive("shows their number, and the workspaces that do not fetch theirs", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const { ack, upload } = yield* client()
@@ -410,7 +410,7 @@ describe("what those who run the service see of files", () => {
 })
 
 describe("uploads without a database", () => {
-  it.scopedLive("are off, and say so", () =>
+  it.scopedLive("report that they are off", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
       for (const [method, path] of [

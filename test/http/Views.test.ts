@@ -10,7 +10,7 @@ interface Shown {
 }
 
 layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("/api/v1/views", (it) => {
-  it.effect("refuses what makes no view, names the field and keeps nothing", () =>
+  it.effect("refuses an invalid view, names the field and stores nothing", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const bad: ReadonlyArray<readonly [change: Record<string, unknown>, field: string]> = [
@@ -60,7 +60,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("/api/v1/view
     })
   )
 
-  it.effect("keeps filters under names for everybody, and the audit who changed them", () =>
+  it.effect("stores named filters for everyone, and audits changes", () =>
     Effect.gen(function* () {
       const { admin, viewer } = yield* Doors
       expect((yield* viewer("GET", path)).json).toEqual({ views: [] })

@@ -11,7 +11,7 @@ import { Doors, layerPostgres } from "./Doors.js"
 
 const lease = Duration.seconds(15)
 
-/** A pod that serves a queue of its own, and words for what is done to it. */
+/** A pod with its own queue, and helpers to act on it. */
 const line = (name: string, pod: Partial<PodFacts> & { readonly busy?: number; readonly draining?: boolean } = {}) =>
   Effect.gen(function* () {
     const { viewer } = yield* Doors
@@ -66,7 +66,7 @@ const again = (runAt: number, more: { counted?: boolean; error?: string; remembe
 const instant = (millis: number) => new Date(millis).toISOString()
 
 layer(layerPostgres(), { excludeTestServices: true })("GET /api/v1/jobs/{id}/why", (it) => {
-  it.scoped("is for whoever may look, and finds no job that is not there", () =>
+  it.scoped("is readable by viewers, and returns 404 for an unknown job", () =>
     Effect.gen(function* () {
       const { admin, ask, viewer } = yield* Doors
       const { put } = yield* line("whoever")
@@ -86,7 +86,7 @@ layer(layerPostgres(), { excludeTestServices: true })("GET /api/v1/jobs/{id}/why
     })
   )
 
-  it.scoped("names a pause, a time to come, and who throttled the job", () =>
+  it.scoped("names a pause, a future start time and the limit that throttled the job", () =>
     Effect.gen(function* () {
       const { end, put, set, take, whyOf } = yield* line("time")
       const limits = yield* RateLimits
@@ -119,7 +119,7 @@ layer(layerPostgres(), { excludeTestServices: true })("GET /api/v1/jobs/{id}/why
     })
   )
 
-  it.scoped("names who would have to be there", () =>
+  it.scoped("names the missing pod or kind", () =>
     Effect.gen(function* () {
       const alone = yield* line("alone", { queues: ["other"] })
       expect(yield* alone.whyOf(yield* alone.put())).toMatchObject({ reason: "no_pod" })
@@ -134,7 +134,7 @@ layer(layerPostgres(), { excludeTestServices: true })("GET /api/v1/jobs/{id}/why
     })
   )
 
-  it.scoped("names the job of the same key that comes first", () =>
+  it.scoped("names the earlier job of the same key", () =>
     Effect.gen(function* () {
       const { end, put, set, take, whyOf } = yield* line("keys")
       yield* set({ perKey: { concurrency: 1, order: "strict" } })
@@ -157,7 +157,7 @@ layer(layerPostgres(), { excludeTestServices: true })("GET /api/v1/jobs/{id}/why
     })
   )
 
-  it.scoped("tells a job's place in the line, where it runs and how it ended", () =>
+  it.scoped("shows a job's position in the queue, where it runs and how it ended", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
       const { end, put, take, whyOf } = yield* line("life")

@@ -19,7 +19,7 @@ const pod = (cwd: string, url: Redacted.Redacted) =>
       cwd,
       env: {
         DATABASE_URL: Redacted.value(url),
-        // A killed pod's jobs come back soon: the limit is shortened by its settings, not by a hook.
+        // A short timeout by setting, so that a killed pod's jobs are recovered soon.
         QUEUE_STUCK_TIMEOUT: "3s",
         QUEUE_HEARTBEAT: "500ms",
         QUEUE_JANITOR_INTERVAL: "1s",
@@ -51,7 +51,7 @@ const unfinished = Effect.gen(function* () {
   return rows[0]?.count ?? 0
 })
 
-/** Pods work through the jobs while one of them is killed with -9 and replaced, again and again. */
+/** Pods work through the jobs while one after another is killed with -9 and replaced. */
 const survive = (kind: string, count: number, kills: number) =>
   Effect.gen(function* () {
     const cwd = yield* Nightshift.folder
@@ -78,7 +78,7 @@ const survive = (kind: string, count: number, kills: number) =>
 
 describe("jobs whose pods are killed with -9", () => {
   it.scopedLive(
-    "are all done, none lost and none wrongly put away, each with its effect at least once",
+    "are all done, none lost and none wrongly dead, each with its effect at least once",
     () =>
       Effect.gen(function* () {
         const count = scale("CRASH_JOBS", { usual: 1_000, long: 5_000 })
@@ -95,11 +95,11 @@ describe("jobs whose pods are killed with -9", () => {
   )
 })
 
-// Each has a smaller test that needs no process: crew/TransactionFaults, database/Database.
+// Each of these has a smaller test without processes: crew/TransactionFaults, database/Database.
 if (isLong) {
   describe("transactional jobs whose pods are killed with -9", () => {
     it.scopedLive(
-      "have their effects exactly once where these are part of the job's own transaction",
+      "have their effects exactly once when these are part of the job's own transaction",
       () =>
         Effect.gen(function* () {
           const count = scale("CRASH_TRANSACTIONS", 1_500)
@@ -112,9 +112,9 @@ if (isLong) {
     )
   })
 
-  describe("jobs whose connections are all cut, again and again", () => {
+  describe("jobs whose connections are all cut repeatedly", () => {
     it.scopedLive(
-      "are all done and counted once, and no pod dies of it",
+      "are all done and counted once, and no pod crashes",
       () =>
         Effect.gen(function* () {
           const count = scale("CUT_JOBS", 4_000)
@@ -124,7 +124,7 @@ if (isLong) {
           yield* sql`create table ledger (n int not null, attempt int not null)`
           const pods = [yield* pod(cwd, url), yield* pod(cwd, url)]
           yield* enqueueAll("recorded", count)
-          // Every connection but ours: claims, finalizes, listeners and heartbeats, whatever they are doing.
+          // Every connection except this one: claims, finalizes, listeners and heartbeats.
           const cut = sql`select pg_terminate_backend(pid) from pg_stat_activity
           where datname = current_database() and pid <> pg_backend_pid() and application_name like 'nightshift%'
             and pid not in (select pid from pg_stat_activity where client_port = inet_client_port())`.pipe(

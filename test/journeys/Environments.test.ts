@@ -9,7 +9,7 @@ import * as Nightshift from "../support/Nightshift.js"
 import { below, gone } from "../support/ProcessFamily.js"
 import { isLong } from "../support/Scale.js"
 
-/** Machines and shells differ by these. Each starts with no other variable than PATH. */
+/** Variables in which machines and shells differ. Each case starts with only PATH set. */
 const environments: ReadonlyArray<{ readonly name: string; readonly env: Readonly<Record<string, string>> }> = [
   { name: "no LANG, and a home that does not exist", env: { HOME: "/nonexistent" } },
   { name: "LANG=C, in Apia", env: { LANG: "C", TZ: "Pacific/Apia" } },
@@ -25,7 +25,7 @@ const environments: ReadonlyArray<{ readonly name: string; readonly env: Readonl
 
 const types: Readonly<Record<string, string>> = { html: "text/html", js: "text/javascript", css: "text/css" }
 
-/** Mission Control as it was built, before a service that knows no one. */
+/** Serves the built Mission Control; every API request gets 401. */
 const pages = Effect.acquireRelease(
   Effect.async<ReturnType<typeof createServer>>((resume) => {
     const ui = join(Nightshift.root, "dist", "ui")
@@ -46,7 +46,7 @@ const pages = Effect.acquireRelease(
     })
 ).pipe(Effect.map((server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}/ui/`))
 
-/** What Mission Control shows first in a browser that is started here and now, and what went wrong on the page. */
+/** The first page of Mission Control in a fresh browser, and the errors on it. */
 const firstSight = (url: string) =>
   Effect.gen(function* () {
     const page = yield* Browser.page()

@@ -17,7 +17,7 @@ const chats = scale("GATEWAY_CHATS", { usual: 20, long: 100 })
 const token = credentials.BOT_HELPER_TOKEN
 const secret = credentials.BOT_HELPER_SECRET
 
-/** A killed pod's jobs come back soon: by its settings, not by a hook. */
+/** Short timeouts by setting, so that a killed pod's jobs are recovered soon. */
 const impatient = {
   QUEUE_STUCK_TIMEOUT: "3s",
   QUEUE_HEARTBEAT: "500ms",
@@ -27,7 +27,7 @@ const impatient = {
 
 const hookOf = ({ url }: { readonly url: string }) => `${url}/hooks/telegram/helper`
 
-/** Waits until a condition of the outside world holds. */
+/** Polls until the condition holds. */
 const until = <A>(look: Effect.Effect<A>, holds: (value: A) => boolean) =>
   Effect.repeat(look, { until: holds, schedule: Schedule.spaced("50 millis") })
 
@@ -49,7 +49,7 @@ const unfinished = (server: RestartableServer.RestartableServer) =>
     ([row]) => row?.count ?? -1
   )
 
-/** What was said in each chat, in order, as numbers. */
+/** Messages per chat, in order, as numbers. */
 const saidIn = (
   calls: ReadonlyArray<{ readonly method: string; readonly parameters: Readonly<Record<string, unknown>> }>
 ) => {
@@ -65,7 +65,7 @@ const saidIn = (
 if (isLong) {
   describe("updates of an async bot", () => {
     it.scopedLive(
-      "are each exactly one job and all answered, in the order of their chat, whatever dies on the way",
+      "become exactly one job each and are all answered, in order per chat, whatever is killed",
       () =>
         Effect.gen(function* () {
           const cwd = yield* Nightshift.folder
@@ -101,7 +101,7 @@ if (isLong) {
           const tries = yield* telegram.tries
           expect(tries.length).toBeGreaterThan(updates)
 
-          // A job whose pod died may be answered twice; none is left out, and none comes before its time.
+          // A job whose pod died may be answered twice; none is skipped and none is out of order.
           const said = saidIn(yield* telegram.calls)
           expect(said.size).toBe(Math.min(chats, updates))
           for (const numbers of said.values()) {
@@ -121,7 +121,7 @@ if (isLong) {
     )
 
     it.scopedLive(
-      "that nobody can handle are told to their users, once for each, whatever dies on the way",
+      "that fail for good notify their users once each, whatever is killed",
       () =>
         Effect.gen(function* () {
           const count = 120
@@ -133,7 +133,7 @@ if (isLong) {
           const pod = start({ cwd, args: ["--app", app], env })
           const [first, second] = yield* Effect.all([pod, pod], { concurrency: "unbounded" })
           yield* telegram.deliverTo(token, { urls: [hookOf(first), hookOf(second)], secret })
-          // Some are sent without anyone learning of it, some are told to wait first, some have blocked the bot.
+          // Some are sent but their answers are lost, some are throttled first, some users have blocked the bot.
           const chat = (rest: number) => ({
             when: ({ parameters }: { parameters: Readonly<Record<string, unknown>> }) =>
               Number(parameters.chat_id) % 10 === rest
@@ -161,7 +161,7 @@ if (isLong) {
           )
           const of = (state: string) => letters.find((letter) => letter.state === state)?.count ?? 0
           expect(of("sent") + of("refused") + of("unknown")).toBe(count)
-          // Only what was dropped, and what the killed pod was about to say, is unknown.
+          // Only lost answers, and what the killed pod was about to send, are unknown.
           expect(of("refused")).toBeGreaterThanOrEqual(count / 10 - 10)
           expect(of("unknown")).toBeGreaterThanOrEqual(count / 10)
           expect(of("unknown")).toBeLessThanOrEqual(count / 10 + 10)
@@ -176,7 +176,7 @@ if (isLong) {
 
 describe("secrets", () => {
   it.scopedLive(
-    "are nowhere in what a pod prints, measures and answers",
+    "appear nowhere in a pod's output, metrics and answers",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
@@ -207,7 +207,7 @@ describe("secrets", () => {
         yield* tell("helper", message(9, "hello"), "a-wrong-one")
         yield* tell("desk", message(1, `/auth ${credentials.AUTH_SECRET}`), credentials.BOT_DESK_SECRET)
         yield* tell("desk", message(2, "/whoami"), credentials.BOT_DESK_SECRET)
-        // A bot whose token Telegram does not know fails at every attempt.
+        // Telegram does not know this bot's token, so every attempt fails.
         yield* until(jobsOf(server), (jobs) => jobs.filter(({ status }) => status === "done").length >= 4)
         yield* server.query("drop table nightshift.bot_session")
         yield* tell("desk", message(3, "/whoami"), credentials.BOT_DESK_SECRET)
@@ -233,7 +233,7 @@ describe("secrets", () => {
         expect(code).toBe(0)
         const everything = [stdout, stderr, ...answers].join("\n")
         expect(everything.length).toBeGreaterThan(20_000)
-        expect(everything).toMatch(/could not be removed/)
+        expect(everything).toMatch(/could not delete a message/)
         expect(hidden.exec(everything)).toBeNull()
         const stored = yield* server.query<{ row: string }>(
           "select j::text as row from nightshift.job j union all select k::text from nightshift.kind k union all select d::text from nightshift.bot_guess d"

@@ -22,7 +22,7 @@ const emulator = TelegramEmulator.layer({
 const said = (json: unknown): string => String(Object(json).text)
 
 describe("bots without a database", () => {
-  it.scopedLive("answer, sign users in, and say on /readyz what is off", () =>
+  it.scopedLive("answer, sign users in, and report on /readyz what is off", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeBots(cwd, yaml)
@@ -58,7 +58,7 @@ describe("bots without a database", () => {
     }).pipe(Effect.provide(emulator))
   )
 
-  it.scopedLive("are refused when one of them is async, with the bot's name and both ways out", () =>
+  it.scopedLive("are refused when one of them is async, with the bot's name and both fixes", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeBots(cwd, "bots: { helper: { handler: echo, async: true }, desk: { handler: eco } }")
@@ -75,7 +75,7 @@ describe("bots without a database", () => {
     })
   )
 
-  it.scopedLive("are read again on SIGHUP; a file that cannot be used changes nothing and says why", () =>
+  it.scopedLive("are reloaded on SIGHUP; an invalid file changes nothing and is reported", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeBots(cwd, "bots: { helper: { handler: echo, requireAuth: false } }")
@@ -93,7 +93,7 @@ describe("bots without a database", () => {
     })
   )
 
-  it.scopedLive("are connected with Telegram and shown by the command line", () =>
+  it.scopedLive("are connected to Telegram and listed by the command line", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeBots(cwd, yaml)
@@ -102,7 +102,7 @@ describe("bots without a database", () => {
       const set = (...args: ReadonlyArray<string>) => Nightshift.call(["bots", "set-webhook", ...args], { cwd, env })
       expect(yield* set("desk", "--url", "https://bots.example.org/", "--max-connections", "7")).toMatchObject({
         code: 0,
-        stdout: "Telegram delivers the updates of desk to https://bots.example.org/hooks/telegram/desk\n"
+        stdout: "Telegram now delivers updates of desk to https://bots.example.org/hooks/telegram/desk\n"
       })
       expect((yield* telegram.calls)[0]?.parameters).toEqual({
         url: "https://bots.example.org/hooks/telegram/desk",
@@ -138,13 +138,12 @@ const connect = (port: number): Effect.Effect<Net.Socket, never, Scope.Scope> =>
     (socket) => Effect.sync(() => socket.destroy())
   )
 
-/** The first that comes back. */
 const heard = (socket: Net.Socket) =>
   Effect.async<string>((resume) => {
     socket.once("data", (data) => resume(Effect.succeed(String(data))))
   })
 
-/** Sends a body without end until the other side has had enough; answers how much went out. */
+/** Sends an endless body until the server closes; returns how much was sent. */
 const flood = (port: number, secret: string) =>
   Effect.async<{ readonly status: number; readonly sent: number }>((resume) => {
     let sent = 0
@@ -172,7 +171,7 @@ const flood = (port: number, secret: string) =>
   })
 
 describe("slow and hostile clients", () => {
-  it.scopedLive("get what they deserve in bounded memory, and do not disturb others", () =>
+  it.scopedLive("are refused in bounded memory, and do not disturb others", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeBots(cwd, "bots: { helper: { handler: echo, requireAuth: false } }")
@@ -191,7 +190,7 @@ describe("slow and hostile clients", () => {
       const head = `POST /hooks/telegram/helper HTTP/1.1\r\nHost: x\r\nX-Telegram-Bot-Api-Secret-Token: ${secret}\r\n`
       const trickling = yield* Effect.forEach(Array.from({ length: 100 }), () => connect(port), { concurrency: 20 })
       for (const [index, socket] of trickling.entries()) {
-        // Half of them never end their headers, the others never their bodies.
+        // Half of them never finish their headers, the others never finish their bodies.
         socket.write(
           index % 2 === 0 ? "POST /hooks/telegram/helper HTTP/1.1\r\nX-A: 1" : `${head}Content-Length: 9\r\n\r\n{`
         )
@@ -207,12 +206,12 @@ describe("slow and hostile clients", () => {
         [secret, "wrong", "wrong", "wrong", "wrong"].map((given) => flood(port, given)),
         { concurrency: "unbounded" }
       )
-      // An answer is sent before the connection is closed, and what was not let in is not read.
+      // The server answers before it closes the connection, and does not read refused bodies.
       expect(floods.map(({ status }) => status)).toEqual([413, 401, 401, 401, 401])
       for (const { sent } of floods) expect(sent).toBeLessThan(64 * 1024 * 1024)
       yield* unharmed
 
-      // A million chunks of one byte: too large, or on a slow machine too slow.
+      // A million chunks of one byte: too large, or too slow on a slow machine.
       const slices = yield* connect(port)
       const answered = heard(slices)
       slices.write(`${head}Transfer-Encoding: chunked\r\n\r\n`)
@@ -232,7 +231,7 @@ describe("slow and hostile clients", () => {
     })
   )
 
-  it.scopedLive("are told before they send, where they ask", () =>
+  it.scopedLive("are refused before they send the body when they ask first", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeBots(cwd, "bots: { helper: { handler: echo, requireAuth: false } }")

@@ -22,7 +22,7 @@ export interface PodOptions {
 
 export const writeBots = (cwd: string, yaml: string) => writeFileSync(join(cwd, "bots.yaml"), yaml)
 
-/** A real process that serves bots; answers when its doors are open. */
+/** Starts a real process that serves bots; returns when it listens. */
 export const start = ({ args = [], cwd, env = {} }: PodOptions) =>
   Effect.gen(function* () {
     const running = yield* Nightshift.start(["serve", "--port", "0", ...args], { cwd, env: { ...credentials, ...env } })
@@ -30,7 +30,7 @@ export const start = ({ args = [], cwd, env = {} }: PodOptions) =>
     return { ...running, url }
   })
 
-/** What a request to a bot's door is answered. */
+/** Posts an update to a bot and returns the answer. */
 export const deliver = (url: string, slug: string, update: unknown, secret: string) =>
   Effect.promise(async () => {
     const response = await fetch(`${url}/hooks/telegram/${slug}`, {

@@ -4,7 +4,7 @@ import type { Page } from "playwright-core"
 import type { Browser } from "../support/Browser.js"
 import { ControlRoom } from "./fixtures/ControlRoom.js"
 
-// What people do on the lists of jobs. The stories are told in the control room of whoever tells them.
+// Journeys on the job lists. They run in the caller's control room.
 
 const step = <A>(act: () => Promise<A>) => Effect.promise(act)
 const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString()
@@ -18,7 +18,7 @@ const view = (page: Page, name: string) =>
   page.getByRole("navigation", { name: "Saved views" }).getByRole("link", { name, exact: true })
 const chip = (page: Page, words: string) => button(page, `Remove ${words}`)
 
-/** Fills in a field and leaves it, as Enter does. */
+/** Fills in a field and commits it with Enter. */
 const give = async (page: Page, label: string, text: string) => {
   await page.getByLabel(label).fill(text)
   await page.keyboard.press("Enter")
@@ -33,7 +33,7 @@ const nameIt = async (page: Page, title: string, name: string) => {
 const actsOn = (page: Page) => page.locator(".head .side button")
 
 export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, true>): void => {
-  it.scoped("gives filters a name that everybody finds, and takes it back", () =>
+  it.scoped("saves filters under a name that everyone finds, and deletes it", () =>
     Effect.gen(function* () {
       const { api, enqueue, enter } = yield* ControlRoom
       for (const n of [1, 2])
@@ -70,7 +70,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
       expect(offered).toBe(0)
 
       yield* step(async () => {
-        // A name that stands is given to other filters.
+        // An existing name is assigned to other filters.
         await chip(page, 'payload contains {"list":[],"n":2}').click()
         await counted(page, "2")
         await button(page, "Save view").click()
@@ -89,7 +89,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
     })
   )
 
-  it.scoped("sets every filter on the page, and takes each away again", () =>
+  it.scoped("sets every filter on the page, and removes each again", () =>
     Effect.gen(function* () {
       const { api, enqueue, enter } = yield* ControlRoom
       const dedupe = { key: "leaflet-1", scope: "retained" }
@@ -150,7 +150,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
     })
   )
 
-  it.scoped("is offered what can be done to the jobs of a list, and no more", () =>
+  it.scoped("is offered the possible actions for the jobs of a list, and no more", () =>
     Effect.gen(function* () {
       const { bury, enqueue, enter } = yield* ControlRoom
       yield* enqueue({ kind: "brochure", queue: "attic" })

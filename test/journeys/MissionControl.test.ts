@@ -9,12 +9,12 @@ const step = <A>(act: () => Promise<A>) => Effect.promise(act)
 
 const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString()
 
-/** The part of a page that has this name. */
+/** The region of a page with this name. */
 const region = (page: Page, name: string) => page.getByRole("region", { name, exact: true })
 const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name, exact: true })
 const said = (page: Page, text: string) => page.getByRole("status").getByText(text).waitFor()
 
-/** Lets charts say on the console what they write on their canvas. */
+/** Makes charts log the text that they draw on their canvas. */
 const tellText = `{
   const write = CanvasRenderingContext2D.prototype.fillText
   CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
@@ -70,7 +70,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("pauses a queue so that nothing of it starts, and resumes it", () =>
+    it.scoped("pauses a queue so that none of its jobs start, and resumes it", () =>
       Effect.gen(function* () {
         const { enqueue, enter, url } = yield* ControlRoom
         const page = yield* enter("queues")
@@ -92,7 +92,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("requeues a group of dead jobs, knowing beforehand how many they are", () =>
+    it.scoped("requeues a group of dead jobs after seeing their number", () =>
       Effect.gen(function* () {
         const { api, bury, enter } = yield* ControlRoom
         const ids = yield* Effect.forEach([1, 2, 3], () => bury("parcel"))
@@ -128,7 +128,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("changes the payload of a job that waits, and is told when it is no JSON", () =>
+    it.scoped("changes the payload of a waiting job, and sees an error when it is not JSON", () =>
       Effect.gen(function* () {
         const { api, enqueue, enter } = yield* ControlRoom
         const id = yield* enqueue({ payload: { message: "before" }, runAt: inAnHour() })
@@ -148,7 +148,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("makes a schedule and sees it fire", () =>
+    it.scoped("creates a schedule and sees it fire", () =>
       Effect.gen(function* () {
         const { enter } = yield* ControlRoom
         const page = yield* enter("schedules")
@@ -183,7 +183,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("finds a job by a field of its payload, at an address that can be passed on", () =>
+    it.scoped("finds a job by a payload field, at an address that can be shared", () =>
       Effect.gen(function* () {
         const { enqueue, enter } = yield* ControlRoom
         for (const order of ["o-6", "o-7"]) yield* enqueue({ payload: { message: { order } }, runAt: inAnHour() })
@@ -206,14 +206,14 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
 
     jobListStories(it)
 
-    it.scoped("sees at a glance what became of a queue's jobs in the last hour", () =>
+    it.scoped("sees a queue's outcomes of the last hour at a glance", () =>
       Effect.gen(function* () {
         const { enqueue, enter } = yield* ControlRoom
         yield* enqueue({ payload: { message: "done" } })
         yield* enqueue({ payload: { fail: "on purpose" }, maxAttempts: 1 })
         const page = yield* enter("queues")
         const card = region(page, "default")
-        // Drawn in the place it had before there was anything to draw.
+        // The chart takes the space that was reserved before it had data.
         const line = card.locator("svg.spark")
         const place = step(async () => {
           const [inner, outer] = [await line.boundingBox(), await card.boundingBox()]
@@ -235,12 +235,12 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("drags over a chart to look closer, and back", () =>
+    it.scoped("zooms into a chart by dragging, and back out", () =>
       Effect.gen(function* () {
         const { enter } = yield* ControlRoom
         const page = yield* enter("overview")
         yield* step(async () => {
-          // The line for warnings is there whether there are any or not, so that none can push the chart away.
+          // The notice line always exists, so that a warning does not shift the chart.
           await page.locator(".notice").waitFor()
           const chart = page.getByRole("img", { name: "Throughput" }).locator(".u-over")
           const box = await chart.boundingBox()
@@ -254,7 +254,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await button(page, "Zoom out").waitFor({ state: "detached" })
           await button(page, "30 m").and(page.locator("[aria-pressed=true]")).waitFor()
         })
-        // What is written on the axes: hours of 24, and days where there are several.
+        // Axis labels: 24-hour times, and dates when the range has several days.
         const written: Array<string> = []
         const range = async (name: string, expected: RegExp) => {
           const seen = page.waitForEvent("console", (message) => expected.test(message.text()))
@@ -271,7 +271,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("goes through dead jobs with the keyboard alone", () =>
+    it.scoped("processes dead jobs with the keyboard alone", () =>
       Effect.gen(function* () {
         const { api, bury, enqueue, enter } = yield* ControlRoom
         const ids = yield* Effect.forEach([1, 2, 3], (n) =>
@@ -295,7 +295,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await page.getByLabel("Kind").fill("letter")
           await press("Enter", "Escape")
           await page.getByText("3", { exact: true }).and(page.locator(".chip")).waitFor()
-          // The newest stands first: it and the oldest are selected, and cancelled.
+          // The newest is first: it and the oldest are selected and cancelled.
           await press("x", "j", "j", "x")
           await page.getByText("2 selected").waitFor()
           await press("c")
@@ -320,7 +320,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("sees what came to bots, with its jobs, and files on their way", () =>
+    it.scoped("sees deliveries to bots with their jobs, and pending files", () =>
       Effect.gen(function* () {
         const { deliver, enter, push, upload } = yield* ControlRoom
         const update = {
@@ -353,7 +353,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("is kept up to date again after the service was started anew", () =>
+    it.scoped("gets live updates again after the service is restarted", () =>
       Effect.gen(function* () {
         const { enqueue, enter, restart } = yield* ControlRoom
         const page = yield* enter("jobs?kind=postcard")
@@ -365,7 +365,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         })
         yield* enqueue({ kind: "postcard", queue: "attic" })
         yield* step(() => page.getByRole("link", { name: "postcard" }).waitFor())
-        // News does not take away what is being typed.
+        // Live updates do not overwrite text that is being typed.
         expect(yield* step(() => page.getByLabel("Search", { exact: true }).inputValue())).toBe("half a wo")
       })
     )

@@ -6,14 +6,15 @@ import type { Page } from "playwright-core"
 import { Browser } from "../support/Browser.js"
 import { ControlRoom } from "./fixtures/ControlRoom.js"
 
-// Every page once in light, in dark, on a phone and for a viewer, over a house in which every name is hostile.
+// Visits every page in light mode, in dark mode, on a phone and as a viewer, on a service in which every name is
+// hostile.
 
 const step = <A>(act: () => Promise<A>) => Effect.promise(act)
 
-/** Would rename the page if it ever were anything but text. */
+/** Renames the page if it is ever rendered as HTML. */
 const hostile = (name: string) => `<img src=x onerror="document.title=1"><script>document.title=2</script>${name}`
 
-/** What no door lets in stands in the tables all the same: that is where pages must not trust it. */
+/** Writes rows that the API would refuse: pages must not trust the tables. */
 const plant = (database: string) =>
   step(async () => {
     const client = new pg.Client({ connectionString: database })
@@ -48,7 +49,7 @@ const furnish = Effect.gen(function* () {
   yield* plant(database)
 })
 
-/** Everything is chosen that can be. */
+/** Every filter is set. */
 const jobs = "jobs?state=scheduled,retrying,pending,running,done,dead,cancelled&within=3600"
 
 const places = [
@@ -69,7 +70,7 @@ const places = [
   "nowhere"
 ]
 
-/** Goes to a place without loading the page again, and waits until it shows what it has to show. */
+/** Navigates without reloading, and waits until the page is complete. */
 const visit = (page: Page, place: string) =>
   step(async () => {
     await page.evaluate(`location.hash = ${JSON.stringify(`#/${place}`)}`)
@@ -83,7 +84,7 @@ interface Finding {
   readonly nodes: ReadonlyArray<{ readonly html: string; readonly failureSummary?: string }>
 }
 
-/** What axe finds that keeps people out. Its text is evaluated by the debugger, which the page's policy does not bind. */
+/** Accessibility violations found by axe. The debugger evaluates it, because the page's policy forbids the script. */
 const findings = (page: Page, rules?: ReadonlyArray<string>) =>
   step(async () => {
     if ((await page.evaluate("typeof axe")) === "undefined") await page.evaluate(axe.source)
@@ -100,16 +101,16 @@ const findings = (page: Page, rules?: ReadonlyArray<string>) =>
       .map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html} ${node.failureSummary}`).join("; ")}`)
   })
 
-/** How far the page could be scrolled sideways. */
+/** Horizontal overflow of the page in pixels. */
 const sidewaysOf = (page: Page) =>
   page.evaluate<number>("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
-/** A walk through all pages takes seconds, and on a machine that has other things to do many more. */
+/** Visiting all pages takes seconds, and much longer on a loaded machine. */
 const walkTimeout = 180_000
 
 const furnished = Layer.provideMerge(Layer.effectDiscard(furnish), ControlRoom.layer)
 
-/** What the pages weigh on the wire, without what they ask the API. */
+/** Transferred bytes of the pages, without API answers. */
 const weightOf = (page: Page) =>
   page.evaluate<number>(`performance.getEntries()
     .filter((entry) => "encodedBodySize" in entry && !entry.name.includes("/api/"))
@@ -119,7 +120,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
   "every page of Mission Control",
   (it) => {
     it.scoped(
-      "is light, can be used by everybody, and shows text from outside as text",
+      "is light, accessible, and shows external text as text",
       () =>
         Effect.gen(function* () {
           const { enter } = yield* ControlRoom
@@ -127,7 +128,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
           const weight = yield* step(() => weightOf(page))
           expect(weight).toBeGreaterThan(10_000)
           expect(weight).toBeLessThan(120_000)
-          // The overview shows queues as of the last look that the service took.
+          // The overview shows the queues of the service's last refresh.
           yield* step(() => page.getByText(hostile("queue")).first().waitFor())
           const shown: Record<string, string> = {}
           for (const place of places) {
@@ -154,7 +155,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
     )
 
     it.scoped(
-      "can be read in the dark and on a phone, without scrolling sideways",
+      "is readable in dark mode and on a phone, without scrolling sideways",
       () =>
         Effect.gen(function* () {
           const { enter } = yield* ControlRoom
@@ -178,7 +179,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
       walkTimeout
     )
 
-    it.scoped("opens dialogs and forms that everybody can use", () =>
+    it.scoped("opens accessible dialogs and forms", () =>
       Effect.gen(function* () {
         const { enter } = yield* ControlRoom
         const page = yield* enter("dead")
@@ -231,7 +232,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
       })
     )
 
-    it.scoped("shows a viewer no way to change anything, and the server refuses it as well", () =>
+    it.scoped("offers a viewer no way to change anything, and the server refuses it as well", () =>
       Effect.gen(function* () {
         const { enter, url } = yield* ControlRoom
         const page = yield* enter("overview", "viewer")
@@ -239,7 +240,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
           /^(5 m|30 m|3 h|24 h|7 d|Charts|Next runs|History|Deliveries|Changes|and \d+ more|Show \d+ more|\d+\+? new|Older|Newest|Copy.*|☰ Menu|[[{}\]].*)$/
         for (const place of places) {
           yield* visit(page, place)
-          // Whoever looks may choose what to look at.
+          // Viewers may use filters and navigation.
           const names = yield* step(() => page.locator("main button:visible:not(search button)").allInnerTexts())
           expect({ place, buttons: names.filter((name) => !harmless.test(name)) }).toEqual({ place, buttons: [] })
           const inputs = yield* step(() => page.locator("main input:not([type=search], search input)").count())

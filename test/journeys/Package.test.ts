@@ -9,7 +9,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 describe("the packed package", () => {
   it.scopedLive(
-    "runs the README's program and its command with nothing but its files and the packages it declares",
+    "runs the README's program and command with only its own files and declared dependencies",
     () =>
       Effect.gen(function* () {
         const cwd = yield* PackedPackage.unpacked
@@ -21,7 +21,7 @@ describe("the packed package", () => {
           /sending receipt A-17 to ada@example\.org[\s\S]*job [0-9a-f-]{36} is done/
         )
         expect(yield* PackedPackage.run(cwd, "node_modules/nightshift/dist/nightshift.js", ["migrate"], env)).toContain(
-          "the schema is current"
+          "The schema is up to date."
         )
       }),
     240_000

@@ -13,7 +13,7 @@ import { message } from "../gateway/Updates.js"
 import { Doors, layerPostgres } from "../http/Doors.js"
 import { isLong } from "../support/Scale.js"
 
-// A payload that is sent is the payload that the handler gets, through whichever door. What cannot be kept is refused.
+// A handler receives exactly the payload that was sent, through every entry point. What cannot be kept is refused.
 
 const yaml = "bots:\n  jobs: { handler: echo, requireAuth: false, async: true }\n"
 const sameStores = Layer.merge(Layer.effect(Queue, Queue), Layer.effect(Kinds, Kinds))
@@ -23,7 +23,7 @@ const house = Layer.provideMerge(Layer.fresh(gateLayer({ yaml }, sameStores)), l
 const Anything = Job.make("anything", { payload: Schema.Unknown })
 const pod = "0198c0de-0000-7000-8000-000000000001" as PodId
 
-/** Any sequence of UTF-16 units: NUL, halves of pairs and controls among them. */
+/** Any sequence of UTF-16 units, including NUL, lone surrogates and control characters. */
 const units = FastCheck.array(
   FastCheck.oneof(
     { weight: 6, arbitrary: FastCheck.integer({ min: 0x20, max: 0x7e }) },
@@ -52,7 +52,7 @@ const payloads = FastCheck.anything({
 
 const nested = (levels: number): unknown => JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`)
 
-/** What every run tries as well, and whether it can be kept. */
+/** Payloads that every run tries as well, and whether they are kept. */
 const edges: ReadonlyArray<readonly [payload: unknown, kept: boolean]> = [
   [null, true],
   ["", true],
@@ -67,7 +67,7 @@ const edges: ReadonlyArray<readonly [payload: unknown, kept: boolean]> = [
   [{ "a\u0000": 1 }, false]
 ]
 
-/** PostgreSQL has no text for these, and no negative zero. */
+/** PostgreSQL text cannot hold NUL or lone surrogates. */
 const isKept = (value: unknown) => {
   let kept = true
   JSON.stringify(value, (key, inner: unknown) => {
@@ -117,7 +117,7 @@ const commandLine: Door = (payload, queue) =>
     ])
   ).pipe(Effect.as(true))
 
-/** What a handler would be given next; the server's clock may be a moment ahead of ours. */
+/** The next job's payload; the server's clock may be slightly ahead of ours. */
 const next = (queue: string) =>
   Effect.flatMap(Queue, ({ claim }) =>
     Effect.repeat(claim({ queue, pod, limit: 10 }), { until: (jobs) => jobs.length > 0 })
@@ -125,7 +125,7 @@ const next = (queue: string) =>
 
 let opened = 0
 
-/** Sends a payload through a door, and looks what arrives. */
+/** Sends a payload through an entry point, and checks what arrives. */
 const passes = (door: Door, payload: unknown, kept: boolean) =>
   Effect.gen(function* () {
     opened += 1
@@ -151,7 +151,7 @@ const assertAll = <R>(runs: number, property: (payload: unknown) => Effect.Effec
   )
 
 describe("a payload that is sent", () => {
-  it.scopedLive("is the payload that the handler gets, or is refused", () =>
+  it.scopedLive("is the payload that the handler receives, or is refused", () =>
     Effect.gen(function* () {
       for (const door of Object.values(doors)) {
         for (const [payload, kept] of edges) yield* passes(door, payload, kept)

@@ -2,7 +2,7 @@ import { Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
 import pg from "pg"
 import * as EmbeddedPostgres from "../../src/database/embedded/EmbeddedPostgres.js"
 
-/** A durable PostgreSQL of the test's own that can be stopped and started again, at the same address. */
+/** A durable PostgreSQL that can be stopped and started again at the same address. */
 export interface RestartableServer {
   readonly url: string
   /** Stops it as an operator would, and starts it again. */

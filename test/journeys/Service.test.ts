@@ -16,7 +16,7 @@ const get = (url: string, headers: Record<string, string> = {}) =>
     return { status: response.status, text: await response.text() }
   })
 
-/** Starts the service and returns it with the address of its doors. */
+/** Starts the service and returns it with its url. */
 const serve = (
   cwd: string,
   options: { args?: ReadonlyArray<string>; env?: Record<string, string>; uid?: number } = {}
@@ -33,7 +33,10 @@ const serve = (
 
 const hostile = 'a"} 1\nforged{x="\\'
 
-/** Jobs that succeed and die, one of a kind whose name would forge a line, and refused requests: the metrics after them. */
+/**
+ * Runs jobs that succeed and die, one with a kind name that could forge a line, and refused requests; returns the
+ * metrics page.
+ */
 const busyPage = (url: string, completed: number) =>
   Effect.promise(async () => {
     const headers = { authorization: "Bearer sesame", "content-type": "application/json" }
@@ -55,7 +58,7 @@ const busyPage = (url: string, completed: number) =>
   })
 
 describe("the service on an embedded PostgreSQL", () => {
-  it.scopedLive("answers, stops clean on SIGTERM with no server left, and finds its data at the next start", () =>
+  it.scopedLive("answers, stops cleanly on SIGTERM with no server left, and finds its data at the next start", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const first = yield* serve(cwd, { args: ["--embedded"] })
@@ -78,7 +81,7 @@ describe("the service on an embedded PostgreSQL", () => {
   )
 
   if (isLong) {
-    it.scopedLive("refuses a second process on its directory and says who holds it", () =>
+    it.scopedLive("refuses a second process on its directory and names the holder", () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
         const holder = yield* serve(cwd, { args: ["--embedded"] })
@@ -107,7 +110,7 @@ describe("the service on an embedded PostgreSQL", () => {
   }
 
   if (isLong) {
-    it.scopedLive("ends with a sentence when its server is killed under it", () =>
+    it.scopedLive("exits with a one-sentence error when its server is killed", () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
         const running = yield* serve(cwd, { args: ["--embedded"] })
@@ -124,7 +127,7 @@ describe("the service on an embedded PostgreSQL", () => {
     )
   }
 
-  it.scopedLive("says in one line that a directory cannot be used", () =>
+  it.scopedLive("reports in one line that a directory cannot be used", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeFileSync(join(cwd, "taken"), "a file")
@@ -136,33 +139,35 @@ describe("the service on an embedded PostgreSQL", () => {
   )
 })
 
-describe("the service on a served PostgreSQL", () => {
-  it.scopedLive("migrates the database, is ready, and has metrics that a strict reader takes while it is busy", () =>
-    Effect.gen(function* () {
-      const cwd = yield* Nightshift.folder
-      const url = yield* TestDatabase.empty
-      const running = yield* serve(cwd, {
-        env: { DATABASE_URL: Redacted.value(url), NIGHTSHIFT_ADMIN_TOKEN: "sesame" }
-      })
-      expect(yield* get(`${running.url}/readyz`)).toMatchObject({ status: 200 })
-      expect(existsSync(join(cwd, ".nightshift"))).toBe(false)
-      const before = yield* busyPage(running.url, 20)
-      const after = yield* busyPage(running.url, 40)
-      // A counter only rises, and a series that was there stays.
-      for (const { name, samples, type } of before.values()) {
-        if (type !== "counter") continue
-        for (const { labels, value } of samples) {
-          expect(PrometheusText.total(after, name, labels), name).toBeGreaterThanOrEqual(value)
+describe("the service on an external PostgreSQL", () => {
+  it.scopedLive(
+    "migrates the database, becomes ready, and serves metrics that a strict parser accepts under load",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* Nightshift.folder
+        const url = yield* TestDatabase.empty
+        const running = yield* serve(cwd, {
+          env: { DATABASE_URL: Redacted.value(url), NIGHTSHIFT_ADMIN_TOKEN: "sesame" }
+        })
+        expect(yield* get(`${running.url}/readyz`)).toMatchObject({ status: 200 })
+        expect(existsSync(join(cwd, ".nightshift"))).toBe(false)
+        const before = yield* busyPage(running.url, 20)
+        const after = yield* busyPage(running.url, 40)
+        // Counters only increase, and existing series stay.
+        for (const { name, samples, type } of before.values()) {
+          if (type !== "counter") continue
+          for (const { labels, value } of samples) {
+            expect(PrometheusText.total(after, name, labels), name).toBeGreaterThanOrEqual(value)
+          }
         }
-      }
-      expect(PrometheusText.total(after, "nightshift_jobs_enqueued_total", { kind: hostile })).toBe(2)
-      yield* running.signal("SIGTERM")
-      expect(yield* running.finished).toMatchObject({ code: 0 })
-    })
+        expect(PrometheusText.total(after, "nightshift_jobs_enqueued_total", { kind: hostile })).toBe(2)
+        yield* running.signal("SIGTERM")
+        expect(yield* running.finished).toMatchObject({ code: 0 })
+      })
   )
 
   if (isLong) {
-    it.scopedLive("runs five first starts on one empty database", () =>
+    it.scopedLive("survives five concurrent first starts on one empty database", () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
         const url = yield* TestDatabase.empty
@@ -175,7 +180,7 @@ describe("the service on a served PostgreSQL", () => {
     )
   }
 
-  it.scopedLive("prints nothing of the database's password, not even when it is wrong", () =>
+  it.scopedLive("never prints the database's password, not even a wrong one", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const wrong = new URL(Redacted.value(yield* TestDatabase.empty))
@@ -188,7 +193,7 @@ describe("the service on a served PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("gives up on a server that cannot be reached, with one sentence after its tries", () =>
+  it.scopedLive("exits with one sentence after its retries when the server cannot be reached", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const env = { DATABASE_URL: "postgres://someone:hunter2@127.0.0.1:1/none", DATABASE_BOOT_PATIENCE: "500ms" }
@@ -204,7 +209,7 @@ describe("the service on a served PostgreSQL", () => {
 })
 
 describe("the service without a database", () => {
-  it.scopedLive("serves what works without one, and says what is off", () =>
+  it.scopedLive("serves what works without one, and reports what is off", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* serve(cwd)
@@ -219,8 +224,8 @@ describe("the service without a database", () => {
   )
 })
 
-describe("the doors", () => {
-  it.scopedLive("say that a port is taken, and by whose setting to choose another", () =>
+describe("the HTTP server", () => {
+  it.scopedLive("reports that a port is in use, and names the setting to change", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const taken = yield* Effect.acquireRelease(
@@ -241,28 +246,26 @@ describe("the doors", () => {
     })
   )
 
-  it.scopedLive(
-    "ask for the metrics token where one is set, and answer what does not exist in the form of all errors",
-    () =>
-      Effect.gen(function* () {
-        const cwd = yield* Nightshift.folder
-        const { url } = yield* serve(cwd, { env: { NIGHTSHIFT_METRICS_TOKEN: "scrape-me" } })
-        expect(yield* get(`${url}/metrics`)).toMatchObject({ status: 401 })
-        expect(yield* get(`${url}/metrics`, { authorization: "Bearer scrape-it" })).toMatchObject({ status: 401 })
-        const read = yield* get(`${url}/metrics`, { authorization: "Bearer scrape-me" })
-        expect(read.text).toMatch(/^nightshift_build_info\{version="[\d.]+"\} 1$/m)
-        expect(yield* get(`${url}/nowhere?x=<script>`)).toEqual({
-          status: 404,
-          text: '{"error":{"tag":"NotFound","message":"No route matches GET /nowhere."}}'
-        })
+  it.scopedLive("requires the metrics token when one is set, and answers unknown paths with a standard error", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const { url } = yield* serve(cwd, { env: { NIGHTSHIFT_METRICS_TOKEN: "scrape-me" } })
+      expect(yield* get(`${url}/metrics`)).toMatchObject({ status: 401 })
+      expect(yield* get(`${url}/metrics`, { authorization: "Bearer scrape-it" })).toMatchObject({ status: 401 })
+      const read = yield* get(`${url}/metrics`, { authorization: "Bearer scrape-me" })
+      expect(read.text).toMatch(/^nightshift_build_info\{version="[\d.]+"\} 1$/m)
+      expect(yield* get(`${url}/nowhere?x=<script>`)).toEqual({
+        status: 404,
+        text: '{"error":{"tag":"NotFound","message":"No route matches GET /nowhere."}}'
       })
+    })
   )
 
-  it.scopedLive("end at once on a second signal", () =>
+  it.scopedLive("exits at once on a second signal", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* serve(cwd)
-      // A request whose body never ends keeps the door from closing at once, so that the second signal finds it waiting.
+      // A request with an endless body delays the shutdown, so that the second signal arrives during it.
       const { hostname, port } = new URL(running.url)
       const net = yield* Effect.promise(() => import("node:net"))
       const socket = yield* Effect.acquireRelease(

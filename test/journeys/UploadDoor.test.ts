@@ -10,7 +10,7 @@ import { bearing, list, type Service, serve, until, upload } from "./fixtures/Up
 
 const mib = 1024 * 1024
 
-/** The most memory that a process ever held, in bytes, as the system tells it. */
+/** Peak memory of a process in bytes, as the operating system reports it. */
 const peakMemory = (pid: number) =>
   Effect.sync(() => Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024)
 
@@ -20,7 +20,7 @@ const fetchContent = ({ token, url }: Pick<Service, "token" | "url">, id: string
     return Buffer.from(await response.arrayBuffer())
   })
 
-/** Asks the database directly, as somebody outside would. */
+/** Queries the database directly, not through the service. */
 const query = (service: Service, text: string) =>
   Effect.promise(async () => {
     const client = new pg.Client({ connectionString: service.database })
@@ -43,11 +43,11 @@ const rows = (service: Service) =>
   )
 
 describe("a file of 25 MiB", () => {
-  it.scopedLive("goes in and out without the service's memory growing with it", () =>
+  it.scopedLive("is uploaded and downloaded without the service's memory growing with it", () =>
     Effect.gen(function* () {
       const service = yield* serve()
       const content = randomBytes(25 * mib)
-      // What is needed at all is needed by now: code that was never run, buffers of the pool's connections.
+      // Warm up: code that was never run, and buffers of the pool's connections.
       for (let warm = 0; warm < 3; warm += 1) {
         const { files } = yield* upload(service, [["warm.bin", content.subarray(0, mib)]])
         yield* fetchContent(service, files[0]?.id ?? "")
@@ -75,7 +75,7 @@ if (isLong) {
     const parts = Array.from({ length: 64 }, (_, n) => ({ filename: `f${n}`, content: Buffer.alloc(20_000, n) }))
     const body = form(parts)
 
-    it.scopedLive("are there together, to whoever looks meanwhile", () =>
+    it.scopedLive("become visible together", () =>
       Effect.gen(function* () {
         const service = yield* serve()
         const looks: Array<number> = []
@@ -93,30 +93,28 @@ if (isLong) {
       })
     )
 
-    it.scopedLive(
-      "are not there at all when the service is killed with -9 in the middle, and what was stored is swept",
-      () =>
-        Effect.gen(function* () {
-          const service = yield* serve({ UPLOADS_SWEEP_INTERVAL: "200ms" })
-          const { hostname, port } = new URL(service.url)
-          const raw = yield* RawClient.make(Number(port))
-          yield* raw.send(
-            `POST /uploads/acme HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${service.token}\r\n` +
-              `Content-Type: multipart/form-data; boundary=${boundary}\r\nContent-Length: ${body.length}\r\n\r\n`
-          )
-          yield* raw.send(body.subarray(0, -100))
-          yield* until(rows(service), (counts) => counts.contents === 63)
-          yield* service.signal("SIGKILL")
-          yield* service.finished
-          expect(yield* rows(service)).toEqual({ uploads: 0, contents: 63 })
+    it.scopedLive("are all absent when the service is killed with -9 midway, and the leftovers are swept", () =>
+      Effect.gen(function* () {
+        const service = yield* serve({ UPLOADS_SWEEP_INTERVAL: "200ms" })
+        const { hostname, port } = new URL(service.url)
+        const raw = yield* RawClient.make(Number(port))
+        yield* raw.send(
+          `POST /uploads/acme HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${service.token}\r\n` +
+            `Content-Type: multipart/form-data; boundary=${boundary}\r\nContent-Length: ${body.length}\r\n\r\n`
+        )
+        yield* raw.send(body.subarray(0, -100))
+        yield* until(rows(service), (counts) => counts.contents === 63)
+        yield* service.signal("SIGKILL")
+        yield* service.finished
+        expect(yield* rows(service)).toEqual({ uploads: 0, contents: 63 })
 
-          const next = { ...service, ...(yield* service.restart) }
-          expect(yield* list(next)).toEqual([])
-          // Nobody waits for half an hour here: for these leftovers it has passed.
-          yield* query(service, "update nightshift.upload_content set draft_until = draft_until - interval '1 day'")
-          yield* until(rows(service), (counts) => counts.contents === 0)
-          yield* next.said(/sweeper deleted acked=0 expired=0 total=0 leftovers=63/)
-        })
+        const next = { ...service, ...(yield* service.restart) }
+        expect(yield* list(next)).toEqual([])
+        // Lets the half hour of these leftover drafts pass.
+        yield* query(service, "update nightshift.upload_content set draft_until = draft_until - interval '1 day'")
+        yield* until(rows(service), (counts) => counts.contents === 0)
+        yield* next.said(/sweeper deleted acked=0 expired=0 total=0 leftovers=63/)
+      })
     )
   })
 }

@@ -17,7 +17,7 @@ const pulling = (service: Service, url: string, ...more: ReadonlyArray<string>) 
 const pullOnce = (service: Service, ...more: ReadonlyArray<string>) =>
   Effect.scoped(Effect.flatMap(pulling(service, service.url, "--once", ...more), ({ finished }) => finished))
 
-/** What lies in the folder, and what is remembered beside it. */
+/** Files in the folder, and the puller's state beside it. */
 const inbox = ({ cwd }: Service) => {
   const folder = join(cwd, "inbox")
   const files = readdirSync(folder).filter((name) => name !== ".nightshift-pull")
@@ -28,7 +28,7 @@ const inbox = ({ cwd }: Service) => {
 if (isLong) {
   describe("a puller that is killed with -9", () => {
     it.scopedLive(
-      "between fetch and acknowledgement has the file once, intact, and it is swept when its time has come",
+      "between fetch and acknowledgement keeps the file once, intact, and the service sweeps it in time",
       () =>
         Effect.gen(function* () {
           const service = yield* serve({ UPLOADS_SWEEP_INTERVAL: "200ms", UPLOADS_ACK_RETENTION: "1s" })
@@ -58,7 +58,7 @@ if (isLong) {
         })
     )
 
-    it.scopedLive("while the content comes goes on where it was", () =>
+    it.scopedLive("during a download resumes where it was", () =>
       Effect.gen(function* () {
         const service = yield* serve()
         const content = randomBytes(3_000_000)
@@ -82,7 +82,7 @@ if (isLong) {
       })
     )
 
-    it.scopedLive("does not fetch again what somebody took from the folder, nor what the service knows already", () =>
+    it.scopedLive("does not fetch again a file taken from the folder, nor one that the service has acknowledged", () =>
       Effect.gen(function* () {
         const service = yield* serve()
         yield* upload(service, [["a.txt", "one"]])
@@ -96,7 +96,7 @@ if (isLong) {
         mkdirSync(join(service.cwd, "processed"))
         renameSync(join(folder, files[0] ?? ""), join(service.cwd, "processed", files[0] ?? ""))
 
-        // The second is killed when the service has acknowledged, and before it hears of it.
+        // The second is killed after the service has stored the acknowledgement and before its answer arrives.
         const second = yield* pulling(service, between.url)
         between.meddle(({ path }) =>
           path.endsWith("/ack") ? { afterwards: () => process.kill(second.pid, "SIGKILL") } : undefined
@@ -114,7 +114,7 @@ if (isLong) {
 }
 
 describe("nightshift uploads pull", () => {
-  it.scopedLive("keeps files of one name apart, says what it did, and refuses what cannot be meant", () =>
+  it.scopedLive("keeps files of the same name apart, reports its actions, and refuses invalid options", () =>
     Effect.gen(function* () {
       const service = yield* serve()
       const { files } = yield* upload(service, [
@@ -157,45 +157,43 @@ describe("nightshift uploads pull", () => {
     })
   )
 
-  it.scopedLive(
-    "waits for a service that is away, ends when its token is revoked, and shares its folder with nobody",
-    () =>
-      Effect.gen(function* () {
-        const service = yield* serve()
-        const between = yield* Meddler.make(service.url)
-        const running = yield* pulling(service, between.url, "--every", "100ms")
-        yield* upload(service, [["a.txt", "one"]])
-        yield* running.said(/pulled a\.txt/)
-        expect(yield* pullOnce(service)).toMatchObject({
-          code: 1,
-          stderr: expect.stringContaining("is in use by process")
-        })
-        between.meddle(() => ({ before: () => {} }))
-        yield* running.said(/is not reachable.*Retrying every 100ms/)
-        between.meddle(() => undefined)
-        yield* running.said(/the service is reachable again/)
-        yield* upload(service, [["b.txt", "two"]])
-        yield* running.said(/pulled b\.txt/)
-        const listed = yield* Nightshift.call(["uploads", "tokens", "list", "--workspace", "acme", "--json"], {
-          cwd: service.cwd,
-          env: { DATABASE_URL: service.database }
-        })
-        const [{ id }] = JSON.parse(listed.stdout).tokens
-        const revoked = yield* Nightshift.call(["uploads", "tokens", "revoke", id, "--workspace", "acme"], {
-          cwd: service.cwd,
-          env: { DATABASE_URL: service.database }
-        })
-        expect(revoked).toMatchObject({ code: 0, stdout: expect.stringMatching(/^revoked nst_[0-9a-f]{8}…/) })
-        expect(yield* running.finished).toMatchObject({
-          code: 1,
-          stderr: expect.stringContaining("rejected the token")
-        })
-        const made = yield* Nightshift.call(["uploads", "tokens", "create", "--workspace", "acme", "--label", "next"], {
-          cwd: service.cwd,
-          env: { DATABASE_URL: service.database }
-        })
-        expect(made.stdout).toMatch(/^nst_\S{51}\n$/)
-        expect(yield* list({ url: service.url, token: made.stdout.trim() })).toEqual([])
+  it.scopedLive("waits for an unavailable service, exits when its token is revoked, and locks its folder", () =>
+    Effect.gen(function* () {
+      const service = yield* serve()
+      const between = yield* Meddler.make(service.url)
+      const running = yield* pulling(service, between.url, "--every", "100ms")
+      yield* upload(service, [["a.txt", "one"]])
+      yield* running.said(/pulled a\.txt/)
+      expect(yield* pullOnce(service)).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("is in use by process")
       })
+      between.meddle(() => ({ before: () => {} }))
+      yield* running.said(/is not reachable.*Retrying every 100ms/)
+      between.meddle(() => undefined)
+      yield* running.said(/the service is reachable again/)
+      yield* upload(service, [["b.txt", "two"]])
+      yield* running.said(/pulled b\.txt/)
+      const listed = yield* Nightshift.call(["uploads", "tokens", "list", "--workspace", "acme", "--json"], {
+        cwd: service.cwd,
+        env: { DATABASE_URL: service.database }
+      })
+      const [{ id }] = JSON.parse(listed.stdout).tokens
+      const revoked = yield* Nightshift.call(["uploads", "tokens", "revoke", id, "--workspace", "acme"], {
+        cwd: service.cwd,
+        env: { DATABASE_URL: service.database }
+      })
+      expect(revoked).toMatchObject({ code: 0, stdout: expect.stringMatching(/^revoked nst_[0-9a-f]{8}…/) })
+      expect(yield* running.finished).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("rejected the token")
+      })
+      const made = yield* Nightshift.call(["uploads", "tokens", "create", "--workspace", "acme", "--label", "next"], {
+        cwd: service.cwd,
+        env: { DATABASE_URL: service.database }
+      })
+      expect(made.stdout).toMatch(/^nst_\S{51}\n$/)
+      expect(yield* list({ url: service.url, token: made.stdout.trim() })).toEqual([])
+    })
   )
 })

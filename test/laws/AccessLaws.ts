@@ -23,7 +23,7 @@ const auditLaws = (law: Law, advance: Advance) => {
     Effect.flatMap(Audit, ({ list }) => list(filter, { limit, cursor }))
 
   law(
-    "a deed is listed whole, with its instant",
+    "an audit entry is listed whole, with its time",
     Effect.gen(function* () {
       const { record } = yield* Audit
       const who = fresh()
@@ -48,7 +48,7 @@ const auditLaws = (law: Law, advance: Advance) => {
   )
 
   law(
-    "entries are found by who, act or its beginning, target and time",
+    "entries are found by author, action or its prefix, target and time",
     Effect.gen(function* () {
       const { record } = yield* Audit
       const [who, target] = [fresh(), fresh()]
@@ -70,7 +70,7 @@ const auditLaws = (law: Law, advance: Advance) => {
   )
 
   law(
-    "pages go from newest to oldest, and a cursor that none has given out is refused",
+    "pages run from newest to oldest, and an invalid cursor is refused",
     Effect.gen(function* () {
       const { list, record } = yield* Audit
       const who = fresh()
@@ -84,7 +84,7 @@ const auditLaws = (law: Law, advance: Advance) => {
   )
 
   law(
-    "what is too long is cut, and what cannot be stored is replaced",
+    "long text is cut, and text that cannot be stored is replaced",
     Effect.gen(function* () {
       const { record } = yield* Audit
       const who = fresh()
@@ -97,7 +97,7 @@ const auditLaws = (law: Law, advance: Advance) => {
   )
 
   law(
-    "purge forgets what is older, and says how much",
+    "purge deletes older entries, and returns their number",
     Effect.gen(function* () {
       const { purge, record } = yield* Audit
       const who = fresh()
@@ -119,7 +119,7 @@ const sessionLaws = (law: Law, advance: Advance) => {
   const hour = Duration.hours(1)
 
   law(
-    "a secret leads to its session, and to nobody else's",
+    "a secret opens its own session and no other",
     Effect.gen(function* () {
       const { begin, find } = yield* Sessions
       const admin = yield* begin("admin", token, hour)
@@ -134,7 +134,7 @@ const sessionLaws = (law: Law, advance: Advance) => {
   )
 
   law(
-    "a session that is used lasts anew, and one that is not ends",
+    "using a session extends it, and an unused one expires",
     Effect.gen(function* () {
       const { begin, find } = yield* Sessions
       const { secret, until } = yield* begin("admin", token, hour)
@@ -150,7 +150,7 @@ const sessionLaws = (law: Law, advance: Advance) => {
   )
 
   law(
-    "a token that was changed or taken away ends its sessions",
+    "changing or removing a token ends its sessions",
     Effect.gen(function* () {
       const { begin, find } = yield* Sessions
       const secret = Redacted.value((yield* begin("admin", token, hour)).secret)
@@ -162,7 +162,7 @@ const sessionLaws = (law: Law, advance: Advance) => {
   )
 
   law(
-    "a session that was ended is over, and purge forgets those that ran out",
+    "an ended session stays ended, and purge deletes expired ones",
     Effect.gen(function* () {
       const { begin, end, find, purge } = yield* Sessions
       yield* advance("3 hours")
@@ -184,7 +184,7 @@ const idempotencyLaws = (law: Law, advance: Advance) => {
   const remembered = Duration.hours(24)
 
   law(
-    "what was done for a key is not done again, and answered alike",
+    "a repeated key is not executed again and returns the first result",
     Effect.gen(function* () {
       const { once } = yield* Idempotency
       const request = { key: fresh(), content: "a", remembered }
@@ -204,7 +204,7 @@ const idempotencyLaws = (law: Law, advance: Advance) => {
   )
 
   law(
-    "a key with another content is refused",
+    "a key with different content is refused",
     Effect.gen(function* () {
       const { once } = yield* Idempotency
       const request = { key: fresh(), content: "a", remembered }
@@ -216,7 +216,7 @@ const idempotencyLaws = (law: Law, advance: Advance) => {
   )
 
   law(
-    "what failed was not done, and may be tried again with the same key",
+    "a failed request was not executed, and may be retried with the same key",
     Effect.gen(function* () {
       const { once } = yield* Idempotency
       const request = { key: fresh(), content: "a", remembered }
@@ -226,7 +226,7 @@ const idempotencyLaws = (law: Law, advance: Advance) => {
   )
 
   law(
-    "two at once are one",
+    "two concurrent requests with one key execute once",
     Effect.gen(function* () {
       const { once } = yield* Idempotency
       const request = { key: fresh(), content: "a", remembered }
@@ -243,7 +243,7 @@ const idempotencyLaws = (law: Law, advance: Advance) => {
   )
 
   law(
-    "a key is new again when its time is over, and purge forgets it",
+    "a key can be reused after it expires, and purge deletes it",
     Effect.gen(function* () {
       const { once, purge } = yield* Idempotency
       yield* advance("1 second")
@@ -262,7 +262,7 @@ const idempotencyLaws = (law: Law, advance: Advance) => {
 
 const chapters = { audit: auditLaws, sessions: sessionLaws, idempotency: idempotencyLaws, views: savedViewsLaws }
 
-/** What the doors' memory promises, whatever is behind it. All laws share the layer and what others left in it. */
+/** Laws of the audit, sessions and idempotency ports. All laws share the layer and its data. */
 export const accessLaws = (
   name: string,
   layer: Layer.Layer<Ports>,

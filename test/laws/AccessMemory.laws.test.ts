@@ -2,4 +2,7 @@ import { TestClock } from "effect"
 import * as AccessMemory from "../../src/access/AccessMemory.js"
 import { accessLaws } from "./AccessLaws.js"
 
-accessLaws("the doors' memory in memory", AccessMemory.layer, { clock: "test", advance: TestClock.adjust })
+accessLaws("audit, sessions and idempotency in memory", AccessMemory.layer, {
+  clock: "test",
+  advance: TestClock.adjust
+})

@@ -6,4 +6,4 @@ import { accessLaws } from "./AccessLaws.js"
 
 const layer = AccessPg.layer.pipe(Layer.provide(TestDatabase.layer), Layer.provideMerge(SteppableClock.layer))
 
-accessLaws("the doors' memory on PostgreSQL", layer, { clock: "live", advance: SteppableClock.advance })
+accessLaws("audit, sessions and idempotency on PostgreSQL", layer, { clock: "live", advance: SteppableClock.advance })

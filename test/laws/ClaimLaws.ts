@@ -4,7 +4,7 @@ import type { ClaimedJob } from "../../src/queue/Queue.js"
 import { ends, type Law } from "./Line.js"
 
 export const claimLaws = (law: Law): void => {
-  law("takes by priority, then start, then id", (line) =>
+  law("claims by priority, then start time, then id", (line) =>
     Effect.gen(function* () {
       const now = yield* line.now
       const [low, high] = [yield* line.newId, yield* line.newId].sort()
@@ -28,7 +28,7 @@ export const claimLaws = (law: Law): void => {
     })
   )
 
-  law("takes at most as many as asked, and the best of them", (line) =>
+  law("claims at most the requested number, and the first of the order", (line) =>
     Effect.gen(function* () {
       yield* line.queue.enqueue([3, 1, 2].map((priority) => line.job({ priority, payload: priority })))
       expect((yield* line.claim(2)).map(({ payload }) => payload)).toEqual([1, 2])
@@ -37,7 +37,7 @@ export const claimLaws = (law: Law): void => {
     })
   )
 
-  law("does not take a job before its time", (line) =>
+  law("does not claim a job before its start time", (line) =>
     Effect.gen(function* () {
       const runAt = (yield* line.now) + 60_000
       const id = yield* line.put({ runAt })
@@ -50,14 +50,14 @@ export const claimLaws = (law: Law): void => {
     })
   )
 
-  law("leaves other queues alone, and has nothing where nothing is", (line) =>
+  law("ignores other queues, and returns nothing from an empty one", (line) =>
     Effect.gen(function* () {
       yield* line.put({ queue: `${line.name}-other` })
       expect(yield* line.claim()).toEqual([])
     })
   )
 
-  law("hands out a job whole, and marks it as this pod's", (line) =>
+  law("returns a whole job, and marks it as this pod's", (line) =>
     Effect.gen(function* () {
       const createdAt = yield* line.now
       const id = yield* line.put({ key: "chat:1", meta: { trace: "t" }, version: 3, maxAttempts: 2 })
@@ -91,7 +91,7 @@ export const claimLaws = (law: Law): void => {
     })
   )
 
-  law("writes one lease on all jobs of a claim, and never the same again", (line) =>
+  law("writes one lease on all jobs of a claim, and never reuses it", (line) =>
     Effect.gen(function* () {
       yield* line.queue.enqueue([line.job(), line.job()])
       const first = yield* line.claim()
@@ -104,7 +104,7 @@ export const claimLaws = (law: Law): void => {
     })
   )
 
-  law("never hands one job to two who claim at once, and overlooks none", (line) =>
+  law("never gives one job to two concurrent claimers, and misses none", (line) =>
     Effect.gen(function* () {
       const stored = yield* line.queue.enqueue(Array.from({ length: 300 }, () => line.job()))
       const claimed: Array<ClaimedJob> = []
@@ -121,7 +121,7 @@ export const claimLaws = (law: Law): void => {
     })
   )
 
-  law("is not stopped by a job that was put back with all its attempts used up", (line) =>
+  law("is not blocked by a job that was returned with all its attempts used", (line) =>
     Effect.gen(function* () {
       yield* line.end(yield* line.run({ maxAttempts: 1, payload: "used up" }), ends.again(yield* line.now))
       yield* line.put({ payload: "innocent" })
@@ -133,7 +133,7 @@ export const claimLaws = (law: Law): void => {
     })
   )
 
-  law("takes a job that has crashed alone", (line) =>
+  law("claims a job that has crashed alone", (line) =>
     Effect.gen(function* () {
       const suspect = yield* line.run({ payload: "suspect" })
       expect(yield* line.crash(suspect)).toMatchObject({ status: "pending", crashCount: 1 })

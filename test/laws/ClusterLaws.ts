@@ -12,7 +12,7 @@ type Ports = Pods | Shares | Leadership
 
 const within = Duration.seconds(15)
 
-/** What a law has to work with: the ports without any pod in them, and words for what pods do. */
+/** The context of a law: the ports without any pods, and helpers that act as pods. */
 interface Camp {
   readonly pods: typeof Pods.Service
   readonly shares: typeof Shares.Service
@@ -21,7 +21,7 @@ interface Camp {
   readonly beat: (pod: PodFacts, state?: Partial<PodState>) => ReturnType<(typeof Pods.Service)["beat"]>
   readonly liveIds: Effect.Effect<ReadonlyArray<PodId>, unknown>
   readonly sharesOf: (pod: PodFacts) => Effect.Effect<ReadonlyArray<Share>, unknown>
-  /** A term that has just begun. */
+  /** Starts a new term. */
   readonly newTerm: Effect.Effect<Term, unknown>
 }
 
@@ -58,7 +58,7 @@ const open = (advance: Advance): Effect.Effect<Camp, never, Ports> =>
     }
   })
 
-/** What the ports of the cluster promise, whatever is behind them. All laws share the layer; each begins without pods. */
+/** Laws of the cluster ports. All laws share the layer; each starts without pods. */
 export const clusterLaws = (
   name: string,
   layer: Layer.Layer<Ports>,
@@ -69,7 +69,7 @@ export const clusterLaws = (
     const law = (title: string, story: (camp: Camp) => Effect.Effect<void, unknown>) =>
       it.effect(title, () => Effect.flatMap(open(advance), story))
 
-    law("a pod that beats is live and seen whole, as it stood at its last beat", (camp) =>
+    law("a pod with a heartbeat is live and listed as of its last heartbeat", (camp) =>
       Effect.gen(function* () {
         const pod = camp.newPod({ label: 'a "label"', queues: ["mail", "a.b-c_d"], kinds: [] })
         yield* camp.beat(pod)
@@ -86,7 +86,7 @@ export const clusterLaws = (
       })
     )
 
-    law("a pod that falls silent is not live any more, and is again when it beats", (camp) =>
+    law("a silent pod is no longer live, and is live again after its next heartbeat", (camp) =>
       Effect.gen(function* () {
         const [silent, other] = [camp.newPod(), camp.newPod()]
         yield* camp.beat(silent)
@@ -104,7 +104,7 @@ export const clusterLaws = (
       ["back", -300_000],
       ["forward", 300_000]
     ] as const) {
-      law(`a pod whose clock was set ${how} by minutes sees who lives, and removes only who does not`, (camp) =>
+      law(`a pod whose clock was set ${how} by minutes sees the live pods, and removes only dead ones`, (camp) =>
         Effect.gen(function* () {
           const elsewhere = yield* setBy(millis)
           const seen = Effect.map(elsewhere(camp.pods.present(within)), (pods) => pods.map(({ id }) => id))
@@ -125,7 +125,7 @@ export const clusterLaws = (
       )
     }
 
-    law("a beat tells how many live pods take jobs of each queue, and what was assigned", (camp) =>
+    law("a heartbeat returns how many live pods serve each queue, and the assigned slots", (camp) =>
       Effect.gen(function* () {
         const one = camp.newPod({ queues: ["mail", "push"] })
         const two = camp.newPod({ queues: ["push", "sms"] })
@@ -158,7 +158,7 @@ export const clusterLaws = (
       })
     )
 
-    law("a pod that leaves is gone with its shares, and the others stay", (camp) =>
+    law("a pod that leaves is removed with its shares, and the others stay", (camp) =>
       Effect.gen(function* () {
         const [leaving, staying] = [camp.newPod(), camp.newPod()]
         yield* camp.beat(leaving)
@@ -178,7 +178,7 @@ export const clusterLaws = (
       })
     )
 
-    law("pods that were silent for too long are removed with their shares, and so are shares of nobody", (camp) =>
+    law("pods that are silent for too long are removed with their shares, and so are orphaned shares", (camp) =>
       Effect.gen(function* () {
         const [dead, live, never] = [camp.newPod(), camp.newPod(), camp.newPod()]
         yield* camp.beat(dead)
@@ -197,7 +197,7 @@ export const clusterLaws = (
       })
     )
 
-    law("a pod that was taken for dead stands again, whole, when it beats", (camp) =>
+    law("a pod that was presumed dead is listed whole again after its next heartbeat", (camp) =>
       Effect.gen(function* () {
         const pod = camp.newPod({ label: "back" })
         yield* camp.beat(pod)
@@ -209,7 +209,7 @@ export const clusterLaws = (
       })
     )
 
-    law("shares are set anew where they are named, and stay where they are not", (camp) =>
+    law("an assignment replaces the shares it names, and keeps the others", (camp) =>
       Effect.gen(function* () {
         const [one, two] = [camp.newPod(), camp.newPod()]
         const term = yield* camp.newTerm
@@ -224,7 +224,7 @@ export const clusterLaws = (
       })
     )
 
-    law("nothing is assigned under a term that is over, or that never was", (camp) =>
+    law("nothing is assigned under an expired or unknown term", (camp) =>
       Effect.gen(function* () {
         const pod = camp.newPod()
         const old = yield* camp.newTerm

@@ -6,28 +6,26 @@ import { ends, type Law, type Line } from "./Line.js"
 const active = (line: Line, more: Partial<Dedupe> = {}): Dedupe => ({ key: `${line.name}:k`, scope: "active", ...more })
 const retained = (line: Line, more: Partial<Dedupe> = {}): Dedupe => active(line, { scope: "retained", ...more })
 
-/** What becomes of one more job with this key. */
+/** Enqueues one more job with this key and returns the outcome. */
 const again = (line: Line, dedupe: Dedupe, more: object = {}) =>
   Effect.map(line.queue.enqueue([line.job({ dedupe, ...more })]), ([answer]) => answer)
 
 export const dedupeLaws = (law: Law): void => {
-  law(
-    "an active key is held while its job is pending, running or waiting for a retry, and free when it is done",
-    (line) =>
-      Effect.gen(function* () {
-        const dedupe = active(line)
-        const id = yield* line.put({ dedupe })
-        expect(yield* line.search.get(id)).toMatchObject({ dedupe })
-        const refused = { _tag: "Deduplicated", id }
-        expect(yield* again(line, dedupe)).toEqual(refused)
-        const run = yield* line.claimOne
-        expect(yield* again(line, dedupe)).toEqual(refused)
-        yield* line.end(run, ends.again(yield* line.now))
-        expect(yield* again(line, dedupe)).toEqual(refused)
-        yield* line.end(yield* line.claimOne, ends.done)
-        expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
-        expect(yield* line.all()).toHaveLength(2)
-      })
+  law("an active key is held while its job is pending, running or retrying, and free when it is done", (line) =>
+    Effect.gen(function* () {
+      const dedupe = active(line)
+      const id = yield* line.put({ dedupe })
+      expect(yield* line.search.get(id)).toMatchObject({ dedupe })
+      const refused = { _tag: "Deduplicated", id }
+      expect(yield* again(line, dedupe)).toEqual(refused)
+      const run = yield* line.claimOne
+      expect(yield* again(line, dedupe)).toEqual(refused)
+      yield* line.end(run, ends.again(yield* line.now))
+      expect(yield* again(line, dedupe)).toEqual(refused)
+      yield* line.end(yield* line.claimOne, ends.done)
+      expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
+      expect(yield* line.all()).toHaveLength(2)
+    })
   )
 
   law("an active key is free when its job is dead", (line) =>
@@ -38,7 +36,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("a job with a retained key that comes again after it was done or dead is a no-op", (line) =>
+  law("a job with a retained key is deduplicated after the first was done or dead", (line) =>
     Effect.gen(function* () {
       for (const end of [ends.done, ends.dead]) {
         const dedupe = retained(line, { key: `${line.name}:${end._tag}` })
@@ -51,7 +49,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("a retained key is free when its row is gone", (line) =>
+  law("a retained key is free when its row is deleted", (line) =>
     Effect.gen(function* () {
       const dedupe = retained(line)
       const run = yield* line.run({ dedupe })
@@ -64,7 +62,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("a retained key with a window is held for that long after its job was stored", (line) =>
+  law("a retained key with a window is held for that time after its job was stored", (line) =>
     Effect.gen(function* () {
       const dedupe = retained(line, { window: Duration.hours(48) })
       const run = yield* line.run({ dedupe })
@@ -79,7 +77,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("a window does not end while its job is not over", (line) =>
+  law("a window does not end while its job is unfinished", (line) =>
     Effect.gen(function* () {
       const dedupe = retained(line, { window: Duration.hours(1) })
       const id = yield* line.put({ dedupe })
@@ -92,7 +90,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("a key is one key in every queue and for every kind", (line) =>
+  law("a key is shared by all queues and kinds", (line) =>
     Effect.gen(function* () {
       const dedupe = active(line)
       const id = yield* line.put({ dedupe })
@@ -103,7 +101,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("of two jobs with one key in one request the first is stored", (line) =>
+  law("the first of two jobs with one key in one request is stored", (line) =>
     Effect.gen(function* () {
       const dedupe = active(line)
       const [first, free, second] = yield* line.queue.enqueue([
@@ -117,7 +115,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("many who enqueue one key at once store one job", (line) =>
+  law("many concurrent enqueues of one key store one job", (line) =>
     Effect.gen(function* () {
       const dedupe = retained(line)
       const answers = yield* Effect.all(
@@ -130,7 +128,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("requests with the same keys in opposite order do not stand in each other's way", (line) =>
+  law("requests with the same keys in opposite order do not deadlock", (line) =>
     Effect.gen(function* () {
       const keys = Array.from({ length: 50 }, (_, n) => `${line.name}:${n}`)
       const request = (order: ReadonlyArray<string>) =>
@@ -141,7 +139,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("replace gives a pending holder the new payload, start and priority", (line) =>
+  law("replace gives a pending holder the new payload, start time and priority", (line) =>
     Effect.gen(function* () {
       const dedupe = active(line, { replace: true })
       const id = yield* line.put({ dedupe, payload: 1, priority: 5 })
@@ -158,7 +156,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("replace leaves a holder alone that is running or over", (line) =>
+  law("replace does not change a holder that is running or finished", (line) =>
     Effect.gen(function* () {
       const dedupe = retained(line, { replace: true })
       const run = yield* line.run({ dedupe, payload: 1 })
@@ -171,7 +169,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("replace leaves a holder of another kind alone: the payload would not be its own", (line) =>
+  law("replace does not change a holder of another kind: the payload would not fit", (line) =>
     Effect.gen(function* () {
       const id = yield* line.put({ dedupe: active(line), payload: 1 })
       const dedupe = active(line, { replace: true })
@@ -180,7 +178,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("of several replacements in one request the last one stands", (line) =>
+  law("the last of several replacements in one request wins", (line) =>
     Effect.gen(function* () {
       const dedupe = active(line, { replace: true })
       const answers = yield* line.queue.enqueue([1, 2, 3].map((payload) => line.job({ dedupe, payload })))

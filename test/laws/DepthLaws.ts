@@ -8,7 +8,7 @@ const capped = (line: Line, depthCap: number) =>
 const put = (line: Line, count: number) => line.queue.enqueue(Array.from({ length: count }, () => line.job()))
 
 export const depthLaws = (law: Law): void => {
-  law("a queue takes jobs up to its cap and refuses the next, saying which queue and which cap", (line) =>
+  law("a queue accepts jobs up to its cap and refuses the next, naming the queue and the cap", (line) =>
     Effect.gen(function* () {
       yield* capped(line, 3)
       yield* put(line, 2)
@@ -27,7 +27,7 @@ export const depthLaws = (law: Law): void => {
     })
   )
 
-  law("what runs and what is over makes room, and so does a higher cap", (line) =>
+  law("running and finished jobs make room, and so does a higher cap", (line) =>
     Effect.gen(function* () {
       yield* capped(line, 2)
       yield* put(line, 2)
@@ -44,7 +44,7 @@ export const depthLaws = (law: Law): void => {
     })
   )
 
-  law("a full queue answers for the jobs that it holds: by id, by dedupe key, and where they are replaced", (line) =>
+  law("a full queue still accepts jobs it already holds: by id, by dedupe key and by replacement", (line) =>
     Effect.gen(function* () {
       yield* capped(line, 3)
       const id = yield* line.newId
@@ -72,7 +72,7 @@ export const depthLaws = (law: Law): void => {
     })
   )
 
-  law("a key that comes twice in a request needs room once, and one whose window is over needs it again", (line) =>
+  law("a key that occurs twice in a request needs room once, and one whose window is over needs it again", (line) =>
     Effect.gen(function* () {
       yield* capped(line, 2)
       const window = Duration.minutes(1)

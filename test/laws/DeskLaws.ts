@@ -4,7 +4,7 @@ import type { JobId } from "../../src/core/Ids.js"
 import type { State, StoredJob } from "../../src/core/StoredJob.js"
 import { ends, type Law, type Line } from "./Line.js"
 
-/** A job brought into each state. */
+/** Creates a job in each state. */
 const makers: Readonly<Record<State, (line: Line) => Effect.Effect<string, unknown>>> = {
   scheduled: (line) => Effect.flatMap(line.now, (now) => line.put({ runAt: now + 3_600_000 })),
   retrying: (line) =>
@@ -43,7 +43,7 @@ const inState = (line: Line, state: State) =>
 export const deskLaws = (law: Law): void => {
   for (const [act, states] of refused) {
     for (const state of states) {
-      law(`${act} is refused for a job that is ${state}, which stays as it is`, (line) =>
+      law(`${act} is refused for a job that is ${state}, and changes nothing`, (line) =>
         Effect.gen(function* () {
           const job = yield* inState(line, state)
           yield* line.advance("1 second")
@@ -53,7 +53,7 @@ export const deskLaws = (law: Law): void => {
         })
       )
     }
-    law(`${act} is refused for a job that is not there`, (line) =>
+    law(`${act} is refused for an unknown job`, (line) =>
       Effect.gen(function* () {
         const id = yield* line.newId
         expect(yield* Effect.flip(perform(line, act, id))).toMatchObject({ _tag: "JobNotFound", id })
@@ -86,7 +86,7 @@ export const deskLaws = (law: Law): void => {
       })
     )
 
-    law(`edit changes payload, priority and start of a job that is ${state}`, (line) =>
+    law(`edit changes payload, priority and start time of a job that is ${state}`, (line) =>
       Effect.gen(function* () {
         const job = yield* inState(line, state)
         yield* line.advance("1 second")
@@ -100,7 +100,7 @@ export const deskLaws = (law: Law): void => {
     )
   }
 
-  law("edit leaves as it is what it does not name", (line) =>
+  law("edit keeps the fields it does not name", (line) =>
     Effect.gen(function* () {
       const job = yield* inState(line, "scheduled")
       const { updatedAt: _, ...unchanged } = job
@@ -123,7 +123,7 @@ export const deskLaws = (law: Law): void => {
     })
   )
 
-  law("cancel flags a running job, once, and leaves it to its pod", (line) =>
+  law("cancel flags a running job once, and leaves it to its pod", (line) =>
     Effect.gen(function* () {
       const job = yield* inState(line, "running")
       const now = yield* line.now
@@ -133,7 +133,7 @@ export const deskLaws = (law: Law): void => {
     })
   )
 
-  law("cancel leaves a dead job as it is", (line) =>
+  law("cancel does not change a dead job", (line) =>
     Effect.gen(function* () {
       const job = yield* inState(line, "dead")
       yield* line.advance("1 second")
@@ -143,7 +143,7 @@ export const deskLaws = (law: Law): void => {
   )
 
   for (const state of ["scheduled", "retrying", "pending", "done", "dead"] as const) {
-    law(`remove forgets a job that is ${state}, and answers what it was`, (line) =>
+    law(`remove deletes a job that is ${state}, and returns it`, (line) =>
       Effect.gen(function* () {
         const job = yield* inState(line, state)
         expect(yield* line.jobAdmin.remove(job.id)).toEqual(job)
@@ -154,7 +154,7 @@ export const deskLaws = (law: Law): void => {
     )
   }
 
-  law("requeue gives a dead job a new beginning, due now, and keeps its history", (line) =>
+  law("requeue resets a dead job, due now, and keeps its history", (line) =>
     Effect.gen(function* () {
       yield* line.crash(yield* line.run())
       const dead = yield* line.end(yield* line.claimOne, ends.dead)
@@ -177,7 +177,7 @@ export const deskLaws = (law: Law): void => {
     })
   )
 
-  law("requeue of a cancelled job lets it run", (line) =>
+  law("requeue of a cancelled job clears the cancel request", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
       yield* line.jobAdmin.cancel(run.id)
@@ -207,7 +207,7 @@ export const deskLaws = (law: Law): void => {
     )
   }
 
-  law("requeue of the job that holds a retained key itself is no conflict", (line) =>
+  law("requeue of the job that holds a retained key itself is not a conflict", (line) =>
     Effect.gen(function* () {
       const dedupe = { key: `${line.name}:k`, scope: "retained" } as const
       const done = yield* line.end(yield* line.run({ dedupe }), ends.done)

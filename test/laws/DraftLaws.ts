@@ -8,7 +8,7 @@ import { pattern } from "./PutLaws.js"
 const mib = 1024 * 1024
 
 export const draftLaws = (law: Law): void => {
-  law("drafts are seen by nobody until they are published, and then all at once", (inbox) =>
+  law("drafts are invisible until they are published, and then appear together", (inbox) =>
     Effect.gen(function* () {
       const { draft, names, storage, workspace } = inbox
       const first = yield* draft([Buffer.from("one")], "first")
@@ -23,7 +23,7 @@ export const draftLaws = (law: Law): void => {
     })
   )
 
-  law("a content comes out as it came in, whatever pieces it came in", ({ draft, read, storage, workspace }) =>
+  law("content is read back as it was written, whatever its pieces", ({ draft, read, storage, workspace }) =>
     Effect.gen(function* () {
       const content = pattern(2 * chunkBytes + 1)
       const cut = (size: number) =>
@@ -46,7 +46,7 @@ export const draftLaws = (law: Law): void => {
     })
   )
 
-  law("a draft over the cap is refused at the first byte too many", ({ storage }) =>
+  law("a draft over the cap is refused at the first excess byte", ({ storage }) =>
     Effect.gen(function* () {
       const draft = yield* storage.begin({ filename: "big", mimetype: "" })
       yield* draft.append(Buffer.alloc(mib))
@@ -56,7 +56,7 @@ export const draftLaws = (law: Law): void => {
     })
   )
 
-  law("an empty draft and a name that cannot be are refused with their place", ({ storage }) =>
+  law("an empty draft and an invalid name are refused with their index", ({ storage }) =>
     Effect.gen(function* () {
       const draft = yield* storage.begin({ filename: "empty", mimetype: "" }, 3)
       expect(yield* Effect.flip(draft.end)).toMatchObject({ _tag: "InvalidUpload", index: 3, field: "content" })
@@ -66,7 +66,7 @@ export const draftLaws = (law: Law): void => {
   )
 
   law(
-    "a discarded draft cannot be published, and neither can those beside it",
+    "a discarded draft cannot be published, and neither can the drafts of the same request",
     ({ draft, names, storage, workspace }) =>
       Effect.gen(function* () {
         const kept = yield* draft([Buffer.from("kept")], "kept")
@@ -79,7 +79,7 @@ export const draftLaws = (law: Law): void => {
       })
   )
 
-  law("what is published stays, though it is discarded or published again", ({ draft, read, storage, workspace }) =>
+  law("a published file stays, even if it is discarded or published again", ({ draft, read, storage, workspace }) =>
     Effect.gen(function* () {
       const whole = yield* draft([Buffer.from("here")])
       yield* storage.publish(workspace, [whole])
@@ -90,7 +90,7 @@ export const draftLaws = (law: Law): void => {
     })
   )
 
-  law("drafts that do not fit into the quota are not published", ({ draft, names, storage, workspace }) =>
+  law("drafts that exceed the quota are not published", ({ draft, names, storage, workspace }) =>
     Effect.gen(function* () {
       const wholes = yield* Effect.all(Array.from({ length: 5 }, () => draft([Buffer.alloc(mib)])))
       expect(yield* Effect.flip(storage.publish(workspace, wholes))).toMatchObject({
@@ -103,7 +103,7 @@ export const draftLaws = (law: Law): void => {
     })
   )
 
-  law("a draft that nobody publishes is swept, and lost to whoever comes back to it", (inbox) =>
+  law("an unpublished draft is swept, and fails when its writer returns", (inbox) =>
     Effect.gen(function* () {
       const { advance, clean, draft, storage, workspace } = inbox
       yield* clean

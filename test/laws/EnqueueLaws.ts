@@ -4,7 +4,7 @@ import { limits } from "../../src/core/StoredJob.js"
 import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
 import { ends, type Law } from "./Line.js"
 
-/** What must not come in, the field at fault, and which of the request's jobs it is in. */
+/** Jobs that must be refused, and the field at fault. */
 const refusals: ReadonlyArray<readonly [what: string, job: Partial<NewJob>, field: string]> = [
   ["a priority out of range", { priority: 32_768 }, "priority"],
   ["a priority that is no whole number", { priority: 0.5 }, "priority"],
@@ -44,7 +44,7 @@ const refusals: ReadonlyArray<readonly [what: string, job: Partial<NewJob>, fiel
 ]
 
 export const enqueueLaws = (law: Law): void => {
-  law("stores a job as it was given, pending and due now", (line) =>
+  law("stores a job with the given fields, pending and due now", (line) =>
     Effect.gen(function* () {
       const now = yield* line.now
       const onDead = { kind: "mourn", version: 2, queue: line.name, payload: { of: "Ada" }, maxAttempts: 3 }
@@ -78,7 +78,7 @@ export const enqueueLaws = (law: Law): void => {
     })
   )
 
-  law("keeps every JSON value as it is", (line) =>
+  law("keeps every JSON value unchanged", (line) =>
     Effect.gen(function* () {
       const payloads = [
         null,
@@ -103,7 +103,7 @@ export const enqueueLaws = (law: Law): void => {
     })
   )
 
-  law("stores a thousand jobs in one request and answers in their order", (line) =>
+  law("stores a thousand jobs in one request and answers in order", (line) =>
     Effect.gen(function* () {
       const jobs = Array.from({ length: limits.batch }, (_, n) => line.job({ payload: n }))
       const answers = yield* line.queue.enqueue(jobs)
@@ -113,7 +113,7 @@ export const enqueueLaws = (law: Law): void => {
     })
   )
 
-  law("stores many alike that differ in their start, and hands them out in its order", (line) =>
+  law("stores many similar jobs with different start times, and claims them in that order", (line) =>
     Effect.gen(function* () {
       const now = yield* line.now
       const jobs = Array.from({ length: 120 }, (_, n) => line.job({ payload: n, runAt: now - (n % 3) * 1_000 }))
@@ -126,7 +126,7 @@ export const enqueueLaws = (law: Law): void => {
     })
   )
 
-  law("refuses a bad one among a hundred alike by its place, and stores none", (line) =>
+  law("refuses one invalid job among a hundred by its index, and stores none", (line) =>
     Effect.gen(function* () {
       for (const [what, bad, field] of refusals) {
         const jobs = Array.from({ length: 100 }, (_, n) => line.job(n === 61 ? bad : { payload: n }))
@@ -140,7 +140,7 @@ export const enqueueLaws = (law: Law): void => {
     })
   )
 
-  law("stores or refuses each on its own where many are handed in together, and answers in their order", (line) =>
+  law("stores or refuses each request of a batch separately, and answers in order", (line) =>
     Effect.gen(function* () {
       const dedupe = { key: `${line.name}-once`, scope: "active" } as const
       const own = yield* line.newId
@@ -155,7 +155,7 @@ export const enqueueLaws = (law: Law): void => {
     })
   )
 
-  law("enqueued twice with the same id and content is there once, also after it was done", (line) =>
+  law("stores a repeated id with the same content once, even after it was done", (line) =>
     Effect.gen(function* () {
       const id = yield* line.newId
       const job = line.job({ id, payload: { a: 1, b: [2] }, key: "k" })
@@ -192,7 +192,7 @@ export const enqueueLaws = (law: Law): void => {
     })
   )
 
-  law("refuses a request of no job or of too many", (line) =>
+  law("refuses a request with no job or too many jobs", (line) =>
     Effect.gen(function* () {
       for (const jobs of [[], Array.from({ length: limits.batch + 1 }, () => line.job())]) {
         expect(yield* Effect.flip(line.queue.enqueue(jobs))).toMatchObject({ _tag: "InvalidJob", field: "jobs" })

@@ -4,11 +4,11 @@ import { limits } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { ends, type Law } from "./Line.js"
 
-/** What a row keeps of a run that is over: nothing. */
+/** Columns that are cleared when a run is over. */
 const free = { pod: undefined, heartbeatAt: undefined }
 
 export const finalizeLaws = (law: Law): void => {
-  law("done: with its result, and without the error of an earlier attempt", (line) =>
+  law("done: stores its result, and clears the error of an earlier attempt", (line) =>
     Effect.gen(function* () {
       yield* line.end(yield* line.run(), ends.again(yield* line.now))
       const run = yield* line.claimOne
@@ -21,7 +21,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("dead: remembered by another word than its reason, where one is given", (line) =>
+  law("dead: its history entry may use another word than its reason", (line) =>
     Effect.gen(function* () {
       const usual = yield* line.end(yield* line.run(), ends.cancelled)
       expect(usual).toMatchObject({ deadReason: "cancelled", history: [{ outcome: "cancelled" }] })
@@ -33,7 +33,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("done: a request to cancel that comes too late changes nothing", (line) =>
+  law("done: a late cancel request changes nothing", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
       yield* line.jobAdmin.cancel(run.id)
@@ -44,7 +44,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("done: also without a result", (line) =>
+  law("done: works without a result", (line) =>
     Effect.gen(function* () {
       const job = yield* line.end(yield* line.run(), ends.done)
       expect(job).toMatchObject({ status: "done", result: undefined, history: [] })
@@ -52,7 +52,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("again: pending at the given time, with the error and a line in its history", (line) =>
+  law("again: pending at the given time, with the error and a history entry", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
       yield* line.advance("3 seconds")
@@ -77,7 +77,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("again, not counted: as if the attempt had never begun", (line) =>
+  law("again, not counted: the attempt is returned", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
       const job = yield* line.end(run, ends.release(yield* line.now))
@@ -86,7 +86,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("again, without an error: the last error stays what it was", (line) =>
+  law("again, without an error: keeps the last error", (line) =>
     Effect.gen(function* () {
       yield* line.end(yield* line.run(), ends.again(yield* line.now, "first"))
       const job = yield* line.end(yield* line.claimOne, ends.release(yield* line.now))
@@ -94,7 +94,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("dead: with its reason and error, and run no more", (line) =>
+  law("dead: stores its reason and error, and does not run again", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
       const job = yield* line.end(run, End.Dead({ reason: "exhausted", counted: true, error: "fifth time" }))
@@ -106,7 +106,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("dead, not counted: the attempt is given back", (line) =>
+  law("dead, not counted: the attempt is returned", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
       const job = yield* line.end(run, End.Dead({ reason: "undecodable", counted: false, error: "not a receipt" }))
@@ -114,7 +114,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("cuts an error's text", (line) =>
+  law("truncates a long error", (line) =>
     Effect.gen(function* () {
       const text = `beginning${"x".repeat(5_000)}`
       const again = yield* line.end(yield* line.run(), ends.again(yield* line.now, text))
@@ -125,7 +125,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("ends a run whatever characters its error is made of", (line) =>
+  law("ends a run whatever characters its error contains", (line) =>
     Effect.gen(function* () {
       yield* line.queue.enqueue([line.job(), line.job(), line.job()])
       const runs = yield* line.claim()
@@ -140,7 +140,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("keeps the latest of a long history", (line) =>
+  law("keeps the latest entries of a long history", (line) =>
     Effect.gen(function* () {
       yield* line.put({ maxAttempts: 100 })
       const rounds = limits.historyEntries + 3
@@ -154,7 +154,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("ends many runs of all sorts at once, and says which had moved on", (line) =>
+  law("ends many runs with different outcomes at once, and returns those that had moved on", (line) =>
     Effect.gen(function* () {
       yield* line.queue.enqueue([1, 2, 3, 4, 5].map((payload) => line.job({ payload })))
       const [done, told, again, dead, lost] = yield* line.claim()
@@ -216,7 +216,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("a run is ended once", (line) =>
+  law("a run ends once", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
       const dead = yield* line.end(run, ends.dead)
@@ -228,30 +228,28 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law(
-    "a job that was asked to cancel while its last attempt failed is cancelled, whatever it would have died of",
-    (line) =>
-      Effect.gen(function* () {
-        for (const reason of ["exhausted", "rejected", "undecodable"] as const) {
-          const run = yield* line.run()
-          yield* line.jobAdmin.cancel(run.id)
-          const heard: Array<unknown> = []
-          const end = End.Dead({ reason, counted: true, error: "no" })
-          const written = (became: string, _: number, why?: string) => heard.push([became, why])
-          expect(yield* line.queue.finalize([{ ...run, end, written }])).toEqual([])
-          const job = yield* line.search.get(run.id)
-          expect(job).toMatchObject({ ...free, status: "dead", deadReason: "cancelled", lastError: "no", attempt: 1 })
-          expect(job.history).toMatchObject([{ outcome: "cancelled", message: "no" }])
-          expect(heard).toEqual([["dead", "cancelled"]])
-        }
-      })
+  law("a job with a cancel request whose last attempt fails is cancelled, whatever its other dead reason", (line) =>
+    Effect.gen(function* () {
+      for (const reason of ["exhausted", "rejected", "undecodable"] as const) {
+        const run = yield* line.run()
+        yield* line.jobAdmin.cancel(run.id)
+        const heard: Array<unknown> = []
+        const end = End.Dead({ reason, counted: true, error: "no" })
+        const written = (became: string, _: number, why?: string) => heard.push([became, why])
+        expect(yield* line.queue.finalize([{ ...run, end, written }])).toEqual([])
+        const job = yield* line.search.get(run.id)
+        expect(job).toMatchObject({ ...free, status: "dead", deadReason: "cancelled", lastError: "no", attempt: 1 })
+        expect(job.history).toMatchObject([{ outcome: "cancelled", message: "no" }])
+        expect(heard).toEqual([["dead", "cancelled"]])
+      }
+    })
   )
 
   const day = 86_400_000
   const unknown = (now: number) =>
     End.Again({ runAt: now + 30_000, counted: false, error: "unknown", remember: undefined, patience: day })
 
-  law("a job that no pod knows is dead a day after the first took it, however long ago it was stored", (line) =>
+  law("a job of an unknown kind is dead a day after its first claim, however long ago it was stored", (line) =>
     Effect.gen(function* () {
       yield* line.put({ runAt: (yield* line.now) + 2 * day })
       yield* line.advance("48 hours")
@@ -277,7 +275,7 @@ export const finalizeLaws = (law: Law): void => {
   )
 
   for (const how of ["requeued", "known to a pod"] as const) {
-    law(`a job that is ${how} has a day again to be known`, (line) =>
+    law(`a job that is ${how} gets another day for its kind to become known`, (line) =>
       Effect.gen(function* () {
         yield* line.end(yield* line.run(), unknown(yield* line.now))
         yield* line.advance("30 hours")
@@ -298,7 +296,7 @@ export const finalizeLaws = (law: Law): void => {
     ["done with a result", End.Done({ result: "1" })],
     ["dead", ends.dead]
   ] as const) {
-    law(`${what}: the same list of ends can be given again when its answer was lost, in whatever effect`, (line) =>
+    law(`${what}: the same list of ends can be sent again when its answer was lost, by a new effect too`, (line) =>
       Effect.gen(function* () {
         const run = yield* line.run()
         const list = [{ ...run, end }]
@@ -310,7 +308,7 @@ export const finalizeLaws = (law: Law): void => {
     )
   }
 
-  law("a job that was asked to cancel does not go back to pending, and may still be done", (line) =>
+  law("a job with a cancel request does not return to pending, and may still be done", (line) =>
     Effect.gen(function* () {
       for (const end of [ends.again(yield* line.now), ends.release(yield* line.now)]) {
         const run = yield* line.run()

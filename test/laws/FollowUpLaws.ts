@@ -17,7 +17,7 @@ const onDead = (line: Line): FollowUp => ({
 const followUps = (line: Line) => line.all(afterQueue(line))
 
 export const followUpLaws = (law: Law): void => {
-  law("stores the follow-up of a job that its worker declared dead, due now and without one of its own", (line) =>
+  law("is stored for a job that its worker declared dead, due now and without a follow-up itself", (line) =>
     Effect.gen(function* () {
       const reasons: ReadonlyArray<DeadReason> = ["exhausted", "rejected", "undecodable", "unknown_kind"]
       for (const reason of reasons) {
@@ -31,7 +31,7 @@ export const followUpLaws = (law: Law): void => {
     })
   )
 
-  law("can be claimed and die in its turn, with nobody to follow", (line) =>
+  law("can be claimed and die without a further follow-up", (line) =>
     Effect.gen(function* () {
       yield* line.end(yield* line.run({ onDead: onDead(line) }), ends.dead)
       yield* line.advance("1 second")
@@ -42,7 +42,7 @@ export const followUpLaws = (law: Law): void => {
     })
   )
 
-  law("stores it when the reaper buries a job as poison", (line) =>
+  law("is stored when the reaper declares a job poison", (line) =>
     Effect.gen(function* () {
       yield* line.put({ onDead: onDead(line) })
       for (let crash = 1; crash <= 5; crash += 1) {
@@ -53,7 +53,7 @@ export const followUpLaws = (law: Law): void => {
     })
   )
 
-  law("stores one for each death: a job that was requeued and died again has two", (line) =>
+  law("is stored for each death: a job that was requeued and died again has two", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run({ onDead: onDead(line) })
       yield* line.end(run, ends.dead)
@@ -66,7 +66,7 @@ export const followUpLaws = (law: Law): void => {
     })
   )
 
-  law("stores none for a job that is done or goes on", (line) =>
+  law("is not stored for a job that is done or retried", (line) =>
     Effect.gen(function* () {
       yield* line.end(yield* line.run({ onDead: onDead(line) }), ends.again(yield* line.now))
       yield* line.crash(yield* line.claimOne)
@@ -75,7 +75,7 @@ export const followUpLaws = (law: Law): void => {
     })
   )
 
-  law("stores none for a job that was cancelled, wherever it died of that", (line) =>
+  law("is not stored for a cancelled job, however it was cancelled", (line) =>
     Effect.gen(function* () {
       const job = { onDead: onDead(line) }
       yield* line.jobAdmin.cancel(yield* line.put(job))
@@ -94,7 +94,7 @@ export const followUpLaws = (law: Law): void => {
     })
   )
 
-  law("stores none for a zombie's word", (line) =>
+  law("is not stored for a zombie's finalize", (line) =>
     Effect.gen(function* () {
       const zombie = yield* line.run({ onDead: onDead(line) })
       yield* line.crash(zombie)

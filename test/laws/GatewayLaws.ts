@@ -8,12 +8,12 @@ import type { Advance } from "./Line.js"
 type Ports = AuthSessions | DeadLetters
 
 let users = 10_000
-/** A user that no other law knows; beyond 32 bits, as Telegram's ids are. */
+/** A user id that no other law uses; beyond 32 bits, like Telegram's ids. */
 const somebody = () => 7_000_000_000 + users++
 
 const letter = (job: JobId) => ({ job, bot: "helper", chat: -1_001_234_567_890 })
 
-/** What the gateway's ports promise, whatever is behind them. */
+/** Laws of the gateway's ports. */
 export const gatewayLaws = (
   name: string,
   layer: Layer.Layer<Ports>,
@@ -26,7 +26,7 @@ export const gatewayLaws = (
     })
 
     describe("sign-ins", () => {
-      it.effect("last as long as they were opened for, and no longer", () =>
+      it.effect("last exactly as long as they were opened for", () =>
         Effect.gen(function* () {
           const sessions = yield* AuthSessions
           const user = somebody()
@@ -42,7 +42,7 @@ export const gatewayLaws = (
         })
       )
 
-      it.effect("can be closed and prolonged", () =>
+      it.effect("can be closed and extended", () =>
         Effect.gen(function* () {
           const sessions = yield* AuthSessions
           const user = somebody()
@@ -59,7 +59,7 @@ export const gatewayLaws = (
         })
       )
 
-      it.effect("are swept when they are over, and only then", () =>
+      it.effect("are swept only after they have expired", () =>
         Effect.gen(function* () {
           const sessions = yield* AuthSessions
           yield* advance("48 hours")
@@ -77,7 +77,7 @@ export const gatewayLaws = (
     })
 
     describe("guesses", () => {
-      it.effect("are five, however many come at once, and then the user must wait", () =>
+      it.effect("are limited to five, even concurrently, then the user must wait", () =>
         Effect.gen(function* () {
           const sessions = yield* AuthSessions
           const user = somebody()
@@ -92,7 +92,7 @@ export const gatewayLaws = (
         })
       )
 
-      it.effect("count down, and are free again fifteen minutes after the lock", () =>
+      it.effect("count down, and are available again fifteen minutes after the lock", () =>
         Effect.gen(function* () {
           const sessions = yield* AuthSessions
           const user = somebody()
@@ -107,7 +107,7 @@ export const gatewayLaws = (
         })
       )
 
-      it.effect("are forgotten fifteen minutes after the first, and when one was right", () =>
+      it.effect("are reset fifteen minutes after the first, and after a right one", () =>
         Effect.gen(function* () {
           const sessions = yield* AuthSessions
           const [slow, lucky] = [somebody(), somebody()]
@@ -124,7 +124,7 @@ export const gatewayLaws = (
     })
 
     describe("dead letters", () => {
-      it.effect("are one person's to send, however many come at once", () =>
+      it.effect("have one sender, even under concurrency", () =>
         Effect.gen(function* () {
           const letters = yield* DeadLetters
           const job = yield* newJob
@@ -137,7 +137,7 @@ export const gatewayLaws = (
         })
       )
 
-      it.effect("are known by what became of them, which does not change", () =>
+      it.effect("record their outcome, which does not change", () =>
         Effect.gen(function* () {
           const letters = yield* DeadLetters
           for (const settlement of ["sent", "refused", "unknown"] as const) {
@@ -151,7 +151,7 @@ export const gatewayLaws = (
         })
       )
 
-      it.effect("may be sent again when they were withdrawn", () =>
+      it.effect("may be sent again after they were withdrawn", () =>
         Effect.gen(function* () {
           const letters = yield* DeadLetters
           const job = yield* newJob
@@ -162,7 +162,7 @@ export const gatewayLaws = (
         })
       )
 
-      it.effect("are forgotten in time", () =>
+      it.effect("are purged in time", () =>
         Effect.gen(function* () {
           const letters = yield* DeadLetters
           yield* advance("100 days")

@@ -6,7 +6,7 @@ import { type Law, newWorkspace } from "./Inbox.js"
 const nowhere = { _tag: "UploadNotFound" }
 
 export const handOverLaws = (law: Law): void => {
-  law("what waits is listed oldest first, without what is acknowledged, expired or another's", (inbox) =>
+  law("waiting files are listed oldest first, without acknowledged, expired or other workspaces' files", (inbox) =>
     Effect.gen(function* () {
       const { advance, names, put, storage, workspace } = inbox
       yield* put("1", { filename: "expired" })
@@ -25,7 +25,7 @@ export const handOverLaws = (law: Law): void => {
     })
   )
 
-  law("an acknowledged file can be read until it is swept, also when it would have expired", (inbox) =>
+  law("an acknowledged file can be read until it is swept, even past its expiry", (inbox) =>
     Effect.gen(function* () {
       const { advance, put, read, storage, workspace } = inbox
       const id = yield* put("still here")
@@ -39,7 +39,7 @@ export const handOverLaws = (law: Law): void => {
     })
   )
 
-  law("a file that expired unacknowledged is nowhere, swept or not", ({ advance, put, read, storage, workspace }) =>
+  law("a file that expired unacknowledged does not exist, swept or not", ({ advance, put, read, storage, workspace }) =>
     Effect.gen(function* () {
       const id = yield* put("too late")
       yield* advance("24 hours")
@@ -49,7 +49,7 @@ export const handOverLaws = (law: Law): void => {
     })
   )
 
-  law("another's file is nowhere, exactly like one that never was", ({ put, storage }) =>
+  law("another workspace's file does not exist, exactly like an unknown id", ({ put, storage }) =>
     Effect.gen(function* () {
       const id = yield* put("mine")
       const other = newWorkspace()
@@ -64,7 +64,7 @@ export const handOverLaws = (law: Law): void => {
     })
   )
 
-  law("fetching is noted, each time", ({ advance, now, put, storage, workspace }) =>
+  law("every fetch is recorded", ({ advance, now, put, storage, workspace }) =>
     Effect.gen(function* () {
       const id = yield* put()
       yield* storage.markFetched(workspace, id)
@@ -74,7 +74,7 @@ export const handOverLaws = (law: Law): void => {
     })
   )
 
-  law("acknowledging again does no harm, and the first time stands", ({ advance, now, put, storage, workspace }) =>
+  law("acknowledging again is harmless and keeps the first time", ({ advance, now, put, storage, workspace }) =>
     Effect.gen(function* () {
       const id = yield* put()
       yield* storage.ack(workspace, id)
@@ -86,7 +86,7 @@ export const handOverLaws = (law: Law): void => {
     })
   )
 
-  law("of many acknowledgements at once none fails", ({ put, storage, workspace }) =>
+  law("concurrent acknowledgements all succeed", ({ put, storage, workspace }) =>
     Effect.gen(function* () {
       const id = yield* put()
       yield* Effect.all(
@@ -96,7 +96,7 @@ export const handOverLaws = (law: Law): void => {
     })
   )
 
-  law("files can be browsed by state and workspace, the newest first, page by page", (inbox) =>
+  law("files are listed by state and workspace, newest first, page by page", (inbox) =>
     Effect.gen(function* () {
       const { advance, put, storage, workspace } = inbox
       const looked = (filter: UploadFilter, limit = 10, cursor?: string) =>

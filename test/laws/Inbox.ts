@@ -9,31 +9,31 @@ import type { ByteRange, NewUpload } from "../../src/uploads/Upload.js"
 
 export type Ports = Storage | Tokens
 
-/** How a law moves time: nothing else does. */
+/** Advances the clock of a law. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
 
-/** What a law has to work with: the ports, and a workspace that no other law knows. */
+/** The context of a law: the ports, and a workspace that no other law uses. */
 export interface Inbox {
   readonly storage: typeof Storage.Service
   readonly tokens: typeof Tokens.Service
   readonly workspace: Workspace
   readonly advance: Advance
   readonly now: Effect.Effect<number>
-  /** Stores one file and answers its id. */
+  /** Stores one file and returns its id. */
   readonly put: (content?: string | Uint8Array, more?: Partial<NewUpload>) => Effect.Effect<UploadId, unknown>
-  /** Writes a draft to its end, in pieces. */
+  /** Writes a complete draft, in pieces. */
   readonly draft: (pieces: ReadonlyArray<Uint8Array>, filename?: string) => Effect.Effect<WholeDraft, unknown>
   /** The content of a file, or of a part of it. */
   readonly read: (id: UploadId, range?: ByteRange) => Effect.Effect<Buffer, unknown>
-  /** Names of what waits. */
+  /** Names of the waiting files. */
   readonly names: Effect.Effect<ReadonlyArray<string>, unknown>
-  /** Nothing is left of what other laws did. */
+  /** Deletes the data of other laws. */
   readonly clean: Effect.Effect<void, unknown>
 }
 
 let opened = 0
 
-/** A workspace that no other law knows. */
+/** A workspace that no other law uses. */
 export const newWorkspace = (): Workspace => {
   opened += 1
   return Schema.decodeSync(Workspace)(`law-${opened}`)
@@ -69,7 +69,7 @@ const open = (advance: Advance): Effect.Effect<Inbox, never, Ports> =>
     }
   })
 
-/** States a law of the ports. */
+/** Declares a law as a test. */
 export type Law = (name: string, story: (inbox: Inbox) => Effect.Effect<void, unknown>) => void
 
 export const lawOf =

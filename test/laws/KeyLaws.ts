@@ -7,7 +7,7 @@ import { claimNow, set } from "./PauseLaws.js"
 const keyed = (line: Line, concurrency: number, order: KeyOrder = "none") =>
   set(line, { perKey: { concurrency, order } })
 
-/** Jobs whose payload says which of its key's each is: `a1`, `a2`, `b1`. */
+/** Stores jobs named by key and number: `a1`, `a2`, `b1`. */
 const put = (line: Line, ...names: ReadonlyArray<string>) =>
   line.queue.enqueue(names.map((name) => line.job({ key: name.slice(0, 1), payload: name })))
 
@@ -17,7 +17,7 @@ const finish = (line: Line, jobs: ReadonlyArray<{ readonly id: never | string }>
   line.queue.finalize(jobs.map((run) => ({ ...(run as never as object), end: ends.done }) as never))
 
 export const keyLaws = (law: Law): void => {
-  law("at most so many of a key run at a time, and an end makes room at once", (line) =>
+  law("a key runs at most its limit at a time, and an end makes room at once", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 2)
       yield* put(line, "a1", "a2", "a3", "a4", "b1")
@@ -33,7 +33,7 @@ export const keyLaws = (law: Law): void => {
     })
   )
 
-  law("a key is a key of its queue only", (line) =>
+  law("a key belongs to one queue", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 1)
       yield* put(line, "a1")
@@ -45,7 +45,7 @@ export const keyLaws = (law: Law): void => {
     })
   )
 
-  law("keys take turns, so that a long line of one does not keep others waiting", (line) =>
+  law("keys take turns, so that a long backlog of one does not delay others", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 3)
       yield* put(line, ...Array.from({ length: 400 }, (_, n) => `a${n}`), "b1", "c1", "b2")
@@ -55,7 +55,7 @@ export const keyLaws = (law: Law): void => {
     })
   )
 
-  law("the next claim begins behind the key that was served last", (line) =>
+  law("the next claim starts after the key that was served last", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 1)
       yield* put(line, "a1", "b1", "c1", "d1", "a2", "b2", "c2", "d2")
@@ -81,7 +81,7 @@ export const keyLaws = (law: Law): void => {
     })
   )
 
-  law("a job without a key is found behind a long line of a busy key", (line) =>
+  law("a job without a key is found behind a long backlog of a busy key", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 1)
       yield* put(line, ...Array.from({ length: 900 }, (_, n) => `a${n}`))
@@ -92,7 +92,7 @@ export const keyLaws = (law: Law): void => {
     })
   )
 
-  law("more urgent jobs of a key go first, and more urgent keys before others", (line) =>
+  law("higher-priority jobs of a key run first, and higher-priority keys before others", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 1)
       yield* line.queue.enqueue([
@@ -105,7 +105,7 @@ export const keyLaws = (law: Law): void => {
     })
   )
 
-  law("serial: one at a time in the order in which they came, past one that waits for its retry", (line) =>
+  law("serial: jobs run one at a time in the order they were stored, past one that waits for its retry", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 1, "serial")
       yield* put(line, "a1", "a2", "a3")
@@ -117,7 +117,7 @@ export const keyLaws = (law: Law): void => {
       yield* line.advance("1 minute")
       expect(yield* line.claim()).toEqual([])
       yield* finish(line, [second])
-      // Its retry is due, and it came before the third.
+      // Its retry is due, and it was stored before the third.
       const again = yield* line.claimOne
       expect(again.payload).toBe("a1")
       yield* finish(line, [again])
@@ -125,7 +125,7 @@ export const keyLaws = (law: Law): void => {
     })
   )
 
-  law("strict: one that has begun holds its key through retries, snoozes and crashes until it is over", (line) =>
+  law("strict: a started job holds its key through retries, snoozes and crashes until it is finished", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 1, "strict")
       yield* put(line, "a1", "a2", "b1")
@@ -149,7 +149,7 @@ export const keyLaws = (law: Law): void => {
     })
   )
 
-  law("strict: a job that was cancelled or deleted while it waited lets go of its key", (line) =>
+  law("strict: a job that was cancelled or deleted while it waited releases its key", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 1, "strict")
       yield* put(line, "a1", "a2", "a3")
@@ -164,7 +164,7 @@ export const keyLaws = (law: Law): void => {
     })
   )
 
-  law("strict: a job of later does not hold its key before it has begun, and a requeued one begins anew", (line) =>
+  law("strict: a scheduled job does not hold its key before it starts, and a requeued one starts anew", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 1, "strict")
       yield* line.put({ key: "a", payload: "later", runAt: (yield* line.now) + 60_000 })
@@ -196,7 +196,7 @@ export const keyLaws = (law: Law): void => {
     })
   )
 
-  law("a job that has crashed is taken alone, by key too", (line) =>
+  law("a job that has crashed is claimed alone, by key too", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 1)
       yield* put(line, "b1")
@@ -209,7 +209,7 @@ export const keyLaws = (law: Law): void => {
     })
   )
 
-  law("many who claim at once never have more of a key than may run", (line) =>
+  law("concurrent claimers never exceed the limit of a key", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 2)
       yield* put(line, ..."aabbccddeeffgg".repeat(5).split(""))

@@ -22,7 +22,7 @@ export const kindsLaws = (law: Law): void => {
     })
   )
 
-  law("a kind that names no queue says so, until it names one", (line) =>
+  law("a kind without a queue has none until one is registered", (line) =>
     Effect.gen(function* () {
       yield* line.kinds.register([kind(line, { queue: "default", routed: true })])
       expect(yield* line.kinds.find(kind(line).name)).toEqual(kind(line, { queue: "default", routed: true }))
@@ -31,14 +31,14 @@ export const kindsLaws = (law: Law): void => {
     })
   )
 
-  law("a kind that nobody registered is unknown", (line) =>
+  law("an unregistered kind is unknown", (line) =>
     Effect.gen(function* () {
       const name = `${line.name}.nobody`
       expect(yield* Effect.flip(line.kinds.find(name))).toMatchObject({ _tag: "UnknownKind", kind: name })
     })
   )
 
-  law("the latest declaration stands, and a lower version does not replace a higher one", (line) =>
+  law("the latest registration wins, except that a lower version does not replace a higher one", (line) =>
     Effect.gen(function* () {
       yield* line.kinds.register([kind(line)])
       yield* line.kinds.register([kind(line, { maxAttempts: 9 })])
@@ -50,7 +50,7 @@ export const kindsLaws = (law: Law): void => {
     })
   )
 
-  law("all kinds are listed by name, and none is registered by an empty declaration", (line) =>
+  law("all kinds are listed by name, and an empty registration adds none", (line) =>
     Effect.gen(function* () {
       const names = ["c", "a", "b"].map((letter) => `${line.name}.${letter}`)
       yield* line.kinds.register(names.map((name) => kind(line, { name })))

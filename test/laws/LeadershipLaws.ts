@@ -8,7 +8,7 @@ import type { Advance } from "./Line.js"
 
 const lease = Duration.seconds(15)
 
-/** What a law has to work with: nobody leads, and two pods would like to. */
+/** The context of a law: no leader, and two candidates. */
 interface Election {
   readonly leadership: typeof Leadership.Service
   readonly one: PodId
@@ -25,13 +25,13 @@ const open = (advance: Advance): Effect.Effect<Election, never, Leadership> =>
     return { leadership, one: ids.pod(1), other: ids.pod(1) }
   })
 
-/** The term that a pod has won. */
+/** Campaigns for a pod and returns its term. */
 const win = ({ leadership }: Election, pod: PodId) =>
   Effect.flatMap(leadership.campaign(pod, lease), (term) =>
     Option.isSome(term) ? Effect.succeed(term.value) : Effect.dieMessage("another pod leads")
   )
 
-/** What leadership promises, whatever is behind it. All laws share the layer; each begins when the last lease is over. */
+/** Laws of leadership. All laws share the layer; each starts after the last lease has expired. */
 export const leadershipLaws = (
   name: string,
   layer: Layer.Layer<Leadership>,
@@ -42,13 +42,13 @@ export const leadershipLaws = (
     const law = (title: string, story: (election: Election) => Effect.Effect<void, unknown>) =>
       it.effect(title, () => Effect.flatMap(open(advance), story))
 
-    law("nobody leads until somebody campaigns", ({ leadership }) =>
+    law("there is no leader until a pod campaigns", ({ leadership }) =>
       Effect.gen(function* () {
         expect(yield* leadership.leader).toEqual(Option.none())
       })
     )
 
-    law("the first to campaign leads, and the other does not", (election) =>
+    law("the first pod to campaign leads, and the other does not", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const term = yield* win(election, one)
@@ -57,7 +57,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("whoever renews in time leads on, in the same term", (election) =>
+    law("a leader that renews in time keeps its term", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const term = yield* win(election, one)
@@ -73,7 +73,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("a lease that was not renewed is its leader's until another takes it", (election) =>
+    law("an expired lease stays with its leader until another pod takes it", (election) =>
       Effect.gen(function* () {
         const { leadership, one } = election
         const term = yield* win(election, one)
@@ -87,30 +87,28 @@ export const leadershipLaws = (
       ["back", -120_000],
       ["forward", 300_000]
     ] as const) {
-      law(
-        `a pod whose clock was set ${how} by minutes waits for a leader that lives, and not for one that died`,
-        (election) =>
-          Effect.gen(function* () {
-            const { leadership, one, other } = election
-            const elsewhere = yield* setBy(millis)
-            const tried = elsewhere(leadership.campaign(other, lease))
-            const term = yield* win(election, one)
-            for (let renewal = 0; renewal < 6; renewal += 1) {
-              expect(yield* tried).toEqual(Option.none())
-              yield* advance("5 seconds")
-              expect(yield* win(election, one)).toBe(term)
-            }
-            for (let look = 0; look < 3; look += 1) {
-              expect(yield* tried).toEqual(Option.none())
-              yield* advance("5 seconds")
-            }
-            expect(Option.getOrThrow(yield* tried)).toBeGreaterThan(term)
-            expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermOver" })
-          })
+      law(`a pod whose clock was set ${how} by minutes waits for a live leader, and replaces a dead one`, (election) =>
+        Effect.gen(function* () {
+          const { leadership, one, other } = election
+          const elsewhere = yield* setBy(millis)
+          const tried = elsewhere(leadership.campaign(other, lease))
+          const term = yield* win(election, one)
+          for (let renewal = 0; renewal < 6; renewal += 1) {
+            expect(yield* tried).toEqual(Option.none())
+            yield* advance("5 seconds")
+            expect(yield* win(election, one)).toBe(term)
+          }
+          for (let look = 0; look < 3; look += 1) {
+            expect(yield* tried).toEqual(Option.none())
+            yield* advance("5 seconds")
+          }
+          expect(Option.getOrThrow(yield* tried)).toBeGreaterThan(term)
+          expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermOver" })
+        })
       )
     }
 
-    law("a pod that has just started waits for a whole lease before it takes one that it finds", (election) =>
+    law("a pod that has just started waits for a whole lease before it takes over an existing one", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const started = yield* setBy(0)
@@ -122,7 +120,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("a lease that has run out is taken by another under a higher term", (election) =>
+    law("another pod takes an expired lease under a higher term", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const old = yield* win(election, one)
@@ -135,7 +133,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("a term that is over does not come back, though the same pod leads again", (election) =>
+    law("an expired term does not return, even if the same pod leads again", (election) =>
       Effect.gen(function* () {
         const { leadership, one } = election
         const old = yield* win(election, one)
@@ -146,14 +144,14 @@ export const leadershipLaws = (
       })
     )
 
-    law("a term that never was is over, too", ({ leadership }) =>
+    law("a term that never existed is over, too", ({ leadership }) =>
       Effect.gen(function* () {
         const term = Term.make(2_000_000_000)
         expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermOver", term })
       })
     )
 
-    law("whoever resigns is followed at once, under a higher term", (election) =>
+    law("a leader that resigns is replaced at once, under a higher term", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const old = yield* win(election, one)
@@ -164,7 +162,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("nobody resigns for another, nor from a term that is over", (election) =>
+    law("a pod cannot resign another's term or an expired one", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const old = yield* win(election, one)
@@ -177,7 +175,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("of many that campaign at once, one leads", (election) =>
+    law("one of many concurrent candidates leads", (election) =>
       Effect.gen(function* () {
         const { leadership } = election
         const ids = yield* makeGenerator

@@ -5,19 +5,19 @@ import type { Advance } from "./Line.js"
 
 type Limits = typeof RateLimits.Service
 
-/** Opens the limits as one more pod of the same cluster sees them. */
+/** Opens the limits as another pod of the same cluster. */
 export class Pods extends Context.Tag("test/laws/LimitPods")<
   Pods,
   { readonly open: Effect.Effect<Limits, never, Scope.Scope> }
 >() {}
 
-/** How an answer reads: the wait in milliseconds, or 0 when granted. */
+/** The wait in milliseconds, or 0 when granted. */
 const wait = (limits: Limits, scope: string, tokens?: number, options?: AcquireOptions) =>
   Effect.map(limits.acquire(scope, tokens, options), (answer) =>
     answer._tag === "Granted" ? 0 : Duration.toMillis(answer.after)
   )
 
-/** As a pod whose clock is so far behind. */
+/** Runs the effect as a pod whose clock is this far behind. */
 const behind = <A, E, R>(effect: Effect.Effect<A, E, R>, millis: number): Effect.Effect<A, E, R> =>
   Effect.clockWith((clock) =>
     Effect.withClock(effect, {
@@ -50,14 +50,14 @@ export const limitsLaws = (
       )
     const anotherPod = Effect.flatMap(Pods, ({ open }) => open)
 
-    law("a new bucket is full, and empty when its capacity is used", (limits, scope) =>
+    law("a new bucket is full, and empty once its capacity is used", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 3, rate: 1 }])
         expect(yield* Effect.replicateEffect(wait(limits, scope), 4)).toEqual([0, 0, 0, 1000])
       })
     )
 
-    law("who is sent away is told the real wait, and granted after exactly that", (limits, scope) =>
+    law("a refused caller gets the exact wait, and is granted after it", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 3 }])
         expect(yield* wait(limits, scope, 10)).toBe(0)
@@ -70,7 +70,7 @@ export const limitsLaws = (
       })
     )
 
-    law("waiting as told is enough at every rate, also after many small refills", (limits, scope) =>
+    law("the returned wait is sufficient at every rate, even after many small refills", (limits, scope) =>
       Effect.forEach([0.1, 1 / 3, 7, 1 / 60, 0.7, 333], (rate, index) =>
         Effect.gen(function* () {
           const own = `${scope}.${index}`
@@ -85,7 +85,7 @@ export const limitsLaws = (
       )
     )
 
-    law("tokens come in by the time that passed, up to the capacity", (limits, scope) =>
+    law("tokens refill with elapsed time, up to the capacity", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 2 }])
         yield* wait(limits, scope, 10)
@@ -98,7 +98,7 @@ export const limitsLaws = (
       })
     )
 
-    law("a clock that is behind brings no tokens and takes none", (limits, scope) =>
+    law("a clock that is behind neither adds nor removes tokens", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 10 }])
         yield* wait(limits, scope, 9)
@@ -110,7 +110,7 @@ export const limitsLaws = (
       })
     )
 
-    law("fifty who ask at once for one of ten get exactly ten", (limits, scope) =>
+    law("fifty concurrent callers get exactly ten tokens of ten", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 0.01 }])
         const pods = [limits, yield* anotherPod, yield* anotherPod]
@@ -123,7 +123,7 @@ export const limitsLaws = (
       })
     )
 
-    law("a wish is granted whole or not at all", (limits, scope) =>
+    law("a request is granted whole or not at all", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 5, rate: 1 }])
         yield* wait(limits, scope, 3)
@@ -133,7 +133,7 @@ export const limitsLaws = (
       })
     )
 
-    law("a crowd that is sent away in turn is told to come as tokens come in, within a minute", (limits, scope) =>
+    law("callers that are refused in turn get staggered waits as tokens refill, within a minute", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 0.5 }])
         yield* wait(limits, scope, 10)
@@ -142,14 +142,14 @@ export const limitsLaws = (
         expect(told.slice(31)).toEqual(told.slice(0, 31))
         expect(yield* wait(limits, scope)).toBe(2_000)
         expect(yield* wait(limits, scope, 1, { inTurn: true, ahead: 2 })).toBe(2_000)
-        // Whoever comes when the line has passed is told the real wait.
+        // A caller after the staggered waits gets the real wait.
         yield* advance("4 seconds")
         yield* wait(limits, scope, 2)
         expect(yield* wait(limits, scope, 1, { inTurn: true })).toBe(2_000)
       })
     )
 
-    law("a scope that nobody declared is an error, not a pause", (limits, scope) =>
+    law("an undeclared scope is an error, not a wait", (limits, scope) =>
       Effect.gen(function* () {
         const unknown = { _tag: "UnknownScope", scope }
         expect(yield* Effect.flip(limits.acquire(scope))).toMatchObject(unknown)
@@ -160,7 +160,7 @@ export const limitsLaws = (
       })
     )
 
-    law("more than the capacity is an error, and so is what is no number of tokens", (limits, scope) =>
+    law("more than the capacity is an error, and so is an invalid number of tokens", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 5, rate: 1 }])
         const beyond = { _tag: "BeyondCapacity", asked: 6, capacity: 5 }
@@ -173,7 +173,7 @@ export const limitsLaws = (
       })
     )
 
-    law("a declaration that makes no limit is refused with all that came with it", (limits, scope) =>
+    law("an invalid limit is refused with the whole declaration", (limits, scope) =>
       Effect.gen(function* () {
         const fine = { scope: `${scope}.fine`, capacity: 1, rate: 1 }
         const bad = [
@@ -195,7 +195,7 @@ export const limitsLaws = (
       })
     )
 
-    law("drained, it is empty and fills again from now", (limits, scope) =>
+    law("a drained bucket is empty and refills from now", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 2 }])
         expect(yield* limits.drain(scope)).toMatchObject({ tokens: 0, dryUntil: undefined })
@@ -205,23 +205,25 @@ export const limitsLaws = (
       })
     )
 
-    law("drained for a while, nothing comes in before its end, and a shorter pause does not end it", (limits, scope) =>
-      Effect.gen(function* () {
-        yield* limits.register([{ scope, capacity: 10, rate: 2 }])
-        const now = yield* Clock.currentTimeMillis
-        expect(yield* limits.drain(scope, Duration.minutes(1))).toMatchObject({ tokens: 0, dryUntil: now + 60_000 })
-        yield* limits.drain(scope, Duration.seconds(5))
-        yield* limits.drain(scope)
-        expect(yield* wait(limits, scope)).toBe(60_500)
-        yield* advance("1 minute")
-        expect(yield* wait(limits, scope)).toBe(500)
-        yield* advance("500 millis")
-        expect(yield* wait(limits, scope)).toBe(0)
-        expect(yield* Effect.flip(limits.drain(scope, Duration.infinity))).toMatchObject({ _tag: "InvalidLimit" })
-      })
+    law(
+      "a bucket drained for a while refills only after its end, and a shorter drain does not end it",
+      (limits, scope) =>
+        Effect.gen(function* () {
+          yield* limits.register([{ scope, capacity: 10, rate: 2 }])
+          const now = yield* Clock.currentTimeMillis
+          expect(yield* limits.drain(scope, Duration.minutes(1))).toMatchObject({ tokens: 0, dryUntil: now + 60_000 })
+          yield* limits.drain(scope, Duration.seconds(5))
+          yield* limits.drain(scope)
+          expect(yield* wait(limits, scope)).toBe(60_500)
+          yield* advance("1 minute")
+          expect(yield* wait(limits, scope)).toBe(500)
+          yield* advance("500 millis")
+          expect(yield* wait(limits, scope)).toBe(0)
+          expect(yield* Effect.flip(limits.drain(scope, Duration.infinity))).toMatchObject({ _tag: "InvalidLimit" })
+        })
     )
 
-    law("the code's latest word stands, and leaves the tokens as they were", (limits, scope) =>
+    law("the code's latest declaration applies, and keeps the tokens", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 1 }])
         yield* wait(limits, scope, 8)
@@ -233,7 +235,7 @@ export const limitsLaws = (
       })
     )
 
-    law("an operator's word stands against the code's until it is taken back", (limits, scope) =>
+    law("an operator's tuning overrides the code until it is reset", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 1 }])
         const { after, before } = yield* limits.tune(scope, { rate: 4 })
@@ -248,18 +250,20 @@ export const limitsLaws = (
       })
     )
 
-    law("what came in before a change came in at the old rate, and a waiter goes by the new one", (limits, scope) =>
-      Effect.gen(function* () {
-        yield* limits.register([{ scope, capacity: 100, rate: 1 }])
-        yield* wait(limits, scope, 100)
-        yield* advance("10 seconds")
-        yield* limits.tune(scope, { rate: 50 })
-        expect((yield* limits.get(scope)).tokens).toBeCloseTo(10)
-        expect(yield* wait(limits, scope, 60)).toBe(1000)
-      })
+    law(
+      "tokens before a change are refilled at the old rate, and a wait is calculated at the new one",
+      (limits, scope) =>
+        Effect.gen(function* () {
+          yield* limits.register([{ scope, capacity: 100, rate: 1 }])
+          yield* wait(limits, scope, 100)
+          yield* advance("10 seconds")
+          yield* limits.tune(scope, { rate: 50 })
+          expect((yield* limits.get(scope)).tokens).toBeCloseTo(10)
+          expect(yield* wait(limits, scope, 60)).toBe(1000)
+        })
     )
 
-    law("a tuning that makes no limit is refused and changes nothing", (limits, scope) =>
+    law("an invalid tuning is refused and changes nothing", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 1 }])
         for (const patch of [{ capacity: 0 }, { rate: 0 }, { capacity: 20, rate: Number.NaN }, { rate: 1e-8 }]) {
@@ -278,7 +282,7 @@ export const limitsLaws = (
       })
     )
 
-    law("what is taken ahead is granted without a question, and lost after a second", (limits, scope) =>
+    law("tokens that are prefetched are granted locally, and expire after a second", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 0.001 }])
         expect(yield* wait(limits, scope, 1, { ahead: 4 })).toBe(0)
@@ -293,7 +297,7 @@ export const limitsLaws = (
       })
     )
 
-    law("what is left of a block goes back into the next question", (limits, scope) =>
+    law("the rest of a block is used by the next request", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 0.001 }])
         yield* wait(limits, scope, 1, { ahead: 4 })
@@ -304,13 +308,13 @@ export const limitsLaws = (
       })
     )
 
-    law("a block counts against the capacity while it may be used", (limits, scope) =>
+    law("a block counts against the capacity until it expires", (limits, scope) =>
       Effect.gen(function* () {
         const other = yield* anotherPod
         yield* limits.register([{ scope, capacity: 10, rate: 100 }])
         yield* wait(limits, scope, 1, { ahead: 4 })
         yield* advance("900 millis")
-        // Long enough to fill what was taken, but for what may still be used elsewhere.
+        // Long enough to refill what was taken, except for tokens that another pod may still use.
         expect((yield* other.get(scope)).tokens).toBe(6)
         expect(yield* wait(other, scope, 10)).toBe(100)
         yield* advance("100 millis")
@@ -319,7 +323,7 @@ export const limitsLaws = (
       })
     )
 
-    law("a drain takes back what this pod took ahead", (limits, scope) =>
+    law("a drain discards this pod's prefetched tokens", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 1 }])
         yield* wait(limits, scope, 1, { ahead: 8 })
@@ -328,7 +332,7 @@ export const limitsLaws = (
       })
     )
 
-    law("with blocks, fifty who ask at once never get more than there is", (limits, scope) =>
+    law("with blocks, fifty concurrent callers never get more than there is", (limits, scope) =>
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 0.01 }])
         const pods = [limits, yield* anotherPod, yield* anotherPod]
@@ -336,14 +340,14 @@ export const limitsLaws = (
           Array.from({ length: 50 }, (_, index) => wait(pods[index % 3] ?? limits, scope, 1, { ahead: 3 })),
           { concurrency: "unbounded" }
         )
-        // One of the three may be left with a block that nobody asks it for.
+        // One of the three pods may keep an unused block.
         const granted = answers.filter((after) => after === 0).length
         expect(granted).toBeLessThanOrEqual(10)
         expect(granted).toBeGreaterThanOrEqual(6)
       })
     )
 
-    law("in no stretch of time is more granted than the bucket held and what came in meanwhile", (limits, scope) =>
+    law("over any period, grants never exceed the initial tokens plus the refill", (limits, scope) =>
       Effect.gen(function* () {
         const pods = [limits, yield* anotherPod, yield* anotherPod]
         const capacity = 20

@@ -16,10 +16,10 @@ import { JobDiagnosis } from "../../src/queue/why/JobDiagnosis.js"
 
 export type Ports = Queue | Queues | JobAdmin | JobSearch | JobOverview | JobDiagnosis | Operations | Kinds | Routes
 
-/** How a law moves time: nothing else does. */
+/** Advances the clock of a law. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
 
-/** What a law has to work with: the ports, a queue that no other law knows, and words for what is done to it. */
+/** The context of a law: the ports, a queue that no other law uses, and helpers. */
 export interface Line {
   readonly queue: typeof Queue.Service
   readonly queues: typeof Queues.Service
@@ -32,27 +32,27 @@ export interface Line {
   readonly routes: typeof Routes.Service
   readonly advance: Advance
   readonly now: Effect.Effect<number>
-  /** The queue's name; also fit as the beginning of keys and kinds that no other law uses. */
+  /** The queue's name; also a unique prefix for keys and kinds. */
   readonly name: string
   readonly pod: PodId
   readonly newId: Effect.Effect<JobId>
   readonly job: (more?: Partial<NewJob>) => NewJob
-  /** Stores one job and answers its id. */
+  /** Stores one job and returns its id. */
   readonly put: (more?: Partial<NewJob>) => Effect.Effect<JobId, unknown>
-  /** Claims a second later: what was put back behind others may take a claimer that long to find. */
+  /** Claims a second later: a claimer may take that long to find a job that was returned behind its cursor. */
   readonly claim: (limit?: number) => Effect.Effect<ReadonlyArray<ClaimedJob>, unknown>
   readonly claimOne: Effect.Effect<ClaimedJob, unknown>
-  /** Stores a job and has it claimed. */
+  /** Stores a job and claims it. */
   readonly run: (more?: Partial<NewJob>) => Effect.Effect<ClaimedJob, unknown>
-  /** Ends a run, and answers the job as it is then. */
+  /** Ends a run and returns the updated job. */
   readonly end: (held: HeldJob, end: End) => Effect.Effect<StoredJob, unknown>
-  /** Lets a run's pod be quiet for long enough, and takes the job back. */
+  /** Lets a run go without heartbeats past the limit, and recovers the job. */
   readonly crash: (held: HeldJob) => Effect.Effect<StoredJob, unknown>
   /** Every job of the queue, or of another, newest first. */
   readonly all: (queue?: string) => Effect.Effect<ReadonlyArray<StoredJob>, unknown>
 }
 
-/** How runs end, in short. */
+/** Short names for the ends of runs. */
 export const ends = {
   done: End.Done({ result: undefined }),
   dead: End.Dead({ reason: "rejected", counted: true, error: "no" }),
@@ -132,7 +132,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     }
   })
 
-/** States a law of the ports. */
+/** Declares a law as a test. */
 export type Law = (name: string, story: (line: Line) => Effect.Effect<void, unknown>) => void
 
 export const lawOf =

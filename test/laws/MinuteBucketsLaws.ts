@@ -26,10 +26,10 @@ interface Teller {
 
 interface Book {
   readonly buckets: typeof MinuteBuckets.Service
-  /** A minute that begins a day, long after those of other laws. */
+  /** The first minute of a day that no other law uses. */
   readonly start: number
   readonly advance: Advance
-  /** Somebody who counts, and writes it down. */
+  /** A pod that counts and flushes. */
   readonly teller: Effect.Effect<Teller>
   readonly series: (more?: Partial<SeriesRequest>) => ReturnType<typeof MinuteBuckets.Service.series>
 }
@@ -66,7 +66,7 @@ const open = (advance: Advance): Effect.Effect<Book, never, MinuteBuckets> =>
 type Law = (name: string, story: (book: Book) => Effect.Effect<void, unknown>) => void
 
 const laws = (law: Law) => {
-  law("what was counted of a minute is read back in its bucket, and other buckets are empty", (book) =>
+  law("the counts of a minute are read from its bucket, and other buckets are empty", (book) =>
     Effect.gen(function* () {
       const teller = yield* book.teller
       const at = book.start + minute
@@ -96,7 +96,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("a flush replaces what the pod wrote of the bucket before, and the same again changes nothing", (book) =>
+  law("a flush replaces the pod's previous values of the bucket, and is idempotent", (book) =>
     Effect.gen(function* () {
       const { of, pod, tally } = yield* book.teller
       of().enqueued(3, book.start)
@@ -108,14 +108,14 @@ const laws = (law: Law) => {
       yield* book.buckets.record(pod, 2, grown)
       yield* book.buckets.record(pod, 2, grown)
       expect((yield* book.series())[0]).toMatchObject({ enqueued: 7, processing: { count: 1 } })
-      // Believed lost, and sent once more meanwhile.
+      // Considered lost and sent again meanwhile.
       yield* book.buckets.record(pod, 1, first)
       expect((yield* book.series())[0]).toMatchObject({ enqueued: 7, processing: { count: 1 } })
       expect((yield* book.series({ width: Duration.hours(1) }))[0]).toMatchObject({ enqueued: 7 })
     })
   )
 
-  law("a minute that is long over is still written", (book) =>
+  law("a minute that ended long ago is still written", (book) =>
     Effect.gen(function* () {
       const [late, other] = [yield* book.teller, yield* book.teller]
       late.of().died(2, "rejected", book.start)
@@ -127,7 +127,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("what two pods counted is added up", (book) =>
+  law("the counts of two pods are added up", (book) =>
     Effect.gen(function* () {
       const [ours, theirs] = [yield* book.teller, yield* book.teller]
       for (const millis of [1, 5, 5, 900]) ours.of().ran(millis, millis, book.start)
@@ -141,10 +141,10 @@ const laws = (law: Law) => {
     })
   )
 
-  law("wider buckets have the percentiles of all that is in them, not the mean of percentiles", (book) =>
+  law("wider buckets have the percentiles of all their runs, not the mean of percentiles", (book) =>
     Effect.gen(function* () {
       const { flush, of } = yield* book.teller
-      // A busy quick minute and a quiet slow one: means of percentiles would say that half of all runs are slow.
+      // A busy fast minute and a quiet slow one: means of percentiles would report half of all runs as slow.
       const quick = Array.from({ length: 990 }, (_, index) => 1 + (index % 3))
       const slow = Array.from({ length: 10 }, () => 60_000)
       for (const millis of quick) of().ran(millis, millis, book.start)
@@ -158,10 +158,10 @@ const laws = (law: Law) => {
     })
   )
 
-  law("every width tells the same story", (book) =>
+  law("every width gives the same totals", (book) =>
     Effect.gen(function* () {
       const { flush, of } = yield* book.teller
-      // Flushed at odd moments, over the ends of minutes, of ten minutes and of hours.
+      // Flushes at irregular times, across the ends of minutes, ten minutes and hours.
       for (let step = 0; step < 150; step += 1) {
         const at = book.start + step * 61_000
         of().enqueued(1 + (step % 3), at)
@@ -182,7 +182,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("buckets begin at multiples of their width and hold the whole range", (book) =>
+  law("buckets start at multiples of their width and cover the whole range", (book) =>
     Effect.gen(function* () {
       const { flush, of } = yield* book.teller
       of().enqueued(1, book.start)
@@ -195,13 +195,13 @@ const laws = (law: Law) => {
         [5, 0],
         [10, 2]
       ])
-      // A width that is no whole number of minutes is widened to one.
+      // A width that is not a multiple of a minute is rounded up.
       const odd = yield* book.series({ ...range, width: Duration.seconds(250) })
       expect(odd.map(({ at }) => at)).toEqual(points.map(({ at }) => at))
     })
   )
 
-  law("more buckets than anybody can look at are refused, with a width that is not", (book) =>
+  law("too many buckets are refused, with a width that is accepted", (book) =>
     Effect.gen(function* () {
       const to = book.start + Duration.toMillis("30 days")
       const refused = yield* Effect.flip(book.series({ to }))
@@ -211,7 +211,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("a queue and a kind can be looked at alone, whatever they are called", (book) =>
+  law("series can be filtered by queue and kind, whatever their names", (book) =>
     Effect.gen(function* () {
       const odd = `it's "odd" \\ {1,2} ü 🦉`
       const { flush, of } = yield* book.teller
@@ -229,7 +229,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("what became of the jobs of all queues is read at once, every bucket of each that had any", (book) =>
+  law("the outcomes of all queues are read at once, every bucket of each active queue", (book) =>
     Effect.gen(function* () {
       const odd = `it's "odd" \\ {1,2} ü 🦉`
       const [ours, theirs] = [yield* book.teller, yield* book.teller]
@@ -258,7 +258,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("totals name kinds by their deaths, then by their work", (book) =>
+  law("totals sort kinds by deaths, then by runs", (book) =>
     Effect.gen(function* () {
       const { flush, of } = yield* book.teller
       of("calm").started(0, book.start)
@@ -281,7 +281,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("what is older than its time is forgotten, and nothing else", (book) =>
+  law("purge deletes what is past its retention, and nothing else", (book) =>
     Effect.gen(function* () {
       yield* book.buckets.purge(Duration.days(1))
       const { flush, of } = yield* book.teller
@@ -294,7 +294,7 @@ const laws = (law: Law) => {
         Effect.map(book.series({ to: book.start + 180 * minute, width: Duration.minutes(width) }), (points) =>
           points.reduce((sum, point) => sum + point.dead, 0)
         )
-      // The first minute, its ten minutes and its hour.
+      // The first minute, its ten-minute bucket and its hour.
       expect(yield* book.buckets.purge(Duration.millis(179 * minute))).toBe(3)
       expect(yield* book.buckets.purge(Duration.millis(179 * minute))).toBe(0)
       expect([yield* dead(1), yield* dead(10), yield* dead(60)]).toEqual([6, 4, 4])
@@ -302,7 +302,7 @@ const laws = (law: Law) => {
   )
 }
 
-/** What the port promises, whatever is behind it. */
+/** Laws of the minute buckets. */
 export const minuteBucketsLaws = (
   name: string,
   layer: Layer.Layer<MinuteBuckets>,

@@ -7,7 +7,7 @@ import { ends, type Law, type Line } from "./Line.js"
 
 const filterOf = (line: Line, filter: JobFilter): JobFilter => ({ queue: line.name, ...filter })
 
-/** Begins an operation over jobs of the line, by ids or by filter. */
+/** Starts an operation on the law's jobs, by ids or by filter. */
 const begin = (line: Line, action: Action, target: ReadonlyArray<JobId> | JobFilter) =>
   line.operations.begin({
     action,
@@ -16,7 +16,7 @@ const begin = (line: Line, action: Action, target: ReadonlyArray<JobId> | JobFil
     target: Array.isArray(target) ? { ids: target } : { filter: filterOf(line, target as JobFilter) }
   })
 
-/** Carries an operation out to its end. */
+/** Runs an operation to its end. */
 const finish = (line: Line, id: string): Effect.Effect<Operation, unknown> =>
   Effect.flatMap(line.operations.step(id), (went) =>
     Option.isSome(went) && went.value.status === "running" ? finish(line, id) : line.operations.get(id)
@@ -32,7 +32,7 @@ const bury = (line: Line, more: Parameters<Line["run"]>[0] = {}) =>
   Effect.flatMap(line.run(more), (run) => Effect.map(line.end(run, ends.dead), ({ id }) => id))
 
 export const operationsLaws = (law: Law): void => {
-  law("an operation says what it is, and how it ended", (line) =>
+  law("an operation describes itself and its outcome", (line) =>
     Effect.gen(function* () {
       yield* bury(line, { payload: 1 })
       yield* bury(line, { payload: 2 })
@@ -58,7 +58,7 @@ export const operationsLaws = (law: Law): void => {
     })
   )
 
-  law("requeue does to each job what it does to one", (line) =>
+  law("a bulk requeue treats each job like a single requeue", (line) =>
     Effect.gen(function* () {
       const [one, other] = [yield* bury(line), yield* bury(line)]
       const alone = yield* line.jobAdmin.requeue(one)
@@ -72,7 +72,7 @@ export const operationsLaws = (law: Law): void => {
     })
   )
 
-  law("cancel ends what waits and flags what runs", (line) =>
+  law("cancel ends waiting jobs and flags running ones", (line) =>
     Effect.gen(function* () {
       const { id } = yield* line.run({ payload: "running" })
       yield* line.put({ payload: "pending" })
@@ -84,7 +84,7 @@ export const operationsLaws = (law: Law): void => {
     })
   )
 
-  law("run-now makes due what waits, and delete removes what does not run", (line) =>
+  law("run-now makes waiting jobs due, and delete removes jobs that do not run", (line) =>
     Effect.gen(function* () {
       yield* line.put({ payload: "later", runAt: (yield* line.now) + 60_000 })
       yield* line.put({ payload: "pending" })
@@ -101,7 +101,7 @@ export const operationsLaws = (law: Law): void => {
     })
   )
 
-  law("jobs named one by one are skipped, with the reason, where it cannot be done", (line) =>
+  law("jobs selected by id are skipped with the reason when the action does not apply", (line) =>
     Effect.gen(function* () {
       const dead = yield* bury(line)
       const pending = yield* line.put()
@@ -112,7 +112,7 @@ export const operationsLaws = (law: Law): void => {
     })
   )
 
-  law("a job whose dedupe key another holds is not requeued, and of several with one key only the newest", (line) =>
+  law("a job whose dedupe key is held is not requeued, and only the newest of several with one key is", (line) =>
     Effect.gen(function* () {
       const dedupe = (key: string) => ({ key: `${line.name}:${key}`, scope: "active" as const })
       yield* bury(line, { payload: "old a", dedupe: dedupe("a") })
@@ -126,7 +126,7 @@ export const operationsLaws = (law: Law): void => {
     })
   )
 
-  law("a filter covers only jobs that stood when it began, and each of them once", (line) =>
+  law("a filter covers only jobs stored before the operation began, each once", (line) =>
     Effect.gen(function* () {
       yield* line.put({ payload: "before" })
       const { id } = yield* begin(line, "cancel", { state: ["pending"] })
@@ -137,7 +137,7 @@ export const operationsLaws = (law: Law): void => {
     })
   )
 
-  law("many jobs are done in several steps, and an operation may be cancelled between them", (line) =>
+  law("many jobs are processed in several batches, and an operation may be cancelled between them", (line) =>
     Effect.gen(function* () {
       for (let thousand = 0; thousand < 3; thousand += 1) {
         yield* line.queue.enqueue(Array.from({ length: 1000 }, () => line.job()))
@@ -156,7 +156,7 @@ export const operationsLaws = (law: Law): void => {
     })
   )
 
-  law("a step without an id takes the operation that has waited for longest", (line) =>
+  law("a step without an id takes the operation that has waited longest", (line) =>
     Effect.gen(function* () {
       const drain: Effect.Effect<void, unknown> = Effect.flatMap(line.operations.step(), (went) =>
         Option.isSome(went) ? drain : Effect.void
@@ -172,7 +172,7 @@ export const operationsLaws = (law: Law): void => {
     })
   )
 
-  law("operations are listed newest first, in pages, and forgotten when they are old", (line) =>
+  law("operations are listed newest first, in pages, and purged when they are old", (line) =>
     Effect.gen(function* () {
       yield* line.advance("1 hour")
       const ids: Array<string> = []

@@ -7,7 +7,7 @@ const fail = (line: Line, error: string, more: Parameters<Line["run"]>[0] = {}) 
   Effect.flatMap(line.run(more), (run) => line.end(run, End.Dead({ reason: "exhausted", counted: true, error })))
 
 export const overviewLaws = (law: Law): void => {
-  law("dead jobs are grouped by kind, reason and the shape of their error, the largest group first", (line) =>
+  law("dead jobs are grouped by kind, reason and error shape, the largest group first", (line) =>
     Effect.gen(function* () {
       const first = yield* fail(line, "timeout after 1500 ms\nat a.js:1")
       yield* line.advance("1 minute")
@@ -39,7 +39,7 @@ export const overviewLaws = (law: Law): void => {
     })
   )
 
-  law("what was stored, begun or ended lately is seen as changed", (line) =>
+  law("recently stored, started or ended jobs are reported as changed", (line) =>
     Effect.gen(function* () {
       yield* line.put()
       yield* line.advance("1 hour")
@@ -72,7 +72,7 @@ export const overviewLaws = (law: Law): void => {
     })
   )
 
-  law("of many changes only so many are shown, and it says so", (line) =>
+  law("the list of changes is limited, and reports that it was cut", (line) =>
     Effect.gen(function* () {
       yield* line.advance("1 hour")
       const since = yield* line.now
@@ -82,7 +82,7 @@ export const overviewLaws = (law: Law): void => {
     })
   )
 
-  law("glimpses are of those jobs that are there", (line) =>
+  law("glimpses include only existing jobs", (line) =>
     Effect.gen(function* () {
       const id = yield* line.put()
       const glimpses = yield* line.overview.glimpses([id, yield* line.newId, id])

@@ -8,7 +8,7 @@ import { ends, type Law, type Line } from "./Line.js"
 export const set = (line: Line, patch: QueueSettingsPatch) =>
   Effect.zipRight(line.queues.declare([line.name]), line.queues.change(line.name, patch))
 
-/** A claim at this very instant. */
+/** Claims without advancing the clock. */
 export const claimNow = (line: Line, limit = 10) => line.queue.claim({ queue: line.name, pod: line.pod, limit })
 
 const payloads = (jobs: ReadonlyArray<{ readonly payload: unknown }>) => jobs.map(({ payload }) => payload)
@@ -22,7 +22,7 @@ const throttled = (after: Duration.DurationInput | undefined, runAt: number, sco
     cools: { scope, after: after === undefined ? undefined : Duration.toMillis(after) }
   })
 
-/** Ends a run as a pod does that was throttled: the job keeps its place. */
+/** Ends a run as throttled, as a pod does. */
 const throttle = (
   line: Line,
   run: { readonly id: string; readonly runAt: number },
@@ -33,7 +33,7 @@ const throttle = (
 const untilOf = (line: Line) => Effect.map(line.queues.get(line.name), ({ throttledUntil }) => throttledUntil)
 
 export const pauseLaws = (law: Law): void => {
-  law("nothing is claimed while a queue is paused, and everything when it goes on", (line) =>
+  law("nothing is claimed while a queue is paused, and everything after it is resumed", (line) =>
     Effect.gen(function* () {
       yield* line.put({ payload: 1 })
       yield* set(line, { paused: true })
@@ -46,7 +46,7 @@ export const pauseLaws = (law: Law): void => {
     })
   )
 
-  law("what runs when a queue is paused may end", (line) =>
+  law("running jobs may end while their queue is paused", (line) =>
     Effect.gen(function* () {
       yield* line.queues.declare([line.name])
       const run = yield* line.run()
@@ -55,14 +55,14 @@ export const pauseLaws = (law: Law): void => {
     })
   )
 
-  law("a queue that nobody declared is claimed from", (line) =>
+  law("an undeclared queue can be claimed from", (line) =>
     Effect.gen(function* () {
       yield* line.put()
       expect(yield* line.claim()).toHaveLength(1)
     })
   )
 
-  law("a throttled job gives its attempt back and cools its queue down for a minute, once for all siblings", (line) =>
+  law("a throttled job returns its attempt and cools its queue down for a minute, once for all siblings", (line) =>
     Effect.gen(function* () {
       yield* line.queues.declare([line.name])
       yield* line.queue.enqueue([1, 2, 3].map((payload) => line.job({ payload })))
@@ -74,7 +74,7 @@ export const pauseLaws = (law: Law): void => {
       yield* line.advance("30 seconds")
       yield* throttle(line, second)
       expect(yield* line.queues.get(line.name)).toMatchObject({ throttledUntil: now + 60_000, throttleAttempts: 1 })
-      // What an upstream asks for is respected when it is longer.
+      // A longer delay of an upstream applies.
       yield* throttle(line, third, "40 seconds")
       expect(yield* line.queues.get(line.name)).toMatchObject({ throttledUntil: now + 70_000, throttleAttempts: 1 })
       expect(yield* claimNow(line)).toEqual([])
@@ -87,7 +87,7 @@ export const pauseLaws = (law: Law): void => {
     })
   )
 
-  law("a queue of its own curve cools down twice as long each time, up to its most", (line) =>
+  law("a queue with its own curve doubles its cool-down each time, up to the maximum", (line) =>
     Effect.gen(function* () {
       const backoff = { enabled: true, base: Duration.seconds(10), max: Duration.seconds(50) }
       yield* set(line, { backoff })
@@ -101,7 +101,7 @@ export const pauseLaws = (law: Law): void => {
     })
   )
 
-  law("a queue cools down for exactly as long as an upstream says, whatever its curve", (line) =>
+  law("a queue cools down for exactly the upstream's delay, whatever its curve", (line) =>
     Effect.gen(function* () {
       yield* line.put()
       yield* line.queues.declare([line.name])
@@ -113,7 +113,7 @@ export const pauseLaws = (law: Law): void => {
           yield* line.advance(Duration.seconds(seconds))
         }
       }
-      // The curve begins where it stood: delays that were given are no steps of it.
+      // The curve continues at its step: explicit delays are not steps of it.
       yield* throttle(line, yield* line.claimOne)
       expect(yield* line.queues.get(line.name)).toMatchObject({
         throttledUntil: (yield* line.now) + 10_000,
@@ -122,7 +122,7 @@ export const pauseLaws = (law: Law): void => {
     })
   )
 
-  law("of siblings that are throttled together, the longest delay holds", (line) =>
+  law("the longest delay of concurrently throttled siblings applies", (line) =>
     Effect.gen(function* () {
       yield* line.queues.declare([line.name])
       yield* line.queue.enqueue([1, 2, 3].map((payload) => line.job({ payload })))
@@ -134,7 +134,7 @@ export const pauseLaws = (law: Law): void => {
     })
   )
 
-  law("cool-downs are forgotten after two minutes without one that follow a success, and not before", (line) =>
+  law("the cool-down count resets after a success and two minutes without a cool-down, and not before", (line) =>
     Effect.gen(function* () {
       yield* set(line, { backoff: { enabled: true, base: Duration.seconds(10), max: Duration.hours(1) } })
       const attempts = Effect.map(line.queues.get(line.name), ({ throttleAttempts }) => throttleAttempts)
@@ -169,7 +169,7 @@ export const pauseLaws = (law: Law): void => {
     })
   )
 
-  law("a run that is no longer this pod's cools nothing down", (line) =>
+  law("a run that this pod has lost cools nothing down", (line) =>
     Effect.gen(function* () {
       yield* line.queues.declare([line.name])
       const run = yield* line.run()
@@ -179,7 +179,7 @@ export const pauseLaws = (law: Law): void => {
     })
   )
 
-  law("a key that cools down keeps its jobs waiting, and nobody else's", (line) =>
+  law("a key that cools down delays only its own jobs", (line) =>
     Effect.gen(function* () {
       yield* line.queues.declare([line.name])
       const run = yield* line.run({ key: "a", payload: "a1" })

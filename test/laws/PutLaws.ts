@@ -8,7 +8,7 @@ const mib = 1024 * 1024
 
 const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex")
 
-/** Bytes that differ from place to place, so that a chunk in the wrong one is noticed. */
+/** Bytes that differ by position, so that a misplaced chunk is noticed. */
 export const pattern = (size: number): Buffer => {
   const bytes = Buffer.allocUnsafe(size)
   for (let index = 0; index < size; index += 1) bytes[index] = (index * 31 + (index >> 8)) & 0xff
@@ -16,7 +16,7 @@ export const pattern = (size: number): Buffer => {
 }
 
 export const putLaws = (law: Law): void => {
-  law("a file is stored whole, with what is known of it", ({ now, put, read, storage, workspace }) =>
+  law("a file is stored whole, with its metadata", ({ now, put, read, storage, workspace }) =>
     Effect.gen(function* () {
       const content = pattern(2 * chunkBytes + 17)
       const id = yield* put(content, { filename: "report.pdf", mimetype: "application/pdf" })
@@ -37,7 +37,7 @@ export const putLaws = (law: Law): void => {
     })
   )
 
-  law("many are stored in their order, and none is nothing", ({ names, storage, workspace }) =>
+  law("several files are stored in order, and an empty list stores none", ({ names, storage, workspace }) =>
     Effect.gen(function* () {
       const files = ["c", "a", "b"].map((filename) => ({ filename, mimetype: "", content: Buffer.from(filename) }))
       const ids = yield* storage.putMany(workspace, files)
@@ -50,7 +50,7 @@ export const putLaws = (law: Law): void => {
   )
 
   law(
-    "what cannot be stored is refused with its place, and nothing of its request stands",
+    "an invalid file is refused with its index, and nothing of its request is stored",
     ({ names, storage, workspace }) =>
       Effect.gen(function* () {
         const good = { filename: "good", mimetype: "text/plain", content: Buffer.from("x") }
@@ -69,14 +69,14 @@ export const putLaws = (law: Law): void => {
       })
   )
 
-  law("a name may be a hundred characters long, and a content a single byte", ({ put, read }) =>
+  law("a name may have a hundred characters, and content a single byte", ({ put, read }) =>
     Effect.gen(function* () {
       const id = yield* put("x", { filename: "ñ".repeat(255) })
       expect((yield* read(id)).toString()).toBe("x")
     })
   )
 
-  law("a workspace has its quota, whatever the state of its files, and others have theirs", (inbox) =>
+  law("each workspace has its own quota, which counts files in every state", (inbox) =>
     Effect.gen(function* () {
       const { put, storage, workspace } = inbox
       const file = { filename: "a", mimetype: "", content: Buffer.alloc(mib) }
@@ -92,7 +92,7 @@ export const putLaws = (law: Law): void => {
     })
   )
 
-  law("parts of a content are read by their ends, across chunks", ({ put, read }) =>
+  law("ranges of content are read across chunks", ({ put, read }) =>
     Effect.gen(function* () {
       const content = pattern(3 * chunkBytes)
       const id = yield* put(content)

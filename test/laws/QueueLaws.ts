@@ -29,7 +29,7 @@ const chapters = {
   finalize: finalizeLaws,
   "follow-up": followUpLaws,
   "heartbeat, recovery and purge": recoverLaws,
-  "the jobAdmin": deskLaws,
+  "job administration": deskLaws,
   search: searchLaws,
   overview: overviewLaws,
   operations: operationsLaws,
@@ -46,8 +46,8 @@ const chapters = {
 }
 
 /**
- * What the ports promise, whatever is behind them. All laws share the layer and what others left in it. `clock` says
- * whether they run under the test clock or under one that the layer sets; `advance` moves it.
+ * Laws of the queue's ports. All laws share the layer and its data. `clock` says whether they run under the test clock
+ * or under one that the layer sets; `advance` moves it.
  */
 export const queueLaws = (
   name: string,

@@ -31,7 +31,7 @@ export const queuesLaws = (law: Law): void => {
     })
   )
 
-  law("an empty declaration declares nothing, and nobody knows a queue that was not declared", (line) =>
+  law("an empty declaration declares nothing, and an undeclared queue is unknown", (line) =>
     Effect.gen(function* () {
       yield* line.queues.declare([])
       const missing = { _tag: "QueueNotFound", name: line.name }
@@ -50,7 +50,7 @@ export const queuesLaws = (law: Law): void => {
     })
   )
 
-  law("a change says what was and what is, and leaves alone what it does not name", (line) =>
+  law("a change returns the old and new values, and keeps the fields it does not name", (line) =>
     Effect.gen(function* () {
       yield* declared(line)
       const patch: QueueSettingsPatch = {
@@ -85,7 +85,7 @@ export const queuesLaws = (law: Law): void => {
     })
   )
 
-  law("refuses what cannot be, names the field, and changes nothing of the rest", (line) =>
+  law("an invalid change is refused with the field, and changes nothing", (line) =>
     Effect.gen(function* () {
       yield* declared(line)
       const refused: ReadonlyArray<readonly [patch: QueueSettingsPatch, field: string]> = [
@@ -111,7 +111,7 @@ export const queuesLaws = (law: Law): void => {
     })
   )
 
-  law("of many who change at once none is lost", (line) =>
+  law("concurrent changes are all kept", (line) =>
     Effect.gen(function* () {
       yield* declared(line)
       const patches: ReadonlyArray<QueueSettingsPatch> = [{ maxWorkers: 3 }, { paused: true }, { depthCap: 9 }]

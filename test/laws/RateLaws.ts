@@ -7,7 +7,7 @@ const put = (line: Line, count: number, more: object = {}) =>
   line.queue.enqueue(Array.from({ length: count }, (_, payload) => line.job({ payload, ...more })))
 
 export const rateLaws = (law: Law): void => {
-  law("claims take what the bucket holds, and it fills evenly", (line) =>
+  law("claims take the tokens of the bucket, which refills evenly", (line) =>
     Effect.gen(function* () {
       yield* set(line, { rate: { jobs: 5, per: Duration.seconds(10) } })
       yield* put(line, 30)
@@ -27,7 +27,7 @@ export const rateLaws = (law: Law): void => {
     })
   )
 
-  law("no token is spent on what was not taken", (line) =>
+  law("a claim that finds no job spends no token", (line) =>
     Effect.gen(function* () {
       yield* set(line, { rate: { jobs: 2, per: Duration.hours(1) } })
       expect(yield* claimNow(line)).toHaveLength(0)
@@ -39,7 +39,7 @@ export const rateLaws = (law: Law): void => {
     })
   )
 
-  law("a limit that is lifted holds nobody back, and one that is changed begins with a full bucket", (line) =>
+  law("a limit that is removed no longer applies, and a changed one starts with a full bucket", (line) =>
     Effect.gen(function* () {
       yield* set(line, { rate: { jobs: 1, per: Duration.hours(1) } })
       yield* put(line, 20)
@@ -53,7 +53,7 @@ export const rateLaws = (law: Law): void => {
     })
   )
 
-  law("many who claim at once never take more than the bucket holds", (line) =>
+  law("concurrent claimers never take more than the bucket holds", (line) =>
     Effect.gen(function* () {
       yield* set(line, { rate: { jobs: 10, per: Duration.hours(1) } })
       yield* put(line, 100)
@@ -65,7 +65,7 @@ export const rateLaws = (law: Law): void => {
     })
   )
 
-  law("a rate and a limit per key hold together", (line) =>
+  law("a rate and a limit per key apply together", (line) =>
     Effect.gen(function* () {
       yield* set(line, {
         rate: { jobs: 3, per: Duration.seconds(3) },

@@ -3,10 +3,10 @@ import { Duration, Effect } from "effect"
 import { setBy } from "../support/SetClock.js"
 import { ends, type Law, type Line } from "./Line.js"
 
-/** Takes back what other laws left running, so that this one can count. */
+/** Recovers jobs that other laws left running, so that this law's counts are exact. */
 const alone = (line: Line) => Effect.zipRight(line.advance("1 second"), line.queue.recoverStuck(Duration.zero))
 
-/** Watches what runs for a while, and then takes back what was quiet. */
+/** Watches running jobs for this long, then recovers silent ones. */
 const watchFor = (line: Line, time: Duration.DurationInput) =>
   line.queue
     .recoverStuck(stuckFor)
@@ -15,7 +15,7 @@ const watchFor = (line: Line, time: Duration.DurationInput) =>
 const stuckFor = Duration.minutes(30)
 
 export const recoverLaws = (law: Law): void => {
-  law("a heartbeat keeps a job from being taken back", (line) =>
+  law("a heartbeat keeps a job from being recovered", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
       yield* watchFor(line, "25 minutes")
@@ -27,7 +27,7 @@ export const recoverLaws = (law: Law): void => {
     })
   )
 
-  law("a heartbeat tells which jobs are lost and which are asked to cancel", (line) =>
+  law("a heartbeat returns lost jobs and cancel requests", (line) =>
     Effect.gen(function* () {
       yield* line.queue.enqueue([1, 2, 3, 4].map((payload) => line.job({ payload })))
       const [kept, asked, over, released] = yield* line.claim()
@@ -48,7 +48,7 @@ export const recoverLaws = (law: Law): void => {
     })
   )
 
-  law("a heartbeat tells a lost run from a newer one of the same job in the same hands", (line) =>
+  law("a heartbeat distinguishes a lost run from a newer run of the same job on the same pod", (line) =>
     Effect.gen(function* () {
       const older = yield* line.run()
       yield* line.end(older, ends.release(yield* line.now))
@@ -59,7 +59,7 @@ export const recoverLaws = (law: Law): void => {
     })
   )
 
-  law("takes back what is quiet for too long: due at once, attempt given back, crash counted", (line) =>
+  law("recovers jobs that are silent for too long: due at once, attempt returned, crash counted", (line) =>
     Effect.gen(function* () {
       yield* alone(line)
       const run = yield* line.run()
@@ -74,7 +74,7 @@ export const recoverLaws = (law: Law): void => {
     })
   )
 
-  law("takes nothing back before it has watched for as long, however old the last sign of life says it is", (line) =>
+  law("recovers nothing before it has watched for the whole limit, however old the last heartbeat is", (line) =>
     Effect.gen(function* () {
       yield* alone(line)
       const run = yield* line.run()
@@ -92,7 +92,7 @@ export const recoverLaws = (law: Law): void => {
     ["back", -300_000],
     ["forward", 300_000]
   ] as const) {
-    law(`a process whose clock was set ${how} by minutes leaves living jobs alone and takes back lost ones`, (line) =>
+    law(`a process whose clock was set ${how} by minutes keeps live jobs and recovers lost ones`, (line) =>
       Effect.gen(function* () {
         yield* alone(line)
         const limit = Duration.minutes(1)
@@ -111,7 +111,7 @@ export const recoverLaws = (law: Law): void => {
     )
   }
 
-  law("takes back a job that was forgotten beside one under the same lease that lives", (line) =>
+  law("recovers a job without heartbeats beside a live one under the same lease", (line) =>
     Effect.gen(function* () {
       yield* alone(line)
       yield* line.put()
@@ -128,7 +128,7 @@ export const recoverLaws = (law: Law): void => {
     })
   )
 
-  law("leaves running jobs alone that showed a sign of life, and jobs that do not run", (line) =>
+  law("ignores running jobs with a heartbeat, and jobs that do not run", (line) =>
     Effect.gen(function* () {
       yield* alone(line)
       const done = yield* line.end(yield* line.run(), ends.done)
@@ -148,7 +148,7 @@ export const recoverLaws = (law: Law): void => {
     })
   )
 
-  law("buries a job as poison at its fifth crash", (line) =>
+  law("declares a job poison at its fifth crash", (line) =>
     Effect.gen(function* () {
       yield* alone(line)
       const id = yield* line.put()
@@ -182,7 +182,7 @@ export const recoverLaws = (law: Law): void => {
     })
   )
 
-  law("purges what was done long ago, and keeps young done jobs, dead ones and those not over", (line) =>
+  law("purges jobs done long ago, and keeps recent, dead and unfinished ones", (line) =>
     Effect.gen(function* () {
       yield* line.queue.purgeDone(Duration.zero)
       yield* line.end(yield* line.run(), ends.done)
@@ -199,7 +199,7 @@ export const recoverLaws = (law: Law): void => {
     })
   )
 
-  law("progress is kept with the job, and fenced like everything else about a run", (line) =>
+  law("progress is stored with the job, and fenced by the lease", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
       expect(yield* line.queue.progress(run, '{"percent":40}')).toBe(true)
@@ -212,7 +212,7 @@ export const recoverLaws = (law: Law): void => {
     })
   )
 
-  law("tells when the earliest pending job of each queue is due", (line) =>
+  law("returns when the earliest pending job of each queue is due", (line) =>
     Effect.gen(function* () {
       const now = yield* line.now
       const [other, empty] = [`${line.name}-other`, `${line.name}-empty`]
@@ -235,7 +235,7 @@ export const recoverLaws = (law: Law): void => {
     })
   )
 
-  law("names every queue that has pending jobs, each once", (line) =>
+  law("names every queue with pending jobs once", (line) =>
     Effect.gen(function* () {
       const named = Effect.map(line.queue.pendingQueues, (all) => all.filter((name) => name.startsWith(line.name)))
       const [later, busy] = [`${line.name}-later`, `${line.name}-busy`]

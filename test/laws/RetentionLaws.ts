@@ -4,7 +4,7 @@ import { ends, type Law, type Line } from "./Line.js"
 
 const usual = Duration.hours(168)
 
-/** Stores a job, runs it, ends it so; answers its id. */
+/** Stores, runs and ends a job; returns its id. */
 const over = (line: Line, end: (typeof ends)["done" | "dead"]) =>
   Effect.gen(function* () {
     const run = yield* line.run()
@@ -15,7 +15,7 @@ const over = (line: Line, end: (typeof ends)["done" | "dead"]) =>
 const stands = (line: Line, id: Parameters<Line["search"]["get"]>[0]) => Effect.isSuccess(line.search.get(id))
 
 export const retentionLaws = (law: Law): void => {
-  law("done jobs go after the usual time where their queue does not say, and dead ones stay", (line) =>
+  law("done jobs are purged after the default time unless their queue sets one, and dead ones stay", (line) =>
     Effect.gen(function* () {
       const done = yield* over(line, ends.done)
       const dead = yield* over(line, ends.dead)
@@ -28,7 +28,7 @@ export const retentionLaws = (law: Law): void => {
     })
   )
 
-  law("a queue keeps its done and dead jobs for as long as it says, shorter or longer", (line) =>
+  law("a queue's own retention applies to its done and dead jobs, shorter or longer", (line) =>
     Effect.gen(function* () {
       yield* line.queues.declare([line.name])
       yield* line.queues.change(line.name, { retainDone: Duration.hours(1), retainDead: Duration.hours(200) })
@@ -45,7 +45,7 @@ export const retentionLaws = (law: Law): void => {
     })
   )
 
-  law("what comes of age between two looks is found by the second", (line) =>
+  law("a job that reaches its age between two purges is deleted by the second", (line) =>
     Effect.gen(function* () {
       const first = yield* over(line, ends.done)
       yield* line.advance("1 hour")
@@ -60,7 +60,7 @@ export const retentionLaws = (law: Law): void => {
     })
   )
 
-  law("forgets nothing when the fence says no, and all of it when it says yes", (line) =>
+  law("purges nothing when the fence refuses, and everything when it agrees", (line) =>
     Effect.gen(function* () {
       const old = yield* line.end(yield* line.run(), ends.done)
       yield* line.advance("30 days")

@@ -2,7 +2,7 @@ import { expect } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Law, Line } from "./Line.js"
 
-/** Where a job of this kind ends up whose queue is open. */
+/** The queue of a job of this kind that names none. */
 const queueOf = (line: Line, kind: string) =>
   Effect.gen(function* () {
     const id = yield* line.put({ kind, queue: "default", routed: true })
@@ -10,7 +10,7 @@ const queueOf = (line: Line, kind: string) =>
   })
 
 export const routesLaws = (law: Law): void => {
-  law("the longest prefix of a kind decides, and where none fits the job goes where it would have gone", (line) =>
+  law("the longest prefix of a kind decides, and without a match the job keeps its default queue", (line) =>
     Effect.gen(function* () {
       const { name } = line
       yield* line.routes.register({
@@ -26,7 +26,7 @@ export const routesLaws = (law: Law): void => {
     })
   )
 
-  law("a job that names its queue goes there, whatever the routes say", (line) =>
+  law("a job that names its queue ignores the routes", (line) =>
     Effect.gen(function* () {
       yield* line.routes.register({ [`${line.name}.`]: "elsewhere" })
       const id = yield* line.put({ kind: `${line.name}.a` })
@@ -34,7 +34,7 @@ export const routesLaws = (law: Law): void => {
     })
   )
 
-  law("one request may hold open and named queues", (line) =>
+  law("one request may mix routed and named queues", (line) =>
     Effect.gen(function* () {
       yield* line.routes.register({ [`${line.name}.`]: "far" })
       const answers = yield* line.queue.enqueue([
@@ -47,7 +47,7 @@ export const routesLaws = (law: Law): void => {
     })
   )
 
-  law("the latest declaration of a prefix stands, others stay, and null takes one back", (line) =>
+  law("the latest declaration of a prefix wins, others stay, and null removes one", (line) =>
     Effect.gen(function* () {
       const { name } = line
       yield* line.routes.register({ [`${name}.b`]: "first", [`${name}.a`]: "kept" })
@@ -65,7 +65,7 @@ export const routesLaws = (law: Law): void => {
     })
   )
 
-  law("a route that cannot be one is refused with all that came with it", (line) =>
+  law("an invalid route is refused with the whole declaration", (line) =>
     Effect.gen(function* () {
       const fine = `${line.name}.fine`
       for (const bad of [{ "": "mail" }, { "a\u0000": "mail" }, { ["x".repeat(129)]: "mail" }, { bad: "no queue" }]) {

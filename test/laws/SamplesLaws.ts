@@ -63,7 +63,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("wider buckets have the mean of the processor and the worst of all else, pod by pod, the newest first", (book) =>
+  law("wider buckets have the mean CPU usage and the maximum of everything else, per pod, newest first", (book) =>
     Effect.gen(function* () {
       const { newer, older, pods, sample, start } = book
       yield* pods.record(sample({ cpu: 0.1, rssBytes: 7, pool: { busy: 4, idle: 0, waiting: 9 } }))
@@ -104,7 +104,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("the database is looked at once a minute, whoever tries", ({ advance, health }) =>
+  law("one pod samples the database per minute, however many try", ({ advance, health }) =>
     Effect.gen(function* () {
       yield* advance(minute - ((yield* Clock.currentTimeMillis) % minute))
       const from = yield* Clock.currentTimeMillis
@@ -128,7 +128,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("what is older than its time is forgotten, and nothing else", ({ advance, health, pods, sample, start }) =>
+  law("purge deletes what is past its retention, and nothing else", ({ advance, health, pods, sample, start }) =>
     Effect.gen(function* () {
       yield* Effect.all([pods.purge(Duration.zero), health.purge(Duration.zero)])
       yield* health.sample
@@ -145,7 +145,7 @@ const laws = (law: Law) => {
   )
 }
 
-/** What the ports of samples promise, whatever is behind them. */
+/** Laws of the sample ports. */
 export const samplesLaws = (
   name: string,
   layer: Layer.Layer<PodSamples | DatabaseHealth>,

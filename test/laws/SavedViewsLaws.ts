@@ -13,7 +13,7 @@ const view = (name: string): Pick<SavedView, "name" | "page" | "filter"> => ({
 
 const nobody = "0198c0de-0000-7000-8000-000000000000" as ViewId
 
-/** Nothing but what this law leaves in it. */
+/** Deletes all views. */
 const emptied = Effect.gen(function* () {
   const views = yield* SavedViews
   for (const { id } of yield* views.list) yield* views.remove(id)
@@ -34,7 +34,7 @@ export const savedViewsLaws = (law: Law): void => {
   )
 
   law(
-    "no two have the same name, however they come by it",
+    "names are unique, on creation and on rename",
     Effect.gen(function* () {
       const views = yield* emptied
       const [one, other] = [yield* views.create(view("one")), yield* views.create(view("other"))]
@@ -47,7 +47,7 @@ export const savedViewsLaws = (law: Law): void => {
   )
 
   law(
-    "a change is of what is named and no more, and says how it was",
+    "a change updates only the named fields, and returns the previous view",
     Effect.gen(function* () {
       const views = yield* emptied
       const before = yield* views.create(view("before"))
@@ -61,7 +61,7 @@ export const savedViewsLaws = (law: Law): void => {
   )
 
   law(
-    "what is removed is gone, and its name is free",
+    "a removed view is gone, and its name is free",
     Effect.gen(function* () {
       const views = yield* emptied
       const lost = yield* views.create(view("lost"))
@@ -76,13 +76,13 @@ export const savedViewsLaws = (law: Law): void => {
   )
 
   law(
-    "there are never many more than fit on a page",
+    "the number of views is limited to a page",
     Effect.gen(function* () {
       const views = yield* emptied
       const names = Array.from({ length: limits.views }, (_, n) => `view ${n}`)
       yield* Effect.forEach(names, (name) => views.create(view(name)))
       expect(yield* Effect.flip(views.create(view("one more")))).toMatchObject({ _tag: "TooManyViews" })
-      // Who takes a name twice hears of that rather than of the crowd.
+      // A duplicate name is reported before the limit.
       expect(yield* Effect.flip(views.create(view("view 0")))).toMatchObject({ _tag: "ViewExists" })
       expect(yield* views.list).toHaveLength(limits.views)
       yield* emptied

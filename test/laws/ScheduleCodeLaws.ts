@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { hour, type Law } from "./SchedulePlan.js"
 
 export const codeLaws = (law: Law) => {
-  law("what code declares is made once, and the same declaration writes nothing", (plan) =>
+  law("a declaration by code is created once, and repeating it writes nothing", (plan) =>
     Effect.gen(function* () {
       const both = [plan.hourly({ name: plan.name("a") }), plan.hourly({ name: plan.name("b") })]
       expect(yield* plan.schedules.declare(both)).toEqual([plan.name("a"), plan.name("b")])
@@ -15,7 +15,7 @@ export const codeLaws = (law: Law) => {
     })
   )
 
-  law("a declaration that has changed is taken over", (plan) =>
+  law("a changed declaration is applied", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.declare([plan.hourly()])
       const unwritable = plan.hourly({ payload: { big: 1n } })
@@ -32,7 +32,7 @@ export const codeLaws = (law: Law) => {
     })
   )
 
-  law("code does not overwrite what an operator changed, and takes over the rest", (plan) =>
+  law("code does not overwrite an operator's changes, and updates the rest", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.declare([plan.hourly()])
       yield* plan.schedules.edit(plan.name(), { cron: "15 * * * *", enabled: false })
@@ -46,7 +46,7 @@ export const codeLaws = (law: Law) => {
     })
   )
 
-  law("what an operator made stays an operator's", (plan) =>
+  law("a schedule created by an operator stays the operator's", (plan) =>
     Effect.gen(function* () {
       const made = yield* plan.schedules.create(plan.hourly())
       expect(yield* plan.schedules.declare([plan.hourly({ cron: "45 * * * *" })])).toEqual([])
@@ -67,7 +67,7 @@ export const codeLaws = (law: Law) => {
     })
   )
 
-  law("of declarations of which one cannot be, none is written", (plan) =>
+  law("declarations with one invalid schedule write none", (plan) =>
     Effect.gen(function* () {
       const wrong = [plan.hourly({ name: plan.name("a") }), plan.hourly({ name: plan.name("b"), cron: "61 * * * *" })]
       const refused = yield* Effect.flip(plan.schedules.declare(wrong))
@@ -76,7 +76,7 @@ export const codeLaws = (law: Law) => {
     })
   )
 
-  law("a declaration that is mended enables what was switched off because it was broken", (plan) =>
+  law("a fixed declaration enables a schedule that was disabled for being broken", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.declare([plan.hourly()])
       yield* plan.schedules.disableBroken(yield* plan.schedules.get(plan.name()), "no such day")

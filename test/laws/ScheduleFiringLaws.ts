@@ -5,7 +5,7 @@ import { TickOutcome } from "../../src/schedule/TickOutcome.js"
 import { hour, type Law } from "./SchedulePlan.js"
 
 export const firingLaws = (law: Law) => {
-  law("a schedule is due from its instant on, the longest due first", (plan) =>
+  law("a schedule is due from its exact time, the longest due first", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly({ name: plan.name("late"), cron: "30 * * * *" }))
       yield* plan.schedules.create(plan.hourly({ name: plan.name("early"), cron: "10 * * * *" }))
@@ -21,7 +21,7 @@ export const firingLaws = (law: Law) => {
     })
   )
 
-  law("of all who have read the same, one moves it on", (plan) =>
+  law("one of several readers of the same row advances it", (plan) =>
     Effect.gen(function* () {
       const read = yield* plan.schedules.create(plan.hourly())
       const next = (yield* plan.now) + 2 * hour
@@ -36,7 +36,7 @@ export const firingLaws = (law: Law) => {
     })
   )
 
-  law("nobody moves on what was changed, switched off, removed or made anew since it was read", (plan) =>
+  law("a schedule that was changed, disabled, removed or recreated since it was read is not advanced", (plan) =>
     Effect.gen(function* () {
       const read = yield* plan.schedules.create(plan.hourly())
       const moves = Effect.map(plan.schedules.advance(read, (yield* plan.now) + 2 * hour), Option.isSome)
@@ -52,7 +52,7 @@ export const firingLaws = (law: Law) => {
     })
   )
 
-  law("what came of a tick is written down", (plan) =>
+  law("the outcome of a tick is recorded", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly())
       const job = (yield* makeGenerator).job(1)
@@ -66,7 +66,7 @@ export const firingLaws = (law: Law) => {
     })
   )
 
-  law("a broken schedule is switched off with the reason, unless it was changed since it was read", (plan) =>
+  law("a broken schedule is disabled with the reason, unless it was changed since it was read", (plan) =>
     Effect.gen(function* () {
       const read = yield* plan.schedules.create(plan.hourly())
       yield* plan.schedules.edit(plan.name(), { cron: "5 * * * *" })
@@ -78,7 +78,7 @@ export const firingLaws = (law: Law) => {
     })
   )
 
-  law("a transaction that fails leaves every schedule as it was", (plan) =>
+  law("a transaction that fails leaves every schedule unchanged", (plan) =>
     Effect.gen(function* () {
       const read = yield* plan.schedules.create(plan.hourly())
       const job = (yield* makeGenerator).job(1)

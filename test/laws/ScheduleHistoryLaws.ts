@@ -7,7 +7,7 @@ import type { Law } from "./SchedulePlan.js"
 const { CaughtUp, Fired, Missed, Skipped, Triggered } = TickOutcome
 
 export const historyLaws = (law: Law) => {
-  law("what came of ticks is remembered, newest first, and the row shows the last of each", (plan) =>
+  law("outcomes of ticks are listed newest first, and the row shows the last of each", (plan) =>
     Effect.gen(function* () {
       const { history, note } = plan.schedules
       yield* plan.schedules.create(plan.hourly())
@@ -35,7 +35,7 @@ export const historyLaws = (law: Law) => {
     })
   )
 
-  law("ticks that nothing came of leave the last job as it was", (plan) =>
+  law("ticks without a job keep the last job", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly())
       const job = (yield* makeGenerator).job(1)
@@ -47,7 +47,7 @@ export const historyLaws = (law: Law) => {
     })
   )
 
-  law("only so many are remembered, however they come", (plan) =>
+  law("the history is bounded, however entries arrive", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly())
       const fired = Array.from({ length: mostRemembered + 15 }, (_, index) => Missed({ since: index, at: index }))
@@ -60,7 +60,7 @@ export const historyLaws = (law: Law) => {
     })
   )
 
-  law("of those who write at once nobody forgets what another wrote", (plan) =>
+  law("concurrent writers lose no entries", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly())
       const writers = Array.from({ length: 8 }, (_, at) =>
@@ -72,7 +72,7 @@ export const historyLaws = (law: Law) => {
     })
   )
 
-  law("an edit and a new declaration keep the history; one made anew begins without", (plan) =>
+  law("an edit and a new declaration keep the history; a recreated schedule starts without one", (plan) =>
     Effect.gen(function* () {
       const missed = [Missed({ since: 1, at: 1 })]
       yield* plan.schedules.declare([plan.hourly()])
@@ -90,7 +90,7 @@ export const historyLaws = (law: Law) => {
     })
   )
 
-  law("what a transaction wrote that failed is not remembered", (plan) =>
+  law("entries of a failed transaction are not kept", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly())
       yield* plan.schedules.note(plan.name(), [Missed({ since: 1, at: 1 })])

@@ -4,7 +4,7 @@ import type { ScheduleDefinition } from "../../src/schedule/ScheduleDefinition.j
 import { hour, type Law } from "./SchedulePlan.js"
 
 export const operatorLaws = (law: Law) => {
-  law("a schedule is found as it was made, due at its next time", (plan) =>
+  law("a schedule is returned as it was created, due at its next time", (plan) =>
     Effect.gen(function* () {
       const given = plan.hourly({
         payload: { a: [1, null, "ä"], b: { c: true } },
@@ -32,7 +32,7 @@ export const operatorLaws = (law: Law) => {
     })
   )
 
-  law("a name is given once", (plan) =>
+  law("a name is unique", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly())
       const again = yield* Effect.flip(plan.schedules.create(plan.hourly({ cron: "5 * * * *" })))
@@ -41,7 +41,7 @@ export const operatorLaws = (law: Law) => {
     })
   )
 
-  law("what cannot be is refused with its field, and nothing is written", (plan) =>
+  law("an invalid schedule is refused with its field, and nothing is written", (plan) =>
     Effect.gen(function* () {
       const refusals: ReadonlyArray<readonly [field: string, wrong: Partial<ScheduleDefinition>]> = [
         ["name", { name: "two words" }],
@@ -77,7 +77,7 @@ export const operatorLaws = (law: Law) => {
     })
   )
 
-  law("an edit changes what it names and nothing else", (plan) =>
+  law("an edit changes only the fields it names", (plan) =>
     Effect.gen(function* () {
       const made = yield* plan.schedules.create(plan.hourly({ queue: "mail", maxAttempts: 3 }))
       yield* plan.advance("10 minutes")
@@ -100,7 +100,7 @@ export const operatorLaws = (law: Law) => {
     })
   )
 
-  law("an edit that cannot be is refused whole", (plan) =>
+  law("an invalid edit is refused whole", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly())
       const refused = yield* Effect.flip(plan.schedules.edit(plan.name(), { kind: "other", cron: "nonsense" }))
@@ -113,7 +113,7 @@ export const operatorLaws = (law: Law) => {
     })
   )
 
-  law("another expression or zone counts from now", (plan) =>
+  law("a new expression or time zone counts from now", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly())
       const now = yield* plan.now
@@ -124,7 +124,7 @@ export const operatorLaws = (law: Law) => {
     })
   )
 
-  law("a disabled schedule is not due, and enabled again it does not make up for the time between", (plan) =>
+  law("a disabled schedule is not due, and does not catch up when enabled again", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly())
       yield* plan.schedules.edit(plan.name(), { enabled: false })
@@ -151,7 +151,7 @@ export const operatorLaws = (law: Law) => {
     })
   )
 
-  law("whoever listens hears that something has changed", (plan) =>
+  law("listeners are notified of changes", (plan) =>
     Effect.scoped(
       Effect.gen(function* () {
         let told = () => {}

@@ -8,7 +8,7 @@ export type Ports = Schedules | Transactions
 
 export const hour = 3_600_000
 
-/** What a law has to work with: no schedules, a full hour, and words for what is done to them. */
+/** The context of a law: no schedules, a clock at a full hour, and helpers. */
 export interface Plan {
   readonly schedules: typeof Schedules.Service
   readonly transactions: typeof Transactions.Service

@@ -7,7 +7,7 @@ import { historyLaws } from "./ScheduleHistoryLaws.js"
 import { operatorLaws } from "./ScheduleOperatorLaws.js"
 import { type Law, open, type Ports } from "./SchedulePlan.js"
 
-/** What the port promises, whatever is behind it. All laws share the layer; each begins without schedules. */
+/** Laws of the schedules. All laws share the layer; each starts without schedules. */
 export const schedulesLaws = (
   name: string,
   layer: Layer.Layer<Ports>,

@@ -4,21 +4,21 @@ import { End } from "../../src/queue/AttemptEnd.js"
 import type { JobFilter } from "../../src/queue/search/JobSearch.js"
 import { ends, type Law, type Line } from "./Line.js"
 
-/** Payloads of what is found, oldest first. */
+/** Payloads of the matches, oldest first. */
 const found = (line: Line, filter: JobFilter) =>
   Effect.map(line.search.list({ queue: line.name, ...filter }, { limit: 100 }), ({ jobs }) =>
     jobs.toReversed().map(({ payload }) => payload)
   )
 
 export const searchLaws = (law: Law): void => {
-  law("get says when there is no such job", (line) =>
+  law("get fails for an unknown job", (line) =>
     Effect.gen(function* () {
       const id = yield* line.newId
       expect(yield* Effect.flip(line.search.get(id))).toMatchObject({ _tag: "JobNotFound", id })
     })
   )
 
-  law("list filters by shown state, which follows the clock", (line) =>
+  law("list filters by displayed state, which follows the clock", (line) =>
     Effect.gen(function* () {
       yield* line.end(yield* line.run({ payload: "done" }), ends.done)
       yield* line.end(yield* line.run({ payload: "dead" }), ends.dead)
@@ -35,7 +35,7 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
-  law("list filters by kind, dead reason and text in the last error, in whatever case", (line) =>
+  law("list filters by kind, dead reason and case-insensitive text in the last error", (line) =>
     Effect.gen(function* () {
       yield* line.put({ payload: 1, kind: `${line.name}.other`, runAt: (yield* line.now) + 3_600_000 })
       yield* line.end(yield* line.run({ payload: 2 }), ends.dead)
@@ -51,7 +51,7 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
-  law("list takes several queues, kinds, states and reasons, and means any of them", (line) =>
+  law("list accepts several queues, kinds, states and reasons, matching any of them", (line) =>
     Effect.gen(function* () {
       const other = `${line.name}-b`
       yield* line.end(yield* line.run({ payload: "rejected" }), ends.dead)
@@ -106,7 +106,7 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
-  law("list filters by when a job was stored: from the first instant on, and before the second", (line) =>
+  law("list filters by creation time: from the first instant inclusive, before the second", (line) =>
     Effect.gen(function* () {
       const start = yield* line.now
       for (const payload of [1, 2, 3]) {
@@ -119,7 +119,7 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
-  law("list filters by what the payload contains", (line) =>
+  law("list filters by payload containment", (line) =>
     Effect.gen(function* () {
       const payloads = [
         { chat: 1, tags: ["a", "b"] },
@@ -140,7 +140,7 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
-  law("list gives pages, newest first, that are not shifted by what happens in between", (line) =>
+  law("list returns pages, newest first, that are not shifted by later changes", (line) =>
     Effect.gen(function* () {
       for (const payload of [1, 2, 3, 4, 5, 6, 7]) {
         yield* line.put({ payload })
@@ -161,7 +161,7 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
-  law("list has no next page after a last one that is full", (line) =>
+  law("list returns no next page after a last one that is full", (line) =>
     Effect.gen(function* () {
       yield* line.put()
       yield* line.put()
@@ -173,7 +173,7 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
-  law("list looks no further than it is told to", (line) =>
+  law("list searches no further than its limit", (line) =>
     Effect.gen(function* () {
       for (const payload of [1, 2, 3, 4]) {
         yield* line.put({ payload, kind: payload % 2 === 0 ? "even" : "odd" })
@@ -190,7 +190,7 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
-  law("list refuses a cursor that no page has given out", (line) =>
+  law("list refuses an invalid cursor", (line) =>
     Effect.gen(function* () {
       for (const cursor of ["", "x", "0", "' or 1=1", "🙂", "\u0000"]) {
         const refusal = yield* Effect.flip(line.search.list({ queue: line.name }, { limit: 3, cursor }))
@@ -208,7 +208,7 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
-  law("counts say how many jobs a queue has in each state, and how long the oldest has been due", (line) =>
+  law("counts return the number of jobs per state, and how long the oldest has been due", (line) =>
     Effect.gen(function* () {
       const own = Effect.map(line.search.counts, (all) => all.find(({ queue }) => queue === line.name))
       expect(yield* own).toBeUndefined()
@@ -235,7 +235,7 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
-  law("await answers at once for a job that is over or not there", (line) =>
+  law("await returns at once for a finished or unknown job", (line) =>
     Effect.gen(function* () {
       const done = yield* line.end(yield* line.run(), ends.done)
       const dead = yield* line.end(yield* line.run(), ends.dead)
@@ -255,7 +255,7 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
-  law("await ends however a job does: buried, cancelled, removed or purged", (line) =>
+  law("await ends however a job ends: dead, cancelled, removed or purged", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
       const buried = yield* Effect.fork(line.search.await(run.id))

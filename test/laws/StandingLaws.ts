@@ -10,7 +10,7 @@ const throttled = (runAt: number, scope: "queue" | "key", after: number) =>
 
 const clear = { paused: false, cooling: undefined, keyCoolingUntil: undefined, rated: undefined, held: undefined }
 
-/** Three jobs of one key, of which the first is claimed. */
+/** Three jobs of one key; the first is claimed. */
 const keyLine = (line: Line, order: KeyOrder, concurrency = 1) =>
   Effect.gen(function* () {
     yield* set(line, { perKey: { concurrency, order } })
@@ -23,7 +23,7 @@ const keyLine = (line: Line, order: KeyOrder, concurrency = 1) =>
   })
 
 export const standingLaws = (law: Law): void => {
-  law("a job that nothing keeps has only its place in the line, by priority, start and id", (line) =>
+  law("a job that nothing delays has only its position, by priority, start time and id", (line) =>
     Effect.gen(function* () {
       const now = yield* line.now
       const first = yield* line.put()
@@ -49,7 +49,7 @@ export const standingLaws = (law: Law): void => {
     })
   )
 
-  law("beyond a thousand, jobs that come first are not counted", (line) =>
+  law("no more than a thousand jobs ahead are counted", (line) =>
     Effect.gen(function* () {
       yield* line.queue.enqueue(Array.from({ length: 700 }, () => line.job()))
       yield* line.queue.enqueue(Array.from({ length: 700 }, () => line.job({ priority: -1 })))
@@ -58,14 +58,14 @@ export const standingLaws = (law: Law): void => {
     })
   )
 
-  law("a job that nobody knows stands nowhere", (line) =>
+  law("an unknown job is not found", (line) =>
     Effect.gen(function* () {
       const id = yield* line.newId
       expect(yield* Effect.flip(line.standing.of(id))).toMatchObject({ _tag: "JobNotFound", id })
     })
   )
 
-  law("says whether its queue is paused, cools down or has used up its rate, and until when", (line) =>
+  law("reports whether its queue is paused, cooling down or out of tokens, and until when", (line) =>
     Effect.gen(function* () {
       yield* set(line, { paused: true, rate: { jobs: 1, per: Duration.seconds(10) } })
       const id = yield* line.put()
@@ -84,7 +84,7 @@ export const standingLaws = (law: Law): void => {
     })
   )
 
-  law("says until when its key cools down, and nothing of other keys", (line) =>
+  law("reports until when its key cools down, and ignores other keys", (line) =>
     Effect.gen(function* () {
       yield* line.queues.declare([line.name])
       const run = yield* line.run({ key: "hot" })
@@ -98,7 +98,7 @@ export const standingLaws = (law: Law): void => {
     })
   )
 
-  law("a key is busy while as many of it run as may, whatever their order", (line) =>
+  law("a key is busy while its limit of jobs run, whatever the order", (line) =>
     Effect.gen(function* () {
       const { heldOf, ids, run } = yield* keyLine(line, "none")
       const busy = { by: ids[0], cause: "busy", until: undefined }
@@ -114,7 +114,7 @@ export const standingLaws = (law: Law): void => {
     })
   )
 
-  law("in strict order a job waits for an earlier one's retry, in serial order it passes", (line) =>
+  law("in strict order a job waits for an earlier one's retry, in serial order it does not", (line) =>
     Effect.gen(function* () {
       const { heldOf, ids, run } = yield* keyLine(line, "strict")
       const retryAt = (yield* line.now) + 60_000

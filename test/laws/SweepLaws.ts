@@ -5,7 +5,7 @@ import type { Law } from "./Inbox.js"
 const nothing = { acked: 0, expired: 0, total: 0, leftovers: 0 }
 
 export const sweepLaws = (law: Law): void => {
-  law("takes what was acknowledged longer ago than the retention, and what expired", (inbox) =>
+  law("deletes files past the retention after acknowledgement, and expired ones", (inbox) =>
     Effect.gen(function* () {
       const { advance, clean, names, put, storage, workspace } = inbox
       yield* clean
@@ -25,7 +25,7 @@ export const sweepLaws = (law: Law): void => {
     })
   )
 
-  law("young acknowledged files and waiting ones survive", ({ advance, clean, put, storage, workspace }) =>
+  law("recently acknowledged and waiting files are kept", ({ advance, clean, put, storage, workspace }) =>
     Effect.gen(function* () {
       yield* clean
       const acked = yield* put()
@@ -38,7 +38,7 @@ export const sweepLaws = (law: Law): void => {
     })
   )
 
-  law("without a retention acknowledged files go at once, and less than none is none", (inbox) =>
+  law("with a retention of zero or less, acknowledged files are deleted at once", (inbox) =>
     Effect.gen(function* () {
       const { clean, put, storage, workspace } = inbox
       yield* clean
@@ -51,7 +51,7 @@ export const sweepLaws = (law: Law): void => {
     })
   )
 
-  law("acknowledged files go by their retention only, whenever they would have expired", (inbox) =>
+  law("acknowledged files follow only their retention, whatever their expiry", (inbox) =>
     Effect.gen(function* () {
       const { advance, clean, put, storage, workspace } = inbox
       yield* clean
@@ -65,7 +65,7 @@ export const sweepLaws = (law: Law): void => {
     })
   )
 
-  law("counts each file once, while acknowledgements and other sweeps go on", (inbox) =>
+  law("counts each file once, during concurrent acknowledgements and sweeps", (inbox) =>
     Effect.gen(function* () {
       const { advance, clean, put, storage, workspace } = inbox
       yield* clean
@@ -87,7 +87,7 @@ export const sweepLaws = (law: Law): void => {
     })
   )
 
-  law("what there is of each sort is counted", ({ advance, clean, put, storage, workspace }) =>
+  law("files are counted by state", ({ advance, clean, put, storage, workspace }) =>
     Effect.gen(function* () {
       yield* clean
       yield* put()
@@ -102,7 +102,7 @@ export const sweepLaws = (law: Law): void => {
   )
 
   law(
-    "a workspace is stuck when its oldest file waits for too long",
+    "a workspace is stuck when its oldest file has waited too long",
     ({ advance, clean, now, put, storage, workspace }) =>
       Effect.gen(function* () {
         yield* clean

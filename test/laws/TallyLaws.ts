@@ -6,7 +6,7 @@ import { Metrics } from "../../src/telemetry/Metrics.js"
 import { Tally } from "../../src/telemetry/Tally.js"
 import { type Advance, ends, type Law, type Line, lawOf, type Ports } from "./Line.js"
 
-/** What was counted of a kind in a law's queue since the last look, whatever the minute. */
+/** Counts of a kind in the law's queue since the last call, over all minutes. */
 const counted = (line: Line, kind = "greet", queue = line.name) =>
   Effect.map(Tally, (tally): JobCounts => {
     const minutes = tally.take().filter(({ grain }) => grain === 1)
@@ -24,11 +24,11 @@ const counted = (line: Line, kind = "greet", queue = line.name) =>
     )
   })
 
-/** Lets a minute pass, so that what is counted next is counted alone. */
+/** Advances a minute, so that later counts are separate. */
 const nextMinute = (line: Line) => line.advance("1 minute")
 
 const laws = (law: Law) => {
-  law("every stored job is counted once, one that was not stored is not", (line) =>
+  law("every stored job is counted once, a deduplicated one is not", (line) =>
     Effect.gen(function* () {
       const id = yield* line.newId
       yield* line.queue.enqueue([line.job(), line.job({ kind: "other" }), line.job()])
@@ -57,7 +57,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("an end hears what became of its job, and nothing when the job had moved on", (line) =>
+  law("an end is notified of its job's new state, and not when the job had moved on", (line) =>
     Effect.gen(function* () {
       const heard: Array<Became> = []
       const written = (became: Became) => void heard.push(became)
@@ -78,14 +78,14 @@ const laws = (law: Law) => {
     })
   )
 
-  law("a second try knows what the first one wrote, though nobody heard of it", (line) =>
+  law("a retry returns what the first attempt wrote, even if its answer was lost", (line) =>
     Effect.gen(function* () {
       const heard: Array<Became> = []
       const written = (became: Became) => void heard.push(became)
       const jobs = [yield* line.run(), yield* line.run(), yield* line.run(), yield* line.run()]
       const fates = [ends.done, ends.again((yield* line.now) + 60_000), ends.dead, End.Done({ result: "7" })]
       const whole = jobs.map(({ id, lease }, index) => ({ id, lease, end: fates[index] ?? ends.done, written }))
-      // Each try is another effect, as it is under Effect.suspend, Effect.fn or a span around the retried call.
+      // Each attempt is a new effect, as under Effect.suspend, Effect.fn or a span around the retried call.
       expect(yield* line.queue.finalize(whole)).toEqual([])
       for (const wait of ["10 seconds", "1 minute"] as const) {
         yield* line.advance(wait)
@@ -99,7 +99,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("a job that is taken back is counted as rescued, or as dead when it is not tried again", (line) =>
+  law("a recovered job is counted as rescued, or as dead when it is not retried", (line) =>
     Effect.gen(function* () {
       yield* line.crash(yield* line.run())
       yield* counted(line)
@@ -117,7 +117,7 @@ const laws = (law: Law) => {
     })
   )
 
-  law("a waiting job that is cancelled is counted as dead, once", (line) =>
+  law("a cancelled waiting job is counted as dead, once", (line) =>
     Effect.gen(function* () {
       const id = yield* line.put()
       yield* line.jobAdmin.cancel(id)
@@ -149,7 +149,7 @@ const laws = (law: Law) => {
   )
 }
 
-/** What the queue's ports count, whatever is behind them. */
+/** Laws of the queue's counters. */
 export const tallyLaws = (
   name: string,
   layer: Layer.Layer<Ports>,

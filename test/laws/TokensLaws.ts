@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { type Law, newWorkspace } from "./Inbox.js"
 
 export const tokensLaws = (law: Law): void => {
-  law("a token lets its workspace in, and nobody else", ({ tokens, workspace }) =>
+  law("a token opens its workspace and no other", ({ tokens, workspace }) =>
     Effect.gen(function* () {
       const { secret } = yield* tokens.create(workspace)
       const text = Redacted.value(secret)
@@ -16,7 +16,7 @@ export const tokensLaws = (law: Law): void => {
     })
   )
 
-  law("a secret is long, made of chance, and shown once", ({ tokens, workspace }) =>
+  law("a secret is long, random, and shown once", ({ tokens, workspace }) =>
     Effect.gen(function* () {
       const made = yield* Effect.all(Array.from({ length: 20 }, () => tokens.create(workspace)))
       const texts = made.map(({ secret }) => Redacted.value(secret))
@@ -28,7 +28,7 @@ export const tokensLaws = (law: Law): void => {
     })
   )
 
-  law("tokens are listed oldest first, with what people call them", ({ advance, now, tokens, workspace }) =>
+  law("tokens are listed oldest first, with their labels", ({ advance, now, tokens, workspace }) =>
     Effect.gen(function* () {
       const first = yield* tokens.create(workspace, "laptop")
       yield* advance("1 minute")
@@ -42,7 +42,7 @@ export const tokensLaws = (law: Law): void => {
     })
   )
 
-  law("a revoked token lets nobody in any more, and the others still do", ({ tokens, workspace }) =>
+  law("a revoked token is refused, and the others still work", ({ tokens, workspace }) =>
     Effect.gen(function* () {
       const lost = yield* tokens.create(workspace)
       const other = yield* tokens.create(workspace)

@@ -11,20 +11,20 @@ import { tokensLaws } from "./TokensLaws.js"
 const chapters = {
   "storing files": putLaws,
   drafts: draftLaws,
-  "handing over": handOverLaws,
+  "fetching and acknowledging": handOverLaws,
   sweeping: sweepLaws,
   tokens: tokensLaws
 }
 
 const mib = 1024 * 1024
 
-/** The defaults, with caps that a law can reach. */
+/** The defaults, with limits that a law can reach. */
 export const config: Layer.Layer<UploadsConfig> = Layer.effect(
   UploadsConfig,
   Effect.map(UploadsConfig, (defaults) => ({ ...defaults, maxFile: mib, quota: 4 * mib }))
 ).pipe(Layer.provide(UploadsConfig.layerDefault))
 
-/** What the ports of the upload inbox promise, whatever is behind them. All laws share the layer. */
+/** Laws of the upload inbox. All laws share the layer. */
 export const uploadLaws = (
   name: string,
   layer: Layer.Layer<Ports>,

@@ -22,7 +22,7 @@ describe.each([
   ["a promise", byPromise],
   ["a transaction", inTransaction]
 ])("a handler by %s, under a limit", (_, handler) => {
-  it.effect("gives its attempt back when the bucket is empty, and runs as tokens come in", () =>
+  it.effect("returns its attempt when the bucket is empty, and runs as tokens refill", () =>
     Effect.gen(function* () {
       const { advance, drain, jobs, settle } = yield* TestShift
       yield* Sync.enqueueAll([{}, {}, {}, {}, {}])
@@ -34,7 +34,7 @@ describe.each([
       yield* drain
       const all = yield* jobs
       expect(all.map(({ attempt, status }) => [status, attempt])).toEqual(Array(5).fill(["done", 1]))
-      // One after another as they were told: none was sent away twice.
+      // Each job ran after its returned wait: none was refused twice.
       expect(all.flatMap(({ history }) => history.map(({ outcome }) => outcome))).toEqual(
         Array(3).fill("throttled by github")
       )
@@ -43,7 +43,7 @@ describe.each([
 })
 
 describe("a limit", () => {
-  it.effect("is waited for as long as the handler has patience", () =>
+  it.effect("is waited for up to the handler's patience", () =>
     Effect.gen(function* () {
       const { advance, job, settle, why } = yield* TestShift
       const limits = yield* RateLimits
@@ -67,7 +67,7 @@ describe("a limit", () => {
     }).pipe(Effect.provide(shift(Handler.make(Sync, () => GithubLimit.take(1, { patience: "3 seconds" })))))
   )
 
-  it.effect("that an upstream refused stops everybody for as long as it said", () =>
+  it.effect("that an upstream refused blocks every handler for the upstream's delay", () =>
     Effect.gen(function* () {
       const { advance, job, settle } = yield* TestShift
       const id = yield* Sync.enqueue({})
@@ -90,7 +90,7 @@ describe("a limit", () => {
     )
   )
 
-  it.effect("that nobody declared is a failure that says what to do", () =>
+  it.effect("that was not declared is a failure that says what to do", () =>
     Effect.gen(function* () {
       const { job, settle } = yield* TestShift
       const id = yield* Sync.enqueue({})
@@ -101,14 +101,14 @@ describe("a limit", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [byEffect] })))
   )
 
-  it.effect("counts per second, or per any stretch of time", () =>
+  it.effect("counts per second, or per any other period", () =>
     Effect.sync(() => {
       expect(RateLimit.make("a", { capacity: 1, rate: 5 }).rate).toBe(5)
       expect(RateLimit.make("a", { capacity: 1, rate: { tokens: 7200, per: "1 hour" } }).rate).toBe(2)
     })
   )
 
-  it.effect("throttles what its maker says, and can be caught by name", () =>
+  it.effect("throttles by its configured scope, and can be caught by tag", () =>
     Effect.gen(function* () {
       const limit = RateLimit.make("github", { capacity: 2, rate: 0.5, throttles: "queue" })
       yield* limit.take(2)
@@ -134,7 +134,7 @@ describe("an outcome that a handler fails with", () => {
       return yield* job(id)
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Sync, () => how(outcome))] })))
 
-  it.effect("is its end, and only success cannot be failed with", () =>
+  it.effect("ends the job, except that failing with Done is a failure", () =>
     Effect.gen(function* () {
       expect(yield* ends(Outcome.dead("no"))).toMatchObject({ status: "dead", deadReason: "rejected", lastError: "no" })
       expect(yield* ends(Outcome.dead("thrown"), Effect.die)).toMatchObject({ status: "dead", lastError: "thrown" })

@@ -10,7 +10,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = RateLimitsPg.layer.pipe(Layer.provideMerge(TestDatabase.layer), Layer.provideMerge(SteppableClock.layer))
 
-it.scopedLive("a token taken inside a transaction is taken, whatever becomes of that, and nobody waits for it", () =>
+it.scopedLive("a token taken inside a transaction stays taken, whatever its outcome, and blocks no other caller", () =>
   Effect.gen(function* () {
     const limits = yield* RateLimits
     const { transaction } = yield* Database
@@ -34,7 +34,7 @@ it.scopedLive("a token taken inside a transaction is taken, whatever becomes of 
   }).pipe(Effect.provide(house))
 )
 
-it.scopedLive("whoever is sent away leaves no dead row behind", () =>
+it.scopedLive("a refused caller leaves no dead row behind", () =>
   Effect.gen(function* () {
     const limits = yield* RateLimits
     const { sql } = yield* Database
@@ -47,7 +47,7 @@ it.scopedLive("whoever is sent away leaves no dead row behind", () =>
   }).pipe(Effect.provide(house))
 )
 
-it.scopedLive("two pods that declare the same limits in another order at once do not stop each other", () =>
+it.scopedLive("two pods that concurrently declare the same limits in different order do not deadlock", () =>
   Effect.gen(function* () {
     const limits = yield* RateLimits
     const names = Array.from({ length: 20 }, (_, index) => `scope-${index}`)
@@ -60,12 +60,12 @@ it.scopedLive("two pods that declare the same limits in another order at once do
   }).pipe(Effect.provide(house))
 )
 
-it.scopedLive("a block whose answer was lost is nobody's, and counts until it expires", () =>
+it.scopedLive("a block whose answer was lost is unused, and counts until it expires", () =>
   Effect.gen(function* () {
     const { sql } = yield* Database
     const limits = yield* RateLimits
     yield* limits.register([{ scope: "github", capacity: 10, rate: 0.001 }])
-    // Another pod's statement that did its work and never answered.
+    // Another pod's statement that was executed and whose answer was lost.
     const { take } = LimitSql.make("nightshift")
     const now = yield* Clock.currentTimeMillis
     yield* sql.unsafe(take, ["github", now, 1, 5, "lost-pod", 0, 1000])
@@ -77,7 +77,7 @@ it.scopedLive("a block whose answer was lost is nobody's, and counts until it ex
   }).pipe(Effect.provide(house))
 )
 
-it.scopedLive("the statement decides as the arithmetic does, whatever comes", () =>
+it.scopedLive("the SQL statement decides exactly as the in-memory arithmetic", () =>
   Effect.gen(function* () {
     const { sql } = yield* Database
     const limits = yield* RateLimits
@@ -93,7 +93,7 @@ it.scopedLive("the statement decides as the arithmetic does, whatever comes", ()
     let bucket = Bucket.fresh(scope, { capacity: 12, rate: 7 }, start)
     let now = start
     for (let turn = 0; turn < 300; turn += 1) {
-      // Time mostly goes on; now and then a pod with a slower clock speaks.
+      // Time mostly advances; sometimes a pod with a slower clock calls.
       now += next(8) === 0 ? -next(300) : next(250)
       const holder = ["", "pod-a", "pod-b"][next(3)] ?? ""
       const least = 1 + next(4)
@@ -119,7 +119,7 @@ it.scopedLive("the statement decides as the arithmetic does, whatever comes", ()
   }).pipe(Effect.provide(house))
 )
 
-it.scopedLive("acquires outlive a cut connection as failures that can be retried", () =>
+it.scopedLive("acquires survive a cut connection as retryable failures", () =>
   Effect.gen(function* () {
     const limits = yield* RateLimits
     const { sql } = yield* Database
@@ -142,7 +142,7 @@ it.scopedLive("acquires outlive a cut connection as failures that can be retried
       if (answer._tag === "Left") expect(answer.left).toMatchObject({ _tag: "DatabaseUnavailable" })
       else expect(answer.right).toMatchObject({ _tag: "Granted" })
     }
-    // None of the connections is left in a transaction.
+    // No connection is left in a transaction.
     const open = yield* Effect.retry(
       sql`select 1 from pg_stat_activity where datname = current_database() and state like 'idle in%'`,
       { times: 3 }

@@ -1,4 +1,4 @@
-// Requests as bytes: what no decent client sends. Each is one connection; `again` is how many of them come at once.
+// Malicious requests as bytes. Each is one connection; `again` is the number of concurrent ones.
 
 export interface Attack {
   readonly name: string
@@ -13,7 +13,7 @@ interface Given {
   readonly again?: number
   readonly headers?: ReadonlyArray<string>
   readonly body?: string | Buffer
-  /** What the request says of its length, where that is not so. */
+  /** The declared length, if it differs from the real one. */
   readonly length?: number | "chunked" | "none"
 }
 
@@ -38,7 +38,7 @@ const form = "content-type: multipart/form-data; boundary=XbX"
 const nested = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`
 const wrongToken = `authorization: Bearer nst_01234567${"x".repeat(43)}`
 
-/** By nobody in particular. */
+/** Without a token. */
 export const anonymous: ReadonlyArray<Attack> = [
   raw("connect and say nothing", ""),
   raw("half a request line", "GET /hea"),
@@ -146,7 +146,7 @@ export const anonymous: ReadonlyArray<Attack> = [
 const spaces = (count: number) =>
   `${`--XbX${crlf}X: a${" ".repeat(16_000)}b${crlf}Content-Disposition: form-data; name="files"; filename="a"${crlf}${crlf}x${crlf}`.repeat(count)}--XbX--${crlf}`
 
-/** By somebody with a token: the admin's for the API, a workspace's for uploads. */
+/** With a token: the admin's for the API, a workspace's for uploads. */
 export const authenticated = (admin: string, workspace: string): ReadonlyArray<Attack> => {
   const api = [json, `authorization: Bearer ${admin}`]
   const upload = [form, `authorization: Bearer ${workspace}`]

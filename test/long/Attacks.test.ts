@@ -24,7 +24,7 @@ const open = (port: number, bytes: Buffer): Promise<Socket | undefined> =>
     socket.on("error", () => resolve(undefined)).resume()
   })
 
-/** How long a request took, in milliseconds, and whether it was answered as it should. */
+/** Duration of a request in milliseconds, and whether the answer was right. */
 const probe = async (url: string, headers: Readonly<Record<string, string>> = {}) => {
   const began = performance.now()
   const response = await fetch(url, { headers })
@@ -36,7 +36,7 @@ const sorted = (values: ReadonlyArray<number>) => [...values].sort((a, b) => a -
 const quantile = (values: ReadonlyArray<number>, part: number) =>
   sorted(values)[Math.floor(part * (values.length - 1))] ?? 0
 
-/** Attacks one after another, each held open while the probes go on. */
+/** Runs the attacks one after another, each held open while the probes run. */
 const under = async (url: string, attacks: ReadonlyArray<Attack>) => {
   const port = Number(new URL(url).port)
   const slow: Array<string> = []
@@ -63,12 +63,12 @@ const under = async (url: string, attacks: ReadonlyArray<Attack>) => {
 const told = (values: ReadonlyArray<number>) =>
   `median ${quantile(values, 0.5).toFixed(1)} ms, 95 % ${quantile(values, 0.95).toFixed(1)} ms, worst ${quantile(values, 1).toFixed(1)} ms`
 
-/** A machine that others use makes any single answer late; the middle one of many only where the server is. */
+/** On a loaded machine any single answer may be late; the median is late only if the server is slow. */
 const most = { ratio: 20, millis: 100 }
 
 describe("a server under attack", () => {
   it.scopedLive(
-    "answers its health and other callers promptly",
+    "answers health checks and other callers promptly",
     () =>
       Effect.gen(function* () {
         expect([anonymous.length, authenticated("", "").length]).toEqual([60, 20])
@@ -98,7 +98,7 @@ describe("a server under attack", () => {
           expect(quantile(health, 0.5)).toBeLessThan(allowed(quiet.health))
           expect(quantile(callers, 0.5)).toBeLessThan(allowed(quiet.callers))
         }
-        // Whoever stops it finds it alive.
+        // The server is still alive and can be stopped.
         yield* running.signal("SIGTERM")
         const ended = yield* Effect.flatMap(Effect.fork(running.finished), Fiber.join)
         expect(ended).toMatchObject({ code: 0 })

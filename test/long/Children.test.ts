@@ -11,7 +11,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const app = fileURLToPath(new URL("../journeys/fixtures/pool-app.mjs", import.meta.url))
 
-/** A pod that runs commands and worker children, with a stubborn one of each at work. */
+/** A pod with a running command and a running worker child that both ignore TERM. */
 const busyPod = Effect.gen(function* () {
   const root = yield* Nightshift.folder
   const url = Redacted.value(yield* DatabaseUrl)
@@ -29,7 +29,7 @@ const busyPod = Effect.gen(function* () {
   })
   const [, queues] = yield* pod.said(/queues {3}(.+)/)
   expect(queues).toBe("default, pool, shell")
-  // By two doors that know no more of the kinds than their rows say.
+  // Enqueued through two entry points that know the kinds only by their rows.
   const payload = JSON.stringify({ argv: stubborn(files.command) })
   expect(yield* Nightshift.call(["enqueue", "cmd_exec", "--payload", payload], { cwd: root, env })).toMatchObject({
     code: 0
@@ -59,7 +59,7 @@ describe.concurrent("a pod with children", () => {
     }).pipe(Effect.provide(TestDatabase.layer))
   )
 
-  it.scopedLive("ends them when it is asked to stop, and gives their jobs back", () =>
+  it.scopedLive("ends them when it is asked to stop, and returns their jobs", () =>
     Effect.gen(function* () {
       const { jobs, pids, pod } = yield* busyPod
       yield* pod.signal("SIGTERM")
@@ -74,7 +74,7 @@ describe.concurrent("a pod with children", () => {
 })
 
 describe("commands", () => {
-  it.scopedLive("are off unless they are switched on, with all that takes", () =>
+  it.scopedLive("are off unless enabled with all required settings", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const url = Redacted.value(yield* DatabaseUrl)

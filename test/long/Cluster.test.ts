@@ -9,8 +9,8 @@ import * as QueuePg from "../../src/queue/QueuePg.js"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-// Real processes on a real PostgreSQL. Limits are shortened by their settings, not by hooks; what is waited for is seen in
-// the database, in the API and in the log, as an operator would see it.
+// Real processes on a real PostgreSQL. Timeouts are shortened by settings; the tests observe the database, the API and
+// the log, like an operator.
 
 const app = fileURLToPath(new URL("../journeys/fixtures/cluster-app.mjs", import.meta.url))
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
@@ -32,7 +32,7 @@ interface Pod extends Nightshift.Running {
 
 const token = "sesame"
 
-/** Starts a pod and finds out who it is. */
+/** Starts a pod and looks up its id. */
 const pod = (cwd: string, env: Record<string, string> = {}, queue = "work"): Effect.Effect<Pod, unknown, Parts> =>
   Effect.gen(function* () {
     const url = yield* DatabaseUrl
@@ -65,7 +65,7 @@ const pod = (cwd: string, env: Record<string, string> = {}, queue = "work"): Eff
 
 type Parts = DatabaseUrl | Database | Effect.Effect.Context<typeof Nightshift.folder>
 
-/** Looks again and again until it is so. */
+/** Polls until the condition holds. */
 const until = <A, E, R>(look: Effect.Effect<A, E, R>, isSo: (found: A) => boolean) =>
   Effect.repeat(look, { until: isSo, schedule: Schedule.spaced("50 millis") }).pipe(Effect.zipRight(look))
 
@@ -75,7 +75,7 @@ const leader = Effect.gen(function* () {
   return rows[0] ?? { pod: null, term: 0 }
 })
 
-/** What each live pod has, in the order of their ids. */
+/** Slots of each live pod, by pod id. */
 const slots = Effect.gen(function* () {
   const { sql } = yield* Database
   const rows = yield* sql<{ have: number }>`
@@ -106,7 +106,7 @@ const begun = (id: string) =>
     return yield* until(sql`select what from diary where job = ${id}`, (rows) => rows.length > 0)
   })
 
-/** An empty folder and a diary for the handlers. */
+/** An empty folder, and a table in which handlers record their runs. */
 const prepared = Effect.gen(function* () {
   const { sql } = yield* Database
   yield* sql`create table diary (job uuid not null, what text not null)`
@@ -121,7 +121,7 @@ const byLead = (pods: ReadonlyArray<Pod>) =>
 
 describe("three pods", () => {
   it.scopedLive(
-    "share ten workers as 4, 3, 3; when one is killed with -9 the others run its jobs, and when the leader is, another leads",
+    "share ten workers as 4, 3, 3; when one is killed with -9 the others run its jobs, and a killed leader is replaced",
     () =>
       Effect.gen(function* () {
         const { sql } = yield* Database
@@ -159,7 +159,7 @@ describe("three pods", () => {
 
 describe("a leader", () => {
   it.scopedLive(
-    "that was stopped past its lease changes nothing under its old term; one that is asked to stop is followed at once",
+    "that was suspended past its lease changes nothing under its old term; one that is asked to stop is replaced at once",
     () =>
       Effect.gen(function* () {
         const { sql } = yield* Database
@@ -171,7 +171,7 @@ describe("a leader", () => {
         yield* leading?.signal("SIGSTOP") ?? Effect.void
         const second = yield* until(leader, ({ pod: id }) => id === following[0]?.id)
         expect(second.term).toBeGreaterThan(first.term)
-        // Others give its slots away and forget it: all of it is news to the one that slept.
+        // The other pods take its slots and remove it; the suspended pod does not know that.
         yield* until(slots, (all) => all === "10")
         yield* leading?.signal("SIGCONT") ?? Effect.void
         yield* leading?.said(/no longer leading the cluster/) ?? Effect.void
@@ -179,7 +179,7 @@ describe("a leader", () => {
         expect(yield* leader).toEqual(second)
         expect(yield* sql`select distinct term from nightshift.share`).toEqual([{ term: second.term }])
 
-        // It drains for as long as its job takes, and lets the other lead meanwhile.
+        // It drains until its job ends, while another pod already leads.
         yield* enqueue("long", 3, 10)
         yield* until(sql`select 1 from diary where what = 'begun'`, (rows) => rows.length === 10)
         yield* following[0]?.signal("SIGTERM") ?? Effect.void
@@ -199,12 +199,12 @@ describe("a leader", () => {
 
 describe("a job that runs on another pod", () => {
   it.scopedLive(
-    "is interrupted when it is cancelled, and its finalizers run; one that ignores it is given up and its slot replaced",
+    "is interrupted when it is cancelled, and its finalizers run; one that ignores it is abandoned and its slot replaced",
     () =>
       Effect.gen(function* () {
         const { sql } = yield* Database
         const cwd = yield* prepared
-        // No heartbeat for a minute: it is the hint that stops the job.
+        // With a heartbeat per minute, only the notification can stop the job in time.
         const slow = { QUEUE_HEARTBEAT: "60s", QUEUE_STALE_AFTER: "300s", NIGHTSHIFT_SLOTS: "1" }
         const worker = yield* pod(cwd, slow)
         const other = yield* pod(cwd, slow, "elsewhere")
@@ -236,7 +236,7 @@ describe("a job that runs on another pod", () => {
 
 describe("a pod", () => {
   it.scopedLive(
-    "notices that a handler blocks its event loop, and leaves nothing behind when it stops",
+    "reports a handler that blocks its event loop, and leaves nothing behind when it stops",
     () =>
       Effect.gen(function* () {
         const { sql } = yield* Database
@@ -246,7 +246,7 @@ describe("a pod", () => {
         yield* only.said(/heartbeat was .* late because the event loop was blocked \(jobs that ran: blocking\)/)
         expect(yield* only.get("/metrics")).toMatch(/^nightshift_heartbeats_late_total [1-9]/m)
 
-        // One writes in a transaction of its own, one sleeps: both outlast the grace.
+        // One job holds a transaction, one sleeps: both outlast the grace period.
         const open = yield* enqueue("in_transaction", 600)
         const asleep = yield* enqueue("long", 600)
         yield* begun(asleep)
@@ -264,7 +264,6 @@ describe("a pod", () => {
         expect(yield* leader).toMatchObject({ pod: null })
         expect(yield* sql`select id from nightshift.pod`).toEqual([])
         expect(yield* sql`select pod_id from nightshift.share`).toEqual([])
-        // Ours, and nobody else's.
         yield* until(
           sql`select pid from pg_stat_activity where datname = current_database()
             and application_name like 'nightshift%' and state like 'idle in transaction%'`,

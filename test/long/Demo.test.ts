@@ -7,7 +7,7 @@ import { below, gone } from "../support/ProcessFamily.js"
 
 const states = ["scheduled", "retrying", "pending", "running", "done", "dead"] as const
 
-// What the API answers, as far as it is looked at here.
+// The parts of the API's answers that this test reads.
 interface Queue {
   readonly name: string
   readonly paused: boolean
@@ -32,7 +32,7 @@ interface Answers {
   "metrics/database": { readonly points: ReadonlyArray<unknown> }
 }
 
-/** When each area is alive. */
+/** Whether each area has data. */
 const areas: { readonly [Path in keyof Answers]: (answer: Answers[Path]) => boolean } = {
   queues: ({ queues }) =>
     states.every((state) => queues.some(({ counts }) => counts[state] > 0)) &&
@@ -61,7 +61,7 @@ const read = (origin: string, token: string, path: string) =>
 
 layer(Browser.layer, { excludeTestServices: true })("nightshift demo", (it) => {
   it.scoped(
-    "logs in by its link, has something alive in every area, and leaves nothing behind",
+    "logs in by its link, shows activity in every area, and leaves nothing behind",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder

@@ -7,33 +7,33 @@ import { gone, holder, serversOn } from "../database/embedded/fixtures/Holder.js
 import { eventually, query, scratch } from "../database/embedded/fixtures/Scratch.js"
 import { start } from "../database/embedded/fixtures/Started.js"
 
-describe.concurrent("the durable embedded PostgreSQL, when somebody is killed", () => {
-  it.scopedLive("ends with a killed process, and the next start has what was committed", () =>
+describe.concurrent("the durable embedded PostgreSQL after a kill", () => {
+  it.scopedLive("ends with a killed process, and the next start has all committed data", () =>
     Effect.gen(function* () {
       const first = yield* holder("durable", join(yield* scratch, ".nightshift"))
       const server = yield* first.ready
       yield* query(server.url, "create table kept as select 7 as x")
       yield* first.kill("SIGKILL")
       yield* first.exited
-      // At once, while the old server may still be ending.
+      // Starts at once, while the old server may still be shutting down.
       const { url } = yield* start(server.directory)
       assert.deepStrictEqual(yield* query(Redacted.value(url), "select x from kept"), [{ x: 7 }])
     })
   )
 
-  it.scopedLive("leaves no server soon after a kill -9", () =>
+  it.scopedLive("leaves no server running after kill -9", () =>
     Effect.gen(function* () {
       const first = yield* holder("durable", join(yield* scratch, ".nightshift"))
       const server = yield* first.ready
       yield* Effect.fork(Effect.ignore(query(server.url, "select pg_sleep(60)")))
       yield* first.kill("SIGKILL")
       yield* first.exited
-      // Two seconds on a quiet machine; the bound is for a busy one.
+      // Takes two seconds on an idle machine; the bound allows for a loaded one.
       yield* Effect.timeout(gone(server), "20 seconds")
     })
   )
 
-  it.scopedLive("says so when the server is killed, and recovers at the next start", () =>
+  it.scopedLive("reports that the server was killed, and recovers at the next start", () =>
     Effect.gen(function* () {
       const directory = join(yield* scratch, ".nightshift")
       const message = yield* Effect.scoped(
@@ -50,7 +50,7 @@ describe.concurrent("the durable embedded PostgreSQL, when somebody is killed", 
     })
   )
 
-  it.scopedLive("starts where a process was killed while it created the database", () =>
+  it.scopedLive("starts after a process was killed while it created the database", () =>
     Effect.gen(function* () {
       const directory = join(yield* scratch, ".nightshift")
       const first = yield* holder("durable", directory)
@@ -65,7 +65,7 @@ describe.concurrent("the durable embedded PostgreSQL, when somebody is killed", 
     })
   )
 
-  it.scopedLive("is not misled by an old server's pid that is now somebody else's", () =>
+  it.scopedLive("is not misled by an old server's pid that another process reuses", () =>
     Effect.gen(function* () {
       const directory = join(yield* scratch, ".nightshift")
       yield* Effect.scoped(start(directory))

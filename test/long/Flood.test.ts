@@ -11,9 +11,9 @@ const chats = 60
 const token = credentials.BOT_HELPER_TOKEN
 const secret = credentials.BOT_HELPER_SECRET
 
-describe("an async bot, one percent of whose messages Telegram refuses for a second", () => {
+describe("an async bot with one percent of its messages throttled for a second", () => {
   it.scopedLive(
-    "answers every update once, in the order of its chat",
+    "answers every update once, in order per chat",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder

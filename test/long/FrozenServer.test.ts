@@ -13,17 +13,17 @@ const freeze = (pid: number) =>
     }),
     (processes) =>
       Effect.sync(() => {
-        // The postmaster last: until it runs, it reaps no backend, and their ids are theirs.
+        // Resume the postmaster last: until it runs it reaps no backend, so pids are not reused.
         for (const one of processes.reverse()) process.kill(one, "SIGCONT")
       })
   )
 
-// A statement of this process may take a minute, so a shutdown that waits for even one of them does not end in time.
+// A statement may take a minute, so a shutdown that waits for even one of them misses its deadline.
 const settings = { DATABASE_STATEMENT_TIMEOUT: "60s", DATABASE_CONNECT_TIMEOUT: "60s", SHUTDOWN_GRACE: "1s" }
 
 describe("a process whose PostgreSQL is frozen", () => {
   it.scopedLive(
-    "ends soon after its grace, and says which jobs were not written and what happens to them",
+    "exits soon after its grace period, and logs which jobs were not written and what happens to them",
     () =>
       Effect.gen(function* () {
         const { pid, url } = yield* EmbeddedPostgres.EmbeddedPostgres

@@ -7,17 +7,17 @@ import { Effect } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
 import * as PackedPackage from "../support/PackedPackage.js"
 
-/** What stands on the newcomer's page, in its order: files to write, and lines to type. */
+/** The blocks of the page in order: files to write, and lines to type. */
 const blocks = [
   ...readFileSync(join(Nightshift.root, "docs/learn/getting-started.md"), "utf8").matchAll(
     /^```(js|sh)\n([\s\S]*?)^```$/gm
   )
 ].map(([, language, text = ""]) => ({ language, text }))
 
-/** The service of the page, in the terminal that it is left running in. */
+/** Runs the page's service in its own terminal. */
 const serving = (cwd: string, line: string) =>
   Effect.acquireRelease(
-    // On a port that nobody else has: the page does not insist on one.
+    // On a free port instead of the default.
     Effect.sync(() => spawn("sh", ["-c", `exec ${line}`], { cwd, env: { ...process.env, PORT: "0" } })),
     (child) =>
       Effect.promise(async () => {
@@ -39,7 +39,7 @@ const serving = (cwd: string, line: string) =>
     )
   )
 
-/** What a reader sees, if need be by typing it again: nobody is as quick as a test. */
+/** Expected output; a line is repeated until it matches, because a test types faster than a reader. */
 const outcomes: Readonly<Record<string, RegExp>> = {
   "npx nightshift serve --embedded --app ./app.js": /ui +http:\S+token=/,
   "npx nightshift jobs list": /(done|running|pending) +greet/,
@@ -49,7 +49,7 @@ const outcomes: Readonly<Record<string, RegExp>> = {
   "node --test": /^(#|ℹ) pass 2$/m
 }
 
-/** Follows the page, and gathers what each line printed. The folder has the package already. */
+/** Follows the page and collects the output of each line. The package is already installed in the folder. */
 const follow = (cwd: string) =>
   Effect.gen(function* () {
     const typed: Array<readonly [line: string, printed: string]> = []
@@ -59,7 +59,7 @@ const follow = (cwd: string) =>
       if (language === "js") writeFileSync(join(cwd, /^\/\/ (\S+)/.exec(text)?.[1] ?? ""), text)
       for (const line of language === "sh" ? text.trimEnd().split("\n") : []) {
         if (/^(mkdir|npm) /.test(line)) continue
-        // What npx would look for is there; asking it again and again takes a second each time.
+        // Runs the installed binary directly: npx takes a second for each call.
         const command = line.replace("npx nightshift", "node_modules/.bin/nightshift").replace("<id>", id)
         if (line.includes(" serve ")) typed.push([line, yield* serving(cwd, command)])
         else if (line.startsWith("export ")) exported.push(line)

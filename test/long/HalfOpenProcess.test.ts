@@ -41,9 +41,9 @@ const enqueue = (base: string) =>
     })
   )
 
-describe("a process whose connections a middle box forgot", () => {
+describe("a process whose connections a middlebox dropped silently", () => {
   it.scopedLive(
-    "goes on by itself when new ones work",
+    "recovers by itself when new ones work",
     () =>
       Effect.gen(function* () {
         const direct = yield* TestDatabase.migrated
@@ -76,7 +76,7 @@ describe("a process whose connections a middle box forgot", () => {
   )
 
   it.scopedLive(
-    "says that it is not ready while none work, and ends when told to",
+    "reports that it is not ready while none work, and stops on request",
     () =>
       Effect.gen(function* () {
         const proxy = yield* LosingProxy.stalling(yield* TestDatabase.migrated)

@@ -25,7 +25,7 @@ const pod = (cwd: string, url: Redacted.Redacted) =>
     (running) => running.said(/is up/)
   )
 
-/** The keys take turns, so every one of them is always behind all others. */
+/** Enqueued in rotation, so every key is behind all others. */
 const enqueueAll = Effect.gen(function* () {
   const queue = yield* Queue
   for (let from = 0; from < count; from += 1_000) {
@@ -40,7 +40,7 @@ const enqueueAll = Effect.gen(function* () {
 
 describe("jobs with keys", () => {
   it.scopedLive(
-    "run one at a time and in their order on three pods, every key on its way",
+    "run one at a time and in order on three pods, with progress on every key",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
@@ -71,7 +71,7 @@ describe("jobs with keys", () => {
             select key, n, lag(n) over (partition by key order by line) as earlier from ledger) as steps
           where n < earlier`
         expect(disorder).toEqual([])
-        // When half of the work was done, no key was forgotten.
+        // By the time half of the jobs were done, every key had made progress.
         const early = yield* sql<{ keys: number }>`
           select count(distinct key)::int as keys from (select key from ledger order by line limit ${count / 2}) as first`
         expect(early).toEqual([{ keys }])

@@ -10,7 +10,7 @@ const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provid
 
 layer(house, { excludeTestServices: true })("callers with large payloads", (it) => {
   it.scoped(
-    "are all served when 300 of them come at once with a megabyte each, beside five small ones",
+    "are all served when 300 of them send a megabyte each at once, beside five small ones",
     () =>
       Effect.gen(function* () {
         const queue = yield* Queue

@@ -53,7 +53,7 @@ interface Sums {
   readonly dead: number
 }
 
-/** What the last hour's chart adds up to. */
+/** Sums of the last hour's chart. */
 const charted = ({ ask }: Pod, bucket = 60) =>
   Effect.map(ask(`/api/v1/metrics/series?queue=default&bucket=${bucket}`), (text): Sums => {
     const points: ReadonlyArray<Sums> = JSON.parse(text).points
@@ -66,7 +66,7 @@ const charted = ({ ask }: Pod, bucket = 60) =>
     }
   })
 
-/** Who enqueued and who ran a job write their counts each in their own time. */
+/** The enqueuing and the running pod flush their counts independently. */
 const untilAll = (reader: Pod, count: number) =>
   Effect.zipRight(
     Effect.repeat(charted(reader), {
@@ -80,7 +80,7 @@ const page = ({ ask }: Pod) => Effect.map(ask("/metrics"), PrometheusText.parse)
 
 describe("pods that count", () => {
   it.scopedLive(
-    "agree with what happened, keep it over kill -9 but for one flush, and show it to Prometheus and in charts",
+    "match the actual outcomes, lose at most one flush on kill -9, and show them in Prometheus and in charts",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
@@ -114,7 +114,7 @@ describe("pods that count", () => {
           expect(own.filter(({ help }) => help === undefined)).toEqual([])
         }
 
-        // Each pod's samples are stored under the id by which the cluster knows it, and so are its counts.
+        // Samples and counts are stored under the pod's cluster id.
         const known = JSON.parse(yield* first.ask("/api/v1/pods")).pods.map(({ id }: { id: string }) => id)
         const sampled = JSON.parse(yield* first.ask("/api/v1/metrics/pods")).pods.map(
           (each: { pod: string }) => each.pod
@@ -123,7 +123,7 @@ describe("pods that count", () => {
         const counting = yield* sql<{ pod: string }>`select distinct pod_id::text as pod from nightshift.job_bucket`
         expect(counting.map((row) => row.pod).toSorted()).toEqual(known.toSorted())
 
-        // Killed the moment its jobs are over, a pod may take its last counts with it, and nothing else.
+        // A pod that is killed right after its jobs may lose its last counts, and nothing else.
         yield* enqueue(first, 40)
         yield* allOver
         yield* Effect.all([first.signal("SIGKILL"), second.signal("SIGKILL")])
@@ -133,7 +133,7 @@ describe("pods that count", () => {
         expect(kept.completed + kept.dead).toBeGreaterThanOrEqual(200)
         expect(kept.completed + kept.dead).toBeLessThanOrEqual(240)
 
-        // Told to stop, it writes everything before it goes.
+        // A pod that is asked to stop writes all counts first.
         yield* enqueue(third, 30)
         yield* allOver
         yield* third.signal("SIGTERM")

@@ -4,12 +4,12 @@ import { firesOnce } from "../crew/SchedulerSpans.js"
 
 const year = { from: Date.UTC(2030, 0, 1), to: Date.UTC(2031, 0, 1) }
 
-/** What each fires in 2030, counted by hand. */
+/** Fires of each schedule in 2030, counted by hand. */
 const timetable = [
   // 365 days, of which one has 23 hours and one 25.
   { name: "paris-nightly", cron: "30 2 * * *", timezone: "Europe/Paris", count: 365 },
   { name: "new-york-nightly", cron: "30 1 * * *", timezone: "America/New_York", count: 365 },
-  // Every third hour of UTC, and that of Lord Howe is half an hour beside it.
+  // Every third hour in UTC; Lord Howe is offset by half an hour.
   { name: "every-three-hours", cron: "0 */3 * * *", timezone: "UTC", count: 8 * 365 },
   { name: "lord-howe-nightly", cron: "15 2 * * *", timezone: "Australia/Lord_Howe", count: 365 },
   { name: "santiago-midnight", cron: "@daily", timezone: "America/Santiago", count: 365 },
@@ -19,8 +19,8 @@ const timetable = [
   { name: "leap-day", cron: "0 0 29 2 *", timezone: "UTC", count: 0 }
 ]
 
-describe("a year of three pods that come and go, and do not always know who leads", () => {
-  it.live("has one job per schedule and tick", () =>
+describe("three pods over a year that come and go, with uncertain leadership", () => {
+  it.live("store one job per schedule and tick", () =>
     Effect.gen(function* () {
       expect(yield* firesOnce(year, timetable)).toBeGreaterThan(3_000)
     })

@@ -14,14 +14,14 @@ const pod = (cwd: string) =>
     const url = yield* DatabaseUrl
     const running = yield* Nightshift.start(["serve", "--app", app, "--port", "0"], {
       cwd,
-      // A dead leader is missed soon: the lease is shortened by its setting, not by a hook.
+      // A short lease by setting, so that a dead leader is replaced soon.
       env: { DATABASE_URL: Redacted.value(url), NIGHTSHIFT_LEASE: "4s", LOG_LEVEL: "warning" }
     })
     yield* running.said(/is up/)
     return running
   })
 
-/** Ticks that have become jobs, in their order, as epoch seconds. */
+/** Ticks with a job, in order, as epoch seconds. */
 const ticks = Effect.gen(function* () {
   const { sql } = yield* Database
   const rows = yield* sql<{ tick: number }>`
@@ -32,7 +32,7 @@ const ticks = Effect.gen(function* () {
 const until = (done: (ticks: ReadonlyArray<number>) => boolean) =>
   Effect.retry(Effect.filterOrFail(ticks, done), Schedule.spaced("100 millis"))
 
-/** The process that leads now, by what it said of itself. */
+/** Pid of the current leader's process. */
 const leaderPid = Effect.gen(function* () {
   const { sql } = yield* Database
   const rows = yield* sql<{ pid: number }>`
@@ -40,7 +40,7 @@ const leaderPid = Effect.gen(function* () {
   return rows[0]?.pid
 })
 
-/** How many ticks the schedule tells of, how many of those are jobs of that tick, and how many jobs there are, at one moment. */
+/** In one snapshot: the ticks in the schedule's history, those with a job of that tick, and the number of jobs. */
 const told = Effect.gen(function* () {
   const { sql } = yield* Database
   return yield* sql<{ told: number; true: number; jobs: number }>`
@@ -55,7 +55,7 @@ const seconds = scale("SCHEDULE_SECONDS", 30)
 
 describe("a schedule that fires every second, on two pods", () => {
   it.scopedLive(
-    "has one job per second, though the leader is killed with -9 and another must take over",
+    "has one job per second, even if the leader is killed with -9 and another takes over",
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
@@ -68,7 +68,7 @@ describe("a schedule that fires every second, on two pods", () => {
         yield* leader?.signal("SIGKILL") ?? Effect.void
         yield* leader?.finished ?? Effect.void
         const last = (yield* ticks).at(-1) ?? 0
-        // The time in which nobody led, and a little more.
+        // Covers the time without a leader, and a little more.
         const all = yield* until((now) => (now.at(-1) ?? 0) >= last + after)
         const [first = 0] = all
         expect(all).toEqual(Array.from({ length: all.length }, (_, second) => first + second))

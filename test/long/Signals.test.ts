@@ -7,9 +7,9 @@ import { Effect, type Scope } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
 import { below, gone } from "../support/ProcessFamily.js"
 
-// Real processes as people start them: npx and npm with their shell in between, and a terminal that closes.
+// Real processes as users start them: through npx and npm with a shell in between, and in a terminal that closes.
 
-/** A folder in which nightshift is installed, as npm would have done it. */
+/** A folder with nightshift installed as npm does it. */
 const project = Effect.map(Nightshift.folder, (cwd) => {
   const command = join(Nightshift.root, "dist", "nightshift.js")
   chmodSync(command, 0o755)
@@ -27,7 +27,7 @@ const project = Effect.map(Nightshift.folder, (cwd) => {
 
 const isServer = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("node\0")
 
-/** As a person's shell has it: this run was started by npm, which leaves its variables in the environment. */
+/** A user's environment: npm started this run and left its variables in the environment. */
 const environment = () => ({
   ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("npm_"))),
   LOG_LEVEL: "warning"
@@ -36,12 +36,12 @@ const environment = () => ({
 interface Started {
   readonly pid: number
   readonly child: ChildProcess
-  /** The processes below it, once the server is up. */
+  /** Its descendants, once the server is up. */
   readonly family: ReadonlyArray<number>
   readonly ended: Effect.Effect<void>
 }
 
-/** Starts a command and waits until the server says that it is up. Whatever is left is killed with the Scope. */
+/** Starts a command and waits until the server is up. The Scope kills what is left. */
 const start = (cwd: string, [name, ...args]: readonly [string, ...Array<string>]) =>
   Effect.gen(function* () {
     let family: ReadonlyArray<number> = []
@@ -95,7 +95,7 @@ describe("a server that is asked to stop leaves no process behind", () => {
   it.scopedLive("by SIGTERM to npm run demo", () => stopped(["npm", "run", "demo"], "SIGTERM"), 120_000)
 })
 
-// `script` of util-linux gives a command a terminal of its own, which closes when `script` is killed.
+// `script` of util-linux gives a command its own terminal, which closes when `script` is killed.
 describe("a server in a terminal", () => {
   const inTerminal = (command: string) => ["script", "-qfec", command, "/dev/null"] as const
   const serve = "node_modules/.bin/nightshift serve --embedded --port 0"
@@ -129,7 +129,7 @@ describe("a server in a terminal", () => {
     () =>
       Effect.gen(function* () {
         const cwd = yield* project
-        // The shell says what the server has written to nohup's file, and goes with the terminal.
+        // The shell prints what the server writes to nohup's file, and ends with the terminal.
         const command = "nohup node_modules/.bin/nightshift serve --port 0 >out 2>&1 & tail -f out --retry"
         const { child, family } = yield* start(cwd, [...inTerminal(command)])
         const server = family.filter((pid) => isServer(pid))

@@ -4,7 +4,7 @@ import { everyFault, faultsOf } from "../testing/SimulatedFaults.js"
 
 describe("a simulation of two hundred seeds", () => {
   it.live(
-    "keeps every promise of the queue, whatever goes wrong",
+    "keeps every guarantee of the queue under all faults",
     () =>
       Effect.gen(function* () {
         const seen = new Set<string>()

@@ -5,7 +5,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
 
-// Handlers that bring their process down in ways that no handler's error channel sees.
+// Handlers that crash their process outside any handler's error channel.
 const app = `
 import { Effect, Schema } from "effect"
 import { Handler, Job } from ${JSON.stringify(pathToFileURL(join(Nightshift.root, "dist/index.js")).href)}
@@ -20,7 +20,7 @@ export const handlers = [
 ]
 `
 
-describe("a handler that brings its process down", () => {
+describe("a handler that crashes its process", () => {
   it.scopedLive.each([
     ["timer", 1, /an uncaught error \(TypeError: stray\)/],
     ["promise", 1, /an unhandled promise rejection \(RangeError: unawaited\)/],

@@ -4,7 +4,7 @@ import pg from "pg"
 import * as EmbeddedPostgres from "../../src/database/embedded/EmbeddedPostgres.js"
 import * as Nightshift from "../support/Nightshift.js"
 
-/** A server that can be reached with the role and password that the other one has, too. */
+/** Starts a server with the same role and password as the other one. */
 const server = Effect.gen(function* () {
   const services = yield* Layer.build(Layer.fresh(EmbeddedPostgres.layerThrowaway))
   const { port, url } = Context.get(services, EmbeddedPostgres.EmbeddedPostgres)
@@ -21,7 +21,7 @@ const server = Effect.gen(function* () {
 
 describe("nightshift doctor with two servers", () => {
   it.scopedLive(
-    "fails while both take writes, and not once the old primary is read-only",
+    "fails while both accept writes, and passes once the old primary is read-only",
     () =>
       Effect.gen(function* () {
         const [one, two] = [yield* server, yield* server]

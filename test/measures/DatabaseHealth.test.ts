@@ -9,8 +9,8 @@ const house = Layer.provideMerge(DatabaseHealthPg.layer, TestDatabase.layer)
 
 const look = Effect.flatMap(DatabaseHealth, (health) => health.look)
 
-describe("a look at the database", () => {
-  it.scopedLive("tells its size, and that of the job table", () =>
+describe("the database health sample", () => {
+  it.scopedLive("reports the size of the database and of the job table", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       yield* sql`insert into nightshift.job (id, queue, kind, payload, max_attempts, run_at, created_at, updated_at)
@@ -25,13 +25,13 @@ describe("a look at the database", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("finds the transaction that keeps vacuum from its work, and who holds it", () =>
+  it.scopedLive("finds the transaction that blocks vacuum, and its owner", () =>
     Effect.gen(function* () {
       expect((yield* look).blockers).toEqual([])
       const idle = yield* TestDatabase.connection
       const holder = yield* TestDatabase.connection
       yield* Effect.promise(async () => {
-        // One that has ended its statement and written nothing holds nothing back.
+        // A transaction that is idle and has written nothing does not block vacuum.
         await idle.query("begin")
         await idle.query("select 1")
         await holder.query("set application_name = 'a forgotten psql'")

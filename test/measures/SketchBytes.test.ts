@@ -17,11 +17,11 @@ const sketched = (values: ReadonlyArray<{ readonly millis: number; readonly time
   return histogram.sketch()
 }
 
-/** What PostgreSQL gives back of what it was given. */
+/** Decodes the bytea text that PostgreSQL returns. */
 const stored = (text: string) => Buffer.from(text.slice("\\x".length), "hex")
 
 describe("a histogram in a column", () => {
-  it("is the same when it is read back", () => {
+  it("is unchanged when it is read back", () => {
     FastCheck.assert(
       FastCheck.property(recordings, (values) => {
         const sketch = sketched(values)
@@ -30,7 +30,7 @@ describe("a histogram in a column", () => {
     )
   })
 
-  it("joined to another is both of them merged", () => {
+  it("is merged with another by concatenation", () => {
     FastCheck.assert(
       FastCheck.property(recordings, recordings, (ours, theirs) => {
         const [a, b] = [sketched(ours), sketched(theirs)]
@@ -41,7 +41,7 @@ describe("a histogram in a column", () => {
     )
   })
 
-  it("is small: some hundred latencies of one kind take fewer bytes than there are latencies", () => {
+  it("is small: several hundred latencies of one kind take fewer bytes than there are latencies", () => {
     const values = Array.from({ length: 300 }, (_, index) => ({ millis: 20 + (index % 60), times: 1 }))
     expect(stored(SketchBytes.encode(sketched(values))).length).toBeLessThan(60)
   })

@@ -6,14 +6,14 @@ const lasts = (...starts: ReadonlyArray<ReturnType<typeof start>>) =>
   new Map(starts.map((last) => [last.priority, last]))
 
 describe("a claim cursor", () => {
-  it("begins where the last claim ended", () => {
+  it("starts where the last claim ended", () => {
     const cursor = new ClaimCursor()
     cursor.rescan([0], 10_000)
     cursor.took(lasts(start(0, 9_000)), 0, true, 10_000)
     expect(cursor.from).toEqual([start(0, 9_000)])
   })
 
-  it("goes back for a job that is stored before that, and takes up its priority", () => {
+  it("moves back for a job that is stored before it, with its priority", () => {
     const cursor = new ClaimCursor()
     cursor.rescan([0], 10_000)
     cursor.took(lasts(start(0, 9_000)), 0, true, 10_000)
@@ -23,28 +23,28 @@ describe("a claim cursor", () => {
     expect(cursor.from).toEqual([start(-3, 9_900), start(0, 8_000, "a")])
   })
 
-  it("leaves room for what is just being committed when a priority had nothing", () => {
+  it("leaves room for concurrent commits when a priority was empty", () => {
     const cursor = new ClaimCursor()
     cursor.rescan([0, 5], 10_000)
     cursor.took(lasts(start(0, 9_000)), 0, false, 10_000)
     expect(cursor.from.find(({ priority }) => priority === 5)).toMatchObject({ runAt: 9_500 })
   })
 
-  it("does not pass over a priority that a full claim did not reach", () => {
+  it("does not skip a priority that a full claim did not reach", () => {
     const cursor = new ClaimCursor()
     cursor.rescan([0, 5], 10_000)
     cursor.took(lasts(start(0, 9_000)), 0, true, 10_000)
     expect(cursor.from.find(({ priority }) => priority === 5)).toMatchObject({ runAt: 0 })
   })
 
-  it("remembers priorities that have run empty, so that another process's next job is met at once", () => {
+  it("remembers priorities that ran empty, so that another process's next job is found at once", () => {
     const cursor = new ClaimCursor()
     cursor.rescan([5], 10_000)
     cursor.rescan([], 20_000)
     expect(cursor.priorities).toEqual([0, 5])
   })
 
-  it("looks from the front once a second, after short claims and after full ones", () => {
+  it("scans from the start once a second, after short claims and after full ones", () => {
     const cursor = new ClaimCursor()
     expect(cursor.isRescanDue(0)).toBe(true)
     cursor.rescan([0], 10_000)
@@ -53,7 +53,7 @@ describe("a claim cursor", () => {
     expect([cursor.isProbeDue(10_999), cursor.isProbeDue(11_000)]).toEqual([false, true])
   })
 
-  it("gives looks that take long a twentieth of the time under full claims, and looks every ten seconds at the latest", () => {
+  it("gives slow scans a twentieth of the time under full claims, and scans at least every ten seconds", () => {
     const cursor = new ClaimCursor()
     cursor.rescan([0], 10_000)
     cursor.lookTook(200)

@@ -24,8 +24,8 @@ const enqueued = Effect.map(Tally, (counting) => {
   return minutes.reduce((sum, count) => sum + count.enqueued, 0)
 })
 
-describe("a job that is stored in somebody's transaction", () => {
-  it.scopedLive("is counted when that has committed, and not before", () =>
+describe("a job that is stored in the caller's transaction", () => {
+  it.scopedLive("is counted after the commit, and not before", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const transactions = yield* Transactions
@@ -35,7 +35,7 @@ describe("a job that is stored in somebody's transaction", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("is not counted when that is rolled back, whole or to where it was stored", () =>
+  it.scopedLive("is not counted after a rollback, whole or to a savepoint", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const transactions = yield* Transactions
@@ -54,7 +54,7 @@ describe("a job that is stored in somebody's transaction", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("is counted at once in a transaction that is not ours to watch", () =>
+  it.scopedLive("is counted at once in a transaction that Nightshift does not manage", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const sql = yield* SqlClient.SqlClient

@@ -15,7 +15,8 @@ import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as LosingProxy from "../support/LosingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-// A job that meets a free hand in its own process, on PostgreSQL: the queue in memory has no door to save the way from.
+// Direct handoff of a job to a free slot of its own process, on PostgreSQL only: in memory there is no round trip to
+// save.
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
 
@@ -28,7 +29,7 @@ const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
   ...more
 })
 
-/** HandoffReceiver that are free for so many jobs, and remember what they were given. */
+/** A receiver with room for this many jobs that records what it gets. */
 const receiverFor = (queue: string, most: number, takes = true) =>
   Effect.gen(function* () {
     const pod: PodId = (yield* makeGenerator).pod(0)
@@ -57,7 +58,7 @@ const receiverFor = (queue: string, most: number, takes = true) =>
 
 const found = (id: ClaimedJob["id"]) => Effect.flatMap(JobSearch, (search) => search.get(id))
 
-/** Enqueues one job and gives its id. */
+/** Enqueues one job and returns its id. */
 const enqueueOne = (given: NewJob) =>
   Effect.gen(function* () {
     const [answer] = yield* Effect.flatMap(Queue, (queue) => queue.enqueue([given]))
@@ -70,7 +71,7 @@ const claimAll = (queue: string) =>
     return yield* Effect.flatMap(Queue, ({ claim }) => claim({ queue, pod, limit: 10 }))
   })
 
-layer(house, { excludeTestServices: true })("a job that meets a free hand in its own process", (it) => {
+layer(house, { excludeTestServices: true })("a job that is handed to a free slot in its own process", (it) => {
   it.scoped("is handed over as if it had been claimed, and ends like any other", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
@@ -102,7 +103,7 @@ layer(house, { excludeTestServices: true })("a job that meets a free hand in its
     })
   )
 
-  it.scoped("waits in the line when there are more of them than receiver", () =>
+  it.scoped("is stored as pending when there are more jobs than free slots", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const receiver = yield* receiverFor("many", 2)
@@ -119,7 +120,7 @@ layer(house, { excludeTestServices: true })("a job that meets a free hand in its
     ["has a follow-up", { onDead: { kind: "mourn", version: 1, queue: "line", payload: 1, maxAttempts: 1 } }]
   ]
   for (const [what, more] of patient) {
-    it.scoped(`waits in the line when it ${what}`, () =>
+    it.scoped(`is stored as pending when it ${what}`, () =>
       Effect.gen(function* () {
         const receiver = yield* receiverFor("line", 1)
         const id = yield* enqueueOne(job("line", more))
@@ -135,7 +136,7 @@ layer(house, { excludeTestServices: true })("a job that meets a free hand in its
     ["limits its keys", { perKey: { concurrency: 1, order: "none" } }]
   ] as const
   for (const [what, patch] of settings) {
-    it.scoped(`is stored as pending when its queue ${what}, whatever this process knows of that`, () =>
+    it.scoped(`is stored as pending when its queue ${what}, whatever this process has cached`, () =>
       Effect.gen(function* () {
         const name = what.replaceAll(" ", "-")
         const queues = yield* Queues
@@ -151,7 +152,7 @@ layer(house, { excludeTestServices: true })("a job that meets a free hand in its
     )
   }
 
-  it.scoped("goes back to the line when the receiver are gone by then, with its attempt", () =>
+  it.scoped("returns to the queue with its attempt when the receiver is gone", () =>
     Effect.gen(function* () {
       const receiver = yield* receiverFor("left", 1, false)
       const id = yield* enqueueOne(job("left"))
@@ -161,7 +162,7 @@ layer(house, { excludeTestServices: true })("a job that meets a free hand in its
     })
   )
 
-  it.scoped("stands once and is nobody's when the reply that it is taken was lost", () =>
+  it.scoped("is stored once and unclaimed when the reply to its INSERT was lost", () =>
     Effect.gen(function* () {
       const url = yield* LosingProxy.open(yield* DatabaseUrl, "lost-on-the-way", 1)
       const throughProxy = QueuePg.layer.pipe(

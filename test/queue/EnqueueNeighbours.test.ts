@@ -7,7 +7,7 @@ import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-// Many callers share an INSERT. What one of them sends must never fail the others.
+// Many callers share an INSERT. One caller's input must never fail the others.
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
 
@@ -23,7 +23,7 @@ const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
 const megabyte = "x".repeat(1024 * 1024 - 2)
 
 layer(house, { excludeTestServices: true })("callers that share a batch", (it) => {
-  it.scoped("put at most 16 MiB into one statement, however many wait with large payloads", () =>
+  it.scoped("send at most 16 MiB in one statement, however many wait with large payloads", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql } = yield* Database
@@ -41,7 +41,7 @@ layer(house, { excludeTestServices: true })("callers that share a batch", (it) =
     })
   )
 
-  it.scoped("take a request that is larger than a statement may be, all or none, and answer in its order", () =>
+  it.scoped("may send a request larger than a statement, all or nothing, answered in order", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql } = yield* Database
@@ -62,7 +62,7 @@ layer(house, { excludeTestServices: true })("callers that share a batch", (it) =
     })
   )
 
-  it.scoped("are not refused with the one whose dedupe window no calendar can hold", () =>
+  it.scoped("are not refused with a neighbour whose dedupe window is out of range", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const send = (n: number) => {
@@ -83,7 +83,7 @@ layer(house, { excludeTestServices: true })("callers that share a batch", (it) =
     })
   )
 
-  it.scoped("are stored although the server refuses the values of one of them", () =>
+  it.scoped("are stored even if the server refuses a neighbour's values", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql } = yield* Database

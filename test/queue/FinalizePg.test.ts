@@ -10,8 +10,8 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
 
-layer(house, { excludeTestServices: true })("an end in a transaction of the caller's", (it) => {
-  it.scoped("fails with what went wrong first, and is not tried again in a transaction that has failed", () =>
+layer(house, { excludeTestServices: true })("a finalize in the caller's transaction", (it) => {
+  it.scoped("fails with the first error, and is not retried in a failed transaction", () =>
     Effect.gen(function* () {
       const { sql, transaction } = yield* Database
       const queue = yield* Queue
@@ -22,7 +22,7 @@ layer(house, { excludeTestServices: true })("an end in a transaction of the call
       const written = Effect.gen(function* () {
         yield* sql`set transaction isolation level repeatable read`
         yield* sql`select 1 from nightshift.job`
-        // Another connection writes the row that this transaction has seen as it was before.
+        // Another connection updates a row that this transaction's snapshot has already read.
         const other = queue.progress(run, "1").pipe(Effect.mapInputContext((_: Context.Context<never>) => elsewhere))
         expect(yield* other).toBe(true)
         return yield* queue.finalize([{ ...run, end: End.Done({ result: undefined }) }])

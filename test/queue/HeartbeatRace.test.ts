@@ -11,7 +11,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
 
-/** Stops every heartbeat at the first row it writes, for as long as somebody else holds the advisory lock 42. */
+/** Blocks every heartbeat at its first row while another session holds the advisory lock 42. */
 const stopHeartbeats = Effect.gen(function* () {
   const { sql } = yield* Database
   yield* sql`create function stop_here() returns trigger language plpgsql
@@ -26,7 +26,7 @@ const somebodyWaits = Effect.gen(function* () {
 }).pipe(Effect.repeat({ until: (waits) => waits }))
 
 layer(house, { excludeTestServices: true })("a heartbeat on PostgreSQL", (it) => {
-  it.scoped("goes on with the others when a job ends while it is under way", () =>
+  it.scoped("continues with the other jobs when one ends concurrently", () =>
     Effect.gen(function* () {
       const { sql, transaction } = yield* Database
       const queue = yield* Queue
@@ -44,7 +44,7 @@ layer(house, { excludeTestServices: true })("a heartbeat on PostgreSQL", (it) =>
       yield* Deferred.await(locked)
       const beating = yield* Effect.fork(queue.heartbeat(held))
       yield* somebodyWaits
-      // One row is being written; the other was read and is not locked yet.
+      // One row is being written; the other has been read and is not locked yet.
       const free = yield* sql<{ id: string }>`
         select id from nightshift.job where id in ${sql.in(held.map(({ id }) => id))} for update skip locked`
       const ended = held.filter(({ id }) => id === free[0]?.id)

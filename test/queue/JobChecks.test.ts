@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { Database } from "../../src/database/Database.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-// What the table itself refuses, whoever writes to it.
+// Constraints of the table, for every writer.
 
 const store = (columns: Readonly<Record<string, string>>) =>
   Effect.gen(function* () {
@@ -66,9 +66,9 @@ const broken: ReadonlyArray<Readonly<Record<string, string>>> = [
 ]
 
 layer(TestDatabase.layer, { excludeTestServices: true })("the job table", (it) => {
-  it.effect("takes jobs of every state that are whole", () => Effect.forEach(whole, store))
+  it.effect("accepts valid jobs of every state", () => Effect.forEach(whole, store))
 
-  it.effect("refuses what no state of a job can be", () =>
+  it.effect("refuses rows that no state allows", () =>
     Effect.forEach(broken, (columns) =>
       Effect.map(Effect.flip(store(columns)), (error) =>
         expect(String(error.cause), JSON.stringify(columns)).toMatch(/violates check constraint/)

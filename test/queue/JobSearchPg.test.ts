@@ -10,7 +10,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const layer = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
 
-/** Many jobs at once: a queue, how they stand, and when they are due. */
+/** Stores many jobs of a queue with this state and due time. */
 const fill = (queue: string, count: number, stand: "pending" | "done" | "dead", due = "1 hour ago") =>
   Effect.flatMap(
     Database,
@@ -23,7 +23,7 @@ const fill = (queue: string, count: number, stand: "pending" | "done" | "dead", 
   )
 
 describe("counts on PostgreSQL", () => {
-  it.scopedLive("go no further than a cap, and say which are not exact", () =>
+  it.scopedLive("stop at a cap, and report which are not exact", () =>
     Effect.gen(function* () {
       yield* fill("big", 10_001, "pending", "yesterday")
       yield* fill("big", 3, "pending", "tomorrow")
@@ -39,7 +39,7 @@ describe("counts on PostgreSQL", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("estimate the done jobs of a queue where too many are over to be counted", () =>
+  it.scopedLive("estimate the done jobs of a queue when there are too many to count", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       yield* fill("slow", 1_000, "done", "yesterday")
@@ -57,7 +57,7 @@ describe("counts on PostgreSQL", () => {
 })
 
 describe("lists on PostgreSQL", () => {
-  it.scopedLive("find what waits, failed or died below any number of hot jobs without reading those", () =>
+  it.scopedLive("find waiting, failed or dead jobs below any number of hot jobs without reading those", () =>
     Effect.gen(function* () {
       const { sql, transaction } = yield* Database
       yield* fill("calm", 60, "pending", "tomorrow")
@@ -66,12 +66,12 @@ describe("lists on PostgreSQL", () => {
       yield* fill("calm", 60, "pending", "yesterday")
       yield* sql`update nightshift.job set last_error = 'no answer' where run_at < 'now' and finished_at is null`
       yield* fill("hot", 20_000, "pending", "yesterday")
-      // The ids of the hot ones are the newest.
+      // The hot jobs get the newest ids.
       yield* sql`update nightshift.job set id = overlay(id::text placing 'ffff' from 1 for 4)::uuid where queue = 'hot'`
       yield* sql`update nightshift.job set id = overlay(id::text placing '0000' from 1 for 4)::uuid where queue = 'calm'`
       yield* sql`analyze nightshift.job`
       const { list, total } = yield* JobSearch
-      // Rows that were read one after another count at the table, those that an index led to at the index.
+      // Rows read by sequential scans are counted at the table, those read by index scans at the index.
       const read = Effect.map(
         sql<{ rows: number }>`select (pg_stat_get_xact_tuples_returned('nightshift.job'::regclass)
           + sum(pg_stat_get_xact_tuples_fetched(place)))::int as rows
@@ -87,7 +87,7 @@ describe("lists on PostgreSQL", () => {
         [{ text: "no answer" }, 5_000]
       ]
       for (const [filter, most] of mostRead) {
-        // On one connection, which counts what it reads.
+        // On one connection, because the counters are per connection.
         const [before, found, after] = yield* transaction(Effect.all([read, list(filter, { limit: 50 }), read]))
         expect(found.jobs, JSON.stringify(filter)).toHaveLength(50)
         expect(after - before, JSON.stringify(filter)).toBeLessThan(most)
@@ -97,8 +97,8 @@ describe("lists on PostgreSQL", () => {
   )
 })
 
-describe("a look that takes too long", () => {
-  it.scopedLive("is given up by the server, and says to narrow the filter", () =>
+describe("a search that takes too long", () => {
+  it.scopedLive("is cancelled by the server, and says to narrow the filter", () =>
     Effect.gen(function* () {
       const other = yield* TestDatabase.connection
       yield* Effect.promise(() => other.query("begin; lock table nightshift.job in access exclusive mode"))
@@ -122,7 +122,7 @@ describe("a look that takes too long", () => {
     )
   )
 
-  it.scopedLive("that reads through all jobs waits for the one before, and keeps nobody else waiting", () =>
+  it.scopedLive("that scans all jobs waits for the previous one, and blocks no other query", () =>
     Effect.gen(function* () {
       const look = yield* BoundedQuery
       const { sql } = yield* Database

@@ -15,7 +15,7 @@ const house = QueuePg.layer.pipe(
 )
 
 layer(house, { excludeTestServices: true })("a job that another process commits late", (it) => {
-  it.scoped("is claimed within a second, though every claim comes back full", () =>
+  it.scoped("is claimed within a second, even if every claim is full", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql } = yield* Database
@@ -27,7 +27,7 @@ layer(house, { excludeTestServices: true })("a job that another process commits 
       yield* queue.enqueue(Array.from({ length: 20 }, (_, n) => ({ ...job, runAt: begun + 2_000 + n })))
       const claimOne = queue.claim({ queue: "late", pod, limit: 1 })
       for (let claim = 0; claim < 5; claim += 1) expect(yield* claimOne).toHaveLength(1)
-      // Stamped three seconds ago, and visible only now.
+      // Has a timestamp of three seconds ago, and becomes visible only now.
       const late = ids.job(begun)
       yield* sql`insert into nightshift.job (id, queue, kind, payload, max_attempts, run_at, created_at, updated_at)
         select ${late}, 'late', 'test', '{}', 5, at, at, at from to_timestamp(${begun + 1_000}::float8 / 1000) as at`

@@ -22,7 +22,7 @@ const jobs = (queue: string, count: number): ReadonlyArray<NewJob> =>
 
 const done = End.Done({ result: undefined })
 
-/** Stores jobs in a queue of their own and claims them at once. */
+/** Stores jobs in a separate queue and claims them together. */
 const taken = (name: string, count: number) =>
   Effect.gen(function* () {
     const queue = yield* Queue
@@ -38,7 +38,7 @@ const rowsOf = (lease: string | undefined) =>
   })
 
 layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
-  it.scoped("tell what a claim took, and go with the end of its last job", () =>
+  it.scoped("record a claim, and are deleted with the end of its last job", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const [first, second] = yield* taken("two", 2)
@@ -47,7 +47,7 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
       yield* queue.finalize([{ ...first, end: done }])
       const [other] = yield* taken("other", 1)
       if (!other) return yield* Effect.dieMessage("one was stored")
-      // Whatever ends next takes along what was over before.
+      // The next end also deletes leases that are already over.
       yield* queue.finalize([{ ...other, end: done }])
       expect(yield* rowsOf(first.lease)).toHaveLength(1)
       yield* queue.finalize([{ ...second, end: done }])
@@ -58,30 +58,28 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
     })
   )
 
-  it.scoped(
-    "stay while an end is part of a transaction that may come to nothing, and go when lost jobs are looked for",
-    () =>
-      Effect.gen(function* () {
-        const queue = yield* Queue
-        const transactions = yield* Transactions
-        const [run] = yield* taken("undone", 1)
-        if (!run) return yield* Effect.dieMessage("one was stored")
-        const undone = Effect.zipRight(queue.finalize([{ ...run, end: done }]), Effect.fail("no"))
-        yield* Effect.flip(transactions.run(undone))
-        const [other] = yield* taken("undone-other", 1)
-        if (!other) return yield* Effect.dieMessage("one was stored")
-        yield* queue.finalize([{ ...other, end: done }])
-        expect(yield* rowsOf(run.lease)).toHaveLength(1)
-        yield* queue.finalize([{ ...run, end: done }])
-        expect(yield* rowsOf(run.lease)).toHaveLength(1)
-        yield* queue.recoverStuck(Duration.minutes(30))
-        yield* SteppableClock.advance("30 minutes")
-        yield* queue.recoverStuck(Duration.minutes(30))
-        expect(yield* rowsOf(run.lease)).toHaveLength(0)
-      })
+  it.scoped("stay while an end is part of an open transaction, and are deleted when lost jobs are recovered", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const transactions = yield* Transactions
+      const [run] = yield* taken("undone", 1)
+      if (!run) return yield* Effect.dieMessage("one was stored")
+      const undone = Effect.zipRight(queue.finalize([{ ...run, end: done }]), Effect.fail("no"))
+      yield* Effect.flip(transactions.run(undone))
+      const [other] = yield* taken("undone-other", 1)
+      if (!other) return yield* Effect.dieMessage("one was stored")
+      yield* queue.finalize([{ ...other, end: done }])
+      expect(yield* rowsOf(run.lease)).toHaveLength(1)
+      yield* queue.finalize([{ ...run, end: done }])
+      expect(yield* rowsOf(run.lease)).toHaveLength(1)
+      yield* queue.recoverStuck(Duration.minutes(30))
+      yield* SteppableClock.advance("30 minutes")
+      yield* queue.recoverStuck(Duration.minutes(30))
+      expect(yield* rowsOf(run.lease)).toHaveLength(0)
+    })
   )
 
-  it.scoped("stay while a job runs whose end was undone, and the job is rescued after the stale limit", () =>
+  it.scoped("stay while a job runs whose end was rolled back, and the job is rescued after the stale limit", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql } = yield* Database
@@ -91,7 +89,7 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
       if (!run || !other || !living) return yield* Effect.dieMessage("three were stored")
       yield* sql`create table before_end as select * from nightshift.job where id = ${run.id}`
       yield* queue.finalize([{ ...run, end: done }])
-      // As after a failover to a server that had not received the end.
+      // Simulates a failover to a server that had not received the end.
       yield* sql`delete from nightshift.job where id = ${run.id}`
       yield* sql`insert into nightshift.job select * from before_end`
       yield* queue.finalize([{ ...other, end: done }])
@@ -111,7 +109,7 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
     })
   )
 
-  it.scoped("go with ends that have results, too", () =>
+  it.scoped("are deleted with ends that have results, too", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const ended = []
@@ -126,7 +124,7 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
     })
   )
 
-  it.scoped("are not needed to find a row that somebody else made to look as if it ran", () =>
+  it.scoped("are not needed to recover a row that external SQL marked as running", () =>
     Effect.gen(function* () {
       const fresh = yield* Layer.build(house)
       yield* Effect.gen(function* () {
@@ -142,13 +140,13 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
     })
   )
 
-  it.scoped("leave the index entries of a claimed job alone", () =>
+  it.scoped("leave the index entries of a claimed job unchanged", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const [run] = yield* taken("hot", 1)
       const versions = yield* sql<{ definition: string }>`
         select indexdef as definition from pg_indexes where schemaname = 'nightshift' and tablename = 'job'`
-      // What a claim writes; an index that mentions any of it would have to be written too.
+      // Columns that a claim writes; an index that mentions one of them would have to be updated too.
       const written = /\b(status|lease|pod_id|attempt|started_at|heartbeat_at|updated_at)\b/
       expect(
         versions.map(({ definition }) => definition.replace(/^.*? USING/, "")).filter((d) => written.test(d))

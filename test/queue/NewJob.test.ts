@@ -12,8 +12,8 @@ const job = (more: Partial<NewJob> = {}): NewJob => ({
   ...more
 })
 
-describe("the door for new jobs", () => {
-  it("lets a plain job through with its defaults", () => {
+describe("the validation of new jobs", () => {
+  it("accepts a plain job with its defaults", () => {
     expect(admit(job(), 0)).toEqual(
       Either.right({
         id: undefined,
@@ -35,7 +35,7 @@ describe("the door for new jobs", () => {
     )
   })
 
-  it("turns what is given into text and whole milliseconds", () => {
+  it("converts values to text and whole milliseconds", () => {
     const onDead = { kind: "mourn", version: 1, queue: "mail", payload: null, maxAttempts: 1 }
     const dedupe = { key: "k", scope: "retained", window: Duration.hours(1), replace: true } as const
     const admitted = Either.getOrThrow(admit(job({ runAt: 1.9, onDead, dedupe, meta: { a: 1 }, key: "chat" }), 0))
@@ -51,7 +51,7 @@ describe("the door for new jobs", () => {
     })
   })
 
-  it("names the field at fault, the reason and the place in the request", () => {
+  it("names the invalid field, the reason and the index in the request", () => {
     const refusal = admitAll([job(), job({ priority: 40_000 })])
     expect(Either.flip(refusal)).toMatchObject({ right: { _tag: "InvalidJob", index: 1, field: "priority" } })
     expect(Either.getOrThrow(Either.flip(refusal)).message).toBe(
@@ -59,7 +59,7 @@ describe("the door for new jobs", () => {
     )
   })
 
-  it("holds values at the very edge of what is allowed", () => {
+  it("accepts values at the exact limits", () => {
     const edges: ReadonlyArray<Partial<NewJob>> = [
       { priority: -32_768 },
       { priority: 32_767 },
@@ -85,7 +85,7 @@ describe("the door for new jobs", () => {
     for (const edge of beyond) expect(Either.isLeft(admit(job(edge), 0)), Object.keys(edge)[0]).toBe(true)
   })
 
-  it("knows the names that a queue may have", () => {
+  it("knows the valid names of queues", () => {
     for (const name of ["mail", "a", "A-b_c.9"]) expect(isQueueName(name), name).toBe(true)
     for (const name of ["", "a b", "a/b", "ä", "a\n", "q".repeat(65)]) expect(isQueueName(name), name).toBe(false)
   })
@@ -94,13 +94,13 @@ describe("the door for new jobs", () => {
 describe("a value as JSON text", () => {
   const refused = { _tag: "Left" }
 
-  it("is what JSON.stringify writes", () => {
+  it("is the output of JSON.stringify", () => {
     for (const value of [null, 1, "é😀", [1, { a: undefined }], { date: new Date(0) }]) {
       expect(jsonText(value, 1000)).toEqual(Either.right(JSON.stringify(value)))
     }
   })
 
-  it("is refused where there is none", () => {
+  it("is refused when there is none", () => {
     const circle: Record<string, unknown> = {}
     circle.self = circle
     for (const value of [undefined, () => 1, Symbol("s"), 1n, circle]) {
@@ -116,14 +116,14 @@ describe("a value as JSON text", () => {
     expect(jsonText("😀".repeat(25), 100)).toMatchObject(refused)
   })
 
-  it("is refused with NUL or half a surrogate pair in it, wherever they stand", () => {
+  it("is refused with NUL or half a surrogate pair anywhere in it", () => {
     const bad = ["\u0000", "\\\u0000", "\\\\\u0000", "\ud83d", "\ude00", "\ude00\ud83d", "x\udbffx", "\uDFFF"]
     for (const text of bad) {
       for (const value of [text, [text], { a: { [text]: 1 } }]) expect(jsonText(value, 1000)).toMatchObject(refused)
     }
   })
 
-  it("is let through when it only looks like that", () => {
+  it("is accepted when it only looks like that", () => {
     for (const text of ["\\u0000", "\\\\u0000", "\\ud800", "u0000", "\u0001", "\uffff", "😀", "\\"]) {
       expect(jsonText({ [text]: text }, 1000), text).toEqual(Either.right(JSON.stringify({ [text]: text })))
     }

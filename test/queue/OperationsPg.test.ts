@@ -8,11 +8,10 @@ import * as QueuePg from "../../src/queue/QueuePg.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-/** One pod's ports. */
 const pod = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf))
 const layer = Layer.provideMerge(pod, TestDatabase.layer)
 
-/** Dead jobs, or done ones, in the order of their ids. */
+/** Stores dead or done jobs in the order of their ids. */
 const fill = (count: number, stand: "dead" | "done", key = "null") =>
   Effect.flatMap(Database, ({ sql }) =>
     sql.unsafe<{ id: JobId }>(`
@@ -36,7 +35,7 @@ const drain: Effect.Effect<number, unknown, Operations> = Effect.gen(function* (
 const requeued = Effect.flatMap(JobSearch, ({ total }) => total({ state: "pending" }, 100_000))
 
 describe("operations on PostgreSQL", () => {
-  it.scopedLive("are carried out by several pods at once, each job once", () =>
+  it.scopedLive("are executed by several pods at once, each job once", () =>
     Effect.gen(function* () {
       yield* fill(5_500, "dead")
       const { id } = yield* begin
@@ -49,11 +48,11 @@ describe("operations on PostgreSQL", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("go on where a pod left them that is gone", () =>
+  it.scopedLive("resume after the pod that ran them is gone", () =>
     Effect.gen(function* () {
       yield* fill(2_500, "dead")
       const { id } = yield* begin
-      // The first pod does a batch and loses its connections in the midst of the next.
+      // The first pod finishes a batch and loses its connections during the next.
       yield* Effect.gen(function* () {
         const { step } = yield* Operations
         yield* step()
@@ -69,7 +68,7 @@ describe("operations on PostgreSQL", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("look at a bounded number of jobs in one batch, however few are meant", () =>
+  it.scopedLive("read a bounded number of jobs in one batch, however few match", () =>
     Effect.gen(function* () {
       yield* fill(45_000, "done")
       yield* fill(3, "dead")
@@ -81,7 +80,7 @@ describe("operations on PostgreSQL", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("leave a job alone that somebody holds for long, and say so", () =>
+  it.scopedLive("skip a job that another transaction locks for long, and report it", () =>
     Effect.gen(function* () {
       const [held] = yield* fill(3, "dead")
       const other = yield* TestDatabase.connection
@@ -94,7 +93,7 @@ describe("operations on PostgreSQL", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("skip a job whose key somebody takes at the same moment, and do the rest", () =>
+  it.scopedLive("skip a job whose key is taken concurrently, and process the rest", () =>
     Effect.gen(function* () {
       yield* fill(20, "dead", "'key-' || n")
       const other = yield* TestDatabase.connection

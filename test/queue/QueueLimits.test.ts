@@ -13,7 +13,7 @@ import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { isLong } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-// What holds between several processes that claim from one queue at once, each with a pool and a memory of its own.
+// Guarantees between several processes that claim from one queue concurrently, each with its own pool and memory.
 
 const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
   kind: "test",
@@ -24,7 +24,7 @@ const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
   ...more
 })
 
-/** A process of its own on the test's database; deaf, it learns of changes by looking. */
+/** Another process on the test's database. Without a listener it learns of changes by polling. */
 const newPod = (listener: Layer.Layer<Listener.Listener, never, DatabaseUrl | DatabaseConfig> = Listener.layer) =>
   Effect.gen(function* () {
     const built = yield* Layer.build(
@@ -48,7 +48,7 @@ const countOf = (queue: string, status: string) =>
   })
 
 layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, between processes", (it) => {
-  it.scoped("claim nothing after a pause has returned, however many claim at full speed", () =>
+  it.scoped("claim nothing after a pause has returned, even with many concurrent claimers", () =>
     Effect.gen(function* () {
       const pods = yield* newPods(4)
       const [first] = pods
@@ -92,7 +92,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
     })
   )
 
-  it.scoped("reach a process that hears no notifications within a second or two", () =>
+  it.scoped("reach a process without notifications within a second or two", () =>
     Effect.gen(function* () {
       const deaf = yield* newPod(Listener.layerDeaf)
       const other = yield* newPod()
@@ -139,7 +139,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
             claimed.forEach(began)
             if (claimed.length === 0) yield* pod.queues.get("keys")
             if (yield* Random.nextBoolean) yield* pod.queue.heartbeat(claimed)
-            // Out of the set before the end is written: from then on somebody else may have the key.
+            // Removed before the end is written: after that another claimer may get the key.
             for (const { key } of claimed) busy.delete(key ?? "")
             finished += claimed.length
             if (claimed.length > 0) yield* pod.queue.finalize(claimed.map((run) => endOf(run, done)))
@@ -190,7 +190,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
     })
   )
 
-  it.scoped("take no more than the rate from fifty claimers at once", () =>
+  it.scoped("take no more than the rate with fifty concurrent claimers", () =>
     Effect.gen(function* () {
       const pods = yield* newPods(5)
       const [first] = pods
@@ -209,7 +209,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
     })
   )
 
-  it.scoped("serve every key in its turn, though one has thousands of jobs due", () =>
+  it.scoped("serve every key in turn, even if one has thousands of due jobs", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const pod = yield* newPod()
@@ -226,7 +226,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
     })
   )
 
-  it.scoped("let a pause through a crowd that always has a claim under way", () =>
+  it.scoped("let a pause through although a claim is always running", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const pods = yield* newPods(2)
@@ -234,7 +234,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
       if (first === undefined || second === undefined) return
       yield* first.queues.declare(["crowd"])
       yield* first.queue.enqueue([job("crowd")])
-      // Two claims that take turns in being under way: there is no instant without one, until they are asked to wait.
+      // Two overlapping claim loops: at every instant a claim is running, unless they are made to wait.
       const { transaction } = yield* Database
       const stop = yield* Ref.make(false)
       const holder = Effect.repeat(

@@ -20,7 +20,7 @@ const job = (more: Partial<NewJob> = {}): NewJob => ({
   ...more
 })
 
-/** A queue with an ear for every wake, and words for what is done to it. */
+/** A queue that records every wakeup, and helpers. */
 const open = Effect.gen(function* () {
   const queue = yield* Queue
   const { onWake } = yield* Wakeups.Wakeups
@@ -36,7 +36,7 @@ const open = Effect.gen(function* () {
 const onDead = { kind: "mourn", version: 1, queue: "after", payload: {}, maxAttempts: 1 }
 
 describe("the queue in memory", () => {
-  it.scoped("wakes a queue whenever one of its jobs may be due, and only then", () =>
+  it.scoped("wakes a queue exactly when one of its jobs may be due", () =>
     Effect.gen(function* () {
       const { claim, jobAdmin, finalize, heard, queue } = yield* open
       yield* queue.enqueue([job(), job({ queue: "after" }), job()])
@@ -64,7 +64,7 @@ describe("the queue in memory", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scoped("counts its changes, and shows all it has", () =>
+  it.scoped("counts its changes, and exposes its state", () =>
     Effect.gen(function* () {
       const { claim, queue } = yield* open
       const memory = yield* JobsMemory
@@ -81,7 +81,7 @@ describe("the queue in memory", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.scoped("shares no value with those who use it", () =>
+  it.scoped("shares no value with its callers", () =>
     Effect.gen(function* () {
       const { claim, queue } = yield* open
       const payload = { list: [1] }
@@ -95,7 +95,7 @@ describe("the queue in memory", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.effect("tells the same story again for the same seed", () =>
+  it.effect("is reproducible for a seed", () =>
     Effect.gen(function* () {
       const tell = (seed: string) =>
         Effect.gen(function* () {

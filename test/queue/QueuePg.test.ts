@@ -10,7 +10,7 @@ import * as QueuePg from "../../src/queue/QueuePg.js"
 import { Wakeups } from "../../src/queue/Wakeups.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-// What only a real PostgreSQL with many sessions can show; everything else is in the laws.
+// Cases that need PostgreSQL with many sessions; the laws cover the rest.
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
 
@@ -25,11 +25,11 @@ const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
 
 const newPod: Effect.Effect<PodId> = Effect.map(makeGenerator, (ids) => ids.pod(0))
 
-/** Runs as if no transaction surrounded it: on the pool, like another caller. */
+/** Runs outside the current transaction: on the pool, like another caller. */
 const outside = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.locally(effect, FiberRef.currentContext, Context.empty())
 
-layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many at once", (it) => {
+layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under concurrency", (it) => {
   it.scoped("never hands one job to two claimers", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
@@ -49,7 +49,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
       )
       const all = hands.flat()
       expect(new Set(all).size).toBe(all.length)
-      // A claimer that met only rows locked by others may have gone home early; what is left is still there to be claimed.
+      // A claimer that found only locked rows may have stopped early; the remaining jobs can still be claimed.
       const { sql } = yield* Database
       const pending = yield* sql<{ count: number }>`
         select count(*)::int as count from nightshift.job where queue = 'contended' and status = 'pending'`
@@ -57,7 +57,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("stores many alike once, though their connection breaks on the way", () =>
+  it.scoped("stores many similar jobs once, even if their connection breaks midway", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { schema } = yield* Database
@@ -83,7 +83,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("hears many alike out that are on their way, though whoever stores them is interrupted", () =>
+  it.scoped("completes a running enqueue even if its caller is interrupted", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { schema, sql } = yield* Database
@@ -106,7 +106,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("says in a caller's transaction why an end failed, and does not try it again in what is left of that", () =>
+  it.scoped("reports in a caller's transaction why an end failed, and does not retry it there", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql, transaction } = yield* Database
@@ -119,7 +119,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
           Effect.gen(function* () {
             yield* sql`set transaction isolation level repeatable read`
             yield* sql`select from nightshift.job`
-            // Somebody changes the row after this transaction's snapshot.
+            // Another session changes the row after this transaction's snapshot.
             yield* outside(sql`update nightshift.job set priority = priority + 1 where id = ${id}`)
             yield* queue.finalize([{ id, lease, end, queue: "conflicting" }])
           })
@@ -154,7 +154,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("lets neighbours through while one key is held in somebody's open transaction", () =>
+  it.scoped("stores other jobs while one key is locked by an open transaction", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql, transaction } = yield* Database
@@ -162,7 +162,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
       const waiting = yield* transaction(
         Effect.gen(function* () {
           yield* single("held-key")
-          // From outside of this transaction: the held key, and ten others that share its batch.
+          // Outside this transaction: the held key, and ten others that share its batch.
           const blocked = yield* Effect.forkDaemon(outside(single("held-key")))
           const neighbours = yield* Effect.forEach(
             Array.from({ length: 10 }, (_, index) => `free-${index}`),
@@ -181,7 +181,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("makes an enqueue part of the caller's transaction: rolled back, it never was", () =>
+  it.scoped("makes an enqueue part of the caller's transaction, including its rollback", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { transaction } = yield* Database
@@ -192,7 +192,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("tells other processes of new work by a hint that leaves with the commit", () =>
+  it.scoped("notifies other processes of new jobs at commit", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const wakeups = yield* Wakeups
@@ -211,7 +211,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("tells of jobs that follow each other as soon as each is stored", () =>
+  it.scoped("notifies of consecutive jobs as soon as each is stored", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const other = yield* TestDatabase.connection
@@ -222,21 +222,21 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
       yield* Effect.promise(() => other.query("listen nightshift_work"))
       for (let stored = 1; stored <= 8; stored += 1) {
         yield* queue.enqueue([job("following")])
-        // What was notified before an answer comes before it.
+        // Notifications sent before an answer arrive before it.
         yield* Effect.promise(() => other.query("select 1"))
         expect(heard).toBe(stored)
       }
     })
   )
 
-  it.scoped("finds jobs behind where the last claim began within a second of coming back short", () =>
+  it.scoped("finds jobs before its cursor within a second after a short claim", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql } = yield* Database
       const pod = yield* newPod
       yield* queue.enqueue([job("cursor")])
       expect(yield* queue.claim({ queue: "cursor", pod, limit: 10 })).toHaveLength(1)
-      // As another process would: a job of long ago, and of a priority nobody here has seen.
+      // Stored by another process: an old job, with a priority this process has not seen.
       const ids = yield* makeGenerator
       for (const priority of [0, -5]) {
         yield* sql`insert into nightshift.job (id, queue, kind, payload, priority, run_at, max_attempts, created_at, updated_at)
@@ -249,7 +249,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, with many 
     })
   )
 
-  it.scoped("purges in bounded statements, however much there is", () =>
+  it.scoped("purges in bounded statements, however many rows there are", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
       const { sql } = yield* Database

@@ -9,7 +9,7 @@ import { TestShift } from "../../src/testing/index.js"
 const open = { payload: Schema.Struct({}) }
 
 describe("routes", () => {
-  it("are asked by the whole prefix, not by words", () => {
+  it("match by whole prefix, not by words", () => {
     const queueOf = decide([
       { prefix: "gh", queue: "a" },
       { prefix: "gh.pull", queue: "b" }
@@ -17,7 +17,7 @@ describe("routes", () => {
     expect(["gh.pulls", "gh.pul", "ghx", "g", ""].map(queueOf)).toEqual(["b", "a", "a", undefined, undefined])
   })
 
-  it.effect("decide for a kind in code that names no queue, and a pod serves where they lead", () => {
+  it.effect("decide for a kind in code without a queue, and a pod serves the resulting queue", () => {
     const Merge = Job.make("gh.merge", open)
     const Mail = Job.make("gh.mail", { ...open, queue: "mail" })
     const Other = Job.make("other", open)
@@ -41,7 +41,7 @@ describe("NIGHTSHIFT_ROUTES", () => {
       Effect.map(Either.mapLeft(String))
     )
 
-  it.effect("names a queue by prefix, and nothing where a route is taken back", () =>
+  it.effect("sets a queue by prefix, and an empty value removes a route", () =>
     Effect.gen(function* () {
       expect(yield* read("gh.=github, slack. = slack ,a=b=c,old.=")).toEqual(
         Either.right({ "gh.": "github", "slack.": "slack", "a=b": "c", "old.": null })
@@ -50,7 +50,7 @@ describe("NIGHTSHIFT_ROUTES", () => {
     })
   )
 
-  it.effect("is refused with what is wrong with it", () =>
+  it.effect("is refused with the reason", () =>
     Effect.gen(function* () {
       for (const [text, why] of [
         ["gh.", /got "gh\."/],

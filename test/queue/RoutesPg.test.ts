@@ -13,7 +13,7 @@ const house = Layer.provideMerge(TestDatabase.layer, SteppableClock.layer)
 
 const asked = (routes: typeof Routes.Service) => Effect.map(routes.current, (queueOf: Decide) => queueOf("gh.merge"))
 
-it.scopedLive("what one process declares, another goes by a second later, and itself at once", () =>
+it.scopedLive("a process sees its own declarations at once and another's a second later", () =>
   Effect.gen(function* () {
     const ours = yield* process
     const theirs = yield* process
@@ -25,7 +25,7 @@ it.scopedLive("what one process declares, another goes by a second later, and it
   }).pipe(Effect.provide(house))
 )
 
-it.scopedLive("routes are read once for all who ask at once", () =>
+it.scopedLive("routes are read once for concurrent callers", () =>
   Effect.gen(function* () {
     const routes = yield* process
     const { sql } = yield* Database
@@ -35,7 +35,7 @@ it.scopedLive("routes are read once for all who ask at once", () =>
       { concurrency: "unbounded" }
     )
     expect(new Set(answers)).toEqual(new Set(["github"]))
-    // Those who hold every connection of the pool in a transaction each do not wait for a free one.
+    // Callers that hold every pooled connection in transactions do not wait for a free one.
     yield* SteppableClock.advance("1 minute")
     const { transaction } = yield* Database
     const inside = transaction(Effect.zipRight(sql`select pg_sleep(0.05)`, asked(routes)))
@@ -47,7 +47,7 @@ it.scopedLive("routes are read once for all who ask at once", () =>
   }).pipe(Effect.provide(house))
 )
 
-it.scopedLive("routes that were known hold while the table cannot be read", () =>
+it.scopedLive("cached routes apply while the table cannot be read", () =>
   Effect.gen(function* () {
     const routes = yield* process
     const { sql } = yield* Database

@@ -22,8 +22,8 @@ const registered = Effect.gen(function* () {
   return yield* Database
 })
 
-layer(house, { excludeTestServices: true })("the SQL door", (it) => {
-  it.scoped("stores a job as its kind says, with an id that sorts by time", () =>
+layer(house, { excludeTestServices: true })("the SQL function", (it) => {
+  it.scoped("stores a job with its kind's settings, with an id that sorts by time", () =>
     Effect.gen(function* () {
       const { sql } = yield* registered
       const rows = yield* sql<{ id: JobId }>`select nightshift.enqueue('letter', '{"to":"Ghent"}') as id`
@@ -38,15 +38,14 @@ layer(house, { excludeTestServices: true })("the SQL door", (it) => {
     })
   )
 
-  it.scoped("routes a kind that names no queue as every other door does", () =>
+  it.scoped("routes a kind without a queue like every other entry point", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const kinds = yield* Kinds
       const routes = yield* Routes
       const queue = yield* Queue
       const search = yield* JobSearch
-      // Prefixes that are nested, that overlap, that hold what SQL and patterns would take for their own, and letters
-      // that bytes and characters count differently.
+      // Prefixes that nest, overlap, contain SQL pattern characters, or have letters of several bytes.
       const declared = { g: "one", "gh.": "two", "gh.%": "three", "gh._x": "four", größe: "five", "größer.": "six" }
       yield* routes.register(declared)
       const names = ["g", "gh", "gh.", "gh.%", "gh.%a", "gh.ax", "gh._x1", "größe", "größer.a", "größerA", "Gh.", "x'y"]
@@ -75,7 +74,7 @@ layer(house, { excludeTestServices: true })("the SQL door", (it) => {
     })
   )
 
-  it.scoped("answers with the job that stands when the dedupe key is held", () =>
+  it.scoped("returns the existing job when the dedupe key is held", () =>
     Effect.gen(function* () {
       const { sql } = yield* registered
       const add = sql<{ id: JobId }>`select nightshift.enqueue('letter', '{}', dedupe_key => 'once') as id`
@@ -83,7 +82,7 @@ layer(house, { excludeTestServices: true })("the SQL door", (it) => {
     })
   )
 
-  it.scoped("refuses what the other doors refuse, in words", () =>
+  it.scoped("refuses what the other entry points refuse, with a message", () =>
     Effect.gen(function* () {
       const { sql } = yield* registered
       const refusal = (call: string) =>
@@ -109,7 +108,7 @@ layer(house, { excludeTestServices: true })("the SQL door", (it) => {
     })
   )
 
-  it.scoped("refuses payloads that no handler could read as they were sent", () =>
+  it.scoped("refuses payloads that no handler could receive as sent", () =>
     Effect.gen(function* () {
       const { sql } = yield* registered
       const add = (payload: string) =>
@@ -140,7 +139,7 @@ layer(house, { excludeTestServices: true })("the SQL door", (it) => {
     })
   )
 
-  it.scoped("stores key, meta and delay, and with force a kind that nobody registered", () =>
+  it.scoped("stores key, meta and delay, and with force an unregistered kind", () =>
     Effect.gen(function* () {
       const { sql } = yield* registered
       const search = yield* JobSearch
@@ -161,7 +160,7 @@ layer(house, { excludeTestServices: true })("the SQL door", (it) => {
     })
   )
 
-  it.scoped("takes a dedupe key from a finished job whose window is over, and not before", () =>
+  it.scoped("takes a dedupe key from a finished job only when its window is over", () =>
     Effect.gen(function* () {
       const { sql } = yield* registered
       const queue = yield* Queue
@@ -184,7 +183,7 @@ layer(house, { excludeTestServices: true })("the SQL door", (it) => {
     })
   )
 
-  it.scoped("refuses a job while as many wait as may, and takes one when there is room or it stands already", () =>
+  it.scoped("refuses a job while the queue is full, and accepts one when there is room or it exists already", () =>
     Effect.gen(function* () {
       const { sql } = yield* registered
       const queues = yield* Queues

@@ -21,11 +21,11 @@ describe("transactions of handlers", () => {
         sql`select 1`,
         Ref.update(begun, (count) => count + 1)
       )
-      // One inside of another has its place already.
+      // A nested transaction uses the outer one's connection.
       const handler = runHandler(Effect.zipRight(runHandler(act), Deferred.await(gate)))
       const handlers = yield* Effect.fork(Effect.replicateEffect(handler, 20, { concurrency: "unbounded" }))
       yield* Effect.repeat(Ref.get(begun), { until: (count) => count > 0, schedule: Schedule.spaced("10 millis") })
-      // A heartbeat, say: it would wait for ever if handlers held every connection.
+      // Stands for a heartbeat: it would wait forever if handlers held every connection.
       expect(yield* sql`select 2 as answer`).toEqual([{ answer: 2 }])
       yield* Deferred.succeed(gate, undefined)
       expect(yield* Fiber.join(handlers)).toHaveLength(20)

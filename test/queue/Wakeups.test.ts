@@ -3,7 +3,7 @@ import { Effect, Exit, Scope } from "effect"
 import * as WakeupsModule from "../../src/queue/Wakeups.js"
 
 describe("Wakeups", () => {
-  it.scoped("call everyone who listens to the queue, and nobody else unless all are meant", () =>
+  it.scoped("call every listener of the queue, and others only when all are meant", () =>
     Effect.gen(function* () {
       const { onWake, wake, wakeAll } = yield* WakeupsModule.Wakeups
       const calls: Array<string> = []
@@ -18,7 +18,7 @@ describe("Wakeups", () => {
     }).pipe(Effect.provide(WakeupsModule.layer))
   )
 
-  it.effect("stop when the listener's Scope closes, also for one of two with the same function", () =>
+  it.effect("stop when the listener's Scope closes, even for one of two with the same function", () =>
     Effect.gen(function* () {
       const { onWake, wake } = yield* WakeupsModule.Wakeups
       const scope = yield* Scope.make()

@@ -8,7 +8,7 @@ const iso = (millis: number) => new Date(millis).toISOString().replace(":00.000Z
 const ticks = (cron: string, timezone: string, after: string, count: number) =>
   read(cron, timezone).preview(Date.parse(after), count).map(iso)
 
-// What the clocks do in 2026, by UTC:
+// Clock changes in 2026, in UTC:
 //   Europe/Paris         29 March 01:00, 02:00 -> 03:00      25 October 01:00, 03:00 -> 02:00
 //   America/New_York      8 March 07:00, 02:00 -> 03:00      1 November 06:00, 02:00 -> 01:00
 //   Australia/Lord_Howe   3 October 15:30, 02:00 -> 02:30    4 April 15:00, 02:00 -> 01:30
@@ -16,7 +16,7 @@ const ticks = (cron: string, timezone: string, after: string, count: number) =>
 
 type Row = readonly [zone: string, cron: string, after: string, expected: ReadonlyArray<string>]
 
-/** Written by hand, from the clocks above. */
+/** Written by hand from the clock changes above. */
 const tables: Readonly<Record<string, ReadonlyArray<Row>>> = {
   "a time of day that does not exist fires once, as much later as the clocks were set": [
     [
@@ -219,13 +219,12 @@ const tables: Readonly<Record<string, ReadonlyArray<Row>>> = {
     ],
     ["UTC", "0 9 * * MON-FRI", "2026-05-01T09:00Z", ["2026-05-04T09:00Z", "2026-05-05T09:00Z"]],
     ["UTC", "0 9 * * 7", "2026-05-01T09:00Z", ["2026-05-03T09:00Z", "2026-05-10T09:00Z"]],
-    // Both days given: either will do.
+    // With both day fields set, either one matches.
     ["UTC", "0 0 13 * FRI", "2026-02-01T00:00Z", ["2026-02-06T00:00Z", "2026-02-13T00:00Z", "2026-02-20T00:00Z"]],
     ["UTC", "0 0 31 * *", "2026-01-31T00:00Z", ["2026-03-31T00:00Z", "2026-05-31T00:00Z"]],
     ["UTC", "0 0 1 jan,JUL *", "2026-01-01T00:00Z", ["2026-07-01T00:00Z", "2027-01-01T00:00Z"]],
     ["Asia/Kolkata", "@daily", "2026-01-01T00:00Z", ["2026-01-01T18:30Z", "2026-01-02T18:30Z"]],
     ["UTC", "5/20 * * * *", "2026-01-01T00:00Z", ["2026-01-01T00:05Z", "2026-01-01T00:25Z", "2026-01-01T00:45Z"]],
-    // Lists may overlap.
     ["UTC", "43,40-48 * * * *", "2026-01-01T00:46Z", ["2026-01-01T00:47Z", "2026-01-01T00:48Z", "2026-01-01T01:40Z"]],
     ["UTC", "0,*/15 * * * *", "2026-01-01T00:40Z", ["2026-01-01T00:45Z", "2026-01-01T01:00Z", "2026-01-01T01:15Z"]],
     [
@@ -246,7 +245,7 @@ for (const [title, rows] of Object.entries(tables)) {
   })
 }
 
-/** A number from a seed, the same again for the same seed. */
+/** Seeded pseudo-random numbers. */
 const chances = (seed: number) => {
   let state = seed
   return (below: number) => {
@@ -255,7 +254,7 @@ const chances = (seed: number) => {
   }
 }
 
-/** A field that is `*`, a value, a range, a step or a list. */
+/** A random field: `*`, a value, a range, a step or a list. */
 const randomField = (chance: (below: number) => number, min: number, max: number) => {
   const value = () => min + chance(max - min + 1)
   switch (chance(6)) {
@@ -286,11 +285,11 @@ const randomCron = (chance: (below: number) => number) =>
   ].join(" ")
 
 describe("random expressions", () => {
-  it("fire in UTC, where clocks are never set, when another reader says", () => {
+  it("fire in UTC exactly as an independent parser says", () => {
     const chance = chances(20_260_329)
     for (let compared = 0; compared < (isLong ? 120 : 40); ) {
       const cron = randomCron(chance)
-      // Of a step of days and a day of the week, the other reader wants both; here either will do.
+      // With a day step and a weekday, the reference parser requires both; ours requires either.
       const [, , , days, , weekdays] = cron.split(" ")
       if (days !== "*" && weekdays !== "*" && `${days} ${weekdays}`.includes("*/")) continue
       compared += 1
@@ -301,7 +300,7 @@ describe("random expressions", () => {
     }
   })
 
-  it("fire around a setting of the clocks when looking at every minute says", () => {
+  it("fire around clock changes exactly as a minute-by-minute scan says", () => {
     const chance = chances(7)
     const changes = [
       ["Europe/Paris", "2026-03-29T01:00Z"],
@@ -316,7 +315,7 @@ describe("random expressions", () => {
       const from = Date.parse(at) - 6 * 3_600_000
       const to = Date.parse(at) + 6 * 3_600_000
       const found: Array<number> = []
-      // A fresh question at every turn, from anywhere before the answer: the answer must not depend on it.
+      // Asks anew from a random instant before each answer: the answer must not depend on it.
       for (let after = from; ; ) {
         const next = read(cron, zone).next(after)
         if (next > to) break
@@ -330,12 +329,12 @@ describe("random expressions", () => {
   })
 })
 
-/** What the clocks of a zone show, minute by minute, against what the expression asks for: slow, and nothing to get wrong. */
+/** Reference implementation: compares the zone's local time with the expression minute by minute. Slow and simple. */
 const lookAtEveryMinute = (cron: string, zone: string, from: number, to: number): ReadonlyArray<number> => {
   const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" })
   const shown = (instant: number) => Date.parse(`${format.format(instant).replace(" ", "T")}Z`)
   const { hours, minutes, weekdays } = Either.getOrThrow(Cron.parse(cron))
-  // Effect writes `*` as no values.
+  // Effect represents `*` as an empty set.
   const has = (values: ReadonlySet<number>, value: number) => values.size === 0 || values.has(value)
   const matches = (local: number) => {
     const date = new Date(local)
@@ -351,7 +350,7 @@ const lookAtEveryMinute = (cron: string, zone: string, from: number, to: number)
     const before = previous
     previous = local
     if (matches(local) && (isInterval || !seen.has(local))) fires.add(instant)
-    // Times of day that were skipped are made up for one after the other.
+    // Skipped local times fire one after the other.
     for (let skipped = before + 60_000; skipped < local && !isInterval; skipped += 60_000) {
       if (matches(skipped)) fires.add(instant + (skipped - before - 60_000))
     }
@@ -360,15 +359,15 @@ const lookAtEveryMinute = (cron: string, zone: string, from: number, to: number)
   return [...fires].filter((instant) => instant > from && instant <= to).sort((a, b) => a - b)
 }
 
-describe("what is asked of an expression", () => {
-  it("is the same whoever asks: an instant that fires comes after itself, not again", () => {
+describe("an expression", () => {
+  it("gives the same next time from any instant, and excludes the instant itself", () => {
     const daily = read("0 3 * * *", "Europe/Paris")
     const tick = Date.parse("2026-06-01T01:00:00Z")
     expect(daily.next(tick - 1)).toBe(tick)
     expect(daily.next(tick)).toBe(tick + 86_400_000)
   })
 
-  it("are the last times in a span, however long ago the one before was", () => {
+  it("lists the last times in a span, however long ago the one before was", () => {
     const burst = read("* 0 3 * * *")
     const at = (text: string) => Date.parse(text)
     expect(burst.last(at("2026-01-01T00:00Z"), at("2026-03-01T02:00Z"), 3).map(iso)).toEqual([

@@ -74,7 +74,7 @@ const inUtc: Readonly<Record<string, string>> = {
 
 const value = (least: number, most: number) => fc.integer({ min: least, max: most })
 
-/** One field as people write it: all, a value, a range, steps, and lists of those. */
+/** A typical field: all, a value, a range, steps, and lists of those. */
 const field = (least: number, most: number, mostStep: number, ...odd: ReadonlyArray<string>) => {
   const range = fc.tuple(value(least, most), value(least, most)).map((ends) => ends.toSorted((a, b) => a - b))
   const step = value(1, mostStep)
@@ -102,18 +102,18 @@ const expression = fc
   )
   .map((fields) => fields.join(" "))
 
-/** All that matters of an expression: its times, and for every kind of day whether it is one. */
+/** The meaning of an expression: its times, and for every type of day whether it matches. */
 const meaning = ({ dayOfMonth, dayOfWeek, days, hour, lastDayOfMonth, minute, month, second }: CronText.CronFields) => {
   const numbers = (values: ReadonlySet<number>) => [...values].sort((a, b) => a - b)
   const kinds = [...Array(31).keys(), 31].flatMap((index) =>
     [0, 1, 2, 3, 4, 5, 6].map((weekday) => {
-      // The last stands for a day that is the last of its month and is not named by its number.
+      // The last index is the last day of the month, not named by its number.
       const ofMonth = index === 31 ? lastDayOfMonth : dayOfMonth.has(index + 1)
       const ofWeek = dayOfWeek.has(weekday)
       return { any: true, ofMonth, ofWeek, either: ofMonth || ofWeek }[days] ? 1 : 0
     })
   )
-  // All days of the month are also the last.
+  // If all days of the month match, so does the last.
   if (dayOfMonth.size === 31 && days !== "ofWeek") kinds.fill(1)
   return JSON.stringify([numbers(second), numbers(minute), numbers(hour), numbers(month), kinds.join("")])
 }
@@ -123,19 +123,19 @@ describe("an expression in words", () => {
     expect(words(cron)).toBe(expected)
   })
 
-  it("names the zone where it matters", () => {
+  it("names the time zone when it matters", () => {
     expect(words("30 9 * * 1-5", "Europe/Berlin")).toBe("at 09:30 on weekdays, Europe/Berlin")
     expect(words("*/5 * * * *", "Asia/Kolkata")).toBe("every 5 minutes")
     expect(words("0 * * * *", "Asia/Kolkata")).toBe("every hour, Asia/Kolkata")
   })
 
-  it("has none where it cannot be read", () => {
+  it("has none when it cannot be parsed", () => {
     for (const cron of ["", "nonsense", "61 * * * *", "0 0 30 2 *"])
       expect(Either.isLeft(CronDescription.of(cron, "UTC"))).toBe(true)
     expect(Either.isLeft(CronDescription.of("@daily", "Mars/Olympus"))).toBe(true)
   })
 
-  it("has words for whatever can be read, and the same words only for what fires at the same times", () => {
+  it("has words for every valid expression, and the same words only for the same times", () => {
     const told = new Map<string, string>()
     fc.assert(
       fc.property(expression, (cron) => {

@@ -13,7 +13,7 @@ const requestsOf = (source: string) =>
 describe("the benchmark", () => {
   if (isLong) {
     it.scopedLive(
-      "still measures Nightshift and the SQL limit, with tiny counts and without the peers",
+      "measures Nightshift and the SQL limit, with tiny counts and without the peers",
       () =>
         Effect.gen(function* () {
           const file = join(yield* Nightshift.folder, "results.json")
@@ -45,7 +45,7 @@ describe("the benchmark", () => {
     )
   }
 
-  it("asks for whatever the pages ask for", () => {
+  it("requests every path that the dashboard pages request", () => {
     const app = join(Nightshift.root, "src/dashboard/app")
     const pages = readdirSync(app, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".tsx"))
     const asked = pages.flatMap((file) => requestsOf(readFileSync(join(app, file), "utf8")))

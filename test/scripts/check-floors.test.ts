@@ -24,11 +24,11 @@ const plant = (files: Record<string, string>) => {
 const root = fileURLToPath(new URL("../..", import.meta.url))
 
 describe("floors", () => {
-  it("hold in this house", () => {
+  it("hold in this repository", () => {
     expect(checkFloors(join(root, "src"))).toEqual([])
   })
 
-  it("refuse an import from above, a type's too", () => {
+  it("refuse an import from above, even of a type", () => {
     const src = plant({
       "core/Job.ts": 'import type { Queue } from "../queue/Queue.js"',
       "queue/Queue.ts": "export interface Queue {}"
@@ -36,7 +36,7 @@ describe("floors", () => {
     expect(checkFloors(src)).toEqual(["core/Job.ts: imports upward from queue/Queue.ts"])
   })
 
-  it("refuse an import from beside", () => {
+  it("refuse an import from a sibling", () => {
     const src = plant({
       "queue/Queue.ts": 'export * from "../uploads/Storage.js"',
       "uploads/Storage.ts": "export const storage = 1"
@@ -44,7 +44,7 @@ describe("floors", () => {
     expect(checkFloors(src)).toEqual(["queue/Queue.ts: imports sideways from uploads/Storage.ts"])
   })
 
-  it("refuse a circle inside a room", () => {
+  it("refuse a cycle inside a folder", () => {
     const src = plant({
       "crew/A.ts": 'import {\n  b\n} from "./B.js"',
       "crew/B.ts": 'const c = await import("./A.js")'
@@ -52,7 +52,7 @@ describe("floors", () => {
     expect(checkFloors(src)).toEqual(["circular: crew/A.ts -> crew/B.ts -> crew/A.ts"])
   })
 
-  it("keep core free of packages, and rooms on known floors", () => {
+  it("keep core free of packages, and folders on known floors", () => {
     const src = plant({ "core/Job.ts": 'import pg from "pg"', "helpers/Misc.ts": "export {}" })
     expect(checkFloors(src)).toEqual([
       'core/Job.ts: core/ imports only effect, not "pg"',
@@ -62,7 +62,7 @@ describe("floors", () => {
 })
 
 describe("banned words", () => {
-  it("stand nowhere but in their one place", () => {
+  it("occur only in their one place", () => {
     expect(checkBanned(join(root, "src"))).toEqual([])
   })
 

@@ -22,7 +22,7 @@ const html = `<!doctype html>
 </script>
 <script>document.title = "Broken into"</script>`
 
-/** The address of a page whose policy lets only its own script run. */
+/** Serves a page whose policy allows only its own script; returns the url. */
 const servePage = Effect.acquireRelease(
   Effect.async<ReturnType<typeof createServer>>((resume) => {
     const server = createServer((_, response) => {
@@ -46,7 +46,8 @@ const servePage = Effect.acquireRelease(
   })
 )
 
-// What users set, and what a fresh container has. Each of these made the browser behave differently or end.
+// Variables that users set, and those of a fresh container. Each of these changed the browser's behaviour or crashed
+// it.
 const environments = [
   { LANG: undefined, LANGUAGE: undefined },
   { LANG: "C", LANGUAGE: undefined },
@@ -107,7 +108,7 @@ layer(Browser.layer, { timeout: "60 seconds" })("a page in a real browser", (it)
       yield* Effect.promise(() => page.goto(url))
       const written = yield* Effect.promise(() => page.getByRole("heading").screenshot())
       assert.strictEqual(written.subarray(1, 4).toString("latin1"), "PNG")
-      // Without a font the heading is as white as the page, and its picture a fraction of this.
+      // Without a font no text is drawn, and the screenshot is a fraction of this size.
       yield* Effect.promise(() => page.addStyleTag({ content: "h1 { color: white }" }))
       const blank = yield* Effect.promise(() => page.getByRole("heading").screenshot())
       assert.isAbove(written.length, 2 * blank.length)
@@ -148,7 +149,7 @@ describe("a browser that dies", () => {
   )
 
   it.scopedLive(
-    "fails the test that used it, with its signal, and is started once more",
+    "fails the test that used it, with its signal, and is restarted once",
     () =>
       Effect.gen(function* () {
         const first = yield* Effect.exit(Effect.scoped(crash))
@@ -184,7 +185,7 @@ describe("preparing a browser", () => {
     assert.include(stderr, "CHROMIUM_PATH is /nowhere/chromium, which is not an executable file")
   })
 
-  it("takes a CHROMIUM_PATH that answers, without a word", () => {
+  it("accepts a working CHROMIUM_PATH without output", () => {
     const { status, stderr, stdout } = prepare(process.execPath)
     assert.deepStrictEqual({ status, stderr, stdout }, { status: 0, stderr: "", stdout: "" })
   })

@@ -5,7 +5,7 @@ import { Context, Data, Effect, Layer, type Scope } from "effect"
 import { type Browser as Client, chromium, type Page } from "playwright-core"
 import { type Chromium, findChromium, launchOptions } from "../../scripts/chromium.mjs"
 
-/** No browser could be started; the reason says what to do about it. */
+/** No browser could be started; the reason says how to fix it. */
 export class BrowserUnavailable extends Data.TaggedError("BrowserUnavailable")<{ readonly reason: string }> {
   override get message() {
     return this.reason
@@ -39,7 +39,7 @@ const temporaryHome = Effect.acquireRelease(
   (home) => Effect.promise(() => rm(home, { recursive: true, force: true, maxRetries: 3 }))
 )
 
-/** One process of the browser. `died` says how it ended if nobody here ended it. */
+/** One browser process. `died` reports how it ended if this module did not end it. */
 interface Running {
   readonly client: Client
   readonly died: () => string | undefined
@@ -66,7 +66,7 @@ const start = async (found: Chromium, home: string): Promise<Running> => {
   }
 }
 
-/** A browser that is started once more after it died, and not again: a page that always kills it must fail its test. */
+/** A browser that is restarted once after a crash, and not again: a page that always crashes it must fail its test. */
 const launch = Effect.gen(function* () {
   const found = yield* find
   const home = yield* temporaryHome
@@ -90,7 +90,7 @@ const launch = Effect.gen(function* () {
 export class Browser extends Context.Tag("nightshift/test/support/Browser")<
   Browser,
   {
-    /** A page that shares nothing with other pages; it closes with the Scope. A browser that died fails the Scope. */
+    /** Opens an isolated page; it closes with the Scope. A crashed browser fails the Scope. */
     readonly page: (options?: PageOptions) => Effect.Effect<Page, never, Scope.Scope>
   }
 >() {
@@ -112,7 +112,7 @@ export class Browser extends Context.Tag("nightshift/test/support/Browser")<
                 yield* Effect.promise(() => context.close())
               })
           )
-          // Shorter than a test may take, so that the failure names what was waited for.
+          // Shorter than the test timeout, so that the failure names what was awaited.
           context.setDefaultTimeout(15_000)
           return yield* Effect.promise(() => context.newPage())
         })

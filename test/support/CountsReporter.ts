@@ -11,11 +11,11 @@ const slowest = (modules: ReadonlyArray<TestModule>) =>
     .slice(0, 10)
     .map(({ file, seconds }) => `${seconds.toFixed(1).padStart(7)} s  ${file}`)
 
-/** Closes a run with its ten slowest files and one plain line, `N passed, N failed, N skipped`, that any script can read. */
+/** Ends a run with its ten slowest files and one line, `N passed, N failed, N skipped`, that scripts can parse. */
 export default class CountsReporter implements Reporter {
   onTestRunEnd(modules: ReadonlyArray<TestModule>, unhandledErrors: ReadonlyArray<unknown>): void {
     const counts = { passed: 0, failed: 0, skipped: 0, pending: 0 }
-    // A file that could not be loaded holds no tests, and an error outside of every test belongs to none: both are failures.
+    // A file that failed to load has no tests, and an error outside every test belongs to none: count both as failures.
     counts.failed += unhandledErrors.length
     for (const module of modules) {
       counts.failed += module.errors().length

@@ -1,4 +1,4 @@
-/** The shortest of several runs: a busy machine makes runs longer, never shorter. */
+/** The shortest of several runs: load makes runs longer, never shorter. */
 const shortest = (run: () => void): number => {
   let best = Number.POSITIVE_INFINITY
   for (let turn = 0; turn < 5; turn += 1) {
@@ -9,16 +9,16 @@ const shortest = (run: () => void): number => {
   return best
 }
 
-/** Shorter runs are repeated until they take this long: a timer has a resolution. */
+/** Shorter runs are repeated until they take this long, because of the timer's resolution. */
 const leastMillis = 0.5
 
 /**
- * How many times longer an input takes that is eight times as large: about 8 where each byte is looked at a bounded number
- * of times, about 64 where the work grows with the square. No unit of time appears in it.
+ * How many times longer an input of eight times the size takes: about 8 for linear work, about 64 for quadratic work.
+ * It is a ratio, so it does not depend on the machine's speed.
  */
 export const growth = (run: (size: number) => void, small: number): number => {
   let best = Number.POSITIVE_INFINITY
-  // What the machine does beside this makes a quotient larger or smaller; work that grows with the square never looks linear.
+  // Load on the machine changes the ratio either way; quadratic work never looks linear.
   for (let turn = 0; turn < 5 && best >= linear; turn += 1) best = Math.min(best, measured(run, small))
   return best
 }
@@ -35,7 +35,7 @@ const repeat = (times: number, run: () => void) => {
   for (let turn = 0; turn < times; turn += 1) run()
 }
 
-/** What `growth` may be at most. Collecting garbage makes linear work look like 8 to 25; quadratic work is at 60. */
+/** The maximum of `growth`. Garbage collection makes linear work measure 8 to 25; quadratic work measures 60. */
 export const linear = 40
 
 const yardstick = "x".repeat(64 * 1024)
@@ -46,7 +46,7 @@ const pass = () => {
 
 let onePass: number | undefined
 
-/** How long something takes at its quickest, counted in passes over 64 KiB of text; stops at the first run under `enough`. */
+/** The fastest duration of a run, in units of a pass over 64 KiB of text; stops at the first run under `enough`. */
 export const passes = (run: () => void, enough: number): number => {
   onePass ??= shortest(pass)
   let best = Number.POSITIVE_INFINITY

@@ -1,7 +1,7 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net"
 import { Effect, Redacted, type Scope } from "effect"
 
-/** Listens on a free port of the loopback until the Scope closes, and gives the url of the target by way of it. */
+/** Listens on a free loopback port until the Scope closes, and returns the target's url through it. */
 const listen = (
   target: Redacted.Redacted,
   onConnection: (client: Socket, server: Socket) => void
@@ -33,8 +33,8 @@ const listen = (
   })
 
 /**
- * A way to the server that passes on what contains the word and then goes down, before the answer can come back. It does so
- * as often as it is told; what comes after passes both ways.
+ * A proxy that forwards a message containing the word, then closes before the answer returns. It does so this many
+ * times; later traffic passes in both directions.
  */
 export const open = (target: Redacted.Redacted, word: string, times = Number.POSITIVE_INFINITY) => {
   let left = times
@@ -50,12 +50,12 @@ export const open = (target: Redacted.Redacted, word: string, times = Number.POS
   })
 }
 
-/** A middle box that can forget its connections: it forwards nothing more on them, and closes none. */
+/** A middlebox that can drop connections silently: it stops forwarding and closes none. */
 export interface Stalling {
   readonly url: Redacted.Redacted
-  /** `replies`: what the client says still arrives. New connections work, unless all are to stall. */
+  /** `replies`: the client's messages still arrive. New connections work, unless `new` is set. */
   readonly stall: (options?: { readonly replies?: boolean; readonly new?: boolean }) => Effect.Effect<void>
-  /** New connections work again; those that stalled are lost. */
+  /** New connections work again; stalled ones stay lost. */
   readonly heal: Effect.Effect<void>
 }
 

@@ -2,24 +2,24 @@ import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
 import { Effect, type Scope } from "effect"
 
-/** A request on its way through. */
+/** A request passing through the proxy. */
 export interface Passing {
   readonly method: string
   readonly path: string
   readonly headers: Http.IncomingHttpHeaders
 }
 
-/** What is done with a request instead of letting it pass. */
+/** What to do with a request instead of forwarding it. */
 export type Meddling = {
-  /** Nothing reaches the service. */
+  /** Called instead of forwarding; the service gets nothing. */
   readonly before?: () => void
-  /** So much of the answer's body comes back, then this. */
+  /** Called after this many bytes of the answer's body. */
   readonly afterBytes?: readonly [bytes: number, act: () => void]
-  /** The service has done it, and its answer does not come back. */
+  /** Called after the service has answered; the answer is dropped. */
   readonly afterwards?: () => void
 }
 
-/** A proxy in front of a service that meddles with requests as the test says, and remembers all. */
+/** A proxy in front of a service that interferes with requests as the test says, and records all. */
 export interface Meddler {
   readonly url: string
   readonly seen: ReadonlyArray<Passing>

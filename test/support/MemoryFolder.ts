@@ -12,7 +12,7 @@ const hasRoom = () => {
   return bavail * bsize >= enough
 }
 
-/** Containers often mount it without the right to run programs, which tests of the embedded server need. */
+/** Containers often mount it noexec, and tests of the embedded server run programs. */
 const runsPrograms = (folder: string) => {
   const program = join(folder, "program")
   writeFileSync(program, "#!/bin/sh\n", { mode: 0o755 })
@@ -30,8 +30,8 @@ const removeAbandoned = () => {
 }
 
 /**
- * A folder in memory for the temporary files of a run, or undefined where the machine has none that is large enough. A
- * database per test is three hundred files, and creating them takes ten times as long on some disks.
+ * Creates a folder in memory for the temporary files of a run, or returns undefined if the machine has none that is
+ * large enough. A database per test is three hundred files, and creating them takes ten times as long on some disks.
  */
 export const make = (): string | undefined => {
   let folder: string | undefined
@@ -43,7 +43,7 @@ export const make = (): string | undefined => {
     chmodSync(folder, 0o1777)
     if (runsPrograms(folder)) return folder
   } catch {
-    // No such folder, or not ours to write to.
+    // The folder does not exist or is not writable.
   }
   if (folder !== undefined) rmSync(folder, { recursive: true, force: true })
   return undefined

@@ -24,7 +24,7 @@ interface Options {
   readonly uid?: number
 }
 
-/** The process ended before it said what was waited for. */
+/** The process ended before it printed the expected text. */
 export class EndedEarly extends Data.TaggedError("EndedEarly")<Finished> {}
 
 /** The built command line as a real process. */
@@ -69,7 +69,7 @@ const watch = (child: ChildProcess): Running => {
   }
 }
 
-/** Starts it; closing the Scope kills it if it still runs. */
+/** Starts the process; closing the Scope kills it if it still runs. */
 export const start = (args: ReadonlyArray<string>, options: Options): Effect.Effect<Running, never, Scope.Scope> =>
   Effect.map(
     Effect.acquireRelease(
@@ -91,7 +91,7 @@ export const start = (args: ReadonlyArray<string>, options: Options): Effect.Eff
     watch
   )
 
-/** Runs it to its end. */
+/** Runs the process to its end. */
 export const run = (args: ReadonlyArray<string>, options: Options): Effect.Effect<Finished> =>
   Effect.scoped(Effect.flatMap(start(args, options), (running) => running.finished))
 
@@ -100,7 +100,7 @@ const applyVariables = (set: Readonly<Record<string, string | undefined>>) => {
   for (const [name, value] of Object.entries(set)) if (value !== undefined) process.env[name] = value
 }
 
-/** Gives this process another folder and other variables until the Scope closes. */
+/** Changes this process's working directory and environment until the Scope closes. */
 export const disguise = ({ cwd, env }: Options): Effect.Effect<void, never, Scope.Scope> =>
   Effect.asVoid(
     Effect.acquireRelease(
@@ -132,10 +132,10 @@ const keepStderr = (lines: Array<string>) =>
       })
   )
 
-// Folder and variables belong to the whole process.
+// Working directory and environment belong to the whole process.
 const one = Effect.unsafeMakeSemaphore(1)
 
-/** Runs a command to its end in this process, in a fraction of the time. What needs signals, pipes or a terminal uses `run`. */
+/** Runs a command to its end in this process, which is much faster. Tests of signals, pipes or terminals use `run`. */
 export const call = (args: ReadonlyArray<string>, options: Options): Effect.Effect<Finished> =>
   Effect.gen(function* () {
     const stdout: Array<string> = []

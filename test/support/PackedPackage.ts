@@ -13,7 +13,7 @@ export const run = (cwd: string, file: string, args: ReadonlyArray<string>, env:
 
 const manifest = JSON.parse(readFileSync(join(Nightshift.root, "package.json"), "utf8"))
 
-/** Packs the package into a folder and returns the name of the file. */
+/** Packs the package into a folder and returns the file name. */
 const pack = (cwd: string) =>
   Effect.map(
     run(Nightshift.root, "npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", cwd]),
@@ -23,7 +23,7 @@ const pack = (cwd: string) =>
 const writeManifest = (cwd: string) =>
   writeFileSync(join(cwd, "package.json"), '{ "name": "reader", "type": "module", "private": true }')
 
-/** A folder into which npm has installed the packed package, without the binaries of PostgreSQL: they are too large. */
+/** A folder into which npm has installed the packed package, without the large PostgreSQL binaries. */
 export const installed: Effect.Effect<string, never, Scope.Scope> = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
   writeManifest(cwd)
@@ -33,8 +33,8 @@ export const installed: Effect.Effect<string, never, Scope.Scope> = Effect.gen(f
 })
 
 /**
- * A folder with the files of the packed package and links to the packages that it declares, and no others: a strict layout
- * like pnpm's, without a registry.
+ * A folder with the packed files and links to the declared dependencies only: a strict layout like pnpm's, without a
+ * registry.
  */
 export const unpacked: Effect.Effect<string, never, Scope.Scope> = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder

@@ -2,13 +2,13 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { Effect, Redacted, type Scope } from "effect"
 import pg from "pg"
 
-// What a pooler in transaction mode does, in small: each transaction of a client goes to another connection of the server, in
-// turn. Like PgBouncer before 1.21 it knows nothing of prepared statements, drops notifications, answers with process ids of its
-// own, and refuses start-up parameters that it does not know.
+// A small pooler in transaction mode: each transaction of a client uses another server connection, in turn. Like
+// PgBouncer before 1.21 it does not support prepared statements, drops notifications, returns its own process ids, and
+// refuses unknown startup parameters.
 
 const plainParameters = new Set(["user", "database", "application_name", "client_encoding"])
 
-/** Calls back with every whole message of a stream; the first of a client has no type. */
+/** Calls back with every whole message of a stream; a client's first message has no type. */
 const framed = (isClient: boolean, onMessage: (message: Buffer, type: string) => void) => {
   let rest = Buffer.alloc(0)
   let started = !isClient
@@ -61,7 +61,7 @@ interface Backend {
   client: Socket | undefined
 }
 
-/** A connection of the server, taken over once the driver has logged in. */
+/** A server connection, taken over once the driver has logged in. */
 const openBackend = (url: string, onFree: (backend: Backend) => void) =>
   Effect.acquireRelease(
     Effect.promise(async (): Promise<Backend> => {
@@ -86,7 +86,7 @@ const openBackend = (url: string, onFree: (backend: Backend) => void) =>
     ({ socket }) => Effect.sync(() => socket.destroy())
   )
 
-/** The url of the target by way of the pooler. `ignored` are start-up parameters that it drops in silence. */
+/** Returns the target's url through the pooler. It silently drops the startup parameters in `ignored`. */
 export const open = (
   target: Redacted.Redacted,
   options: { readonly backends?: number; readonly ignored?: ReadonlyArray<string> } = {}

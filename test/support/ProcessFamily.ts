@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process"
 import { Effect, Schedule } from "effect"
 
-/** Every process below this one, by asking the system and not the program. */
+/** Every descendant of this process, as the operating system reports it. */
 export const below = (pid: number): Effect.Effect<ReadonlyArray<number>> =>
   Effect.sync(() => {
     const rows = execFileSync("ps", ["-eo", "pid=,ppid="], { encoding: "utf8" }).trim().split("\n")
@@ -19,7 +19,7 @@ const isAlive = (pid: number) => {
   }
 }
 
-/** Waits until none of them lives; fails with those that stay. */
+/** Waits until none of them lives; fails with the survivors. */
 export const gone = (pids: ReadonlyArray<number>) =>
   Effect.sync(() => pids.filter(isAlive)).pipe(
     Effect.filterOrFail((alive) => alive.length === 0),

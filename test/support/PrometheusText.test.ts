@@ -3,8 +3,8 @@ import * as PrometheusText from "./PrometheusText.js"
 
 const page = (...lines: ReadonlyArray<string>) => `${lines.join("\n")}\n`
 
-describe("the reader of Prometheus' text", () => {
-  it("reads families, labels with escapes, and numbers of every form", () => {
+describe("the parser of Prometheus' text format", () => {
+  it("parses families, labels with escapes, and numbers of every form", () => {
     const families = PrometheusText.parse(
       page("# HELP a_total Some help.", "# TYPE a_total counter", 'a_total{x="a\\"} 1\\n\\\\",y=""} 1.5e3', "a_total 2")
     )

@@ -1,4 +1,4 @@
-// Reads Prometheus' text format, version 0.0.4, and refuses what a scraper would refuse or silently misread.
+// Parses Prometheus' text format, version 0.0.4, and refuses what a scraper would refuse or silently misread.
 
 export interface Sample {
   readonly name: string
@@ -68,7 +68,7 @@ const belongs = (sample: Sample, { name, type }: Pick<Family, "name" | "type">) 
 const keyOf = ({ labels, name }: Sample) =>
   `${name} ${JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)))}`
 
-/** Buckets rise, the last is for everything, and it agrees with the count. */
+/** Buckets must increase, end with +Inf, and agree with the count. */
 const checkHistogram = ({ name, samples }: Family) => {
   const groups = new Map<string, Array<Sample>>()
   for (const sample of samples) {
@@ -94,7 +94,7 @@ const checkHistogram = ({ name, samples }: Family) => {
   }
 }
 
-/** What `promtool check metrics` says of a page that can be read. */
+/** The checks of `promtool check metrics` on a parsed page. */
 const lint = ({ help, name, samples, type }: Family) => {
   const has = (label: string) => samples.some(({ labels }) => label in labels)
   const isOurs = name.startsWith("nightshift_")
@@ -118,13 +118,13 @@ const check = (family: Family, families: ReadonlyMap<string, Family>) => {
   if (type === "counter" && !samples.every(({ value }) => value >= 0 && Number.isFinite(value))) {
     throw new Error(`${name}: a counter below zero, or without end`)
   }
-  // A histogram's samples must not be another family's.
+  // A histogram's sample names must not be another family's.
   for (const ending of endings[type] ?? []) {
     if (ending !== "" && families.has(`${name}${ending}`)) throw new Error(`${name}${ending}: of two families`)
   }
 }
 
-/** Every family of a page by name; throws at the first thing that is wrong with it. */
+/** Every family of a page by name; throws at the first error. */
 export const parse = (text: string): ReadonlyMap<string, Family> => {
   if (!text.endsWith("\n")) throw new Error("the last line does not end")
   const families = new Map<string, Family & { samples: Array<Sample> }>()
@@ -164,7 +164,7 @@ export const parse = (text: string): ReadonlyMap<string, Family> => {
   return families
 }
 
-/** The sum of a metric's samples that have these labels. */
+/** Sum of a metric's samples with these labels. */
 export const total = (
   families: ReadonlyMap<string, Family>,
   name: string,

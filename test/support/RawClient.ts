@@ -1,19 +1,19 @@
 import { connect, type Socket } from "node:net"
 import { Effect, type Scope } from "effect"
 
-/** A client that does what no decent client would: half a request, a wrong length, silence. */
+/** A client that can misbehave: half a request, a wrong length, silence. */
 export interface RawClient {
-  /** Sends, and waits until the system has taken it; says whether it did. */
+  /** Sends, and waits until the kernel has accepted the data; returns whether it did. */
   readonly send: (data: string | Buffer) => Effect.Effect<boolean>
-  /** Waits until what came back matches. Null when the connection ends before it does. */
+  /** Waits until the received text matches. Null when the connection ends before it does. */
   readonly said: (pattern: RegExp) => Effect.Effect<RegExpExecArray | null>
-  /** Waits until the other side has hung up. */
+  /** Waits until the server has closed the connection. */
   readonly closed: Effect.Effect<void>
-  /** Gone, from one instant to the next. */
+  /** Resets the connection. */
   readonly vanish: Effect.Effect<void>
-  /** Stops reading what comes. */
+  /** Stops reading. */
   readonly ignore: Effect.Effect<void>
-  /** Reads on until the other side has hung up; all that ever came. */
+  /** Reads until the server closes the connection; returns everything received. */
   readonly readOut: Effect.Effect<string>
 }
 

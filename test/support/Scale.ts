@@ -1,7 +1,7 @@
-/** Whether this is `npm run test:long`: the same journeys at their full size, and the files of test/long. */
+/** Whether this is `npm run test:long`: the journeys at full size, and the files of test/long. */
 export const isLong = process.env.TEST_SIZE === "long"
 
-/** How many of something a journey sends: few in the test command, more in a long run, or what the variable says. */
+/** The size of a journey: small in the test command, larger in a long run, or the value of the variable. */
 export const scale = (name: string, size: number | { readonly usual: number; readonly long: number }): number => {
   const chosen = typeof size === "number" ? size : isLong ? size.long : size.usual
   const set = Number(process.env[name] ?? chosen)

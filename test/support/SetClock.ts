@@ -1,12 +1,12 @@
 import { Clock, Effect } from "effect"
 
-/** How another process sees the time: its clock is set differently by this much, and its steady clock runs as ours does. */
+/** Runs as a process whose wall clock differs by this much; its monotonic clock runs like ours. */
 export const setBy = (
   millis: number
 ): Effect.Effect<<A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>> =>
   Effect.map(Effect.clock, (clock) => {
     const now = () => clock.unsafeCurrentTimeMillis() + millis
-    // One clock for all that this process does: what it watches is remembered by its clock.
+    // One clock for the whole process, because watches are keyed by their clock.
     const other: Clock.Clock = {
       [Clock.ClockTypeId]: Clock.ClockTypeId,
       unsafeCurrentTimeMillis: now,

@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node"
 
-// A fresh clone has no record of how long a file takes, and a slow one that begins last keeps one process busy alone.
+// A fresh clone has no recorded durations, and a slow file that starts last keeps one worker busy alone.
 const slow = [/MissionControl/, /\/journeys\//, /\/embedded\//, /\/scripts\//, /\/cli\//]
 
 const rank = ({ moduleId }: TestSpecification) => {

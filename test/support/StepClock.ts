@@ -1,8 +1,8 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 
-// A clock that jumps from one sleeper to the next. Effect's TestClock takes milliseconds for each it wakes, which a cluster
-// with a dozen loops per pod cannot afford; this one takes a few turns of the event loop. For tests in memory, where
-// everything that can happen at an instant has happened when the event loop comes round.
+// A clock that jumps from one sleeper to the next. Effect's TestClock takes milliseconds per wakeup, which is too slow
+// for a cluster with a dozen loops per pod; this one takes a few turns of the event loop. For tests in memory, where
+// all work of an instant is finished after a few turns.
 
 interface Sleeper {
   readonly at: number
@@ -16,7 +16,7 @@ interface StepClock extends Clock.Clock {
 
 const isStepClock = (clock: Clock.Clock): clock is StepClock => "advance" in clock
 
-/** Lets everything that can go on without time passing go on. */
+/** Lets all work run that does not wait for time. */
 const breathe = Effect.async<void>((resume) => {
   setImmediate(() => setImmediate(() => resume(Effect.void)))
 })
@@ -38,7 +38,7 @@ const make = (): StepClock => {
       yield* breathe
       for (let at = next(end); at <= end; at = next(end)) {
         millis = Math.max(millis, at)
-        // In the order in which they lay down.
+        // In the order they went to sleep.
         for (const sleeper of [...sleepers].filter((each) => each.at <= millis)) sleeper.wake()
         yield* breathe
       }
@@ -70,10 +70,10 @@ const make = (): StepClock => {
   }
 }
 
-/** Sets Effect's Clock to one that only `advance` moves, and that wakes sleepers at their instant. */
+/** Sets Effect's Clock to one that only `advance` moves, and that wakes sleepers at their time. */
 export const layer: Layer.Layer<never> = Layer.unwrapEffect(Effect.sync(() => Layer.setClock(make())))
 
-/** Moves time, letting everything that becomes due on the way run at its instant. */
+/** Advances time and runs everything that becomes due, at its own time. */
 export const advance = (by: Duration.DurationInput): Effect.Effect<void> =>
   Effect.clockWith((clock) =>
     isStepClock(clock)
@@ -81,7 +81,7 @@ export const advance = (by: Duration.DurationInput): Effect.Effect<void> =>
       : Effect.dieMessage("the Clock here does not step: provide StepClock.layer")
   )
 
-/** Sets the clock as an operator would: instants change, and no time passes. */
+/** Sets the wall clock as an operator would: monotonic time does not advance. */
 export const set = (by: Duration.DurationInput): Effect.Effect<void> =>
   Effect.clockWith((clock) =>
     isStepClock(clock)

@@ -8,7 +8,7 @@ const isSteppable = (clock: Clock.Clock): clock is SteppableClock => "step" in c
 
 const start = Date.UTC(2030, 0, 1)
 
-/** Time stands still between steps; sleeping stays the machine's business, as with the database's clock. */
+/** Time is frozen between steps; sleeping uses real time, as with the database's clock. */
 const make = (): SteppableClock => {
   const machine = Clock.make()
   let millis = start
@@ -26,10 +26,10 @@ const make = (): SteppableClock => {
   }
 }
 
-/** Sets Effect's Clock to one that only `advance` moves, for tests that wait for real things but not for time. */
+/** Sets Effect's Clock to one that only `advance` moves, for tests that wait for real events but not for time. */
 export const layer: Layer.Layer<never> = Layer.unwrapEffect(Effect.sync(() => Layer.setClock(make())))
 
-/** Moves the steppable Clock of whoever runs this. */
+/** Advances the steppable Clock of the current fiber. */
 export const advance = (by: Duration.DurationInput): Effect.Effect<void> =>
   Effect.clockWith((clock) =>
     isSteppable(clock)

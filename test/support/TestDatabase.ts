@@ -17,11 +17,11 @@ const administer = (statement: string) =>
     }
   })
 
-// On the run's own server: copying files takes two thirds of the CPU time of the default, which writes every page to the log.
-// PostgreSQL 14 does not know the word.
+// On the run's own server, copying files takes two thirds of the CPU time of the default, which writes every page to
+// the WAL. PostgreSQL 14 does not have this option.
 const strategy = process.env.TEST_DATABASE_URL === undefined ? "strategy file_copy" : ""
 
-/** A database of the test's own on the run's server, dropped with the Scope whoever is still connected. */
+/** Creates a database on the run's server, dropped with the Scope even while clients are connected. */
 const create = (template: string): Effect.Effect<Redacted.Redacted, never, Scope.Scope> =>
   Effect.gen(function* () {
     const name = `nightshift_test_${randomBytes(6).toString("hex")}`
@@ -33,10 +33,10 @@ const create = (template: string): Effect.Effect<Redacted.Redacted, never, Scope
     return Redacted.make(url.href)
   })
 
-/** Without any table of ours. */
+/** A database without Nightshift's tables. */
 export const empty: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = create("template1")
 
-/** With the current schema. */
+/** A database with the current schema. */
 export const migrated: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = Effect.suspend(() =>
   create(inject("templateDatabase"))
 )
@@ -51,13 +51,13 @@ const over = (url: Effect.Effect<Redacted.Redacted, never, Scope.Scope>) =>
 export const layerEmpty = over(empty)
 export const layer = over(migrated)
 
-/** A connection of its own, as another process would hold one. */
+/** A separate connection, like another process's. */
 export const connection: Effect.Effect<pg.Client, never, DatabaseUrl | Scope.Scope> = Effect.gen(function* () {
   const url = yield* DatabaseUrl
   return yield* Effect.acquireRelease(
     Effect.promise(async () => {
       const client = new pg.Client({ connectionString: Redacted.value(url) })
-      // The test may have this connection's backend killed.
+      // The test may terminate this connection's backend.
       client.on("error", () => {})
       await client.connect()
       return client

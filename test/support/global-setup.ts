@@ -13,7 +13,7 @@ declare module "vitest" {
   export interface ProvidedContext {
     /** A server on which tests may create databases. */
     readonly serverUrl: string
-    /** A migrated database there, to be cloned and never connected to. */
+    /** A migrated database on that server, to be cloned and never connected to. */
     readonly templateDatabase: string
   }
 }
@@ -49,7 +49,7 @@ const migrate = (url: string) =>
     )
   )
 
-/** One PostgreSQL for the whole run: the one of TEST_DATABASE_URL, or a throw-away of our own. */
+/** Provides one PostgreSQL for the whole run: that of TEST_DATABASE_URL, or a throwaway one. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const scope = Effect.runSync(Scope.make())
   const serverUrl = process.env.TEST_DATABASE_URL ?? (await Effect.runPromise(Scope.extend(startServer, scope)))

@@ -12,21 +12,21 @@ export interface CollectedSpan {
   readonly endTimeUnixNano: string
   readonly links: ReadonlyArray<{ readonly traceId: string; readonly spanId: string }>
   readonly status: { readonly code?: number; readonly message?: string }
-  /** The attributes, flat. */
+  /** Flattened attributes. */
   readonly about: Readonly<Record<string, unknown>>
 }
 
-/** A collector of traces: a real server that takes OTLP as JSON, and remembers. */
+/** A trace collector: a real server that accepts OTLP as JSON and records it. */
 export interface Collector {
   readonly url: string
   readonly spans: () => ReadonlyArray<CollectedSpan>
-  /** Everything that was sent, as it was sent. */
+  /** Everything received, as sent. */
   readonly text: () => string
   readonly headers: () => ReadonlyArray<IncomingHttpHeaders>
   readonly resource: () => Readonly<Record<string, unknown>>
-  /** Waits until what has arrived is enough. */
+  /** Waits until enough spans have arrived. */
   readonly until: (enough: (spans: ReadonlyArray<CollectedSpan>) => boolean) => Effect.Effect<void>
-  /** How it answers from now on. */
+  /** Sets the status of later answers. */
   readonly answer: (status: number) => void
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 
-/** Lets nothing else run for so long. */
+/** Blocks the event loop. */
 const block = (millis: number) =>
   Effect.sync(() => {
     const end = performance.now() + millis
@@ -10,7 +10,7 @@ const block = (millis: number) =>
   })
 
 describe("the event loop's delay", () => {
-  it.scopedLive("is told though it began as soon as somebody had asked, and lasts until they ask again", () =>
+  it.scopedLive("is reported even if the block starts right after a reading and lasts until the next", () =>
     Effect.gen(function* () {
       const { watch } = yield* EventLoop
       const delays = yield* watch
@@ -22,7 +22,7 @@ describe("the event loop's delay", () => {
     }).pipe(Effect.provide(EventLoop.layer))
   )
 
-  it.scopedLive("is told to each who watches, once", () =>
+  it.scopedLive("is reported to each observer once", () =>
     Effect.gen(function* () {
       const { watch } = yield* EventLoop
       const [one, other] = [yield* watch, yield* watch]

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { emptySketch, Histogram } from "../../src/telemetry/Histogram.js"
 
-/** From far below a microsecond to a month, evenly over the orders of magnitude, and the values that clocks like to give. */
+/** From far below a microsecond to a month, evenly over the orders of magnitude, plus typical clock values. */
 const latency = FastCheck.oneof(
   FastCheck.double({ min: -4, max: 9.4, noNaN: true }).map((power) => 10 ** power),
   FastCheck.integer({ min: 0, max: 100_000 })
@@ -44,7 +44,7 @@ describe("a histogram", () => {
     )
   })
 
-  it("gives quantiles that rise with the share and never exceed the maximum", () => {
+  it("gives quantiles that increase with the share and never exceed the maximum", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.array(latency, { minLength: 1 }), share, share, (values, one, other) => {
         const histogram = recorded(values)
@@ -56,7 +56,7 @@ describe("a histogram", () => {
     )
   })
 
-  it("merged from many is the same as one that saw everything, in any order", () => {
+  it("merged from many equals one that recorded everything, in any order", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.array(latencies, { maxLength: 6 }), (parts) => {
         const sketches = parts.map((values) => recorded(values).sketch())
@@ -70,7 +70,7 @@ describe("a histogram", () => {
     )
   })
 
-  it("is the same after it was at rest", () => {
+  it("survives serialization", () => {
     FastCheck.assert(
       FastCheck.property(latencies, (values) => {
         const sketch = recorded(values).sketch()
@@ -79,7 +79,7 @@ describe("a histogram", () => {
     )
   })
 
-  it("stays small whatever it sees, and takes what is no latency for none", () => {
+  it("stays small for any input, and accepts invalid latencies", () => {
     const histogram = recorded([-5, Number.NaN, Number.POSITIVE_INFINITY, 0, 1e300])
     expect(histogram.count).toBe(5)
     expect(Number.isFinite(histogram.sum)).toBe(true)

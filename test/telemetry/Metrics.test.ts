@@ -9,7 +9,7 @@ const busy = MetricSpec.gauge("busy", "Slots at work.")
 const wait = MetricSpec.histogram("wait_seconds", "Waiting.", ["queue"], [0.1, 1])
 
 describe("Metrics", () => {
-  it.effect("renders counters, gauges and cumulative histograms in Prometheus' form", () =>
+  it.effect("renders counters, gauges and cumulative histograms in Prometheus' format", () =>
     Effect.gen(function* () {
       const metrics = yield* Metrics
       metrics.series(swept, { outcome: "acked" }).add(2)
@@ -39,7 +39,7 @@ describe("Metrics", () => {
     }).pipe(Effect.provide(Metrics.layer))
   )
 
-  it.effect("escapes what stands in labels, so that a hostile name cannot forge a line", () =>
+  it.effect("escapes label values, so that a hostile name cannot forge a line", () =>
     Effect.gen(function* () {
       const metrics = yield* Metrics
       metrics.series(swept, { outcome: 'a"} 1\nforged{x="\\' }).add(1)
@@ -47,7 +47,7 @@ describe("Metrics", () => {
     }).pipe(Effect.provide(Metrics.layer))
   )
 
-  it.effect("looks up registered facts when it is read", () =>
+  it.effect("evaluates registered gauges when it is read", () =>
     Effect.gen(function* () {
       const metrics = yield* Metrics
       yield* metrics.onRead(Effect.sync(() => metrics.series(busy, {}).add(1)))
@@ -66,14 +66,14 @@ describe("Metrics", () => {
     }).pipe(Effect.provide(Metrics.layer))
   )
 
-  it.effect("can be read by a scraper whatever the program calls its metrics and tags", () =>
+  it.effect("can be scraped whatever the program calls its metrics and tags", () =>
     Effect.gen(function* () {
       const metrics = yield* Metrics
       metrics.series(busy, {}).set(7)
       metrics.series(wait, { queue: "mail" }).observe(1)
       const count = (name: string, ...tags: ReadonlyArray<readonly [string, string]>) =>
         Metric.increment(tags.reduce((metric, [key, value]) => Metric.tagged(metric, key, value), Metric.counter(name)))
-      // Names that become one, another type under a name, and names of ours.
+      // Names that collide after escaping, a name with another type, and Nightshift's own names.
       yield* count("odd.name")
       yield* count("odd-name")
       yield* Metric.update(Metric.gauge("odd name"), 1)
@@ -83,7 +83,7 @@ describe("Metrics", () => {
       yield* count("odd_count")
       yield* count("")
       yield* count("7 days\nof_the_week 1")
-      // Tags that become one label, labels that are not free, and values that would end a line.
+      // Tags that collide after escaping, reserved labels, and values that would end a line.
       yield* count(
         "odd_tags",
         ["a-b", "1"],
@@ -110,7 +110,7 @@ describe("Metrics", () => {
     }).pipe(Effect.provide(Metrics.layer))
   )
 
-  it.effect("keeps two worlds apart", () =>
+  it.effect("keeps two instances apart", () =>
     Effect.gen(function* () {
       const count = Effect.map(Metrics, (metrics) => metrics.series(swept, { outcome: "acked" }).add(5))
       yield* Effect.provide(count, Metrics.layer)

@@ -18,7 +18,7 @@ import * as Collector from "./Collector.js"
 const theirTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
 const theirSpan = "00f067aa0ba902b7"
 
-/** Jobs by the API, as somebody in a trace of their own asks for them. */
+/** Enqueues jobs through the API, with the caller's trace headers. */
 const enqueue = (url: string, jobs: ReadonlyArray<Record<string, unknown>>, headers: Record<string, string> = {}) =>
   Effect.promise(async () => {
     const response = await fetch(`${url}/api/v1/jobs`, {
@@ -31,7 +31,7 @@ const enqueue = (url: string, jobs: ReadonlyArray<Record<string, unknown>>, head
   })
 
 describe("a service with a collector", () => {
-  it.scopedLive("tells it of every job that is sent and processed, linked, and nothing of what is in them", () =>
+  it.scopedLive("exports a span for every job sent and processed, linked, without their contents", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const collector = yield* Collector.make
@@ -110,7 +110,7 @@ const layerOf = (env: Record<string, string>) =>
 const job = { kind: "greet", version: 1, queue: "mail", payload: {}, maxAttempts: 5 }
 
 describe("tracing", () => {
-  it.scopedLive("costs nothing and leaves no trace in jobs unless somebody asks for it", () =>
+  it.scopedLive("costs nothing and leaves no trace in jobs unless enabled", () =>
     Effect.gen(function* () {
       const given = () => Effect.succeed([])
       expect(SendSpan.around(undefined, given)).toBe(given)
@@ -124,7 +124,7 @@ describe("tracing", () => {
     })
   )
 
-  it.scopedLive("says once that a collector does not take its spans, and once that it does again", () =>
+  it.scopedLive("logs once that a collector refuses its spans, and once that it accepts them again", () =>
     Effect.gen(function* () {
       const lines: Array<string> = []
       const listening = Logger.replace(
@@ -150,7 +150,7 @@ describe("tracing", () => {
         collector.answer(200)
         yield* queue.enqueue([job])
       }).pipe(Effect.provide(layerOf({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url })), Effect.provide(listening))
-      // What had not been told when it all ended was told before.
+      // Pending spans were exported before shutdown.
       expect(collector.spans()).toHaveLength(1)
       expect(lines).toEqual([
         `cannot send traces to ${collector.url}, dropping them: status 400`,
@@ -159,7 +159,7 @@ describe("tracing", () => {
     })
   )
 
-  it.scopedLive("speaks to the tracer of the program around it where no collector is named", () =>
+  it.scopedLive("uses the tracer of the surrounding program when no collector is set", () =>
     Effect.gen(function* () {
       const spans: Array<string> = []
       const own = Tracer.make({
@@ -190,7 +190,7 @@ describe("tracing", () => {
     })
   )
 
-  it("reads places in a trace, and nothing else", () => {
+  it("parses trace contexts, and nothing else", () => {
     const meta = { traceparent: `00-${theirTrace}-${theirSpan}-00` }
     expect(Option.getOrThrow(TraceParent.ofMeta(meta))).toMatchObject({
       traceId: theirTrace,
@@ -223,7 +223,7 @@ describe("tracing", () => {
     })
   )
 
-  it("is off where it is switched off", () => {
+  it("is off when disabled", () => {
     const given = {
       endpoint: Option.some("http://h:4318//"),
       headers: Option.none(),

@@ -2,7 +2,7 @@ import { expect } from "@effect/vitest"
 import { Effect } from "effect"
 import { Simulation } from "../../src/testing/index.js"
 
-/** What a simulation in which everything may go wrong tells of, sooner or later. */
+/** Trace events of every kind of fault. */
 export const everyFault = [
   ["is killed", "crashes", "freezes", "resumes", "is asked to stop", "cannot start"],
   [
@@ -26,7 +26,7 @@ export const everyFault = [
   ]
 ].flat()
 
-/** Plays a seed, which must keep every promise, and answers which kinds of fault its trace tells of. */
+/** Runs a seed, which must keep every guarantee, and returns the kinds of faults in its trace. */
 export const faultsOf = (seed: number): Effect.Effect<ReadonlyArray<string>> =>
   Effect.map(Simulation.run({ seed, jobs: 16, pods: 2 + (seed % 2) }), (report) => {
     expect(report.violations, Simulation.tell(report)).toEqual([])

@@ -22,15 +22,15 @@ const receipts = Array.from({ length: 8 }, (_, index) =>
   Receipt.job({ order: index + 1 }, { key: `customer ${index % 3}` })
 )
 
-/** One run takes a tenth of a second or several, by how busy the machine is. */
+/** One run takes between a tenth of a second and several, depending on load. */
 const patient = { timeout: 600_000 }
 
 describe("a simulation", () => {
   it.live(
-    "keeps every promise of the queue, whatever goes wrong",
+    "keeps every guarantee of the queue under all faults",
     () =>
       Effect.gen(function* () {
-        // test/long plays two hundred seeds, which see every kind of fault.
+        // test/long runs two hundred seeds, which cover every kind of fault.
         const seen = new Set<string>()
         for (let seed = 1; seed <= (isLong ? 8 : 5); seed += 1)
           for (const fault of yield* faultsOf(seed)) seen.add(fault)
@@ -40,7 +40,7 @@ describe("a simulation", () => {
   )
 
   it.live(
-    "does the same again for the same seed, and something else for another",
+    "is reproducible for a seed, and differs between seeds",
     () =>
       Effect.gen(function* () {
         const alive = Effect.map(Fiber.roots, (fibers) => fibers.length)
@@ -51,14 +51,14 @@ describe("a simulation", () => {
         expect(again.fingerprint).toBe(first.fingerprint)
         expect(again.trace).toEqual(first.trace)
         expect(other.fingerprint).not.toBe(first.fingerprint)
-        // Pods that were killed are not kept by anybody, either.
+        // Killed pods are not retained either.
         expect(yield* alive).toBe(before)
       }),
     patient
   )
 
   it.live(
-    "leaves everything alone where nothing is to go wrong",
+    "injects nothing when no faults are configured",
     () =>
       Effect.gen(function* () {
         const faults = { database: false, pods: false, operators: false, clock: false }
@@ -74,8 +74,8 @@ describe("a simulation", () => {
   )
 })
 
-describe("a mistake in the database", () => {
-  // In the test command three of them show that the checker finds anything at all.
+describe("a bug in the database", () => {
+  // The test command runs three of them, to show that the checker finds bugs.
   const tried = Object.entries(mistakes).slice(0, isLong ? undefined : 3)
   for (const [mistake, { breaks, seed: from = 1, tamper }] of tried) {
     it.live(
@@ -100,14 +100,14 @@ describe("a mistake in the database", () => {
   }
 
   it.live(
-    "is told by the few steps that matter",
+    "is shown by a minimal trace",
     () =>
       Effect.gen(function* () {
         const options: SimulationOptions<never> = {
           seed: 1,
           jobs: 8,
           pods: 2,
-          tamper: mistakes["a pause is answered and forgotten"]?.tamper ?? ((tables) => tables)
+          tamper: mistakes["a pause is acknowledged and not stored"]?.tamper ?? ((tables) => tables)
         }
         const report = yield* Simulation.run(options)
         const small = yield* Simulation.shrink(options, report)
@@ -115,7 +115,7 @@ describe("a mistake in the database", () => {
         expect(small.plan.steps.map(({ _tag }) => _tag)).toContain("PauseQueue")
         expect(small.faults.length).toBeLessThanOrEqual(report.faults.length)
         expect(Simulation.tell(small)).toMatch(/^seed 1 violates an invariant: no job is claimed .*\n {2}pause: /)
-        // What was found can be played again as it is.
+        // A minimized plan can be replayed.
         const again = yield* Simulation.run({ ...options, plan: small.plan })
         expect(again.fingerprint).toBe(small.fingerprint)
       }),
@@ -123,8 +123,8 @@ describe("a mistake in the database", () => {
   )
 })
 
-describe("handlers of one's own in a simulation", () => {
-  /** Whether some seed of a few breaks what the shop promises: one mail per order. */
+describe("custom handlers in a simulation", () => {
+  /** Whether one of a few seeds breaks the shop's guarantee: one mail per order. */
   const firstBroken = (mailer: (sent: Map<number, number>) => ReadonlyArray<Handler.Handler<Queue | RateLimits>>) =>
     Effect.gen(function* () {
       for (let seed = 1; seed <= (isLong ? 8 : 5); seed += 1) {
@@ -151,7 +151,7 @@ describe("handlers of one's own in a simulation", () => {
     })
 
   it.live(
-    "are seen to do twice what they do not guard",
+    "are caught repeating effects that they do not guard",
     () =>
       Effect.gen(function* () {
         const careless = (sent: Map<number, number>) => [
@@ -176,7 +176,7 @@ describe("handlers of one's own in a simulation", () => {
 })
 
 describe("a transaction in memory", () => {
-  it.effect("that fails has enqueued nothing, and one that stands has", () =>
+  it.effect("stores its enqueues only if it succeeds", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const { run } = yield* Transactions
@@ -190,7 +190,7 @@ describe("a transaction in memory", () => {
 })
 
 describe("a stepping clock", () => {
-  it("wakes by instant, then in the order of lying down, and nobody who was forgotten", () => {
+  it("wakes sleepers by instant, then in the order they went to sleep, and no interrupted ones", () => {
     const clock = new SteppingClock(1_000)
     const woken: Array<string> = []
     const sleep = (name: string, delay: number, owner = "a") =>
@@ -204,7 +204,7 @@ describe("a stepping clock", () => {
     expect(woken).toEqual(["1 1010", "3 1010", "2 1020", "0 1030", "4 1040"])
   })
 
-  it("steps with the database's in every process that has noticed, while its steady time goes on as before", () => {
+  it("steps with the database's in every process that has noticed, while monotonic time is unaffected", () => {
     const clock = new SteppingClock(0)
     const server = new ServerClock(clock, 1)
     const before = clock.clockOf("a", server.follow("a", 250))

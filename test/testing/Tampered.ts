@@ -11,7 +11,7 @@ import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueS
 import { Schedules } from "../../src/schedule/Schedules.js"
 import type { SimulationOptions } from "../../src/testing/index.js"
 
-// Databases with a mistake in them. Each breaks one promise, and a simulation that does not find it finds nothing.
+// Databases with one bug each. Each breaks one guarantee; a simulation that misses it is useless.
 
 type Tamper = NonNullable<SimulationOptions<never>["tamper"]>
 type Tables = Parameters<Tamper>[0]
@@ -41,7 +41,7 @@ const withEnd = (end: AttemptEnd, change: Partial<AttemptEnd>): AttemptEnd => ({
   ...change
 })
 
-/** A clock that is ahead. */
+/** Runs the effect with a clock that is ahead. */
 const early = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.flatMap(Effect.clock, (clock) => {
     const ahead = () => clock.unsafeCurrentTimeMillis() + 3_000
@@ -53,11 +53,11 @@ const early = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     })
   })
 
-/** By what they do wrong: the promise that should be seen to break, and a seed from which on it soon is. */
+/** Bugs by description: the guarantee that breaks, and a seed from which the simulation soon finds it. */
 export const mistakes: Readonly<
   Record<string, { readonly breaks: string; readonly tamper: Tamper; readonly seed?: number }>
 > = {
-  "an end is written whoever holds the lease": {
+  "an end is written without checking the lease": {
     seed: 38,
     breaks: "one lease",
     tamper: queueWith((queue, tables) => {
@@ -73,7 +73,7 @@ export const mistakes: Readonly<
       }
     })
   },
-  "a claim hands out what another pod was just given": {
+  "a claim returns jobs that another pod has just claimed": {
     breaks: "claimed before run",
     tamper: queueWith((queue) => {
       let last: ReadonlyArray<ClaimedJob> = []
@@ -87,7 +87,7 @@ export const mistakes: Readonly<
       }
     })
   },
-  "an enqueue is answered and not always stored": {
+  "an enqueue is acknowledged and not always stored": {
     breaks: "kept",
     tamper: queueWith((queue) => ({
       enqueue: (jobs) => {
@@ -98,13 +98,13 @@ export const mistakes: Readonly<
       }
     }))
   },
-  "an enqueue forgets its dedupe key": {
+  "an enqueue drops its dedupe key": {
     breaks: "dedupe",
     tamper: queueWith((queue) => ({
       enqueue: (jobs) => queue.enqueue(jobs.map((job) => ({ ...job, dedupe: undefined })))
     }))
   },
-  "a pause is answered and forgotten": {
+  "a pause is acknowledged and not stored": {
     seed: 7,
     breaks: "pause",
     tamper: settingsWith((patch) => ({ ...patch, paused: undefined }))
@@ -116,12 +116,12 @@ export const mistakes: Readonly<
       patch.perKey == null ? patch : { ...patch, perKey: { ...patch.perKey, order: "none" } }
     )
   },
-  "a rate is not kept": { breaks: "rate limit", tamper: settingsWith((patch) => ({ ...patch, rate: undefined })) },
-  "a claim takes what is not due yet": {
+  "a rate is not enforced": { breaks: "rate limit", tamper: settingsWith((patch) => ({ ...patch, rate: undefined })) },
+  "a claim takes jobs that are not due": {
     breaks: "not early",
     tamper: queueWith((queue) => ({ claim: (request) => early(queue.claim(request)) }))
   },
-  "failed attempts are given back": {
+  "failed attempts are not counted": {
     seed: 3,
     breaks: "attempts",
     tamper: queueWith((queue) => ({
@@ -142,18 +142,18 @@ export const mistakes: Readonly<
         )
     }))
   },
-  "jobs of pods that died are left where they are": {
+  "jobs of dead pods are not recovered": {
     breaks: "drains",
     tamper: queueWith(() => ({ recoverStuck: () => Effect.succeed({ rescued: 0, poisoned: 0, cancelled: 0 }) }))
   },
-  "a cancel is answered and forgotten": {
+  "a cancel is acknowledged and not stored": {
     breaks: "cancel",
     tamper: (tables) => {
       const search = Context.get(tables, JobSearch)
       return Context.add(tables, JobAdmin, { ...Context.get(tables, JobAdmin), cancel: (id) => search.get(id) })
     }
   },
-  "a schedule that fired stays where it was": {
+  "a schedule that fired does not advance": {
     breaks: "schedule",
     tamper: (tables) => {
       const queue = Context.get(tables, Queue)

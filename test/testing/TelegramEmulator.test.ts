@@ -14,7 +14,7 @@ interface Seen {
   readonly secret: string | undefined
 }
 
-/** A webhook that answers each delivery as the test says, and remembers what came. */
+/** A webhook that answers each delivery as the test says, and records deliveries. */
 const webhook = (
   answer: (seen: Seen, response: Http.ServerResponse, times: number) => void
 ): Effect.Effect<{ readonly url: string; readonly seen: Array<Seen> }, never, Scope.Scope> =>
@@ -58,7 +58,7 @@ const call = (url: string, method: string, body: object = {}) =>
   })
 
 describe("the rules of delivery", () => {
-  it("try again at once, then after 2, 4, 8 s and so on, up to one or two minutes", () => {
+  it("retry at once, then after 2, 4, 8 s and so on, up to one or two minutes", () => {
     expect([1, 2, 3, 4, 5, 6].map((failures) => retryDelay(failures, 0, undefined))).toEqual([0, 2, 4, 8, 16, 32])
     expect([retryDelay(9, 0, undefined), retryDelay(9, 1, undefined)]).toEqual([60, 120])
   })
@@ -67,7 +67,7 @@ describe("the rules of delivery", () => {
     expect([retryDelay(1, 0, 7), retryDelay(9, 0, 0), retryDelay(1, 0, 9999)]).toEqual([7, 0, 3600])
   })
 
-  it("give up on a message after a day, on a query much sooner", () => {
+  it("drop a message after a day, a query much sooner", () => {
     expect(lifetimeOf({ update_id: 1, message: {} } as Update)).toBe(86_400)
     expect(lifetimeOf({ update_id: 1, callback_query: {} } as Update)).toBe(150)
     expect(lifetimeOf({ update_id: 1, inline_query: {} } as Update)).toBe(30)
@@ -75,7 +75,7 @@ describe("the rules of delivery", () => {
 })
 
 describe("the emulator", () => {
-  it.scopedLive("delivers with the secret, by setWebhook, and tells what is left", () =>
+  it.scopedLive("delivers with the secret set by setWebhook, and reports what is left", () =>
     Effect.gen(function* () {
       const telegram = yield* TelegramEmulator
       const { seen, url } = yield* webhook((_, response) => ok(response))
@@ -90,7 +90,7 @@ describe("the emulator", () => {
     }).pipe(Effect.provide(emulator({ speed: 100 })))
   )
 
-  it.scopedLive("keeps the order of a chat behind its head, while others go on", () =>
+  it.scopedLive("keeps the order within a chat, while others continue", () =>
     Effect.gen(function* () {
       const telegram = yield* TelegramEmulator
       const { seen, url } = yield* webhook(({ text }, response, times) =>
@@ -106,7 +106,7 @@ describe("the emulator", () => {
     }).pipe(Effect.provide(emulator({ speed: 50 })))
   )
 
-  it.scopedLive("delivers again what was not answered, and what was answered too late to matter it forgets", () =>
+  it.scopedLive("redelivers what was not answered, and drops what was answered too late", () =>
     Effect.gen(function* () {
       const telegram = yield* TelegramEmulator
       const { seen, url } = yield* webhook((_, response, times) =>
@@ -129,7 +129,7 @@ describe("the emulator", () => {
     }).pipe(Effect.provide(emulator({ speed: 200 })))
   )
 
-  it.scopedLive("delivers twice at once and loses answers as often as it is told, the same for the same seed", () =>
+  it.scopedLive("duplicates deliveries and loses answers at the configured rate, reproducibly for a seed", () =>
     Effect.gen(function* () {
       const round = Effect.gen(function* () {
         const telegram = yield* TelegramEmulator
@@ -152,7 +152,7 @@ describe("the emulator", () => {
     })
   )
 
-  it.scopedLive("carries out the method in an answer, and records it", () =>
+  it.scopedLive("executes the method in an answer, and records it", () =>
     Effect.gen(function* () {
       const telegram = yield* TelegramEmulator
       const { url } = yield* webhook(
@@ -169,7 +169,7 @@ describe("the emulator", () => {
     }).pipe(Effect.provide(emulator()))
   )
 
-  it.scopedLive("knows no token that it was not told, and no method that it does not have", () =>
+  it.scopedLive("refuses unknown tokens and unknown methods", () =>
     Effect.gen(function* () {
       const telegram = yield* TelegramEmulator
       const stranger = yield* Effect.promise(() => fetch(`${telegram.url}/bot9:x/getMe`))
@@ -181,14 +181,14 @@ describe("the emulator", () => {
 })
 
 describe("the methods of the Bot API", () => {
-  // What is looked at here of what the methods answer.
+  // The fields of results that these tests read.
   type Result = ReadonlyArray<Update> & { readonly message_id: number }
   const asked = (method: string, body: object = {}) =>
     Effect.flatMap(TelegramEmulator, ({ url }) =>
       Effect.map(call(url, method, body), (answer) => ({ ...answer, body: answer.body as { readonly result: Result } }))
     )
 
-  it.scopedLive("tell bots apart by the number that their token begins with", () =>
+  it.scopedLive("distinguish bots by the number at the start of their token", () =>
     Effect.gen(function* () {
       expect(yield* asked("getMe")).toMatchObject({ status: 200, body: { result: { id: 42, is_bot: true } } })
       const { addBot, url } = yield* TelegramEmulator
@@ -225,7 +225,7 @@ describe("the methods of the Bot API", () => {
     }).pipe(Effect.provide(emulator()))
   )
 
-  it.scopedLive("hand updates over to a bot that polls, each until the next offset confirms it", () =>
+  it.scopedLive("return updates to a polling bot, each until the next offset confirms it", () =>
     Effect.gen(function* () {
       const telegram = yield* TelegramEmulator
       const ids = ({ body }: { readonly body: { readonly result: ReadonlyArray<Update> } }) =>
@@ -244,7 +244,7 @@ describe("the methods of the Bot API", () => {
     }).pipe(Effect.provide(emulator({ speed: 50 })))
   )
 
-  it.scopedLive("deliver only the types of updates that setWebhook asked for", () =>
+  it.scopedLive("deliver only the update types that setWebhook requested", () =>
     Effect.gen(function* () {
       const telegram = yield* TelegramEmulator
       const { seen, url } = yield* webhook((_, response) => ok(response))

@@ -13,11 +13,11 @@ interface Cost {
   readonly timers: number
   /** Turns of the event loop. */
   readonly turns: number
-  /** Of CPU time. */
+  /** CPU time. */
   readonly millis: number
 }
 
-/** What an effect costs in real time. */
+/** Real-time cost of an effect. */
 const costOf = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<Cost, E, R> =>
   Effect.suspend(() => {
     const { setImmediate, setTimeout } = globalThis
@@ -61,7 +61,7 @@ describe("time in a shift", () => {
       yield* printed("a week by advance", week)
       yield* printed("a week by TestClock.adjust", adjusted)
       expect([day.timers, week.timers, adjusted.timers]).toEqual([0, 0, 0])
-      // A pod with nothing to do wakes a few times a day.
+      // An idle pod wakes a few times a day.
       expect(week.turns).toBeLessThan(7 * 10)
       expect(adjusted.turns).toBeLessThan(7 * 10)
     }).pipe(Effect.provide(TestShift.layer(idle)))
@@ -85,7 +85,7 @@ describe("time in a shift", () => {
     )
   )
 
-  it.effect("wakes each sleeper at its own instant, and one that is interrupted never", () =>
+  it.effect("wakes each sleeper at its own instant, and never an interrupted one", () =>
     Effect.gen(function* () {
       const woken: Array<string> = []
       const sleeper = (name: string, duration: Duration.DurationInput) =>
@@ -108,7 +108,7 @@ describe("time in a shift", () => {
     }).pipe(Effect.provide(TestShift.layer(idle)))
   )
 
-  it.effect("lets promises of handlers resolve at the instant at which they were made", () =>
+  it.effect("does not pass while a handler awaits a promise without a timer", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const id = yield* Slow.enqueue({}, { delay: "1 hour" })
@@ -117,7 +117,7 @@ describe("time in a shift", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [SlowHandler] })))
   )
 
-  it.effect("waits for what handlers do in real time, and not for ever", () =>
+  it.effect("waits for handlers' real-time work, up to a limit", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const id = yield* Tidy.enqueue({})
@@ -139,7 +139,7 @@ describe("time in a shift", () => {
     )
   )
 
-  it.effect("begins when the test says, and can be set", () =>
+  it.effect("starts when the test says, and can be set", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       expect(yield* Clock.currentTimeMillis).toBe(Date.UTC(2026, 0, 1))
@@ -151,7 +151,7 @@ describe("time in a shift", () => {
     }).pipe(Effect.provide(TestShift.layer({ ...idle, startAt: "2026-01-01T00:00:00Z" })))
   )
 
-  it.effect("refuses a move that would take minutes, and says what to do instead", () =>
+  it.effect("refuses a step that would take minutes, and suggests an alternative", () =>
     Effect.gen(function* () {
       const exit = yield* Effect.exit(TestClock.setTime(Date.UTC(2026, 0, 1)))
       expect(String(exit)).toMatch(/from 1970-01-01.* to 2026-01-01.* limit is five years.*startAt/)

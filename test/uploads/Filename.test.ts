@@ -26,7 +26,7 @@ describe("a file's safe name", () => {
     ["résumé.pdf", "resume.pdf"],
     ["报告.pdf", "__.pdf"],
     ["😀.png", "_.png"],
-    // Full-width forms of a path, a dot leader, a division slash: what some systems would read as / and .
+    // Full-width characters, a dot leader and a division slash: some systems read them as / and .
     ["．．／．．／etc／passwd", "passwd"],
     ["‥/x", "x"],
     ["a∕b", "a_b"],
@@ -44,7 +44,7 @@ describe("a file's safe name", () => {
     expect(Filename.sanitize(`${"n".repeat(200)}.${"e".repeat(50)}`)).toHaveLength(100)
   })
 
-  it("is safe whatever is given, and stays as it is when it is given again", () => {
+  it("is safe for any input, and idempotent", () => {
     fc.assert(
       fc.property(fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: "grapheme" }), fc.string()), (given) => {
         const name = Filename.sanitize(given)
@@ -61,7 +61,7 @@ describe("a file's original name", () => {
     ["report.pdf", "report.pdf"],
     ["my holiday photo (1).jpeg", "my holiday photo (1).jpeg"],
     ["résumé – naïve.pdf", "résumé – naïve.pdf"],
-    // Decomposed, as macOS sends it: not composed for the client.
+    // Decomposed as macOS sends it, and kept that way.
     ["re\u0301sume\u0301.pdf", "re\u0301sume\u0301.pdf"],
     ["报告.pdf", "报告.pdf"],
     ["تقرير.pdf", "تقرير.pdf"],
@@ -90,7 +90,7 @@ describe("a file's original name", () => {
     expect(Filename.original("😀".repeat(5000))).toBe("😀".repeat(127))
   })
 
-  it("can be stored whatever is given, and stays as it is when it is given again", () => {
+  it("can be stored for any input, and is idempotent", () => {
     fc.assert(
       fc.property(fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: "grapheme" }), fc.string()), (given) => {
         const name = Filename.original(given)

@@ -36,7 +36,7 @@ const names = Effect.gen(function* () {
   return (yield* storage.list(workspace)).map(({ filename }) => filename)
 })
 
-/** Rows in the tables of contents and chunks: what would be left behind. */
+/** Rows left in the content and chunk tables. */
 const remains = Effect.gen(function* () {
   const { sql } = yield* Database
   const rows = yield* sql<{ contents: number; chunks: number }>`
@@ -45,7 +45,7 @@ const remains = Effect.gen(function* () {
   return rows[0]
 })
 
-/** How many statements an effect sends, and how long the longest took. */
+/** The number of statements that an effect sends, and the duration of the longest. */
 const counted = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const own = yield* Effect.tracer
@@ -71,7 +71,7 @@ const counted = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   })
 
 describe("files in the caller's transaction", () => {
-  it.scopedLive("stand or fall with it", () =>
+  it.scopedLive("commit or roll back with it", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const { transaction } = yield* Database
@@ -101,7 +101,7 @@ describe("files in the caller's transaction", () => {
     }).pipe(Effect.provide(over(10)))
   )
 
-  it.scopedLive("published there are seen at its end; what was drafted is committed before", () =>
+  it.scopedLive("are visible at its end when published there; drafts are committed before", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const { transaction } = yield* Database
@@ -118,7 +118,7 @@ describe("files in the caller's transaction", () => {
 })
 
 describe("the quota", () => {
-  it.scopedLive("holds when many come at once", () =>
+  it.scopedLive("holds under concurrency", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const puts = yield* Effect.forEach(
@@ -133,7 +133,7 @@ describe("the quota", () => {
 })
 
 describe("a sweep", () => {
-  it.scopedLive("is one statement, and takes the chunks with their files", () =>
+  it.scopedLive("is one statement, and deletes the chunks with their files", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const ids = yield* storage.putMany(workspace, [file("a"), file("b"), file("c", "x".repeat(chunkBytes + 1))])
@@ -157,7 +157,7 @@ describe("a sweep", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("leaves what somebody holds to the next, and waits for nobody", () =>
+  it.scopedLive("leaves locked files to the next sweep, and waits for no lock", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const [held] = yield* storage.putMany(workspace, [file("held"), file("free")])
@@ -173,7 +173,7 @@ describe("a sweep", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("takes large files in statements of their own", () =>
+  it.scopedLive("deletes large files in separate statements", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const { sql } = yield* Database
@@ -181,14 +181,14 @@ describe("a sweep", () => {
         workspace,
         Array.from({ length: 12 }, (_, n) => file(`f${n}`))
       )
-      // What a statement takes is bounded by what the rows say they hold.
+      // A statement is bounded by the sizes that the rows declare.
       yield* sql`update nightshift.upload set size_bytes = 100 * 1024 * 1024`
       yield* SteppableClock.advance("24 hours")
       expect(yield* counted(storage.sweep(0))).toMatchObject({ value: { expired: 12 }, statements: 4 })
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("works through many files in bounded statements, while others are fetched", () =>
+  it.scopedLive("processes many files in bounded statements, while others are fetched", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const { sql, transaction } = yield* Database
@@ -197,7 +197,7 @@ describe("a sweep", () => {
       const wanted = yield* storage.put(workspace, file("wanted", content))
       yield* transaction(
         Effect.gen(function* () {
-          // The rows fit together as they are written: looking that up for each of them would take most of the test.
+          // Skips foreign key checks, which would take most of the test; the rows are consistent.
           yield* sql`set local session_replication_role = replica`
           yield* sql`insert into nightshift.upload_content (file_id) select gen_random_uuid() from generate_series(1, ${many}::int)`
           yield* sql`insert into nightshift.upload_chunk (file_id, n, bytes)
@@ -226,7 +226,7 @@ describe("a sweep", () => {
 })
 
 describe("the tables", () => {
-  it.scopedLive("refuse a row that cannot be, whoever writes it", () =>
+  it.scopedLive("refuse an invalid row from any writer", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       const { sql } = yield* Database

@@ -28,7 +28,7 @@ export const start: Effect.Effect<
   const signals = yield* Signals
   const podHeartbeat = yield* PodHeartbeat
   const supervisors = yield* Supervisors
-  const { slots: cap } = yield* CrewConfig
+  const { slots, slotsOf = {} } = yield* CrewConfig
   const { podHeartbeat: tick } = yield* ClusterConfig
   const known = new Map<string, QueueSettings>()
   const vanished = new Set<string>()
@@ -65,7 +65,7 @@ export const start: Effect.Effect<
       const settings = known.get(name)
       if (settings === undefined || vanished.has(name)) continue
       const { wanted } = supervisor.slots()
-      const target = SlotTarget.of(settings, podHeartbeat.orders(), cap)
+      const target = SlotTarget.of(settings, podHeartbeat.orders(), slotsOf[name] ?? slots)
       if (target > wanted) report.raised += 1
       if (target < wanted) report.lowered += 1
       yield* supervisor.aim(target)

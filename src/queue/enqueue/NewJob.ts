@@ -1,4 +1,5 @@
 import { Duration, Either } from "effect"
+import { type DurationInput, decode as decodeDuration } from "../../core/DurationText.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import {
@@ -38,7 +39,7 @@ export interface Dedupe {
   /**
    * With scope `retained`: how long the key is held after the job was stored. Without it, as long as the row exists.
    */
-  readonly window?: Duration.Duration | undefined
+  readonly window?: DurationInput | undefined
   /** If the holder is still pending, replace its payload and start time instead of ignoring this job. */
   readonly replace?: boolean | undefined
 }
@@ -77,6 +78,15 @@ type Fault = readonly [field: string, reason: string]
 const at = (field: string, reason: string | undefined): Fault | undefined =>
   reason === undefined ? undefined : [field, reason]
 
+const faultOfWindow = (window: DurationInput | undefined): string | undefined => {
+  if (window === undefined) return undefined
+  try {
+    return faultOfWait(decodeDuration(window))
+  } catch (error) {
+    return `must be a duration: ${error instanceof Error ? error.message.replace(/\.$/, "") : String(error)}`
+  }
+}
+
 /** Returns the first invalid field. Builds no list, because a bulk enqueue calls this a thousand times. */
 export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("id", job.id === undefined || isId(job.id) ? undefined : "must be a lower-case UUID") ??
@@ -88,7 +98,7 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("runAt", job.runAt === undefined ? undefined : faultOfInstant(job.runAt)) ??
   at("key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)) ??
   at("dedupe.key", job.dedupe === undefined ? undefined : faultOfText(job.dedupe.key, limits.keyCharacters)) ??
-  at("dedupe.window", job.dedupe?.window === undefined ? undefined : faultOfWait(job.dedupe.window)) ??
+  at("dedupe.window", faultOfWindow(job.dedupe?.window)) ??
   (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
 
 /**
@@ -124,7 +134,7 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
     key: job.key ?? null,
     dedupeKey: job.dedupe?.key ?? null,
     dedupeScope: job.dedupe?.scope ?? null,
-    dedupeWindow: job.dedupe?.window === undefined ? undefined : Duration.toMillis(job.dedupe.window),
+    dedupeWindow: job.dedupe?.window === undefined ? undefined : Duration.toMillis(decodeDuration(job.dedupe.window)),
     replace: job.dedupe?.replace ?? false,
     onDead: onDead.right,
     meta: meta.right

@@ -13,7 +13,7 @@ import { eventually, scratch } from "./fixtures/Scratch.js"
 const quick = { beat: "50 millis", silence: "300 millis" } as const
 const claimsIn = (directory: string) => readdirSync(claimsOf(directory)).filter((name) => name.endsWith(".json"))
 
-/** A claim as another process would have written it. */
+/** Writes a claim as another process would. */
 const plant = (directory: string, name: string, claim: { pid: number; start: string; place: string }) =>
   Effect.promise(async () => {
     await mkdir(claimsOf(directory), { recursive: true })
@@ -27,7 +27,7 @@ const living = Effect.gen(function* () {
   return { pid: process.pid, start, place: yield* place }
 })
 
-/** A process that was there a moment ago. */
+/** A process that has just exited. */
 const dead = Effect.gen(function* () {
   const child = spawn("/bin/sh", ["-c", "read line"], { stdio: ["pipe", "ignore", "ignore"] })
   const pid = child.pid ?? 0
@@ -38,7 +38,7 @@ const dead = Effect.gen(function* () {
 })
 
 describe("the lock on a directory", () => {
-  it.scopedLive("refuses everybody while it is held, naming the holder, and nobody after", () =>
+  it.scopedLive("refuses a second process and names the holder, and is free after release", () =>
     Effect.gen(function* () {
       const directory = yield* scratch
       const scope = yield* Scope.make()
@@ -54,7 +54,7 @@ describe("the lock on a directory", () => {
     })
   )
 
-  it.scopedLive("has one winner among many who find a dead holder at the same time", () =>
+  it.scopedLive("has one winner among many processes that find a dead holder at the same time", () =>
     Effect.gen(function* () {
       const gone = yield* dead
       for (const round of Array.from({ length: 8 }, (_, round) => round)) {
@@ -78,7 +78,7 @@ describe("the lock on a directory", () => {
     })
   )
 
-  it.scopedLive("is not held by a stranger who got the dead holder's pid", () =>
+  it.scopedLive("is not held by an unrelated process that reuses the dead holder's pid", () =>
     Effect.gen(function* () {
       const directory = yield* scratch
       yield* plant(directory, "000000000000001", { ...(yield* living), start: "long ago" })
@@ -96,7 +96,7 @@ describe("the lock on a directory", () => {
     })
   )
 
-  it.scopedLive("passes on from another container that has gone silent, or left no readable claim", () =>
+  it.scopedLive("is taken over from another container that has gone silent or left no readable claim", () =>
     Effect.gen(function* () {
       const directory = yield* scratch
       yield* plant(directory, "000000000000001", { ...(yield* living), place: "another container" })
@@ -106,7 +106,7 @@ describe("the lock on a directory", () => {
     })
   )
 
-  it.scopedLive("stays with another container that shows life, whatever its clock says", () =>
+  it.scopedLive("stays with another container that shows a heartbeat, whatever its clock says", () =>
     Effect.gen(function* () {
       const directory = yield* scratch
       const file = yield* plant(directory, "000000000000001", { ...(yield* dead), place: "another container" })
@@ -118,7 +118,7 @@ describe("the lock on a directory", () => {
     })
   )
 
-  it.scopedLive("is claimed anew when its file is removed, and lost when somebody else is there by then", () =>
+  it.scopedLive("is claimed again when its file is removed, and lost when another process claimed it first", () =>
     Effect.gen(function* () {
       const directory = yield* scratch
       const lock = yield* acquire(directory, quick)

@@ -14,31 +14,35 @@ const refusalOf = (directory: string) =>
   Effect.map(Effect.flip(Effect.scoped(start(directory))), ({ message }) => message)
 
 describe.concurrent("the durable embedded PostgreSQL", () => {
-  it.scopedLive("answers on port and socket to those who know the password, and lets nobody else near its files", () =>
-    Effect.gen(function* () {
-      const { directory, port, socketDirectory, url } = yield* start(join(yield* scratch, "a/.nightshift"))
-      const settings = yield* query(
-        Redacted.value(url),
-        `select string_agg(setting, ' ' order by name) as found from pg_settings where name in ('fsync', 'synchronous_commit',
+  it.scopedLive(
+    "answers on port and socket to clients with the password, and protects its files from other users",
+    () =>
+      Effect.gen(function* () {
+        const { directory, port, socketDirectory, url } = yield* start(join(yield* scratch, "a/.nightshift"))
+        const settings = yield* query(
+          Redacted.value(url),
+          `select string_agg(setting, ' ' order by name) as found from pg_settings where name in ('fsync', 'synchronous_commit',
          'full_page_writes', 'data_checksums', 'TimeZone', 'listen_addresses', 'server_encoding')`
-      )
-      assert.deepStrictEqual(settings, [{ found: "UTC on on on 127.0.0.1 UTF8 on" }])
-      const password = readFileSync(join(directory, "password"), "utf8").trim()
-      for (const host of ["127.0.0.1", socketDirectory]) {
-        const known = { host, port, user: "postgres", database: "postgres", password }
-        assert.deepStrictEqual(yield* query(known, "select 1 as one"), [{ one: 1 }])
-        const refused = yield* Effect.flip(query({ ...known, password: "guess" }, "select 1"))
-        assert.match(`${refused.cause}`, /password authentication failed/)
-      }
-      const modes = ["", "data", "run", "lock", "password", "postgres.log"].map((name) => modeOf(join(directory, name)))
-      // Under root, the server's user must pass through, by its group, and can do no more than that.
-      assert.deepStrictEqual(modes, [asRoot ? "710" : "700", "700", "700", "700", "600", "600"])
-      assert.strictEqual(statSync(directory).uid, process.getuid?.())
-      assert.strictEqual(statSync(join(directory, "data")).uid === 0, false)
-    })
+        )
+        assert.deepStrictEqual(settings, [{ found: "UTC on on on 127.0.0.1 UTF8 on" }])
+        const password = readFileSync(join(directory, "password"), "utf8").trim()
+        for (const host of ["127.0.0.1", socketDirectory]) {
+          const known = { host, port, user: "postgres", database: "postgres", password }
+          assert.deepStrictEqual(yield* query(known, "select 1 as one"), [{ one: 1 }])
+          const refused = yield* Effect.flip(query({ ...known, password: "guess" }, "select 1"))
+          assert.match(`${refused.cause}`, /password authentication failed/)
+        }
+        const modes = ["", "data", "run", "lock", "password", "postgres.log"].map((name) =>
+          modeOf(join(directory, name))
+        )
+        // Under root, the server's user needs group access to enter the directory, and nothing more.
+        assert.deepStrictEqual(modes, [asRoot ? "710" : "700", "700", "700", "700", "600", "600"])
+        assert.strictEqual(statSync(directory).uid, process.getuid?.())
+        assert.strictEqual(statSync(join(directory, "data")).uid === 0, false)
+      })
   )
 
-  it.scopedLive("has its data, password and port at the second start, in a directory of any name", () =>
+  it.scopedLive("keeps its data, password and port at the second start, in a directory of any name", () =>
     Effect.gen(function* () {
       const directory = join(yield* scratch, `it's "quoted", é`, "x".repeat(120))
       const before = yield* Effect.scoped(
@@ -49,7 +53,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
         })
       )
       assert.isFalse(existsSync(before.socketDirectory))
-      // Started in the background, as `serve` does, and stopped in the middle of that.
+      // Started in the background, as `serve` does, and stopped during the start.
       const launched = Effect.flatMap(launchDurable(directory), (server) => Effect.provide(EmbeddedPostgres, server))
       yield* Effect.scoped(launchDurable(directory))
       assert.deepStrictEqual(readdirSync(join(directory, "lock")), [])
@@ -57,12 +61,12 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
       const { url } = yield* launched
       assert.strictEqual(Redacted.value(url), before.url)
       assert.deepStrictEqual(yield* query(Redacted.value(url), "select x from kept"), [{ x: 7 }])
-      // A launch does not fail: the layer says why there is no server.
+      // A launch itself does not fail; building the layer reports the error.
       assert.match((yield* Effect.flip(Effect.scoped(launched))).message, /in use by process/)
     })
   )
 
-  it.scopedLive("refuses a second process, naming the first, which others can find", () =>
+  it.scopedLive("refuses a second process and names the first, which other processes can find", () =>
     Effect.gen(function* () {
       const directory = join(yield* scratch, ".nightshift")
       assert.isTrue(Option.isNone(yield* running(directory)))
@@ -80,7 +84,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("takes another port when somebody has its last one", () =>
+  it.scopedLive("takes another port when its last one is in use", () =>
     Effect.gen(function* () {
       const parent = yield* scratch
       yield* Effect.scoped(start(join(parent, "a")))
@@ -92,7 +96,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("refuses in one sentence what it cannot use", () =>
+  it.scopedLive("refuses an unusable directory in one sentence", () =>
     Effect.gen(function* () {
       const parent = yield* scratch
       const at = (name: string) => join(parent, name)
@@ -119,7 +123,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("shows the server's last words when it does not start", () =>
+  it.scopedLive("shows the end of the server's log when it does not start", () =>
     Effect.gen(function* () {
       const directory = join(yield* scratch, ".nightshift")
       yield* Effect.scoped(start(directory))
@@ -132,7 +136,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  // What a plain user cannot set up is not a test for one.
+  // Only root can set this up.
   const asRootOnly = asRoot && process.platform === "linux" ? it.scopedLive : () => {}
   asRootOnly("works as root where no other user may enter", () =>
     Effect.gen(function* () {

@@ -5,8 +5,8 @@ import { gone, holder } from "./fixtures/Holder.js"
 import { eventually, query } from "./fixtures/Scratch.js"
 import { startThrowaway } from "./fixtures/Started.js"
 
-describe.concurrent("the throw-away PostgreSQL", () => {
-  it.scopedLive("exists as often as asked for, and leaves nothing", () =>
+describe.concurrent("the throwaway PostgreSQL", () => {
+  it.scopedLive("can be started several times, and leaves nothing behind", () =>
     Effect.gen(function* () {
       const directories = yield* Effect.scoped(
         Effect.gen(function* () {
@@ -23,7 +23,7 @@ describe.concurrent("the throw-away PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("takes its directory along when its process is killed", () =>
+  it.scopedLive("removes its directory when its process is killed", () =>
     Effect.gen(function* () {
       const process = yield* holder("throwaway")
       const server = yield* process.ready

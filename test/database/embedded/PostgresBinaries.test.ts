@@ -11,7 +11,7 @@ import { query, scratch } from "./fixtures/Scratch.js"
 
 const asRoot = process.getuid?.() === 0
 
-/** As `npm ci --ignore-scripts` leaves the package: without links. */
+/** The package as `npm ci --ignore-scripts` leaves it: without links. */
 const installInto = (parent: string) =>
   Effect.gen(function* () {
     const installed = yield* locate()
@@ -26,7 +26,7 @@ const installInto = (parent: string) =>
   })
 
 describe.concurrent("the binaries of the embedded PostgreSQL", () => {
-  it.effect("are said to be missing where npm has none, with what to do", () =>
+  it.effect("are reported as missing when npm has none, with the fix", () =>
     Effect.gen(function* () {
       const windows = yield* Effect.flip(locate("win32", "x64"))
       assert.strictEqual(
@@ -38,7 +38,7 @@ describe.concurrent("the binaries of the embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("run after npm ci --ignore-scripts, whoever is first to make the links", () =>
+  it.scopedLive("run after npm ci --ignore-scripts, whichever process creates the links first", () =>
     Effect.gen(function* () {
       const installed = yield* installInto(yield* scratch)
       const complete = yield* Effect.all(
@@ -52,10 +52,10 @@ describe.concurrent("the binaries of the embedded PostgreSQL", () => {
   )
 })
 
-// Only root can stand in for two users; a plain user has nothing to show here. Copying the binaries takes seconds.
+// Only root can act as two users. Copying the binaries takes seconds.
 if (asRoot && isLong) {
   describe("the binaries, for another user than root", () => {
-    it.scopedLive("are copied once for a user who cannot go where they are, to where only we can write", () =>
+    it.scopedLive("are copied once for a user who cannot read them, to a place only we can write to", () =>
       Effect.gen(function* () {
         const parent = yield* scratch
         const [cache, foreignCache] = [join(parent, "cache"), join(parent, "foreign")]
@@ -79,10 +79,10 @@ if (asRoot && isLong) {
       })
     )
 
-    it.scopedLive("serve a plain user who may not write where they are", () =>
+    it.scopedLive("run for an unprivileged user who cannot write to their folder", () =>
       Effect.gen(function* () {
         const nobody = { uid: 65534, gid: 65534 }
-        // Node itself may lie in root's home.
+        // Node itself may be installed in root's home, where the other user cannot run it.
         if (!(yield* ask(Option.some(nobody), '"$1" --version', process.execPath)).ok) return
         const parent = yield* scratch
         yield* installInto(parent)

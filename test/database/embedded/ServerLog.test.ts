@@ -9,7 +9,7 @@ import { scratch } from "./fixtures/Scratch.js"
 const owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
 
 describe("the server's log", () => {
-  it.scopedLive("keeps the end of what was said, in bounds", () =>
+  it.scopedLive("keeps the bounded end of its output", () =>
     Effect.gen(function* () {
       const directory = yield* scratch
       const log = yield* ServerLog.make(directory, join(directory, "postgres.log"), owner)

@@ -1,0 +1,171 @@
+import { Context, Effect, Exit, GlobalValue, Layer, Redacted, Scope } from "effect"
+import type { DurationInput } from "../core/DurationText.js"
+import { Crew } from "../crew/Crew.js"
+import * as Nightshift from "../crew/Nightshift.js"
+import * as DatabaseUrl from "../database/DatabaseUrl.js"
+import type { Handler } from "../handlers/Handler.js"
+import type { DeclaredLimit } from "../limits/Limit.js"
+import { Queues } from "../queue/settings/QueueSettings.js"
+import type { DeclaredRoutes } from "../queue/settings/Routes.js"
+import type { Schedule } from "../schedule/Schedule.js"
+import * as Engine from "./Engine.js"
+import * as Shift from "./Shift.js"
+import { ClosedError, InvalidOptionError } from "./ShiftErrors.js"
+
+// One set of connections per process: a second connect() with the same settings shares the open set, and workers run on the
+// connections of their shift. The set closes with its last user.
+
+export interface ConnectOptions {
+  /** The schema that holds every table of Nightshift. [DATABASE_SCHEMA, else nightshift] */
+  readonly schema?: string
+  /** How many connections the shift and its workers may hold. [DATABASE_POOL, else 10] */
+  readonly pool?: number
+  /** How many more handlers in transactions may hold. [DATABASE_HANDLER_POOL, else 10] */
+  readonly handlerPool?: number
+  /** Where log lines go: `console`, any logger of that shape, or `false` for nowhere. [standard error, by LOG_LEVEL] */
+  readonly log?: Engine.LogSink | false
+}
+
+interface Open {
+  readonly engine: Promise<Engine.PgEngine>
+  readonly workers: Set<Worker>
+  users: number
+}
+
+const open = GlobalValue.globalValue("nightshift/client/open", () => new Map<string, Open>())
+const openOf = GlobalValue.globalValue("nightshift/client/openOf", () => new WeakMap<Shift.Shift, Open>())
+
+const engineOf = (url: string | undefined, { log, ...options }: ConnectOptions): Promise<Engine.PgEngine> => {
+  const databaseUrl = url === undefined ? {} : { databaseUrl: Redacted.make(url) }
+  return Engine.make(Layer.provideMerge(Nightshift.client({ ...options, ...databaseUrl }), Engine.logging(log)))
+}
+
+/** Connects to PostgreSQL, brings the schema up to date, and gives the shift. Without a url it reads DATABASE_URL. */
+export const connect = async (url?: string, options: ConnectOptions = {}): Promise<Shift.Shift> => {
+  const fault = url === undefined ? undefined : DatabaseUrl.fault(url)
+  if (fault !== undefined) throw new InvalidOptionError("url", `The first argument of connect() must be ${fault}.`)
+  const { handlerPool, pool, schema } = options
+  const settings = JSON.stringify([url, schema, pool, handlerPool])
+  const used = open.get(settings) ?? { engine: engineOf(url, options), workers: new Set(), users: 0 }
+  open.set(settings, used)
+  used.users += 1
+  const leave = async () => {
+    used.users -= 1
+    if (used.users > 0) return
+    if (open.get(settings) === used) open.delete(settings)
+    const engine = await used.engine
+    await Promise.all([...used.workers].map((each) => each.stop()))
+    await engine.close()
+  }
+  try {
+    const engine = await used.engine
+    let left: Promise<void> | undefined
+    const shift = Shift.make(
+      { ...engine, ...onlyWhile(engine, () => left === undefined) },
+      Shift.awaitByLooking(engine),
+      () => (left ??= leave())
+    )
+    openOf.set(shift, used)
+    return shift
+  } catch (error) {
+    open.delete(settings)
+    throw error
+  }
+}
+
+/** Rejects calls on a closed shift while other shifts still use the engine. */
+const onlyWhile = (engine: Engine.PgEngine, isOpen: () => boolean): Pick<Engine.PgEngine, "run" | "store"> => ({
+  run: async (effect, signal) => {
+    if (!isOpen()) throw new ClosedError()
+    return engine.run(effect, signal)
+  },
+  store: async (job) => {
+    if (!isOpen()) throw new ClosedError()
+    return engine.store(job)
+  }
+})
+
+export interface WorkerOptions {
+  /** What `job.handle(…)` returned. */
+  readonly handlers: ReadonlyArray<Handler<Nightshift.Services>>
+  /**
+   * The queues to serve: their names, or how many jobs of each run at a time here. A queue that is new to the cluster gets
+   * that number as its worker total, too. [the queues of the handlers' jobs]
+   */
+  readonly queues?: ReadonlyArray<string> | Readonly<Record<string, number>>
+  /** Recurring jobs: what `job.schedule(…)` returned. */
+  readonly schedules?: ReadonlyArray<Schedule>
+  /** Queues by kind prefix, for kinds without a queue: `{ "gh.": "github" }`. */
+  readonly routes?: DeclaredRoutes
+  /** Rate limits that the handlers use. */
+  readonly limits?: ReadonlyArray<DeclaredLimit>
+  /** How long `stop()` waits for running jobs. [SHUTDOWN_GRACE, else 25s] */
+  readonly grace?: DurationInput
+}
+
+/** A running worker. */
+export interface Worker {
+  /** The id under which the cluster knows this process. */
+  readonly pod: string
+  readonly queues: ReadonlyArray<string>
+  /** Stops taking jobs, gives running ones their grace, returns the rest to the queue. */
+  stop(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+const mostSlots = 10_000
+
+const slotsOf = (queues: WorkerOptions["queues"]): Readonly<Record<string, number>> => {
+  if (queues === undefined || Array.isArray(queues)) return {}
+  const slots = queues as Readonly<Record<string, number>>
+  for (const [name, count] of Object.entries(slots)) {
+    if (!Number.isInteger(count) || count < 1 || count > mostSlots) {
+      throw new InvalidOptionError(
+        "queues",
+        `queues.${name} must be a whole number from 1 to ${mostSlots}, not ${count}.`
+      )
+    }
+  }
+  return slots
+}
+
+const namesOf = ({ handlers, queues }: WorkerOptions): ReadonlyArray<string> => {
+  if (queues !== undefined) return Array.isArray(queues) ? queues : Object.keys(queues)
+  return [...new Set(handlers.map(({ kind }) => kind.queue))]
+}
+
+/** Sets the worker total of queues that are new to the cluster. */
+const declareNew = (slots: Readonly<Record<string, number>>) =>
+  Effect.gen(function* () {
+    const queues = yield* Queues
+    const known = new Set((yield* queues.all).map(({ name }) => name))
+    const fresh = Object.entries(slots).filter(([name]) => !known.has(name))
+    yield* queues.declare(fresh.map(([name]) => name))
+    for (const [name, maxWorkers] of fresh) yield* queues.change(name, { maxWorkers })
+  })
+
+/** Runs handlers in this process, on the connections of the shift, until it is stopped. */
+export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promise<Worker> => {
+  const used = openOf.get(shift)
+  if (used === undefined) throw new InvalidOptionError("shift", "worker() needs what connect() returned.")
+  if (options.handlers.length === 0) throw new InvalidOptionError("handlers", "worker() needs at least one handler.")
+  const { run } = await used.engine
+  const slots = slotsOf(options.queues)
+  const scope = await run(Scope.make())
+  const close = () => run(Scope.close(scope, Exit.void))
+  const layer = Nightshift.crew({ ...options, queues: namesOf(options), slots })
+  const built = run(Effect.zipRight(declareNew(slots), Layer.buildWithScope(layer, scope)))
+  const context = await built.catch(async (error: unknown) => {
+    await close()
+    throw error
+  })
+  let stopped: Promise<void> | undefined
+  const stop = () =>
+    (stopped ??= close().finally(() => {
+      used.workers.delete(running)
+    }))
+  const { pod, queues } = Context.get(context, Crew)
+  const running: Worker = { pod, queues, stop, [Symbol.asyncDispose]: stop }
+  used.workers.add(running)
+  return running
+}

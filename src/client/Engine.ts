@@ -1,0 +1,136 @@
+import {
+  Cause,
+  type Clock,
+  Context,
+  Effect,
+  Exit,
+  HashMap,
+  type Layer,
+  Logger,
+  LogLevel,
+  ManagedRuntime,
+  Predicate
+} from "effect"
+import type { Services } from "../crew/Nightshift.js"
+import type { JobAdmin } from "../queue/admin/JobAdmin.js"
+import type { NewJob } from "../queue/enqueue/NewJob.js"
+import type { Kinds } from "../queue/Kinds.js"
+import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
+import type { JobSearch } from "../queue/search/JobSearch.js"
+import type { Transactions } from "../queue/Transactions.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as Logging from "../telemetry/Logging.js"
+import { ClosedError, fromCause } from "./ShiftErrors.js"
+
+/** The services behind a shift: on PostgreSQL, or in memory for tests. */
+export type Ports = Queue | JobAdmin | JobSearch | Schedules | Kinds | Transactions
+
+/** Where log lines go, as `console` takes them. */
+export interface LogSink {
+  debug(message: string, fields: Readonly<Record<string, unknown>>): void
+  info(message: string, fields: Readonly<Record<string, unknown>>): void
+  warn(message: string, fields: Readonly<Record<string, unknown>>): void
+  error(message: string, fields: Readonly<Record<string, unknown>>): void
+}
+
+const textOf = (message: unknown): string =>
+  (Array.isArray(message) ? message : [message])
+    .map((part) => (typeof part === "string" ? part : JSON.stringify(part)))
+    .join(" ")
+
+const levelOf = (level: LogLevel.LogLevel): keyof LogSink => {
+  if (LogLevel.greaterThanEqual(level, LogLevel.Error)) return "error"
+  if (LogLevel.greaterThanEqual(level, LogLevel.Warning)) return "warn"
+  return LogLevel.greaterThanEqual(level, LogLevel.Info) ? "info" : "debug"
+}
+
+const sinkLogger = (sink: LogSink) =>
+  Logger.make(({ annotations, cause, logLevel, message }) => {
+    const fields = Object.fromEntries(
+      [...HashMap.entries(annotations)].map(([name, value]) => [
+        name,
+        Predicate.hasProperty(value, "toJSON") && typeof value.toJSON === "function" ? value.toJSON() : value
+      ])
+    )
+    const error = Cause.isEmpty(cause) ? {} : { error: Cause.pretty(cause, { renderErrorCause: true }) }
+    sink[levelOf(logLevel)](textOf(message), { ...fields, ...error })
+  })
+
+/** Log output: none, the program's own logger, or as LOG_LEVEL and LOG_FORMAT say. */
+export const logging = (log: LogSink | false | undefined) => {
+  if (log === undefined) return Logging.layer
+  return log === false ? Logger.remove(Logger.defaultLogger) : Logger.replace(Logger.defaultLogger, sinkLogger(log))
+}
+
+interface Waiting {
+  readonly job: NewJob
+  readonly settle: (exit: Exit.Exit<Answer, unknown>) => void
+}
+
+/** Runs Effects of a shift as promises. */
+export interface Engine<R> {
+  readonly clock: Clock.Clock
+  /** Runs an effect. Rejects with an error of the client. */
+  readonly run: <A, E>(effect: Effect.Effect<A, E, R>, signal?: AbortSignal) => Promise<A>
+  /** Stores one job, batched with all others of the same tick. */
+  readonly store: (job: NewJob) => Promise<Answer>
+  readonly close: () => Promise<void>
+}
+
+/** Builds the services. */
+export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engine<R | Queue>> => {
+  const runtime = ManagedRuntime.make(layer)
+  const built = await runtime.runPromiseExit(Effect.all([Effect.clock, Effect.context<R | Queue>()]))
+  if (Exit.isFailure(built)) {
+    await runtime.dispose()
+    throw fromCause(built.cause)
+  }
+  const [clock, context] = built.value
+  const queue = Context.get(context as Context.Context<Queue>, Queue)
+  let closed: Promise<void> | undefined
+  let waiting: Array<Waiting> = []
+  const underWay = new Set<Promise<void>>()
+
+  const run = async <A, E2>(effect: Effect.Effect<A, E2, R | Queue>, signal?: AbortSignal): Promise<A> => {
+    if (closed !== undefined) throw new ClosedError()
+    const exit = await runtime.runPromiseExit(effect, signal === undefined ? {} : { signal })
+    if (Exit.isSuccess(exit)) return exit.value
+    signal?.throwIfAborted()
+    throw fromCause(exit.cause)
+  }
+
+  // One fiber for all calls of a tick: a fiber per call costs more than the batcher.
+  const flush = () => {
+    const all = waiting
+    waiting = []
+    const stored = runtime.runPromiseExit(queue.enqueueEach(all.map(({ job }) => job))).then((exit) => {
+      underWay.delete(stored)
+      for (const [place, { settle }] of all.entries()) {
+        const own = Exit.isSuccess(exit) ? exit.value[place] : Exit.failCause(exit.cause)
+        settle(own ?? Exit.die(new Error("the queue gave no answer")))
+      }
+    })
+    underWay.add(stored)
+  }
+
+  const store = async (job: NewJob): Promise<Answer> => {
+    if (closed !== undefined) throw new ClosedError()
+    const exit = await new Promise<Exit.Exit<Answer, unknown>>((settle) => {
+      waiting.push({ job, settle })
+      if (waiting.length === 1) queueMicrotask(flush)
+    })
+    if (Exit.isSuccess(exit)) return exit.value
+    throw fromCause(exit.cause)
+  }
+
+  // Finish enqueues that are in flight before closing the connections.
+  const end = async () => {
+    await Promise.resolve()
+    await Promise.all(underWay)
+    await runtime.dispose()
+  }
+  return { clock, run, store, close: () => (closed ??= end()) }
+}
+
+/** An engine on PostgreSQL. Workers run on it. */
+export type PgEngine = Engine<Services>

@@ -1,0 +1,149 @@
+import { Cause, Effect, type Either, Exit } from "effect"
+import type { DurationInput } from "../core/DurationText.js"
+import type { JobId as StoredId } from "../core/Ids.js"
+import type { InvalidJob } from "../core/InvalidJob.js"
+import type { FollowUp } from "../core/StoredJob.js"
+import type { Dedupe, NewJob } from "../queue/enqueue/NewJob.js"
+import * as Kind from "../queue/Job.js"
+import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
+import { fromCause, InvalidOptionError } from "./ShiftErrors.js"
+import type { Transaction } from "./TransactionAdapter.js"
+
+/** Carries the result type of a job id; exists only at compile time. */
+declare const resultOf: unique symbol
+
+/** A job id and the type of the job's result. */
+export type JobId<Result = unknown> = string & { readonly [resultOf]?: Result }
+
+/** A date, its text in ISO 8601, or epoch milliseconds. */
+export type InstantInput = Date | string | number
+
+export interface DedupeOptions {
+  readonly key: string
+  /** How long the key is held: until the job ends, or as long as its row exists. [active] */
+  readonly scope?: "active" | "retained"
+  /** With `retained`: how long the key is held after the job was stored, if not as long as its row exists. */
+  readonly window?: DurationInput
+  /** Where the job that has the key is pending, give it this payload and start. [false] */
+  readonly replace?: boolean
+}
+
+export interface EnqueueOptions {
+  /** A UUID. An enqueue whose answer was lost can be repeated with the same one. */
+  readonly id?: string
+  readonly queue?: string
+  /** Lower runs first. */
+  readonly priority?: number
+  readonly maxAttempts?: number
+  /** Not before this instant. */
+  readonly runAt?: InstantInput
+  /** Not before this much time has passed. */
+  readonly delay?: DurationInput
+  /** Jobs that share a key can be limited or ordered together. */
+  readonly key?: string
+  /** Stores nothing while another job has this key. A text alone is a key that is held until its job ends. */
+  readonly dedupe?: string | DedupeOptions
+  /** Kept with the job and given to its handler beside the payload. */
+  readonly meta?: Readonly<Record<string, unknown>>
+  /** Your own transaction: the job exists when it commits. */
+  readonly tx?: Transaction
+}
+
+/** Options of `enqueueMany`. Functions derive a value from each payload. */
+export interface EnqueueManyOptions<In> extends Omit<EnqueueOptions, "id" | "dedupe" | "key"> {
+  readonly key?: string | ((payload: In) => string)
+  readonly dedupe?: (payload: In) => string | DedupeOptions
+}
+
+/** A new job, or the job that already has the dedupe key. */
+export interface Enqueued<Result = unknown> {
+  readonly id: JobId<Result>
+  readonly outcome: "enqueued" | "deduplicated"
+}
+
+/** What can be enqueued. */
+export interface Enqueueable<in In, out Result> {
+  readonly kind: Kind.KindDefaults
+  /** The payload as it is stored, once it has passed the validator. Throws InvalidPayloadError. */
+  encode(payload: In, index?: number): unknown
+  /** What to run when a job with this payload dies. */
+  deadLetter(payload: In): FollowUp | undefined
+  /** Reads a stored result. */
+  readResult(stored: unknown): ReadResult<Result> | Promise<ReadResult<Result>>
+}
+
+type ReadResult<Result> =
+  | { readonly value: Result; readonly issues?: undefined }
+  | { readonly issues: ReadonlyArray<{ readonly path: ReadonlyArray<PropertyKey>; readonly message: string }> }
+
+export type EnqueueOne<Options> = <In, Result>(
+  job: Enqueueable<In, Result>,
+  payload: NoInfer<In>,
+  options?: Options
+) => Promise<Enqueued<Result>>
+
+const millisOf = (instant: InstantInput | undefined): number | undefined => {
+  if (instant === undefined || typeof instant === "number") return instant
+  const millis = typeof instant === "string" ? Date.parse(instant) : instant.getTime()
+  if (!Number.isNaN(millis)) return millis
+  throw new InvalidOptionError(
+    "runAt",
+    `runAt must be a date, an ISO 8601 text or milliseconds, not ${String(instant)}.`
+  )
+}
+
+const dedupeOf = (dedupe: string | DedupeOptions | undefined): string | Dedupe | undefined =>
+  typeof dedupe === "object" ? { scope: "active", ...dedupe } : dedupe
+
+type AnyOptions<In> = Omit<EnqueueOptions, "dedupe" | "key" | "tx"> & {
+  readonly dedupe?: EnqueueOptions["dedupe"] | ((payload: In) => string | DedupeOptions)
+  readonly key?: string | ((payload: In) => string)
+}
+
+/** Makes jobs from payloads. Returns a promise only for asynchronous validators, so that calls of one tick stay together. */
+export const newJobs = <In>(
+  job: Enqueueable<In, unknown>,
+  payloads: ReadonlyArray<In>,
+  options: AnyOptions<In>,
+  now: number
+): Either.Either<ReadonlyArray<NewJob>, InvalidJob> | Promise<Either.Either<ReadonlyArray<NewJob>, InvalidJob>> => {
+  const { dedupe, id, key, runAt, ...rest } = options
+  const stored = payloads.map((payload, index) => job.encode(payload, index))
+  const make = (encoded: ReadonlyArray<unknown>) =>
+    Kind.newJobs(
+      job.kind,
+      encoded,
+      { ...rest, ...(id === undefined ? {} : { id: id as StoredId }), runAt: millisOf(runAt) },
+      now,
+      (place) => {
+        const payload = payloads[place] as In
+        return {
+          key: typeof key === "function" ? key(payload) : key,
+          dedupe: dedupeOf(typeof dedupe === "function" ? dedupe(payload) : dedupe),
+          onDead: job.deadLetter(payload)
+        }
+      }
+    )
+  return stored.some((each) => each instanceof Promise) ? Promise.all(stored).then(make) : make(stored)
+}
+
+/** The result of an enqueue as callers see it. */
+export const enqueuedOf = <Result>({ _tag, id }: Answer): Enqueued<Result> => ({
+  id: id as string as JobId<Result>,
+  outcome: _tag === "Enqueued" ? "enqueued" : "deduplicated"
+})
+
+/** `enqueue` of a handler: joins the handler's transaction, if it has one. */
+export const inHandler =
+  (run: <A, E>(effect: Effect.Effect<A, E, Queue>) => Promise<A>): EnqueueOne<Omit<EnqueueOptions, "tx">> =>
+  async <In, Result>(job: Enqueueable<In, Result>, payload: In, options: Omit<EnqueueOptions, "tx"> = {}) => {
+    const now = await run(Effect.clockWith((clock) => Effect.succeed(clock.unsafeCurrentTimeMillis())))
+    const jobs = await newJobs(job, [payload], options, now)
+    const exit = await run(
+      Effect.exit(Effect.flatMap(jobs, (ready) => Effect.flatMap(Queue, (queue) => queue.enqueue(ready))))
+    )
+    if (Exit.isFailure(exit)) throw fromCause(exit.cause)
+    const [answer] = exit.value
+    if (answer === undefined) throw fromCause(Cause.die(new Error("the queue gave no answer")))
+    return enqueuedOf<Result>(answer)
+  }

@@ -1,0 +1,197 @@
+import { Either } from "effect"
+import * as Backoff from "../core/Backoff.js"
+import type { DurationInput } from "../core/DurationText.js"
+import type { FollowUp } from "../core/StoredJob.js"
+import * as Kind from "../queue/Job.js"
+import type { Missed, Overlap } from "../schedule/Policies.js"
+import type { Schedule } from "../schedule/Schedule.js"
+import { defaults as scheduleDefaults } from "../schedule/ScheduleDefinition.js"
+import { InvalidSchedule } from "../schedule/ScheduleErrors.js"
+import type { Enqueueable } from "./Enqueue.js"
+import * as PromiseHandler from "./PromiseHandler.js"
+import { InvalidPayloadError, ShiftError, textOf } from "./ShiftErrors.js"
+import * as StandardSchema from "./StandardSchema.js"
+
+/** How long a failed job waits: always as long, step by step, or doubling from `base` up to `max`. */
+export type BackoffInput =
+  | DurationInput
+  | readonly [DurationInput, ...ReadonlyArray<DurationInput>]
+  | { readonly base: DurationInput; readonly max: DurationInput; readonly jitter?: boolean }
+
+export interface RetryOptions {
+  /** Number of attempts before a job is dead. [5] */
+  readonly maxAttempts?: number
+  /** The wait after each failed attempt. [30s, 2m, 10m, then 1h] */
+  readonly backoff?: BackoffInput
+}
+
+export interface JobOptions<In, Out, RIn, ROut> {
+  /** Validates payloads, at enqueue and before the handler: zod, valibot, arktype, or any other Standard Schema. */
+  readonly payload: StandardSchema.StandardSchema<In, Out>
+  /** Validates the stored result when `shift.result` reads it. */
+  readonly result?: StandardSchema.StandardSchema<RIn, ROut>
+  /** Queue for jobs of this kind. [the declared routes, then `default`] */
+  readonly queue?: string
+  readonly retry?: RetryOptions
+  /** How long one attempt may take. [15m] */
+  readonly timeout?: DurationInput
+  /** Lower runs first. [0] */
+  readonly priority?: number
+  /** The version of the payload. Raise it with every change that stored payloads do not pass. [1] */
+  readonly version?: number
+  /** From a version to the next: `1` takes a payload of version 1 and gives one of version 2. */
+  readonly upcasters?: Readonly<Record<number, (payload: unknown) => unknown>>
+  /** A job to run when one of this kind dies: `otherJob.followUp(…)`, or made from the payload. */
+  readonly onDead?: FollowUp | ((payload: In) => FollowUp)
+}
+
+export interface ScheduleOptions<In> {
+  /** The same for every job. */
+  readonly payload: In
+  /** Five fields, six with seconds first, or a macro like `@daily`. */
+  readonly cron: string
+  /** IANA name of the time zone of the expression. [UTC] */
+  readonly timezone?: string
+  /** `skip`: no job while the one before is not over. [allow] */
+  readonly overlap?: Overlap
+  /** Runs missed while no process was up: enqueue one for all of them, none, or up to this many. [one] */
+  readonly missed?: Missed
+  readonly queue?: string
+  readonly maxAttempts?: number
+  /** Whether it fires at all, until an operator says otherwise. [true] */
+  readonly enabled?: boolean
+}
+
+/** A kind of job: `In` is what is enqueued, `Out` what its handler gets, `RIn` what that returns, `ROut` what `result` gives. */
+export interface Job<in In, out Out = unknown, in RIn = never, out ROut = unknown> extends Enqueueable<In, ROut> {
+  readonly name: string
+  /** The same for the Effect API. */
+  readonly kind: Kind.JobKind<StandardSchema.Decoded>
+  /** Runs jobs of this kind by an async function. What it throws is tried again. */
+  handle(run: PromiseHandler.Run<Out, RIn>): PromiseHandler.Handler
+  /** The same inside a transaction in which the job ends, too. Write through its `tx`: that happens exactly once. */
+  handleInTransaction(run: PromiseHandler.RunInTransaction<Out, RIn>): PromiseHandler.Handler
+  /** A recurring job, for `worker(shift, { schedules })`. */
+  schedule(name: string, options: ScheduleOptions<In>): Schedule
+  /** The job to run when another dies. */
+  followUp(payload: In): FollowUp
+}
+
+const backoffOf = (backoff: BackoffInput): Backoff.Backoff => {
+  if (typeof backoff === "object" && "base" in backoff) return Backoff.exponential(backoff)
+  return Array.isArray(backoff)
+    ? Backoff.stepwise(...(backoff as [DurationInput, ...ReadonlyArray<DurationInput>]))
+    : Backoff.fixed(backoff as DurationInput)
+}
+
+/** Whether the value survives a JSON round trip unchanged. */
+const isPlain = (value: unknown): boolean => {
+  if (value === null || typeof value === "string" || typeof value === "boolean") return true
+  if (typeof value === "number") return Number.isFinite(value)
+  if (typeof value !== "object" || "toJSON" in value) return false
+  if (Array.isArray(value)) return value.every(isPlain)
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype !== Object.prototype && prototype !== null) return false
+  for (const key in value) if (!isPlain((value as Readonly<Record<string, unknown>>)[key])) return false
+  return true
+}
+
+const asJson = (value: unknown): unknown => {
+  const text = JSON.stringify(value)
+  return text === undefined ? undefined : JSON.parse(text)
+}
+
+/** The payload as the handler will read it: after a JSON round trip, if that changes the value. */
+const storedForm = (payload: unknown): unknown => {
+  if (isPlain(payload)) return payload
+  try {
+    return asJson(payload)
+  } catch {
+    // A cycle or a BigInt: the queue rejects it with a reason.
+    return payload
+  }
+}
+
+/** Declares a kind of job. */
+export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
+  name: string,
+  options: JobOptions<In, Out, RIn, ROut>
+): Job<In, Out, RIn, ROut> => {
+  const { onDead, payload: schema, result, retry = {}, ...rest } = options
+  const kind = Kind.make<StandardSchema.Decoded, unknown>(name, {
+    ...rest,
+    payload: StandardSchema.payloadSchema(schema as StandardSchema.StandardSchema<never, unknown>),
+    ...(retry.maxAttempts === undefined ? {} : { maxAttempts: retry.maxAttempts }),
+    ...(retry.backoff === undefined ? {} : { backoff: backoffOf(retry.backoff) }),
+    ...(typeof onDead === "object" ? { onDead } : {})
+  })
+
+  const accept = (payload: unknown, stored: unknown, index: number) => (checked: StandardSchema.Checked<unknown>) => {
+    if (checked.issues === undefined) return stored
+    const passes = (again: StandardSchema.Checked<unknown> | Promise<unknown>) =>
+      !(again instanceof Promise) && again.issues === undefined
+    const hint =
+      stored !== payload && passes(StandardSchema.check(schema, payload))
+        ? ". Payloads are stored as JSON, where a Date is a string: let the validator take that and convert it"
+        : ""
+    throw new InvalidPayloadError(
+      name,
+      checked.issues,
+      index,
+      `The payload does not fit the job "${name}": ${textOf("payload", checked.issues)}${hint}.`
+    )
+  }
+
+  const encode = (payload: In, index = 0): unknown => {
+    const stored = storedForm(payload)
+    const checked = StandardSchema.check(schema, stored)
+    const accepted = accept(payload, stored, index)
+    return checked instanceof Promise ? checked.then(accepted) : accepted(checked)
+  }
+
+  /** Encodes synchronously. An asynchronous validator then runs only before the handler. */
+  const encodeNow = (payload: In): unknown => {
+    const encoded = encode(payload)
+    if (!(encoded instanceof Promise)) return encoded
+    encoded.catch(() => {})
+    return storedForm(payload)
+  }
+
+  return {
+    name,
+    kind,
+    encode,
+    handle: (run) => PromiseHandler.make(kind, run),
+    handleInTransaction: (run) => PromiseHandler.makeTransactional(kind, run),
+    schedule: (scheduleName, { payload, ...schedule }) => {
+      const definition = Either.try({
+        try: () => ({
+          ...scheduleDefaults,
+          queue: undefined,
+          maxAttempts: undefined,
+          ...schedule,
+          name: scheduleName,
+          kind: name,
+          payload: encodeNow(payload)
+        }),
+        catch: (error) => {
+          const reason = error instanceof ShiftError ? error.message.replace(/\.$/, "") : String(error)
+          return new InvalidSchedule({ name: scheduleName, field: "payload", reason: `is refused: ${reason}` })
+        }
+      })
+      return { name: scheduleName, definition }
+    },
+    followUp: (payload) => ({
+      kind: name,
+      version: kind.version,
+      queue: kind.queue,
+      maxAttempts: kind.maxAttempts,
+      payload: encodeNow(payload)
+    }),
+    deadLetter: (payload) => (typeof onDead === "function" ? onDead(payload) : onDead),
+    readResult: (stored) =>
+      result === undefined
+        ? { value: stored as ROut }
+        : StandardSchema.check<ROut>(result as StandardSchema.StandardSchema<never, ROut>, stored)
+  }
+}

@@ -1,0 +1,71 @@
+import type { DeadReason, HistoryEntry, State, StoredJob } from "../core/StoredJob.js"
+
+/** An attempt that did not simply succeed. */
+export interface AttemptView {
+  readonly attempt: number
+  readonly pod: string
+  readonly startedAt: Date
+  readonly endedAt: Date
+  readonly outcome: string
+  readonly message: string | undefined
+}
+
+/** A job as it is stored. */
+export interface JobView {
+  readonly id: string
+  readonly kind: string
+  readonly queue: string
+  readonly state: State
+  readonly payload: unknown
+  readonly result: unknown
+  readonly progress: unknown
+  readonly meta: unknown
+  readonly key: string | undefined
+  readonly dedupeKey: string | undefined
+  readonly priority: number
+  readonly version: number
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly runAt: Date
+  readonly createdAt: Date
+  readonly startedAt: Date | undefined
+  readonly finishedAt: Date | undefined
+  readonly lastError: string | undefined
+  readonly deadReason: DeadReason | undefined
+  readonly history: ReadonlyArray<AttemptView>
+}
+
+const dateOf = (millis: number | undefined): Date | undefined => (millis === undefined ? undefined : new Date(millis))
+
+const attemptOf = ({ attempt, endedAt, message, outcome, pod, startedAt }: HistoryEntry): AttemptView => ({
+  attempt,
+  pod,
+  startedAt: new Date(startedAt),
+  endedAt: new Date(endedAt),
+  outcome,
+  message
+})
+
+export const of = (job: StoredJob): JobView => ({
+  id: job.id,
+  kind: job.kind,
+  queue: job.queue,
+  state: job.state,
+  payload: job.payload,
+  result: job.result,
+  progress: job.progress,
+  meta: job.meta,
+  key: job.key,
+  dedupeKey: job.dedupe?.key,
+  priority: job.priority,
+  version: job.version,
+  attempt: job.attempt,
+  maxAttempts: job.maxAttempts,
+  runAt: new Date(job.runAt),
+  createdAt: new Date(job.createdAt),
+  startedAt: dateOf(job.startedAt),
+  finishedAt: dateOf(job.finishedAt),
+  lastError: job.lastError,
+  deadReason: job.deadReason,
+  history: job.history.map(attemptOf)
+})

@@ -1,0 +1,71 @@
+import { TransactionConnection } from "@effect/sql/SqlClient"
+import { Effect, Option, Predicate } from "effect"
+import type pg from "pg"
+import * as Outcome from "../core/Outcome.js"
+import * as Core from "../handlers/Handler.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import type { JobKind } from "../queue/Job.js"
+import type { Queue } from "../queue/Queue.js"
+import * as Enqueue from "./Enqueue.js"
+import { TransactionError, textOf } from "./ShiftErrors.js"
+import type { Decoded } from "./StandardSchema.js"
+
+/** Runs the jobs of a kind. Pass it to `worker` or `testShift`. */
+export interface Handler extends Core.Handler<Queue | RateLimits> {}
+
+/** The job as passed to a handler. */
+export interface HandlerContext extends Omit<Core.PromiseJobContext, "enqueue" | "id" | "run"> {
+  readonly id: string
+  /** Stores another job. */
+  readonly enqueue: Enqueue.EnqueueOne<Omit<Enqueue.EnqueueOptions, "tx">>
+}
+
+/** The context of a handler in a transaction. */
+export interface TransactionContext extends HandlerContext {
+  /** A `pg` client after BEGIN. Do not end the transaction: the worker does, with the job. */
+  readonly tx: pg.Client
+}
+
+/** What a handler may return: the job's result, or how else the attempt ended. */
+type Answer<R> = R | Outcome.Outcome
+
+export type Run<Payload, Result> = (
+  payload: Payload,
+  context: HandlerContext
+) => Promise<Answer<Result>> | Answer<Result>
+
+export type RunInTransaction<Payload, Result> = (
+  payload: Payload,
+  context: TransactionContext
+) => Promise<Answer<Result>> | Answer<Result>
+
+/** Makes a handler from an async function. */
+export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, Result>): Handler =>
+  Core.promise(kind, async (decoded, context) => {
+    const checked = await decoded
+    // Only asynchronous validators fail here: synchronous ones run before the handler is called.
+    if (checked.issues !== undefined)
+      return Outcome.dead(`the payload does not fit: ${textOf("payload", checked.issues)}`)
+    return run(checked.value as Payload, { ...context, enqueue: Enqueue.inHandler(context.run) })
+  })
+
+/** In tests there is no database to write to. */
+const noConnection = {
+  query: () => Promise.reject(new TransactionError("There is no database here: a test shift keeps its jobs in memory."))
+}
+
+/** Makes a handler whose writes through `tx` commit with the job's completion. */
+export const makeTransactional = <Payload, Result>(
+  kind: JobKind<Decoded>,
+  run: RunInTransaction<Payload, Result>
+): Handler =>
+  Core.transactional(kind, (decoded: Decoded, job) =>
+    Effect.flatMap(Effect.serviceOption(TransactionConnection), (outer) => {
+      const connection: unknown = Option.isSome(outer) ? outer.value[0] : undefined
+      const client = Predicate.hasProperty(connection, "pg") ? connection.pg : noConnection
+      const inner = make<Payload, Result>(kind, (payload, context) =>
+        run(payload, { ...context, tx: client as pg.Client })
+      )
+      return inner.run(decoded as never, job)
+    })
+  )

@@ -1,0 +1,98 @@
+import { Effect } from "effect"
+import * as Trigger from "../crew/loops/Trigger.js"
+import type { Missed, Overlap } from "../schedule/Policies.js"
+import type { Schedule } from "../schedule/Schedule.js"
+import type { ScheduleDefinition } from "../schedule/ScheduleDefinition.js"
+import { Schedules } from "../schedule/Schedules.js"
+import type { StoredSchedule } from "../schedule/StoredSchedule.js"
+import type { Engine, Ports } from "./Engine.js"
+
+/** A schedule as it is stored. */
+export interface ScheduleView {
+  readonly name: string
+  readonly kind: string
+  readonly payload: unknown
+  readonly cron: string
+  readonly timezone: string
+  readonly queue: string | undefined
+  readonly maxAttempts: number | undefined
+  readonly overlap: Overlap
+  readonly missed: Missed
+  readonly enabled: boolean
+  readonly nextFireAt: Date | undefined
+  readonly lastFireAt: Date | undefined
+  readonly lastError: string | undefined
+  readonly lastJobId: string | undefined
+}
+
+/** Recurring jobs that a program makes while it runs. Those that are known beforehand belong to `worker(…, { schedules })`. */
+export interface ScheduleAdmin {
+  /** Makes a schedule, or changes the one of this name: `job.schedule(name, options)`. */
+  put(schedule: Schedule): Promise<ScheduleView>
+  get(name: string): Promise<ScheduleView>
+  /** All of them, by name. */
+  list(): Promise<ReadonlyArray<ScheduleView>>
+  /** It does not fire until it is resumed. */
+  pause(name: string): Promise<ScheduleView>
+  /** It fires next at its next time from now. */
+  resume(name: string): Promise<ScheduleView>
+  /** A worker that declares it does not bring it back. */
+  remove(name: string): Promise<void>
+  /** Stores a job of it now, whatever its next time is. Gives the id of the job. */
+  trigger(name: string): Promise<string>
+}
+
+const dateOf = (millis: number | undefined): Date | undefined => (millis === undefined ? undefined : new Date(millis))
+
+const viewOf = (schedule: StoredSchedule): ScheduleView => ({
+  name: schedule.name,
+  kind: schedule.kind,
+  payload: schedule.payload,
+  cron: schedule.cron,
+  timezone: schedule.timezone,
+  queue: schedule.queue,
+  maxAttempts: schedule.maxAttempts,
+  overlap: schedule.overlap,
+  missed: schedule.missed,
+  enabled: schedule.enabled,
+  nextFireAt: dateOf(schedule.nextFireAt),
+  lastFireAt: dateOf(schedule.lastFireAt),
+  lastError: schedule.lastError,
+  lastJobId: schedule.lastJobId
+})
+
+const pageSize = 500
+
+const all = Effect.gen(function* () {
+  const schedules = yield* Schedules
+  const found: Array<StoredSchedule> = []
+  for (;;) {
+    const page = yield* schedules.list({ limit: pageSize, after: found.at(-1)?.name })
+    found.push(...page)
+    if (page.length < pageSize) return found
+  }
+})
+
+const put = ({ definition: declared, name }: Schedule) =>
+  Effect.gen(function* () {
+    const schedules = yield* Schedules
+    const definition: ScheduleDefinition = yield* declared
+    const { maxAttempts, name: _, queue, ...rest } = definition
+    const edit = { ...rest, queue: queue ?? null, maxAttempts: maxAttempts ?? null }
+    return yield* Effect.catchTag(schedules.create(definition), "ScheduleExists", () =>
+      Effect.map(schedules.edit(name, edit), ({ after }) => after)
+    )
+  })
+
+const switched = (name: string, enabled: boolean) =>
+  Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.edit(name, { enabled }), ({ after }) => viewOf(after)))
+
+export const make = ({ run }: Engine<Ports>): ScheduleAdmin => ({
+  put: (schedule) => run(Effect.map(put(schedule), viewOf)),
+  get: (name) => run(Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.get(name), viewOf))),
+  list: () => run(Effect.map(all, (found) => found.map(viewOf))),
+  pause: (name) => run(switched(name, false)),
+  resume: (name) => run(switched(name, true)),
+  remove: (name) => run(Effect.flatMap(Schedules, (schedules) => Effect.asVoid(schedules.remove(name)))),
+  trigger: (name) => run(Effect.map(Trigger.trigger(name), ({ lastJobId }) => String(lastJobId)))
+})

@@ -1,0 +1,148 @@
+import { Cause, Duration, Effect, Either, Option } from "effect"
+import { type DurationInput, decode } from "../core/DurationText.js"
+import type { JobId as StoredId } from "../core/Ids.js"
+import type { StoredJob } from "../core/StoredJob.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import { JobAdmin } from "../queue/admin/JobAdmin.js"
+import type { NewJob } from "../queue/enqueue/NewJob.js"
+import type { JobNotFound } from "../queue/JobErrors.js"
+import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
+import { JobSearch } from "../queue/search/JobSearch.js"
+import type { Engine, Ports } from "./Engine.js"
+import * as Enqueue from "./Enqueue.js"
+import * as JobView from "./JobView.js"
+import * as ScheduleAdmin from "./ScheduleAdmin.js"
+import { fromCause, InvalidOptionError, InvalidResultError, JobDeadError, ResultTimeoutError } from "./ShiftErrors.js"
+import { statementsOf, type Transaction } from "./TransactionAdapter.js"
+
+export interface ResultOptions {
+  /** How long to wait. [until the job is done or dead] */
+  readonly timeout?: DurationInput
+  /** Stops waiting when it is aborted. */
+  readonly signal?: AbortSignal
+}
+
+/** The queue, for programs that use promises. */
+export interface Shift {
+  /** Stores a job. Calls of the same tick leave in one statement. */
+  readonly enqueue: Enqueue.EnqueueOne<Enqueue.EnqueueOptions>
+  /** Stores up to a thousand jobs of one kind, all or none. Answers in their order. */
+  enqueueMany<In, Result>(
+    job: Enqueue.Enqueueable<In, Result>,
+    payloads: ReadonlyArray<NoInfer<In>>,
+    options?: Enqueue.EnqueueManyOptions<NoInfer<In>>
+  ): Promise<ReadonlyArray<Enqueue.Enqueued<Result>>>
+  /** Waits until the job is done and gives its result. Rejects with JobDeadError or ResultTimeoutError. */
+  result<Result = unknown>(id: string | Enqueue.JobId<Result>, options?: ResultOptions): Promise<Result>
+  /** The job as it is stored now. */
+  job(id: string): Promise<JobView.JobView>
+  /** Pending: dead at once. Running: its handler's signal is aborted. */
+  cancel(id: string): Promise<JobView.JobView>
+  /** Dead or done: pending and due now, with all its attempts. */
+  requeue(id: string): Promise<JobView.JobView>
+  /** Recurring jobs. */
+  readonly schedules: ScheduleAdmin.ScheduleAdmin
+  /** Stops the workers of this shift, then closes its connections. */
+  close(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+/** Poll interval for results, in milliseconds: short at first, for jobs that finish quickly. */
+const looks = { first: 10, growth: 1.5, most: 200 }
+
+const isOver = ({ status }: StoredJob) => status === "done" || status === "dead"
+
+/** Waits until the job is over. Nothing when that takes longer than the timeout, in milliseconds. */
+export type Await = (
+  id: StoredId,
+  timeout: number | undefined,
+  signal: AbortSignal | undefined
+) => Promise<StoredJob | undefined>
+
+/** Waits by polling. */
+export const awaitByLooking =
+  ({ run }: Engine<Ports>): Await =>
+  (id, timeout, signal) => {
+    const lookUntilOver = (wait: number): Effect.Effect<StoredJob, JobNotFound | DatabaseError, JobSearch> =>
+      Effect.flatMap(JobSearch, (search) =>
+        Effect.flatMap(search.get(id), (job) =>
+          isOver(job)
+            ? Effect.succeed(job)
+            : Effect.zipRight(Effect.sleep(wait), lookUntilOver(Math.min(looks.most, wait * looks.growth)))
+        )
+      )
+    const over = lookUntilOver(looks.first)
+    return run(
+      timeout === undefined ? over : Effect.map(Effect.timeoutOption(over, timeout), Option.getOrUndefined),
+      signal
+    )
+  }
+
+const millisOf = (option: string, duration: DurationInput | undefined): number | undefined => {
+  if (duration === undefined) return undefined
+  try {
+    return Duration.toMillis(decode(duration))
+  } catch (error) {
+    throw new InvalidOptionError(option, `${option}: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+/** Makes a shift on an engine. */
+export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise<void>): Shift => {
+  const { clock, run } = engine
+  /** Jobs enqueued here, by name: they validate results. */
+  const known = new Map<string, Enqueue.Enqueueable<never, unknown>>()
+
+  const storeAll = (jobs: ReadonlyArray<NewJob>, tx: Transaction | undefined): Promise<ReadonlyArray<Answer>> => {
+    if (tx === undefined) return run(Effect.flatMap(Queue, (queue) => queue.enqueue(jobs)))
+    const statements = statementsOf(tx)
+    return run(Effect.flatMap(Queue, (queue) => queue.enqueueInside(statements, jobs)))
+  }
+
+  const newJobs = async <In>(
+    job: Enqueue.Enqueueable<In, unknown>,
+    payloads: ReadonlyArray<In>,
+    options: Parameters<typeof Enqueue.newJobs<In>>[2]
+  ): Promise<ReadonlyArray<NewJob>> => {
+    known.set(job.kind.name, job)
+    const made = Enqueue.newJobs(job, payloads, options, clock.unsafeCurrentTimeMillis())
+    return Either.getOrThrowWith(made instanceof Promise ? await made : made, (error) => fromCause(Cause.fail(error)))
+  }
+
+  const enqueue: Shift["enqueue"] = async (job, payload, { tx, ...options } = {}) => {
+    const [ready] = await newJobs(job, [payload], options)
+    if (ready === undefined) throw fromCause(Cause.die(new Error("a job was not made")))
+    if (tx === undefined && ready.id === undefined) return Enqueue.enqueuedOf(await engine.store(ready))
+    const [answer] = await storeAll([ready], tx)
+    if (answer === undefined) throw fromCause(Cause.die(new Error("the queue gave no answer")))
+    return Enqueue.enqueuedOf(answer)
+  }
+
+  const act = async (make: (desk: typeof JobAdmin.Service) => Effect.Effect<StoredJob, unknown>) =>
+    JobView.of(await run(Effect.flatMap(JobAdmin, make)))
+
+  const result = async <Result>(id: string, { signal, timeout }: ResultOptions = {}): Promise<Result> => {
+    const patience = millisOf("timeout", timeout)
+    const job = await waitFor(id as StoredId, patience, signal)
+    if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0)
+    if (job.status === "dead") {
+      throw new JobDeadError(id, job.deadReason ?? "exhausted", job.attempt, job.lastError)
+    }
+    const read = await known.get(job.kind)?.readResult(job.result)
+    if (read?.issues !== undefined) throw new InvalidResultError(id, read.issues)
+    return (read === undefined ? job.result : read.value) as Result
+  }
+
+  return {
+    enqueue,
+    enqueueMany: async (job, payloads, { tx, ...options } = {}) =>
+      (await storeAll(await newJobs(job, payloads, options), tx)).map((answer) => Enqueue.enqueuedOf(answer)),
+    result,
+    job: async (id) => JobView.of(await run(Effect.flatMap(JobSearch, (search) => search.get(id as StoredId)))),
+    cancel: (id) => act((desk) => desk.cancel(id as StoredId)),
+    requeue: (id) => act((desk) => desk.requeue(id as StoredId)),
+    schedules: ScheduleAdmin.make(engine),
+    close,
+    [Symbol.asyncDispose]: close
+  }
+}

@@ -1,0 +1,290 @@
+import { Cause, Predicate } from "effect"
+import type { DeadReason, State } from "../core/StoredJob.js"
+import type { Issue } from "./StandardSchema.js"
+
+// Errors that promises reject with: plain classes, so that programs without Effect never see its values.
+
+/** Every error of the client. `code` never changes; the message is for people. */
+export class ShiftError extends Error {
+  override readonly name: string = "ShiftError"
+  readonly code: string
+
+  constructor(code: string, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.code = code
+  }
+}
+
+/** The payload does not pass the job's validator. Nothing was stored. */
+export class InvalidPayloadError extends ShiftError {
+  override readonly name = "InvalidPayloadError"
+  constructor(
+    readonly kind: string,
+    readonly issues: ReadonlyArray<Issue>,
+    /** Which payload of `enqueueMany`; 0 for a single one. */
+    readonly index: number,
+    message: string
+  ) {
+    super("INVALID_PAYLOAD", message)
+  }
+}
+
+/** An option or a limit was violated. Nothing was stored. */
+export class InvalidJobError extends ShiftError {
+  override readonly name = "InvalidJobError"
+  constructor(
+    readonly field: string,
+    readonly reason: string,
+    readonly index: number,
+    message: string
+  ) {
+    super("INVALID_JOB", message)
+  }
+}
+
+/** An argument of the client itself is wrong: an option, a duration, an instant. */
+export class InvalidOptionError extends ShiftError {
+  override readonly name = "InvalidOptionError"
+  constructor(
+    readonly option: string,
+    message: string
+  ) {
+    super("INVALID_OPTION", message)
+  }
+}
+
+/** A job with this id exists and has other content. */
+export class JobIdTakenError extends ShiftError {
+  override readonly name = "JobIdTakenError"
+  constructor(
+    readonly id: string,
+    message: string
+  ) {
+    super("JOB_ID_TAKEN", message)
+  }
+}
+
+/** The queue holds as many waiting jobs as its depth cap allows. */
+export class QueueFullError extends ShiftError {
+  override readonly name = "QueueFullError"
+  constructor(
+    readonly queue: string,
+    readonly cap: number,
+    message: string
+  ) {
+    super("QUEUE_FULL", message)
+  }
+}
+
+/** There is no job with this id, or its retention is over. */
+export class JobNotFoundError extends ShiftError {
+  override readonly name = "JobNotFoundError"
+  constructor(
+    readonly id: string,
+    message: string
+  ) {
+    super("JOB_NOT_FOUND", message)
+  }
+}
+
+/** The job is in a state in which this cannot be done. */
+export class JobStateError extends ShiftError {
+  override readonly name = "JobStateError"
+  constructor(
+    readonly id: string,
+    readonly state: State,
+    readonly allowed: ReadonlyArray<State>,
+    message: string
+  ) {
+    super("JOB_STATE", message)
+  }
+}
+
+/** Another job has this job's dedupe key, so it cannot become active again. */
+export class DedupeKeyHeldError extends ShiftError {
+  override readonly name = "DedupeKeyHeldError"
+  constructor(
+    readonly id: string,
+    readonly holder: string,
+    message: string
+  ) {
+    super("DEDUPE_KEY_HELD", message)
+  }
+}
+
+/** The job whose result was awaited is dead. */
+export class JobDeadError extends ShiftError {
+  override readonly name = "JobDeadError"
+  constructor(
+    readonly id: string,
+    readonly reason: DeadReason,
+    readonly attempts: number,
+    readonly lastError: string | undefined
+  ) {
+    const because = lastError === undefined ? "" : `: ${lastError}`
+    super(
+      "JOB_DEAD",
+      `Job ${id} is dead (${reason}) after ${attempts} attempts${because}. Fix the cause, then requeue it.`
+    )
+  }
+}
+
+/** The job was not done in time. It goes on. */
+export class ResultTimeoutError extends ShiftError {
+  override readonly name = "ResultTimeoutError"
+  constructor(
+    readonly id: string,
+    readonly timeout: number
+  ) {
+    super(
+      "RESULT_TIMEOUT",
+      `Job ${id} was not done within ${timeout} ms. It is still queued or running: ask again, or wait longer.`
+    )
+  }
+}
+
+/** What the handler returned does not pass the job's result validator. */
+export class InvalidResultError extends ShiftError {
+  override readonly name = "InvalidResultError"
+  constructor(
+    readonly id: string,
+    readonly issues: ReadonlyArray<Issue>
+  ) {
+    super("INVALID_RESULT", `The result of job ${id} does not fit: ${textOf("result", issues)}.`)
+  }
+}
+
+/** The schedule is invalid. Nothing was written. */
+export class InvalidScheduleError extends ShiftError {
+  override readonly name = "InvalidScheduleError"
+  constructor(
+    readonly schedule: string,
+    readonly field: string,
+    readonly reason: string,
+    message: string
+  ) {
+    super("INVALID_SCHEDULE", message)
+  }
+}
+
+/** There is no schedule of this name. */
+export class ScheduleNotFoundError extends ShiftError {
+  override readonly name = "ScheduleNotFoundError"
+  constructor(
+    readonly schedule: string,
+    message: string
+  ) {
+    super("SCHEDULE_NOT_FOUND", message)
+  }
+}
+
+/** The schedule does not run two jobs at a time, and the one before is not over. */
+export class ScheduleBusyError extends ShiftError {
+  override readonly name = "ScheduleBusyError"
+  constructor(
+    readonly schedule: string,
+    readonly job: string,
+    message: string
+  ) {
+    super("SCHEDULE_BUSY", message)
+  }
+}
+
+/** The `tx` is not one of a known library, or its library could not run the statement: `cause` is its own error. */
+export class TransactionError extends ShiftError {
+  override readonly name = "TransactionError"
+  constructor(message: string, cause?: unknown) {
+    super("TRANSACTION", message, cause)
+  }
+}
+
+/** The database could not be reached, is not one that can be used, or refused a statement. */
+export class DatabaseError extends ShiftError {
+  override readonly name = "DatabaseError"
+  constructor(
+    code: "DATABASE_UNAVAILABLE" | "DATABASE_REFUSED",
+    message: string,
+    readonly sqlState: string | undefined
+  ) {
+    super(code, message)
+  }
+  /** Whether the same call may succeed later. */
+  get retryable(): boolean {
+    return this.code === "DATABASE_UNAVAILABLE"
+  }
+}
+
+/** The process cannot start like this: its settings, its schema or its queues. */
+export class StartError extends ShiftError {
+  override readonly name = "StartError"
+  constructor(message: string) {
+    super("START", message)
+  }
+}
+
+/** The shift was closed. */
+export class ClosedError extends ShiftError {
+  override readonly name = "ClosedError"
+  constructor() {
+    super("CLOSED", "This shift is closed. Call connect() again.")
+  }
+}
+
+/** Formats a path: `payload.items[2].price`. */
+const pathText = (root: string, path: ReadonlyArray<PropertyKey>): string =>
+  path.reduce<string>((text, step) => (typeof step === "number" ? `${text}[${step}]` : `${text}.${String(step)}`), root)
+
+/** Issues as one sentence without its full stop. */
+export const textOf = (root: string, issues: ReadonlyArray<Issue>): string =>
+  issues
+    .slice(0, 5)
+    .map(({ message, path }) => `${pathText(root, path)}: ${message.replace(/\.$/, "")}`)
+    .join("; ")
+
+/** Fields of the errors below, of which each has some. */
+interface Fields {
+  readonly field: string
+  readonly reason: string
+  readonly index: number
+  readonly id: string
+  readonly queue: string
+  readonly cap: number
+  readonly state: State
+  readonly allowed: ReadonlyArray<State>
+  readonly holder: string
+  readonly name: string
+  readonly job: string
+  readonly error: unknown
+  readonly sqlState: string | undefined
+}
+
+/** Error classes by the tag of the internal error. */
+const classes: Readonly<Record<string, (fields: Fields, message: string) => ShiftError>> = {
+  InvalidJob: ({ field, index, reason }, message) => new InvalidJobError(field, reason, index, message),
+  JobIdTaken: ({ id }, message) => new JobIdTakenError(id, message),
+  QueueFull: ({ cap, queue }, message) => new QueueFullError(queue, cap, message),
+  JobNotFound: ({ id }, message) => new JobNotFoundError(id, message),
+  JobNotInState: ({ allowed, id, state }, message) => new JobStateError(id, state, allowed, message),
+  DedupeKeyHeld: ({ holder, id }, message) => new DedupeKeyHeldError(id, holder, message),
+  InvalidSchedule: ({ field, name, reason }, message) => new InvalidScheduleError(name, field, reason, message),
+  ScheduleNotFound: ({ name }, message) => new ScheduleNotFoundError(name, message),
+  PreviousRunActive: ({ job, name }, message) => new ScheduleBusyError(name, job, message),
+  OuterTransactionFailed: ({ error }, message) => new TransactionError(message, error),
+  DatabaseUnavailable: ({ sqlState }, message) => new DatabaseError("DATABASE_UNAVAILABLE", message, sqlState),
+  DatabaseUnreachable: (_, message) => new DatabaseError("DATABASE_UNAVAILABLE", message, undefined),
+  DatabaseConflict: ({ sqlState }, message) => new DatabaseError("DATABASE_REFUSED", message, sqlState),
+  DatabaseFault: ({ sqlState }, message) => new DatabaseError("DATABASE_REFUSED", message, sqlState),
+  DatabaseRejected: (_, message) => new DatabaseError("DATABASE_REFUSED", message, undefined)
+}
+
+/** Converts a failure of the services into an error of the client. */
+export const fromCause = (cause: Cause.Cause<unknown>): ShiftError => {
+  if (Cause.isInterruptedOnly(cause)) return new ClosedError()
+  const error = Cause.squash(cause)
+  if (error instanceof ShiftError) return error
+  const message = error instanceof Error && error.message !== "" ? error.message : String(error)
+  const make = Predicate.hasProperty(error, "_tag") ? classes[String(error._tag)] : undefined
+  if (make !== undefined) return make(error as unknown as Fields, message)
+  // Other tagged errors prevent the start of a process; anything else is a bug.
+  return Predicate.hasProperty(error, "_tag") ? new StartError(message) : new ShiftError("UNEXPECTED", message, error)
+}

@@ -1,0 +1,138 @@
+import { createRequire } from "node:module"
+import { JSONSchema, ParseResult, Predicate, Schema } from "effect"
+
+// The Standard Schema interface, version 1 (standardschema.dev). Its authors recommend copying it.
+
+/** A validator: zod, valibot, arktype, an Effect Schema made by `Schema.standardSchemaV1`, and others. */
+export interface StandardSchema<Input = unknown, Output = Input> {
+  readonly "~standard": {
+    readonly version: 1
+    readonly vendor: string
+    readonly validate: (value: unknown) => Validation<Output> | Promise<Validation<Output>>
+    readonly types?: { readonly input: Input; readonly output: Output } | undefined
+  }
+}
+
+type Validation<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: ReadonlyArray<StandardIssue> }
+
+interface StandardIssue {
+  readonly message: string
+  readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined
+}
+
+/** Input type of a validator. */
+export type InputOf<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["input"]
+/** Output type of a validator. */
+export type OutputOf<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["output"]
+
+/** What is wrong with a value, and where. */
+export interface Issue {
+  readonly path: ReadonlyArray<PropertyKey>
+  readonly message: string
+}
+
+const plainIssue = ({ message, path = [] }: StandardIssue): Issue => ({
+  // Some validators return subclasses of Array.
+  path: Array.from(path, (step) => (typeof step === "object" ? step.key : step)),
+  message
+})
+
+/** A value that passed, or what is wrong with it. */
+export type Checked<A> = { readonly value: A; readonly issues?: undefined } | { readonly issues: ReadonlyArray<Issue> }
+
+const checkedOf = <A>(result: Validation<A>): Checked<A> =>
+  result.issues === undefined ? result : { issues: Array.from(result.issues, plainIssue) }
+
+/** Asks the validator. A promise only where the validator needs one. */
+export const check = <A>(
+  schema: StandardSchema<unknown, A> | StandardSchema<never, A>,
+  value: unknown
+): Checked<A> | Promise<Checked<A>> => {
+  const result = schema["~standard"].validate(value)
+  return result instanceof Promise ? result.then((late) => checkedOf<A>(late)) : checkedOf<A>(result)
+}
+
+/** A decoded payload. Asynchronous validators return a promise. */
+export type Decoded = Checked<unknown> | Promise<Checked<unknown>>
+
+/** Validators that describe themselves: by the JSON Schema part of the standard, or by a method as arktype does. */
+const byItself = (schema: object): unknown => {
+  const standard: unknown = (schema as StandardSchema)["~standard"]
+  if (Predicate.hasProperty(standard, "jsonSchema") && Predicate.hasProperty(standard.jsonSchema, "input")) {
+    const { jsonSchema } = standard
+    if (typeof jsonSchema.input === "function") return jsonSchema.input.call(jsonSchema, { target: "draft-07" })
+  }
+  if (Predicate.hasProperty(schema, "toJsonSchema") && typeof schema.toJsonSchema === "function") {
+    return schema.toJsonSchema.call(schema)
+  }
+  return undefined
+}
+
+const byEffect = (schema: object): unknown => {
+  if (!Schema.isSchema(schema)) return undefined
+  const definitions: Record<string, JSONSchema.JsonSchema7> = {}
+  // Decoding passes over fields that it does not know.
+  const made = JSONSchema.fromAST(schema.ast, { definitions, additionalPropertiesStrategy: "allow" })
+  return Object.keys(definitions).length === 0 ? made : { ...made, $defs: definitions }
+}
+
+/** Loads a module from the program's folder or from this package's. */
+const loaded = (name: string): Readonly<Record<string, unknown>> | undefined => {
+  for (const from of [`${process.cwd()}/package.json`, import.meta.url]) {
+    try {
+      return createRequire(from)(name) as Readonly<Record<string, unknown>>
+    } catch {
+      // Not installed there.
+    }
+  }
+  return undefined
+}
+
+/** Functions that make JSON Schema for validators without their own. */
+const describers: Readonly<Record<string, readonly [module: string, maker: string, options: object]>> = {
+  zod: ["zod", "toJSONSchema", { io: "input", unrepresentable: "any", target: "draft-7" }],
+  valibot: ["@valibot/to-json-schema", "toJsonSchema", { typeMode: "input", errorMode: "ignore" }]
+}
+
+const byModule = (schema: object): unknown => {
+  const [module, maker, options] = describers[(schema as StandardSchema)["~standard"].vendor] ?? []
+  const make = module === undefined || maker === undefined ? undefined : loaded(module)?.[maker]
+  return typeof make === "function" ? make(schema, options) : undefined
+}
+
+/** The input of a validator as JSON Schema, if the validator can be described. */
+export const jsonSchemaOf = (schema: StandardSchema<never, unknown>): object | undefined => {
+  for (const describe of [byEffect, byItself, byModule]) {
+    try {
+      const made = describe(schema)
+      if (Predicate.isRecord(made)) return made
+    } catch {
+      // A part of it has no counterpart in JSON Schema.
+    }
+  }
+  return undefined
+}
+
+/** A validator as the payload schema of a kind. The stored payload is the input of the validator. */
+export const payloadSchema = (schema: StandardSchema<never, unknown>): Schema.Schema<Decoded, unknown> => {
+  const jsonSchema = jsonSchemaOf(schema)
+  const stored = jsonSchema === undefined ? undescribed : Schema.Unknown.annotations({ jsonSchema })
+  return Schema.transformOrFail(stored, Schema.Unknown as unknown as Schema.Schema<Decoded>, {
+    strict: true,
+    decode: (payload, _, ast) => {
+      const checked = check(schema, payload)
+      if (checked instanceof Promise || checked.issues === undefined) return ParseResult.succeed(checked)
+      const [issue = { path: [], message: "it does not pass the validator" }] = checked.issues
+      const reason = new ParseResult.Type(ast, payload, issue.message)
+      const [first, ...rest] = issue.path
+      return ParseResult.fail(first === undefined ? reason : new ParseResult.Pointer([first, ...rest], payload, reason))
+    },
+    encode: (_, __, ast) =>
+      ParseResult.fail(new ParseResult.Forbidden(ast, _, "payloads are stored as they were given"))
+  })
+}
+
+/** A declared type has no JSON Schema. */
+const undescribed: Schema.Schema<unknown> = Schema.declare((_: unknown): _ is unknown => true)

@@ -1,0 +1,55 @@
+import "./AsyncDispose.js"
+
+export type { DurationInput } from "../core/DurationText.js"
+export * as Outcome from "../core/Outcome.js"
+export type { FollowUp } from "../core/StoredJob.js"
+export type { HandlerLog, LogLine } from "../handlers/Handler.js"
+export * as RateLimit from "../limits/RateLimit.js"
+export type { Schedule } from "../schedule/Schedule.js"
+export { type ConnectOptions, connect, type Worker, type WorkerOptions, worker } from "./Connection.js"
+export type { LogSink } from "./Engine.js"
+export type {
+  DedupeOptions,
+  Enqueueable,
+  Enqueued,
+  EnqueueManyOptions,
+  EnqueueOne,
+  EnqueueOptions,
+  InstantInput,
+  JobId
+} from "./Enqueue.js"
+export {
+  type BackoffInput,
+  type Job,
+  type JobOptions,
+  job,
+  type RetryOptions,
+  type ScheduleOptions
+} from "./JobDefinition.js"
+export type { AttemptView, JobView } from "./JobView.js"
+export type { Handler, HandlerContext, TransactionContext } from "./PromiseHandler.js"
+export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
+export type { ResultOptions, Shift } from "./Shift.js"
+export {
+  ClosedError,
+  DatabaseError,
+  DedupeKeyHeldError,
+  InvalidJobError,
+  InvalidOptionError,
+  InvalidPayloadError,
+  InvalidResultError,
+  InvalidScheduleError,
+  JobDeadError,
+  JobIdTakenError,
+  JobNotFoundError,
+  JobStateError,
+  QueueFullError,
+  ResultTimeoutError,
+  ScheduleBusyError,
+  ScheduleNotFoundError,
+  ShiftError,
+  StartError,
+  TransactionError
+} from "./ShiftErrors.js"
+export type { Issue, StandardSchema } from "./StandardSchema.js"
+export type { Transaction } from "./TransactionAdapter.js"

@@ -1,0 +1,235 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { z } from "zod"
+import {
+  ClosedError,
+  connect,
+  InvalidJobError,
+  InvalidOptionError,
+  InvalidPayloadError,
+  JobDeadError,
+  JobNotFoundError,
+  JobStateError,
+  job,
+  Outcome,
+  QueueFullError,
+  ResultTimeoutError,
+  type Shift,
+  ShiftError,
+  worker
+} from "../../src/client/index.js"
+import { useDatabase } from "./ClientDatabase.js"
+
+const database = useDatabase()
+let shift: Shift
+beforeAll(async () => {
+  shift = await connect(database.url(), { log: false })
+})
+afterAll(() => shift.close())
+
+const sendReceipt = job("send_receipt", {
+  payload: z.object({ orderId: z.string(), email: z.email() }),
+  result: z.object({ sent: z.number(), at: z.coerce.date() }),
+  queue: "mail"
+})
+const ada = { orderId: "A-17", email: "ada@example.org" }
+
+const rejection = async (promise: Promise<unknown>): Promise<ShiftError> => {
+  const error = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason
+  )
+  if (!(error instanceof ShiftError)) throw new Error(`no ShiftError, but ${String(error)}`)
+  return error
+}
+
+describe("a shift", () => {
+  it("stores a job and reports whether it did", async () => {
+    const first = await shift.enqueue(sendReceipt, ada, { dedupe: "receipt:A-17", delay: "5m" })
+    const second = await shift.enqueue(sendReceipt, ada, { dedupe: "receipt:A-17" })
+    expect(first.outcome).toBe("enqueued")
+    expect(second).toEqual({ id: first.id, outcome: "deduplicated" })
+    const stored = await shift.job(first.id)
+    expect(stored).toMatchObject({ state: "scheduled", queue: "mail", payload: ada, dedupeKey: "receipt:A-17" })
+    // The row is written a moment after the call.
+    expect(Math.round((stored.runAt.getTime() - stored.createdAt.getTime()) / 10_000)).toBe(30)
+  })
+
+  it("stores a thousand calls of one tick in few statements", async () => {
+    const counted = job("counted", { payload: z.object({ n: z.number() }) })
+    const client = await database.pool().connect()
+    const distinct = async () => {
+      const { rows } = await client.query(
+        "select count(distinct xmin::text)::int as n from nightshift.job where kind = 'counted'"
+      )
+      return rows[0].n as number
+    }
+    const all = await Promise.all(Array.from({ length: 1_000 }, (_, n) => shift.enqueue(counted, { n })))
+    expect(new Set(all.map(({ id }) => id)).size).toBe(1_000)
+    // Each transaction marks the rows that it wrote.
+    expect(await distinct()).toBeLessThanOrEqual(3)
+    client.release()
+  })
+
+  it("stores many at once, all or none, with a dedupe key of each", async () => {
+    const many = job("many", { payload: z.object({ n: z.number() }) })
+    const payloads = [{ n: 1 }, { n: 2 }, { n: 1 }]
+    const stored = await shift.enqueueMany(many, payloads, { dedupe: ({ n }) => `many:${n}` })
+    expect(stored.map(({ outcome }) => outcome)).toEqual(["enqueued", "enqueued", "deduplicated"])
+    expect(stored[2]?.id).toBe(stored[0]?.id)
+    const refused = await rejection(shift.enqueueMany(many, [{ n: 3 }, { n: "four" as never }]))
+    expect(refused).toMatchObject({ index: 1, code: "INVALID_PAYLOAD" })
+    expect(await database.count("many")).toBe(2)
+  })
+
+  it("runs jobs by async functions and returns their results", async () => {
+    const logged: Array<unknown> = []
+    const seen: Array<unknown> = []
+    const handler = sendReceipt.handle(async (payload, { attempt, id, log, progress, signal }) => {
+      seen.push({ payload, attempt, aborted: signal.aborted })
+      await progress({ half: true })
+      log.info("sending", { to: payload.email })
+      logged.push(id)
+      return { sent: 1, at: "2026-01-02T03:04:05Z" }
+    })
+    const running = await worker(shift, { handlers: [handler], queues: { mail: 20 } })
+    const { id } = await shift.enqueue(sendReceipt, ada, { key: "customer:1" })
+    const result = await shift.result(id, { timeout: "30s" })
+    expect(result).toEqual({ sent: 1, at: new Date("2026-01-02T03:04:05Z") })
+    expect(seen).toEqual([{ payload: ada, attempt: 1, aborted: false }])
+    expect(await shift.job(id)).toMatchObject({ state: "done", progress: { half: true }, attempt: 1 })
+    await running.stop()
+    const { rows } = await database.pool().query("select max_workers from nightshift.queue where name = 'mail'")
+    expect(rows).toEqual([{ max_workers: 20 }])
+  })
+
+  it("cancels, requeues and ends jobs by the handler's outcome", async () => {
+    const picky = job("picky", { payload: z.object({ ok: z.boolean() }), queue: "picky" })
+    const handler = picky.handle(({ ok }) => (ok ? "fine" : Outcome.dead("not today")))
+    await using running = await worker(shift, { handlers: [handler] })
+    const { id } = await shift.enqueue(picky, { ok: false })
+    const dead = await rejection(shift.result(id))
+    expect(dead).toBeInstanceOf(JobDeadError)
+    expect(dead).toMatchObject({ code: "JOB_DEAD", id, reason: "rejected", lastError: "not today", attempts: 1 })
+    expect(await shift.requeue(id)).toMatchObject({ state: "pending", attempt: 0 })
+    const later = await shift.enqueue(picky, { ok: true }, { delay: "1d" })
+    expect(await shift.cancel(later.id)).toMatchObject({ state: "dead", deadReason: "cancelled" })
+    expect(running.queues).toEqual(["picky"])
+  })
+
+  it("connects once per process for the same settings", async () => {
+    const again = await connect(database.url())
+    const { id } = await again.enqueue(sendReceipt, ada)
+    await again.close()
+    expect((await rejection(again.job(id))) instanceof ClosedError).toBe(true)
+    expect((await shift.job(id)).id).toBe(id)
+    const { rows } = await database
+      .pool()
+      .query(
+        "select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'nightshift'"
+      )
+    expect(rows[0].n).toBeLessThanOrEqual(21)
+  })
+})
+
+describe("a promise rejects for", () => {
+  const plain = (error: ShiftError) => {
+    expect(error).toBeInstanceOf(Error)
+    expect(error.name).toBe(error.constructor.name)
+    expect(error).not.toHaveProperty("_tag")
+    expect(`${error.stack}`).not.toMatch(/FiberFailure|Cause:|_id/)
+    return error
+  }
+
+  it("a payload that does not fit, with every issue", async () => {
+    const error = plain(await rejection(shift.enqueue(sendReceipt, { orderId: "A", email: "nowhere" })))
+    expect(error).toBeInstanceOf(InvalidPayloadError)
+    expect(error).toMatchObject({ kind: "send_receipt", index: 0, issues: [{ path: ["email"] }] })
+    expect(error.message).toMatch(/^The payload does not fit the job "send_receipt": payload\.email: .+\.$/)
+  })
+
+  it("a Date when the validator does not accept its JSON form, with the fix", async () => {
+    const dated = job("dated", { payload: z.object({ at: z.date() }) })
+    const error = plain(await rejection(shift.enqueue(dated, { at: new Date(0) })))
+    expect(error.message).toContain("Payloads are stored as JSON, where a Date is a string")
+    const coerced = job("coerced", { payload: z.object({ at: z.coerce.date<string | Date>() }) })
+    const { id } = await shift.enqueue(coerced, { at: new Date(0) })
+    expect((await shift.job(id)).payload).toEqual({ at: "1970-01-01T00:00:00.000Z" })
+  })
+
+  it("options out of range", async () => {
+    const options = [{ priority: 1e6 }, { delay: -1 }, { delay: "soon" as never }, { key: "" }, { id: "1" }]
+    for (const option of options) {
+      const error = plain(await rejection(shift.enqueue(sendReceipt, ada, option)))
+      expect(error).toBeInstanceOf(InvalidJobError)
+      expect(error).toMatchObject({ code: "INVALID_JOB", field: Object.keys(option)[0] })
+    }
+    expect(plain(await rejection(shift.enqueue(sendReceipt, ada, { runAt: "tomorrow" })))).toBeInstanceOf(
+      InvalidOptionError
+    )
+  })
+
+  it("unknown jobs, jobs in the wrong state, and jobs not done in time", async () => {
+    const nowhere = "00000000-0000-7000-8000-000000000000"
+    expect(plain(await rejection(shift.job(nowhere)))).toMatchObject({ code: "JOB_NOT_FOUND", id: nowhere })
+    expect(plain(await rejection(shift.result("nonsense")))).toBeInstanceOf(JobNotFoundError)
+    const { id } = await shift.enqueue(sendReceipt, ada, { delay: "1h" })
+    const state = plain(await rejection(shift.requeue(id)))
+    expect(state).toBeInstanceOf(JobStateError)
+    expect(state).toMatchObject({ state: "scheduled", allowed: expect.arrayContaining(["dead"]) })
+    const late = plain(await rejection(shift.result(id, { timeout: 20 })))
+    expect(late).toBeInstanceOf(ResultTimeoutError)
+    expect(late).toMatchObject({ id, timeout: 20 })
+    const controller = new AbortController()
+    const aborted = shift.result(id, { signal: controller.signal })
+    controller.abort(new Error("went home"))
+    await expect(aborted).rejects.toThrow("went home")
+  })
+
+  it("a full queue", async () => {
+    await database
+      .pool()
+      .query(
+        "insert into nightshift.queue (name, depth_cap, created_at, updated_at) values ('narrow', 1, now(), now())"
+      )
+    await shift.enqueue(sendReceipt, ada, { queue: "narrow" })
+    const error = plain(await rejection(shift.enqueue(sendReceipt, ada, { queue: "narrow" })))
+    expect(error).toBeInstanceOf(QueueFullError)
+    expect(error).toMatchObject({ queue: "narrow", cap: 1 })
+  })
+
+  it("an unreachable database and an invalid url", async () => {
+    expect(plain(await rejection(connect("http://example.org")))).toMatchObject({
+      code: "INVALID_OPTION",
+      option: "url"
+    })
+    expect(plain(await rejection(connect(database.url(), { schema: "No Schema", log: false })))).toMatchObject({
+      code: "START",
+      message: expect.stringContaining("DATABASE_SCHEMA")
+    })
+  })
+})
+
+describe("schedules of a shift", () => {
+  it("are stored, listed, paused, resumed, triggered and removed", async () => {
+    const digest = job("digest", { payload: z.object({ to: z.string() }) })
+    const put = await shift.schedules.put(digest.schedule("nightly", { payload: { to: "all" }, cron: "0 3 * * *" }))
+    expect(put).toMatchObject({ name: "nightly", cron: "0 3 * * *", enabled: true, payload: { to: "all" } })
+    const changed = await shift.schedules.put(digest.schedule("nightly", { payload: { to: "some" }, cron: "@daily" }))
+    expect(changed).toMatchObject({ cron: "@daily", payload: { to: "some" } })
+    expect((await shift.schedules.list()).map(({ name }) => name)).toEqual(["nightly"])
+    expect(await shift.schedules.pause("nightly")).toMatchObject({ enabled: false })
+    expect((await shift.schedules.resume("nightly")).nextFireAt).toBeInstanceOf(Date)
+    await shift.schedules.remove("nightly")
+    expect(await rejection(shift.schedules.get("nightly"))).toMatchObject({
+      code: "SCHEDULE_NOT_FOUND",
+      schedule: "nightly"
+    })
+    const wrong = await rejection(
+      shift.schedules.put(digest.schedule("odd", { payload: { to: 1 as never }, cron: "0 3 * * *" }))
+    )
+    expect(wrong).toMatchObject({ code: "INVALID_SCHEDULE", field: "payload" })
+    expect(
+      await rejection(shift.schedules.put(digest.schedule("odd", { payload: { to: "x" }, cron: "never" })))
+    ).toMatchObject({ code: "INVALID_SCHEDULE", field: "cron" })
+  })
+})

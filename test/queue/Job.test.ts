@@ -1,0 +1,73 @@
+import { expect, it } from "@effect/vitest"
+import { Duration, Effect, type Layer, Schema } from "effect"
+import { expectTypeOf } from "vitest"
+import * as Outcome from "../../src/core/Outcome.js"
+import * as Handler from "../../src/handlers/Handler.js"
+import type * as Nightshift from "../../src/index.js"
+import * as Job from "../../src/queue/Job.js"
+import { type TestServices, TestShift } from "../../src/testing/index.js"
+
+const Mail = Job.make("mail", { payload: Schema.Struct({ to: Schema.String }), timeout: "30s" })
+const MailHandler = Handler.make(Mail, ({ to }) =>
+  to === "" ? Effect.succeed(Outcome.dead("no address")) : Effect.succeed(7)
+)
+
+it.effect("reports whether an enqueue stored a job or found one", () =>
+  Effect.gen(function* () {
+    const first = yield* Mail.enqueueOrFind({ to: "Ada" }, { dedupe: "ada", delay: "1h30m" })
+    const second = yield* Mail.enqueueOrFind({ to: "Ada" }, { dedupe: "ada" })
+    expect([first._tag, second._tag]).toEqual(["Enqueued", "Deduplicated"])
+    expect(second.id).toBe(first.id)
+    const shift = yield* TestShift
+    expect((yield* shift.job(first.id)).runAt).toBe(90 * 60_000)
+  }).pipe(Effect.provide(TestShift.layer({ handlers: [MailHandler] })))
+)
+
+it.effect("stores many with a dedupe key and a key of each", () =>
+  Effect.gen(function* () {
+    const stored = yield* Mail.enqueueAll([{ to: "Ada" }, { to: "Bob" }, { to: "Ada" }], {
+      dedupe: ({ to }) => ({ key: to, scope: "retained", window: "5m" }),
+      key: ({ to }) => `customer:${to}`
+    })
+    expect(stored.map(({ _tag }) => _tag)).toEqual(["Enqueued", "Enqueued", "Deduplicated"])
+    const shift = yield* TestShift
+    expect((yield* shift.jobs).map(({ key }) => key)).toEqual(["customer:Ada", "customer:Bob"])
+  }).pipe(Effect.provide(TestShift.layer({ handlers: [MailHandler] })))
+)
+
+it.effect("refuses what is no duration, with the field", () =>
+  Effect.gen(function* () {
+    const delay = yield* Effect.flip(Mail.enqueue({ to: "Ada" }, { delay: "soon" as never }))
+    expect(delay.message).toBe('delay must be a duration like 90s, 30m, 168h or 1h30m, or milliseconds, not "soon".')
+    const dedupe = { key: "ada", scope: "retained", window: "later" as never } as const
+    expect((yield* Effect.flip(Mail.enqueue({ to: "Ada" }, { dedupe }))).message).toMatch(/^dedupe\.window must be /)
+  }).pipe(Effect.provide(TestShift.layer({ handlers: [MailHandler] })))
+)
+
+it("takes durations in one way everywhere", () => {
+  expect(Mail.timeout).toEqual(Duration.seconds(30))
+  expect(Outcome.retry("no", "5m")).toEqual({ _tag: "Retry", error: "no", after: Duration.minutes(5) })
+  expect(Outcome.snooze(1_000)).toEqual({ _tag: "Snooze", after: Duration.seconds(1) })
+  expect(Outcome.throttled({ after: "30 seconds" }).after).toEqual(Duration.seconds(30))
+})
+
+it("keeps types short: of a handler's result, and of what a test shift provides", () => {
+  type Result = typeof MailHandler extends Handler.Handler<never, infer A> ? A : never
+  expectTypeOf<Result>().toEqualTypeOf<number>()
+  const layer: Layer.Layer<TestServices> = TestShift.layer({ handlers: [MailHandler] })
+  expectTypeOf(layer).not.toBeAny()
+})
+
+it("exports every service that a program gets", () => {
+  type Exported = {
+    [Name in keyof typeof Nightshift]: (typeof Nightshift)[Name] extends {
+      readonly Service: unknown
+      readonly Identifier: infer Id
+    }
+      ? Id
+      : never
+  }[keyof typeof Nightshift]
+  expectTypeOf<
+    Exclude<Nightshift.Nightshift.Services, Exported | Nightshift.SqlClient.SqlClient | Nightshift.PgClient>
+  >().toBeNever()
+})

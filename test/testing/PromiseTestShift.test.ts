@@ -1,0 +1,96 @@
+import { describe, expect, it } from "vitest"
+import { z } from "zod"
+import { JobDeadError, job, Outcome, ResultTimeoutError, TransactionError } from "../../src/client/index.js"
+import { testShift } from "../../src/testing/index.js"
+
+const remind = job("remind", {
+  payload: z.object({ who: z.string() }),
+  result: z.string(),
+  retry: { maxAttempts: 3, backoff: ["1h", "6h"] }
+})
+const reminded = remind.handle(async ({ who }) => `reminded ${who}`)
+
+describe("testShift", () => {
+  it("runs a delayed job when its time has come, and not before", async () => {
+    await using shift = await testShift({ handlers: [reminded] })
+    const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "7d" })
+    await shift.advance("6d23h")
+    expect((await shift.job(id)).state).toBe("scheduled")
+    await shift.advance("1h")
+    expect(await shift.job(id)).toMatchObject({ state: "done", result: "reminded Ada", finishedAt: shift.now() })
+    expect(await shift.result(id)).toBe("reminded Ada")
+  })
+
+  it("tries again as the job says", async () => {
+    const at: Array<number> = []
+    const failing = remind.handle(async (_, { attempt }) => {
+      at.push(shift.now().getTime() / 3_600_000)
+      throw new Error(`no luck ${attempt}`)
+    })
+    await using shift = await testShift({ handlers: [failing] })
+    const { id } = await shift.enqueue(remind, { who: "Ada" })
+    await shift.drain()
+    expect(at).toEqual([0, 1, 7])
+    expect(await shift.job(id)).toMatchObject({ state: "dead", attempt: 3, deadReason: "exhausted" })
+    await expect(shift.result(id)).rejects.toBeInstanceOf(JobDeadError)
+  })
+
+  it("ends a wait for a result by its own clock", async () => {
+    await using shift = await testShift({ handlers: [reminded] })
+    const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1h" })
+    await expect(shift.result(id, { timeout: "30m" })).rejects.toBeInstanceOf(ResultTimeoutError)
+    expect(await shift.result(id, { timeout: "30m" })).toBe("reminded Ada")
+  })
+
+  it("fires schedules at their instants", async () => {
+    await using shift = await testShift({
+      handlers: [reminded],
+      schedules: [
+        remind.schedule("nightly", { payload: { who: "all" }, cron: "0 3 * * *", timezone: "Europe/Berlin" })
+      ],
+      startAt: "2026-03-28T00:00:00Z"
+    })
+    await shift.advance("3d")
+    const runs = (await shift.jobs()).map(({ startedAt }) => startedAt?.toISOString())
+    expect(runs).toEqual(["2026-03-28T02:00:00.000Z", "2026-03-29T01:00:00.000Z", "2026-03-30T01:00:00.000Z"])
+  })
+
+  it("stores what handlers enqueue, runs follow-ups of the dead, and recovers after a crash", async () => {
+    const apology = job("apology", { payload: z.object({ who: z.string() }) })
+    const risky = job("risky", {
+      payload: z.object({ who: z.string() }),
+      retry: { maxAttempts: 1 },
+      onDead: ({ who }) => apology.followUp({ who })
+    })
+    const said: Array<string> = []
+    await using shift = await testShift({
+      handlers: [
+        apology.handle(({ who }) => void said.push(who)),
+        risky.handle(async ({ who }, { enqueue }) => {
+          const { outcome } = await enqueue(apology, { who: `${who} early` }, { dedupe: "early" })
+          expect(outcome).toBe("enqueued")
+          return Outcome.dead("as expected")
+        })
+      ]
+    })
+    await shift.enqueue(risky, { who: "Ada" })
+    await shift.drain()
+    expect(said.toSorted()).toEqual(["Ada", "Ada early"])
+    await shift.enqueue(apology, { who: "Bob" }, { delay: "1h" })
+    await shift.crash()
+    await shift.advance("2h")
+    expect(said).toContain("Bob")
+  })
+
+  it("stores at once what is enqueued in a transaction, and says that a handler has no database here", async () => {
+    const book = job("book", { payload: z.object({}), retry: { maxAttempts: 1 } })
+    await using shift = await testShift({
+      handlers: [book.handleInTransaction(async (_, { tx }) => void (await tx.query("select 1")))]
+    })
+    const tx = { query: () => Promise.reject(new Error("not called")) }
+    const { id } = await shift.enqueue(book, {}, { tx })
+    await shift.drain()
+    expect((await shift.job(id)).lastError).toContain("There is no database here")
+    await expect(shift.enqueue(book, {}, { tx: {} as never })).rejects.toBeInstanceOf(TransactionError)
+  })
+})
