@@ -1,6 +1,6 @@
 import { Context, type Duration, type Effect } from "effect"
 import type { BadCursor } from "../core/BadCursor.js"
-import { storableJson, storableText } from "../core/StorableText.js"
+import { storableJson, storableText } from "../core/Storable.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
 /** A change made by an operator. */
@@ -39,7 +39,7 @@ export interface AuditPage {
 }
 
 /** Maximum stored length of each field, in characters. */
-export const limits = { name: 200, target: 600, reason: 1_000, state: 16 * 1024 } as const
+const limits = { name: 200, target: 600, reason: 1_000, state: 16 * 1024 } as const
 
 /** Truncates a change to the stored lengths. `before` and `after` become JSON text. */
 export const kept = (change: AuditedChange) => ({

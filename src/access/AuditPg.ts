@@ -1,10 +1,9 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 import { BadCursor } from "../core/BadCursor.js"
 import { isId, makeGenerator } from "../core/Ids.js"
-import { Database } from "../database/Database.js"
+import { Database, within } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { fragments } from "../database/SqlInstant.js"
-import { within } from "../database/StatementLimits.js"
 import { Audit, type AuditEntry, type AuditFilter, kept } from "./Audit.js"
 
 const purgeBatch = 1_000

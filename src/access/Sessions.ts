@@ -1,6 +1,5 @@
-import { Context, type Duration, type Effect, type Option, type Redacted } from "effect"
+import { Context, type Duration, type Effect, type Option, type Redacted, Schema } from "effect"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { Role } from "./Role.js"
 
 /** The currently configured token of each role. */
 export type RoleTokens = Readonly<Record<Role, Option.Option<Redacted.Redacted>>>
@@ -44,3 +43,7 @@ export class Sessions extends Context.Tag("nightshift/access/Sessions")<
     readonly purge: Effect.Effect<number, DatabaseError>
   }
 >() {}
+
+/** `admin` may do everything; `viewer` may read everything. */
+export const Role = Schema.Literal("admin", "viewer")
+export type Role = typeof Role.Type

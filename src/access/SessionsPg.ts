@@ -2,9 +2,8 @@ import { Clock, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { fragments } from "../database/SqlInstant.js"
-import type { Role } from "./Role.js"
-import * as SessionSecret from "./SessionSecret.js"
-import { type RoleTokens, Sessions } from "./Sessions.js"
+import * as Secrets from "./Secrets.js"
+import { type Role, type RoleTokens, Sessions } from "./Sessions.js"
 
 interface SessionRow {
   readonly role: Role
@@ -21,18 +20,18 @@ const make = Effect.gen(function* () {
     Effect.map(
       mapErrors(sql<SessionRow>`
         select role, bond, ${millis("expires_at")} as until
-        from ${table} where secret_hash = ${SessionSecret.hash(secret)} and expires_at > ${instant(now)}`),
-      ([row]) => (row !== undefined && SessionSecret.holds(secret, row.role, row.bond, tokens) ? row : undefined)
+        from ${table} where secret_hash = ${Secrets.hash(secret)} and expires_at > ${instant(now)}`),
+      ([row]) => (row !== undefined && Secrets.holds(secret, row.role, row.bond, tokens) ? row : undefined)
     )
 
   return Sessions.of({
     begin: (role, token, lasting) =>
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
-        const secret = SessionSecret.make()
+        const secret = Secrets.makeSession()
         const until = now + Duration.toMillis(lasting)
         yield* mapErrors(sql`insert into ${table} (secret_hash, role, bond, created_at, expires_at)
-          values (${SessionSecret.hash(secret)}, ${role}, ${SessionSecret.bond(secret, token)}, ${instant(now)},
+          values (${Secrets.hash(secret)}, ${role}, ${Secrets.bond(secret, token)}, ${instant(now)},
             ${instant(until)})`)
         return { secret: Redacted.make(secret), until }
       }),
@@ -42,10 +41,10 @@ const make = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const row = yield* rowOf(secret, tokens, now)
         if (row === undefined) return Option.none()
-        if (!SessionSecret.isWorthExtending(row.until, lasting, now)) return Option.some(row)
+        if (!Secrets.isWorthExtending(row.until, lasting, now)) return Option.some(row)
         const until = now + Duration.toMillis(lasting)
         yield* mapErrors(
-          sql`update ${table} set expires_at = ${instant(until)} where secret_hash = ${SessionSecret.hash(secret)}`
+          sql`update ${table} set expires_at = ${instant(until)} where secret_hash = ${Secrets.hash(secret)}`
         )
         return Option.some({ role: row.role, until })
       }),
@@ -55,8 +54,7 @@ const make = Effect.gen(function* () {
         Effect.map(rowOf(secret, tokens, now), (row) => row !== undefined)
       ),
 
-    end: (secret) =>
-      mapErrors(Effect.asVoid(sql`delete from ${table} where secret_hash = ${SessionSecret.hash(secret)}`)),
+    end: (secret) => mapErrors(Effect.asVoid(sql`delete from ${table} where secret_hash = ${Secrets.hash(secret)}`)),
 
     purge: Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis

@@ -1,6 +1,5 @@
 import { Context, type Effect, type Redacted, Schema } from "effect"
-import type { TokenId } from "../core/Ids.js"
-import type { Workspace } from "../core/Workspace.js"
+import type { TokenId, Workspace } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
 /** A token without its secret. */
@@ -46,3 +45,6 @@ export class Tokens extends Context.Tag("nightshift/access/Tokens")<
     readonly verify: (workspace: Workspace, given: string) => Effect.Effect<boolean, DatabaseError>
   }
 >() {}
+
+/** A token as stored in the audit log, without its secret. */
+export const tokenSummary = ({ id, label, prefix, workspace }: Token) => ({ id, workspace, prefix, label })

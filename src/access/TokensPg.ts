@@ -1,10 +1,9 @@
 import { Clock, Effect, Layer } from "effect"
-import { makeGenerator, type TokenId } from "../core/Ids.js"
-import type { Workspace } from "../core/Workspace.js"
+import { makeGenerator, type TokenId, type Workspace } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { fragments, millis } from "../database/SqlInstant.js"
-import * as TokenSecret from "./TokenSecret.js"
+import * as Secrets from "./Secrets.js"
 import { mostLabelCharacters, type Token, TokenNotFound, Tokens } from "./Tokens.js"
 
 interface TokenRow {
@@ -32,7 +31,7 @@ const make = Effect.gen(function* () {
   return Tokens.of({
     create: Effect.fn("Tokens.create")(function* (workspace, label = "") {
       const now = yield* Clock.currentTimeMillis
-      const { hash, prefix, secret } = TokenSecret.make()
+      const { hash, prefix, secret } = Secrets.makeToken()
       const [row] = yield* mapErrors(sql<TokenRow>`
         insert into ${table} (id, workspace_id, prefix, hash, label, created_at)
         values (${ids.token(now)}, ${workspace}, ${prefix}, ${hash}, ${label.slice(0, mostLabelCharacters)},
@@ -55,8 +54,8 @@ const make = Effect.gen(function* () {
     }),
     verify: Effect.fn("Tokens.verify")(function* (workspace, given) {
       const rows = yield* mapErrors(sql<{ readonly hash: Buffer }>`
-        select hash from ${table} where workspace_id = ${workspace} and prefix = ${TokenSecret.prefixOf(given)}`)
-      return TokenSecret.isOneOf(
+        select hash from ${table} where workspace_id = ${workspace} and prefix = ${Secrets.prefixOf(given)}`)
+      return Secrets.isOneOf(
         given,
         rows.map(({ hash }) => hash)
       )

@@ -3,9 +3,8 @@ import { Console, Effect } from "effect"
 import type * as Setting from "../core/Setting.js"
 import * as CommonOptions from "./CommonOptions.js"
 import * as Environment from "./Environment.js"
-import * as Running from "./Running.js"
 import * as Settings from "./Settings.js"
-import * as Table from "./Table.js"
+import { table } from "./Terminal.js"
 
 interface EffectiveSetting {
   readonly key: string
@@ -27,6 +26,6 @@ export const command = Command.make("config", { json: CommonOptions.json }, ({ j
     const settings = Settings.all.map((setting) => effective(setting, environment))
     if (json) return yield* Console.log(JSON.stringify(settings, null, 2))
     const rows = settings.map(({ about, key, source, value }) => [key, value === "" ? "-" : value, source, about])
-    yield* Console.log(Table.render(["KEY", "VALUE", "SOURCE", "DESCRIPTION"], rows))
-  }).pipe(Running.configured({}))
+    yield* Console.log(table(["KEY", "VALUE", "SOURCE", "DESCRIPTION"], rows))
+  }).pipe(Settings.configured({}))
 ).pipe(Command.withDescription("Show all settings with their current value and its source. Secrets are hidden."))

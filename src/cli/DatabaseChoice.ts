@@ -28,7 +28,7 @@ export class NoDatabase extends Schema.TaggedError<NoDatabase>()("NoDatabase", {
 }
 
 /** Reads the choice from the configuration. `embedded` takes precedence over DATABASE_URL. */
-export const fromConfig: Effect.Effect<DatabaseChoice, never, DatabaseConfig> = Effect.gen(function* () {
+const fromConfig: Effect.Effect<DatabaseChoice, never, DatabaseConfig> = Effect.gen(function* () {
   const { directory, embedded, url } = yield* DatabaseConfig
   if (!embedded)
     return Option.match(url, { onNone: DatabaseChoice.None, onSome: (url) => DatabaseChoice.Served({ url }) })

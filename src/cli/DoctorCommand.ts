@@ -7,10 +7,9 @@ import * as ConfigCheck from "./doctor/ConfigCheck.js"
 import * as DoctorRun from "./doctor/DoctorRun.js"
 import * as HealthCheck from "./doctor/HealthCheck.js"
 import * as Environment from "./Environment.js"
-import * as Running from "./Running.js"
-import * as Table from "./Table.js"
-import { printable } from "./Terminal.js"
-import { SomeFailed, UsageError } from "./UsageError.js"
+import { SomeFailed, UsageError } from "./Failure.js"
+import * as Settings from "./Settings.js"
+import { printable, table } from "./Terminal.js"
 
 const url = Options.text("url").pipe(
   Options.withDescription("Only check whether the process at this URL is alive and ready."),
@@ -37,7 +36,7 @@ const examine = (flags: Environment.Texts) =>
     const config = yield* Effect.withConfigProvider(ConfigCheck.look(environment), environment.provider)
     if (DoctorRun.hasFailed(config)) return config
     const isPatient = environment.lookUp("DATABASE_BOOT_PATIENCE") !== undefined
-    const rest = DoctorRun.ofDatabase.pipe(Running.configured(isPatient ? flags : { ...briefBoot, ...flags }))
+    const rest = DoctorRun.ofDatabase.pipe(Settings.configured(isPatient ? flags : { ...briefBoot, ...flags }))
     return [...config, ...(yield* rest)]
   })
 
@@ -45,7 +44,7 @@ const report = (findings: ReadonlyArray<Finding>, json: boolean) =>
   Console.log(
     json
       ? JSON.stringify({ ok: !DoctorRun.hasFailed(findings), findings }, null, 2)
-      : Table.render(["", "CHECK", "FOUND"], findings.flatMap(rowsOf))
+      : table(["", "CHECK", "FOUND"], findings.flatMap(rowsOf))
   )
 
 export const command = Command.make("doctor", { ...CommonOptions.database, url, json: CommonOptions.json }, (options) =>

@@ -1,8 +1,19 @@
 import * as ValidationError from "@effect/cli/ValidationError"
-import { Cause, ConfigError, Predicate } from "effect"
+import { Cause, ConfigError, Predicate, Schema } from "effect"
 import * as Setting from "../core/Setting.js"
 import type { BotsFileInvalid } from "../gateway/config/BotsFile.js"
-import { SomeFailed, UsageError } from "./UsageError.js"
+
+/** The command line is invalid. */
+export class UsageError extends Schema.TaggedError<UsageError>()("UsageError", { message: Schema.String }) {}
+
+/** Some actions of a command failed; `reasons` has one line for each. */
+export class SomeFailed extends Schema.TaggedError<SomeFailed>()("SomeFailed", {
+  reasons: Schema.Array(Schema.String)
+}) {
+  override get message(): string {
+    return this.reasons.join("\n")
+  }
+}
 
 /** Exit codes of the CLI. */
 export const ExitCode = { done: 0, failed: 1, misused: 2, broken: 70 } as const

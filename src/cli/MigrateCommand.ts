@@ -6,7 +6,7 @@ import { DatabaseConfig } from "../database/DatabaseConfig.js"
 import { Migrations } from "../database/Migrations.js"
 import * as CommonOptions from "./CommonOptions.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
-import * as Running from "./Running.js"
+import * as Settings from "./Settings.js"
 
 const dryRun = Options.boolean("dry-run").pipe(
   Options.withDescription("Print the SQL of pending migrations without applying them.")
@@ -44,6 +44,6 @@ export const command = Command.make(
   { ...CommonOptions.database, dryRun, json: CommonOptions.json },
   ({ dryRun, json, ...options }) =>
     Effect.provide(dryRun ? preview(json) : apply(json), layer).pipe(
-      Running.configured(CommonOptions.databaseFlags(options))
+      Settings.configured(CommonOptions.databaseFlags(options))
     )
 ).pipe(Command.withDescription("Apply pending migrations. `serve` does this when it starts."))

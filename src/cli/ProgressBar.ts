@@ -12,7 +12,7 @@ const bar = (label: string, count: number, total: number, share: number): string
 }
 
 /** Formats an operation's progress as one line. */
-export const line = (operation: Operation): string => {
+const line = (operation: Operation): string => {
   const count = handled(operation)
   const total = operation.total
   if (total === undefined || !total.exact || total.count === 0) return `${operation.action}: ${count} jobs`

@@ -4,7 +4,7 @@ import { Effect, Option } from "effect"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
 import * as CommonOptions from "./CommonOptions.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
-import * as Running from "./Running.js"
+import * as Settings from "./Settings.js"
 
 const host = Options.text("host").pipe(
   Options.withDescription("Address to listen on (default 127.0.0.1)."),
@@ -37,7 +37,7 @@ const serve = (module: Option.Option<string>) =>
 
 export const command = Command.make("serve", { ...CommonOptions.database, host, port, queues, app }, (options) =>
   serve(options.app).pipe(
-    Running.configured({
+    Settings.configured({
       ...CommonOptions.databaseFlags(options),
       HOST: Option.getOrUndefined(options.host),
       PORT: Option.getOrUndefined(Option.map(options.port, String)),

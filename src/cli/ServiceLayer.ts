@@ -3,13 +3,12 @@ import * as AccessPg from "../access/AccessPg.js"
 import * as TokensPg from "../access/TokensPg.js"
 import * as ClusterPg from "../cluster/ClusterPg.js"
 import { Lifecycle } from "../core/Lifecycle.js"
-import { AccessRetentionConfig } from "../crew/AccessRetentionConfig.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
-import * as Gauges from "../crew/gauges/Gauges.js"
-import * as JobGauges from "../crew/gauges/JobGauges.js"
+import * as Gauges from "../crew/Gauges.js"
 import * as AccessCleanup from "../crew/loops/AccessCleanup.js"
+import { AccessRetentionConfig } from "../crew/loops/AccessCleanup.js"
 import { JanitorConfig } from "../crew/loops/Janitor.js"
 import { SchedulerConfig } from "../crew/loops/SchedulerConfig.js"
 import * as Sweeper from "../crew/loops/Sweeper.js"
@@ -31,8 +30,8 @@ import { AccessConfig } from "../http/access/AccessConfig.js"
 import * as AdminToken from "../http/access/AdminToken.js"
 import { Readiness } from "../http/Readiness.js"
 import * as Server from "../http/Server.js"
+import { UiApp } from "../http/Server.js"
 import { ServerConfig } from "../http/ServerConfig.js"
-import { UiApp } from "../http/UiApp.js"
 import { UploadsApp } from "../http/uploads/UploadsApp.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import * as QueuePg from "../queue/QueuePg.js"
@@ -99,7 +98,7 @@ export const onServer = <E, R>(
     Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
     Layer.provide(AccessCleanup.layer),
     Layer.provide(Layer.mergeAll(ClusterConfig.layer, AccessConfig.layer, AccessRetentionConfig.layer)),
-    Layer.provide([Readiness.layer, Gauges.layerDatabase, JobGauges.layer, MeasuresLayer.sampling]),
+    Layer.provide([Readiness.layer, Gauges.layerDatabase, Gauges.layerJobs, MeasuresLayer.sampling]),
     Layer.provide(GatewayLayer.onDatabase(declared, app)),
     Layer.provideMerge(
       Layer.mergeAll(

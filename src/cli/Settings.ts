@@ -1,9 +1,9 @@
-import { Effect } from "effect"
+import { Effect, type Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
-import * as AccessRetentionConfig from "../crew/AccessRetentionConfig.js"
 import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
+import * as AccessCleanup from "../crew/loops/AccessCleanup.js"
 import * as Janitor from "../crew/loops/Janitor.js"
 import * as SchedulerConfig from "../crew/loops/SchedulerConfig.js"
 import * as Sweeper from "../crew/loops/Sweeper.js"
@@ -19,6 +19,7 @@ import * as Logging from "../telemetry/Logging.js"
 import * as Masking from "../telemetry/Masking.js"
 import * as TracingConfig from "../telemetry/tracing/TracingConfig.js"
 import * as UploadsConfig from "../uploads/UploadsConfig.js"
+import * as Environment from "./Environment.js"
 import * as PullConfig from "./uploads/PullConfig.js"
 
 /** Settings that belong together, under the heading of the settings page. */
@@ -38,7 +39,7 @@ const section = (
 /** All settings in reading order. */
 export const sections: ReadonlyArray<Section> = [
   section("Database", DatabaseConfig.settings),
-  section("HTTP server and access", ServerConfig.settings, AccessConfig.settings, AccessRetentionConfig.settings),
+  section("HTTP server and access", ServerConfig.settings, AccessConfig.settings, AccessCleanup.settings),
   section("Worker", CrewConfig.settings, RouteConfig.settings),
   section("Cluster", ClusterConfig.settings, DatabaseClock.settings),
   section("Janitor and scheduler", Janitor.settings, SchedulerConfig.settings),
@@ -60,3 +61,11 @@ export const all: ReadonlyArray<Setting.Setting<unknown>> = sections.flatMap(({ 
 export const validate: Effect.Effect<void, ConfigError> = Effect.asVoid(
   Setting.group(Object.fromEntries(all.map((setting) => [setting.key, setting])))
 )
+
+/** Runs a command with its flags as configuration. Validates all settings before the command starts. */
+export const configured =
+  (flags: Environment.Texts) =>
+  <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | ConfigError, R> =>
+    Effect.zipRight(validate, Effect.provide(work, Logging.layer as Layer.Layer<never, ConfigError>)).pipe(
+      Effect.withConfigProvider(Environment.make(flags).provider)
+    )

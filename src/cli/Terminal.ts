@@ -39,3 +39,35 @@ export const printableLines = (text: string, indent: number): string =>
     .split(/\r?\n/)
     .map(printable)
     .join(`\n${" ".repeat(indent)}`)
+
+const ageUnits = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1_000]
+] as const
+
+const length = (millis: number): string => {
+  const [unit, size] = ageUnits.find(([, size]) => millis >= size) ?? ["s", 1_000]
+  return `${Math.floor(millis / size)}${unit}`
+}
+
+/** Formats the distance between an instant and now: `3m ago`, `in 2h`, `now`. */
+export const age = (millis: number, now: number): string => {
+  const distance = Math.abs(now - millis)
+  if (distance < 1_000) return "now"
+  return millis < now ? `${length(distance)} ago` : `in ${length(distance)}`
+}
+
+/** Renders rows as aligned columns under a heading. */
+export const table = (heading: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>): string => {
+  const widths = heading.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => (row[column] ?? "").length))
+  )
+  const line = (cells: ReadonlyArray<string>) =>
+    cells
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join("  ")
+      .trimEnd()
+  return [line(heading), line(widths.map((width) => "-".repeat(width))), ...rows.map(line)].join("\n")
+}

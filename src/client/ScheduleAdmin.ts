@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import * as Trigger from "../crew/loops/Trigger.js"
+import * as Trigger from "../crew/loops/ScheduledJobs.js"
 import type { Missed, Overlap } from "../schedule/Policies.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import type { ScheduleDefinition } from "../schedule/ScheduleDefinition.js"

@@ -1,14 +1,160 @@
-import { Layer } from "effect"
-import type { Leadership } from "./Leadership.js"
-import * as LeadershipMemory from "./LeadershipMemory.js"
-import type { Pods } from "./Pods.js"
-import * as PodsMemory from "./PodsMemory.js"
-import type { Shares } from "./Shares.js"
-import * as SharesMemory from "./SharesMemory.js"
-import { ShareTable } from "./ShareTableMemory.js"
+import { type Clock, Context, Duration, Effect, Layer, Option } from "effect"
+import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
+import { type PodId, Term } from "../core/Ids.js"
+import { type Leader, Leadership, TermOver } from "./Leadership.js"
+import * as LeadershipWatch from "./LeadershipWatch.js"
+import { Pods, type StoredPod } from "./Pods.js"
+import { type Share, Shares } from "./Shares.js"
+
+const seenAs = ({ term, until }: Leader): LeadershipWatch.LeaseSeen => ({ term, until: `${until}` })
+
+export const leadership: Layer.Layer<Leadership> = Layer.sync(Leadership, () => {
+  const watchOf = LeadershipWatch.make()
+  let held: Leader | undefined
+  let lastTerm = 0
+
+  return {
+    campaign: (pod, lease) =>
+      Effect.clockWith((clock) =>
+        Effect.sync(() => {
+          const watch = watchOf(clock)
+          const now = steadyMillis(clock)
+          const gone = watch.expired(lease, now)
+          const isGone = held !== undefined && gone?.term === held.term && gone.until === `${held.until}`
+          if (held !== undefined && held.pod !== pod && !isGone) {
+            watch.saw(seenAs(held), now)
+            watch.lost(pod)
+            return Option.none()
+          }
+          if (held?.pod !== pod || watch.termOf(pod, now) !== held.term) lastTerm += 1
+          held = {
+            pod,
+            term: Term.make(lastTerm),
+            until: clock.unsafeCurrentTimeMillis() + Duration.toMillis(lease)
+          }
+          watch.saw(seenAs(held), now)
+          watch.took(pod, held.term, lease, now)
+          return Option.some(held.term)
+        })
+      ),
+    resign: (pod, term) =>
+      Effect.sync(() => {
+        if (held?.pod === pod && (term === undefined || held.term === term)) held = undefined
+      }),
+    assertTerm: (term) => Effect.suspend(() => (held?.term === term ? Effect.void : new TermOver({ term }))),
+    leader: Effect.sync(() => Option.fromNullable(held))
+  }
+})
+
+const keyOf = ({ pod, queue }: Pick<Share, "pod" | "queue">) => `${queue} ${pod}`
+
+/** The in-memory share table, used by both Pods and Shares. */
+export class ShareTable extends Context.Tag("nightshift/cluster/ShareTableMemory")<
+  ShareTable,
+  {
+    readonly put: (share: Share) => void
+    readonly slotsOf: (queue: string, pod: PodId) => number | undefined
+    readonly all: () => ReadonlyArray<Share>
+    readonly removeWhere: (matches: (pod: PodId) => boolean) => void
+  }
+>() {
+  static readonly layer: Layer.Layer<ShareTable> = Layer.sync(ShareTable, () => {
+    const shares = new Map<string, Share>()
+    return {
+      put: (share) => void shares.set(keyOf(share), share),
+      slotsOf: (queue, pod) => shares.get(keyOf({ queue, pod }))?.slots,
+      all: () => [...shares].sort(([left], [right]) => (left < right ? -1 : 1)).map(([, share]) => share),
+      removeWhere: (matches) => {
+        for (const [key, { pod }] of shares) if (matches(pod)) shares.delete(key)
+      }
+    }
+  })
+}
+
+const step = <A>(act: (clock: Clock.Clock) => A): Effect.Effect<A> =>
+  Effect.clockWith((clock) => Effect.sync(() => act(clock)))
+
+const pods: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
+  Pods,
+  Effect.map(ShareTable, (shares) => {
+    const pods = new Map<PodId, StoredPod>()
+    const watchOf = perClock(() => new ChangeWatch<PodId, number>())
+    const sorted = () => [...pods.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
+
+    /** Records all heartbeats and returns the ids of pods without a new one for `within`. */
+    const quiet = (within: Duration.Duration, clock: Clock.Clock): ReadonlySet<PodId> => {
+      const now = steadyMillis(clock)
+      const watch = watchOf(clock)
+      watch.look(
+        [...pods.values()].map(({ heartbeatAt, id }) => [id, heartbeatAt]),
+        now
+      )
+      return new Set(watch.quietFor(Duration.toMillis(within), now).map(([id]) => id))
+    }
+
+    return {
+      beat: (facts, state, liveWithin) =>
+        step((clock) => {
+          pods.set(facts.id, { ...facts, ...state, heartbeatAt: clock.unsafeCurrentTimeMillis(), server: undefined })
+          const silent = quiet(liveWithin, clock)
+          const others = [...pods.values()].filter(
+            ({ draining, id }) => id !== facts.id && !draining && !silent.has(id)
+          )
+          const shareOf = (queue: string) => {
+            const slots = shares.slotsOf(queue, facts.id)
+            return slots === undefined ? [] : [[queue, slots] as const]
+          }
+          return {
+            shares: new Map(facts.queues.flatMap(shareOf)),
+            companions: new Map(
+              facts.queues.map((queue) => [queue, others.filter(({ queues }) => queues.includes(queue)).length + 1])
+            )
+          }
+        }),
+      present: (within) =>
+        step((clock) => {
+          const silent = quiet(within, clock)
+          return sorted().filter(({ id }) => !silent.has(id))
+        }),
+      live: (within) =>
+        step((clock) => {
+          const since = clock.unsafeCurrentTimeMillis() - Duration.toMillis(within)
+          return sorted().filter(({ heartbeatAt }) => heartbeatAt > since)
+        }),
+      leave: (id) =>
+        step(() => {
+          pods.delete(id)
+          shares.removeWhere((pod) => pod === id)
+        }),
+      removeDead: (silentFor) =>
+        step((clock) => {
+          const dead = [...quiet(silentFor, clock)].sort()
+          for (const id of dead) pods.delete(id)
+          shares.removeWhere((pod) => !pods.has(pod))
+          return dead
+        })
+    }
+  })
+)
+
+const shares: Layer.Layer<Shares, never, Leadership | ShareTable> = Layer.effect(
+  Shares,
+  Effect.gen(function* () {
+    const table = yield* ShareTable
+    const leadership = yield* Leadership
+    return {
+      all: Effect.sync(table.all),
+      assign: (term, shares) =>
+        Effect.zipRight(
+          leadership.assertTerm(term),
+          Effect.sync(() => shares.forEach(table.put))
+        )
+    }
+  })
+)
 
 /** In-memory cluster services. Several pods in one process can form a cluster. */
-export const layer: Layer.Layer<Pods | Shares | Leadership> = Layer.merge(PodsMemory.layer, SharesMemory.layer).pipe(
+export const layer: Layer.Layer<Pods | Shares | Leadership> = Layer.merge(pods, shares).pipe(
   Layer.provide(ShareTable.layer),
-  Layer.provideMerge(LeadershipMemory.layer)
+  Layer.provideMerge(leadership)
 )

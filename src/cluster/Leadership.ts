@@ -1,6 +1,5 @@
 import { Context, type Duration, type Effect, type Option, Schema } from "effect"
-import type { PodId } from "../core/Ids.js"
-import { Term } from "../core/Term.js"
+import { type PodId, Term } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
 /** Another pod leads now. The write that asserted this term was not made. */

@@ -1,7 +1,6 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
 import { steadyMillis, steadyNow } from "../core/ChangeWatch.js"
-import type { PodId } from "../core/Ids.js"
-import type { Term } from "../core/Term.js"
+import type { PodId, Term } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { fragments, micros } from "../database/SqlInstant.js"

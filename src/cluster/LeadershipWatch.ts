@@ -1,7 +1,6 @@
 import { type Clock, Duration } from "effect"
 import { ChangeWatch, perClock } from "../core/ChangeWatch.js"
-import type { PodId } from "../core/Ids.js"
-import type { Term } from "../core/Term.js"
+import type { PodId, Term } from "../core/Ids.js"
 
 /** The lease row as read. `until` is only compared for equality; every renewal changes it. */
 export interface LeaseSeen {

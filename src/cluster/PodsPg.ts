@@ -3,10 +3,9 @@ import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
 import type { PodId } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
-import { hot } from "../database/HotStatements.js"
 import * as ServerIdentity from "../database/ServerIdentity.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
-import { named } from "../database/StatementTimes.js"
+import { hot, named } from "../database/Statements.js"
 import { type Orders, type PodFacts, type PodState, Pods, type StoredPod } from "./Pods.js"
 
 interface PodRow {

@@ -138,3 +138,17 @@ export const makeGenerator: Effect.Effect<IdGenerator> = Effect.gen(function* ()
     plain: next
   }
 })
+
+/** Number of a leader's term. It only increases, so it serves as the fencing token of the leader's writes. */
+export const Term = Schema.Int.pipe(Schema.brand("Term"))
+export type Term = typeof Term.Type
+
+/** Name of a workspace that fetches files. Safe in URLs, file names and logs. */
+export const Workspace = Schema.String.pipe(
+  Schema.pattern(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/),
+  Schema.brand("Workspace")
+)
+export type Workspace = typeof Workspace.Type
+
+/** The rule for workspace names. The caller puts the rejected name in front. */
+export const workspaceRule = "must be 1 to 64 letters, digits, _, . or -, and start with a letter or digit"

@@ -1,6 +1,28 @@
 import { Duration, Either } from "effect"
-import { isDeeperThan } from "./Nesting.js"
 import { limits } from "./StoredJob.js"
+
+// Values nested thousands of levels deep overflow the stack in JSON.stringify, in jsonb and in schema decoding.
+
+/**
+ * Whether a value has more than `levels` levels of arrays and objects. Uses plain loops because every large payload is
+ * checked here.
+ */
+const isDeeperThan = (value: unknown, levels: number): boolean => {
+  if (typeof value !== "object" || value === null) return false
+  if (levels === 0) return true
+  if (Array.isArray(value)) {
+    for (const each of value) if (isDeeperThan(each, levels - 1)) return true
+    return false
+  }
+  for (const key in value) {
+    if (isDeeperThan((value as Readonly<Record<string, unknown>>)[key], levels - 1)) return true
+  }
+  return false
+}
+
+/** Returns the value, or a placeholder if it is nested too deeply to print. */
+export const showable = (value: unknown): unknown =>
+  isDeeperThan(value, limits.nesting) ? `[nested more than ${limits.nesting} levels deep]` : value
 
 // Validation of values before they are stored: text that PostgreSQL can encode, JSON of bounded size, and names that
 // are also safe in URLs, metric labels and file names. Each check returns the reason for the rejection; the caller puts
@@ -18,7 +40,7 @@ const loneSurrogate = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\
 export const isUnstorable = (text: string) => text.includes("\u0000") || loneSurrogate.test(text)
 
 /** The same characters as `JSON.stringify` escapes them. */
-const unstorableEscape = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f][0-9a-f]{2})/
+const unstorableEscape = /(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})/
 
 /** Returns why the text is invalid, or undefined. */
 export const faultOfText = (text: string, most: number): string | undefined => {
@@ -84,4 +106,31 @@ export const jsonText = (value: unknown, mostBytes: number): Either.Either<strin
     return Either.left(`must not be nested more than ${limits.nesting} levels deep`)
   if (text.includes("null") && hasNoNumber(value)) return Either.left("must not contain NaN or Infinity")
   return Either.right(text)
+}
+
+const loneSurrogates = new RegExp(loneSurrogate, "g")
+
+/** Truncates text without splitting a surrogate pair. */
+export const truncated = (text: string, characters: number): string => {
+  if (text.length <= characters) return text
+  const last = text.charCodeAt(characters - 1)
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? characters - 1 : characters)
+}
+
+/** Truncates text and replaces characters that PostgreSQL cannot store. */
+export const storableText = (text: string, characters = text.length): string =>
+  // Truncates first, because that can split a surrogate pair.
+  text.slice(0, characters).replaceAll("\u0000", "\ufffd").replace(loneSurrogates, "\ufffd")
+
+const unstorableEscapes = new RegExp(unstorableEscape, "g")
+
+/**
+ * Encodes a value as JSON text that PostgreSQL can store. A value that is too large is replaced by the beginning of its
+ * text.
+ */
+export const storableJson = (value: unknown, characters: number): string | null => {
+  const text = JSON.stringify(value)
+  if (text === undefined) return null
+  const whole = text.length <= characters ? text : JSON.stringify({ beginning: storableText(text, characters) })
+  return whole.replace(unstorableEscapes, "$1\\ufffd")
 }

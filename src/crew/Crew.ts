@@ -27,15 +27,14 @@ import type { Metrics } from "../telemetry/Metrics.js"
 import type { Storage } from "../uploads/Storage.js"
 import type { ClusterConfig } from "./ClusterConfig.js"
 import type { CrewConfig } from "./CrewConfig.js"
-import * as QueueGauges from "./gauges/QueueGauges.js"
-import * as UploadGauge from "./gauges/UploadGauge.js"
+import * as Gauges from "./Gauges.js"
 import { runLoop } from "./LoopRunner.js"
 import * as Cleanup from "./loops/Cleanup.js"
 import * as DuePoller from "./loops/DuePoller.js"
 import * as Janitor from "./loops/Janitor.js"
 import * as JobHeartbeat from "./loops/JobHeartbeat.js"
 import { Leader } from "./loops/Leader.js"
-import * as MetricsPurge from "./loops/MetricsPurge.js"
+import * as MetricsFlush from "./loops/MetricsFlush.js"
 import * as OperationRunner from "./loops/OperationRunner.js"
 import { PodHeartbeat } from "./loops/PodHeartbeat.js"
 import * as Reaper from "./loops/Reaper.js"
@@ -49,7 +48,7 @@ import { Pod } from "./Pod.js"
 import { Deadlines } from "./worker/Deadlines.js"
 import { Finalizer } from "./worker/Finalizer.js"
 import * as Supervisor from "./worker/Supervisor.js"
-import { Supervisors } from "./worker/Supervisors.js"
+import { Supervisors } from "./worker/Supervisor.js"
 
 export class NoQueues extends Schema.TaggedError<NoQueues>()("NoQueues", {}) {
   override get message(): string {
@@ -99,14 +98,14 @@ type Configs =
 type Needs = Ports | Configs | Metrics
 
 /** Cleanup steps of the leader. */
-const forgotten = Effect.all([Cleanup.finishedJobs, MetricsPurge.make])
+const forgotten = Effect.all([Cleanup.finishedJobs, MetricsFlush.purge])
 
 /** Starts the loops and supervisors in this order. Closing the Scope stops them in reverse order. */
 const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
-    yield* QueueGauges.watch(queues)
-    yield* UploadGauge.register
+    yield* Gauges.watchQueues(queues)
+    yield* Gauges.watchUploads
     yield* runLoop(yield* Janitor.make)
     yield* runLoop(yield* Sweeper.make)
     yield* runLoop(yield* Reaper.make)

@@ -8,11 +8,11 @@ import type { PodSamples } from "../measures/PodSamples.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import type { Tally } from "../telemetry/Tally.js"
-import { Boot } from "./Boot.js"
 import { runLoop } from "./LoopRunner.js"
 import * as MetricsFlush from "./loops/MetricsFlush.js"
 import * as Sampler from "./loops/Sampler.js"
 import { MetricsConfig } from "./MetricsConfig.js"
+import { Boot } from "./Pod.js"
 
 /** Counts job events. Must be built before the layers that enqueue or finalize jobs, so that it closes after them. */
 export const counting: Layer.Layer<Tally | Measures, ConfigError, Database | Metrics> = MetricsFlush.layer.pipe(

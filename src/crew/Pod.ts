@@ -1,12 +1,31 @@
 import { hostname } from "node:os"
-import { Context, Effect, Layer, Option } from "effect"
+import { Clock, Context, Effect, Layer, Option } from "effect"
 import * as PodLabel from "../cluster/PodLabel.js"
 import type { PodFacts } from "../cluster/Pods.js"
+import { makeGenerator, type PodId } from "../core/Ids.js"
 import * as Package from "../database/Package.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
 import { Metrics } from "../telemetry/Metrics.js"
-import { Boot } from "./Boot.js"
 import { ClusterConfig } from "./ClusterConfig.js"
+
+/** The id and start time of this process, whether or not it runs jobs. */
+export class Boot extends Context.Tag("nightshift/crew/Boot")<
+  Boot,
+  {
+    readonly id: PodId
+    /** Epoch milliseconds. */
+    readonly startedAt: number
+  }
+>() {
+  static readonly layer: Layer.Layer<Boot> = Layer.effect(
+    Boot,
+    Effect.gen(function* () {
+      const ids = yield* makeGenerator
+      const startedAt = yield* Clock.currentTimeMillis
+      return { id: ids.pod(startedAt), startedAt }
+    })
+  )
+}
 
 const info = MetricSpec.gauge("pod_info", "Always 1; the labels identify this process.", ["label", "version"])
 

@@ -1,7 +1,7 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as PgClient from "@effect/sql-pg/PgClient"
-import { Context, Effect, Layer, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, type Scope } from "effect"
 import type pg from "pg"
 import { type DatabaseRejected, type DatabaseUnreachable, reach } from "./DatabaseBoot.js"
 import { DatabaseConfig } from "./DatabaseConfig.js"
@@ -9,7 +9,7 @@ import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { address, DatabaseUrl } from "./DatabaseUrl.js"
 import * as DirectStatements from "./DirectStatements.js"
 import * as Pools from "./Pools.js"
-import type { StatementListener } from "./StatementTimes.js"
+import type { StatementListener } from "./Statements.js"
 import * as Transaction from "./Transaction.js"
 import { WriteHealth } from "./WriteHealth.js"
 
@@ -122,3 +122,17 @@ const modeOf = (sql: PgClient.PgClient) =>
       pg_catalog.current_setting('transaction_read_only') = 'on' as read_only`,
     ([row]) => (row?.standby === true ? "standby" : row?.read_only === true ? "read-only" : "primary")
   )
+
+/**
+ * Runs read-only queries with limits, so that they cannot overload the server: the server cancels any statement that
+ * exceeds the time limit, and no statement uses parallel workers.
+ */
+export const within =
+  (database: typeof Database.Service, limit: Duration.DurationInput) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, Exclude<E, SqlError> | DatabaseError, R> => {
+    const millis = String(Math.ceil(Duration.toMillis(limit)))
+    const { sql, transaction } = database
+    const bounds = sql`select set_config('statement_timeout', ${millis}, true),
+      set_config('max_parallel_workers_per_gather', '0', true)`
+    return transaction(Effect.zipRight(mapErrors(bounds), effect))
+  }

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Option, Schema } from "effect"
-import * as Version from "../core/Version.js"
+import * as Package from "./Package.js"
 
 /** A migration: plain SQL that is applied once, in the order of the numbers. */
 export interface MigrationFile {
@@ -12,7 +12,7 @@ export interface MigrationFile {
   readonly sql: string
   readonly checksum: string
   /** The oldest release that works on a database with this migration. */
-  readonly oldestCode: Version.Version
+  readonly oldestCode: Package.Version
 }
 
 /** A file in the migrations folder is invalid. This is a packaging error, not a user error. */
@@ -38,7 +38,7 @@ const read = (
     if (Number.isNaN(number)) return yield* invalid(file, "its name does not match 0001_noun.sql")
     if (number !== expectedNumber) return yield* invalid(file, `number ${expectedNumber} is missing before it`)
     const sql = readFileSync(join(directory, file), "utf8")
-    const oldestCode = Version.parse(oldestCodePattern.exec(sql)?.[1] ?? "")
+    const oldestCode = Package.parseVersion(oldestCodePattern.exec(sql)?.[1] ?? "")
     if (Option.isNone(oldestCode)) return yield* invalid(file, "it has no line like `-- Oldest code: 0.1.0`")
     const checksum = createHash("sha256").update(sql).digest("hex")
     return { number, name: file.slice(0, -".sql".length), sql, checksum, oldestCode: oldestCode.value }

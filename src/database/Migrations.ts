@@ -1,5 +1,4 @@
 import { Clock, Context, Effect, Layer, Option, Order, Schedule, Schema } from "effect"
-import * as Version from "../core/Version.js"
 import { Database } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { type MigrationFile, type MigrationFileInvalid, readAll } from "./MigrationFile.js"
@@ -110,7 +109,7 @@ interface AppliedRow {
 }
 
 /** Migrations from a folder; `code` is recorded as the release that applied them. */
-export const layerOf = (directory: string, code: Version.Version): Layer.Layer<Migrations, never, Database> =>
+export const layerOf = (directory: string, code: Package.Version): Layer.Layer<Migrations, never, Database> =>
   Layer.effect(
     Migrations,
     Effect.gen(function* () {
@@ -228,7 +227,7 @@ const compare = (
   files: ReadonlyArray<MigrationFile>,
   applied: ReadonlyArray<AppliedRow>,
   schema: string,
-  code: Version.Version
+  code: Package.Version
 ): Effect.Effect<SchemaState, SchemaTooNew | SchemaForeign | SchemaUnreleased> =>
   Effect.gen(function* () {
     const first = applied[0]?.name
@@ -237,8 +236,8 @@ const compare = (
     for (const row of applied) {
       const file = files[row.number - 1]
       if (file === undefined) {
-        const needs = Option.getOrElse(Version.parse(row.oldest_code), () => code)
-        if (Order.lessThan(Version.order)(code, needs)) {
+        const needs = Option.getOrElse(Package.parseVersion(row.oldest_code), () => code)
+        if (Order.lessThan(Package.versionOrder)(code, needs)) {
           return yield* new SchemaTooNew({ migration: row.name, needs: needs.text, code: code.text })
         }
         ahead.push(row.name)

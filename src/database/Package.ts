@@ -1,8 +1,25 @@
 import { existsSync, readFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { Option, Schema } from "effect"
-import * as Version from "../core/Version.js"
+import { Option, Order, Schema } from "effect"
+
+/** A parsed `major.minor.patch` version of this package. */
+export interface Version {
+  readonly text: string
+  readonly parts: readonly [number, number, number]
+}
+
+export const parseVersion = (text: string): Option.Option<Version> => {
+  const match = /^(\d+)\.(\d+)\.(\d+)$/.exec(text.trim())
+  if (match === null) return Option.none()
+  const [, major, minor, patch] = match
+  return Option.some({ text: text.trim(), parts: [Number(major), Number(minor), Number(patch)] })
+}
+
+export const versionOrder: Order.Order<Version> = Order.mapInput(
+  Order.tuple(Order.number, Order.number, Order.number),
+  (version) => version.parts
+)
 
 const Manifest = Schema.parseJson(Schema.Struct({ name: Schema.Literal("nightshift"), version: Schema.String }))
 
@@ -20,7 +37,7 @@ const findRoot = (from: string): { readonly root: string; readonly version: stri
 
 const here = findRoot(dirname(fileURLToPath(import.meta.url)))
 
-export const version: Version.Version = Option.getOrThrow(Version.parse(here.version))
+export const version: Version = Option.getOrThrow(parseVersion(here.version))
 
 export const migrationsDirectory: string = join(here.root, "migrations")
 

@@ -4,10 +4,9 @@ import * as DurationText from "../core/DurationText.js"
 import { repeatLoop, single } from "../core/Loop.js"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
 import { ServerGivenUp } from "./DatabaseError.js"
-import { type PreparedNames, preparing } from "./HotStatements.js"
 import * as ServerConnection from "./ServerConnection.js"
 import * as Startup from "./Startup.js"
-import type { StatementListener } from "./StatementTimes.js"
+import { type PreparedNames, preparing, type StatementListener } from "./Statements.js"
 
 // There are two pools. Nightshift's own statements (heartbeats, claims, finalization, leadership, HTTP) use one;
 // handlers and the program use the other. Handlers that hold a transaction each can use up their pool without blocking

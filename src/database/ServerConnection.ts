@@ -1,7 +1,6 @@
 import { Predicate } from "effect"
 import pg from "pg"
-import type { PreparedNames } from "./HotStatements.js"
-import { operationOf, type StatementListener } from "./StatementTimes.js"
+import { operationOf, type PreparedNames, type StatementListener } from "./Statements.js"
 
 // Extends the driver's client: measures statements, sends hot statements as prepared ones, and tracks how long the
 // server has not answered. A network device that stops forwarding packets does not close the connection, so the missing

@@ -1,7 +1,8 @@
 import { Duration, Predicate } from "effect"
+import { storableText } from "../core/Storable.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import { kindOf, queueOf } from "./config/Declarations.js"
-import * as DeadLetterKind from "./dead/DeadLetterKind.js"
+import { followUp } from "./dead/DeadLetters.js"
 import { addresseeOf, type Update } from "./telegram/TelegramUpdate.js"
 
 /** Backoff of a bot's job. Short, because later messages of the same chat wait behind it. */
@@ -26,14 +27,12 @@ export const of = (slug: string, update: Update): NewJob => {
     maxAttempts,
     key: chat === undefined ? undefined : String(chat),
     dedupe: { key: `${dedupePrefix(slug)}${update.update_id}`, scope: "retained", window: redeliveryWindow },
-    onDead: chat === undefined ? undefined : DeadLetterKind.followUp(slug, chat)
+    onDead: chat === undefined ? undefined : followUp(slug, chat)
   }
 }
 
-const halfPair = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
-
 const storableValue = (value: unknown): unknown => {
-  if (typeof value === "string") return value.replaceAll("\u0000", "\ufffd").replace(halfPair, "\ufffd")
+  if (typeof value === "string") return storableText(value)
   if (typeof value === "number" && !Number.isFinite(value)) return null
   if (Array.isArray(value)) return value.map(storableValue)
   if (!Predicate.isRecord(value)) return value

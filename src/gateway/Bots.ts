@@ -5,15 +5,13 @@ import * as Registry from "../handlers/Registry.js"
 import type { Transactions } from "../queue/Transactions.js"
 import * as AuthHandler from "./auth/AuthHandler.js"
 import type { AuthSessions } from "./auth/AuthSessions.js"
-import type { BotHandler } from "./BotHandler.js"
+import { type BotHandler, echo, ofKind } from "./BotHandler.js"
 import { shortSecret } from "./ConstantTime.js"
 import * as BotsFile from "./config/BotsFile.js"
 import { type BotDeclaration, type Declarations, type SourceDeclaration, updatesOf } from "./config/Declarations.js"
 import { GatewayConfig } from "./config/GatewayConfig.js"
-import * as EchoHandler from "./EchoHandler.js"
 import type { SafeFetch } from "./fetch/SafeFetch.js"
 import * as HttpHandler from "./HttpHandler.js"
-import * as KindHandler from "./KindHandler.js"
 import { keyOf } from "./SignedSources.js"
 import type { Telegram } from "./telegram/Telegram.js"
 import { typeOf, type Update } from "./telegram/TelegramUpdate.js"
@@ -94,7 +92,7 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
           const entry = registry.get(name)
           if (entry === undefined) return yield* Effect.dieMessage(`unknown kind ${name}`)
           const handler = yield* Scope.extend(opened(entry.handler), scope)
-          const made = yield* KindHandler.make({ ...entry, handler })
+          const made = yield* ofKind({ ...entry, handler })
           kinds.set(name, made)
           return made
         })
@@ -115,7 +113,7 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
       const handlerOf = ({ handler }: BotDeclaration): Effect.Effect<BotHandler, never, R | Needs> => {
         switch (handler._tag) {
           case "Echo":
-            return Effect.succeed(EchoHandler.make)
+            return Effect.succeed(echo)
           case "Http":
             return HttpHandler.make(handler)
           case "Auth":

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http"
+import type { IncomingMessage, ServerResponse } from "node:http"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { toIncomingMessage } from "@effect/platform-node/NodeHttpServerRequest"
 import { Effect, ParseResult, Schema } from "effect"
@@ -9,41 +9,23 @@ import * as RequestFault from "./RequestFault.js"
 /** Timeout for receiving a body. */
 const timeout = "60 seconds"
 
-const refusedType = (headers: HttpServerRequest.HttpServerRequest["headers"]): string | undefined => {
-  const type = headers["content-type"]
-  if (type === undefined) return "missing (no Content-Type)"
-  if (!/^application\/json *(; *charset *= *"?utf-8"? *)?$/i.test(type.trim())) return type
-  const encoding = headers["content-encoding"]
+const jsonType = /^application\/json *(?:; *charset *= *"?utf-8"? *)?$/i
+
+/** Returns the unsupported content type or encoding, or undefined. A missing type is accepted. */
+export const refusedType = (type: string | undefined, encoding: string | undefined): string | undefined => {
+  if (type !== undefined && !jsonType.test(type.trim())) return type
   return encoding === undefined || encoding.toLowerCase() === "identity" ? undefined : `encoded as ${encoding}`
 }
 
 const read = (source: IncomingMessage, mostBytes: number): Effect.Effect<Buffer, BodyTooLarge | BadRequest> =>
-  Effect.async((resume) => {
-    const chunks: Array<Buffer> = []
-    let bytes = 0
-    const take = (chunk: Buffer) => {
-      bytes += chunk.length
-      if (bytes <= mostBytes) return chunks.push(chunk)
-      finish(Effect.fail(new BodyTooLarge({ mostBytes })))
+  Effect.gen(function* () {
+    const body = new GrowingBuffer()
+    for (;;) {
+      const piece = yield* next(source)
+      if (piece === undefined) return body.whole()
+      body.add(piece)
+      if (body.bytes > mostBytes) return yield* new BodyTooLarge({ mostBytes })
     }
-    const end = () => finish(Effect.succeed(Buffer.concat(chunks)))
-    const broken = () =>
-      finish(
-        Effect.fail(
-          new BadRequest({ message: "The request body was cut off: the connection closed before it was complete." })
-        )
-      )
-    const leave = () => {
-      source.off("data", take).off("end", end).off("close", broken).off("error", broken)
-      // After the response, the server reads the rest for a bounded time and then closes the connection.
-      source.on("error", () => {}).pause()
-    }
-    const finish = (result: Effect.Effect<Buffer, BodyTooLarge | BadRequest>) => {
-      leave()
-      resume(result)
-    }
-    source.on("data", take).once("end", end).once("close", broken).once("error", broken)
-    return Effect.sync(leave)
   })
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })
@@ -70,7 +52,9 @@ export const json = (
   mostBytes: number
 ): Effect.Effect<unknown, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
   Effect.gen(function* () {
-    const refused = refusedType(request.headers)
+    const type = request.headers["content-type"]
+    if (type === undefined) return yield* new ContentTypeRefused({ given: "missing (no Content-Type)" })
+    const refused = refusedType(type, request.headers["content-encoding"])
     if (refused !== undefined) return yield* new ContentTypeRefused({ given: refused })
     if (Number(request.headers["content-length"] ?? 0) > mostBytes) return yield* new BodyTooLarge({ mostBytes })
     const bytes = yield* Effect.timeoutFail(read(toIncomingMessage(request), mostBytes), {
@@ -91,3 +75,101 @@ export const decoded = <A, I>(
       RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
     )
   )
+
+const broken = () =>
+  new BadRequest({ message: "The request body was cut off: the connection closed before it was complete." })
+
+/**
+ * Reads the next piece of a body, or undefined at its end. Does not read ahead, so a slow consumer slows the sender.
+ */
+export const next = (source: IncomingMessage): Effect.Effect<Buffer | undefined, BadRequest> =>
+  Effect.async((resume) => {
+    const look = () => {
+      const piece: unknown = source.read()
+      if (Buffer.isBuffer(piece)) finish(Effect.succeed(piece))
+      else if (source.readableEnded) finish(Effect.succeed(undefined))
+    }
+    const end = () => finish(Effect.succeed(undefined))
+    const fail = () => finish(source.complete ? Effect.succeed(undefined) : broken())
+    const leave = () => {
+      source.off("readable", look).off("end", end).off("close", fail).off("error", fail)
+    }
+    const finish = (result: Effect.Effect<Buffer | undefined, BadRequest>) => {
+      leave()
+      resume(result)
+    }
+    if (source.destroyed && !source.readableEnded) return resume(broken())
+    source.on("readable", look).once("end", end).once("close", fail).once("error", fail)
+    look()
+    return Effect.sync(leave)
+  })
+
+/** How much of an unread body to drain after the response before closing the connection. */
+const drainLimits = { bytes: 4 * 1024 * 1024, time: "2 seconds" } as const
+
+const finished = (response: ServerResponse): Effect.Effect<void> =>
+  Effect.async((resume) => {
+    const done = () => resume(Effect.void)
+    if (response.writableFinished || response.closed) return done()
+    response.once("finish", done).once("close", done)
+    return Effect.sync(() => {
+      response.off("finish", done).off("close", done)
+    })
+  })
+
+/**
+ * Closes a connection whose body was not read to its end. Drains it for a while first: closing a connection with unread
+ * data resets it, which can destroy the response before the client reads it.
+ */
+export const hangUp = (source: IncomingMessage, response: ServerResponse): Effect.Effect<void> => {
+  // Call it now and not when the effect runs: once the response is written, node itself would read the whole rest.
+  source.read(0)
+  return Effect.gen(function* () {
+    yield* finished(response)
+    let bytes = 0
+    while (bytes <= drainLimits.bytes) {
+      const piece = yield* next(source)
+      if (piece === undefined) return
+      bytes += piece.length
+    }
+  }).pipe(
+    // The fork inherits an uninterruptible region, in which the timeout could not fire.
+    Effect.interruptible,
+    Effect.timeoutOption(drainLimits.time),
+    Effect.ignore,
+    Effect.zipRight(Effect.sync(() => (source.readableEnded ? undefined : source.destroy())))
+  )
+}
+
+/**
+ * Collects bytes that arrive in pieces. Keeps the first piece without copying; then the buffer doubles, so a million
+ * one-byte pieces cost neither a million objects nor a million copies.
+ */
+export class GrowingBuffer {
+  bytes = 0
+  private buffer: Buffer = Buffer.alloc(0)
+
+  /** Allocated bytes, up to twice the bytes received. */
+  get capacity(): number {
+    return this.buffer.length
+  }
+
+  add(piece: Buffer): void {
+    const needed = this.bytes + piece.length
+    if (this.bytes === 0) this.buffer = piece
+    else {
+      if (needed > this.buffer.length) {
+        const grown = Buffer.allocUnsafe(Math.max(needed, 2 * this.buffer.length))
+        this.buffer.copy(grown, 0, 0, this.bytes)
+        this.buffer = grown
+      }
+      piece.copy(this.buffer, this.bytes)
+    }
+    this.bytes = needed
+  }
+
+  /** The bytes received. Valid until the next `add`. */
+  whole(): Buffer {
+    return this.buffer.subarray(0, this.bytes)
+  }
+}

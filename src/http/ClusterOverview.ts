@@ -2,10 +2,10 @@ import { Clock, Context, Effect, Layer } from "effect"
 import { Leadership } from "../cluster/Leadership.js"
 import { Pods } from "../cluster/Pods.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
-import * as Unserved from "../crew/loops/Unserved.js"
+import { unservedAmong } from "../crew/loops/Rebalancer.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { Queue } from "../queue/Queue.js"
-import * as PodView from "./admin/PodView.js"
+import { type PodView, podView } from "./admin/PodsContract.js"
 
 /** A warning for operators. */
 export interface Warning {
@@ -19,7 +19,7 @@ export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOvervie
   ClusterOverview,
   {
     readonly look: Effect.Effect<
-      { readonly pods: ReadonlyArray<PodView.PodView>; readonly warnings: ReadonlyArray<Warning> },
+      { readonly pods: ReadonlyArray<PodView>; readonly warnings: ReadonlyArray<Warning> },
       DatabaseError
     >
   }
@@ -35,10 +35,10 @@ export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOvervie
         look: Effect.gen(function* () {
           const live = yield* pods.live(lease)
           const leader = yield* leadership.leader
-          const unserved = yield* Effect.provideService(Unserved.among(live), Queue, queue)
+          const unserved = yield* Effect.provideService(unservedAmong(live), Queue, queue)
           const now = yield* Clock.currentTimeMillis
           return {
-            pods: live.map((pod) => PodView.of(pod, leader, now)),
+            pods: live.map((pod) => podView(pod, leader, now)),
             warnings: unserved.map((name) => ({
               code: "unserved_queue",
               message: `Queue ${name} has due jobs, but no live pod serves it.`

@@ -1,4 +1,9 @@
-import { Predicate } from "effect"
+import { createHash } from "node:crypto"
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as OpenApi from "@effect/platform/OpenApi"
+import { Effect, Predicate } from "effect"
+import { Api } from "./Api.js"
 
 // Renders the contract as one page without scripts, external resources or external links.
 
@@ -10,7 +15,7 @@ const text = (value: unknown): string => (typeof value === "string" ? value : ""
 
 const escape = (value: string): string => value.replace(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`)
 
-export const style = `
+const style = `
 :root { color-scheme: light dark; --line: #8884; --soft: #8882; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; padding: 1rem 1.25rem 6rem; }
 h1 { font-size: 1.5rem; } h2 { border-bottom: 1px solid var(--line); margin-top: 2.5rem; }
@@ -110,3 +115,22 @@ ${names.map((name) => section(name, record(paths))).join("")}
 </body></html>
 `
 }
+
+const styleHash = createHash("sha256").update(style).digest("base64")
+
+/** Allows only the page's own style sheet: no scripts and no other resources. */
+const policy = `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+
+let made: string | undefined
+
+/** Generated from the contract on the first request. */
+const page = Effect.sync(() => {
+  made ??= render(OpenApi.fromApi(Api))
+  return HttpServerResponse.text(made, {
+    contentType: "text/html; charset=utf-8",
+    headers: { "content-security-policy": policy }
+  })
+})
+
+/** The API documentation. It contains no data, so it needs no token. */
+export const router = HttpRouter.empty.pipe(HttpRouter.get("/docs", page))

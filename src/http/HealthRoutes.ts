@@ -6,7 +6,7 @@ import { EventLoop } from "../telemetry/EventLoop.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import { Attempts } from "./access/Attempts.js"
 import { checkHost } from "./access/Auth.js"
-import { sameSecret, tokenOf } from "./access/Bearer.js"
+import { bearerOf, sameSecret } from "./access/Credentials.js"
 import * as Problem from "./Problem.js"
 import { Readiness } from "./Readiness.js"
 import { ServerConfig } from "./ServerConfig.js"
@@ -38,7 +38,7 @@ const metrics = Effect.gen(function* () {
   if (Option.isSome(config.metricsToken)) {
     const request = yield* HttpServerRequest.HttpServerRequest
     const { authorization } = request.headers
-    const given = tokenOf(authorization) ?? ""
+    const given = bearerOf(authorization) ?? ""
     const isRight = sameSecret(given, config.metricsToken.value)
     if (authorization !== undefined) {
       yield* Effect.flatMap(Attempts, (attempts) => attempts.token(request, given, isRight))

@@ -2,7 +2,7 @@ import { Context, Effect, Layer } from "effect"
 import { Lifecycle } from "../core/Lifecycle.js"
 import { Database } from "../database/Database.js"
 import { Migrations } from "../database/Migrations.js"
-import * as RefreshedValue from "./RefreshedValue.js"
+import * as CoalescingCache from "./CoalescingCache.js"
 
 /** The reasons for not being ready, and the features that are off in this process. */
 export interface Report {
@@ -46,7 +46,7 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
         Effect.catchAll(refused("the database is not responding"))
       )
       // The route is open and may be polled at any rate, so the database is checked at most once a second.
-      const shared = yield* RefreshedValue.make(databaseReasons, "1 second", "2 seconds")
+      const shared = yield* CoalescingCache.refreshed(databaseReasons, "1 second", "2 seconds")
       // Start the first check now, so that its result is ready for the first request.
       yield* Effect.forkScoped(shared)
       return {

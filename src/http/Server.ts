@@ -13,16 +13,34 @@ import type { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import { ApiApp } from "./ApiApp.js"
 import { Attempts } from "./access/Attempts.js"
-import * as DocsRoute from "./DocsRoute.js"
+import * as Body from "./Body.js"
+import * as DocsPage from "./DocsPage.js"
 import * as HealthRoutes from "./HealthRoutes.js"
 import { prefix as hooksPrefix, WebhookEndpoint } from "./hooks/WebhookEndpoint.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
-import * as RequestReader from "./RequestReader.js"
-import * as SecurityHeaders from "./SecurityHeaders.js"
 import { ServerConfig } from "./ServerConfig.js"
-import { UiApp } from "./UiApp.js"
 import { UploadsApp, prefix as uploadsPrefix } from "./uploads/UploadsApp.js"
+
+/** Default headers: no scripts or resources, no framing, no caching. */
+const securityHeaders = {
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "referrer-policy": "no-referrer",
+  "cross-origin-resource-policy": "same-origin",
+  "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+  "cache-control": "no-store"
+}
+
+/** Adds the default headers that a response does not set itself. */
+const withSecurityHeaders = (response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.setHeaders(response, { ...securityHeaders, ...response.headers })
+
+/** Everything under `/ui`. A tag, because the dashboard may not be imported from here; the program provides it. */
+export class UiApp extends Context.Tag("nightshift/http/UiApp")<UiApp, HttpApp.Default>() {
+  /** For a process without Mission Control. */
+  static readonly layerNone: Layer.Layer<UiApp> = Layer.succeed(UiApp, HttpServerResponse.empty({ status: 404 }))
+}
 
 export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFailed", {
   host: Schema.String,
@@ -101,7 +119,7 @@ const hangUpOnRest = HttpMiddleware.make((app) =>
   Effect.tap(app, () =>
     Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
       const source = toIncomingMessage(request)
-      return source.complete ? Effect.void : Effect.forkDaemon(RequestReader.hangUp(source, toServerResponse(request)))
+      return source.complete ? Effect.void : Effect.forkDaemon(Body.hangUp(source, toServerResponse(request)))
     })
   )
 )
@@ -117,13 +135,13 @@ interface Apps {
 
 const appWith = ({ api, ui, uploads }: Apps) =>
   HealthRoutes.router.pipe(
-    HttpRouter.concat(DocsRoute.router),
+    HttpRouter.concat(DocsPage.router),
     HttpRouter.get("/", toPages),
     HttpRouter.mountApp("/api", api, { includePrefix: true }),
     HttpRouter.mountApp("/uploads", uploads, { includePrefix: true }),
     HttpRouter.mountApp("/ui", ui, { includePrefix: true }),
     Effect.catchAllCause(Problem.answerCause),
-    HttpMiddleware.make((inner) => Effect.map(inner, SecurityHeaders.complete)),
+    HttpMiddleware.make((inner) => Effect.map(inner, withSecurityHeaders)),
     hangUpOnRest
   )
 

@@ -7,7 +7,7 @@ import { Acquired, type AcquireError, type AcquireOptions } from "./RateLimits.j
 // With `ahead`, the extra tokens are kept here as a block for later requests. The bucket counts a block against its
 // capacity until it expires, so the cluster never has more tokens than the bucket holds.
 
-export const blockLife = Duration.seconds(1)
+const blockLife = Duration.seconds(1)
 
 /** A block is abandoned this much early, because another pod's clock may be slightly ahead. */
 const marginMillis = 50

@@ -1,13 +1,12 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
-import { Database } from "../database/Database.js"
+import { Database, within } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { instant, millis } from "../database/SqlInstant.js"
-import * as StatementLimits from "../database/StatementLimits.js"
-import { named } from "../database/StatementTimes.js"
+import { named } from "../database/Statements.js"
 import { minuteOf } from "../telemetry/BucketCount.js"
-import { bucketStart, during } from "./BucketSql.js"
 import { type DatabaseFacts, DatabaseHealth, type DatabasePoint, type Health } from "./DatabaseHealth.js"
-import * as OldRows from "./OldRows.js"
+import * as MeasuresSql from "./MeasuresSql.js"
+import { bucketStart, during } from "./MeasuresSql.js"
 import * as TimeGrid from "./TimeGrid.js"
 
 /** A slower check would add to the problem. */
@@ -97,7 +96,7 @@ const make = Effect.gen(function* () {
   const database = yield* Database
   const { schema, sql } = database
   const statements = named("health", statementsOf(schema))
-  const bounded = StatementLimits.within(database, lookLimit)
+  const bounded = within(database, lookLimit)
 
   const look = Effect.gen(function* () {
     const [facts, found] = yield* bounded(
@@ -143,7 +142,7 @@ const make = Effect.gen(function* () {
         return rows.map((row): DatabasePoint => ({ at: row.at, ...factsOf(row, row.oldest_transaction_seconds) }))
       }),
     purge: (olderThan) =>
-      OldRows.purge(
+      MeasuresSql.purgeRows(
         database,
         { table: "database_sample", key: "minute", old: (before) => `minute < ${before}` },
         olderThan

@@ -4,6 +4,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import type { BucketCount, JobCounts } from "../telemetry/BucketCount.js"
 import type { Summary } from "../telemetry/Histogram.js"
 import type { Range, TooManyPoints } from "./TimeGrid.js"
+import * as TimeGrid from "./TimeGrid.js"
 
 export interface SeriesRequest extends Range {
   /** All queues if absent. */
@@ -87,3 +88,32 @@ export class MinuteBuckets extends Context.Tag("nightshift/measures/MinuteBucket
     readonly purge: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
   }
 >() {}
+
+/** Done and dead jobs of a queue in the bucket that starts at `at`. */
+export interface QueueCount {
+  readonly queue: string
+  readonly at: number
+  readonly completed: number
+  readonly dead: number
+}
+
+/** Returns one series of counts per queue, by name. Counts of the same bucket are summed. */
+export const throughputOf = (grid: TimeGrid.Grid, counts: Iterable<QueueCount>): ReadonlyArray<QueueThroughput> => {
+  const queues = new Map<string, Map<number, QueueCount>>()
+  for (const count of counts) {
+    const buckets = queues.get(count.queue) ?? new Map<number, QueueCount>()
+    const known = buckets.get(count.at)
+    buckets.set(count.at, {
+      ...count,
+      completed: count.completed + (known?.completed ?? 0),
+      dead: count.dead + (known?.dead ?? 0)
+    })
+    queues.set(count.queue, buckets)
+  }
+  return [...queues]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([queue, buckets]) => {
+      const points = TimeGrid.fill(grid, buckets, (at) => ({ queue, at, completed: 0, dead: 0 }))
+      return { queue, completed: points.map(({ completed }) => completed), dead: points.map(({ dead }) => dead) }
+    })
+}

@@ -1,23 +1,23 @@
 import { Duration, Effect, Layer } from "effect"
-import { Database } from "../database/Database.js"
+import { Database, within } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { instant } from "../database/SqlInstant.js"
-import * as StatementLimits from "../database/StatementLimits.js"
-import { named } from "../database/StatementTimes.js"
+import { named } from "../database/Statements.js"
 import { type BucketCount, grains, type JobCounts, noCounts } from "../telemetry/BucketCount.js"
 import { emptySketch, Histogram } from "../telemetry/Histogram.js"
-import { bucketStart, during } from "./BucketSql.js"
+import * as MeasuresSql from "./MeasuresSql.js"
+import { bucketStart, during } from "./MeasuresSql.js"
 import {
   type KindTotals,
   MinuteBuckets,
   mostMerged,
   mostTotals,
+  type QueueCount,
   type SeriesPoint,
-  TooMuchToMerge
+  TooMuchToMerge,
+  throughputOf
 } from "./MinuteBuckets.js"
-import * as OldRows from "./OldRows.js"
 import * as SketchBytes from "./SketchBytes.js"
-import * as Throughput from "./Throughput.js"
 import * as TimeGrid from "./TimeGrid.js"
 
 /** Time limit for the query of a chart. */
@@ -103,7 +103,7 @@ const make = Effect.gen(function* () {
   const database = yield* Database
   const { schema, sql } = database
   const statements = named("bucket", statementsOf(schema))
-  const reading = StatementLimits.within(database, readLimit)
+  const reading = within(database, readLimit)
 
   /** Returns rows by bucket, or fails if there are too many to merge. */
   const readMerged = <Row extends object>(
@@ -139,10 +139,7 @@ const make = Effect.gen(function* () {
     throughput: ({ width, ...range }) =>
       Effect.gen(function* () {
         const grid = yield* TimeGrid.of(range, width)
-        return Throughput.of(
-          grid,
-          yield* reading(readMerged<Throughput.Count>(statements.throughput, grid, null, null))
-        )
+        return throughputOf(grid, yield* reading(readMerged<QueueCount>(statements.throughput, grid, null, null)))
       }),
     totals: (range) => {
       const { from, grain, to } = TimeGrid.outline(range)
@@ -150,7 +147,7 @@ const make = Effect.gen(function* () {
         rows.map((row) => ({ queue: row.queue, kind: row.kind, ...countsOf(row) }))
       )
     },
-    purge: (olderThan) => OldRows.purge(database, rows, olderThan)
+    purge: (olderThan) => MeasuresSql.purgeRows(database, rows, olderThan)
   })
 })
 

@@ -1,12 +1,11 @@
 import { Duration, Effect, Layer } from "effect"
 import type { PodId } from "../core/Ids.js"
-import { Database } from "../database/Database.js"
+import { Database, within } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { instant } from "../database/SqlInstant.js"
-import * as StatementLimits from "../database/StatementLimits.js"
-import { named } from "../database/StatementTimes.js"
-import { bucketStart, during } from "./BucketSql.js"
-import * as OldRows from "./OldRows.js"
+import { named } from "../database/Statements.js"
+import * as MeasuresSql from "./MeasuresSql.js"
+import { bucketStart, during } from "./MeasuresSql.js"
 import { mostPods, type PodPoint, type PodSample, PodSamples } from "./PodSamples.js"
 import * as SketchBytes from "./SketchBytes.js"
 import * as TimeGrid from "./TimeGrid.js"
@@ -90,7 +89,7 @@ const make = Effect.gen(function* () {
   const database = yield* Database
   const { schema, sql } = database
   const statements = named("sample", statementsOf(schema))
-  const reading = StatementLimits.within(database, readLimit)
+  const reading = within(database, readLimit)
 
   return PodSamples.of({
     record: (sample) =>
@@ -110,7 +109,7 @@ const make = Effect.gen(function* () {
         statementsIn(row)
       ),
     purge: (olderThan) =>
-      OldRows.purge(
+      MeasuresSql.purgeRows(
         database,
         { table: "pod_sample", key: "minute, pod_id", old: (before) => `minute < ${before}` },
         olderThan

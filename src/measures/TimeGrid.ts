@@ -1,7 +1,7 @@
 import { Duration, Either, Schema } from "effect"
 import { type Grain, grains } from "../telemetry/BucketCount.js"
 
-export const mostPoints = 1_500
+const mostPoints = 1_500
 
 export class TooManyPoints extends Schema.TaggedError<TooManyPoints>()("TooManyPoints", {
   points: Schema.Number,

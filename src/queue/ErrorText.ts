@@ -1,4 +1,4 @@
-import { storableText } from "../core/StorableText.js"
+import { storableText } from "../core/Storable.js"
 import { limits } from "../core/StoredJob.js"
 
 /** Returns the part of an error message that is stored: truncated, without characters that PostgreSQL rejects. */

@@ -5,11 +5,11 @@ import type { DeadReason } from "../core/StoredJob.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
-import * as ArrayText from "./ArrayText.js"
 import type { AttemptEnd, Became } from "./AttemptEnd.js"
 import type { HeldLeases } from "./claim/HeldLeases.js"
 import { errorText } from "./ErrorText.js"
 import type { JobSql } from "./JobSql.js"
+import * as SqlArrays from "./SqlArrays.js"
 
 const kept = (error: string | undefined) => (error === undefined ? null : errorText(error))
 
@@ -89,9 +89,9 @@ export const make = (
 
   const finish = (ends: ReadonlyArray<AttemptEnd>, now: number, inTransaction: boolean) =>
     Effect.gen(function* () {
-      const ids = ArrayText.ofPlain(ends.map(({ id }) => id))
-      const held = ArrayText.ofPlain(ends.map(({ lease }) => lease))
-      const over = ArrayText.ofPlain(inTransaction ? [] : leases.takeOver())
+      const ids = SqlArrays.ofPlain(ends.map(({ id }) => id))
+      const held = SqlArrays.ofPlain(ends.map(({ lease }) => lease))
+      const over = SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver())
       const all = (yield* direct.count(statements.finish, [ids, held, now, over])) === ends.length
       const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
       const movedOn = new Set(rows.map(({ id }) => id))
@@ -103,7 +103,7 @@ export const make = (
   const writtenEarlier = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
     mapErrors(
       sql.unsafe<WrittenEnd & { readonly id: JobId }>(statements.writtenAt, [
-        ArrayText.ofPlain(ends.map(({ id }) => id)),
+        SqlArrays.ofPlain(ends.map(({ id }) => id)),
         now
       ])
     )
@@ -113,18 +113,18 @@ export const make = (
       const columns = ends.map(columnsOf)
       const rows = yield* mapErrors(
         sql.unsafe<WrittenRow>(statements.finalize, [
-          ArrayText.ofPlain(ends.map(({ id }) => id)),
-          ArrayText.ofPlain(ends.map(({ lease }) => lease)),
-          ArrayText.ofTexts(columns.map(({ verb }) => verb)),
-          ArrayText.ofNumbers(columns.map(({ runAt }) => runAt)),
-          ArrayText.ofPlain(columns.map(({ counted }) => counted)),
-          ArrayText.ofTexts(columns.map(({ error }) => error)),
-          ArrayText.ofTexts(columns.map(({ remember }) => remember)),
-          ArrayText.ofTexts(columns.map(({ reason }) => reason)),
-          ArrayText.ofTexts(columns.map(({ result }) => result)),
+          SqlArrays.ofPlain(ends.map(({ id }) => id)),
+          SqlArrays.ofPlain(ends.map(({ lease }) => lease)),
+          SqlArrays.ofTexts(columns.map(({ verb }) => verb)),
+          SqlArrays.ofNumbers(columns.map(({ runAt }) => runAt)),
+          SqlArrays.ofPlain(columns.map(({ counted }) => counted)),
+          SqlArrays.ofTexts(columns.map(({ error }) => error)),
+          SqlArrays.ofTexts(columns.map(({ remember }) => remember)),
+          SqlArrays.ofTexts(columns.map(({ reason }) => reason)),
+          SqlArrays.ofTexts(columns.map(({ result }) => result)),
           now,
-          ArrayText.ofPlain(inTransaction ? [] : leases.takeOver()),
-          ArrayText.ofNumbers(columns.map(({ patience }) => patience))
+          SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver()),
+          SqlArrays.ofNumbers(columns.map(({ patience }) => patience))
         ])
       )
       const became = new Map<JobId, WrittenEnd>()

@@ -1,6 +1,6 @@
 import { limits } from "../core/StoredJob.js"
-import { hot } from "../database/HotStatements.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
+import { hot } from "../database/Statements.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 
 // SQL statements for the life cycle of a job. `schema` is an identifier that needs no quoting (DatabaseConfig validates
@@ -327,14 +327,7 @@ export const make = (schema: string) => ({
       and (queue = any($4::text[])) = $5::boolean
     order by finished_at limit $6::int for update skip locked
   )
-  delete from ${schema}.job j using old where j.id = old.id`),
-
-  purgeDone: `
-  with old as (
-    select id from ${schema}.job where status = 'done' and finished_at < ${instant("$1")}
-    order by finished_at limit $2 for update skip locked
-  )
-  delete from ${schema}.job j using old where j.id = old.id`
+  delete from ${schema}.job j using old where j.id = old.id`)
 })
 
 export type JobSql = ReturnType<typeof make>

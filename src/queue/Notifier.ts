@@ -1,7 +1,7 @@
 import { Clock, Context, Effect, Layer, Queue as Mailbox } from "effect"
-import * as Budget from "../core/Budget.js"
 import { repeatLoop, single } from "../core/Loop.js"
 import { onEvent } from "../core/LoopSchedule.js"
+import * as TokenBucket from "../core/TokenBucket.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { type Heard, Listener } from "../database/Listener.js"
@@ -12,7 +12,7 @@ import { Wakeups } from "./Wakeups.js"
 // server, so each queue has a budget: occasional jobs are announced immediately, bursts are coalesced into fewer
 // notifications.
 
-export const channel = (schema: string): string => `${schema}_work`
+const channel = (schema: string): string => `${schema}_work`
 
 /** A burst of 10 notifications per queue, then one every 10 milliseconds. */
 const budget = { most: 10, refill: 0.1 }
@@ -41,9 +41,9 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       const wakeups = yield* Wakeups
       const listener = yield* Listener
       const outgoing = yield* Mailbox.sliding<string>(1024)
-      const budgets = new Map<string, Budget.Budget>()
+      const budgets = new Map<string, TokenBucket.TokenBucket>()
       const budgetOf = (queue: string) => {
-        const known = budgets.get(queue) ?? Budget.make(budget)
+        const known = budgets.get(queue) ?? TokenBucket.make(budget)
         budgets.set(queue, known)
         return known
       }

@@ -1,10 +1,10 @@
 import { Clock, Duration, Effect } from "effect"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import * as ArrayText from "./ArrayText.js"
 import type { JobSql } from "./JobSql.js"
 import type { Queue } from "./Queue.js"
 import { classesOf, type RetentionClass, RetentionMemory } from "./Retention.js"
+import * as SqlArrays from "./SqlArrays.js"
 import type { Queues } from "./settings/QueueSettings.js"
 import * as QueueSql from "./settings/QueueSql.js"
 
@@ -43,7 +43,7 @@ export const make = (
           group.status,
           from,
           until,
-          ArrayText.ofPlain(group.queues),
+          SqlArrays.ofPlain(group.queues),
           group.onlyThese,
           batch
         ]).raw

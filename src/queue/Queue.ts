@@ -144,12 +144,6 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     readonly recoverStuck: (stuckFor: Duration.Duration) => Effect.Effect<Recovered, DatabaseError>
 
     /**
-     * Deletes jobs that were done longer ago than this, in bounded batches. Keeps dead jobs. Returns the number of
-     * deleted jobs.
-     */
-    readonly purgeDone: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
-
-    /**
      * Deletes finished jobs past their queue's retention, in bounded batches. Without a setting, done jobs are kept for
      * `usual` and dead jobs indefinitely. Each batch runs in one transaction with `fence`, if given; when the fence
      * fails, the purge stops.

@@ -8,8 +8,7 @@ import type { JobAdmin } from "./admin/JobAdmin.js"
 import * as JobAdminMemory from "./admin/JobAdminMemory.js"
 import type { Operations } from "./admin/Operations.js"
 import * as OperationsMemory from "./admin/OperationsMemory.js"
-import { claimable, nextDue, took } from "./claim/ClaimMemory.js"
-import { ended } from "./claim/CoolingMemory.js"
+import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
 import { enqueueAll, newcomers } from "./enqueue/EnqueueMemory.js"
 import type { NewJob } from "./enqueue/NewJob.js"
 import { oneByOne } from "./enqueue/OneByOne.js"
@@ -37,15 +36,13 @@ import * as JobSearchMemory from "./search/JobSearchMemory.js"
 import { formOf } from "./settings/QueueRow.js"
 import { type QueueSettings, Queues } from "./settings/QueueSettings.js"
 import * as QueuesMemory from "./settings/QueuesMemory.js"
-import * as QueueTableMemory from "./settings/QueueTableMemory.js"
 import * as Routes from "./settings/Routes.js"
-import * as RoutesMemory from "./settings/RoutesMemory.js"
 import type { Wakeups } from "./Wakeups.js"
 import type { JobDiagnosis } from "./why/JobDiagnosis.js"
 import * as JobDiagnosisMemory from "./why/JobDiagnosisMemory.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
-type QueueTables = typeof QueueTableMemory.QueueTable.Service
+type QueueTables = typeof QueuesMemory.QueueTable.Service
 
 const claimAll = (
   table: Table,
@@ -243,8 +240,6 @@ const make = (
         return recoverAll(table, new Map(watch.quietFor(Duration.toMillis(stuckFor), steadyMillis(clock))), now)
       })
     }),
-  purgeDone: (olderThan) =>
-    table.step((now) => purgeWhere(table, now - Duration.toMillis(olderThan), ({ status }) => status === "done")),
   purge: (usual, fence) =>
     Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
       table.step((now) => purgeAll(table, settings, usual, now))
@@ -272,7 +267,7 @@ export const layer: Layer.Layer<
     Effect.gen(function* () {
       return make(
         yield* JobTableMemory.JobTable,
-        yield* QueueTableMemory.QueueTable,
+        yield* QueuesMemory.QueueTable,
         yield* Queues,
         yield* Routes.Routes,
         yield* Tracing
@@ -286,8 +281,8 @@ export const layer: Layer.Layer<
   JobsMemory.layer
 ).pipe(
   Layer.provideMerge(QueuesMemory.layer),
-  Layer.provide(Layer.merge(JobTableMemory.layer, QueueTableMemory.layer)),
+  Layer.provide(Layer.merge(JobTableMemory.layer, QueuesMemory.table)),
   Layer.provideMerge(Signals.layerLocal),
-  Layer.provideMerge(RoutesMemory.layer),
+  Layer.provideMerge(QueuesMemory.routes),
   Layer.merge(KindsMemory.layer)
 )

@@ -7,10 +7,9 @@ import { Database } from "../database/Database.js"
 import { type DatabaseError, isContention, mapErrors } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
 import { Signals } from "../database/Signals.js"
-import { named } from "../database/StatementTimes.js"
+import { named } from "../database/Statements.js"
 import { Tally } from "../telemetry/Tally.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
-import * as ArrayText from "./ArrayText.js"
 import type { JobAdmin } from "./admin/JobAdmin.js"
 import * as JobAdminPg from "./admin/JobAdminPg.js"
 import type { Operations } from "./admin/Operations.js"
@@ -33,6 +32,7 @@ import * as KindsPg from "./KindsPg.js"
 import { Notifier } from "./Notifier.js"
 import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered } from "./Queue.js"
+import * as SqlArrays from "./SqlArrays.js"
 import { BoundedQuery } from "./search/BoundedQuery.js"
 import type { JobOverview } from "./search/JobOverview.js"
 import * as JobOverviewPg from "./search/JobOverviewPg.js"
@@ -86,8 +86,6 @@ const make = Effect.gen(function* () {
   const claims = ClaimPg.make(database, known, ids, leases)
   notifier.onHint(claims.stir)
 
-  const pass = DepthCap.make(database, known)
-
   const onStored: EnqueuePg.OnStored = (jobs, inTransaction) => {
     const queues = new Set<string>()
     for (const job of jobs) {
@@ -105,17 +103,17 @@ const make = Effect.gen(function* () {
       from = to
     }
   }
-  const { enqueue, enqueueEach } = yield* EnqueuePg.make(
+  const { enqueue, enqueueEach } = yield* EnqueuePg.make({
     database,
     statements,
     ids,
-    notifier.hint,
-    pass,
+    hint: notifier.hint,
+    pass: DepthCap.make(database, known),
     onStored,
     count,
-    (again) =>
+    makeHandoff: (again) =>
       DirectHandoffPg.make(database, claims.statements, ids, leases, directHandoff, (ends) => finalize(ends), again)
-  )
+  })
 
   // With a tracer, each enqueue pays for a span per job.
   const traced = SendSpan.around(tracer, enqueue)
@@ -137,8 +135,8 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const rows = yield* mapErrors(
         sql.unsafe<{ id: JobId; lease: Lease; cancel: boolean }>(statements.heartbeat, [
-          ArrayText.ofPlain(held.map(({ id }) => id)),
-          ArrayText.ofPlain(held.map(({ lease }) => lease)),
+          SqlArrays.ofPlain(held.map(({ id }) => id)),
+          SqlArrays.ofPlain(held.map(({ lease }) => lease)),
           now
         ])
       )
@@ -163,12 +161,12 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const rows = yield* mapErrors(
         sql.unsafe<{ queue: string; kind: string; fate: string; count: number }>(statements.recoverQuiet, [
-          ArrayText.ofPlain(quiet.map(([lease]) => lease)),
+          SqlArrays.ofPlain(quiet.map(([lease]) => lease)),
           now,
           maintenanceBatch,
           poisonAt,
           // A lease without running jobs has no heartbeat to compare.
-          ArrayText.ofPlain(quiet.map(([, beat]) => beat ?? 0))
+          SqlArrays.ofPlain(quiet.map(([, beat]) => beat ?? 0))
         ])
       )
       for (const { count, fate, kind, queue } of rows) {
@@ -220,23 +218,6 @@ const make = Effect.gen(function* () {
       return yield* recoverAll(watch.beats.quietFor(Duration.toMillis(stuckFor), asked))
     })
 
-  const purgeBatch = (before: number) =>
-    Effect.map(
-      mapErrors(sql.unsafe(statements.purgeDone, [before, maintenanceBatch]).raw),
-      (result) => (result as { readonly rowCount: number | null }).rowCount ?? 0
-    ).pipe(retrying)
-
-  const purgeDone: typeof Queue.Service.purgeDone = (olderThan) =>
-    Effect.gen(function* () {
-      const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
-      let sum = 0
-      for (;;) {
-        const count = yield* purgeBatch(before)
-        sum += count
-        if (count < maintenanceBatch) return sum
-      }
-    })
-
   const progress: typeof Queue.Service.progress = (job, text) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
@@ -257,7 +238,6 @@ const make = Effect.gen(function* () {
     nextDue,
     pendingQueues,
     recoverStuck,
-    purgeDone,
     purge: PurgePg.make(database, statements, yield* Queues, retrying)
   })
 })

@@ -1,9 +1,149 @@
 import { Either } from "effect"
+import type { CronFields } from "./CronText.js"
 import * as CronText from "./CronText.js"
-import * as DayDescription from "./DayDescription.js"
-import { listed, type Values, valuesOf, within } from "./Enumeration.js"
-import * as Memoize from "./Memoize.js"
+import { memoized } from "./Expression.js"
 import * as TimeZone from "./TimeZone.js"
+
+/** The matching values of a field in ascending order, and their regularity. */
+export interface Values {
+  readonly all: ReadonlyArray<number>
+  readonly first: number
+  readonly last: number
+  /** The distance between neighbours, if there are several values and all distances are equal. */
+  readonly step: number | undefined
+  /**
+   * Whether the distance also holds from the last value to the first of the next cycle, as for minutes 5, 25 and 45.
+   */
+  readonly isRound: boolean
+  /** Whether every value of the field matches. */
+  readonly isEvery: boolean
+}
+
+/** Analyses a field that has `size` values starting at `least`. */
+const valuesOf = (matching: ReadonlySet<number>, least: number, size: number): Values => {
+  const all = [...matching].filter((value) => value >= least && value < least + size).sort((a, b) => a - b)
+  const [first = least, second] = all
+  const step = second === undefined ? undefined : second - first
+  const isEven = step !== undefined && all.every((value, index) => value === first + index * step)
+  return {
+    all,
+    first,
+    last: all.at(-1) ?? first,
+    step: isEven ? step : undefined,
+    isRound: isEven && all.length * step === size,
+    isEvery: all.length === size
+  }
+}
+
+/** Joins texts: `a`, `a and b`, `a, b and c`. */
+const listed = (texts: ReadonlyArray<string>): string =>
+  texts.length < 2 ? texts.join("") : `${texts.slice(0, -1).join(", ")} and ${texts.at(-1)}`
+
+/** Lists values, with three or more consecutive ones as a range: `1, 3 to 5 and 9`. */
+const runs = (values: ReadonlyArray<number>, name: (value: number) => string = String): string => {
+  const spans: Array<[first: number, last: number]> = []
+  for (const value of values) {
+    const open = spans.at(-1)
+    if (open !== undefined && open[1] === value - 1) open[1] = value
+    else spans.push([value, value])
+  }
+  return listed(
+    spans.flatMap(([first, last]) => {
+      if (last - first >= 2) return [`${name(first)} to ${name(last)}`]
+      return first === last ? [name(first)] : [name(first), name(last)]
+    })
+  )
+}
+
+const endings: Readonly<Record<number, string>> = { 1: "st", 2: "nd", 3: "rd" }
+
+/** `1st`, `2nd`, `11th`. */
+const ordinal = (value: number): string =>
+  `${value}${Math.floor(value / 10) % 10 === 1 ? "th" : (endings[value % 10] ?? "th")}`
+
+/** Minimum number of evenly spaced values to describe by their distance. */
+const leastEven = 4
+
+/** Returns the distance if the values should be described by it. */
+const spacedBy = ({ all, step }: Values): number | undefined =>
+  step !== undefined && step > 1 && all.length >= leastEven ? step : undefined
+
+/** Describes the values of one field: `minutes 5 and 20`, `every 7th minute from 0 to 56`. */
+const within = (values: Values, unit: string): string => {
+  const { all, first, isEvery, last } = values
+  const step = spacedBy(values)
+  if (isEvery) return `every ${unit}`
+  if (step !== undefined) return `every ${ordinal(step)} ${unit} from ${first} to ${last}`
+  return `${unit}${all.length === 1 ? "" : "s"} ${runs(all)}`
+}
+
+const monthNames = [
+  "January",
+  "February",
+  "March",
+  "April",
+  "May",
+  "June",
+  "July",
+  "August",
+  "September",
+  "October",
+  "November",
+  "December"
+]
+const dayNames = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
+
+const monthName = (month: number) => monthNames[month - 1] ?? String(month)
+const dayName = (day: number) => dayNames[day % 7] ?? String(day)
+
+/** Describes three or more consecutive values as a range. */
+const stretch = ({ all, first, last, step }: Values, name: (value: number) => string): string | undefined =>
+  step === 1 && all.length > 2 ? `from ${name(first)} to ${name(last)}` : undefined
+
+/** Numbers Sunday as 7, so that Saturday and Sunday are adjacent. */
+const weekWords = (fields: CronFields): string => {
+  const days = valuesOf(new Set([...fields.dayOfWeek].map((day) => (day === 0 ? 7 : day))), 1, 7)
+  const key = days.all.join("")
+  if (key === "12345") return "on weekdays"
+  if (key === "67") return "on weekends"
+  return stretch(days, dayName) ?? `on ${listed(days.all.map((day) => `${dayName(day)}s`))}`
+}
+
+const monthDays = (fields: CronFields): string => {
+  const days = valuesOf(fields.dayOfMonth, 1, 31)
+  const { first, last } = days
+  const step = spacedBy(days)
+  const numbered =
+    step === undefined
+      ? runs(days.all, ordinal)
+      : `every ${ordinal(step)} day from the ${ordinal(first)} to the ${ordinal(last)}`
+  const named = days.all.length === 0 ? [] : [step === undefined ? `the ${numbered}` : numbered]
+  return listed([...named, ...(fields.lastDayOfMonth ? ["the last day"] : [])])
+}
+
+/** Describes the matching days; undefined if every day matches. */
+const daysOf = (fields: CronFields): string | undefined => {
+  const months = valuesOf(fields.month, 1, 12)
+  const span = stretch(months, monthName)
+  const named = listed(months.all.map(monthName))
+  const inMonths = months.isEvery ? "" : ` ${span ?? `in ${named}`}`
+  const ofMonths = months.isEvery ? "of every month" : span === undefined ? `of ${named}` : `of every month ${span}`
+  const isEveryWeekday = fields.dayOfWeek.size === 7
+  const isEveryMonthDay = valuesOf(fields.dayOfMonth, 1, 31).isEvery
+  const week = `${weekWords(fields)}${inMonths}`
+  const month = `on ${monthDays(fields)} ${ofMonths}`
+  const isEvery = months.isEvery ? undefined : `every day${inMonths}`
+  switch (fields.days) {
+    case "any":
+      return isEvery
+    case "ofWeek":
+      return isEveryWeekday ? isEvery : week
+    case "ofMonth":
+      return isEveryMonthDay ? isEvery : month
+    case "either":
+      return isEveryWeekday || isEveryMonthDay ? isEvery : `${month} and ${week}`
+  }
+}
 
 // Describes an expression by the times it matches, not by its syntax: `*/15` and `0,15,30,45` get the same text. Evenly
 // spaced times are described by their interval, a few times are listed, and everything else is described field by
@@ -132,7 +272,7 @@ const inZone = (fields: CronText.CronFields, timezone: string): string => {
   }
   const rhythm = rhythmOf(clock)
   const times = timeWords(clock, rhythm)
-  const days = DayDescription.ofFields(fields)
+  const days = daysOf(fields)
   const isEndlessly = rhythm !== undefined && isEndless(rhythm)
   if (days !== undefined) return `${times} ${days}, ${timezone}`
   if (isEndlessly && quarter % rhythm.step === 0) return times
@@ -146,4 +286,4 @@ const read = (cron: string, timezone: string): Either.Either<string, CronText.In
  * Describes an expression in English, or returns why it is invalid. Memoized: Mission Control requests the list every
  * few seconds, and describing a thousand schedules takes about half a second.
  */
-export const of = Memoize.make(5_000, read)
+export const of = memoized(5_000, read)

@@ -1,8 +1,26 @@
 import { Either } from "effect"
 import * as Calendar from "./Calendar.js"
 import * as CronText from "./CronText.js"
-import * as Memoize from "./Memoize.js"
 import * as TimeZone from "./TimeZone.js"
+
+/** Memoizes a function of an expression and its zone. Keeps up to `most` successful results. */
+export const memoized = <A, E>(
+  most: number,
+  read: (cron: string, timezone: string) => Either.Either<A, E>
+): ((cron: string, timezone: string) => Either.Either<A, E>) => {
+  const known = new Map<string, Either.Either<A, E>>()
+  return (cron, timezone) => {
+    const key = `${timezone} ${cron}`
+    const found = known.get(key)
+    if (found !== undefined) return found
+    const answer = read(cron, timezone)
+    if (Either.isRight(answer)) {
+      if (known.size >= most) known.clear()
+      known.set(key, answer)
+    }
+    return answer
+  }
+}
 
 // Clock changes follow Vixie cron. An interval (`*` or a step in minute or hour) fires whenever the local time matches:
 // twice if the clock is set back and shows the time twice, never if the clock skips it. A time of day fires once: at
@@ -122,4 +140,4 @@ const read = (cron: string, timezone: string): Either.Either<Expression, CronTex
  * Parses an expression and its time zone, or returns why they are invalid. A parsed expression always has a next fire
  * time.
  */
-export const parse = Memoize.make(500, read)
+export const parse = memoized(500, read)

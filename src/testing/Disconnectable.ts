@@ -55,7 +55,6 @@ export const make = (
         nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),
         pendingQueues: unless([], queue.pendingQueues),
         recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
-        purgeDone: (olderThan) => unless(0, queue.purgeDone(olderThan)),
         purge: (usual, fence) => unless({ done: 0, dead: 0 }, queue.purge(usual, fence))
       }),
       Layer.succeed(Pods, {

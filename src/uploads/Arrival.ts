@@ -1,6 +1,5 @@
 import { Schema } from "effect"
-import { UploadId } from "../core/Ids.js"
-import { Workspace } from "../core/Workspace.js"
+import { UploadId, Workspace } from "../core/Ids.js"
 import * as Filename from "./Filename.js"
 import type { Upload } from "./Upload.js"
 

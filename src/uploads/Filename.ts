@@ -1,3 +1,5 @@
+import { truncated } from "../core/Storable.js"
+
 /** Maximum length of an original name in UTF-16 units, which is also a common file system limit. */
 export const mostCharacters = 255
 
@@ -27,8 +29,7 @@ const withoutDots = (name: string): string => {
 const cut = (name: string, most: number): string => {
   if (name.length <= most) return name
   const [stem, extension] = splitExtension(name)
-  const short = stem.slice(0, most - extension.length)
-  return `${/[\ud800-\udbff]$/.test(short) ? short.slice(0, -1) : short}${extension}`
+  return `${truncated(stem, most - extension.length)}${extension}`
 }
 
 /**

@@ -1,7 +1,6 @@
 import { Context, type Duration, type Effect, type Stream } from "effect"
 import type { BadCursor } from "../core/BadCursor.js"
-import type { UploadId } from "../core/Ids.js"
-import type { Workspace } from "../core/Workspace.js"
+import type { UploadId, Workspace } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Draft, WholeDraft } from "./Draft.js"
 import type { ByteRange, NewUpload, Upload, UploadState } from "./Upload.js"

@@ -1,6 +1,6 @@
 import { Either } from "effect"
-import type { UploadId } from "../core/Ids.js"
-import type { Workspace } from "../core/Workspace.js"
+import type { UploadId, Workspace } from "../core/Ids.js"
+import { faultOfText, isUnstorable } from "../core/Storable.js"
 import * as Filename from "./Filename.js"
 import { InvalidUpload, UploadTooLarge } from "./UploadErrors.js"
 
@@ -50,23 +50,14 @@ export interface ByteRange {
 /** Size of a stored chunk. Content is read and written chunk by chunk, so memory holds only a few. */
 export const chunkBytes = 256 * 1024
 
-/** NUL, which PostgreSQL text cannot hold, and unpaired surrogates, which UTF-8 cannot encode. */
-const unstorable = /\0|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/
-
-const faultOfFilename = (filename: string): string | undefined => {
-  if (filename === "") return "must not be empty"
-  if (filename.length > Filename.mostCharacters) return `must be at most ${Filename.mostCharacters} characters long`
-  return unstorable.test(filename) ? "must not contain NUL characters or unpaired surrogates" : undefined
-}
-
 /** Returns why the file name or MIME type is invalid, or undefined. */
 export const faultOfNames = (
   { filename, mimetype }: Pick<NewUpload, "filename" | "mimetype">,
   index: number
 ): InvalidUpload | undefined => {
-  const reason = faultOfFilename(filename)
+  const reason = faultOfText(filename, Filename.mostCharacters)
   if (reason !== undefined) return new InvalidUpload({ index, field: "filename", reason })
-  if (mimetype.length > 255 || unstorable.test(mimetype)) {
+  if (mimetype.length > 255 || isUnstorable(mimetype)) {
     return new InvalidUpload({
       index,
       field: "mimetype",
@@ -89,4 +80,16 @@ export const admitAll = (
     if (size > maxFile) return Either.left(new UploadTooLarge({ filename: file.filename, size, max: maxFile }))
   }
   return Either.right(files)
+}
+
+const unknownMimeType = "application/octet-stream"
+
+const mimeTypeForm = /^[a-z0-9!#$&^_.+-]{1,127}\/[a-z0-9!#$&^_.+-]{1,127}$/
+
+/**
+ * Returns the lower-case `type/subtype` without parameters, or `application/octet-stream` if the value is malformed.
+ */
+export const stripMimeType = (given: string): string => {
+  const essence = given.slice(0, 256).split(";")[0]?.trim().toLowerCase() ?? ""
+  return mimeTypeForm.test(essence) ? essence : unknownMimeType
 }

@@ -2,7 +2,7 @@ import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Layer, Redacted } from "effect"
-import * as ServersCheck from "../../src/cli/doctor/ServersCheck.js"
+import * as Checks from "../../src/cli/doctor/Checks.js"
 import * as ClusterPg from "../../src/cluster/ClusterPg.js"
 import { Pods } from "../../src/cluster/Pods.js"
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
@@ -120,8 +120,8 @@ describe("nightshift doctor", () => {
     })
     const [monday, tuesday] = ["2026-01-02T03:04:05.000001Z", "2026-01-02T03:04:05.000002Z"]
     const standby = server("c:5432", tuesday, false)
-    expect(ServersCheck.ofNamed([server("a:5432", monday), standby, server("d:5432", undefined, false)])).toEqual([])
-    expect(ServersCheck.ofNamed([server("a:5432", monday), server("b:5432", tuesday), standby])).toMatchObject([
+    expect(Checks.ofNamed([server("a:5432", monday), standby, server("d:5432", undefined, false)])).toEqual([])
+    expect(Checks.ofNamed([server("a:5432", monday), server("b:5432", tuesday), standby])).toMatchObject([
       { status: "fail", found: expect.stringMatching(/^2 servers in DATABASE_URL accept writes: a:5432 .*, b:5432 /) }
     ])
   })

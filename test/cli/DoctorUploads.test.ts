@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, Schema } from "effect"
-import { Workspace } from "../../src/core/Workspace.js"
+import { Workspace } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import { Storage } from "../../src/uploads/Storage.js"

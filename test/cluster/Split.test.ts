@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import * as ShareSplit from "../../src/cluster/ShareSplit.js"
+import { evenly, shareChanges } from "../../src/cluster/Shares.js"
 import type { PodId } from "../../src/core/Ids.js"
 
 const [a, b, c] = ["a", "b", "c"].map((letter) => letter.repeat(8) as PodId) as [PodId, PodId, PodId]
@@ -8,19 +8,19 @@ const serving = (...queues: ReadonlyArray<string>) => ({ queues, draining: false
 
 describe("a queue's slots", () => {
   it("are split evenly, with the remainder assigned by pod id: 10 over 3 pods is 4, 3, 3", () => {
-    expect([...ShareSplit.evenly(10, [c, a, b])]).toEqual([
+    expect([...evenly(10, [c, a, b])]).toEqual([
       [a, 4],
       [b, 3],
       [c, 3]
     ])
-    expect([...ShareSplit.evenly(2, [a, b, c]).values()]).toEqual([1, 1, 0])
-    expect([...ShareSplit.evenly(0, [a, b]).values()]).toEqual([0, 0])
-    expect(ShareSplit.evenly(10, []).size).toBe(0)
+    expect([...evenly(2, [a, b, c]).values()]).toEqual([1, 1, 0])
+    expect([...evenly(0, [a, b]).values()]).toEqual([0, 0])
+    expect(evenly(10, []).size).toBe(0)
   })
 
   it("always add up to the total", () => {
     for (let total = 0; total <= 70; total += 1) {
-      const sum = [...ShareSplit.evenly(total, [a, b, c]).values()].reduce((left, right) => left + right)
+      const sum = [...evenly(total, [a, b, c]).values()].reduce((left, right) => left + right)
       expect(sum).toBe(total)
     }
   })
@@ -36,7 +36,7 @@ describe("a queue's slots", () => {
       { name: "push", maxWorkers: 5 },
       { name: "sms", maxWorkers: 5 }
     ]
-    expect(ShareSplit.changes(queues, pods, [])).toEqual([
+    expect(shareChanges(queues, pods, [])).toEqual([
       { queue: "mail", pod: a, slots: 5 },
       { queue: "push", pod: a, slots: 3 },
       { queue: "push", pod: b, slots: 2 }
@@ -46,30 +46,30 @@ describe("a queue's slots", () => {
   it("are not rewritten while nothing changes", () => {
     const pods = [a, b, c].map((id) => ({ id, ...serving("mail") }))
     const queues = [{ name: "mail", maxWorkers: 10 }]
-    const standing = ShareSplit.changes(queues, pods, [])
-    expect(ShareSplit.changes(queues, pods, standing)).toEqual([])
-    expect(ShareSplit.changes([{ name: "mail", maxWorkers: 11 }], pods, standing)).toEqual([
+    const standing = shareChanges(queues, pods, [])
+    expect(shareChanges(queues, pods, standing)).toEqual([])
+    expect(shareChanges([{ name: "mail", maxWorkers: 11 }], pods, standing)).toEqual([
       { queue: "mail", pod: b, slots: 4 }
     ])
   })
 
   it("are taken once from pods that are gone or no longer qualify", () => {
     const queues = [{ name: "mail", maxWorkers: 10 }]
-    const standing = ShareSplit.changes(
+    const standing = shareChanges(
       queues,
       [a, b].map((id) => ({ id, ...serving("mail") })),
       []
     )
-    const change = ShareSplit.changes(queues, [{ id: b, ...serving("mail") }], standing)
+    const change = shareChanges(queues, [{ id: b, ...serving("mail") }], standing)
     expect(change).toEqual([
       { queue: "mail", pod: b, slots: 10 },
       { queue: "mail", pod: a, slots: 0 }
     ])
-    expect(ShareSplit.changes(queues, [{ id: b, ...serving("mail") }], [...change])).toEqual([])
+    expect(shareChanges(queues, [{ id: b, ...serving("mail") }], [...change])).toEqual([])
   })
 
   it("stay unchanged when the queue's settings are missing", () => {
     const standing = [{ queue: "mail", pod: a, slots: 4 }]
-    expect(ShareSplit.changes([], [{ id: a, ...serving("mail") }], standing)).toEqual([])
+    expect(shareChanges([], [{ id: a, ...serving("mail") }], standing)).toEqual([])
   })
 })

@@ -1,6 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
-import { trigger } from "../../src/crew/loops/Trigger.js"
+import { trigger } from "../../src/crew/loops/ScheduledJobs.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import { Queue } from "../../src/queue/Queue.js"

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Layer, Logger, LogLevel, Option, Ref, TestClock } from "effect"
+import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Leadership } from "../../src/cluster/Leadership.js"
-import * as LeadershipMemory from "../../src/cluster/LeadershipMemory.js"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { repeatCounted } from "../../src/crew/LoopRunner.js"
 import { SchedulerConfig } from "../../src/crew/loops/SchedulerConfig.js"
@@ -17,7 +17,7 @@ import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import { TickOutcome } from "../../src/schedule/TickOutcome.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 
-const world = Layer.mergeAll(SchedulesMemory.layer, LeadershipMemory.layer).pipe(
+const world = Layer.mergeAll(SchedulesMemory.layer, ClusterMemory.leadership).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(
     Layer.mergeAll(

@@ -1,10 +1,9 @@
 import { describe, expect, it, layer as withLayer } from "@effect/vitest"
 import { Clock, Duration, Effect, Layer, Option } from "effect"
+import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Leadership } from "../../src/cluster/Leadership.js"
-import * as LeadershipMemory from "../../src/cluster/LeadershipMemory.js"
 import * as LeadershipPg from "../../src/cluster/LeadershipPg.js"
-import { makeGenerator } from "../../src/core/Ids.js"
-import { Term } from "../../src/core/Term.js"
+import { makeGenerator, Term } from "../../src/core/Ids.js"
 import * as Scheduler from "../../src/crew/loops/Scheduler.js"
 import { SchedulerConfig } from "../../src/crew/loops/SchedulerConfig.js"
 import { Database } from "../../src/database/Database.js"
@@ -41,7 +40,7 @@ const kinds = Layer.orDie(
 const memory: Layer.Layer<World | JobsMemory> = Layer.mergeAll(
   kinds,
   SchedulesMemory.layer,
-  LeadershipMemory.layer
+  ClusterMemory.leadership
 ).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Layer.mergeAll(Wakeups.layer, Transactions.layerMemory, Metrics.layer, config)),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Context, Duration, Effect, Exit, Layer, Logger, Ref, Schema, Scope, TestClock } from "effect"
-import { Workspace } from "../../src/core/Workspace.js"
-import * as UploadGauge from "../../src/crew/gauges/UploadGauge.js"
+import { Workspace } from "../../src/core/Ids.js"
+import * as Gauges from "../../src/crew/Gauges.js"
 import { runLoop } from "../../src/crew/LoopRunner.js"
 import * as Sweeper from "../../src/crew/loops/Sweeper.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
@@ -184,7 +184,7 @@ describe("the gauge of files", () => {
   it.effect("counts files by state, and not at every scrape", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
-      yield* UploadGauge.register
+      yield* Gauges.watchUploads
       yield* storage.put(acme, { filename: "a", mimetype: "", content: Buffer.from("x") })
       expect(yield* metrics).toContain('nightshift_uploads{state="waiting"} 1')
       yield* storage.put(acme, { filename: "b", mimetype: "", content: Buffer.from("x") })

@@ -3,7 +3,7 @@ import { Duration } from "effect"
 import type { StoredPod } from "../../src/cluster/Pods.js"
 import type { JobId, PodId } from "../../src/core/Ids.js"
 import type { HistoryEntry, StoredJob } from "../../src/core/StoredJob.js"
-import { type Facts, judge, Reason } from "../../src/crew/why/Why.js"
+import { type Facts, judge, Reason } from "../../src/crew/Why.js"
 import type { Standing } from "../../src/queue/why/JobDiagnosis.js"
 
 const now = 1_000_000

@@ -1,7 +1,6 @@
 import { expect, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { Database } from "../../src/database/Database.js"
-import { within } from "../../src/database/StatementLimits.js"
+import { Database, within } from "../../src/database/Database.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const settings = Effect.gen(function* () {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer } from "effect"
 import { Database } from "../../src/database/Database.js"
-import { hot } from "../../src/database/HotStatements.js"
+import { hot } from "../../src/database/Statements.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const doubled = hot("select $1::int * 2 as doubled")

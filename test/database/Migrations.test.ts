@@ -4,14 +4,14 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Option, Redacted } from "effect"
-import * as Version from "../../src/core/Version.js"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Migrations from "../../src/database/Migrations.js"
+import * as Package from "../../src/database/Package.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-const version = (text: string) => Option.getOrThrow(Version.parse(text))
+const version = (text: string) => Option.getOrThrow(Package.parseVersion(text))
 
 const migrationsFolder = (files: Record<string, string>) =>
   Effect.acquireRelease(

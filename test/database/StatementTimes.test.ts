@@ -1,8 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Database } from "../../src/database/Database.js"
-import { hot } from "../../src/database/HotStatements.js"
-import { named } from "../../src/database/StatementTimes.js"
+import { hot, named } from "../../src/database/Statements.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 describe("statement times", () => {

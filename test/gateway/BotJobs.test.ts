@@ -8,19 +8,19 @@ import { type Bot, Bots } from "../../src/gateway/Bots.js"
 import { none } from "../../src/gateway/config/Declarations.js"
 import * as DeadLetterHandler from "../../src/gateway/dead/DeadLetterHandler.js"
 import { DeadLetters } from "../../src/gateway/dead/DeadLetters.js"
-import * as DeadLettersMemory from "../../src/gateway/dead/DeadLettersMemory.js"
-import { Telegram } from "../../src/gateway/telegram/Telegram.js"
 import {
   ChatClosed,
+  Telegram,
   type TelegramError,
   TelegramRefused,
   TelegramThrottled,
   TelegramUnavailable
-} from "../../src/gateway/telegram/TelegramErrors.js"
+} from "../../src/gateway/telegram/Telegram.js"
 import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { TestShift } from "../../src/testing/TestShift.js"
+import * as DeadLettersMemory from "../support/DeadLettersMemory.js"
 import { message } from "./Updates.js"
 
 interface Said {

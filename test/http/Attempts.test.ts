@@ -3,7 +3,6 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer, Option, Redacted } from "effect"
 import { Sessions } from "../../src/access/Sessions.js"
 import { Tokens } from "../../src/access/Tokens.js"
-import * as TokensMemory from "../../src/access/TokensMemory.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { Database } from "../../src/database/Database.js"
 import { Migrations } from "../../src/database/Migrations.js"
@@ -12,6 +11,7 @@ import { Readiness } from "../../src/http/Readiness.js"
 import { UploadsApp } from "../../src/http/uploads/UploadsApp.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
+import * as AccessMemory from "../support/AccessMemory.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 import { type Answer, adminToken, Doors, layer, layerOverAll, portsMemory } from "./Doors.js"
 import { acme, tokenFor } from "./UploadDoors.js"
@@ -105,7 +105,7 @@ const counting = () => {
       ...all,
       verify: (...given: Parameters<typeof all.verify>) => Effect.zipRight(count("tokens"), all.verify(...given))
     }))
-  ).pipe(Layer.provide(TokensMemory.layer))
+  ).pipe(Layer.provide(AccessMemory.tokens))
   const uploads = {
     ports: Layer.merge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault), tokens),
     door: Layer.provide(UploadsApp.layer, UploadsConfig.layerDefault)

@@ -1,13 +1,11 @@
 import * as Http from "node:http"
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
-import * as AccessMemory from "../../src/access/AccessMemory.js"
 import * as AccessPg from "../../src/access/AccessPg.js"
 import type { Audit } from "../../src/access/Audit.js"
 import type { Idempotency } from "../../src/access/Idempotency.js"
 import type { SavedViews } from "../../src/access/SavedViews.js"
 import type { Sessions } from "../../src/access/Sessions.js"
 import type { Tokens } from "../../src/access/Tokens.js"
-import * as TokensMemory from "../../src/access/TokensMemory.js"
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import * as ClusterPg from "../../src/cluster/ClusterPg.js"
 import type { Leadership } from "../../src/cluster/Leadership.js"
@@ -23,8 +21,8 @@ import { AccessConfig } from "../../src/http/access/AccessConfig.js"
 import { WebhookEndpoint } from "../../src/http/hooks/WebhookEndpoint.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import * as Server from "../../src/http/Server.js"
+import { UiApp } from "../../src/http/Server.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
-import { UiApp } from "../../src/http/UiApp.js"
 import { UploadsApp } from "../../src/http/uploads/UploadsApp.js"
 import type { RateLimits } from "../../src/limits/RateLimits.js"
 import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
@@ -53,6 +51,7 @@ import { Metrics } from "../../src/telemetry/Metrics.js"
 import type { Storage } from "../../src/uploads/Storage.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
+import * as AccessMemory from "../support/AccessMemory.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 export interface Asked {
@@ -212,7 +211,7 @@ export interface Uploads<R> {
 
 /** The upload API has its own tests. */
 const behind: Uploads<never> = {
-  ports: Layer.merge(TokensMemory.layer, Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
+  ports: Layer.merge(AccessMemory.tokens, Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   door: UploadsApp.layerWithoutDatabase
 }
 

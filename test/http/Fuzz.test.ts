@@ -2,29 +2,27 @@ import * as Cookies from "@effect/platform/Cookies"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import * as fc from "effect/FastCheck"
-import { prefixOf } from "../../src/access/TokenSecret.js"
+import { prefixOf } from "../../src/access/Secrets.js"
 import * as BytesText from "../../src/core/BytesText.js"
 import * as DurationText from "../../src/core/DurationText.js"
-import { JobId } from "../../src/core/Ids.js"
-import { Workspace } from "../../src/core/Workspace.js"
+import { JobId, Workspace } from "../../src/core/Ids.js"
 import * as Allowance from "../../src/gateway/config/Allowance.js"
 import * as YamlText from "../../src/gateway/config/YamlText.js"
 import * as SignedSources from "../../src/gateway/SignedSources.js"
-import { tokenOf } from "../../src/http/access/Bearer.js"
 import * as ClientAddress from "../../src/http/access/ClientAddress.js"
-import { isSameOrigin } from "../../src/http/access/SameOrigin.js"
+import { bearerOf, isSameOrigin } from "../../src/http/access/Credentials.js"
 import { parse as parseBody } from "../../src/http/hooks/HookBody.js"
 import * as Instant from "../../src/http/Instant.js"
 import * as JobsFilter from "../../src/http/jobs/JobsFilter.js"
-import * as ByteRange from "../../src/http/uploads/ByteRange.js"
 import * as ContentDisposition from "../../src/http/uploads/ContentDisposition.js"
 import { boundaryOf } from "../../src/http/uploads/MultipartParser.js"
+import * as UploadContent from "../../src/http/uploads/UploadContent.js"
 import { errorShape } from "../../src/queue/search/ErrorShape.js"
 import * as CronDescription from "../../src/schedule/CronDescription.js"
 import { expressionOf } from "../../src/schedule/ScheduleDefinition.js"
 import * as Masking from "../../src/telemetry/Masking.js"
 import * as Filename from "../../src/uploads/Filename.js"
-import * as MimeType from "../../src/uploads/MimeType.js"
+import { stripMimeType } from "../../src/uploads/Upload.js"
 import { growth, linear, passes } from "../support/Growth.js"
 import { Doors } from "./Doors.js"
 import { client, idsOf, layerMemory } from "./UploadDoors.js"
@@ -48,11 +46,11 @@ const signed =
 const parsers: ReadonlyArray<readonly [name: string, read: (text: string) => unknown, begins: string]> = [
   ["Content-Disposition", ContentDisposition.parse, 'form-data; name="files"; filename='],
   ["Content-Type of a form", boundaryOf, "multipart/form-data; boundary="],
-  ["Content-Type of a file", MimeType.strip, "text/"],
+  ["Content-Type of a file", stripMimeType, "text/"],
   ["name of a file", Filename.sanitize, "a"],
   ["original name of a file", Filename.original, "a"],
-  ["Range", (text) => ByteRange.read(text, 1_000), "bytes="],
-  ["Authorization", tokenOf, "Bearer "],
+  ["Range", (text) => UploadContent.readRange(text, 1_000), "bytes="],
+  ["Authorization", bearerOf, "Bearer "],
   ["Cookie", Cookies.parseHeader, "nightshift_session="],
   ["token of a workspace", prefixOf, "nst_01234567"],
   ["Origin", (origin) => isSameOrigin({ origin, host: "a" }), "https://"],

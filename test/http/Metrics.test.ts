@@ -4,8 +4,8 @@ import { makeGenerator } from "../../src/core/Ids.js"
 import { ThroughputCache } from "../../src/http/admin/ThroughputCache.js"
 import * as Instant from "../../src/http/Instant.js"
 import { DatabaseHealth } from "../../src/measures/DatabaseHealth.js"
+import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import { MinuteBuckets, TooMuchToMerge } from "../../src/measures/MinuteBuckets.js"
-import * as MinuteBucketsMemory from "../../src/measures/MinuteBucketsMemory.js"
 import { PodSamples } from "../../src/measures/PodSamples.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { minuteOf, noCounts } from "../../src/telemetry/BucketCount.js"
@@ -150,7 +150,7 @@ describe("the throughput of queues", () => {
   /** Buckets that refuse some widths as too expensive, and count the reads. */
   const crowded = (tooMuch: (minutes: number) => boolean) => {
     const asked: Array<number> = []
-    const buckets = Layer.map(MinuteBucketsMemory.layer, (context) => {
+    const buckets = Layer.map(MeasuresMemory.minuteBuckets, (context) => {
       const real = Context.get(context, MinuteBuckets)
       return Context.make(MinuteBuckets, {
         ...real,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, Schedule, Schema } from "effect"
 import { Tokens } from "../../src/access/Tokens.js"
-import { Workspace } from "../../src/core/Workspace.js"
+import { Workspace } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { Storage } from "../../src/uploads/Storage.js"
 import { chunkBytes } from "../../src/uploads/Upload.js"

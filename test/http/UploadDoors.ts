@@ -1,8 +1,7 @@
 import { Effect, Layer, Redacted, Schema } from "effect"
 import { Tokens } from "../../src/access/Tokens.js"
-import * as TokensMemory from "../../src/access/TokensMemory.js"
 import * as TokensPg from "../../src/access/TokensPg.js"
-import { Workspace } from "../../src/core/Workspace.js"
+import { Workspace } from "../../src/core/Ids.js"
 import { UploadsApp } from "../../src/http/uploads/UploadsApp.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import type { Queue } from "../../src/queue/Queue.js"
@@ -12,6 +11,7 @@ import type { Storage } from "../../src/uploads/Storage.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import * as StoragePg from "../../src/uploads/StoragePg.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
+import * as AccessMemory from "../support/AccessMemory.js"
 import { Doors, layerOverAll, portsMemory, portsPostgres } from "./Doors.js"
 
 export const acme = Schema.decodeSync(Workspace)("acme")
@@ -39,7 +39,7 @@ export const layerMemory = (
   storage: Layer.Layer<Storage, never, UploadsConfig> = StorageMemory.layer
 ) =>
   layerOverAll(Layer.provideMerge(kinds, portsMemory), {
-    ports: Layer.merge(Layer.provide(storage, configured(changes)), TokensMemory.layer),
+    ports: Layer.merge(Layer.provide(storage, configured(changes)), AccessMemory.tokens),
     door: door(changes)
   }).pipe(Layer.orDie)
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer, Option, Schema } from "effect"
-import { Workspace } from "../../src/core/Workspace.js"
+import { Workspace } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Storage } from "../../src/uploads/Storage.js"

@@ -1,5 +1,5 @@
 import { TestClock } from "effect"
-import * as AccessMemory from "../../src/access/AccessMemory.js"
+import * as AccessMemory from "../support/AccessMemory.js"
 import { accessLaws } from "./AccessLaws.js"
 
 accessLaws("audit, sessions and idempotency in memory", AccessMemory.layer, {

@@ -55,7 +55,7 @@ export const dedupeLaws = (law: Law): void => {
       const run = yield* line.run({ dedupe })
       yield* line.end(run, ends.done)
       yield* line.advance("1 day")
-      yield* line.queue.purgeDone(Duration.hours(1))
+      yield* line.queue.purge(Duration.hours(1))
       const next = yield* line.put({ dedupe })
       yield* line.jobAdmin.remove(next)
       expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })

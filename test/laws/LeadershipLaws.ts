@@ -1,8 +1,7 @@
 import { expect, layer as withLayer } from "@effect/vitest"
 import { Duration, Effect, type Layer, Option } from "effect"
 import { Leadership } from "../../src/cluster/Leadership.js"
-import { makeGenerator, type PodId } from "../../src/core/Ids.js"
-import { Term } from "../../src/core/Term.js"
+import { makeGenerator, type PodId, Term } from "../../src/core/Ids.js"
 import { setBy } from "../support/SetClock.js"
 import type { Advance } from "./Line.js"
 

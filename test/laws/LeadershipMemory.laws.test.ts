@@ -1,5 +1,5 @@
 import { TestClock } from "effect"
-import * as LeadershipMemory from "../../src/cluster/LeadershipMemory.js"
+import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { leadershipLaws } from "./LeadershipLaws.js"
 
-leadershipLaws("leadership in memory", LeadershipMemory.layer, { clock: "test", advance: TestClock.adjust })
+leadershipLaws("leadership in memory", ClusterMemory.leadership, { clock: "test", advance: TestClock.adjust })

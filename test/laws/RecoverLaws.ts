@@ -184,7 +184,7 @@ export const recoverLaws = (law: Law): void => {
 
   law("purges jobs done long ago, and keeps recent, dead and unfinished ones", (line) =>
     Effect.gen(function* () {
-      yield* line.queue.purgeDone(Duration.zero)
+      yield* line.queue.purge(Duration.zero)
       yield* line.end(yield* line.run(), ends.done)
       yield* line.end(yield* line.run(), ends.done)
       const dead = yield* line.end(yield* line.run(), ends.dead)
@@ -193,9 +193,9 @@ export const recoverLaws = (law: Law): void => {
       yield* line.end(late, ends.done)
       const pending = yield* line.put()
       yield* line.advance("1 second")
-      expect(yield* line.queue.purgeDone(Duration.days(7))).toBe(2)
+      expect((yield* line.queue.purge(Duration.days(7))).done).toBe(2)
       expect((yield* line.all()).map(({ id }) => id).sort()).toEqual([dead.id, late.id, pending].sort())
-      expect(yield* line.queue.purgeDone(Duration.days(7))).toBe(0)
+      expect((yield* line.queue.purge(Duration.days(7))).done).toBe(0)
     })
   )
 

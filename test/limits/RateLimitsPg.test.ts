@@ -2,7 +2,6 @@ import { expect, it } from "@effect/vitest"
 import { Clock, Deferred, Effect, Fiber, Layer } from "effect"
 import { Database } from "../../src/database/Database.js"
 import * as Bucket from "../../src/limits/Bucket.js"
-import * as LimitSql from "../../src/limits/LimitSql.js"
 import { RateLimits } from "../../src/limits/RateLimits.js"
 import * as RateLimitsPg from "../../src/limits/RateLimitsPg.js"
 import * as SteppableClock from "../support/SteppableClock.js"
@@ -66,7 +65,7 @@ it.scopedLive("a block whose answer was lost is unused, and counts until it expi
     const limits = yield* RateLimits
     yield* limits.register([{ scope: "github", capacity: 10, rate: 0.001 }])
     // Another pod's statement that was executed and whose answer was lost.
-    const { take } = LimitSql.make("nightshift")
+    const { take } = RateLimitsPg.statementsFor("nightshift")
     const now = yield* Clock.currentTimeMillis
     yield* sql.unsafe(take, ["github", now, 1, 5, "lost-pod", 0, 1000])
     expect(yield* limits.get("github")).toMatchObject({ tokens: 5, lent: 4 })
@@ -81,7 +80,7 @@ it.scopedLive("the SQL statement decides exactly as the in-memory arithmetic", (
   Effect.gen(function* () {
     const { sql } = yield* Database
     const limits = yield* RateLimits
-    const { take } = LimitSql.make("nightshift")
+    const { take } = RateLimitsPg.statementsFor("nightshift")
     let seed = 11
     const next = (below: number) => {
       seed = (seed * 48_271) % 2_147_483_647

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Chunk, Effect, Either, Fiber, Layer, Schema, Stream, Tracer } from "effect"
-import { Workspace } from "../../src/core/Workspace.js"
+import { Workspace } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { Storage } from "../../src/uploads/Storage.js"
 import * as StoragePg from "../../src/uploads/StoragePg.js"

@@ -19,10 +19,10 @@ import * as StoragePg from "../../uploads/StoragePg.js"
 import { UploadsConfig } from "../../uploads/UploadsConfig.js"
 import type { App } from "../App.js"
 import * as Environment from "../Environment.js"
-import * as Running from "../Running.js"
+import { UsageError } from "../Failure.js"
 import { pagesLink } from "../Serve.js"
 import * as ServiceLayer from "../ServiceLayer.js"
-import { UsageError } from "../UsageError.js"
+import * as Settings from "../Settings.js"
 import * as DemoBots from "./DemoBots.js"
 import * as DemoClient from "./DemoClient.js"
 import * as DemoFiles from "./DemoFiles.js"
@@ -150,6 +150,6 @@ export const command = Command.make("demo", { port, rate, seed }, ({ port, ...pa
     if (!isRate(pace.rate))
       return yield* new UsageError({ message: `--rate must be between 0.1 and 10, got ${pace.rate}.` })
     const token = Redacted.make(randomBytes(24).toString("base64url"))
-    yield* run(pace, token).pipe(Running.configured(flagsOf(token, port)))
+    yield* run(pace, token).pipe(Settings.configured(flagsOf(token, port)))
   })
 ).pipe(Command.withDescription("Start a demo service with sample traffic on a temporary database."))

@@ -1,6 +1,5 @@
 import { Clock, Duration, Effect, Random, Schema } from "effect"
-import { makeGenerator } from "../../core/Ids.js"
-import { Workspace } from "../../core/Workspace.js"
+import { makeGenerator, Workspace } from "../../core/Ids.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
 import { instant } from "../../database/SqlInstant.js"

@@ -1,15 +1,227 @@
-import type { Check } from "./Check.js"
-import * as DeadJobsCheck from "./DeadJobsCheck.js"
-import * as QueuesCheck from "./QueuesCheck.js"
-import * as ServersCheck from "./ServersCheck.js"
-import * as UploadsCheck from "./UploadsCheck.js"
-import * as VacuumCheck from "./VacuumCheck.js"
+import { Clock, Duration, Effect, Redacted } from "effect"
+import { Pods, type StoredPod } from "../../cluster/Pods.js"
+import * as BytesText from "../../core/BytesText.js"
+import * as DurationText from "../../core/DurationText.js"
+import { ClusterConfig } from "../../crew/ClusterConfig.js"
+import { unservedAmong } from "../../crew/loops/Rebalancer.js"
+import { MetricsConfig } from "../../crew/MetricsConfig.js"
+import { Database } from "../../database/Database.js"
+import { DatabaseConfig } from "../../database/DatabaseConfig.js"
+import { mapErrors } from "../../database/DatabaseError.js"
+import { DatabaseUrl, serversOf } from "../../database/DatabaseUrl.js"
+import * as ServerIdentity from "../../database/ServerIdentity.js"
+import { DatabaseHealth, type Health, type VacuumBlocker } from "../../measures/DatabaseHealth.js"
+import { type KindTotals, MinuteBuckets } from "../../measures/MinuteBuckets.js"
+import { Storage, type StuckWorkspace, stuckAfter } from "../../uploads/Storage.js"
+import { age } from "../Terminal.js"
+import { type Check, fail, ok, warn } from "./Check.js"
+
+const hour = Duration.toMillis("1 hour")
+/** Fewer dead jobs per hour are never reported. */
+const few = 10
+/** Warn above this multiple of the previous day's hourly mean. */
+const growth = 3
+
+const deaths = (totals: ReadonlyArray<KindTotals>) => totals.reduce((sum, { dead }) => sum + dead, 0)
+
+/** Checks whether more jobs died than usual, from the pods' metrics. */
+const deadJobs: Check = {
+  name: "deaths",
+  look: Effect.gen(function* () {
+    const buckets = yield* MinuteBuckets
+    const now = yield* Clock.currentTimeMillis
+    const recent = yield* buckets.totals({ from: now - hour, to: now + 1 })
+    const before = yield* buckets.totals({ from: now - 25 * hour, to: now - hour })
+    const died = deaths(recent)
+    const usual = deaths(before) / 24
+    const said = `${died} jobs died in the last hour (${Math.round(usual)} per hour in the day before)`
+    if (died < few || died <= usual * growth) return [ok(`${said}.`)]
+    const worst = recent.filter(({ dead }) => dead > 0).slice(0, 3)
+    const names = worst.map(({ dead, kind, queue }) => `${kind} in ${queue} (${dead})`).join(", ")
+    return [
+      warn(
+        `${said}: ${names}.`,
+        "Find the cause with `nightshift jobs list --state dead`, fix it, then run `nightshift jobs requeue`."
+      )
+    ]
+  })
+}
+
+const mostQueues = 20
+
+/** Reports queues with due jobs that no live pod serves. */
+const queues: Check = {
+  name: "queues",
+  look: Effect.gen(function* () {
+    const { lease } = yield* ClusterConfig
+    const live = yield* Effect.flatMap(Pods, (pods) => pods.live(lease))
+    const names = yield* unservedAmong(live)
+    const pods = live.length === 1 ? "1 pod is live" : `${live.length} pods are live`
+    if (names.length === 0) return [ok(`${pods}; all queues with due jobs are served.`)]
+    const listed =
+      names.slice(0, mostQueues).join(", ") +
+      (names.length > mostQueues ? ` and ${names.length - mostQueues} more` : "")
+    const served = names.slice(0, mostQueues).join(",")
+    return [
+      warn(
+        `${pods}, but none serves these queues with due jobs: ${listed}.`,
+        `Start a pod with \`nightshift serve --queues ${served}\`, or add the queues to NIGHTSHIFT_QUEUES.`
+      )
+    ]
+  })
+}
+
+/** Pods with a heartbeat this recent may still be running, connected to a server whose writes do not reach this one. */
+const recently = Duration.minutes(10)
+const mostNamed = 5
+
+/** Reports more than one writable server in the URL, as after a failover that did not stop the old primary. */
+export const ofNamed = (servers: ReadonlyArray<ServerIdentity.NamedServer>) => {
+  const writers = servers.flatMap(({ address, server, takesWrites }) =>
+    takesWrites && server !== undefined ? [{ address, server }] : []
+  )
+  const different = writers.filter(
+    ({ server }, index) => !writers.slice(0, index).some((other) => ServerIdentity.isSame(other.server, server))
+  )
+  if (different.length < 2) return []
+  const list = different.map(({ address, server }) => `${address} (${ServerIdentity.show(server)})`).join(", ")
+  return [
+    fail(
+      `${different.length} servers in DATABASE_URL accept writes: ${list}. Jobs stored on one of them are missing on the other.`,
+      "Stop all but the primary, or remove their addresses, and restart the pods that were connected to them. Then enqueue the jobs that exist only on the old primary again."
+    )
+  ]
+}
+
+/** Reports pods whose last heartbeat was written by another server: they may still be connected to it. */
+const ofPods = (here: string, pods: ReadonlyArray<StoredPod>, now: number) => {
+  const elsewhere = pods.filter(({ server }) => server !== undefined && !ServerIdentity.isSame(server, here))
+  if (elsewhere.length === 0) return []
+  const list = elsewhere
+    .slice(0, mostNamed)
+    .map(
+      ({ heartbeatAt, host, id, label, server = "" }) =>
+        `${label ?? id} (${host.name}, pid ${host.pid}) on ${ServerIdentity.show(server)}, ${age(heartbeatAt, now)}`
+    )
+    .join("; ")
+  const more = elsewhere.length > mostNamed ? `; and ${elsewhere.length - mostNamed} more` : ""
+  return [
+    warn(
+      `This address leads to ${ServerIdentity.show(here)}, but ${elsewhere.length} pods sent their last heartbeat to another server: ${list}${more}.`,
+      "If these pods are still running, they write to a server that is no longer the primary: stop that server and restart the pods. If PostgreSQL was restarted and they have exited, no action is needed."
+    )
+  ]
+}
+
+/** Checks that all pods use the PostgreSQL server that this address leads to. */
+const servers: Check = {
+  name: "servers",
+  look: Effect.gen(function* () {
+    const { sql } = yield* Database
+    const { urls } = serversOf(Redacted.value(yield* DatabaseUrl))
+    const config = yield* DatabaseConfig
+    const rows = yield* mapErrors(sql.unsafe<{ server: string }>(`select ${ServerIdentity.expression} as server`))
+    const here = rows[0]?.server ?? ""
+    const pods = yield* Effect.flatMap(Pods, ({ live }) => live(recently))
+    const named =
+      urls.length === 1
+        ? []
+        : yield* Effect.forEach(urls, (url) => ServerIdentity.ask(url, config), { concurrency: "unbounded" })
+    const found = [...ofNamed(named), ...ofPods(here, pods, yield* Clock.currentTimeMillis)]
+    return found.length === 0
+      ? [ok(`Every pod uses the server that this address leads to: ${ServerIdentity.show(here)}.`)]
+      : found
+  })
+}
+
+/** Maximum number of workspaces listed. */
+const mostWorkspaces = 5
+
+const waits = ({ bytes, files, oldest, workspace }: StuckWorkspace, now: number) => {
+  const age = DurationText.format(Duration.minutes(Math.floor((now - oldest) / 60_000)))
+  return `${workspace} (${files === 1 ? "1 file" : `${files} files`}, ${BytesText.format(bytes)}, for ${age})`
+}
+
+/** Reports workspaces whose files are not fetched or expire unfetched. */
+const uploads: Check = {
+  name: "uploads",
+  look: Effect.gen(function* () {
+    const storage = yield* Storage
+    const { acked, expired, fetched, waiting } = yield* storage.counts
+    const stuck = yield* storage.stuck(stuckAfter)
+    const now = yield* Clock.currentTimeMillis
+    const counts = `${waiting + fetched} waiting, ${acked} acknowledged`
+    const findings = []
+    if (stuck.length > 0) {
+      const named = stuck.slice(0, mostWorkspaces).map((workspace) => waits(workspace, now))
+      const more = stuck.length > mostWorkspaces ? ` and ${stuck.length - mostWorkspaces} more` : ""
+      const fix = "Check that the puller is running and its token is valid (`nightshift uploads tokens list`)."
+      findings.push(warn(`Files are waiting too long: ${named.join(", ")}${more}.`, fix))
+    }
+    if (expired > 0 && expired > acked) {
+      const fix = "Start a puller for every workspace that receives uploads. Files that are not acknowledged expire."
+      findings.push(warn(`More files expired (${expired}) than were acknowledged (${acked}).`, fix))
+    }
+    return findings.length > 0 ? findings : [ok(`Files: ${counts}; none has waited longer than an hour.`)]
+  })
+}
+
+/** Warn above this number of dead rows if they also outnumber the live rows. */
+const manyDeadTuples = 100_000
+/** Transactions a replication slot may lag behind before it is reported. */
+const manyTransactions = 1_000_000
+
+const shown = (seconds: number) => DurationText.format(Duration.seconds(Math.round(seconds)))
+
+const described = ({ application, name, state, user, what }: VacuumBlocker) => {
+  const more = [application, user === undefined ? undefined : `user ${user}`, state].filter(
+    (part) => part !== undefined
+  )
+  return `${what} ${name}${more.length === 0 ? "" : ` (${more.join(", ")})`}`
+}
+
+const remedy = ({ name, what }: VacuumBlocker) => {
+  switch (what) {
+    case "session":
+      return `End it with select pg_terminate_backend(${name}), and set idle_in_transaction_session_timeout.`
+    case "prepared transaction":
+      return `Run COMMIT PREPARED or ROLLBACK PREPARED '${name}'.`
+    case "replication slot":
+      return `Restart its consumer, or drop the slot: select pg_drop_replication_slot('${name}').`
+  }
+}
+
+const ofBlocker = (blocker: VacuumBlocker, limit: number) => {
+  const { seconds, transactions } = blocker
+  const isOld = seconds === undefined ? transactions > manyTransactions : seconds > limit
+  if (!isOld) return []
+  const howLong = seconds === undefined ? `over ${transactions} transactions` : `for ${shown(seconds)}`
+  return [warn(`${described(blocker)} has blocked vacuum ${howLong}.`, remedy(blocker))]
+}
+
+const ofTuples = ({ jobDeadTuples, jobLiveTuples }: Health) =>
+  jobDeadTuples > manyDeadTuples && jobDeadTuples > jobLiveTuples
+    ? [
+        warn(
+          `The job table has ${jobDeadTuples} dead rows and ${jobLiveTuples} live rows.`,
+          "Check that autovacuum is enabled and not blocked. VACUUM nightshift.job removes them immediately."
+        )
+      ]
+    : []
+
+/** Reports what blocks vacuum. Dead rows that are not removed slow down every claim. */
+const vacuum: Check = {
+  name: "vacuum",
+  look: Effect.gen(function* () {
+    const health = yield* Effect.flatMap(DatabaseHealth, ({ look }) => look)
+    const limit = Duration.toSeconds((yield* MetricsConfig).oldTransaction)
+    const found = [...health.blockers.flatMap((blocker) => ofBlocker(blocker, limit)), ...ofTuples(health)]
+    if (found.length > 0) return found
+    const oldest = health.oldestTransactionSeconds
+    const open = oldest === 0 ? "No transaction is open" : `The oldest open transaction is ${shown(oldest)} old`
+    return [ok(`${open}; the job table has ${health.jobDeadTuples} dead rows.`)]
+  })
+}
 
 /** Checks that need a database with a current schema, in the order they run. */
-export const checks: ReadonlyArray<Check> = [
-  ServersCheck.check,
-  VacuumCheck.check,
-  QueuesCheck.check,
-  DeadJobsCheck.check,
-  UploadsCheck.check
-]
+export const checks: ReadonlyArray<Check> = [servers, vacuum, queues, deadJobs, uploads]

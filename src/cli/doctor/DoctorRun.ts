@@ -15,10 +15,7 @@ import { UploadsConfig } from "../../uploads/UploadsConfig.js"
 import * as DatabaseChoice from "../DatabaseChoice.js"
 import { type Check, type Finding, fail, ok, type Services, warn } from "./Check.js"
 import { checks } from "./Checks.js"
-import * as ClockCheck from "./ClockCheck.js"
-import * as NotificationCheck from "./NotificationCheck.js"
-import * as SchemaCheck from "./SchemaCheck.js"
-import * as WriteCheck from "./WriteCheck.js"
+import * as DatabaseChecks from "./DatabaseChecks.js"
 
 // Runs the checks in order of dependency: database, schema, writes and notifications, clock, then all others. A check
 // that cannot run is reported as failed.
@@ -75,7 +72,7 @@ const clockUnusable = (cause: Cause.Cause<unknown>): ReadonlyArray<Finding> => [
 
 /** The checks report their own errors; only building the database clock can fail here. */
 const onTime = Effect.zipWith(
-  ClockCheck.look,
+  DatabaseChecks.clock,
   onSchema,
   (clock, rest): ReadonlyArray<Finding> => [...clock, ...rest]
 ).pipe(
@@ -100,10 +97,10 @@ const onDatabase: Effect.Effect<
 > = Effect.gen(function* () {
   const { serverVersion } = yield* Database
   const first = versionFinding(serverVersion, address(yield* DatabaseUrl))
-  const schema = yield* attempt("schema", SchemaCheck.look)
+  const schema = yield* attempt("schema", DatabaseChecks.schema)
   if (hasFailed(schema)) return [first, ...schema]
-  const writes = yield* WriteCheck.look
-  return [first, ...schema, ...writes, ...(yield* NotificationCheck.look), ...(yield* onTime)]
+  const writes = yield* DatabaseChecks.writes
+  return [first, ...schema, ...writes, ...(yield* DatabaseChecks.notifications), ...(yield* onTime)]
 })
 
 const databaseUnusable = (cause: Cause.Cause<unknown>): ReadonlyArray<Finding> => [

@@ -8,11 +8,10 @@ import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { type Enqueued, Queue } from "../../queue/Queue.js"
 import { Transactions } from "../../queue/Transactions.js"
 import * as CommonOptions from "../CommonOptions.js"
+import { UsageError } from "../Failure.js"
 import * as QueueLayer from "../QueueLayer.js"
-import * as Running from "../Running.js"
-import * as StartOption from "../schedules/StartOption.js"
-import { UsageError } from "../UsageError.js"
-import * as PayloadOption from "./PayloadOption.js"
+import * as Settings from "../Settings.js"
+import * as EnqueueOptions from "./EnqueueOptions.js"
 
 const optionalText = (name: string, about: string) =>
   Options.text(name).pipe(Options.withDescription(about), Options.optional)
@@ -21,10 +20,10 @@ const optionalInteger = (name: string, about: string) =>
 
 const options = {
   ...CommonOptions.database,
-  payload: PayloadOption.option,
+  payload: EnqueueOptions.payloadSource,
   queue: optionalText("queue", "The queue (default: the kind's queue, or a matching route)."),
   priority: optionalInteger("priority", "Lower runs first (default 0)."),
-  start: StartOption.option,
+  start: EnqueueOptions.start,
   key: optionalText("key", "Key for per-key limits and ordering."),
   dedupe: optionalText("dedupe", "Dedupe key: skip the job if another one with this key exists."),
   dedupeScope: Options.choice("dedupe-scope", DedupeScope.literals).pipe(
@@ -54,7 +53,7 @@ const readId = (text: Option.Option<string>) =>
 const readMeta = (text: Option.Option<string>) =>
   Effect.gen(function* () {
     if (Option.isNone(text)) return undefined
-    const meta = yield* PayloadOption.parse(text.value, "--meta")
+    const meta = yield* EnqueueOptions.parsePayload(text.value, "--meta")
     return Predicate.isRecord(meta) ? meta : yield* new UsageError({ message: "--meta must be a JSON object." })
   })
 
@@ -73,7 +72,7 @@ const say = (json: boolean, { _tag, id }: Enqueued) => {
 
 export const command = Command.make("enqueue", { kind, ...options }, (given) =>
   Effect.gen(function* () {
-    const payload = yield* PayloadOption.read(given.payload)
+    const payload = yield* EnqueueOptions.readPayload(given.payload)
     const id = yield* readId(given.id)
     const meta = yield* readMeta(given.meta)
     yield* Effect.gen(function* () {
@@ -85,7 +84,7 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
         id,
         queue: Option.getOrUndefined(given.queue),
         priority: Option.getOrUndefined(given.priority),
-        runAt: yield* StartOption.resolve(given.start),
+        runAt: yield* EnqueueOptions.resolveStart(given.start),
         maxAttempts: Option.getOrUndefined(given.maxAttempts),
         key: Option.getOrUndefined(given.key),
         meta,
@@ -105,6 +104,6 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
       const message = `No pod has registered the kind "${kind}". Start a pod with a handler for it, or add --force.`
       return new UsageError({ message })
     }),
-    Running.configured(CommonOptions.databaseFlags(given))
+    Settings.configured(CommonOptions.databaseFlags(given))
   )
 ).pipe(Command.withDescription("Enqueue a job."))

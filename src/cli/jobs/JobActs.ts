@@ -14,17 +14,16 @@ import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../../queue/JobE
 import { isEmpty } from "../../queue/search/JobFilter.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import * as CommonOptions from "../CommonOptions.js"
+import { SomeFailed, UsageError } from "../Failure.js"
 import * as Operator from "../Operator.js"
 import * as QueueLayer from "../QueueLayer.js"
-import * as Running from "../Running.js"
-import { SomeFailed, UsageError } from "../UsageError.js"
+import * as Settings from "../Settings.js"
 import * as JobFilterOptions from "./JobFilterOptions.js"
-import * as JobIdArgument from "./JobIdArgument.js"
 import * as JobsBulk from "./JobsBulk.js"
 
 /** Options of commands that act on several jobs, selected by ids or by a filter. */
 const options = {
-  ids: Args.repeated(JobIdArgument.argument),
+  ids: Args.repeated(JobFilterOptions.id),
   ...CommonOptions.database,
   ...JobFilterOptions.options,
   dryRun: Options.boolean("dry-run").pipe(
@@ -79,7 +78,7 @@ const performEach = ({ act, action, said }: JobAct, ids: ReadonlyArray<JobId>, j
     if (reasons.length > 0) return yield* new SomeFailed({ reasons })
   })
 
-export const command = <const Name extends string>(name: Name, job: JobAct) =>
+const command = <const Name extends string>(name: Name, job: JobAct) =>
   Command.make(name, options, (given) =>
     Effect.gen(function* () {
       const { dryRun, ids, json, reason } = given
@@ -95,5 +94,26 @@ export const command = <const Name extends string>(name: Name, job: JobAct) =>
         yield* JobsBulk.perform({ action: job.action, filter, dryRun, json })
       })
       yield* work.pipe(Operator.acting(reason), Effect.provide(QueueLayer.layerForCommand))
-    }).pipe(Running.configured(CommonOptions.databaseFlags(given)))
+    }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
   ).pipe(Command.withDescription(job.about))
+
+export const cancel = command("cancel", {
+  action: "cancel",
+  about: "Cancel jobs. Waiting jobs are cancelled immediately; running jobs are asked to stop.",
+  act: (jobAdmin, id) => jobAdmin.cancel(id),
+  said: ({ id, status }) => (status === "running" ? `asked to stop ${id}` : `cancelled ${id}`)
+})
+
+export const requeue = command("requeue", {
+  action: "requeue",
+  about: "Run finished jobs again from attempt 1. A filter without --state selects dead jobs.",
+  act: (jobAdmin, id) => jobAdmin.requeue(id),
+  said: ({ id }) => `requeued ${id}`
+})
+
+export const remove = command("delete", {
+  action: "delete",
+  about: "Delete jobs that are not running.",
+  act: (jobAdmin, id) => jobAdmin.remove(id),
+  said: ({ id }) => `deleted ${id}`
+})

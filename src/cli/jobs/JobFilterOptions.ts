@@ -1,7 +1,9 @@
+import * as Args from "@effect/cli/Args"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
 import * as ValidationError from "@effect/cli/ValidationError"
-import { Effect, Option } from "effect"
+import { Effect, Option, Schema } from "effect"
+import { JobId } from "../../core/Ids.js"
 import { DeadReason, State } from "../../core/StoredJob.js"
 import * as Instant from "../../http/Instant.js"
 import type { JobFilter } from "../../queue/search/JobFilter.js"
@@ -87,3 +89,15 @@ export const filterOf = (given: Given): JobFilter => ({
   text: Option.getOrUndefined(given.text),
   shape: Option.getOrUndefined(given.shape)
 })
+
+const readId = Schema.decode(JobId)
+
+/** `<id>` on the command line. */
+export const id: Args.Args<JobId> = Args.text({ name: "id" }).pipe(
+  Args.withDescription("The job's id."),
+  Args.mapEffect((text) =>
+    Effect.mapError(readId(text.toLowerCase()), () =>
+      HelpDoc.p(`A job id must be a UUID, got ${JSON.stringify(text)}.`)
+    )
+  )
+)

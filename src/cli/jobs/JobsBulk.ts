@@ -1,4 +1,5 @@
 import { Clock, Console, Effect, Option } from "effect"
+import type { StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Audited from "../../http/access/Audited.js"
 import { Caller } from "../../http/access/Caller.js"
@@ -8,9 +9,23 @@ import { resolve } from "../../queue/admin/OperationScope.js"
 import { type Action, type Operation, type OperationNotFound, Operations } from "../../queue/admin/Operations.js"
 import type { JobFilter } from "../../queue/search/JobFilter.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
+import { SomeFailed, UsageError } from "../Failure.js"
 import * as ProgressBar from "../ProgressBar.js"
-import { SomeFailed, UsageError } from "../UsageError.js"
-import * as JobTable from "./JobTable.js"
+import { age, printable, table } from "../Terminal.js"
+
+const jobRow = (now: number) => (job: StoredJob) => [
+  job.id,
+  job.state,
+  printable(job.kind),
+  job.queue,
+  `${job.attempt}/${job.maxAttempts}`,
+  age(job.createdAt, now),
+  job.status === "pending" ? age(job.runAt, now) : "-"
+]
+
+/** Renders jobs as a table, one line per job. */
+export const jobTable = (jobs: ReadonlyArray<StoredJob>, now: number): string =>
+  table(["ID", "STATE", "KIND", "QUEUE", "ATTEMPT", "CREATED", "DUE"], jobs.map(jobRow(now)))
 
 const sampleSize = 10
 const countedUpTo = 100_000
@@ -31,7 +46,7 @@ const preview = (action: Action, filter: JobFilter, json: boolean) =>
     if (json) return yield* Console.log(JSON.stringify({ matched, sample: jobs.map(JobView.of) }, null, 2))
     const now = yield* Clock.currentTimeMillis
     yield* Console.log(`${action} would affect ${matched.exact ? "" : "at least "}${matched.count} jobs.`)
-    if (jobs.length > 0) yield* Console.log(`\n${JobTable.render(jobs, now)}`)
+    if (jobs.length > 0) yield* Console.log(`\n${jobTable(jobs, now)}`)
   })
 
 /** Runs the operation to its end. A pod may work on it at the same time; then this process waits and polls. */

@@ -1,19 +1,128 @@
 import * as Command from "@effect/cli/Command"
-import * as JobsCancelCommand from "./JobsCancelCommand.js"
-import * as JobsDeleteCommand from "./JobsDeleteCommand.js"
-import * as JobsListCommand from "./JobsListCommand.js"
-import * as JobsRequeueCommand from "./JobsRequeueCommand.js"
-import * as JobsShowCommand from "./JobsShowCommand.js"
-import * as JobsWhyCommand from "./JobsWhyCommand.js"
+import * as Options from "@effect/cli/Options"
+import { Clock, Console, Effect, Layer, Option } from "effect"
+import { showable } from "../../core/Storable.js"
+import type { StoredJob } from "../../core/StoredJob.js"
+import { ClusterConfig } from "../../crew/ClusterConfig.js"
+import { explain, type Why } from "../../crew/Why.js"
+import { pageLimits } from "../../http/Contract.js"
+import * as Instant from "../../http/Instant.js"
+import * as JobView from "../../http/jobs/JobView.js"
+import * as WhyView from "../../http/jobs/WhyView.js"
+import { JobSearch } from "../../queue/search/JobSearch.js"
+import * as TraceParent from "../../telemetry/tracing/TraceParent.js"
+import * as CommonOptions from "../CommonOptions.js"
+import { UsageError } from "../Failure.js"
+import * as QueueLayer from "../QueueLayer.js"
+import * as Settings from "../Settings.js"
+import { age, printable, printableLines } from "../Terminal.js"
+import * as JobActs from "./JobActs.js"
+import * as JobFilterOptions from "./JobFilterOptions.js"
+import { jobTable } from "./JobsBulk.js"
+
+const listOptions = {
+  ...CommonOptions.database,
+  ...JobFilterOptions.options,
+  limit: Options.integer("limit").pipe(
+    Options.withDescription(`Maximum number of jobs, up to ${pageLimits.most} (default ${pageLimits.usual}).`),
+    Options.withDefault<number>(pageLimits.usual)
+  ),
+  cursor: Options.text("cursor").pipe(
+    Options.withDescription("Cursor returned by the previous page."),
+    Options.optional
+  ),
+  json: CommonOptions.json
+}
+
+export const list = Command.make("list", listOptions, (given) =>
+  Effect.gen(function* () {
+    if (given.limit < 1 || given.limit > pageLimits.most) {
+      return yield* new UsageError({ message: `--limit must be between 1 and ${pageLimits.most}, got ${given.limit}.` })
+    }
+    const filter = JobFilterOptions.filterOf(given)
+    const place = { limit: given.limit, cursor: Option.getOrUndefined(given.cursor) }
+    yield* Effect.gen(function* () {
+      const search = yield* JobSearch
+      const { jobs, next } = yield* search.list(filter, place)
+      if (given.json)
+        return yield* Console.log(JSON.stringify({ jobs: jobs.map(JobView.of), next: next ?? null }, null, 2))
+      if (jobs.length === 0) return yield* Console.log("No jobs match this filter.")
+      const now = yield* Clock.currentTimeMillis
+      yield* Console.log(jobTable(jobs, now))
+      if (next !== undefined) yield* Console.log(`\nMore: add --cursor ${next}`)
+    }).pipe(Effect.provide(QueueLayer.layerForCommand))
+  }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("List jobs, newest first."))
+
+const details = (job: StoredJob, now: number): string => {
+  const when = (millis: number | undefined) =>
+    millis === undefined ? undefined : `${Instant.format(millis)} (${age(millis, now)})`
+  const facts: ReadonlyArray<readonly [name: string, value: string | undefined]> = [
+    ["id", job.id],
+    [
+      "state",
+      job.deadReason === undefined || job.state === "cancelled" ? job.state : `${job.state} (${job.deadReason})`
+    ],
+    ["kind", `${printable(job.kind)}, version ${job.version}`],
+    ["queue", job.queue],
+    ["key", job.key],
+    ["dedupe", job.dedupe && `${job.dedupe.key} (${job.dedupe.scope})`],
+    ["attempt", `${job.attempt} of ${job.maxAttempts}`],
+    ["priority", String(job.priority)],
+    ["created", when(job.createdAt)],
+    ["due", job.status === "pending" ? when(job.runAt) : undefined],
+    ["started", when(job.startedAt)],
+    ["cancelling", when(job.cancelRequestedAt)],
+    ["finished", when(job.finishedAt)],
+    ["pod", job.pod],
+    ["trace", Option.getOrUndefined(TraceParent.ofMeta(job.meta))?.traceId],
+    ["payload", JSON.stringify(showable(job.payload))],
+    ["progress", JSON.stringify(job.progress)],
+    ["result", JSON.stringify(job.result)],
+    ["last error", job.lastError]
+  ]
+  const history = job.history.map(
+    ({ attempt, endedAt, message, outcome }) =>
+      `  attempt ${attempt}: ${outcome}, ${when(endedAt)}${message === undefined ? "" : `: ${printableLines(message, 4)}`}`
+  )
+  const lines = facts.flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name.padEnd(14)} ${printableLines(value, 15)}`]
+  )
+  return [...lines, ...(history.length === 0 ? [] : ["history"]), ...history].join("\n")
+}
+
+export const show = Command.make(
+  "show",
+  { id: JobFilterOptions.id, ...CommonOptions.database, json: CommonOptions.json },
+  (given) =>
+    Effect.gen(function* () {
+      const search = yield* JobSearch
+      const job = yield* search.get(given.id)
+      const now = yield* Clock.currentTimeMillis
+      yield* Console.log(given.json ? JSON.stringify(JobView.of(job), null, 2) : details(job, now))
+    }).pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("Show all details of a job."))
+
+const explanation = ({ detail, reason, until }: Why, now: number): string => {
+  const when = until === undefined ? "" : `, until ${Instant.format(until)} (${age(until, now)})`
+  return `${reason}${when}\n${printable(detail)}`
+}
+
+export const why = Command.make(
+  "why",
+  { id: JobFilterOptions.id, ...CommonOptions.database, json: CommonOptions.json },
+  (given) =>
+    Effect.gen(function* () {
+      const why = yield* explain(given.id)
+      const now = yield* Clock.currentTimeMillis
+      yield* Console.log(given.json ? JSON.stringify(WhyView.of(why), null, 2) : explanation(why, now))
+    }).pipe(
+      Effect.provide(Layer.merge(QueueLayer.layerForCommand, ClusterConfig.layer)),
+      Settings.configured(CommonOptions.databaseFlags(given))
+    )
+).pipe(Command.withDescription("Explain why a job is not running and how to fix it."))
 
 export const command = Command.make("jobs").pipe(
   Command.withDescription("List, inspect and manage jobs."),
-  Command.withSubcommands([
-    JobsListCommand.command,
-    JobsShowCommand.command,
-    JobsWhyCommand.command,
-    JobsCancelCommand.command,
-    JobsRequeueCommand.command,
-    JobsDeleteCommand.command
-  ])
+  Command.withSubcommands([list, show, why, JobActs.cancel, JobActs.requeue, JobActs.remove])
 )

@@ -1,20 +1,22 @@
 import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
 import { Console, Effect, type Option } from "effect"
 import type { InvalidJob } from "../../core/InvalidJob.js"
-import type { PreviousRunActive } from "../../crew/loops/ScheduledJobs.js"
+import { type PreviousRunActive, trigger } from "../../crew/loops/ScheduledJobs.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Audited from "../../http/access/Audited.js"
-import * as ScheduleSummary from "../../http/admin/ScheduleSummary.js"
+import { Caller } from "../../http/access/Caller.js"
 import * as ScheduleView from "../../http/admin/ScheduleView.js"
+import * as Instant from "../../http/Instant.js"
 import type { JobIdTaken, QueueFull } from "../../queue/JobErrors.js"
 import type { InvalidSchedule, ScheduleNotFound } from "../../schedule/ScheduleErrors.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
 import * as CommonOptions from "../CommonOptions.js"
+import { SomeFailed } from "../Failure.js"
 import * as Operator from "../Operator.js"
 import * as QueueLayer from "../QueueLayer.js"
-import * as Running from "../Running.js"
-import { SomeFailed } from "../UsageError.js"
+import * as Settings from "../Settings.js"
 
 const name = Args.text({ name: "name" }).pipe(Args.withDescription("The schedule's name."))
 
@@ -22,7 +24,7 @@ const name = Args.text({ name: "name" }).pipe(Args.withDescription("The schedule
 export const oneOptions = { name, ...CommonOptions.database, json: CommonOptions.json }
 
 /** Options of commands that act on several schedules. */
-export const options = {
+const options = {
   names: Args.atLeast(name, 1),
   ...CommonOptions.database,
   reason: Operator.reason,
@@ -60,11 +62,11 @@ export interface ScheduleAct {
 
 const seenOf = ({ name }: ScheduleAct, [before, after]: readonly [StoredSchedule, StoredSchedule]) =>
   name === "trigger"
-    ? { after: ScheduleSummary.triggered(after) }
-    : { before: ScheduleSummary.of(before), after: ScheduleSummary.of(after) }
+    ? { after: ScheduleView.triggeredSummary(after) }
+    : { before: ScheduleView.summaryOf(before), after: ScheduleView.summaryOf(after) }
 
 /** Runs the action for each schedule in turn. A rejected one does not stop the others; a database error does. */
-export const perform = (given: Given, what: ScheduleAct) =>
+const perform = (given: Given, what: ScheduleAct) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const audited = yield* Audited.make
@@ -91,5 +93,27 @@ export const perform = (given: Given, what: ScheduleAct) =>
   }).pipe(
     Operator.acting(given.reason),
     Effect.provide(QueueLayer.layerForCommand),
-    Running.configured(CommonOptions.databaseFlags(given))
+    Settings.configured(CommonOptions.databaseFlags(given))
   )
+
+const switching = (enabled: boolean) => (name: string) =>
+  Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.edit(name, { enabled }), ({ after }) => after))
+
+const saidEnabled = ({ name, nextFireAt }: StoredSchedule) =>
+  `enabled ${name}${nextFireAt === undefined ? "" : `, next at ${Instant.format(nextFireAt)}`}`
+
+export const enable = Command.make("enable", options, (given) =>
+  perform(given, { name: "edit", act: switching(true), said: saidEnabled })
+).pipe(Command.withDescription("Enable schedules. They fire again from their next run on."))
+
+export const disable = Command.make("disable", options, (given) =>
+  perform(given, { name: "edit", act: switching(false), said: ({ name }) => `disabled ${name}` })
+).pipe(Command.withDescription("Disable schedules. They stay disabled even if code declares them again."))
+
+export const triggerNow = Command.make("trigger", options, (given) =>
+  perform(given, {
+    name: "trigger",
+    act: (name) => Effect.flatMap(Caller, ({ who }) => trigger(name, who)),
+    said: ({ lastJobId, name }) => `triggered ${name}: ${lastJobId}`
+  })
+).pipe(Command.withDescription("Enqueue a job of each schedule now."))

@@ -1,18 +1,142 @@
 import * as Command from "@effect/cli/Command"
-import * as SchedulesHistoryCommand from "./SchedulesHistoryCommand.js"
-import * as SchedulesListCommand from "./SchedulesListCommand.js"
-import * as SchedulesNextCommand from "./SchedulesNextCommand.js"
-import * as SchedulesSwitchCommand from "./SchedulesSwitchCommand.js"
-import * as SchedulesTriggerCommand from "./SchedulesTriggerCommand.js"
+import * as Options from "@effect/cli/Options"
+import { Chunk, Clock, Console, DateTime, Effect, Either, Option, Stream } from "effect"
+import * as HistoryView from "../../http/admin/HistoryView.js"
+import { previewLimits } from "../../http/admin/SchedulesContract.js"
+import * as ScheduleView from "../../http/admin/ScheduleView.js"
+import { pageLimits } from "../../http/Contract.js"
+import * as Instant from "../../http/Instant.js"
+import * as CronDescription from "../../schedule/CronDescription.js"
+import { expressionOf } from "../../schedule/ScheduleDefinition.js"
+import { Schedules } from "../../schedule/Schedules.js"
+import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
+import * as CommonOptions from "../CommonOptions.js"
+import { UsageError } from "../Failure.js"
+import * as QueueLayer from "../QueueLayer.js"
+import * as Settings from "../Settings.js"
+import { age, printable, table } from "../Terminal.js"
+import * as ScheduleActs from "./ScheduleActs.js"
+
+/** Formats an instant in a time zone with its UTC offset, or in UTC if the zone is unknown. */
+export const localTime = (millis: number, timeZone: string): string =>
+  Option.match(DateTime.makeZoned(millis, { timeZone }), {
+    onNone: () => DateTime.formatIso(DateTime.unsafeMake(millis)),
+    onSome: DateTime.formatIsoOffset
+  }).replace(/\.\d{3}/, "")
+
+const said: Readonly<Record<HistoryView.RunView["outcome"], string>> = {
+  fired: "fired",
+  caughtUp: "caught up",
+  triggered: "triggered",
+  skipped: "skipped",
+  missed: "missed"
+}
+
+const millisOf = (instant: string) =>
+  Option.getOrElse(Option.map(DateTime.make(instant), DateTime.toEpochMillis), () => 0)
+
+const runRow = (timezone: string, now: number) => (run: HistoryView.RunView) => {
+  const [at, since] = [millisOf(run.at), millisOf(run.since)]
+  const last = localTime(at, timezone)
+  return [
+    at === since ? last : `${localTime(since, timezone)} to ${last}`,
+    age(at, now),
+    run.by === null ? said[run.outcome] : `${said[run.outcome]} by ${printable(run.by)}`,
+    run.jobId ?? "-",
+    run.jobId === null ? "-" : (run.jobState ?? "deleted")
+  ]
+}
+
+export const history = Command.make("history", ScheduleActs.oneOptions, (given) =>
+  Effect.gen(function* () {
+    const history = yield* HistoryView.read(given.name)
+    if (given.json) return yield* Console.log(JSON.stringify(history, null, 2))
+    if (history.runs.length === 0) return yield* Console.log(`${given.name} has no runs yet.`)
+    const { runs, timezone } = history
+    const rows = runs.map(runRow(timezone, yield* Clock.currentTimeMillis))
+    yield* Console.log(table([`IN ${timezone.toUpperCase()}`, "WHEN", "OUTCOME", "JOB", "STATE"], rows))
+  }).pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("Show the last runs of a schedule, newest first."))
+
+const all = Effect.gen(function* () {
+  const schedules = yield* Schedules
+  const pages = Stream.paginateChunkEffect("", (after) =>
+    Effect.map(schedules.list({ limit: pageLimits.most, after }), (page) => [
+      Chunk.fromIterable(page),
+      page.length < pageLimits.most
+        ? Option.none<string>()
+        : Option.map(Option.fromNullable(page.at(-1)), ({ name }) => name)
+    ])
+  )
+  return Chunk.toReadonlyArray(yield* Stream.runCollect(pages))
+})
+
+const stateOf = ({ enabled, lastError }: StoredSchedule) => {
+  if (enabled) return "on"
+  return lastError === undefined ? "off" : "broken"
+}
+
+const scheduleRow = (now: number) => (schedule: StoredSchedule) => {
+  const when = (millis: number | undefined) => (millis === undefined ? "-" : age(millis, now))
+  return [
+    schedule.name,
+    stateOf(schedule),
+    printable(schedule.cron),
+    printable(schedule.timezone),
+    printable(schedule.kind),
+    when(schedule.lastFireAt),
+    schedule.enabled ? when(schedule.nextFireAt) : "-",
+    Either.getOrElse(CronDescription.of(schedule.cron, schedule.timezone), () => "-")
+  ]
+}
+
+export const list = Command.make("list", { ...CommonOptions.database, json: CommonOptions.json }, (given) =>
+  Effect.gen(function* () {
+    const schedules = yield* all
+    if (given.json) {
+      return yield* Console.log(JSON.stringify({ schedules: schedules.map(ScheduleView.of) }, null, 2))
+    }
+    if (schedules.length === 0) return yield* Console.log("No schedules.")
+    const now = yield* Clock.currentTimeMillis
+    const heading = ["NAME", "STATE", "CRON", "TIMEZONE", "KIND", "LAST", "NEXT", "DESCRIPTION"]
+    yield* Console.log(table(heading, schedules.map(scheduleRow(now))))
+    const broken = schedules.filter((schedule) => stateOf(schedule) === "broken")
+    for (const { lastError = "", name } of broken) yield* Console.log(`\n${name} cannot fire: ${printable(lastError)}`)
+  }).pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("List schedules by name."))
+
+const count = Options.integer("count").pipe(
+  Options.withDescription(`Number of runs, up to ${previewLimits.most} (default ${previewLimits.usual}).`),
+  Options.withDefault<number>(previewLimits.usual)
+)
+
+export const next = Command.make("next", { ...ScheduleActs.oneOptions, count }, (given) =>
+  Effect.gen(function* () {
+    if (given.count < 1 || given.count > previewLimits.most) {
+      return yield* new UsageError({
+        message: `--count must be between 1 and ${previewLimits.most}, got ${given.count}.`
+      })
+    }
+    yield* Effect.gen(function* () {
+      const schedules = yield* Schedules
+      const schedule = yield* schedules.get(given.name)
+      const { enabled, name, timezone } = schedule
+      const expression = yield* expressionOf(schedule)
+      const now = yield* Clock.currentTimeMillis
+      const next = expression.preview(now, given.count)
+      const { words } = ScheduleView.of(schedule)
+      if (given.json) {
+        return yield* Console.log(JSON.stringify({ name, timezone, words, next: next.map(Instant.format) }, null, 2))
+      }
+      const rows = next.map((at) => [localTime(at, timezone), Instant.format(at), age(at, now)])
+      yield* Console.log(`${words}\n`)
+      yield* Console.log(table([`IN ${timezone.toUpperCase()}`, "IN UTC", "WHEN"], rows))
+      if (!enabled) yield* Console.log("\nThe schedule is disabled and will not fire.")
+    }).pipe(Effect.provide(QueueLayer.layerForCommand))
+  }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("Show the next runs of a schedule."))
 
 export const command = Command.make("schedules").pipe(
   Command.withDescription("List, inspect and manage schedules."),
-  Command.withSubcommands([
-    SchedulesListCommand.command,
-    SchedulesNextCommand.command,
-    SchedulesHistoryCommand.command,
-    SchedulesTriggerCommand.command,
-    SchedulesSwitchCommand.enable,
-    SchedulesSwitchCommand.disable
-  ])
+  Command.withSubcommands([list, next, history, ScheduleActs.triggerNow, ScheduleActs.enable, ScheduleActs.disable])
 )

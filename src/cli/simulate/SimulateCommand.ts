@@ -3,8 +3,8 @@ import * as Options from "@effect/cli/Options"
 import { Console, Effect, Option, Random } from "effect"
 import type { Report } from "../../testing/simulation/Simulation.js"
 import * as CommonOptions from "../CommonOptions.js"
+import { SomeFailed, UsageError } from "../Failure.js"
 import * as ProgressBar from "../ProgressBar.js"
-import { SomeFailed, UsageError } from "../UsageError.js"
 
 const seed = Options.integer("seed").pipe(
   Options.withDescription("First seed (default: random). The same seed gives the same run."),
@@ -31,7 +31,7 @@ const within = (name: string, value: number, most: number) =>
 /** Imported lazily, so that other commands start faster. */
 const simulation = Effect.promise(async () => ({
   ...(await import("../../testing/simulation/Simulation.js")),
-  ReportText: await import("../../testing/simulation/ReportText.js")
+  ReportText: await import("../../testing/simulation/Report.js")
 }))
 
 const replay = (seed: number, { jobs, pods }: Wanted) =>

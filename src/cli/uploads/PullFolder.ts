@@ -6,8 +6,7 @@ import { UploadId } from "../../core/Ids.js"
 import * as DirectoryLock from "../../database/embedded/DirectoryLock.js"
 import { type DirectoryHeld, errorCode } from "../../database/embedded/EmbeddedPostgresError.js"
 import * as Filename from "../../uploads/Filename.js"
-import type { Taker, WaitingFile } from "./PullClient.js"
-import { FileDamaged, FolderUnusable } from "./PullErrors.js"
+import { FileDamaged, FolderUnusable, type Taker, type WaitingFile } from "./PullClient.js"
 
 // How a file gets into the folder, so that a kill at any point neither loses, corrupts nor duplicates it. The subfolder
 // `.nightshift-pull/` holds up to two files per download:

@@ -1,14 +1,15 @@
 import { Effect } from "effect"
 import type { UploadId } from "../../core/Ids.js"
 import { mostListed } from "../../uploads/Storage.js"
-import type { PullClient, WaitingFile } from "./PullClient.js"
 import {
   type FileDamaged,
   FileGone,
   type FolderUnusable,
+  type PullClient,
   type ServiceRefused,
-  type ServiceUnreachable
-} from "./PullErrors.js"
+  type ServiceUnreachable,
+  type WaitingFile
+} from "./PullClient.js"
 import type { PullFolder } from "./PullFolder.js"
 
 /** A downloaded file. */

@@ -1,7 +1,7 @@
 import { Effect, Schedule } from "effect"
 import { Leadership } from "../../cluster/Leadership.js"
+import type { Term } from "../../core/Ids.js"
 import type { Step } from "../../core/Loop.js"
-import type { Term } from "../../core/Term.js"
 import { Queue } from "../../queue/Queue.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { JanitorConfig } from "./Janitor.js"

@@ -6,7 +6,7 @@ import { Queue } from "../../queue/Queue.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
-import { Supervisors } from "../worker/Supervisors.js"
+import { Supervisors } from "../worker/Supervisor.js"
 
 // Polling guarantees that jobs are found; notifications only make it faster. One query for all queues of the pod
 // returns when the next job of each queue is due, and its supervisor is woken then. Between queries the pod sleeps

@@ -4,7 +4,7 @@ import * as DurationText from "../../core/DurationText.js"
 import type { Loop } from "../../core/Loop.js"
 import * as Setting from "../../core/Setting.js"
 import { Queue } from "../../queue/Queue.js"
-import * as Rescue from "./Rescue.js"
+import * as Reaper from "./Reaper.js"
 
 export const settings = {
   doneRetention: Setting.positiveDuration(
@@ -42,7 +42,7 @@ export class JanitorConfig extends Context.Tag("nightshift/crew/JanitorConfig")<
  */
 export const make: Effect.Effect<Loop, never, Queue | JanitorConfig> = Effect.gen(function* () {
   const queue = yield* Queue
-  const rescue = yield* Rescue.make
+  const rescue = yield* Reaper.makeRescue
   const config = yield* JanitorConfig
   return {
     name: "janitor",

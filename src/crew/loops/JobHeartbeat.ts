@@ -9,7 +9,7 @@ import { type HeldJob, Queue } from "../../queue/Queue.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { runLoop } from "../LoopRunner.js"
-import { Supervisors } from "../worker/Supervisors.js"
+import { Supervisors } from "../worker/Supervisor.js"
 
 /** Sends the heartbeat of this pod's jobs and stops jobs whose lease was lost or that were cancelled. */
 const makeBeat = Effect.gen(function* () {

@@ -1,12 +1,15 @@
 import { Duration, Effect, Exit, Layer, Schedule } from "effect"
 import type { Loop } from "../../core/Loop.js"
 import { after, backingOff } from "../../core/LoopSchedule.js"
+import { DatabaseHealth } from "../../measures/DatabaseHealth.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
+import { PodSamples } from "../../measures/PodSamples.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
-import { Boot } from "../Boot.js"
 import { repeatCounted } from "../LoopRunner.js"
 import { MetricsConfig } from "../MetricsConfig.js"
+import { Boot } from "../Pod.js"
+import type { CleanupStep } from "./Cleanup.js"
 
 /** Delay after a failed write. Counts accumulate in memory meanwhile, so nothing is lost. */
 const afterFailure = Duration.seconds(15)
@@ -57,3 +60,18 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
     return tally
   })
 ).pipe(Layer.provide(Boot.layer))
+
+/** Deletes counts and samples past their retention. Asserts no term, because concurrent deletes are harmless. */
+export const purge: Effect.Effect<CleanupStep, never, MinuteBuckets | PodSamples | DatabaseHealth | MetricsConfig> =
+  Effect.gen(function* () {
+    const buckets = yield* MinuteBuckets
+    const pods = yield* PodSamples
+    const health = yield* DatabaseHealth
+    const { retention } = yield* MetricsConfig
+    const purge = Effect.all({
+      buckets: buckets.purge(retention),
+      podSamples: pods.purge(retention),
+      databaseSamples: health.purge(retention)
+    })
+    return { name: "metrics", run: () => purge }
+  })

@@ -17,7 +17,7 @@ const turnLength = Duration.toMillis("20 seconds")
 const pollsToLook = 5
 
 /** Runs bulk operations batch by batch until none is left, including those started on other pods. */
-export const make = (latch: Latch): Effect.Effect<Loop, never, Operations | CrewConfig> =>
+const make = (latch: Latch): Effect.Effect<Loop, never, Operations | CrewConfig> =>
   Effect.gen(function* () {
     const operations = yield* Operations
     const { poll } = yield* CrewConfig

@@ -14,7 +14,7 @@ import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
 import { Pod } from "../Pod.js"
-import { Supervisors } from "../worker/Supervisors.js"
+import { Supervisors } from "../worker/Supervisor.js"
 
 // A pod sends a heartbeat every second, and the same statement returns its slot assignments. It is the first layer to
 // start and the last to stop: the pod's row exists until the last result of its last job is written.

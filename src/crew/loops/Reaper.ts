@@ -1,19 +1,29 @@
 import { Duration, Effect, Schedule } from "effect"
 import { Pods } from "../../cluster/Pods.js"
 import * as DurationText from "../../core/DurationText.js"
-import type { Loop } from "../../core/Loop.js"
-import type { Queue } from "../../queue/Queue.js"
+import type { Loop, Report } from "../../core/Loop.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import { Queue } from "../../queue/Queue.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { PodHeartbeat } from "./PodHeartbeat.js"
-import * as Rescue from "./Rescue.js"
+
+/** Returns running jobs without a heartbeat for this long to the queue. The queue counts them by kind. */
+export const makeRescue: Effect.Effect<
+  (quietFor: Duration.Duration) => Effect.Effect<Report, DatabaseError>,
+  never,
+  Queue
+> = Effect.map(
+  Queue,
+  (queue) => (quietFor) => Effect.map(queue.recoverStuck(quietFor), (recovered) => ({ ...recovered }))
+)
 
 /** Returns jobs of dead pods to the queue and removes those pods. Runs on every pod, so it needs no leader. */
 export const make: Effect.Effect<Loop, never, Queue | Pods | PodHeartbeat | ClusterConfig | CrewConfig> = Effect.gen(
   function* () {
     const pods = yield* Pods
     const podHeartbeat = yield* PodHeartbeat
-    const rescue = yield* Rescue.make
+    const rescue = yield* makeRescue
     const { reaperInterval, staleAfter } = yield* ClusterConfig
     const { heartbeat } = yield* CrewConfig
 

@@ -1,19 +1,32 @@
-import { Effect, Option, Schedule, type Scope } from "effect"
+import { Clock, Effect, Option, Schedule, type Scope } from "effect"
 import { Pods, podsTopic, type StoredPod } from "../../cluster/Pods.js"
-import * as ShareSplit from "../../cluster/ShareSplit.js"
-import { Shares, sharesTopic } from "../../cluster/Shares.js"
+import { Shares, shareChanges, sharesTopic } from "../../cluster/Shares.js"
+import type { Term } from "../../core/Ids.js"
 import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
 import { wakeable } from "../../core/LoopSchedule.js"
-import type { Term } from "../../core/Term.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
-import type { Queue } from "../../queue/Queue.js"
+import { Queue } from "../../queue/Queue.js"
 import { Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { Leader, type LeaderLoop } from "./Leader.js"
-import * as Unserved from "./Unserved.js"
+
+/** Returns the names of queues that have due jobs but no pod among these that serves them. */
+export const unservedAmong = (
+  pods: ReadonlyArray<Pick<StoredPod, "queues" | "draining">>
+): Effect.Effect<ReadonlyArray<string>, DatabaseError, Queue> =>
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    const served = new Set(pods.flatMap(({ draining, queues }) => (draining ? [] : queues)))
+    const alone = (yield* queue.pendingQueues).filter((name) => !served.has(name))
+    if (alone.length === 0) return []
+    const due = yield* queue.nextDue(alone)
+    const now = yield* Clock.currentTimeMillis
+    return alone.filter((name) => (due.get(name) ?? Number.POSITIVE_INFINITY) <= now)
+  })
 
 const unserved = MetricSpec.gauge(
   "queues_unserved",
@@ -38,7 +51,7 @@ export const make: Effect.Effect<
 
   const split = (term: Term, live: ReadonlyArray<StoredPod>) =>
     Effect.gen(function* () {
-      const changes = ShareSplit.changes(yield* queues.all, live, yield* shares.all)
+      const changes = shareChanges(yield* queues.all, live, yield* shares.all)
       if (changes.length > 0) {
         yield* shares.assign(term, changes)
         yield* signals.tell(sharesTopic, "")
@@ -51,7 +64,7 @@ export const make: Effect.Effect<
   let count = 0
   const warn = (live: ReadonlyArray<StoredPod>) =>
     Effect.gen(function* () {
-      const names = yield* Unserved.among(live)
+      const names = yield* unservedAmong(live)
       const text = names.join(", ")
       if (text !== alone && text !== "") {
         yield* Effect.logWarning(`queues with due jobs that no live process serves: ${text}`)

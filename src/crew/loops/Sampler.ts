@@ -7,8 +7,8 @@ import { PodSamples, type Usage } from "../../measures/PodSamples.js"
 import { minuteOf } from "../../telemetry/BucketCount.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
 import { Histogram } from "../../telemetry/Histogram.js"
-import { Boot } from "../Boot.js"
 import { MetricsConfig } from "../MetricsConfig.js"
+import { Boot } from "../Pod.js"
 
 /** CPU time divided by elapsed time since the last call, or since the process started. */
 const cpuMeter = () => {

@@ -1,6 +1,7 @@
-import { DateTime, Effect, Schema } from "effect"
+import { Clock, DateTime, Effect, Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
+import { storableText } from "../../core/Storable.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import type { NewJob } from "../../queue/enqueue/NewJob.js"
@@ -8,7 +9,11 @@ import type { JobIdTaken, QueueFull } from "../../queue/JobErrors.js"
 import type { Kinds } from "../../queue/Kinds.js"
 import { Queue } from "../../queue/Queue.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
+import { Transactions } from "../../queue/Transactions.js"
+import type { ScheduleNotFound } from "../../schedule/ScheduleErrors.js"
+import { Schedules } from "../../schedule/Schedules.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
+import { TickOutcome } from "../../schedule/TickOutcome.js"
 
 /** The previous job has not finished, and the schedule does not allow overlapping runs. */
 export class PreviousRunActive extends Schema.TaggedError<PreviousRunActive>()("PreviousRunActive", {
@@ -51,4 +56,34 @@ export const store = (
     if (job === undefined) return []
     const stored = yield* queue.enqueue(extras.map((extra) => ({ ...job, ...extra })))
     return stored.map(({ id }) => id)
+  })
+
+/**
+ * Enqueues a job of the schedule now, regardless of its next fire time and whether it is enabled. Records who triggered
+ * it. Returns the schedule and the job.
+ */
+export const trigger = (
+  name: string,
+  by = "code"
+): Effect.Effect<
+  StoredSchedule,
+  ScheduleNotFound | PreviousRunActive | InvalidJob | JobIdTaken | QueueFull | DatabaseError,
+  Schedules | Transactions | Queue | Kinds | JobSearch
+> =>
+  Effect.gen(function* () {
+    const transactions = yield* Transactions
+    const schedules = yield* Schedules
+    return yield* transactions.run(
+      Effect.gen(function* () {
+        const schedule = yield* schedules.hold(name)
+        const busy = yield* obstacle(schedule)
+        if (busy !== undefined) return yield* new PreviousRunActive({ name, job: busy })
+        const now = yield* Clock.currentTimeMillis
+        const meta = { schedule: name, triggeredAt: iso(now) }
+        const [job] = yield* store(schedule, [{ meta }])
+        if (job !== undefined)
+          yield* schedules.note(name, [TickOutcome.Triggered({ at: now, job, by: storableText(by, 100) })])
+        return yield* schedules.get(name)
+      })
+    )
   })

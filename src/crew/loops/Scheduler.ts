@@ -1,7 +1,7 @@
 import { Cause, Clock, Duration, Effect, Option } from "effect"
 import { Leadership, TermOver } from "../../cluster/Leadership.js"
+import type { Term } from "../../core/Ids.js"
 import type { Report } from "../../core/Loop.js"
-import type { Term } from "../../core/Term.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
@@ -79,7 +79,7 @@ export const noteworthy = ({ disabled, failed, missed, seeded, skipped }: PassRe
 export type Needs = Schedules | Queue | Kinds | JobSearch | Transactions | Leadership | Metrics | SchedulerConfig
 
 /** Returns the dedupe key of a tick, the same for every leader. */
-export const dedupeKey = (name: string, tick: number): string => `schedule:${name}:${ScheduledJobs.iso(tick)}`
+const dedupeKey = (name: string, tick: number): string => `schedule:${name}:${ScheduledJobs.iso(tick)}`
 
 /** The ticks to fire now and the missed ticks before them. */
 interface Turn {

@@ -1,4 +1,5 @@
 import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
+import type { Orders } from "../../cluster/Pods.js"
 import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
 import { wakeable } from "../../core/LoopSchedule.js"
@@ -8,9 +9,22 @@ import type { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { repeatCounted } from "../LoopRunner.js"
-import * as SlotTarget from "../worker/SlotTarget.js"
-import { Supervisors } from "../worker/Supervisors.js"
+import { Supervisors } from "../worker/Supervisor.js"
 import { PodHeartbeat } from "./PodHeartbeat.js"
+
+/**
+ * Returns the number of slots of a queue on this pod: 0 while the queue is paused, otherwise the leader's assignment,
+ * or an even split if there is none yet; limited by this pod's maximum.
+ */
+const slotTarget = (
+  settings: Pick<QueueSettings, "name" | "maxWorkers" | "paused">,
+  { companions, shares }: Orders,
+  cap: number
+): number => {
+  if (settings.paused) return 0
+  const fair = Math.ceil(settings.maxWorkers / (companions.get(settings.name) ?? 1))
+  return Math.min(cap, shares.get(settings.name) ?? fair)
+}
 
 // Computes the number of slots of each queue on this pod from the queue's settings, the leader's assignments and the
 // live pods. Runs on every tick, and at once when a change is signalled.
@@ -65,7 +79,7 @@ export const start: Effect.Effect<
       const settings = known.get(name)
       if (settings === undefined || vanished.has(name)) continue
       const { wanted } = supervisor.slots()
-      const target = SlotTarget.of(settings, podHeartbeat.orders(), slotsOf[name] ?? slots)
+      const target = slotTarget(settings, podHeartbeat.orders(), slotsOf[name] ?? slots)
       if (target > wanted) report.raised += 1
       if (target < wanted) report.lowered += 1
       yield* supervisor.aim(target)

@@ -1,4 +1,4 @@
-import { Duration, Effect, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, type Scope } from "effect"
 import type { QueueSlots } from "../../cluster/Pods.js"
 import * as Backoff from "../../core/Backoff.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
@@ -208,3 +208,7 @@ export const start = <R>(
         })
     }
   })
+
+export class Supervisors extends Context.Tag("nightshift/crew/Supervisors")<Supervisors, Map<string, Supervisor>>() {
+  static readonly layer: Layer.Layer<Supervisors> = Layer.sync(Supervisors, () => new Map())
+}

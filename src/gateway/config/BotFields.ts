@@ -3,8 +3,8 @@ import { isQueueName } from "../../queue/enqueue/NewJob.js"
 import { KeyOrder } from "../../queue/settings/QueueSettings.js"
 import { updateTypes } from "../telegram/TelegramUpdate.js"
 import { type BotDeclaration, type HandlerChoice, queueOf } from "./Declarations.js"
-import { type FileContext, isSlug, secretsIn, slugRule, variablesOfBot } from "./FileContext.js"
 import * as FileFields from "./FileFields.js"
+import { type FileContext, isSlug, secretsIn, slugRule, variablesOfBot } from "./FileFields.js"
 
 const keys = ["handler", "http", "requireAuth", "async", "chatOrder", "onError", "updates"]
 const httpKeys = ["url", "timeout", "redirects"]

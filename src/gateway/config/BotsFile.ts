@@ -3,8 +3,14 @@ import { open } from "node:fs/promises"
 import { Config, type ConfigError, Effect, Either, Option, Predicate, Schema } from "effect"
 import * as BotFields from "./BotFields.js"
 import { type Declarations, none } from "./Declarations.js"
-import { type FileContext, variableOfSource, variablesOfBot } from "./FileContext.js"
-import { type FileFields, FileProblems, shown } from "./FileFields.js"
+import {
+  type FileContext,
+  type FileFields,
+  FileProblems,
+  shown,
+  variableOfSource,
+  variablesOfBot
+} from "./FileFields.js"
 import { GatewayConfig } from "./GatewayConfig.js"
 import * as SourceFields from "./SourceFields.js"
 

@@ -1,6 +1,43 @@
-import { Duration, Either, Option, Predicate } from "effect"
+import { Duration, Either, Option, Predicate, Redacted } from "effect"
 import * as DurationText from "../../core/DurationText.js"
-import { closest } from "./Suggestion.js"
+
+/** Damerau–Levenshtein distance (optimal string alignment). */
+const distance = (left: string, right: string): number => {
+  let beforeLast: ReadonlyArray<number> = []
+  let last: ReadonlyArray<number> = Array.from({ length: right.length + 1 }, (_, column) => column)
+  for (let row = 1; row <= left.length; row += 1) {
+    const current = [row]
+    for (let column = 1; column <= right.length; column += 1) {
+      const same = left[row - 1] === right[column - 1]
+      let least = Math.min(
+        (last[column] ?? 0) + 1,
+        (current[column - 1] ?? 0) + 1,
+        (last[column - 1] ?? 0) + (same ? 0 : 1)
+      )
+      if (row > 1 && column > 1 && left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1]) {
+        least = Math.min(least, (beforeLast[column - 2] ?? 0) + 1)
+      }
+      current.push(least)
+    }
+    beforeLast = last
+    last = current
+  }
+  return last[right.length] ?? 0
+}
+
+/** Longer words are skipped: the distance takes quadratic time. */
+const longest = 128
+
+/** Returns the closest known word, if one is similar enough. */
+export const closest = (word: string, known: Iterable<string>): string | undefined => {
+  if (word.length > longest) return undefined
+  const lower = word.toLowerCase()
+  const near = [...known]
+    .map((candidate) => ({ candidate, far: distance(lower, candidate.toLowerCase()) }))
+    .filter(({ candidate, far }) => far <= Math.max(1, Math.floor(Math.max(candidate.length, word.length) / 3)))
+    .sort((left, right) => left.far - right.far)
+  return near[0]?.candidate
+}
 
 /** Parses a value of the file. Left describes the expected value. */
 export type Read<A> = (value: unknown) => Either.Either<A, string>
@@ -117,3 +154,39 @@ export class FileFields {
     })
   }
 }
+
+/** The context in which a bots file is validated. */
+export interface FileContext {
+  /** Whether jobs can be stored. */
+  readonly database: boolean
+  /** Whether AUTH_SECRET is set. */
+  readonly authSecret: boolean
+  /** Kinds that this process runs; undefined skips the check. */
+  readonly kinds: ReadonlySet<string> | undefined
+  /** Environment variables of the declared bots and sources. */
+  readonly variables: ReadonlyMap<string, string>
+}
+
+const inCapitals = (name: string) => name.toUpperCase().replaceAll("-", "_")
+
+/** Names of a bot's environment variables. */
+export const variablesOfBot = (slug: string) => ({
+  token: `BOT_${inCapitals(slug)}_TOKEN`,
+  secret: `BOT_${inCapitals(slug)}_SECRET`
+})
+
+/** Name of a source's environment variable. */
+export const variableOfSource = (name: string): string => `SOURCE_${inCapitals(name)}_SECRET`
+
+/** Whether a name is safe in a URL, a queue name and a metric label. */
+export const isSlug = (name: string): boolean => /^[a-z0-9-]{1,64}$/.test(name)
+
+export const slugRule = "use 1 to 64 lower-case letters, digits and -"
+
+/** Splits a comma-separated list of secrets. Two are accepted during a rotation. */
+export const secretsIn = (text: string): ReadonlyArray<Redacted.Redacted> =>
+  text
+    .split(",")
+    .map((secret) => secret.trim())
+    .filter((secret) => secret !== "")
+    .map((secret) => Redacted.make(secret))

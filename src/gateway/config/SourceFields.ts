@@ -1,8 +1,8 @@
 import { Redacted } from "effect"
 import { keyOf } from "../SignedSources.js"
 import { type SourceDeclaration, signatureStyles } from "./Declarations.js"
-import { type FileContext, isSlug, secretsIn, slugRule, variableOfSource } from "./FileContext.js"
 import * as FileFields from "./FileFields.js"
+import { type FileContext, isSlug, secretsIn, slugRule, variableOfSource } from "./FileFields.js"
 
 const keys = ["style", "kind"]
 

@@ -6,10 +6,8 @@ import type { JobContext } from "../../handlers/JobContext.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { Bots } from "../Bots.js"
-import { Telegram } from "../telegram/Telegram.js"
-import type { TelegramError } from "../telegram/TelegramErrors.js"
-import { DeadLetter } from "./DeadLetterKind.js"
-import { DeadLetters, type SendResult } from "./DeadLetters.js"
+import { Telegram, type TelegramError } from "../telegram/Telegram.js"
+import { DeadLetter, DeadLetters, type SendResult } from "./DeadLetters.js"
 
 const letters = MetricSpec.counter("dead_letters_total", "Messages that notify users of dead jobs, by outcome.", [
   "bot",

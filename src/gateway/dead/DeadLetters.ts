@@ -1,6 +1,9 @@
-import { Context, type Duration, type Effect } from "effect"
+import { Context, type Duration, type Effect, Schema } from "effect"
 import type { JobId } from "../../core/Ids.js"
+import type { FollowUp } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import * as Job from "../../queue/Job.js"
+import { queueOf } from "../config/Declarations.js"
 
 /** Result of a send. `withdrawn`: certainly not sent, may be retried. `unknown`: may or may not have been sent. */
 export type SendResult = "sent" | "refused" | "unknown" | "withdrawn"
@@ -32,3 +35,19 @@ export class DeadLetters extends Context.Tag("nightshift/gateway/DeadLetters")<
     readonly purge: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
   }
 >() {}
+
+/** Notifies a user that their message could not be processed. The follow-up of an async bot's dead job. */
+export const DeadLetter = Job.make("telegram.dead_letter", {
+  payload: Schema.Struct({ bot: Schema.String, chat: Schema.Int }),
+  maxAttempts: 5,
+  timeout: "1 minute"
+})
+
+/** Makes the follow-up of a bot's job. It uses the bot's own queue, so pausing the bot pauses it too. */
+export const followUp = (bot: string, chat: number): FollowUp => ({
+  kind: DeadLetter.name,
+  version: DeadLetter.version,
+  queue: queueOf(bot),
+  payload: { bot, chat },
+  maxAttempts: DeadLetter.maxAttempts
+})

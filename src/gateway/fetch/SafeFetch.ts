@@ -1,9 +1,11 @@
+import { type LookupAddress, lookup as resolve } from "node:dns"
 import * as Http from "node:http"
 import * as Https from "node:https"
+import { isIP, type LookupFunction } from "node:net"
 import { Context, type Duration, Effect, Layer } from "effect"
 import * as DurationText from "../../core/DurationText.js"
+import type { Allowance } from "../config/Allowance.js"
 import { GatewayConfig } from "../config/GatewayConfig.js"
-import * as GuardedLookup from "./GuardedLookup.js"
 import * as HttpExchange from "./HttpExchange.js"
 import {
   AddressRefused,
@@ -12,6 +14,45 @@ import {
   UpstreamTooLarge,
   UpstreamUnreachable
 } from "./UpstreamErrors.js"
+
+// Checks addresses in the socket's own lookup. Checking in a separate lookup would allow DNS rebinding: the second
+// lookup could return another address.
+
+/** Returns the URL's host if it is an IP address. Node connects to it without a lookup. */
+const literalOf = (url: URL): string | undefined => {
+  const host = url.hostname.replace(/^\[|\]$/g, "")
+  return isIP(host) === 0 ? undefined : host
+}
+
+const portOf = (url: URL) => Number(url.port || (url.protocol === "https:" ? 443 : 80))
+
+/** Returns why a URL with an IP address as its host is refused, or undefined. */
+const refusalOf = (url: URL, allowance: Allowance): AddressRefused | undefined => {
+  const address = literalOf(url)
+  return address === undefined || allowance.allowsAddress(address, portOf(url))
+    ? undefined
+    : new AddressRefused({ host: url.hostname, address })
+}
+
+/** Makes a lookup that fails if any of the resolved addresses is not allowed. */
+const guardedLookup = (url: URL, allowance: Allowance): LookupFunction => {
+  const port = portOf(url)
+  return (host, options, callback) => {
+    const answer = (addresses: ReadonlyArray<LookupAddress>) => {
+      const refused = allowance.allowsHost(host, port)
+        ? undefined
+        : addresses.find(({ address }) => !allowance.allowsAddress(address, port))
+      const [first] = addresses
+      if (refused !== undefined) return callback(new AddressRefused({ host, address: refused.address }), "", 0)
+      if (first === undefined) return callback(Object.assign(new Error("no address"), { code: "ENOTFOUND" }), "", 0)
+      if (options.all === true) callback(null, [...addresses])
+      else callback(null, first.address, first.family)
+    }
+    resolve(host, { ...options, all: true }, (error, addresses) =>
+      error === null ? answer(addresses) : callback(error, "", 0)
+    )
+  }
+}
 
 /** Maximum size of a response. */
 const mostBytes = 1024 * 1024
@@ -60,14 +101,14 @@ const make: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.scoped(
     }
 
     const hop = (url: URL, json: string) => {
-      const refusal = GuardedLookup.refusalOf(url, httpAllow)
+      const refusal = refusalOf(url, httpAllow)
       if (refusal !== undefined) return Effect.fail(refusal)
       const request = {
         url,
         body: json,
         mostBytes,
         agent: url.protocol === "https:" ? agents["https:"] : agents["http:"],
-        lookup: GuardedLookup.make(url, httpAllow),
+        lookup: guardedLookup(url, httpAllow),
         // No compression: a small compressed body can expand far beyond the size limit.
         headers: { "content-type": "application/json", accept: "application/json", "accept-encoding": "identity" }
       }

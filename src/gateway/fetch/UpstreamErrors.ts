@@ -92,14 +92,3 @@ export class UpstreamWithoutText extends Schema.TaggedError<UpstreamWithoutText>
     return `${this.host} responded with JSON without "text". Respond {"text": "…"}, or 204 to send no reply.`
   }
 }
-
-export type UpstreamError =
-  | AddressRefused
-  | UpstreamUnreachable
-  | UpstreamTimeout
-  | UpstreamRefused
-  | UpstreamRedirected
-  | UpstreamTooLarge
-  | UpstreamEmpty
-  | UpstreamNotJson
-  | UpstreamWithoutText

@@ -1,4 +1,5 @@
 import { Predicate } from "effect"
+import { truncated } from "../../core/Storable.js"
 
 /** A bot's reply. */
 export interface Reply {
@@ -8,15 +9,9 @@ export interface Reply {
 /** Maximum length of a Telegram message. */
 const mostLength = 4096
 
-/** Truncates a text to the maximum length without splitting a surrogate pair. */
-const fitting = (text: string): string => {
-  if (text.length <= mostLength) return text
-  const last = text.charCodeAt(mostLength - 1)
-  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? mostLength - 1 : mostLength)
-}
-
 /** Makes a reply, or undefined for a blank text, which Telegram rejects. */
-export const make = (text: string): Reply | undefined => (text.trim() === "" ? undefined : { text: fitting(text) })
+export const make = (text: string): Reply | undefined =>
+  text.trim() === "" ? undefined : { text: truncated(text, mostLength) }
 
 /** Converts a string or an object with `text` to a reply. */
 export const of = (value: unknown): Reply | undefined => {

@@ -8,7 +8,7 @@ import { type DirectoryUnusable, errorCode, inDirectory } from "../../database/e
 import { ServerConfig } from "../ServerConfig.js"
 
 /** File in the embedded database's directory that holds the generated token. */
-export const fileName = "admin-token"
+const fileName = "admin-token"
 
 /** Reads the directory's token, or generates one that only the owner can read. */
 export const readOrMake = Effect.fn("AdminToken.readOrMake")(function* (

@@ -49,8 +49,8 @@ export class Attempts extends Context.Tag("nightshift/http/Attempts")<
       const addressOf = ClientAddress.make((yield* ServerConfig).trustProxy)
       const wrongTokens = Throttle.make(guesses)
       const unknownSecrets = Throttle.make(lookups)
-      const known = new Remembered()
-      const unknown = new Remembered()
+      const known = new Throttle.RecentMap<number>(mostRemembered)
+      const unknown = new Throttle.RecentMap<number>(mostRemembered)
 
       const keyOf = ({ headers, remoteAddress }: Request) =>
         ClientAddress.group(addressOf(Option.getOrUndefined(remoteAddress), headers["x-forwarded-for"]))
@@ -84,13 +84,4 @@ export class Attempts extends Context.Tag("nightshift/http/Attempts")<
       }
     })
   )
-}
-
-/** A bounded map that keeps the most recently set entries. */
-class Remembered extends Map<string, number> {
-  override set(id: string, value: number): this {
-    this.delete(id)
-    if (this.size >= mostRemembered) this.delete(this.keys().next().value ?? "")
-    return super.set(id, value)
-  }
 }

@@ -1,16 +1,14 @@
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { type Duration, Effect, Option, type Redacted } from "effect"
-import type { Role } from "../../access/Role.js"
-import { isSecret } from "../../access/SessionSecret.js"
-import type { RoleTokens, Sessions } from "../../access/Sessions.js"
+import { isSession } from "../../access/Secrets.js"
+import type { Role, RoleTokens, Sessions } from "../../access/Sessions.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { CrossSiteRefused, Forbidden, HostRefused, type TooManyRequests, Unauthorized } from "../RequestErrors.js"
 import { isLoopback, type ServerConfig } from "../ServerConfig.js"
 import type { Attempts } from "./Attempts.js"
-import { sameSecret, tokenOf } from "./Bearer.js"
 import type { CallerFacts } from "./Caller.js"
-import { isSameOrigin } from "./SameOrigin.js"
-import * as SessionCookie from "./SessionCookie.js"
+import * as Credentials from "./Credentials.js"
+import { bearerOf, isSameOrigin, sameSecret } from "./Credentials.js"
 
 type Config = Pick<typeof ServerConfig.Service, "host" | "adminToken" | "viewerToken">
 type Request = HttpServerRequest.HttpServerRequest
@@ -86,15 +84,15 @@ export const identify = (
     const { authorization } = request.headers
     const reason = reasonOf(request)
     const tokens = tokensOf(config)
-    const secret = SessionCookie.secretOf(request)
+    const secret = Credentials.sessionOf(request)
     if (authorization !== undefined) {
-      const given = tokenOf(authorization) ?? ""
+      const given = bearerOf(authorization) ?? ""
       const role = roleOf(given, tokens)
       yield* attempts.token(request, given, role !== undefined)
       if (role === undefined) return yield* unauthorized(config)
       return { who: `api:${role}`, role, until: undefined, session: undefined, reason }
     }
-    if (secret === undefined || !isSecret(secret)) return yield* unauthorized(config)
+    if (secret === undefined || !isSession(secret)) return yield* unauthorized(config)
     const session = yield* attempts.lookUp(request, secret, sessions.find(secret, tokens, lasting))
     if (Option.isNone(session)) return yield* unauthorized(config)
     if (!reading.has(request.method) && !isSameOrigin(request.headers)) return yield* new CrossSiteRefused()

@@ -1,5 +1,5 @@
 import { Context, Effect } from "effect"
-import type { Role } from "../../access/Role.js"
+import type { Role } from "../../access/Sessions.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 
 /** The caller of a request. Provided to every route after authentication. */

@@ -2,7 +2,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
-import { Role } from "../../access/Role.js"
+import { Role } from "../../access/Sessions.js"
 import { Moment, problem } from "../Contract.js"
 import * as WireText from "../WireText.js"
 

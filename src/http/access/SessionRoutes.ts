@@ -15,9 +15,9 @@ import { AccessConfig } from "./AccessConfig.js"
 import { Attempts } from "./Attempts.js"
 import { roleOf, tokensOf } from "./Auth.js"
 import { Caller } from "./Caller.js"
-import { isForeign } from "./SameOrigin.js"
+import * as Credentials from "./Credentials.js"
+import { isForeign } from "./Credentials.js"
 import { Login } from "./SessionContract.js"
-import * as SessionCookie from "./SessionCookie.js"
 
 const mostBodyBytes = 8 * 1024
 
@@ -46,7 +46,7 @@ export const layer: Layer.Layer<
         if (role === undefined) return yield* unknown
         const { secret, until } = yield* sessions.begin(role, Redacted.make(token), sessionLasting)
         return HttpServerResponse.unsafeJson({ role, until: Instant.format(until) }).pipe(
-          SessionCookie.give(request, secret, sessionLasting)
+          Credentials.giveSession(request, secret, sessionLasting)
         )
       })
 
@@ -57,12 +57,12 @@ export const layer: Layer.Layer<
       )
       .handleRaw("logout", ({ request }) =>
         Effect.gen(function* () {
-          const secret = SessionCookie.secretOf(request)
+          const secret = Credentials.sessionOf(request)
           if (secret !== undefined) {
             yield* sessions.end(secret)
             yield* live.endSession(secret)
           }
-          return HttpServerResponse.empty({ status: 204 }).pipe(SessionCookie.take(request))
+          return HttpServerResponse.empty({ status: 204 }).pipe(Credentials.takeSession(request))
         }).pipe(Problem.answered)
       )
   })

@@ -1,13 +1,9 @@
 import { Clock, Effect } from "effect"
+import * as TokenBucket from "../../core/TokenBucket.js"
 import { TooManyRequests } from "../RequestErrors.js"
 
 // In-memory token buckets for requests to this process. Unlike the cluster's rate limits for jobs, they do not use the
 // database, because protecting it from load is their purpose.
-
-interface Bucket {
-  tokens: number
-  at: number
-}
 
 export interface Throttle {
   /** Takes a token, or fails with the seconds until the next one. */
@@ -23,38 +19,39 @@ const mostKeys = 10_000
 
 /** Makes a throttle with a bucket of `burst` tokens per key, refilled at `perSecond`. */
 export const make = (options: { readonly burst: number; readonly perSecond: number }): Throttle => {
-  const buckets = new Map<string, Bucket>()
+  const buckets = new RecentMap<TokenBucket.TokenBucket>(mostKeys)
 
-  const bucketOf = (key: string, now: number): Bucket => {
-    const known = buckets.get(key)
-    buckets.delete(key)
-    if (known !== undefined) {
-      buckets.set(key, known)
-      const since = Math.max(0, now - known.at) / 1000
-      known.tokens = Math.min(options.burst, known.tokens + since * options.perSecond)
-      known.at = now
-      return known
-    }
-    if (buckets.size >= mostKeys) buckets.delete(buckets.keys().next().value ?? "")
-    const fresh = { tokens: options.burst, at: now }
-    buckets.set(key, fresh)
-    return fresh
+  const bucketOf = (key: string) => {
+    const bucket = buckets.get(key) ?? TokenBucket.make({ most: options.burst, refill: options.perSecond / 1000 })
+    buckets.set(key, bucket)
+    return bucket
   }
 
   const spend = (key: string, cost: number) =>
     Effect.flatMap(Clock.currentTimeMillis, (now) => {
-      const bucket = bucketOf(key, now)
-      if (bucket.tokens < 1) {
-        return new TooManyRequests({ seconds: Math.max(1, Math.ceil((1 - bucket.tokens) / options.perSecond)) })
-      }
-      bucket.tokens -= cost
+      const bucket = bucketOf(key)
+      const millis = bucket.wait(now)
+      if (millis > 0) return new TooManyRequests({ seconds: Math.ceil(millis / 1000) })
+      bucket.spend(cost, now)
       return Effect.void
     })
 
-  const give = (key: string) => {
-    const bucket = buckets.get(key)
-    if (bucket !== undefined) bucket.tokens = Math.min(options.burst, bucket.tokens + 1)
+  return {
+    take: (key) => spend(key, 1),
+    check: (key) => spend(key, 0),
+    give: (key) => buckets.get(key)?.give(1)
+  }
+}
+
+/** A map of limited size that evicts the least recently set entry. */
+export class RecentMap<A> extends Map<string, A> {
+  constructor(private readonly most: number) {
+    super()
   }
 
-  return { take: (key) => spend(key, 1), check: (key) => spend(key, 0), give }
+  override set(key: string, value: A): this {
+    this.delete(key)
+    if (this.size >= this.most) this.delete(this.keys().next().value ?? "")
+    return super.set(key, value)
+  }
 }

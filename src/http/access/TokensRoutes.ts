@@ -3,9 +3,8 @@ import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type { HttpServerRequest } from "@effect/platform/HttpServerRequest"
 import { Effect, type Layer, ParseResult, Redacted, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
-import { type Token, TokenNotFound, Tokens } from "../../access/Tokens.js"
-import { TokenId } from "../../core/Ids.js"
-import * as Workspace from "../../core/Workspace.js"
+import { type Token, TokenNotFound, Tokens, tokenSummary } from "../../access/Tokens.js"
+import { TokenId, Workspace, workspaceRule } from "../../core/Ids.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import { Api } from "../Api.js"
 import * as Body from "../Body.js"
@@ -14,7 +13,6 @@ import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as RequestFault from "../RequestFault.js"
 import * as Audited from "./Audited.js"
-import * as TokenSummary from "./TokenSummary.js"
 import { TokenRequest } from "./TokensContract.js"
 
 const mostBodyBytes = 16 * 1024
@@ -26,14 +24,14 @@ const viewOf = ({ createdAt, id, label, prefix }: Token) => ({
   createdAt: Instant.format(createdAt)
 })
 
-const readWorkspace = Schema.decodeUnknown(Workspace.Workspace)
+const readWorkspace = Schema.decodeUnknown(Workspace)
 const readId = Schema.decodeUnknown(TokenId)
 const readRequest = Schema.decodeUnknown(TokenRequest)
 
 const workspaceOf = (text: string) =>
   Effect.mapError(
     readWorkspace(text),
-    () => new BadRequest({ message: `A workspace's name ${Workspace.rule}.`, field: "workspace" })
+    () => new BadRequest({ message: `A workspace's name ${workspaceRule}.`, field: "workspace" })
   )
 
 /** The body is optional. */
@@ -64,7 +62,7 @@ export const layer: Layer.Layer<
             audited(
               "token.create",
               ({ id }) => id,
-              (made) => ({ after: TokenSummary.of(made) })
+              (made) => ({ after: tokenSummary(made) })
             )
           )
           return { id, token: Redacted.value(secret) }
@@ -85,7 +83,7 @@ export const layer: Layer.Layer<
           )
           const revoked = yield* tokens
             .revoke(workspace, id)
-            .pipe(audited("token.revoke", id, (token) => ({ before: TokenSummary.of(token) })))
+            .pipe(audited("token.revoke", id, (token) => ({ before: tokenSummary(token) })))
           return viewOf(revoked)
         }).pipe(Problem.answered)
       )

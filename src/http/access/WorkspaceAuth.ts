@@ -1,13 +1,13 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { Effect, Option, Schema } from "effect"
-import { prefixOf } from "../../access/TokenSecret.js"
+import { prefixOf } from "../../access/Secrets.js"
 import { Tokens } from "../../access/Tokens.js"
-import { Workspace } from "../../core/Workspace.js"
+import { Workspace } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { type TooManyRequests, Unauthorized } from "../RequestErrors.js"
 import { Attempts } from "./Attempts.js"
-import { tokenOf } from "./Bearer.js"
+import { bearerOf } from "./Credentials.js"
 
 /** The workspace that the request's token belongs to. */
 export interface Bearer {
@@ -35,7 +35,7 @@ export const check: Effect.Effect<
   const request = yield* HttpServerRequest.HttpServerRequest
   const { workspace } = yield* HttpRouter.params
   const known = readWorkspace(workspace)
-  const given = tokenOf(request.headers.authorization)
+  const given = bearerOf(request.headers.authorization)
   // Do not query the database for a malformed token.
   if (Option.isNone(known) || given === undefined || prefixOf(given) === "") return yield* refused()
   const verified = tokens.verify(known.value, given)

@@ -1,8 +1,49 @@
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
-import { Schema } from "effect"
-import { PodView } from "./PodView.js"
+import { Option, Schema } from "effect"
+import type { Leader } from "../../cluster/Leadership.js"
+import type { StoredPod } from "../../cluster/Pods.js"
+import { PodId } from "../../core/Ids.js"
+import * as Instant from "../Instant.js"
+
+/** A pod in API responses. */
+export const PodView = Schema.Struct({
+  id: PodId,
+  label: Schema.NullOr(Schema.String),
+  version: Schema.String,
+  queues: Schema.Array(Schema.String),
+  kinds: Schema.Array(Schema.String),
+  slots: Schema.Array(
+    Schema.Struct({ queue: Schema.String, wanted: Schema.Int, have: Schema.Int, busy: Schema.Int })
+  ).annotations({ description: "Per queue: wanted, existing and busy slots." }),
+  runningJobs: Schema.Int,
+  host: Schema.Struct({ name: Schema.String, pid: Schema.Int, node: Schema.String }),
+  startedAt: Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } }),
+  heartbeatAgeSeconds: Schema.Number,
+  server: Schema.NullOr(Schema.String).annotations({
+    description: "The PostgreSQL server that wrote its last heartbeat: address and start."
+  }),
+  draining: Schema.Boolean.annotations({ description: "The pod is shutting down and claims no new jobs." }),
+  leader: Schema.Boolean
+}).annotations({ identifier: "Pod" })
+export type PodView = typeof PodView.Type
+
+export const podView = (pod: StoredPod, leader: Option.Option<Leader>, now: number): PodView => ({
+  id: pod.id,
+  label: pod.label ?? null,
+  version: pod.version,
+  queues: pod.queues,
+  kinds: pod.kinds,
+  slots: pod.slots,
+  runningJobs: pod.slots.reduce((sum, { busy }) => sum + busy, 0),
+  host: pod.host,
+  startedAt: Instant.format(pod.startedAt),
+  heartbeatAgeSeconds: Math.max(0, now - pod.heartbeatAt) / 1000,
+  server: pod.server ?? null,
+  draining: pod.draining,
+  leader: Option.exists(leader, (held) => held.pod === pod.id)
+})
 
 const Answer = Schema.Struct({
   pods: Schema.Array(PodView),

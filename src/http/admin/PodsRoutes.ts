@@ -4,11 +4,11 @@ import { Clock, Effect, type Layer } from "effect"
 import { Leadership } from "../../cluster/Leadership.js"
 import { Pods } from "../../cluster/Pods.js"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
-import * as Unserved from "../../crew/loops/Unserved.js"
+import { unservedAmong } from "../../crew/loops/Rebalancer.js"
 import type { Queue } from "../../queue/Queue.js"
 import { Api } from "../Api.js"
 import * as Problem from "../Problem.js"
-import * as PodView from "./PodView.js"
+import { podView } from "./PodsContract.js"
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "pods">,
@@ -23,9 +23,9 @@ export const layer: Layer.Layer<
       Effect.gen(function* () {
         const live = yield* pods.live(lease)
         const leader = yield* leadership.leader
-        const unservedQueues = yield* Unserved.among(live)
+        const unservedQueues = yield* unservedAmong(live)
         const now = yield* Clock.currentTimeMillis
-        return { pods: live.map((pod) => PodView.of(pod, leader, now)), unservedQueues }
+        return { pods: live.map((pod) => podView(pod, leader, now)), unservedQueues }
       }).pipe(Problem.answered)
     )
   })

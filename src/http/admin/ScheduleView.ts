@@ -71,3 +71,19 @@ export const of = (schedule: StoredSchedule): ScheduleView => ({
   createdAt: Instant.format(schedule.createdAt),
   updatedAt: Instant.format(schedule.updatedAt)
 })
+
+/** A schedule as stored in the audit log: the fields that operators set. */
+export const summaryOf = (schedule: StoredSchedule) => ({
+  kind: schedule.kind,
+  cron: schedule.cron,
+  timezone: schedule.timezone,
+  enabled: schedule.enabled,
+  overlap: schedule.overlap,
+  missed: schedule.missed,
+  queue: schedule.queue ?? null,
+  maxAttempts: schedule.maxAttempts ?? null,
+  payload: schedule.payload
+})
+
+/** A triggered run as stored in the audit log. */
+export const triggeredSummary = ({ lastJobId }: StoredSchedule) => ({ job: lastJobId ?? null })

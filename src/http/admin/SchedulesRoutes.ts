@@ -2,7 +2,7 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Clock, Effect, Either, type Layer } from "effect"
 import type { Audit } from "../../access/Audit.js"
-import { trigger } from "../../crew/loops/Trigger.js"
+import { trigger } from "../../crew/loops/ScheduledJobs.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
@@ -21,7 +21,6 @@ import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import * as Views from "../Views.js"
 import * as HistoryView from "./HistoryView.js"
-import * as ScheduleSummary from "./ScheduleSummary.js"
 import { CreateRequest, EditRequest, previewLimits } from "./SchedulesContract.js"
 import * as ScheduleView from "./ScheduleView.js"
 
@@ -78,7 +77,7 @@ export const layer: Layer.Layer<
                 queue: queue ?? undefined,
                 maxAttempts: maxAttempts ?? undefined
               })
-              .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleSummary.of(after) })))
+              .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleView.summaryOf(after) })))
             return yield* views.schedule(made)
           }).pipe(Problem.answeredForOne)
         )
@@ -89,8 +88,8 @@ export const layer: Layer.Layer<
             if (force !== true) yield* checkEdit(path.name, edit)
             const { after } = yield* schedules.edit(path.name, edit).pipe(
               audited("schedule.edit", path.name, ({ after, before }) => ({
-                before: ScheduleSummary.of(before),
-                after: ScheduleSummary.of(after)
+                before: ScheduleView.summaryOf(before),
+                after: ScheduleView.summaryOf(after)
               }))
             )
             return yield* views.schedule(after)
@@ -98,14 +97,14 @@ export const layer: Layer.Layer<
         )
         .handle("remove", ({ path }) =>
           schedules.remove(path.name).pipe(
-            audited("schedule.delete", path.name, (before) => ({ before: ScheduleSummary.of(before) })),
+            audited("schedule.delete", path.name, (before) => ({ before: ScheduleView.summaryOf(before) })),
             Effect.flatMap(views.schedule),
             Problem.answered
           )
         )
         .handle("trigger", ({ path }) =>
           Effect.flatMap(Caller, ({ who }) => trigger(path.name, who)).pipe(
-            audited("schedule.trigger", path.name, (after) => ({ after: ScheduleSummary.triggered(after) })),
+            audited("schedule.trigger", path.name, (after) => ({ after: ScheduleView.triggeredSummary(after) })),
             Effect.flatMap(views.schedule),
             Effect.provide(context),
             Problem.answered

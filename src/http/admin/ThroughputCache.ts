@@ -2,7 +2,7 @@ import { Clock, Context, Duration, Effect, Layer } from "effect"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { MinuteBuckets, type QueueThroughput, type TooMuchToMerge } from "../../measures/MinuteBuckets.js"
 import * as TimeGrid from "../../measures/TimeGrid.js"
-import * as RefreshedValue from "../RefreshedValue.js"
+import * as CoalescingCache from "../CoalescingCache.js"
 import type * as QueueView from "./QueueView.js"
 
 /** Completed and dead jobs per queue in the last hour. Times are epoch milliseconds. */
@@ -63,7 +63,7 @@ export class ThroughputCache extends Context.Tag("nightshift/http/ThroughputCach
         // Cannot happen: an hour has at most 30 points.
         Effect.catchTag("TooManyPoints", Effect.die)
       )
-      const taken = yield* RefreshedValue.make(look, "5 seconds")
+      const taken = yield* CoalescingCache.refreshed(look, "5 seconds")
       const read = Effect.map(taken, ({ at, value }) => ({ ...value, at }))
       const sums = Effect.catchAll(Effect.map(read, sumsOf), (error) =>
         Effect.as(Effect.logDebug("could not read the throughput of queues", error), undefined)

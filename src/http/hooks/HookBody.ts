@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer"
 import type { IncomingMessage } from "node:http"
-import { GrowingBuffer } from "../GrowingBuffer.js"
+import { GrowingBuffer } from "../Body.js"
 
 // Reads webhook bodies with plain callbacks: thousands arrive per second, and nearly all are a single chunk.
 
@@ -158,14 +158,4 @@ export const parse = (body: Buffer): { readonly value: unknown } | { readonly fa
   } catch {
     return { fault: "parsing failed" }
   }
-}
-
-const jsonType = /^application\/json *(?:; *charset *= *"?utf-8"? *)?$/i
-
-/** Returns the unsupported content type or encoding, or undefined. A missing type is accepted. */
-export const refusedType = ({ headers }: IncomingMessage): string | undefined => {
-  const encoding = headers["content-encoding"]
-  if (encoding !== undefined && encoding.toLowerCase() !== "identity") return `encoded as ${encoding}`
-  const type = headers["content-type"]
-  return type === undefined || jsonType.test(type.trim()) ? undefined : type
 }

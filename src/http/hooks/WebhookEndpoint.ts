@@ -12,11 +12,43 @@ import type { Series } from "../../telemetry/MetricFamily.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import * as ClientAddress from "../access/ClientAddress.js"
+import { refusedType } from "../Body.js"
 import { ServerConfig } from "../ServerConfig.js"
-import { HookAnswers } from "./HookAnswers.js"
-import { BodyReader, mostBytes, parse, refusedType } from "./HookBody.js"
-import * as HookRefusals from "./HookRefusals.js"
-import { TickBatch } from "./TickBatch.js"
+import {
+  bodyRefused,
+  HookAnswers,
+  intakeRefused,
+  invalidDelivery,
+  methodRefused,
+  type Refused,
+  typeRefused,
+  unauthorizedHook,
+  unknownHook
+} from "./HookAnswers.js"
+import { BodyReader, mostBytes, parse } from "./HookBody.js"
+
+/**
+ * Batches the items that arrive in one turn of the event loop, which share one fiber and one database round trip. Adds
+ * no delay: a batch never waits for later items.
+ */
+export class TickBatch<Target, A> {
+  private waiting = new Map<Target, Array<A>>()
+
+  constructor(private readonly release: (target: Target, arrived: ReadonlyArray<A>) => void) {}
+
+  add(target: Target, arrived: A): void {
+    if (this.waiting.size === 0) setImmediate(this.flush)
+    const others = this.waiting.get(target)
+    if (others === undefined) this.waiting.set(target, [arrived])
+    else others.push(arrived)
+  }
+
+  private readonly flush = (): void => {
+    const waiting = this.waiting
+    this.waiting = new Map()
+    for (const [target, arrived] of waiting) this.release(target, arrived)
+  }
+}
 
 const requests = MetricSpec.counter("webhook_requests_total", "Webhooks by bot or source and outcome.", [
   "bot",
@@ -128,13 +160,13 @@ const make = Effect.gen(function* () {
   }
 
   /** Rejects a request without reading its body. */
-  const turnAway = (hook: Hook, request: IncomingMessage, response: ServerResponse, refused: HookRefusals.Refused) => {
+  const turnAway = (hook: Hook, request: IncomingMessage, response: ServerResponse, refused: Refused) => {
     count(hook, refused.outcome)
     if (hasBody(request)) answers.refuseUnread(request, response, refused)
     else answers.refuse(response, refused)
   }
 
-  const refuse = (hook: Hook, response: ServerResponse, refused: HookRefusals.Refused) => {
+  const refuse = (hook: Hook, response: ServerResponse, refused: Refused) => {
     count(hook, refused.outcome)
     answers.refuse(response, refused)
   }
@@ -153,7 +185,7 @@ const make = Effect.gen(function* () {
       hook.book?.note(id, outcome, "job" in exit.value ? exit.value.job : undefined, now())
     } else {
       logFailure(hook.name, exit.cause)
-      const refused = HookRefusals.intake(exit)
+      const refused = intakeRefused(exit)
       refuse(hook, response, refused)
       hook.book?.note(id, refused.outcome, undefined, now())
     }
@@ -191,35 +223,35 @@ const make = Effect.gen(function* () {
     response: ServerResponse,
     whole: (body: Buffer) => void
   ) => {
-    const odd = refusedType(request)
-    if (odd !== undefined) return turnAway(hook, request, response, HookRefusals.type(odd))
+    const odd = refusedType(request.headers["content-type"], request.headers["content-encoding"])
+    if (odd !== undefined) return turnAway(hook, request, response, typeRefused(odd))
     if (Number(request.headers["content-length"] ?? 0) > mostBytes) {
-      return turnAway(hook, request, response, HookRefusals.body.TooLarge)
+      return turnAway(hook, request, response, bodyRefused.TooLarge)
     }
     if (request.headers.expect !== undefined) response.writeContinue()
     const address = addressOf(request.socket.remoteAddress, forwardedFor(request))
     reader.read(request, { hook: hook.name, address: ClientAddress.group(address) }, (body) => {
-      if (typeof body === "string") turnAway(hook, request, response, HookRefusals.body[body])
+      if (typeof body === "string") turnAway(hook, request, response, bodyRefused[body])
       else whole(body)
     })
   }
 
   const takeUpdate = (bot: Bot, request: IncomingMessage, response: ServerResponse) => {
     const hook = { name: bot.slug, book: deliveries.book(`telegram/${bot.slug}`) }
-    if (request.method !== "POST") return turnAway(hook, request, response, HookRefusals.method)
+    if (request.method !== "POST") return turnAway(hook, request, response, methodRefused)
     const secret = request.headers["x-telegram-bot-api-secret-token"]
     if (!isAmongShort(typeof secret === "string" ? secret : "", bot.known)) {
       const message = "The header X-Telegram-Bot-Api-Secret-Token does not match the bot's secret."
-      return turnAway(hook, request, response, HookRefusals.unauthorized(message))
+      return turnAway(hook, request, response, unauthorizedHook(message))
     }
     read(readers.known, hook, request, response, (body) => {
       const parsed = parse(body)
       if ("fault" in parsed) {
-        return refuse(hook, response, HookRefusals.invalid(`The body is not JSON: ${parsed.fault}.`))
+        return refuse(hook, response, invalidDelivery(`The body is not JSON: ${parsed.fault}.`))
       }
       if (!isUpdate(parsed.value)) {
         const message = "The body must be an update: an object with an integer update_id."
-        return refuse(hook, response, HookRefusals.invalid(message))
+        return refuse(hook, response, invalidDelivery(message))
       }
       arrivedUpdates.add(bot, { item: parsed.value, id: String(parsed.value.update_id), hook, response })
     })
@@ -229,21 +261,20 @@ const make = Effect.gen(function* () {
     const { keys, name, style } = source
     const { headers } = request
     const hook = { name, book: deliveries.book(name) }
-    if (request.method !== "POST") return turnAway(hook, request, response, HookRefusals.method)
+    if (request.method !== "POST") return turnAway(hook, request, response, methodRefused)
     const early = SignedSources.preVerify(style, headers, now())
-    if (early._tag === "Refused") return turnAway(hook, request, response, HookRefusals.unauthorized(early.reason))
+    if (early._tag === "Refused") return turnAway(hook, request, response, unauthorizedHook(early.reason))
     read(readers.unknown, hook, request, response, (body) => {
       const verdict = SignedSources.verify(style, keys, headers, body, now())
-      if (verdict._tag === "Refused") return refuse(hook, response, HookRefusals.unauthorized(verdict.reason))
+      if (verdict._tag === "Refused") return refuse(hook, response, unauthorizedHook(verdict.reason))
       const parsed = parse(body)
-      if ("fault" in parsed)
-        return refuse(hook, response, HookRefusals.invalid(`The body is not JSON: ${parsed.fault}.`))
+      if ("fault" in parsed) return refuse(hook, response, invalidDelivery(`The body is not JSON: ${parsed.fault}.`))
       const { event, id } = SignedSources.deliveryOf(style, headers, parsed.value)
       if (id === undefined || id.length > 256) {
         return refuse(
           hook,
           response,
-          HookRefusals.invalid(
+          invalidDelivery(
             "The delivery must have an id of at most 256 characters, which is needed to detect redeliveries."
           )
         )
@@ -259,7 +290,7 @@ const make = Effect.gen(function* () {
       if (bot !== undefined) return takeUpdate(bot, request, response)
       const source = bots.source(path.slice(prefix.length))
       if (source !== undefined) return takeDelivery(source, request, response)
-      turnAway(noHook, request, response, HookRefusals.unknownHook(path))
+      turnAway(noHook, request, response, unknownHook(path))
     }
   })
 })

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { JobSearch, type QueueCounts, type SearchTooSlow } from "../../queue/search/JobSearch.js"
-import * as RefreshedValue from "../RefreshedValue.js"
+import * as CoalescingCache from "../CoalescingCache.js"
 
 /** Job counts, and when they were taken, in epoch milliseconds. */
 export interface TakenCounts {
@@ -22,7 +22,7 @@ export class CountsCache extends Context.Tag("nightshift/http/CountsCache")<
     CountsCache,
     Effect.gen(function* () {
       const search = yield* JobSearch
-      const counts = yield* RefreshedValue.make(search.counts, "1 second")
+      const counts = yield* CoalescingCache.refreshed(search.counts, "1 second")
       let last: TakenCounts | undefined
       const read = Effect.map(counts, ({ at, value }) => {
         last = { queues: value, at }

@@ -1,4 +1,4 @@
-import { showable } from "../../core/Nesting.js"
+import { showable } from "../../core/Storable.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import * as Instant from "../Instant.js"
 

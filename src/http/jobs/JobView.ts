@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
-import { showable } from "../../core/Nesting.js"
+import { showable } from "../../core/Storable.js"
 import { DeadReason, DedupeScope, type HistoryEntry, State, Status, type StoredJob } from "../../core/StoredJob.js"
 import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
@@ -21,7 +21,7 @@ export const JobView = Schema.Struct({
   startedAt: Schema.NullOr(Moment),
   finishedAt: Schema.NullOr(Moment),
   cancelRequestedAt: Schema.NullOr(Moment).annotations({
-    description: "When a running job was asked to stop. It becomes dead (`cancelled`) when it stops."
+    description: "When a running job was asked to stop. It becomes `cancelled` when it stops."
   }),
   lastError: Schema.NullOr(Schema.String),
   errors: Schema.Array(

@@ -1,4 +1,4 @@
-import type { Readable } from "node:stream"
+import { Readable } from "node:stream"
 import { Clock, Context, Duration, Effect, type Fiber, FiberId, Layer, Schedule } from "effect"
 import { Lifecycle } from "../../core/Lifecycle.js"
 import { repeatLoop, single } from "../../core/Loop.js"
@@ -9,8 +9,38 @@ import type { CallerSession } from "../access/Caller.js"
 import type { ClusterOverview } from "../ClusterOverview.js"
 import type { CountsCache } from "../jobs/CountsCache.js"
 import { LiveRefused } from "../RequestErrors.js"
-import { eventText, heartbeat, LiveListener } from "./LiveListener.js"
 import * as LiveSnapshot from "./LiveSnapshot.js"
+
+/** Maximum unread data before a listener is disconnected. */
+const mostUnread = 1024 * 1024
+
+/** Formats a server-sent event. JSON contains no line breaks, so one `data` line is enough. */
+export const eventText = (name: string, id: number, data: unknown): string =>
+  `event: ${name}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`
+
+/** An SSE comment, which keeps proxies from closing an idle connection. */
+const heartbeat = ": \n\n"
+
+/** The response body of one live event stream. */
+export class LiveListener extends Readable {
+  constructor() {
+    super({ highWaterMark: 64 * 1024 })
+  }
+
+  override _read(): void {}
+
+  /** Sends text. Disconnects a listener that does not read, so memory stays bounded. */
+  send(text: string): void {
+    if (this.destroyed || this.readableEnded) return
+    if (this.readableLength + text.length > mostUnread) this.destroy()
+    else this.push(text)
+  }
+
+  /** Ends the stream. */
+  finish(): void {
+    if (!this.destroyed) this.push(null)
+  }
+}
 
 // One polling loop serves all listeners. It starts with the first listener and ends with the last. A new listener first
 // gets a full snapshot, then changes. A slow listener does not delay the others: unread events are buffered up to a

@@ -1,12 +1,11 @@
 import type { IncomingMessage } from "node:http"
 import { Effect, Either } from "effect"
-import type { UploadId } from "../../core/Ids.js"
-import type { Workspace } from "../../core/Workspace.js"
+import type { UploadId, Workspace } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { Draft, WholeDraft } from "../../uploads/Draft.js"
 import * as Filename from "../../uploads/Filename.js"
-import * as MimeType from "../../uploads/MimeType.js"
 import type { Storage } from "../../uploads/Storage.js"
+import { stripMimeType } from "../../uploads/Upload.js"
 import {
   type DraftLost,
   type InvalidUpload,
@@ -15,8 +14,8 @@ import {
   type UploadTooLarge
 } from "../../uploads/UploadErrors.js"
 import type { UploadsConfig } from "../../uploads/UploadsConfig.js"
+import * as Body from "../Body.js"
 import { BadRequest, BodyTooLarge, RequestTimedOut } from "../RequestErrors.js"
-import * as RequestReader from "../RequestReader.js"
 import * as ContentDisposition from "./ContentDisposition.js"
 import { type MultipartEvent, MultipartParser } from "./MultipartParser.js"
 
@@ -68,7 +67,7 @@ const factsOf = (head: ReadonlyMap<string, string>, before: number) => {
   if (name !== field) return Either.left(misplaced("The form has an unexpected field.", name))
   if (filename === undefined) return Either.left(misplaced("A part has no filename.", name))
   if (before >= mostFiles) return Either.left(misplaced("The form has too many files.", name))
-  const mimetype = MimeType.strip(head.get("content-type") ?? "")
+  const mimetype = stripMimeType(head.get("content-type") ?? "")
   return Either.right({ filename: Filename.original(filename), mimetype })
 }
 
@@ -123,7 +122,7 @@ export const read = (source: IncomingMessage, reading: Reading): Effect.Effect<R
     const parser = new MultipartParser(boundary)
     const files = makeFiles(reading)
     const mostBytes = config.maxRequest + overheadBytes
-    const next = Effect.timeoutFail(RequestReader.next(source), {
+    const next = Effect.timeoutFail(Body.next(source), {
       duration: config.stallTimeout,
       onTimeout: () =>
         new RequestTimedOut({

@@ -1,6 +1,6 @@
 import { Either } from "effect"
 import * as HeadersParser from "multipasta/HeadersParser"
-import { GrowingBuffer } from "../GrowingBuffer.js"
+import { GrowingBuffer } from "../Body.js"
 
 // Streaming parser of multipart bodies (RFC 7578). Buffers at most a part's headers or one delimiter; content passes
 // through as it arrives. The result does not depend on how the body is split into pieces.

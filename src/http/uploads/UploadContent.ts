@@ -2,12 +2,28 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { toServerResponse } from "@effect/platform-node/NodeHttpServerRequest"
 import { Effect, Stream } from "effect"
-import * as MimeType from "../../uploads/MimeType.js"
 import type { Stored } from "../../uploads/Storage.js"
-import type { ByteRange as Range, Upload } from "../../uploads/Upload.js"
+import { type ByteRange, type ByteRange as Range, stripMimeType, type Upload } from "../../uploads/Upload.js"
 import { RangeRefused } from "../RequestErrors.js"
-import * as ByteRange from "./ByteRange.js"
 import * as ContentDisposition from "./ContentDisposition.js"
+
+/**
+ * Parses a `Range` header. Returns "all" if the header is missing or not supported, and "none" if the range starts
+ * after the end.
+ */
+export const readRange = (header: string | undefined, size: number): ByteRange | "all" | "none" => {
+  const [, from, to] = /^bytes=(\d{0,15})-(\d{0,15})$/i.exec(header?.replaceAll(" ", "") ?? "") ?? []
+  if (from === undefined || to === undefined || (from === "" && to === "")) return "all"
+  if (from === "") {
+    const length = Math.min(Number(to), size)
+    return length === 0 ? "none" : { first: size - length, last: size - 1 }
+  }
+  const first = Number(from)
+  const last = to === "" ? size - 1 : Math.min(Number(to), size - 1)
+  // RFC 9110: a range that ends before it starts is invalid and is ignored.
+  if (to !== "" && Number(to) < first) return "all"
+  return first >= size ? "none" : { first, last }
+}
 
 const tagOf = ({ sha256 }: Upload) => `"${sha256}"`
 
@@ -15,7 +31,7 @@ const tagOf = ({ sha256 }: Upload) => `"${sha256}"`
 const rangeOf = ({ headers }: HttpServerRequest.HttpServerRequest, upload: Upload) => {
   const condition = headers["if-range"]
   return condition === undefined || condition === tagOf(upload)
-    ? ByteRange.read(headers.range, upload.size)
+    ? readRange(headers.range, upload.size)
     : ("all" as const)
 }
 
@@ -62,7 +78,7 @@ export const respond = (
     )
     return HttpServerResponse.stream(body, {
       status: asked === "all" ? 200 : 206,
-      contentType: MimeType.strip(upload.mimetype),
+      contentType: stripMimeType(upload.mimetype),
       contentLength: range.last - range.first + 1,
       headers: {
         ...headersOf(upload),

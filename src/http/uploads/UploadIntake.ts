@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { Effect, Either, Exit, Option } from "effect"
-import type { UploadId } from "../../core/Ids.js"
-import type { Workspace } from "../../core/Workspace.js"
+import type { UploadId, Workspace } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Intake from "../../queue/enqueue/JobRequests.js"
 import type { QueueFull } from "../../queue/JobErrors.js"

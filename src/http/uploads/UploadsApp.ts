@@ -20,7 +20,7 @@ import { DatabaseOff } from "../RequestErrors.js"
 import { ServerConfig } from "../ServerConfig.js"
 import * as UploadContent from "./UploadContent.js"
 import * as UploadIntake from "./UploadIntake.js"
-import * as UploadView from "./UploadView.js"
+import { of, ofNew } from "./UploadsContract.js"
 
 export const prefix = "/uploads/"
 
@@ -63,13 +63,13 @@ const routes = Effect.gen(function* () {
   const upload = Effect.gen(function* () {
     const bearer = yield* WorkspaceAuth.check
     const request = yield* HttpServerRequest.HttpServerRequest
-    const files = (yield* receive(toIncomingMessage(request), toServerResponse(request), bearer)).map(UploadView.ofNew)
+    const files = (yield* receive(toIncomingMessage(request), toServerResponse(request), bearer)).map(ofNew)
     return HttpServerResponse.unsafeJson({ files }, { status: 201 })
   })
 
   const list = Effect.gen(function* () {
     const { workspace } = yield* WorkspaceAuth.check
-    const files = (yield* storage.list(workspace)).map(UploadView.of)
+    const files = (yield* storage.list(workspace)).map(of)
     return HttpServerResponse.unsafeJson({ files })
   })
 

@@ -5,7 +5,7 @@ import { Storage, stuckAfter } from "../../uploads/Storage.js"
 import { Api } from "../Api.js"
 import { pageLimits } from "../Contract.js"
 import * as Problem from "../Problem.js"
-import * as UploadView from "./UploadView.js"
+import { forOperators } from "./UploadsContract.js"
 
 export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "uploads">, never, Storage> = HttpApiBuilder.group(
   Api,
@@ -28,7 +28,7 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "uploads">, 
           Effect.gen(function* () {
             const { next, uploads } = yield* storage.browse(filter, { limit, cursor })
             const now = yield* Clock.currentTimeMillis
-            return { files: uploads.map((upload) => UploadView.forOperators(upload, now)), next: next ?? null }
+            return { files: uploads.map((upload) => forOperators(upload, now)), next: next ?? null }
           }).pipe(Problem.answered)
         )
     )

@@ -2,8 +2,8 @@ import { Effect } from "effect"
 import type { IdGenerator, JobId } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
-import * as ArrayText from "../ArrayText.js"
 import type { ClaimedJob, ClaimRequest } from "../Queue.js"
+import * as SqlArrays from "../SqlArrays.js"
 import type { ClaimCursor, Start } from "./ClaimCursor.js"
 import { type ClaimedRow, toClaimed } from "./ClaimedRow.js"
 import { lookFromFront, startsOf } from "./ClaimLinePg.js"
@@ -114,9 +114,9 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
         limit,
         lease,
         pod,
-        ArrayText.ofTexts(tries.keys),
+        SqlArrays.ofTexts(tries.keys),
         keyScan.last,
-        ArrayText.ofPlain(tries.keyless.slice(0, limit))
+        SqlArrays.ofPlain(tries.keyless.slice(0, limit))
       ])) as unknown as Array<ClaimedRow>
       rows.sort((a, b) => (a[12] ?? 0) - (b[12] ?? 0))
       leases.took(

@@ -3,8 +3,8 @@ import { steadyNow } from "../../core/ChangeWatch.js"
 import type { IdGenerator } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
-import * as ArrayText from "../ArrayText.js"
 import type { ClaimedJob, ClaimRequest } from "../Queue.js"
+import * as SqlArrays from "../SqlArrays.js"
 import type { ClaimCursor, Start } from "./ClaimCursor.js"
 import { type ClaimedRow, toClaimed } from "./ClaimedRow.js"
 import type { ClaimSql } from "./ClaimSql.js"
@@ -23,9 +23,9 @@ const lastsOf = (rows: ReadonlyArray<ClaimedRow>): ReadonlyMap<number, Start> =>
 }
 
 export const startsOf = (starts: ReadonlyArray<Start>): ReadonlyArray<string> => [
-  ArrayText.ofPlain(starts.map(({ priority }) => priority)),
-  ArrayText.ofPlain(starts.map(({ runAt }) => runAt)),
-  ArrayText.ofPlain(starts.map(({ id }) => id))
+  SqlArrays.ofPlain(starts.map(({ priority }) => priority)),
+  SqlArrays.ofPlain(starts.map(({ runAt }) => runAt)),
+  SqlArrays.ofPlain(starts.map(({ id }) => id))
 ]
 
 export const lookFromFront = (
@@ -49,7 +49,7 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
   /** Finds new priorities. Only searches the gaps between known ones, where there are no dead index entries. */
   const lookBetween = (queue: string, cursor: ClaimCursor, now: number) => {
     const edges = [-32_769, ...cursor.priorities, 32_768]
-    const gaps = [ArrayText.ofPlain(edges.slice(0, -1)), ArrayText.ofPlain(edges.slice(1))]
+    const gaps = [SqlArrays.ofPlain(edges.slice(0, -1)), SqlArrays.ofPlain(edges.slice(1))]
     return Effect.map(
       mapErrors(sql.unsafe<{ priority: number }>(statements.prioritiesBetween, [queue, ...gaps])),
       (rows) =>

@@ -1,5 +1,5 @@
-import { hot } from "../../database/HotStatements.js"
 import { instant } from "../../database/SqlInstant.js"
+import { hot } from "../../database/Statements.js"
 
 // Claim statements. There are four, for queues with and without keys and with and without a rate. The pod chooses one
 // from its cached copy of the queue's row; each statement checks the row itself and claims nothing if another one

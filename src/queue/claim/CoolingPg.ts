@@ -1,9 +1,9 @@
 import { Clock, Duration, Effect } from "effect"
 import type { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
-import * as ArrayText from "../ArrayText.js"
 import type { AttemptEnd } from "../AttemptEnd.js"
 import type { FinalizeListeners } from "../FinalizePg.js"
+import * as SqlArrays from "../SqlArrays.js"
 import { channel, type KnownQueues } from "../settings/KnownQueues.js"
 import * as QueueSql from "../settings/QueueSql.js"
 import type { Wakeups } from "../Wakeups.js"
@@ -25,9 +25,9 @@ export const make = (
     Effect.gen(function* () {
       if (ends.length === 0) return
       const held = [
-        ArrayText.ofPlain(ends.map(({ id }) => id)),
-        ArrayText.ofPlain(ends.map(({ lease }) => lease)),
-        ArrayText.ofNumbers(ends.map(afterOf)),
+        SqlArrays.ofPlain(ends.map(({ id }) => id)),
+        SqlArrays.ofPlain(ends.map(({ lease }) => lease)),
+        SqlArrays.ofNumbers(ends.map(afterOf)),
         now
       ]
       yield* mapErrors(sql.unsafe(statements.declareHeld, held))
@@ -42,7 +42,7 @@ export const make = (
         const row = yield* known.get(queue, Duration.infinity)
         if (row === undefined || row.throttleAttempts === 0 || row.calmSince !== undefined) continue
         if ((row.throttledUntil ?? 0) > now) continue
-        yield* mapErrors(sql.unsafe(statements.calm, [ArrayText.ofPlain([queue]), now]))
+        yield* mapErrors(sql.unsafe(statements.calm, [SqlArrays.ofPlain([queue]), now]))
         known.forget(queue)
       }
     }).pipe(

@@ -1,9 +1,9 @@
 import { Clock, Effect } from "effect"
 import type { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
-import * as ArrayText from "../ArrayText.js"
 import type { JobSql } from "../JobSql.js"
 import type { Queue } from "../Queue.js"
+import * as SqlArrays from "../SqlArrays.js"
 import type { KnownQueues } from "../settings/KnownQueues.js"
 import { opensAt } from "../settings/QueueRow.js"
 import { type QueueColumns, toRow } from "../settings/QueueSql.js"
@@ -27,8 +27,8 @@ export const make =
       const blocked = queues.map((queue) => claims.blocked(queue, asked))
       const rows = yield* mapErrors(
         sql.unsafe<DueRow>(statements.nextDue, [
-          ArrayText.ofPlain(queues),
-          ArrayText.ofPlain(blocked.map((block) => block?.seenUntil ?? 0))
+          SqlArrays.ofPlain(queues),
+          SqlArrays.ofPlain(blocked.map((block) => block?.seenUntil ?? 0))
         ])
       )
       const now = yield* Clock.currentTimeMillis

@@ -2,8 +2,7 @@ import { Either } from "effect"
 import type { IdGenerator, JobId } from "../../core/Ids.js"
 import { jsonText } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
-import * as ArrayText from "../ArrayText.js"
-import * as IdArray from "../IdArray.js"
+import * as SqlArrays from "../SqlArrays.js"
 import { admit, faultOfFields, type NewJob } from "./NewJob.js"
 import type { StampedJobs } from "./StampedJob.js"
 
@@ -14,7 +13,7 @@ import type { StampedJobs } from "./StampedJob.js"
 /** Below this number the fast path saves nothing. */
 const fewest = 50
 
-export interface BulkInsert extends IdArray.NewIds {
+export interface BulkInsert extends SqlArrays.NewIds {
   readonly first: NewJob
   readonly runAts: ReadonlyArray<number>
   readonly payloads: string
@@ -57,7 +56,7 @@ export const of = (jobs: ReadonlyArray<NewJob>, ids: IdGenerator, now: number): 
   if (Either.isLeft(payloads)) return undefined
   return {
     first,
-    ...IdArray.make(ids, jobs.length, now),
+    ...SqlArrays.make(ids, jobs.length, now),
     runAts: jobs.map(({ runAt }) => (runAt === undefined ? now : Math.floor(runAt))),
     payloads: payloads.right
   }
@@ -72,7 +71,7 @@ export const parameters = ({ array, first, payloads, runAts }: BulkInsert, now: 
   payloads,
   first.priority ?? 0,
   // A missing start time means now.
-  runAts.every((runAt) => runAt === now) ? "{}" : ArrayText.ofPlain(runAts),
+  runAts.every((runAt) => runAt === now) ? "{}" : SqlArrays.ofPlain(runAts),
   first.maxAttempts,
   now,
   channel

@@ -9,16 +9,22 @@ import type { HandoffResult } from "../handoff/DirectHandoffPg.js"
 import { QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
 import { Enqueued, type EnqueueError, type Queue } from "../Queue.js"
-import * as StorePg from "../StorePg.js"
 import * as BulkInsert from "./BulkInsert.js"
 import type * as DepthCap from "./DepthCap.js"
 import { type AdmittedJob, admit, admitAll, type NewJob } from "./NewJob.js"
 import { oneByOne } from "./OneByOne.js"
 import { batchWeight, hasExtras, type StampedJob, type StampedJobs, weightOf } from "./StampedJob.js"
+import * as StorePg from "./StorePg.js"
 
-// Three paths into the table. In a caller's transaction: a direct insert on its connection. Jobs with caller-supplied
-// ids, several jobs with dedupe keys, and requests too large for one statement: a separate transaction, because a
-// conflict may have to undo the rest. Everything else: the batcher, which combines many callers into one INSERT.
+// A request takes the first of these paths that applies:
+// 1. `inBulk`: many uniform jobs that cannot conflict, in one INSERT.
+// 2. `insideCallers`: in a caller's transaction, on its connection.
+// 3. `inOwnTransaction`: jobs with caller-supplied ids, several jobs with dedupe keys or other extra columns, and
+//    requests too large for one statement, because a conflict may have to undo the rest.
+// 4. The batcher, which combines many callers into one INSERT. A batch that a free worker of this process can start is
+//    handed to it as it is stored.
+// `enqueueEach` reports on every job separately: it submits them to the batcher one at a time, or calls `enqueue` for
+// each where the batcher cannot be used.
 
 type StoreError = StorePg.StoreError | QueueFull
 
@@ -60,22 +66,28 @@ type Handoff = (jobs: StampedJobs, now: number) => Effect.Effect<HandoffResult, 
 
 type Enqueuing = Pick<typeof Queue.Service, "enqueue" | "enqueueEach">
 
-/**
- * Enqueue over PostgreSQL. `onStored` receives all accepted jobs, after the commit unless the caller owns the
- * transaction; `count` receives the new ones, always after the commit. `hint` returns the channel that the insert
- * should notify, if any; `pass` enforces depth caps; `makeHandoff` hands jobs to free workers of this process.
- */
-export const make = (
-  database: typeof Database.Service,
-  statements: JobSql,
-  ids: IdGenerator,
-  hint: (queue: string, now: number) => string | null,
-  pass: DepthCap.Pass,
-  onStored: OnStored,
-  count: Count,
-  makeHandoff: (again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StorePg.StoreError>) => Handoff
-): Effect.Effect<Enqueuing, never, Scope.Scope> =>
+export interface EnqueueOptions {
+  readonly database: typeof Database.Service
+  readonly statements: JobSql
+  readonly ids: IdGenerator
+  /** Returns the channel that the insert should notify, if any. */
+  readonly hint: (queue: string, now: number) => string | null
+  /** Enforces depth caps. */
+  readonly pass: DepthCap.Pass
+  /** Receives all accepted jobs, after the commit unless the caller owns the transaction. */
+  readonly onStored: OnStored
+  /** Receives the new jobs, always after the commit. */
+  readonly count: Count
+  /** Makes the handoff to free workers of this process. `again` stores jobs whose handoff had no answer. */
+  readonly makeHandoff: (
+    again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StorePg.StoreError>
+  ) => Handoff
+}
+
+/** Enqueue over PostgreSQL. */
+export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, Scope.Scope> =>
   Effect.gen(function* () {
+    const { count, database, hint, ids, makeHandoff, onStored, pass, statements } = options
     const { standing, store } = StorePg.make(database, statements, hint)
     const clock = yield* Effect.clock
 

@@ -1,5 +1,5 @@
 import type { JobId } from "../../core/Ids.js"
-import * as ArrayText from "../ArrayText.js"
+import * as SqlArrays from "../SqlArrays.js"
 import type { AdmittedJob } from "./NewJob.js"
 
 /** A validated job with its id and start time, ready to insert. */
@@ -61,14 +61,14 @@ export const pieces = (jobs: StampedJobs): ReadonlyArray<StampedJobs> => {
 }
 
 export const plainParameters = (jobs: StampedJobs, now: number) => [
-  ArrayText.ofPlain(jobs.map(({ id }) => id)),
-  ArrayText.ofPlain(jobs.map(({ queue }) => queue)),
-  ArrayText.ofTexts(jobs.map(({ kind }) => kind)),
-  ArrayText.ofPlain(jobs.map(({ version }) => version)),
+  SqlArrays.ofPlain(jobs.map(({ id }) => id)),
+  SqlArrays.ofPlain(jobs.map(({ queue }) => queue)),
+  SqlArrays.ofTexts(jobs.map(({ kind }) => kind)),
+  SqlArrays.ofPlain(jobs.map(({ version }) => version)),
   jsonArray(jobs.map(({ payload }) => payload)),
-  ArrayText.ofPlain(jobs.map(({ priority }) => priority)),
-  ArrayText.ofPlain(jobs.map(({ runAt }) => runAt)),
-  ArrayText.ofPlain(jobs.map(({ maxAttempts }) => maxAttempts)),
+  SqlArrays.ofPlain(jobs.map(({ priority }) => priority)),
+  SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
+  SqlArrays.ofPlain(jobs.map(({ maxAttempts }) => maxAttempts)),
   now
 ]
 
@@ -90,13 +90,13 @@ export const isUniform = (jobs: StampedJobs) => {
 
 /** Parameters of the uniform insert; `channel` is the NOTIFY channel, if any. */
 export const uniformParameters = (jobs: StampedJobs, now: number, channel: string | null) => [
-  ArrayText.ofPlain(jobs.map(({ id }) => id)),
+  SqlArrays.ofPlain(jobs.map(({ id }) => id)),
   jobs[0]?.queue,
   jobs[0]?.kind,
   jobs[0]?.version,
   jsonArray(jobs.map(({ payload }) => payload)),
   jobs[0]?.priority,
-  ArrayText.ofPlain(jobs.map(({ runAt }) => runAt)),
+  SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
   jobs[0]?.maxAttempts,
   now,
   channel
@@ -105,10 +105,10 @@ export const uniformParameters = (jobs: StampedJobs, now: number, channel: strin
 /** Parameters of the wide insert; `wait` is the lock timeout for a held key. */
 export const fullParameters = (jobs: StampedJobs, now: number, wait: string | null) => [
   ...plainParameters(jobs, now),
-  ArrayText.ofTexts(jobs.map(({ key }) => key)),
-  ArrayText.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
-  ArrayText.ofTexts(jobs.map(({ dedupeScope }) => dedupeScope)),
-  ArrayText.ofNumbers(jobs.map(({ dedupeWindow }) => (dedupeWindow === undefined ? null : now + dedupeWindow))),
+  SqlArrays.ofTexts(jobs.map(({ key }) => key)),
+  SqlArrays.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
+  SqlArrays.ofTexts(jobs.map(({ dedupeScope }) => dedupeScope)),
+  SqlArrays.ofNumbers(jobs.map(({ dedupeWindow }) => (dedupeWindow === undefined ? null : now + dedupeWindow))),
   jsonArray(jobs.map(({ onDead }) => onDead)),
   jsonArray(jobs.map(({ meta }) => meta)),
   wait

@@ -2,13 +2,13 @@ import { Effect } from "effect"
 import type { IdGenerator } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
-import * as ArrayText from "../ArrayText.js"
 import { type AttemptEnd, End } from "../AttemptEnd.js"
 import type { ClaimSql } from "../claim/ClaimSql.js"
 import type { HeldLeases } from "../claim/HeldLeases.js"
 import { hasExtras, isUniform, jsonArray, type StampedJobs } from "../enqueue/StampedJob.js"
+import type { StoreError } from "../enqueue/StorePg.js"
 import type { ClaimedJob } from "../Queue.js"
-import type { StoreError } from "../StorePg.js"
+import * as SqlArrays from "../SqlArrays.js"
 import type { DirectHandoff, HandoffReceiver } from "./DirectHandoff.js"
 
 // A due job for which a slot is free is stored as claimed: one statement and one commit from enqueue to handler, and no
@@ -69,14 +69,14 @@ export const make = (
     const parameters = [
       first?.queue,
       now,
-      ArrayText.ofPlain(jobs.map(({ id }) => id)),
+      SqlArrays.ofPlain(jobs.map(({ id }) => id)),
       lease,
       receiver.pod,
       first?.kind,
       first?.version,
       jsonArray(jobs.map(({ payload }) => payload)),
       first?.priority,
-      ArrayText.ofPlain(jobs.map(({ runAt }) => runAt)),
+      SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
       first?.maxAttempts
     ]
     // Attempts that cannot be returned either are recovered later by the reaper.

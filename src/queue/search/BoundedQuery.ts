@@ -1,9 +1,8 @@
 import type { SqlError } from "@effect/sql/SqlError"
 import { Clock, Context, Duration, Effect, Layer } from "effect"
-import * as Budget from "../../core/Budget.js"
-import { Database } from "../../database/Database.js"
+import * as TokenBucket from "../../core/TokenBucket.js"
+import { Database, within } from "../../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
-import { within } from "../../database/StatementLimits.js"
 import { SearchTooSlow } from "./JobSearch.js"
 
 // Operators can run arbitrary searches, which must not slow down jobs: the server cancels statements that take too
@@ -47,7 +46,7 @@ export class BoundedQuery extends Context.Tag("nightshift/queue/BoundedQuery")<
             .withPermits(1)(within(database, patience)(effect))
             .pipe(Effect.catchIf(isTooLong, () => new SearchTooSlow({ seconds: Duration.toSeconds(patience) })))
 
-        const spare = Budget.make(budget)
+        const spare = TokenBucket.make(budget)
         const measured = <A, E>(look: Effect.Effect<A, E>) =>
           Effect.flatMap(Clock.currentTimeMillis, (begun) =>
             Effect.ensuring(

@@ -2,8 +2,8 @@ import { Clock, Context, Duration, Effect, Layer, Stream } from "effect"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
 import { Listener } from "../../database/Listener.js"
-import { named } from "../../database/StatementTimes.js"
-import * as ArrayText from "../ArrayText.js"
+import { named } from "../../database/Statements.js"
+import * as SqlArrays from "../SqlArrays.js"
 import { Wakeups } from "../Wakeups.js"
 import type { QueueRow } from "./QueueRow.js"
 import * as QueueSql from "./QueueSql.js"
@@ -51,7 +51,7 @@ export class KnownQueues extends Context.Tag("nightshift/queue/KnownQueues")<
           const before = forgotten
           const now = yield* Clock.currentTimeMillis
           const found = yield* mapErrors(
-            sql.unsafe<QueueSql.QueueColumns>(statements.some, [ArrayText.ofPlain([name])])
+            sql.unsafe<QueueSql.QueueColumns>(statements.some, [SqlArrays.ofPlain([name])])
           )
           const row = found[0] === undefined ? undefined : QueueSql.toRow(found[0])
           rows.set(name, { row, readAt: now })

@@ -1,10 +1,26 @@
-import { Clock, Effect, Either, Layer } from "effect"
+import { Clock, Context, Effect, Either, Layer } from "effect"
 import { Signals } from "../../database/Signals.js"
 import { Wakeups } from "../Wakeups.js"
 import * as QueuePatch from "./QueuePatch.js"
 import { fresh, type QueueRow, toSettings } from "./QueueRow.js"
 import { QueueNotFound, Queues, settingsTopic } from "./QueueSettings.js"
-import { QueueTable } from "./QueueTableMemory.js"
+import { type Decide, decide, faultOf, Routes } from "./Routes.js"
+
+export class QueueTable extends Context.Tag("nightshift/queue/QueueTableMemory")<
+  QueueTable,
+  {
+    readonly rows: Map<string, QueueRow>
+    /** End of each key's cool-down, by queue. */
+    readonly cooling: Map<string, Map<string, number>>
+    readonly lastKey: Map<string, string>
+  }
+>() {}
+
+export const table: Layer.Layer<QueueTable> = Layer.sync(QueueTable, () => ({
+  rows: new Map(),
+  cooling: new Map(),
+  lastKey: new Map()
+}))
 
 const byName = (left: QueueRow, right: QueueRow) => (left.name < right.name ? -1 : 1)
 
@@ -44,3 +60,25 @@ const make = Effect.gen(function* () {
 })
 
 export const layer: Layer.Layer<Queues, never, QueueTable | Signals | Wakeups> = Layer.effect(Queues, make)
+
+export const routes: Layer.Layer<Routes> = Layer.sync(Routes, () => {
+  const known = new Map<string, string>()
+  const all = () =>
+    [...known].map(([prefix, queue]) => ({ prefix, queue })).sort((a, b) => (a.prefix < b.prefix ? -1 : 1))
+  let current: Decide = decide([])
+  return {
+    register: (declared) =>
+      Effect.suspend(() => {
+        const fault = faultOf(declared)
+        if (fault !== undefined) return fault
+        for (const [prefix, queue] of Object.entries(declared)) {
+          if (queue === null) known.delete(prefix)
+          else known.set(prefix, queue)
+        }
+        current = decide(all())
+        return Effect.void
+      }),
+    all: Effect.sync(all),
+    current: Effect.sync(() => current)
+  }
+})

@@ -2,8 +2,8 @@ import { Clock, Effect, Layer } from "effect"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
-import * as ArrayText from "../ArrayText.js"
 import * as ClaimSql from "../claim/ClaimSql.js"
+import * as SqlArrays from "../SqlArrays.js"
 import { Wakeups } from "../Wakeups.js"
 import { channel, KnownQueues } from "./KnownQueues.js"
 import * as QueuePatch from "./QueuePatch.js"
@@ -49,7 +49,7 @@ const make = Effect.gen(function* () {
     declare: (names) =>
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
-        yield* mapErrors(sql.unsafe(statements.declare, [ArrayText.ofPlain([...new Set(names)]), now]))
+        yield* mapErrors(sql.unsafe(statements.declare, [SqlArrays.ofPlain([...new Set(names)]), now]))
       }),
     all: Effect.gen(function* () {
       const rows = (yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.all))).map(QueueSql.toRow)
@@ -58,7 +58,7 @@ const make = Effect.gen(function* () {
     }),
     get: (name) =>
       Effect.gen(function* () {
-        const rows = yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.some, [ArrayText.ofTexts([name])]))
+        const rows = yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.some, [SqlArrays.ofTexts([name])]))
         const now = yield* Clock.currentTimeMillis
         return rows[0] === undefined ? yield* new QueueNotFound({ name }) : toSettings(QueueSql.toRow(rows[0]), now)
       }),

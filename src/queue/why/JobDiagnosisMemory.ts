@@ -3,9 +3,8 @@ import { JobNotFound } from "../JobErrors.js"
 import { type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { fresh, type QueueRow } from "../settings/QueueRow.js"
-import { QueueTable } from "../settings/QueueTableMemory.js"
-import { diagnosisOf, type Neighbours } from "./DiagnosisOf.js"
-import { JobDiagnosis } from "./JobDiagnosis.js"
+import { QueueTable } from "../settings/QueuesMemory.js"
+import { diagnosisOf, JobDiagnosis, type Neighbours } from "./JobDiagnosis.js"
 import { holdOf } from "./KeyHold.js"
 
 const byId = (left: JobRow, right: JobRow) => (left.id < right.id ? -1 : 1)

@@ -1,7 +1,6 @@
 import { Option } from "effect"
-import type { JobId, PodId } from "../../core/Ids.js"
+import type { JobId, PodId, Term } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
-import type { Term } from "../../core/Term.js"
 import type { AttemptEnd } from "../../queue/AttemptEnd.js"
 import type { NewJob } from "../../queue/enqueue/NewJob.js"
 import type { JobRow } from "../../queue/JobRowMemory.js"

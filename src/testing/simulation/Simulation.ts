@@ -8,8 +8,7 @@ import * as Invariants from "./Invariants.js"
 import * as WorkloadInvariants from "./invariants/WorkloadInvariants.js"
 import * as Plan from "./Plan.js"
 import type { Supply } from "./PlanRunner.js"
-import type { Report } from "./Report.js"
-import * as ReportText from "./ReportText.js"
+import { ofViolations, type Report } from "./Report.js"
 import * as Shrinker from "./Shrinker.js"
 import * as SimulationRun from "./SimulationRun.js"
 import type { Ports } from "./Tables.js"
@@ -140,6 +139,6 @@ export const shrink = <R = never>(
   Shrinker.shrink(report, (plan, stopAt) => run({ ...options, plan, stopAt }))
 
 /** Describes a report: the violated invariant, the fault plan, and the events of the affected job. */
-export const tell = (report: Report): string => ReportText.ofViolations(report)
+export const tell = (report: Report): string => ofViolations(report)
 
 export type { Report } from "./Report.js"

@@ -82,7 +82,7 @@ export const keyOrder: Invariant = {
 }
 
 /** Maximum difference between two clocks of a cluster in milliseconds: twice the maximum skew. */
-export const clockSpread = 1_000
+const clockSpread = 1_000
 
 /**
  * Describes the first interval in which more tokens were taken than the bucket allows. Adds the clock spread, because

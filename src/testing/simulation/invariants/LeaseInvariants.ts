@@ -71,7 +71,7 @@ export const runsWhatItClaimed: Invariant = {
 }
 
 const operators = new Set(["JobAdmin.requeue", "JobAdmin.remove", "Operations.step"])
-const forgetful = new Set(["Queue.purge", "Queue.purgeDone"])
+const forgetful = new Set(["Queue.purge"])
 
 export const finishedStays: Invariant = {
   name: "finished stays",

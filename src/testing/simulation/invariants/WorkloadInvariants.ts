@@ -7,7 +7,7 @@ import { overflow } from "./ClaimInvariants.js"
 const ofKind = (history: History, kind: string): ReadonlyArray<JobRow> =>
   [...history.rows.values()].filter((row) => row.kind === kind)
 
-export const childWithParent: Invariant = {
+const childWithParent: Invariant = {
   name: "rollback",
   promise: "a job enqueued in a transaction exists if and only if the transaction committed",
   atEnd: (history) =>
@@ -22,7 +22,7 @@ export const childWithParent: Invariant = {
     })
 }
 
-export const tokens: Invariant = {
+const tokens: Invariant = {
   name: "token limit",
   promise: "tokens are never granted faster than their rate limit",
   atEnd: ({ clockSteps, grants }) => {
@@ -35,7 +35,7 @@ export const tokens: Invariant = {
   }
 }
 
-export const obituaries: Invariant = {
+const obituaries: Invariant = {
   name: "follow-up",
   promise: "each death of a job with a follow-up enqueues it once, unless an operator cancelled the job",
   atEnd: (history) =>

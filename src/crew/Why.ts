@@ -1,0 +1,242 @@
+import { Duration, Effect, Schema } from "effect"
+import { Pods, type StoredPod } from "../cluster/Pods.js"
+import type { JobId } from "../core/Ids.js"
+import * as Outcome from "../core/Outcome.js"
+import type { DeadReason, StoredJob } from "../core/StoredJob.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import type { LimitState } from "../limits/Limit.js"
+import { RateLimits } from "../limits/RateLimits.js"
+import type { JobNotFound } from "../queue/JobErrors.js"
+import type { SearchTooSlow } from "../queue/search/JobSearch.js"
+import { JobDiagnosis, type Standing } from "../queue/why/JobDiagnosis.js"
+import { ClusterConfig } from "./ClusterConfig.js"
+
+// Explains why a job is not running. Pure: the same facts give the same answer. If several reasons apply, the first in
+// this order is returned: the queue is paused, which only an operator can end; the job is not due; no pod can run it;
+// and then the temporary reasons, from pauses of the whole queue down to the job's position in the queue.
+
+export const Reason = Schema.Literal(
+  "paused",
+  "not_due",
+  "retrying",
+  "cooling_down",
+  "rate_limited",
+  "no_pod",
+  "unknown_kind",
+  "key_busy",
+  "key_order",
+  "waiting_for_slot",
+  "running",
+  "done",
+  "dead",
+  "cancelled"
+)
+export type Reason = typeof Reason.Type
+
+/** The reason why a job is in its current state. */
+export interface Why {
+  readonly reason: Reason
+  /** Text for operators: the cause and what to do about it. */
+  readonly detail: string
+  /** When this reason ends without intervention, in epoch milliseconds, if known. */
+  readonly until: number | undefined
+}
+
+export interface Facts {
+  readonly standing: Standing
+  /** The live pods. */
+  readonly pods: ReadonlyArray<Pick<StoredPod, "id" | "label" | "queues" | "kinds" | "slots" | "draining">>
+  /** The current state of the limit that throttled the job. */
+  readonly limit: LimitState | undefined
+  /** Time without a heartbeat after which a running job is rescued. */
+  readonly staleAfter: Duration.Duration
+}
+
+const why = (reason: Reason, detail: string, until?: number): Why => ({ reason, detail, until })
+
+const deaths: Readonly<Record<Exclude<DeadReason, "cancelled">, (job: StoredJob) => string>> = {
+  exhausted: ({ maxAttempts }) =>
+    `${maxAttempts === 1 ? "Its one attempt" : `All its ${maxAttempts} attempts`} failed. Fix the cause, then requeue it.`,
+  rejected: () => "Its handler rejected it permanently. Requeue it if the cause is fixed.",
+  undecodable: () => "No version of its kind can decode its payload. Deploy code that can, then requeue it.",
+  unknown_kind: () => "No pod had a handler for its kind for a day. Deploy one that has, then requeue it.",
+  poison: ({ crashCount }) =>
+    `Its pod died ${crashCount} times while it ran, so it was quarantined. Find the cause before you requeue it.`
+}
+
+const ofDead = (job: StoredJob): Why =>
+  job.deadReason === undefined || job.deadReason === "cancelled"
+    ? why("cancelled", "It was cancelled. Requeue it if it should run after all.")
+    : why("dead", deaths[job.deadReason](job))
+
+const ofRunning = ({ pods, staleAfter, standing: { job } }: Facts): Why => {
+  const pod = pods.find(({ id }) => id === job.pod)
+  const name = pod?.label ?? job.pod ?? "unknown"
+  if (pod === undefined) {
+    const until = (job.heartbeatAt ?? job.updatedAt) + Duration.toMillis(staleAfter)
+    const next = job.cancelRequestedAt === undefined ? "is returned to the queue" : "is cancelled as requested"
+    return why("running", `Its pod ${name} sends no heartbeat; unless it resumes, the job ${next}.`, until)
+  }
+  return job.cancelRequestedAt === undefined
+    ? why("running", `It runs on pod ${name}.`)
+    : why("running", `It runs on pod ${name}. It was asked to stop and has not stopped yet.`)
+}
+
+/** The outcome of the last attempt, if the job has not changed since. */
+const lastEnd = ({ history, updatedAt }: StoredJob) => {
+  const last = history.at(-1)
+  return last?.endedAt === updatedAt ? last.outcome : undefined
+}
+
+/** Returns the limit that throttled the job's last attempt. */
+const limitOf = (job: StoredJob): string | undefined => {
+  const end = lastEnd(job)
+  return end === undefined ? undefined : Outcome.throttledBy(end)
+}
+
+const round = (tokens: number) => Math.floor(tokens * 10) / 10
+
+const ofLimit = (scope: string, limit: LimitState | undefined, until: number): Why => {
+  const holds = limit === undefined ? "" : ` It now has ${round(limit.tokens)} of ${limit.capacity} tokens.`
+  return why(
+    "rate_limited",
+    `Limit "${scope}" had no token for it.${holds} Raise the limit if the upstream allows more.`,
+    until
+  )
+}
+
+const ofLater = ({ limit, standing: { job } }: Facts): Why => {
+  const end = lastEnd(job)
+  const scope = limitOf(job)
+  if (scope !== undefined) return ofLimit(scope, limit, job.runAt)
+  if (end === "throttled") {
+    return why("cooling_down", "Its handler was throttled. Run it now if the upstream has recovered.", job.runAt)
+  }
+  if (end === "snoozed") return why("not_due", "Its handler snoozed it.", job.runAt)
+  if (job.lastError === undefined) {
+    return why("not_due", "It is scheduled for later. Run it now if it should not wait.", job.runAt)
+  }
+  const failed =
+    job.attempt === 0 ? "It was returned to the queue" : `Attempt ${job.attempt} of ${job.maxAttempts} failed`
+  return why("retrying", `${failed} and it waits for its retry. Run it now if the cause is fixed.`, job.runAt)
+}
+
+const serving = ({ pods, standing: { job } }: Facts) => pods.filter(({ queues }) => queues.includes(job.queue))
+
+/** Checks that a live pod serves the queue and has a handler for the kind. */
+const ofNobody = (facts: Facts): Why | undefined => {
+  const { kind, queue } = facts.standing.job
+  const there = serving(facts)
+  const staying = there.filter(({ draining }) => !draining)
+  if (staying.length === 0) {
+    const nobody =
+      there.length > 0 ? `Every pod that serves queue "${queue}" is stopping` : `No live pod serves queue "${queue}"`
+    return why("no_pod", `${nobody}. Start one with --queues ${queue}.`)
+  }
+  if (staying.some(({ kinds }) => kinds.includes(kind))) return undefined
+  const elsewhere = facts.pods.some((pod) => !pod.draining && pod.kinds.includes(kind))
+  const advice = elsewhere
+    ? "A pod that serves other queues has one: let it serve this queue too."
+    : "Deploy a pod that has one."
+  return why("unknown_kind", `No pod that serves queue "${queue}" has a handler for the kind "${kind}". ${advice}`)
+}
+
+const ofPause = ({ cooling, job, keyCoolingUntil, rated }: Standing): Why | undefined => {
+  if (cooling !== undefined) {
+    const times = cooling.times > 1 ? `, ${cooling.times} times in a row` : ""
+    const advice = "End the cool-down in its settings if the upstream has recovered."
+    return why(
+      "cooling_down",
+      `Queue "${job.queue}" is cooling down because one of its jobs was throttled${times}. ${advice}`,
+      cooling.until
+    )
+  }
+  if (keyCoolingUntil !== undefined) {
+    return why(
+      "cooling_down",
+      "A job with the same key was throttled, so all jobs with this key wait.",
+      keyCoolingUntil
+    )
+  }
+  if (rated === undefined) return undefined
+  const most = `${rated.rate.jobs} ${rated.rate.jobs === 1 ? "job" : "jobs"} in ${Duration.format(rated.rate.per)}`
+  return why(
+    "rate_limited",
+    `Queue "${job.queue}" has reached its rate of ${most}. Raise the rate if that is too slow.`,
+    rated.opensAt
+  )
+}
+
+const ofKey = ({ held }: Standing): Why | undefined => {
+  if (held === undefined) return undefined
+  if (held.cause === "busy") {
+    return why("key_busy", `Job ${held.by} with the same key is running, and the key's concurrency limit is reached.`)
+  }
+  const waits = held.until === undefined ? "" : ", and waits for its retry"
+  return why("key_order", `Job ${held.by} with the same key comes first${waits}.`, held.until)
+}
+
+const ofSlots = (facts: Facts): Why => {
+  const { ahead, job, keyed, maxWorkers } = facts.standing
+  const slots = serving(facts)
+    .filter(({ draining }) => !draining)
+    .flatMap((pod) => pod.slots.filter(({ queue }) => queue === job.queue))
+  const sum = (field: "have" | "busy") => slots.reduce((total, of) => total + of[field], 0)
+  const [have, busy] = [sum("have"), sum("busy")]
+  if (maxWorkers === 0) {
+    return why("waiting_for_slot", `Queue "${job.queue}" has a worker total of 0. Scale it up to start the job.`)
+  }
+  if (busy < have && ahead.count === 0) {
+    return why("waiting_for_slot", "It is next in line and a slot is free, so it starts in a moment.")
+  }
+  const place = ahead.exact ? `number ${ahead.count + 1}` : `behind more than ${ahead.count} others`
+  const turns = keyed ? " (keys take turns, so it may come sooner)" : ""
+  return why(
+    "waiting_for_slot",
+    `It is ${place} in line${turns}; ${busy} of ${have} slots of queue "${job.queue}" are busy. Scale it up if that is too slow.`
+  )
+}
+
+const ofPending = (facts: Facts): Why => {
+  const { standing } = facts
+  const { job, now, paused } = standing
+  if (paused) {
+    return why("paused", `Queue "${job.queue}" is paused. No job of it starts until you resume it.`)
+  }
+  const nobody = ofNobody(facts)
+  // A pod without a handler returns the job to the queue with a delay. The missing handler is the better explanation.
+  if (job.runAt > now) return nobody?.reason === "unknown_kind" && job.lastError !== undefined ? nobody : ofLater(facts)
+  return nobody ?? ofPause(standing) ?? ofKey(standing) ?? ofSlots(facts)
+}
+
+/** Returns the most important reason. */
+export const judge = (facts: Facts): Why => {
+  const { job } = facts.standing
+  switch (job.status) {
+    case "pending":
+      return ofPending(facts)
+    case "running":
+      return ofRunning(facts)
+    case "done":
+      return why("done", "It is done. Requeue it to run it again.")
+    case "dead":
+      return ofDead(job)
+  }
+}
+
+/** Explains why a job is not running, or its state if it runs or has finished. */
+export const explain = (
+  id: JobId
+): Effect.Effect<Why, JobNotFound | SearchTooSlow | DatabaseError, JobDiagnosis | Pods | RateLimits | ClusterConfig> =>
+  Effect.gen(function* () {
+    const { lease, staleAfter } = yield* ClusterConfig
+    const standing = yield* Effect.flatMap(JobDiagnosis, (standings) => standings.of(id))
+    const pods = yield* Effect.flatMap(Pods, ({ live }) => live(lease))
+    const scope = limitOf(standing.job)
+    const limits = yield* RateLimits
+    const limit =
+      scope === undefined
+        ? undefined
+        : yield* Effect.catchTag(limits.get(scope), "UnknownScope", () => Effect.succeed(undefined))
+    return judge({ standing, pods, limit, staleAfter })
+  })

@@ -1,0 +1,190 @@
+import { Effect, Either } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import type { Database } from "../../database/Database.js"
+import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
+import { JobIdTaken } from "../JobErrors.js"
+import type { JobSql } from "../JobSql.js"
+import { Enqueued } from "../Queue.js"
+import * as SqlArrays from "../SqlArrays.js"
+import {
+  byDedupeKey,
+  fullParameters,
+  hasExtras,
+  isUniform,
+  jsonArray,
+  pieces,
+  plainParameters,
+  type StampedJob,
+  type StampedJobs,
+  uniformParameters
+} from "./StampedJob.js"
+
+export type StoreError = JobIdTaken | DatabaseError
+
+export interface Stored {
+  /** In the order of the jobs. */
+  readonly answers: ReadonlyArray<Enqueued>
+  /** Jobs that were not stored because they, or another job with their dedupe key, already existed. */
+  readonly standing: ReadonlySet<JobId>
+}
+
+const noneStanding: ReadonlySet<JobId> = new Set()
+
+/** The holder of a key may disappear between the lookup and the insert; the next round then finds the key free. */
+const conflictRounds = 5
+
+interface StandingRow {
+  readonly place: number
+  readonly id: JobId
+  readonly same_id: boolean
+  readonly same_content: boolean
+  /** Pending and of the same kind: the payload of another kind would not fit its handler. */
+  readonly replaceable: boolean
+  readonly lapsed: boolean
+}
+
+/** Stores jobs and resolves conflicts by id and dedupe key. */
+export const make = (
+  database: typeof Database.Service,
+  statements: JobSql,
+  hint: (queue: string, now: number) => string | null
+) => {
+  const { direct, sql } = database
+
+  // In a caller's transaction the insert does not notify; `onStored` adds the NOTIFY to that transaction.
+  const insertPlain = (jobs: StampedJobs, now: number, wait: string | null) =>
+    isUniform(jobs)
+      ? direct.count(
+          statements.insertUniform,
+          uniformParameters(jobs, now, wait === null ? null : hint(jobs[0]?.queue ?? "", now))
+        )
+      : direct.count(statements.insertPlain, plainParameters(jobs, now))
+
+  const insertFull = (jobs: StampedJobs, now: number, wait: string | null) =>
+    Effect.map(
+      mapErrors(
+        sql.unsafe<{ id: JobId }>(statements.insertFull, fullParameters([...jobs].sort(byDedupeKey), now, wait))
+      ),
+      (rows) => new Set(rows.map(({ id }) => id))
+    )
+
+  const findStanding = (jobs: StampedJobs, now: number) =>
+    mapErrors(
+      sql.unsafe<StandingRow>(statements.standing, [
+        SqlArrays.ofPlain(jobs.map(({ id }) => id)),
+        SqlArrays.ofPlain(jobs.map(({ queue }) => queue)),
+        SqlArrays.ofTexts(jobs.map(({ kind }) => kind)),
+        SqlArrays.ofPlain(jobs.map(({ version }) => version)),
+        jsonArray(jobs.map(({ payload }) => payload)),
+        SqlArrays.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
+        SqlArrays.ofPlain(jobs.map((_, place) => place)),
+        now
+      ])
+    )
+
+  /** If several new jobs replace the same holder, the last one wins. */
+  const replace = (newcomers: ReadonlyMap<JobId, StampedJob>, now: number) => {
+    const jobs = [...newcomers.values()]
+    return mapErrors(
+      sql.unsafe(statements.replace, [
+        SqlArrays.ofPlain([...newcomers.keys()]),
+        jsonArray(jobs.map(({ payload }) => payload)),
+        SqlArrays.ofPlain(jobs.map(({ version }) => version)),
+        SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
+        SqlArrays.ofPlain(jobs.map(({ priority }) => priority)),
+        SqlArrays.ofTexts(jobs.map(({ kind }) => kind)),
+        now
+      ])
+    )
+  }
+
+  /**
+   * Returns the result for a job that conflicts, or undefined if the conflict is gone. Adds holders to replace to
+   * `replacing`.
+   */
+  const judge = (
+    job: StampedJob,
+    request: StampedJobs,
+    standing: ReadonlyArray<StandingRow>,
+    replacing: Map<JobId, StampedJob>
+  ): Either.Either<Enqueued | undefined, JobIdTaken> => {
+    const own = standing.find((row) => row.same_id)
+    if (own !== undefined) {
+      return own.same_content
+        ? Either.right(Enqueued.Enqueued({ id: job.id }))
+        : Either.left(new JobIdTaken({ index: request.indexOf(job), jobs: request.length, id: job.id }))
+    }
+    const holder = standing.find((row) => !row.lapsed)
+    if (holder === undefined) return Either.right(undefined)
+    if (job.replace && holder.replaceable) replacing.set(holder.id, job)
+    return Either.right(Enqueued.Deduplicated({ id: holder.id }))
+  }
+
+  const storePiece = (
+    jobs: StampedJobs,
+    now: number,
+    wait: string | null,
+    request = jobs
+  ): Effect.Effect<Stored, StoreError> =>
+    Effect.gen(function* () {
+      if (!jobs.some(hasExtras)) {
+        yield* insertPlain(jobs, now, wait)
+        return { answers: jobs.map(({ id }) => Enqueued.Enqueued({ id })), standing: noneStanding }
+      }
+      const answers = new Map<JobId, Enqueued>()
+      const notStored = new Set<JobId>()
+      let open = jobs
+      for (let round = 0; round < conflictRounds && open.length > 0; round += 1) {
+        const stored = yield* insertFull(open, now, wait)
+        for (const id of stored) answers.set(id, Enqueued.Enqueued({ id }))
+        const refused = open.filter(({ id }) => !stored.has(id))
+        open = refused
+        if (refused.length === 0) break
+        const standing = yield* findStanding(refused, now)
+        const lapsed = standing.filter((row) => row.lapsed).map(({ id }) => id)
+        if (lapsed.length > 0) yield* mapErrors(sql.unsafe(statements.lapse, [SqlArrays.ofPlain(lapsed), now]))
+        const replacing = new Map<JobId, StampedJob>()
+        for (const [place, job] of refused.entries()) {
+          const answer = yield* judge(
+            job,
+            request,
+            standing.filter((row) => row.place === place),
+            replacing
+          )
+          if (answer === undefined) continue
+          answers.set(job.id, answer)
+          notStored.add(job.id)
+        }
+        if (replacing.size > 0) yield* replace(replacing, now)
+        open = refused.filter(({ id }) => !answers.has(id))
+      }
+      if (open.length > 0) {
+        return yield* new DatabaseUnavailable({
+          detail: "another job took and released the dedupe key at every try",
+          nothingWritten: false
+        })
+      }
+      return { answers: jobs.map(({ id }) => answers.get(id) ?? Enqueued.Enqueued({ id })), standing: notStored }
+    })
+
+  /** Returns the jobs that would not be stored because they, or another job with their key, already exist. */
+  const standing = (jobs: StampedJobs, now: number): Effect.Effect<ReadonlySet<JobId>, DatabaseError> =>
+    Effect.map(findStanding(jobs, now), (rows) => {
+      const inTheWay = rows.filter((row) => row.same_id || !row.lapsed)
+      return new Set(inTheWay.flatMap(({ place }) => jobs[place]?.id ?? []))
+    })
+
+  /** Splits requests that are too large for one statement. A request of that size runs in a transaction. */
+  const store = (jobs: StampedJobs, now: number, wait: string | null): Effect.Effect<Stored, StoreError> => {
+    const cut = pieces(jobs)
+    if (cut.length === 1) return storePiece(jobs, now, wait)
+    return Effect.map(
+      Effect.forEach(cut, (piece) => storePiece(piece, now, wait, jobs)),
+      (stored) => ({
+        answers: stored.flatMap(({ answers }) => answers),
+        standing: new Set(stored.flatMap(({ standing }) => [...standing]))
+      })
+    )
+  }
+  return { store, standing }
+}
