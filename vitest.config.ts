@@ -1,4 +1,5 @@
 import { tmpdir } from "node:os"
+import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 import * as MemoryFolder from "./test/support/MemoryFolder.js"
 import SlowFirst from "./test/support/SlowFirst.js"
@@ -25,8 +26,18 @@ const sized = [
   "testing/Simulation"
 ].map((name) => `test/${name}.test.ts`)
 
+/** Examples import the package by its name: they are given the build. */
+const built = (name: string) => fileURLToPath(new URL(`dist/${name}.js`, import.meta.url))
+
 export default defineConfig({
+  resolve: {
+    alias: [
+      { find: /^nightshift$/, replacement: built("index") },
+      { find: /^nightshift\/(client|testing)$/, replacement: built("$1") }
+    ]
+  },
   test: {
+    server: { deps: { external: [/\/dist\/\w+\.js$/] } },
     include: isLong ? ["test/long/**/*.test.ts", ...sized] : ["test/**/*.test.ts"],
     exclude: isLong ? [] : ["test/long/**"],
     globalSetup: ["test/support/global-setup.ts"],

@@ -13,6 +13,7 @@ import { withPlainPipes, withPrinted } from "./Terminal.js"
 const commands = {
   serve: () => import("./ServeCommand.js"),
   demo: () => import("./demo/DemoCommand.js"),
+  init: () => import("./init/InitCommand.js"),
   enqueue: () => import("./jobs/EnqueueCommand.js"),
   jobs: () => import("./jobs/JobsCommand.js"),
   queues: () => import("./queues/QueuesCommand.js"),

@@ -4,6 +4,7 @@ type Example = readonly [line: string, what: string]
 
 const first: ReadonlyArray<Example> = [
   ["nightshift demo", "start a demo with sample traffic"],
+  ["nightshift init my-jobs", "write a TypeScript project with a job and a test"],
   ["nightshift serve --embedded", "start the service with an embedded PostgreSQL"],
   ["nightshift serve --port 9000", "start it on the database in DATABASE_URL"],
   [`nightshift enqueue greet --payload '{"name":"Ada"}'`, "enqueue a job that is due now"],
@@ -19,6 +20,7 @@ const more: ReadonlyArray<Example> = [
   ["nightshift demo --port 0 --rate 3", "use a free port and three times the traffic"],
   ["nightshift doctor --url http://127.0.0.1:8787", "check that a running process is alive and ready"],
   ["nightshift doctor --json", "print JSON"],
+  ["nightshift init --json", "write it to this folder, print JSON"],
   ["nightshift enqueue report --delay 5m --priority 10", "due in 5 minutes, at a lower priority"],
   ["nightshift enqueue report --dedupe daily", "skip if an unfinished job has this key"],
   ["cat order.json | nightshift enqueue import --payload -", "read the payload from stdin"],

@@ -7,9 +7,9 @@ export type Status = typeof Status.Type
 
 /**
  * The displayed state of a job. `pending` means due; a job that starts later is `scheduled`, or `retrying` if it has
- * failed before.
+ * failed before. A job that an operator cancelled is `cancelled`; its stored status is `dead`.
  */
-export const State = Schema.Literal("scheduled", "retrying", "pending", "running", "done", "dead")
+export const State = Schema.Literal("scheduled", "retrying", "pending", "running", "done", "dead", "cancelled")
 export type State = typeof State.Type
 
 export const DeadReason = Schema.Literal("exhausted", "rejected", "cancelled", "undecodable", "unknown_kind", "poison")
@@ -91,9 +91,15 @@ export interface StoredJob {
 
 /** Derives the displayed state from the stored status. */
 export const stateOf = (
-  job: { readonly status: Status; readonly runAt: number; readonly lastError: string | undefined },
+  job: {
+    readonly status: Status
+    readonly runAt: number
+    readonly lastError: string | undefined
+    readonly deadReason: DeadReason | undefined
+  },
   now: number
 ): State => {
+  if (job.deadReason === "cancelled") return "cancelled"
   if (job.status !== "pending") return job.status
   if (job.lastError !== undefined) return "retrying"
   return job.runAt > now ? "scheduled" : "pending"

@@ -12,7 +12,7 @@ import type { InvalidLimit, UnknownScope } from "../limits/Limit.js"
 import type { TooMuchToMerge } from "../measures/MinuteBuckets.js"
 import type { TooManyPoints } from "../measures/TimeGrid.js"
 import type { FilterRefused } from "../queue/admin/OperationScope.js"
-import type { OperationNotFound } from "../queue/admin/Operations.js"
+import type { OperationNotFound, OperationNotUndoable } from "../queue/admin/Operations.js"
 import type { KindRefused } from "../queue/enqueue/JobRequests.js"
 import type {
   DedupeKeyHeld,
@@ -20,6 +20,7 @@ import type {
   JobNotFound,
   JobNotInState,
   QueueFull,
+  UndoRefused,
   UnknownKind
 } from "../queue/JobErrors.js"
 import type { BadCursor, SearchTooSlow } from "../queue/search/JobSearch.js"
@@ -71,6 +72,8 @@ export type Foreseen =
   | JobNotFound
   | JobNotInState
   | DedupeKeyHeld
+  | UndoRefused
+  | OperationNotUndoable
   | KindRefused
   | BadCursor
   | UnknownKind
@@ -151,6 +154,8 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   OperationNotFound: plain(404),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),
+  UndoRefused: plain(409),
+  OperationNotUndoable: plain(409),
   ScheduleExists: plain(409, { field: "name" }),
   PreviousRunActive: plain(409),
   JobIdTaken: (error) => ({ status: 409, message: error.message, field: `jobs[${error.index}].id` }),

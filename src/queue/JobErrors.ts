@@ -27,6 +27,19 @@ export class DedupeKeyHeld extends Schema.TaggedError<DedupeKeyHeld>()("DedupeKe
   }
 }
 
+/** The action on this job cannot be undone. */
+export class UndoRefused extends Schema.TaggedError<UndoRefused>()("UndoRefused", {
+  id: Schema.String,
+  /** `changed`: the job has changed since the action. `forgotten`: no record of the action exists. */
+  why: Schema.Literal("changed", "forgotten")
+}) {
+  override get message(): string {
+    return this.why === "changed"
+      ? `Job ${this.id} has changed since the action, so it cannot be undone.`
+      : `There is nothing to undo for ${this.id}: the action was undone already, or is more than an hour ago.`
+  }
+}
+
 export class JobIdTaken extends Schema.TaggedError<JobIdTaken>()("JobIdTaken", {
   index: Schema.Int,
   /** Number of jobs in the request [1]. */

@@ -90,6 +90,8 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         Effect.flatMap((heard) =>
           repeatLoop(single({ name: "wakeups", schedule: onEvent(Effect.void), runAtStart: true, run: hear(heard) }))
         ),
+        // The loop must end before what it hears is closed: a pass that waits there would fail.
+        Effect.scoped,
         Effect.forkScoped
       )
 

@@ -50,6 +50,7 @@ const instant = (millis: number | null) => (millis === null ? undefined : showab
 
 export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
   const lastError = row.last_error ?? undefined
+  const deadReason = row.dead_reason ?? undefined
   return {
     id: row.id,
     queue: row.queue,
@@ -58,7 +59,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     payload: row.payload,
     key: row.key ?? undefined,
     status: row.status,
-    state: stateOf({ status: row.status, runAt: row.run_at, lastError }, now),
+    state: stateOf({ status: row.status, runAt: row.run_at, lastError, deadReason }, now),
     priority: row.priority,
     runAt: showableInstant(row.run_at),
     attempt: row.attempt,
@@ -80,7 +81,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     progress: row.progress ?? undefined,
     lastError,
     history: row.history === null ? [] : decodeHistory(row.history),
-    deadReason: row.dead_reason ?? undefined,
+    deadReason,
     meta: row.meta ?? undefined
   }
 }

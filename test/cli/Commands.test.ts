@@ -148,6 +148,7 @@ describe("every command", () => {
         expect(yield* json("migrate", "--dry-run")).toMatchObject({ pending: [] })
         expect(yield* json("doctor")).toMatchObject({ ok: true })
         yield* json("simulate", "--runs", "1")
+        expect(yield* json("init", join(cwd, "my-jobs"))).toMatchObject({ folder: join(cwd, "my-jobs") })
         expect(yield* json("config")).toContainEqual(expect.objectContaining({ key: "PORT" }))
 
         expect(new Set(walked)).toEqual(new Set((yield* commands).filter((path) => !services.includes(path))))

@@ -135,7 +135,7 @@ describe("nightshift jobs", () => {
           stderr: `nightshift: There is no job ${nobody}.\n`
         })
         const shown = yield* run("jobs", "show", first)
-        expect(shown.stdout).toMatch(/^state +dead \(cancelled\)$/m)
+        expect(shown.stdout).toMatch(/^state +cancelled$/m)
         expect(yield* run("jobs", "requeue", first, second)).toMatchObject({ code: 0, stderr: "" })
         const refused = yield* run("jobs", "requeue", "--json", first)
         expect(refused.code).toBe(1)
@@ -209,7 +209,7 @@ describe("nightshift jobs", () => {
       )
       const cancelled = yield* run("jobs", "cancel", "--kind", "a", "--kind", "c", "--reason", "a mistake")
       expect(cancelled).toMatchObject({ code: 0, stdout: "cancelled 2 jobs\n", stderr: "" })
-      const preview = yield* run("jobs", "requeue", "--state", "dead", "--dry-run", "--json")
+      const preview = yield* run("jobs", "requeue", "--state", "cancelled", "--dry-run", "--json")
       expect(JSON.parse(preview.stdout)).toMatchObject({ matched: { count: 2, exact: true }, sample: [{}, {}] })
       const requeued = yield* run("jobs", "requeue", "--dead-reason", "cancelled", "--json")
       expect(JSON.parse(requeued.stdout)).toMatchObject({ action: "requeue", status: "done", done: 2, skipped: {} })
@@ -217,7 +217,7 @@ describe("nightshift jobs", () => {
       const refused = yield* run("jobs", "requeue", "--state", "running")
       expect(refused).toMatchObject({ code: 2, stdout: "" })
       expect(refused.stderr).toMatch(
-        /^nightshift: --state must not be running: requeue is for jobs that are done or dead\.\n$/
+        /^nightshift: --state must not be running: requeue is for jobs that are done or dead or cancelled\.\n$/
       )
     })
   )
@@ -228,7 +228,7 @@ describe("nightshift jobs", () => {
       const first = idOf(yield* run("enqueue", "a", "--force", "--dedupe", "k"))
       yield* run("jobs", "cancel", first)
       yield* run("enqueue", "a", "--force", "--dedupe", "k")
-      const refused = yield* run("jobs", "requeue", "--state", "dead")
+      const refused = yield* run("jobs", "requeue", "--state", "cancelled")
       expect(refused).toMatchObject({
         code: 1,
         stdout: "requeued 0 jobs\n",

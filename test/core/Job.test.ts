@@ -1,8 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
-import { type Status, stateOf } from "../../src/core/StoredJob.js"
+import { type DeadReason, type Status, stateOf } from "../../src/core/StoredJob.js"
 
 const now = 1_000
-const shown = (status: Status, runAt: number, lastError?: string) => stateOf({ status, runAt, lastError }, now)
+const shown = (status: Status, runAt: number, lastError?: string, deadReason?: DeadReason) =>
+  stateOf({ status, runAt, lastError, deadReason }, now)
 
 describe("the shown state of a job", () => {
   it("is pending from the exact instant it is due", () => {
@@ -15,6 +16,13 @@ describe("the shown state of a job", () => {
 
   it("is retrying after a failure, whether due or not", () => {
     expect([shown("pending", now + 1, "no"), shown("pending", now, "no")]).toEqual(["retrying", "retrying"])
+  })
+
+  it("is cancelled when an operator cancelled it", () => {
+    expect([shown("dead", now, "no", "cancelled"), shown("dead", now, "no", "exhausted")]).toEqual([
+      "cancelled",
+      "dead"
+    ])
   })
 
   it("is the stored state once the job has started", () => {

@@ -36,7 +36,7 @@ describe("cancelling a running job", () => {
       yield* StepClock.advance("1 second")
       expect(cleaned).toBe(1)
       expect(yield* job(id)).toMatchObject({
-        state: "dead",
+        state: "cancelled",
         deadReason: "cancelled",
         finishedAt: 2_500,
         history: [{ outcome: "cancelled" }]
@@ -56,7 +56,7 @@ describe("cancelling a running job", () => {
       expect(yield* job(id)).toMatchObject({ state: "running" })
       yield* StepClock.advance("1 second")
       expect(yield* job(id)).toMatchObject({
-        state: "dead",
+        state: "cancelled",
         deadReason: "cancelled",
         history: [{ outcome: "abandoned" }]
       })
@@ -77,7 +77,7 @@ describe("cancelling a running job", () => {
       expect([(yield* job(blocking)).state, (yield* job(waiting)).state]).toEqual(["running", "running"])
       yield* jobAdmin.cancel(waiting)
       yield* StepClock.advance("1 millis")
-      expect(yield* job(waiting)).toMatchObject({ state: "dead", deadReason: "cancelled" })
+      expect(yield* job(waiting)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
       expect(yield* job(blocking)).toMatchObject({ state: "running" })
     }).pipe(Effect.provide(Camp.layer))
   )
@@ -93,7 +93,7 @@ describe("cancelling a running job", () => {
       yield* StepClock.advance("1 second")
       pod.connected(true)
       yield* StepClock.advance("12 seconds")
-      expect(yield* job(id)).toMatchObject({ state: "dead", deadReason: "cancelled" })
+      expect(yield* job(id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
     }).pipe(Effect.provide(Camp.layer))
   )
 

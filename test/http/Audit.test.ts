@@ -52,7 +52,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
         who: "api:admin",
         at: expect.stringMatching(/Z$/),
         before: { state: "pending", kind: "greet" },
-        after: { state: "dead", deadReason: "cancelled" }
+        after: { state: "cancelled", deadReason: "cancelled" }
       })
       expect(found[1]).toMatchObject({
         before: { payload: { name: "Ada" }, priority: 0 },
@@ -175,7 +175,7 @@ describe.each(backends)("on %s, PATCH /api/v1/jobs/{id}", (_, layer) => {
       yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
       expect(yield* edit({ priority: 1 })).toMatchObject({
         status: 409,
-        json: { error: { tag: "JobNotInState", message: expect.stringMatching(/is dead: edit is for jobs/) } }
+        json: { error: { tag: "JobNotInState", message: expect.stringMatching(/is cancelled: edit is for jobs/) } }
       })
     }).pipe(Effect.provide(layer()))
   )

@@ -191,10 +191,34 @@ describe.each(backends)("on %s, actions on a job", (_, layer) => {
       const [id] = yield* enqueue({ runAt: "2126-01-31T09:00:00Z" })
       const act = (name: string) => admin("POST", `/api/v1/jobs/${id}/${name}`)
       expect(yield* act("run-now")).toMatchObject({ status: 200, json: { id, state: "pending" } })
-      expect(yield* act("cancel")).toMatchObject({ status: 200, json: { id, state: "dead", deadReason: "cancelled" } })
+      expect(yield* act("cancel")).toMatchObject({
+        status: 200,
+        json: { id, state: "cancelled", deadReason: "cancelled" }
+      })
       expect(yield* act("requeue")).toMatchObject({ status: 200, json: { id, state: "pending", attempt: 0 } })
       expect(yield* admin("DELETE", `/api/v1/jobs/${id}`)).toMatchObject({ status: 200, json: { id } })
       expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({ status: 404 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("are undone exactly with the returned id, and only once", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const [id] = yield* enqueue({ runAt: "2126-01-31T09:00:00Z" })
+      const path = `/api/v1/jobs/${id}`
+      const before = yield* admin("GET", path)
+      const undoIdOf = (answer: { readonly json: unknown }) => (answer.json as { readonly undo: string | null }).undo
+      for (const name of ["cancel", "run-now", "delete"]) {
+        const acted = yield* name === "delete" ? admin("DELETE", path) : admin("POST", `${path}/${name}`)
+        const undo = undoIdOf(acted)
+        const restored = yield* admin("POST", `${path}/undo`, { json: { undo } })
+        expect(restored).toMatchObject({ status: 200, json: before.json })
+        expect(yield* admin("GET", path)).toMatchObject({ status: 200, json: before.json })
+        const again = yield* admin("POST", `${path}/undo`, { json: { undo } })
+        expect(again).toMatchObject({ status: 409, json: { error: { tag: "UndoRefused" } } })
+      }
+      const { json } = yield* admin("GET", `/api/v1/audit?target=${id}&limit=1`)
+      expect(json).toMatchObject({ entries: [{ act: "job.undo", after: { state: "scheduled" } }] })
     }).pipe(Effect.provide(layer()))
   )
 

@@ -94,9 +94,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
 
     it.scoped("requeues a group of dead jobs after seeing their number", () =>
       Effect.gen(function* () {
-        const { api, enqueue, enter } = yield* ControlRoom
-        const ids = yield* Effect.forEach([1, 2, 3], () => enqueue({ kind: "parcel", queue: "attic" }))
-        yield* Effect.forEach(ids, (id) => api("POST", `jobs/${id}/cancel`))
+        const { api, bury, enter } = yield* ControlRoom
+        const ids = yield* Effect.forEach([1, 2, 3], () => bury("parcel"))
         const page = yield* enter("dead")
         yield* step(async () => {
           const group = region(page, "Causes of death").getByRole("row").filter({ hasText: "parcel" })
@@ -123,7 +122,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* step(async () => {
           await page.locator(".head .state.running").waitFor()
           await button(page, "Cancel").click()
-          await page.locator(".head .state.dead").waitFor()
+          await page.locator(".head .state.cancelled").waitFor()
           await region(page, "Timeline").getByText("cancelled").first().waitFor()
         })
       })
@@ -274,7 +273,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
 
     it.scoped("processes dead jobs with the keyboard alone", () =>
       Effect.gen(function* () {
-        const { api, enqueue, enter } = yield* ControlRoom
+        const { api, bury, enqueue, enter } = yield* ControlRoom
         const ids = yield* Effect.forEach([1, 2, 3], (n) =>
           enqueue({ kind: "letter", queue: "attic", payload: { n }, runAt: inAnHour() })
         )
@@ -304,7 +303,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await said(page, "2 jobs cancelled")
         })
         const stateOf = (id: string) => Effect.map(api<{ state: string }>("GET", `jobs/${id}`), ({ state }) => state)
-        expect([yield* stateOf(newest), yield* stateOf(oldest)]).toEqual(["dead", "dead"])
+        expect([yield* stateOf(newest), yield* stateOf(oldest)]).toEqual(["cancelled", "cancelled"])
+        const dead = yield* bury("letter")
         yield* step(async () => {
           await press("g", "d")
           await page.getByRole("heading", { name: "Dead" }).waitFor()
@@ -316,7 +316,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await confirm("Requeue 1 job?")
           await said(page, "1 job requeued")
         })
-        expect(yield* stateOf(newest)).not.toBe("dead")
+        expect(yield* stateOf(dead)).not.toBe("dead")
       })
     )
 
@@ -361,12 +361,12 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* restart
         yield* step(async () => {
           await button(page, "Live").waitFor({ timeout: 30_000 })
-          await page.getByLabel("Error contains").fill("half a wo")
+          await page.getByLabel("Search", { exact: true }).fill("half a wo")
         })
         yield* enqueue({ kind: "postcard", queue: "attic" })
         yield* step(() => page.getByRole("link", { name: "postcard" }).waitFor())
         // Live updates do not overwrite text that is being typed.
-        expect(yield* step(() => page.getByLabel("Error contains").inputValue())).toBe("half a wo")
+        expect(yield* step(() => page.getByLabel("Search", { exact: true }).inputValue())).toBe("half a wo")
       })
     )
   }

@@ -119,7 +119,7 @@ describe("the service on an embedded PostgreSQL", () => {
         process.kill(postmaster, "SIGKILL")
         const finished = yield* running.finished
         expect(finished.code).toBe(1)
-        expect(finished.stderr).toMatch(/nightshift: The embedded PostgreSQL .*ended/)
+        expect(finished.stderr).toMatch(/nightshift: The embedded PostgreSQL .*exited unexpectedly/)
         yield* gone(family)
         const next = yield* serve(cwd, { args: ["--embedded"] })
         expect(yield* get(`${next.url}/readyz`)).toMatchObject({ status: 200 })

@@ -15,7 +15,8 @@ const makers: Readonly<Record<State, (line: Line) => Effect.Effect<string, unkno
   pending: (line) => line.put(),
   running: (line) => Effect.map(line.run(), ({ id }) => id),
   done: (line) => Effect.flatMap(line.run(), (run) => Effect.map(line.end(run, ends.done), ({ id }) => id)),
-  dead: (line) => Effect.flatMap(line.run(), (run) => Effect.map(line.end(run, ends.dead), ({ id }) => id))
+  dead: (line) => Effect.flatMap(line.run(), (run) => Effect.map(line.end(run, ends.dead), ({ id }) => id)),
+  cancelled: (line) => Effect.tap(line.put(), (id) => line.jobAdmin.cancel(id))
 }
 
 type Act = "cancel" | "requeue" | "runNow" | "edit" | "remove"
@@ -23,8 +24,8 @@ type Act = "cancel" | "requeue" | "runNow" | "edit" | "remove"
 const refused: ReadonlyArray<readonly [Act, ReadonlyArray<State>]> = [
   ["cancel", ["done"]],
   ["requeue", ["scheduled", "retrying", "pending", "running"]],
-  ["runNow", ["running", "done", "dead"]],
-  ["edit", ["running", "done", "dead"]],
+  ["runNow", ["running", "done", "dead", "cancelled"]],
+  ["edit", ["running", "done", "dead", "cancelled"]],
   ["remove", ["running"]]
 ]
 

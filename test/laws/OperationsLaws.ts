@@ -79,7 +79,7 @@ export const operationsLaws = (law: Law): void => {
       yield* line.put({ payload: "scheduled", runAt: (yield* line.now) + 60_000 })
       const ended = yield* perform(line, "cancel", { state: ["scheduled", "pending", "running"] })
       expect(ended).toMatchObject({ done: 3, skipped: {} })
-      expect(yield* states(line)).toEqual(["running running", "pending dead", "scheduled dead"])
+      expect(yield* states(line)).toEqual(["running running", "pending cancelled", "scheduled cancelled"])
       expect((yield* line.search.get(id)).cancelRequestedAt).toBe(yield* line.now)
     })
   )
@@ -133,7 +133,7 @@ export const operationsLaws = (law: Law): void => {
       yield* line.advance("1 second")
       yield* line.put({ payload: "after" })
       expect(yield* finish(line, id)).toMatchObject({ status: "done", done: 1 })
-      expect(yield* states(line)).toEqual(["before dead", "after pending"])
+      expect(yield* states(line)).toEqual(["before cancelled", "after pending"])
     })
   )
 

@@ -20,6 +20,7 @@ import { retentionLaws } from "./RetentionLaws.js"
 import { routesLaws } from "./RoutesLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 import { standingLaws } from "./StandingLaws.js"
+import { undoLaws } from "./UndoLaws.js"
 
 const chapters = {
   enqueue: enqueueLaws,
@@ -32,6 +33,7 @@ const chapters = {
   search: searchLaws,
   overview: overviewLaws,
   operations: operationsLaws,
+  undo: undoLaws,
   kinds: kindsLaws,
   routes: routesLaws,
   "queue settings": queuesLaws,

@@ -64,10 +64,26 @@ export const searchLaws = (law: Law): void => {
       ])
       expect(yield* found(line, { queue: [line.name, other], kind: ["b", "c"] })).toEqual(["cancelled", "elsewhere"])
       expect(yield* found(line, { deadReason: ["rejected", "cancelled", "poison"] })).toEqual(["rejected", "cancelled"])
-      expect(yield* found(line, { state: ["dead"] })).toEqual(["rejected", "cancelled"])
+      expect(yield* found(line, { state: ["dead"] })).toEqual(["rejected"])
+      expect(yield* found(line, { state: ["cancelled"] })).toEqual(["cancelled"])
+      // Filters from before cancelled was a state of its own.
+      expect(yield* found(line, { state: ["dead"], deadReason: ["cancelled"] })).toEqual(["cancelled"])
       expect(yield* found(line, { state: [] })).toEqual([])
       expect(yield* found(line, { kind: [] })).toEqual([])
       expect(yield* line.search.total({ queue: [line.name, other] }, 10)).toEqual({ count: 4, exact: true })
+    })
+  )
+
+  law("search finds a job by a part of its id, its kind, its error, and by its whole keys", (line) =>
+    Effect.gen(function* () {
+      const dedupe = { key: `${line.name}-Order-7`, scope: "active" } as const
+      const id = yield* line.put({ payload: "first", kind: "Send_Receipt", key: "chat-5", dedupe })
+      const run = yield* line.claimOne
+      yield* line.end(run, ends.again((yield* line.now) + 60_000, "connect ECONNREFUSED"))
+      yield* line.put({ payload: "second", kind: "other" })
+      const parts = [id.slice(9, 30), id.toUpperCase(), "receipt", "econnrefused", "chat-5", dedupe.key]
+      for (const search of parts) expect(yield* found(line, { search })).toEqual(["first"])
+      for (const search of ["chat", "Order", "nowhere"]) expect(yield* found(line, { search })).toEqual([])
     })
   )
 
@@ -198,6 +214,7 @@ export const searchLaws = (law: Law): void => {
       expect(yield* own).toBeUndefined()
       yield* line.end(yield* line.run(), ends.done)
       yield* line.end(yield* line.run(), ends.dead)
+      yield* line.jobAdmin.cancel(yield* line.put())
       yield* line.end(yield* line.run(), ends.again((yield* line.now) + 3_600_000))
       yield* line.put({ runAt: (yield* line.now) + 7_200_000 })
       expect(yield* own).toMatchObject({ oldestDueAge: undefined })
@@ -207,7 +224,7 @@ export const searchLaws = (law: Law): void => {
       yield* line.put()
       expect(yield* own).toEqual({
         queue: line.name,
-        counts: { scheduled: 1, retrying: 1, pending: 2, running: 1, done: 1, dead: 1 },
+        counts: { scheduled: 1, retrying: 1, pending: 2, running: 1, done: 1, dead: 1, cancelled: 1 },
         approximate: [],
         oldestDueAge: 60_000
       })

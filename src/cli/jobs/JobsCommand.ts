@@ -59,7 +59,10 @@ const details = (job: StoredJob, now: number): string => {
     millis === undefined ? undefined : `${Instant.format(millis)} (${age(millis, now)})`
   const facts: ReadonlyArray<readonly [name: string, value: string | undefined]> = [
     ["id", job.id],
-    ["state", job.deadReason === undefined ? job.state : `${job.state} (${job.deadReason})`],
+    [
+      "state",
+      job.deadReason === undefined || job.state === "cancelled" ? job.state : `${job.state} (${job.deadReason})`
+    ],
     ["kind", `${printable(job.kind)}, version ${job.version}`],
     ["queue", job.queue],
     ["key", job.key],

@@ -69,6 +69,7 @@ const rowOf = (queue: QueueView.QueueView) => [
   String(queue.counts.retrying),
   String(queue.counts.done),
   String(queue.counts.dead),
+  String(queue.counts.cancelled),
   queue.oldestDueAgeSeconds === null ? "-" : `${Math.round(queue.oldestDueAgeSeconds)}s`,
   queue.throughput === null ? "-" : String(queue.throughput.completed)
 ]
@@ -83,6 +84,7 @@ const heading = [
   "RETRYING",
   "DONE",
   "DEAD",
+  "CANCELLED",
   "OLDEST DUE",
   "DONE LAST HOUR"
 ]

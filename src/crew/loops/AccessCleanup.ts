@@ -5,6 +5,7 @@ import { Idempotency } from "../../access/Idempotency.js"
 import { Sessions } from "../../access/Sessions.js"
 import type { Loop, Step } from "../../core/Loop.js"
 import * as Setting from "../../core/Setting.js"
+import { JobAdmin, undoFor } from "../../queue/admin/JobAdmin.js"
 import { Operations } from "../../queue/admin/Operations.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { runLoop } from "../LoopRunner.js"
@@ -30,7 +31,7 @@ export class AccessRetentionConfig extends Context.Tag("nightshift/crew/AccessRe
 /** How long the stored response of an idempotency key can be replayed. */
 const requestsRemembered = Duration.hours(24)
 
-type Needs = Audit | Sessions | Idempotency | Operations | AccessRetentionConfig
+type Needs = Audit | Sessions | Idempotency | Operations | JobAdmin | AccessRetentionConfig
 
 /** Deletes expired sessions, idempotency keys and audit entries. The steps fail independently. */
 const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
@@ -38,6 +39,7 @@ const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
   const sessions = yield* Sessions
   const idempotency = yield* Idempotency
   const operations = yield* Operations
+  const jobAdmin = yield* JobAdmin
   const { auditRetention } = yield* AccessRetentionConfig
   const step = (name: string, purge: Effect.Effect<number, unknown>): Step => ({
     name,
@@ -46,7 +48,7 @@ const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
   })
   return {
     name: "access cleanup",
-    about: "every hour, deleting expired sessions, idempotency keys, operations and audit entries",
+    about: "every hour, deleting expired sessions, idempotency keys, operations, audit entries and undo records",
     schedule: Schedule.spaced("1 hour"),
     runAtStart: true,
     steps: [
@@ -54,7 +56,8 @@ const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
       step("requests", idempotency.purge(requestsRemembered)),
       step("audit", audit.purge(auditRetention)),
       // The audit log keeps what an operation did; its progress is kept for 7 days at most.
-      step("operations", operations.purge(Duration.min(auditRetention, Duration.days(7))))
+      step("operations", operations.purge(Duration.min(auditRetention, Duration.days(7)))),
+      step("undo", jobAdmin.forgetUndo(undoFor))
     ]
   }
 })

@@ -31,6 +31,12 @@ export const whenStranger = (listener: () => void): void => {
   onStranger = listener
 }
 
+/** Called after every request: whether the service responded. */
+let onReach: (isReached: boolean) => void = () => {}
+export const whenReached = (listener: (isReached: boolean) => void): void => {
+  onReach = listener
+}
+
 /** Fields with JSON typed by the user. Sent as text, because parsing it here would silently round long numbers. */
 export type Typed = Readonly<Record<string, string>>
 
@@ -57,8 +63,10 @@ const send = async <A>(
     })
   } catch (error) {
     if (signal?.aborted === true) throw error
-    throw new Refused(0, "Unreachable", "The service is not reachable. Retrying…", undefined)
+    onReach(false)
+    throw new Refused(0, "Unreachable", "The service is not reachable.", undefined)
   }
+  onReach(true)
   if (response.status === 401) onStranger()
   if (!response.ok) throw await refusalOf(response)
   return response.status === 204 ? (undefined as A) : ((await response.json()) as A)

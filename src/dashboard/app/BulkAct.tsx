@@ -4,6 +4,7 @@ import { type Act, doneWords, phrase } from "./JobActs"
 import { Dialog } from "./parts/Dialog"
 import { Failure } from "./parts/Failure"
 import { say } from "./parts/Toasts"
+import { sayUndoableOperation, undoText } from "./Undo"
 import { countText, type Job, type Total } from "./Views"
 
 // Confirms a bulk action with the number of jobs and a sample. The action runs on the server; this dialog polls its
@@ -16,12 +17,14 @@ export interface Target {
 
 interface DryRun {
   readonly matched: Total
+  readonly undoable: boolean
   readonly sample: ReadonlyArray<Pick<Job, "id" | "kind" | "queue" | "state">>
 }
 
 interface Operation {
   readonly status: string
   readonly total: Total | null
+  readonly undoable: boolean
   readonly done: number
   /** Number of skipped jobs by reason. */
   readonly skipped: Readonly<Record<string, number>>
@@ -46,8 +49,25 @@ const Progress = ({ operation }: { readonly operation: Operation }) => {
   )
 }
 
+/** Says before the action runs whether it can be undone. */
+const UndoNote = ({ act, dry }: { readonly act: Act; readonly dry: DryRun }) => (
+  <p class="quiet small">
+    {dry.undoable ? undoText : "Cannot be undone: the filter matches too many jobs to keep them as they are."}
+    {act === "cancel" && dry.sample.some(({ state }) => state === "running")
+      ? " Running jobs are stopped, and stay cancelled."
+      : ""}
+  </p>
+)
+
 /** Confirms an action on several jobs, starts it and shows its progress. */
-export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; onDone: () => void }) => {
+export const BulkAct = (props: {
+  act: Act
+  target: Target
+  /** Explains why the count may differ from the one that the page showed. */
+  note?: string | undefined
+  onClose: () => void
+  onDone: () => void
+}) => {
   const { act, target } = props
   const [dry, setDry] = useState<DryRun>()
   const [failure, setFailure] = useState<string>()
@@ -70,7 +90,9 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
       clearInterval(timer)
       const skipped = skippedOf(now)
       const done = `${now.done.toLocaleString()} ${now.done === 1 ? "job" : "jobs"} ${doneWords[act]}`
-      say(skipped === 0 ? done : `${done}, ${skipped.toLocaleString()} skipped`)
+      const text = skipped === 0 ? done : `${done}, ${skipped.toLocaleString()} skipped`
+      if (now.undoable && now.done > 0) sayUndoableOperation(text, operationId, props.onDone)
+      else say(text)
       props.onDone()
     }
     const timer = setInterval(() => void look().catch((error: Error) => setFailure(error.message)), 500)
@@ -108,6 +130,8 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
             {dry.matched.count > 5 ? <li>…</li> : null}
           </ul>
         )}
+        {dry === undefined ? null : <UndoNote act={act} dry={dry} />}
+        {props.note === undefined ? null : <p class="quiet small">{props.note}</p>}
         {operation === undefined ? (
           <form class="stack" onSubmit={(event) => void start(event)}>
             <label class="field">
@@ -117,7 +141,7 @@ export const BulkAct = (props: { act: Act; target: Target; onClose: () => void; 
             <div class="row">
               <button
                 type="submit"
-                class="primary"
+                class={act === "delete" ? "primary danger" : "primary"}
                 disabled={dry === undefined || dry.matched.count === 0 || operationId !== undefined}
               >
                 {phrase(act, jobs)}

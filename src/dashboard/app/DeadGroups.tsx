@@ -19,18 +19,23 @@ interface Group {
 }
 
 /** The count, linked to the list of these jobs. A URL filter cannot express "no error", so that group has no link. */
-const Count = ({ of: { count, filter, shape } }: { readonly of: Group }) => {
+const Count = ({ of: { count, filter, shape }, sampled }: { readonly of: Group; readonly sampled: boolean }) => {
   const { state: _, ...rest } = JobFilter.ofJson(filter)
-  if (shape === "") return <>{brief(count)}</>
+  const text = `${brief(count)}${sampled ? "+" : ""}`
+  if (shape === "") return <>{text}</>
   return (
     <a href={JobFilter.address("dead", rest)} title="Show these jobs">
-      {brief(count)} <span class="visually-hidden">jobs</span>
+      {text} <span class="visually-hidden">jobs</span>
     </a>
   )
 }
 
-const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group) => void) | undefined }) => {
-  const { groups, onAsk } = props
+const GroupTable = (props: {
+  groups: ReadonlyArray<Group>
+  sampled: boolean
+  onAsk: ((group: Group) => void) | undefined
+}) => {
+  const { groups, onAsk, sampled } = props
   return (
     <div class="table-wrap">
       <table class="stacked groups">
@@ -48,7 +53,7 @@ const GroupTable = (props: { groups: ReadonlyArray<Group>; onAsk: ((group: Group
           {groups.map((group) => (
             <tr key={`${group.kind} ${group.deadReason} ${group.shape}`}>
               <td class="number pick">
-                <Count of={group} />
+                <Count of={group} sampled={sampled} />
               </td>
               <td class="name">{group.kind}</td>
               <td class="hide-narrow">{group.deadReason}</td>
@@ -91,7 +96,7 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
             <h2>Causes</h2>
             {data.sampled ? <span class="quiet small">of the newest {brief(data.looked)}</span> : null}
           </header>
-          <GroupTable groups={data.groups} onAsk={mayAct ? setAsked : undefined} />
+          <GroupTable groups={data.groups} sampled={data.sampled} onAsk={mayAct ? setAsked : undefined} />
         </section>
       )}
       {/* Keep the dialog until it has reported its result, even if the last group is gone by then. */}
@@ -99,6 +104,11 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
         <BulkAct
           act="requeue"
           target={{ filter: asked.filter }}
+          note={
+            data?.sampled === true
+              ? `The list counts causes among the newest ${brief(data.looked)} dead jobs; this covers all of them.`
+              : undefined
+          }
           onClose={() => setAsked(undefined)}
           onDone={() => {
             setAsked(undefined)

@@ -18,10 +18,10 @@ export const doneWords: Readonly<Record<Act, string>> = {
 
 /** States in which each action is allowed. The server enforces the same rules. */
 const meant: Readonly<Record<Act, ReadonlyArray<State>>> = {
-  requeue: ["done", "dead"],
+  requeue: ["done", "dead", "cancelled"],
   cancel: ["scheduled", "retrying", "pending", "running"],
   "run-now": ["scheduled", "retrying", "pending"],
-  delete: ["scheduled", "retrying", "pending", "done", "dead"]
+  delete: ["scheduled", "retrying", "pending", "done", "dead", "cancelled"]
 }
 
 export const acts: ReadonlyArray<Act> = ["requeue", "cancel", "run-now", "delete"]

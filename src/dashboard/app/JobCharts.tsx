@@ -3,7 +3,7 @@ import * as Api from "./Api"
 import { Chart } from "./parts/Chart"
 import { Shown } from "./parts/Notice"
 import type { Range } from "./parts/Range"
-import { measured } from "./parts/Time"
+import { measured, shortSpan } from "./parts/Time"
 import { useResource } from "./Resource"
 import { brief, type Series } from "./Views"
 
@@ -44,6 +44,9 @@ const columns = (series: Series) => {
   }
 }
 
+/** Formats a tick of the rate axis. Two digits, so that no two ticks read the same. */
+const rateTick = (value: number) => (value < 10 ? String(Number(value.toPrecision(2))) : brief(Math.round(value)))
+
 const rate = (value: number) => (value < 10 ? String(Math.round(value * 100) / 100) : brief(Math.round(value)))
 
 /** Throughput and latency charts of all jobs or of one queue. */
@@ -66,6 +69,7 @@ export const JobCharts = ({ queue, range }: { readonly queue?: string; readonly 
                   times={drawn.times}
                   lines={drawn.throughput}
                   format={rate}
+                  tick={rateTick}
                   onZoom={range.zoom}
                 />
               </div>
@@ -81,6 +85,7 @@ export const JobCharts = ({ queue, range }: { readonly queue?: string; readonly 
                   times={drawn.times}
                   lines={drawn.latency}
                   format={measured}
+                  tick={shortSpan}
                   onZoom={range.zoom}
                 />
               </div>

@@ -6,7 +6,7 @@ import { type Route, to } from "./Route"
 // saved views.
 
 const many = ["queue", "kind", "state", "deadReason"] as const
-const single = ["text", "payload", "dedupe", "shape", "within", "since", "until"] as const
+const single = ["search", "text", "payload", "dedupe", "shape", "within", "since", "until"] as const
 export type Field = (typeof many)[number] | (typeof single)[number]
 
 /** The values of each field that is set. */
@@ -112,6 +112,7 @@ const names: Readonly<Record<Field, string>> = {
   kind: "kind",
   state: "state",
   deadReason: "dead reason",
+  search: "id, key, kind or error contains",
   text: "error contains",
   payload: "payload contains",
   dedupe: "dedupe key",

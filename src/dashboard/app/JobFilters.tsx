@@ -7,6 +7,7 @@ import { InstantInput } from "./parts/InstantInput"
 import { StateBadge } from "./parts/StateBadge"
 import { span } from "./parts/Time"
 import { type Query, type Route, refine } from "./Route"
+import { Search } from "./Search"
 import { deadReasons, type State, states } from "./Views"
 
 interface Given {
@@ -75,6 +76,15 @@ const More = (given: Given) => {
       {instant("since", "From")}
       {instant("until", "Before")}
       <div class="field">
+        Error
+        <DraftInput
+          type="search"
+          label="Error contains"
+          value={filter.text?.[0] ?? ""}
+          onGive={(text) => change({ text })}
+        />
+      </div>
+      <div class="field">
         Dedupe key
         <DraftInput
           type="search"
@@ -88,7 +98,7 @@ const More = (given: Given) => {
           Dead reason
           <Choices
             label="Dead reason"
-            all={deadReasons}
+            all={deadReasons.filter((reason) => reason !== "cancelled")}
             chosen={filter.deadReason ?? []}
             onChange={(deadReason) => change({ deadReason })}
             show={(reason) => reason.replace("_", " ")}
@@ -144,16 +154,6 @@ export const JobFilters = (props: {
   const [open, setOpen] = useState(false)
   const change = (query: Query) => refine(route, { ...query, cursor: undefined })
   const given: Given = { filter, preset, change }
-  const text = (field: "text" | "payload", label: string, main: boolean) => (
-    <DraftInput
-      type="search"
-      label={label}
-      width="wide"
-      main={main}
-      value={filter[field]?.[0] ?? ""}
-      onGive={(text) => change({ [field]: text })}
-    />
-  )
   const add = (field: "queue" | "kind", label: string, suggestions: ReadonlyArray<string>) => (
     <AddInput
       id={`known-${field}`}
@@ -165,14 +165,20 @@ export const JobFilters = (props: {
   return (
     <search class="stack tight">
       <div class="row">
-        {text("text", "Error contains", true)}
+        <Search value={filter.search?.[0] ?? ""} change={change} />
         {add(
           "queue",
           "Queue",
           queues.map(({ name }) => name)
         )}
         {add("kind", "Kind", kinds)}
-        {text("payload", 'Payload contains {"a":1}', false)}
+        <DraftInput
+          type="search"
+          label={'Payload contains {"a":1}'}
+          width="wide"
+          value={filter.payload?.[0] ?? ""}
+          onGive={(payload) => change({ payload })}
+        />
         <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
           More filters
         </button>

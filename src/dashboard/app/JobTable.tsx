@@ -1,4 +1,6 @@
+import type { Row } from "./HeldRows"
 import { Empty } from "./parts/Notice"
+import { ProgressBar, readProgress } from "./parts/Progress"
 import { StateBadge } from "./parts/StateBadge"
 import { Age } from "./parts/Time"
 import { to } from "./Route"
@@ -7,15 +9,23 @@ import type { Job } from "./Views"
 /** Time shown in the list: finished, started or due. */
 const lastOf = (job: Job) => job.finishedAt ?? (job.state === "running" ? job.startedAt : job.runAt)
 
+/** The progress of a running job, the error of a failed one, or the payload. */
+const Rest = ({ job }: { readonly job: Job }) => {
+  const progress = job.state === "running" ? readProgress(job.progress) : undefined
+  if (progress !== undefined) return <ProgressBar of={progress} />
+  return <div class="cut mono">{job.lastError ?? JSON.stringify(job.payload)}</div>
+}
+
 export const JobTable = (props: {
-  readonly jobs: ReadonlyArray<Job>
+  readonly rows: ReadonlyArray<Row>
   readonly chosen: ReadonlySet<string>
-  readonly cursor: number
+  /** The id of the job that keys act on. */
+  readonly cursor: string | undefined
   readonly onToggle: ((id: string) => void) | undefined
   readonly empty: string
 }) => {
-  const { chosen, cursor, jobs, onToggle } = props
-  if (jobs.length === 0) return <Empty>{props.empty}</Empty>
+  const { chosen, cursor, onToggle, rows } = props
+  if (rows.length === 0) return <Empty>{props.empty}</Empty>
   return (
     <div class="table-wrap">
       <table class="stacked jobs">
@@ -31,8 +41,13 @@ export const JobTable = (props: {
           </tr>
         </thead>
         <tbody>
-          {jobs.map((job, place) => (
-            <tr key={job.id} class={place === cursor ? "cursor" : ""} aria-selected={chosen.has(job.id)}>
+          {rows.map(({ gone, job }) => (
+            <tr
+              key={job.id}
+              class={`${job.id === cursor ? "cursor" : ""} ${gone ? "gone" : ""}`}
+              title={gone ? "No longer in this list" : undefined}
+              aria-selected={chosen.has(job.id)}
+            >
               {onToggle === undefined ? null : (
                 <td class="pick">
                   <input
@@ -59,7 +74,7 @@ export const JobTable = (props: {
                 <Age at={lastOf(job)} />
               </td>
               <td class="rest">
-                <div class="cut mono">{job.lastError ?? JSON.stringify(job.payload)}</div>
+                <Rest job={job} />
               </td>
             </tr>
           ))}

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks"
-import { address, get } from "./Api"
+import { address, get, whenReached } from "./Api"
 
 // One event stream for the whole page. The browser reconnects after a broken connection, but not after an error
 // response, such as a proxy's while the service restarts; this module reconnects then. Every connection starts with a
@@ -13,32 +13,75 @@ export interface QueueNews {
   readonly oldestDueAgeSeconds: number | null
 }
 
+export interface Warning {
+  readonly code: string
+  readonly message: string
+}
+
 export interface News {
   readonly link: Link
+  /** Whether the service is not reachable, so that everything shown is old and no action can run. */
+  readonly offline: boolean
+  /** When the service last responded, in epoch milliseconds. */
+  readonly heardAt: number
   /** Incremented at every event, so that dependent resources reload. */
   readonly pulse: number
   readonly queues: ReadonlyArray<QueueNews> | undefined
   /** Current warnings; undefined until the first event. */
-  readonly warnings: ReadonlyArray<string> | undefined
+  readonly warnings: ReadonlyArray<Warning> | undefined
 }
 
-let news: News = { link: "away", pulse: 0, queues: undefined, warnings: undefined }
+let news: News = {
+  link: "away",
+  offline: false,
+  heardAt: Date.now(),
+  pulse: 0,
+  queues: undefined,
+  warnings: undefined
+}
 const listeners = new Set<() => void>()
 let source: EventSource | undefined
 let again: number | undefined
 /** Reconnect delay in milliseconds. */
 const patience = 3_000
+/** Milliseconds until a broken event stream counts as disconnected: a proxy may cut a stream that reconnects at once. */
+const grace = 2_000
+let graceTimer: number | undefined
 
 const tell = (change: Partial<News>) => {
   news = { ...news, ...change }
   for (const listener of listeners) listener()
 }
 
+/** The service responded. */
+const reached = () => {
+  clearTimeout(graceTimer)
+  graceTimer = undefined
+}
+
+const broken = () => {
+  tell({ link: "away" })
+  graceTimer ??= window.setTimeout(() => news.link === "away" && tell({ offline: true }), grace)
+}
+
+// A request that fails says more than a stream that is silent. While the stream is paused, only requests tell.
+whenReached((isReached) => {
+  if (isReached) {
+    if (news.offline && news.link === "paused") tell({ offline: false, heardAt: Date.now() })
+    return
+  }
+  if (news.link === "live") {
+    connect()
+    broken()
+  }
+  if (!news.offline) tell({ offline: true })
+})
+
 interface Told {
   /** All queues in a snapshot (`queues`), only the changed ones otherwise (`changed`). */
   readonly queues?: ReadonlyArray<QueueNews>
   readonly changed?: ReadonlyArray<QueueNews>
-  readonly warnings?: ReadonlyArray<{ readonly message: string }>
+  readonly warnings?: ReadonlyArray<Warning>
 }
 
 const parsed = (event: MessageEvent<string>): Told => {
@@ -51,11 +94,14 @@ const parsed = (event: MessageEvent<string>): Told => {
 
 const hear = (event: MessageEvent<string>) => {
   const { changed, queues = changed, warnings } = parsed(event)
+  reached()
   tell({
     link: "live",
+    offline: false,
+    heardAt: Date.now(),
     pulse: news.pulse + 1,
     ...(queues === undefined ? {} : { queues: merged(news.queues ?? [], queues) }),
-    ...(warnings === undefined ? {} : { warnings: warnings.map(({ message }) => message) })
+    ...(warnings === undefined ? {} : { warnings })
   })
 }
 
@@ -68,13 +114,13 @@ const merged = (known: ReadonlyArray<QueueNews>, fresh: ReadonlyArray<QueueNews>
 /**
  * Checks the session before reconnecting, so that an expired login leads to the login page instead of endless retries.
  */
-const retry = (broken: EventSource): void => {
-  const unless = (next: () => void) => () => source === broken && next()
+const retry = (failed: EventSource): void => {
+  const unless = (next: () => void) => () => source === failed && next()
   again = window.setTimeout(
     () =>
       get("session").then(
         unless(connect),
-        unless(() => retry(broken))
+        unless(() => retry(failed))
       ),
     patience
   )
@@ -84,9 +130,12 @@ export const connect = (): void => {
   disconnect()
   const opened = new EventSource(address("events"), { withCredentials: true })
   source = opened
-  source.onopen = () => tell({ link: "live" })
+  source.onopen = () => {
+    reached()
+    tell({ link: "live", offline: false, heardAt: Date.now() })
+  }
   source.onerror = () => {
-    tell({ link: "away" })
+    broken()
     if (opened.readyState === EventSource.CLOSED) retry(opened)
   }
   for (const kind of ["snapshot", "queues", "pods", "jobs", "warnings"])

@@ -4,6 +4,8 @@ import { get, Refused } from "./Api"
 /** Loaded data. The last successful response stays visible while a newer one is loading. */
 export interface Resource<A> {
   readonly data: A | undefined
+  /** The path that the data belongs to, which may be the previous one while a new path loads. */
+  readonly path: string | undefined
   readonly refused: Refused | undefined
   /** When the data was loaded, in epoch milliseconds. */
   readonly at: number
@@ -51,5 +53,5 @@ export const useResource = <A>(
   }, [every])
 
   const reload = useCallback(() => setTurn((n) => n + 1), [])
-  return { data: answer?.data, refused, at: answer?.at ?? 0, reload }
+  return { data: answer?.data, path: answer?.path, refused, at: answer?.at ?? 0, reload }
 }

@@ -34,11 +34,13 @@ export const go = (address: string): void => {
   location.hash = address
 }
 
-/** Changes query parameters of the current page without adding a history entry. */
+/** Changes query parameters of the current page. Back undoes it. */
 export const refine = (route: Route, change: Query): void => {
   const standing = [...new Set(route.query.keys())].map((name) => [name, route.query.getAll(name)])
   const query = { ...Object.fromEntries(standing), ...change }
-  history.replaceState(null, "", to(route.path.map(encodeURIComponent).join("/"), query))
+  const address = to(route.path.map(encodeURIComponent).join("/"), query)
+  if (address === location.hash) return
+  history.pushState(null, "", address)
   dispatchEvent(new HashChangeEvent("hashchange"))
 }
 

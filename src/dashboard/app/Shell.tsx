@@ -3,10 +3,12 @@ import { useEffect, useState } from "preact/hooks"
 import { KeyHelp, useKeys } from "./Keys"
 import { pause, useNews } from "./Live"
 import { Mark } from "./parts/Mark"
+import { Age } from "./parts/Time"
 import { Toasts } from "./parts/Toasts"
 import { type Route, to } from "./Route"
 import { logOut } from "./Session"
 import * as Theme from "./Theme"
+import { brief } from "./Views"
 
 const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readonly [path: string, name: string]>]> = [
   [
@@ -74,6 +76,32 @@ const ThemeButton = () => {
   )
 }
 
+/** Says that everything shown is old. The rest of the page shows it as such. */
+const Disconnected = () => {
+  const { heardAt } = useNews()
+  return (
+    <div class="failure" role="alert">
+      <strong>Disconnected.</strong> The service does not respond. Everything below was loaded{" "}
+      <Age at={new Date(heardAt).toISOString()} />, and actions are off. Reconnecting…
+    </div>
+  )
+}
+
+/** Shows what needs attention in the tab's title. */
+const useTitle = () => {
+  const { offline, queues = [], warnings = [] } = useNews()
+  const dead = queues.reduce((sum, { counts }) => sum + (counts.dead ?? 0), 0)
+  const parts = [
+    ...(offline ? ["disconnected"] : []),
+    ...(dead === 0 ? [] : [`${brief(dead)} dead`]),
+    ...(warnings.length === 0 ? [] : [`${warnings.length} ${warnings.length === 1 ? "warning" : "warnings"}`])
+  ]
+  const title = [...(parts.length === 0 ? [] : [parts.join(", ")]), "Mission Control"].join(" · ")
+  useEffect(() => {
+    document.title = title
+  }, [title])
+}
+
 /** Navigation and layout around every page. */
 export const Shell = ({
   children,
@@ -86,10 +114,12 @@ export const Shell = ({
 }) => {
   const [open, setOpen] = useState(false)
   const help = useKeys()
+  const { offline } = useNews()
+  useTitle()
   const here = route.path[0] ?? "overview"
   useEffect(() => setOpen(false), [route])
   return (
-    <div class={open ? "shell open" : "shell"}>
+    <div class={`shell ${open ? "open" : ""} ${offline ? "offline" : ""}`}>
       <nav class="rail" aria-label="Pages">
         <a class="brand" href={to("overview")}>
           <Mark />
@@ -105,6 +135,9 @@ export const Shell = ({
             ))}
           </>
         ))}
+        <a class="place" href="../docs">
+          API docs
+        </a>
         <div class="foot">
           <LiveButton />
           <ThemeButton />
@@ -117,7 +150,11 @@ export const Shell = ({
         <button type="button" class="menu-button" aria-expanded={open} onClick={() => setOpen(!open)}>
           ☰ Menu
         </button>
-        {children}
+        {offline ? <Disconnected /> : null}
+        {/* Turns every control of the page off at once. */}
+        <fieldset class="page" disabled={offline}>
+          {children}
+        </fieldset>
       </main>
       <Toasts />
       {help.shown ? <KeyHelp onClose={help.hide} /> : null}

@@ -1,6 +1,6 @@
 // Response types of the API, limited to the fields that the pages use.
 
-export const states = ["scheduled", "retrying", "pending", "running", "done", "dead"] as const
+export const states = ["scheduled", "retrying", "pending", "running", "done", "dead", "cancelled"] as const
 export type State = (typeof states)[number]
 
 export const deadReasons = ["exhausted", "rejected", "cancelled", "undecodable", "unknown_kind", "poison"] as const
@@ -38,6 +38,11 @@ export interface Job {
   readonly meta: unknown
 }
 
+/** A job after an action, with the id to undo it; null if it cannot be undone. */
+export interface ActedJob extends Job {
+  readonly undo: string | null
+}
+
 export interface Total {
   readonly count: number
   readonly exact: boolean
@@ -70,6 +75,8 @@ export const countText = ({ count, exact }: Total): string => `${count.toLocaleS
 export interface Queue {
   readonly name: string
   readonly counts: Readonly<Record<State, number>>
+  /** States whose count is an estimate or a lower bound. */
+  readonly approximate: ReadonlyArray<State>
   readonly oldestDueAgeSeconds: number | null
   readonly utilisation: number | null
   readonly throughput: { readonly seconds: number; readonly completed: number; readonly dead: number } | null
@@ -230,6 +237,12 @@ export interface DatabaseHealth {
   }
   readonly statements: Latency
   readonly points: ReadonlyArray<{ readonly at: string; readonly jobBytes: number; readonly jobDeadTuples: number }>
+}
+
+/** The count of a state; `~` marks an estimate. */
+export const stateCount = (queues: ReadonlyArray<Pick<Queue, "approximate" | "counts">>, state: State): string => {
+  const sum = queues.reduce((all, { counts }) => all + counts[state], 0)
+  return `${queues.some(({ approximate }) => approximate.includes(state)) ? "~" : ""}${brief(sum)}`
 }
 
 export const bytesText = (bytes: number): string => {

@@ -10,7 +10,8 @@ const Counts = Schema.Struct({
   pending: Schema.Int,
   running: Schema.Int,
   done: Schema.Int,
-  dead: Schema.Int
+  dead: Schema.Int,
+  cancelled: Schema.Int
 })
 
 const Throughput = Schema.Struct({
@@ -61,7 +62,8 @@ const noCounts: Readonly<Record<State, number>> = {
   pending: 0,
   running: 0,
   done: 0,
-  dead: 0
+  dead: 0,
+  cancelled: 0
 }
 
 const seconds = (duration: Duration.Duration | undefined) =>

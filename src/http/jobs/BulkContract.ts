@@ -3,7 +3,7 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
-import { Action, mostIds, OperationStatus } from "../../queue/admin/Operations.js"
+import { Action, mostIds, OperationAction, OperationStatus } from "../../queue/admin/Operations.js"
 import { idPath, Moment, pageQuery, problem, Total } from "../Contract.js"
 import * as WireText from "../WireText.js"
 import * as JobsFilter from "./JobsFilter.js"
@@ -33,7 +33,13 @@ export const BulkRequest = Schema.Struct({
 })
 export type BulkRequest = typeof BulkRequest.Type
 
-const Preview = Schema.Struct({ matched: Total, sample: Schema.Array(JobView) }).annotations({
+const Preview = Schema.Struct({
+  matched: Total,
+  sample: Schema.Array(JobView),
+  undoable: Schema.Boolean.annotations({
+    description: "Whether the operation can be undone for an hour. Running jobs that are stopped cannot be restored."
+  })
+}).annotations({
   identifier: "BulkPreview"
 })
 
@@ -41,7 +47,11 @@ const Begun = Schema.Struct({ operation: Schema.String }).annotations({ identifi
 
 export const OperationView = Schema.Struct({
   id: Schema.String,
-  action: Action,
+  action: OperationAction,
+  undoes: Schema.NullOr(Schema.String).annotations({ description: "The operation that this one undoes." }),
+  undoable: Schema.Boolean.annotations({
+    description: "Whether the jobs are kept as they were for an hour, so that the operation can be undone."
+  }),
   status: OperationStatus,
   who: Schema.String,
   reason: Schema.NullOr(Schema.String),
@@ -52,7 +62,7 @@ export const OperationView = Schema.Struct({
   total: Schema.NullOr(Total).annotations({ description: "Number of matching jobs at the start, if counted." }),
   done: Schema.Int,
   skipped: Schema.Record({ key: Schema.String, value: Schema.Int }).annotations({
-    description: "Skipped jobs by reason: their state, not_found, dedupe_key_held or locked."
+    description: "Skipped jobs by reason: their state, not_found, dedupe_key_held or locked; for an undo, changed."
   }),
   failed: Schema.Int,
   error: Schema.NullOr(Schema.String)
@@ -97,6 +107,19 @@ export const group = HttpApiGroup.make("operations")
       .annotateContext(
         OpenApi.annotations({
           description: "Stop an operation before its next batch. Completed changes are not undone."
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("undo", "/operations/:id/undo")
+      .setPath(idPath)
+      .addSuccess(Begun, { status: 202 })
+      .addError(problem(404))
+      .addError(problem(409))
+      .annotateContext(
+        OpenApi.annotations({
+          description:
+            "Restore the jobs of an operation as they were before it: state, start time, attempts, error and reason; deleted jobs with all fields. Runs in the background as an operation itself. Jobs that have changed since are skipped."
         })
       )
   )

@@ -4,7 +4,7 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect, type Layer } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { isFor, resolve } from "../../queue/admin/OperationScope.js"
-import { mostIds, type Operation, Operations, type Target } from "../../queue/admin/Operations.js"
+import { isUndoable, mostIds, type Operation, Operations, type Target } from "../../queue/admin/Operations.js"
 import { JobOverview } from "../../queue/search/JobOverview.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Transactions } from "../../queue/Transactions.js"
@@ -46,6 +46,8 @@ const targetOf = ({ action, filter, ids }: BulkRequest) =>
 const viewOf = (operation: Operation, filter: unknown): OperationView => ({
   id: operation.id,
   action: operation.action,
+  undoes: operation.undoes ?? null,
+  undoable: operation.undoable,
   status: operation.status,
   who: operation.who,
   reason: operation.reason ?? null,
@@ -84,7 +86,11 @@ export const layer: Layer.Layer<
         if (target.filter !== undefined) {
           const matched = yield* search.total(target.filter, countedUpTo)
           const { jobs } = yield* search.list(target.filter, { limit: sampleSize })
-          return { matched, sample: yield* Effect.forEach(jobs, views.job) }
+          return {
+            matched,
+            sample: yield* Effect.forEach(jobs, views.job),
+            undoable: isUndoable(action, matched)
+          }
         }
         const fit = (yield* overview.glimpses(target.ids)).filter(({ state }) => isFor(action, state))
         const sample = yield* Effect.forEach(fit.slice(0, sampleSize), ({ id }) => Effect.option(search.get(id)))
@@ -93,7 +99,8 @@ export const layer: Layer.Layer<
           sample: yield* Effect.forEach(
             sample.flatMap((job) => (job._tag === "Some" ? [job.value] : [])),
             views.job
-          )
+          ),
+          undoable: isUndoable(action, { count: fit.length, exact: true })
         }
       })
 
@@ -142,6 +149,18 @@ export const layer: Layer.Layer<
         operations.cancel(path.id).pipe(
           audited("operation.cancel", path.id, ({ done, status }) => ({ after: { done, status } })),
           Effect.flatMap(shown),
+          Problem.answered
+        )
+      )
+      .handle("undo", ({ path }) =>
+        Caller.pipe(
+          Effect.flatMap(({ reason, who }) => operations.undo(path.id, { who, reason })),
+          audited(
+            "jobs.undo",
+            ({ id }) => id,
+            ({ total, undoes }) => ({ after: { undoes, total } })
+          ),
+          Effect.map(({ id }) => ({ operation: id })),
           Problem.answered
         )
       )

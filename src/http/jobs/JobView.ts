@@ -21,7 +21,7 @@ export const JobView = Schema.Struct({
   startedAt: Schema.NullOr(Moment),
   finishedAt: Schema.NullOr(Moment),
   cancelRequestedAt: Schema.NullOr(Moment).annotations({
-    description: "When a running job was asked to stop. It becomes dead (`cancelled`) when it stops."
+    description: "When a running job was asked to stop. It becomes `cancelled` when it stops."
   }),
   lastError: Schema.NullOr(Schema.String),
   errors: Schema.Array(

@@ -42,10 +42,26 @@ const JobsPage = Schema.Struct({
   total: Total
 })
 
+/** A job after an action. */
+export const ActedJob = Schema.Struct({
+  ...JobView.fields,
+  undo: Schema.NullOr(Schema.String).annotations({
+    description: "Id to undo the action with, for an hour; null if nothing can be restored, as for a running job."
+  })
+}).annotations({ identifier: "ActedJob" })
+
+/** Body of `POST /api/v1/jobs/{id}/undo`. */
+export const UndoRequest = Schema.Struct({
+  undo: Schema.String.annotations({
+    ...WireText.said("must be the undo id that the action returned"),
+    description: "The undo id that the action returned."
+  })
+}).annotations({ identifier: "UndoRequest", message: () => "must be an object with undo", ...WireText.strict })
+
 const act = <const Name extends string>(name: Name, route: `/jobs/:id/${string}`, description: string) =>
   HttpApiEndpoint.post(name, route)
     .setPath(idPath)
-    .addSuccess(JobView)
+    .addSuccess(ActedJob)
     .addError(problem(404))
     .addError(problem(409))
     .annotateContext(OpenApi.annotations({ description }))
@@ -111,15 +127,32 @@ export const group = HttpApiGroup.make("jobs")
     act(
       "cancel",
       "/jobs/:id/cancel",
-      "Cancel a job. A pending job becomes dead at once; a running job is asked to stop."
+      "Cancel a job. A pending job becomes cancelled at once; a running job is asked to stop."
     )
   )
-  .add(act("requeue", "/jobs/:id/requeue", "Requeue a dead or done job with its attempts reset."))
+  .add(act("requeue", "/jobs/:id/requeue", "Requeue a dead, cancelled or done job with its attempts reset."))
   .add(act("runNow", "/jobs/:id/run-now", "Make a pending job due now."))
+  .add(
+    HttpApiEndpoint.post("undo", "/jobs/:id/undo")
+      .setPath(idPath)
+      .setPayload(UndoRequest)
+      .addSuccess(JobView)
+      .addError(problem(400))
+      .addError(problem(404))
+      .addError(problem(409))
+      .addError(problem(413))
+      .addError(problem(415))
+      .annotateContext(
+        OpenApi.annotations({
+          description:
+            "Undo a cancel, requeue, run-now or delete: restore the job as it was, with its start time, attempts, error and reason. Refused if the job has changed since."
+        })
+      )
+  )
   .add(
     HttpApiEndpoint.del("remove", "/jobs/:id")
       .setPath(idPath)
-      .addSuccess(JobView)
+      .addSuccess(ActedJob)
       .addError(problem(404))
       .addError(problem(409))
       .annotateContext(

@@ -1,16 +1,16 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import { Effect, type Layer } from "effect"
+import { Clock, Effect, type Layer } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import type { Idempotency } from "../../access/Idempotency.js"
 import type { Pods } from "../../cluster/Pods.js"
-import type { JobId } from "../../core/Ids.js"
+import { type JobId, makeGenerator } from "../../core/Ids.js"
 import { limits, type StoredJob } from "../../core/StoredJob.js"
 import type { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { explain } from "../../crew/Why.js"
 import type { RateLimits } from "../../limits/RateLimits.js"
-import { JobAdmin } from "../../queue/admin/JobAdmin.js"
+import { type JobActions, JobAdmin } from "../../queue/admin/JobAdmin.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
@@ -36,6 +36,8 @@ import * as WhyView from "./WhyView.js"
 /** Maximum body size of an edit: a payload and a few fields. */
 const mostEditBytes = limits.payloadBytes + 64 * 1024
 
+const mostUndoBytes = 4 * 1024
+
 const readEdit = (request: HttpServerRequest.HttpServerRequest) =>
   Effect.gen(function* () {
     const { force = false, reason, ...edit } = yield* Body.decoded(request, JobsContract.JobEdit, mostEditBytes)
@@ -58,6 +60,7 @@ export const layer: Layer.Layer<
     const views = yield* Views.make
     const audited = yield* Audited.make
     const enqueue = yield* EnqueueEndpoint.make
+    const ids = yield* makeGenerator
     const clusterOverview = yield* Effect.context<Explaining>()
 
     /** Runs an operator's action on one job and stores the job before and after in the audit log. */
@@ -77,6 +80,27 @@ export const layer: Layer.Layer<
         Effect.flatMap(([, after]) => views.job(after)),
         Problem.answeredForOne
       )
+
+    /** An action that keeps the job as it was. Nothing is kept of a job that was running or did not change. */
+    const actUndoably = <E extends Problem.Foreseen>(
+      name: string,
+      text: string,
+      change: (actions: JobActions, id: JobId) => Effect.Effect<StoredJob, E>
+    ) =>
+      Effect.gen(function* () {
+        const id = yield* JobPath.read(text)
+        const undo = ids.plain(yield* Clock.currentTimeMillis)
+        const [before, after] = yield* Effect.zip(search.get(id), change(jobAdmin.keeping(undo), id)).pipe(
+          audited(`job.${name}`, id, ([before, after]) =>
+            name === "delete"
+              ? { before: JobSummary.withPayload(before) }
+              : { before: JobSummary.of(before), after: JobSummary.of(after) }
+          ),
+          Effect.zipLeft(lists.forget)
+        )
+        const isKept = before.status !== "running" && (name === "delete" || before.updatedAt !== after.updatedAt)
+        return { ...(yield* views.job(after)), undo: isKept ? undo : null }
+      })
 
     /** Checks the payload as on enqueue. A job of an unregistered kind was enqueued with `force` and is not checked. */
     const checkPayload = (id: JobId, payload: unknown) =>
@@ -125,20 +149,28 @@ export const layer: Layer.Layer<
       .handleRaw("edit", ({ path, request }) =>
         Problem.answered(Effect.flatMap(readEdit(request), (given) => edit(path.id, given)))
       )
-      .handle("cancel", ({ path }) => act("cancel", path.id, jobAdmin.cancel))
-      .handle("requeue", ({ path }) => act("requeue", path.id, jobAdmin.requeue))
-      .handle("runNow", ({ path }) => act("run-now", path.id, jobAdmin.runNow))
+      .handle("cancel", ({ path }) =>
+        Problem.answeredForOne(actUndoably("cancel", path.id, (actions, id) => actions.cancel(id)))
+      )
+      .handle("requeue", ({ path }) =>
+        Problem.answeredForOne(actUndoably("requeue", path.id, (actions, id) => actions.requeue(id)))
+      )
+      .handle("runNow", ({ path }) =>
+        Problem.answeredForOne(actUndoably("run-now", path.id, (actions, id) => actions.runNow(id)))
+      )
       .handle("remove", ({ path }) =>
-        JobPath.read(path.id).pipe(
-          Effect.flatMap((id) =>
-            jobAdmin.remove(id).pipe(
-              audited("job.delete", id, (job) => ({ before: JobSummary.withPayload(job) })),
-              Effect.zipLeft(lists.forget)
-            )
-          ),
-          Effect.flatMap(views.job),
-          Problem.answered
-        )
+        Problem.answered(actUndoably("delete", path.id, (actions, id) => actions.remove(id)))
+      )
+      .handleRaw("undo", ({ path, request }) =>
+        Effect.gen(function* () {
+          const { undo } = yield* Body.decoded(request, JobsContract.UndoRequest, mostUndoBytes)
+          const id = yield* JobPath.read(path.id)
+          const job = yield* jobAdmin.undo(id, undo.toLowerCase()).pipe(
+            audited("job.undo", id, (job) => ({ after: JobSummary.of(job) })),
+            Effect.zipLeft(lists.forget)
+          )
+          return yield* views.job(job)
+        }).pipe(Problem.answered)
       )
   })
 )

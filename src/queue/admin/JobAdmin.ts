@@ -1,9 +1,9 @@
-import { Context, type Effect } from "effect"
+import { Context, Duration, type Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../JobErrors.js"
+import type { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
 
 export interface JobEdit {
   readonly payload?: unknown
@@ -15,23 +15,33 @@ export interface JobEdit {
 /** Signal topic with the id of a running job whose cancellation was requested. */
 export const cancelTopic = "cancel"
 
-/** Operator actions on single jobs. Each is one statement and returns the job after the change. */
+/** How long an action can be undone, at least. */
+export const undoFor = Duration.hours(1)
+
+/** Actions that can be undone. Each is one statement and returns the job after the change. */
+export interface JobActions {
+  /**
+   * Pending: dead immediately. Running: flagged, so that its pod stops it and no pod runs it again; it is dead once
+   * its handler's finalizers have run or the pod has stopped waiting for them. Dead: unchanged.
+   */
+  readonly cancel: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DatabaseError>
+
+  /** Dead or done: pending and due now. Resets attempts and crashes, keeps the history. */
+  readonly requeue: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DedupeKeyHeld | DatabaseError>
+
+  /** Pending: due now. */
+  readonly runNow: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DatabaseError>
+
+  /** Any state except running: deletes the job. Returns it as it was. */
+  readonly remove: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DatabaseError>
+}
+
+/** Operator actions on single jobs. */
 export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
   JobAdmin,
-  {
-    /**
-     * Pending: dead immediately. Running: flagged, so that its pod stops it and no pod runs it again; it is dead once
-     * its handler's finalizers have run or the pod has stopped waiting for them. Dead: unchanged.
-     */
-    readonly cancel: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DatabaseError>
-
-    /** Dead or done: pending and due now. Resets attempts and crashes, keeps the history. */
-    readonly requeue: (
-      id: JobId
-    ) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DedupeKeyHeld | DatabaseError>
-
-    /** Pending: due now. */
-    readonly runNow: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DatabaseError>
+  JobActions & {
+    /** The actions, keeping the job as it was under this id, so that `undo` can restore it. */
+    readonly keeping: (act: string) => JobActions
 
     /** Pending: changes payload, priority or start time. */
     readonly edit: (
@@ -39,7 +49,13 @@ export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
       edit: JobEdit
     ) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | InvalidJob | DatabaseError>
 
-    /** Any state except running: deletes the job. Returns it as it was. */
-    readonly remove: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | JobNotInState | DatabaseError>
+    /**
+     * Restores the job as it was before the action: its state, start time, attempts, error and reason; a deleted job
+     * with all its fields. Refuses if the job has changed since, or was running before the action.
+     */
+    readonly undo: (id: JobId, act: string) => Effect.Effect<StoredJob, UndoRefused | DedupeKeyHeld | DatabaseError>
+
+    /** Deletes what is kept of actions that are longer ago than this. Returns the number of jobs. */
+    readonly forgetUndo: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
   }
 >() {}

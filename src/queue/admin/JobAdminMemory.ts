@@ -1,12 +1,12 @@
-import { Effect, Either, Layer } from "effect"
+import { Clock, Duration, Effect, Either, Layer } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import { type State, type Status, type StoredJob, stateOf } from "../../core/StoredJob.js"
 import { Signals } from "../../database/Signals.js"
 import { admit } from "../enqueue/NewJob.js"
-import { DedupeKeyHeld, JobNotFound, JobNotInState } from "../JobErrors.js"
+import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
 import { blank, die, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
-import { cancelTopic, JobAdmin, type JobEdit } from "./JobAdmin.js"
+import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin.js"
 
 type Table = typeof JobTable.Service
 
@@ -14,7 +14,7 @@ const states: Readonly<Record<Status, ReadonlyArray<State>>> = {
   pending: ["scheduled", "retrying", "pending"],
   running: ["running"],
   done: ["done"],
-  dead: ["dead"]
+  dead: ["dead", "cancelled"]
 }
 
 /** Applies a change to a job that exists and is in one of the allowed statuses. */
@@ -76,27 +76,110 @@ const edited = (table: Table, row: JobRow, edit: JobEdit, now: number) => {
   )
 }
 
+/** A job before and after an action; without `after` if the action deleted it. */
+interface Kept {
+  readonly before: JobRow
+  readonly after: JobRow | undefined
+  readonly at: number
+}
+
+/** Restores the job if it is as the action left it. */
+const restored = (
+  table: Table,
+  id: JobId,
+  kept: Kept | undefined,
+  now: number
+): Either.Either<JobRow, UndoRefused | DedupeKeyHeld> => {
+  const row = table.get(id)
+  if (kept === undefined) return Either.left(new UndoRefused({ id, why: "forgotten" }))
+  if (row !== kept.after) return Either.left(new UndoRefused({ id, why: "changed" }))
+  const { dedupe } = kept.before
+  const holder = dedupe === undefined ? undefined : table.holderOf(dedupe.key)
+  const isHeld = holder !== undefined && holder.id !== id
+  if (isHeld && (dedupe?.scope === "retained" || kept.before.finishedAt === undefined)) {
+    return Either.left(new DedupeKeyHeld({ id, holder: holder.id }))
+  }
+  return stored(table, row === undefined ? kept.before : { ...kept.before, updatedAt: now })
+}
+
 const make = (table: Table, signals: typeof Signals.Service): typeof JobAdmin.Service => {
   const cancel = act(table, "cancel", ["pending", "running", "dead"])
   const requeue = act(table, "requeue", ["done", "dead"])
   const runNow = act(table, "run now", ["pending"])
   const edit = act(table, "edit", ["pending"])
   const remove = act(table, "remove", ["pending", "done", "dead"])
-  return {
+  const acts = new Map<string, Map<JobId, Kept>>()
+
+  /** Keeps the row before a change that succeeds. A running job cannot be restored. */
+  const keeping = <E>(
+    kept: string | undefined,
+    deletes: boolean,
+    change: (row: JobRow, now: number) => Either.Either<JobRow, E>
+  ) => {
+    if (kept === undefined) return change
+    return (row: JobRow, now: number) =>
+      Either.map(change(row, now), (changed) => {
+        if (row.status === "running" || (!deletes && changed === row)) return changed
+        const jobs = acts.get(kept) ?? new Map<JobId, Kept>()
+        acts.set(kept, jobs.set(row.id, { before: row, after: deletes ? undefined : changed, at: now }))
+        return changed
+      })
+  }
+  const actions = (kept: string | undefined): JobActions => ({
     cancel: (id) =>
       Effect.tap(
-        cancel(id, (row, now) => Either.right(cancelled(table, row, now))),
+        cancel(
+          id,
+          keeping(kept, false, (row, now) => Either.right(cancelled(table, row, now)))
+        ),
         ({ status }) => (status === "running" ? signals.tell(cancelTopic, id) : Effect.void)
       ),
-    requeue: (id) => requeue(id, (row, now) => requeued(table, row, now)),
+    requeue: (id) =>
+      requeue(
+        id,
+        keeping(kept, false, (row, now) => requeued(table, row, now))
+      ),
     // A job that is already due keeps its position in the queue.
     runNow: (id) =>
-      runNow(id, (row, now) => stored(table, { ...row, runAt: Math.min(row.runAt, now), updatedAt: now })),
-    edit: (id, change) => edit(id, (row, now) => edited(table, row, change, now)),
+      runNow(
+        id,
+        keeping(kept, false, (row, now) => stored(table, { ...row, runAt: Math.min(row.runAt, now), updatedAt: now }))
+      ),
     remove: (id) =>
-      remove(id, (row) => {
-        table.remove(row)
-        return Either.right(row)
+      remove(
+        id,
+        keeping(kept, true, (row) => {
+          table.remove(row)
+          return Either.right(row)
+        })
+      )
+  })
+
+  return {
+    ...actions(undefined),
+    keeping: actions,
+    edit: (id, change) => edit(id, (row, now) => edited(table, row, change, now)),
+    undo: (id, kept) =>
+      Effect.flatten(
+        table.step((now) =>
+          Either.map(restored(table, id, acts.get(kept)?.get(id), now), (row) => {
+            acts.get(kept)?.delete(id)
+            return toStored(row, now)
+          })
+        )
+      ),
+    forgetUndo: (olderThan) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        let gone = 0
+        for (const [kept, jobs] of acts) {
+          for (const [id, { at }] of jobs) {
+            if (at >= now - Duration.toMillis(olderThan)) continue
+            jobs.delete(id)
+            gone += 1
+          }
+          if (jobs.size === 0) acts.delete(kept)
+        }
+        return gone
       })
   }
 }

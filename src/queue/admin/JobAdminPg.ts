@@ -1,6 +1,6 @@
 import * as SqlClient from "@effect/sql/SqlClient"
-import { Clock, Effect, Either, Layer, Option } from "effect"
-import type { JobId } from "../../core/Ids.js"
+import { Clock, Duration, Effect, Either, Layer, Option } from "effect"
+import { floorOf, isId, type JobId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits, type State, type StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
@@ -9,35 +9,54 @@ import { Signals } from "../../database/Signals.js"
 import { instant } from "../../database/SqlInstant.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { faultOfPriority, faultOfRunAt, jsonText } from "../enqueue/NewJob.js"
-import { DedupeKeyHeld, JobNotFound, JobNotInState } from "../JobErrors.js"
+import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
 import { storedColumns } from "../JobSql.js"
 import { Notifier } from "../Notifier.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { JobSearch } from "../search/JobSearch.js"
-import { cancelTopic, JobAdmin, type JobEdit } from "./JobAdmin.js"
+import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin.js"
+import type { Action } from "./Operations.js"
+import * as UndoSql from "./UndoSql.js"
+
+const forgetBatch = 1_000
 
 const waiting: ReadonlyArray<State> = ["scheduled", "retrying", "pending"]
 
+/** Locks the job if it is in an accepted status, changes it, and keeps it as it was under the act `$3`. */
+const acting = (schema: string, action: Action, condition: string, change: string) => `
+  with chosen as (select * from ${schema}.job where id = $1 and ${condition} for update),
+  changed as (${change}),
+  kept as (${UndoSql.keep(schema, action)})
+  select * from changed`
+
 const statementsOf = (schema: string) => ({
   // A job cancelled before it started stores no follow-up.
-  cancel: `
-  update ${schema}.job j
+  cancel: acting(
+    schema,
+    "cancel",
+    "status in ('pending', 'running')",
+    `update ${schema}.job j
   set status = case when j.status = 'pending' then 'dead' else j.status end,
     dead_reason = case when j.status = 'pending' then 'cancelled' else j.dead_reason end,
     finished_at = case when j.status = 'pending' then ${instant("$2")} else j.finished_at end,
     death_count = j.death_count + (case when j.status = 'pending' then 1 else 0 end),
     cancel_requested_at = coalesce(j.cancel_requested_at, ${instant("$2")}),
     updated_at = ${instant("$2")}
-  where j.id = $1 and j.status in ('pending', 'running')
-  returning ${storedColumns}`,
+  from chosen where j.id = chosen.id
+  returning ${storedColumns}`
+  ),
 
-  requeue: `
-  update ${schema}.job j
+  requeue: acting(
+    schema,
+    "requeue",
+    "status in ('done', 'dead')",
+    `update ${schema}.job j
   set status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, finished_at = null, started_at = null,
     cancel_requested_at = null, unknown_since = null, result = null, progress = null, last_error = null,
     run_at = ${instant("$2")}, updated_at = ${instant("$2")}
-  where j.id = $1 and j.status in ('done', 'dead')
-  returning ${storedColumns}`,
+  from chosen where j.id = chosen.id
+  returning ${storedColumns}`
+  ),
 
   edit: `
   update ${schema}.job j
@@ -47,13 +66,32 @@ const statementsOf = (schema: string) => ({
   returning ${storedColumns}`,
 
   // A job that is already due keeps its position in the queue.
-  runNow: `
-  update ${schema}.job j set run_at = least(j.run_at, ${instant("$2")}),
+  runNow: acting(
+    schema,
+    "run-now",
+    "status = 'pending'",
+    `update ${schema}.job j set run_at = least(j.run_at, ${instant("$2")}),
     updated_at = ${instant("$2")}
-  where j.id = $1 and j.status = 'pending'
-  returning ${storedColumns}`,
+  from chosen where j.id = chosen.id
+  returning ${storedColumns}`
+  ),
 
-  remove: `delete from ${schema}.job j where j.id = $1 and j.status <> 'running' returning ${storedColumns}`,
+  remove: acting(
+    schema,
+    "delete",
+    "status <> 'running'",
+    `delete from ${schema}.job j using chosen where j.id = chosen.id returning ${storedColumns}`
+  ),
+
+  restore: UndoSql.restore(schema),
+
+  isKept: `select 1 from ${schema}.job_undo where act = $1 and job_id = $2`,
+
+  // The holder of the dedupe key of a job, which may have been deleted.
+  keptHolder: `
+  select other.id from ${schema}.job_undo u
+  join ${schema}.job other on other.dedupe_key = u.before->>'dedupe_key' and other.id <> u.job_id
+  where u.act = $1 and u.job_id = $2 and (other.dedupe_scope = 'retained' or other.finished_at is null)`,
 
   holder: `
   select other.id from ${schema}.job j join ${schema}.job other on other.dedupe_key = j.dedupe_key and other.id <> j.id
@@ -74,6 +112,7 @@ const make = Effect.gen(function* () {
   const tally = yield* Tally
   const signals = yield* Signals
   const statements = statementsOf(schema)
+  const undos = sql(`${schema}.job_undo`)
 
   const act = (
     name: string,
@@ -84,7 +123,7 @@ const make = Effect.gen(function* () {
   ) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const parameters = text === statements.remove ? [id] : [id, now, ...more]
+      const parameters = [id, now, ...more]
       const rows = yield* mapErrors(sql.unsafe<StoredJobRow>(text, parameters))
       const row = rows[0]
       if (row !== undefined) return toStoredJob(row, now)
@@ -108,14 +147,54 @@ const make = Effect.gen(function* () {
       return yield* rows[0] === undefined ? new JobNotFound({ id }) : new DedupeKeyHeld({ id, holder: rows[0].id })
     })
 
-  return JobAdmin.of({
+  const restore = (id: JobId, kept: string) =>
+    Effect.gen(function* () {
+      if (!isId(kept)) return yield* new UndoRefused({ id, why: "forgotten" })
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* mapErrors(sql.unsafe<StoredJobRow>(statements.restore, [kept, [id], now]))
+      if (rows[0] !== undefined) return toStoredJob(rows[0], now)
+      const known = yield* mapErrors(sql.unsafe(statements.isKept, [kept, id]))
+      return yield* new UndoRefused({ id, why: known.length === 0 ? "forgotten" : "changed" })
+    })
+
+  /** Another job has taken the id or the dedupe key of the job. */
+  const refuseTaken = (id: JobId, kept: string) =>
+    Effect.gen(function* () {
+      const [holder] = yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.keptHolder, [kept, id]))
+      if (holder === undefined) return yield* new UndoRefused({ id, why: "changed" })
+      return yield* new DedupeKeyHeld({ id, holder: holder.id })
+    })
+
+  const undo: typeof JobAdmin.Service.undo = (id, kept) =>
+    transaction(restore(id, kept)).pipe(
+      Effect.catchIf(
+        (error) => error instanceof DatabaseConflict,
+        () => refuseTaken(id, kept)
+      )
+    )
+
+  const forgetUndo: typeof JobAdmin.Service.forgetUndo = (olderThan) =>
+    Effect.gen(function* () {
+      const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
+      let sum = 0
+      for (;;) {
+        // Acts have ids that sort by time, so the primary key finds the oldest.
+        const gone = yield* mapErrors(sql`delete from ${undos} u where (u.act, u.job_id) in
+          (select act, job_id from ${undos} where act < ${floorOf(before)} order by act, job_id limit ${forgetBatch})
+          returning 1`)
+        sum += gone.length
+        if (gone.length < forgetBatch) return sum
+      }
+    })
+
+  const actions = (kept: string | null): JobActions => ({
     cancel: (id) =>
-      act("cancel", [...waiting, "running"], id, statements.cancel).pipe(
+      act("cancel", [...waiting, "running"], id, statements.cancel, [kept]).pipe(
         Effect.tap(({ finishedAt, kind, queue }) => {
           if (finishedAt !== undefined) tally.of(queue, kind).died(1, "cancelled", finishedAt)
         }),
         Effect.catchIf(
-          (error) => error._tag === "JobNotInState" && error.state === "dead",
+          (error) => error._tag === "JobNotInState" && (error.state === "dead" || error.state === "cancelled"),
           () => search.get(id)
         ),
         // The pod that runs the job learns of it before its next heartbeat.
@@ -125,14 +204,20 @@ const make = Effect.gen(function* () {
     requeue: (id) =>
       // In a transaction, or a savepoint of the caller's transaction: a conflict must not abort the caller's other
       // work.
-      transaction(act("requeue", ["done", "dead"], id, statements.requeue)).pipe(
+      transaction(act("requeue", ["done", "dead", "cancelled"], id, statements.requeue, [kept])).pipe(
         Effect.catchIf(
           (error) => error instanceof DatabaseConflict,
           () => keyHolder(id)
         ),
         telling
       ),
-    runNow: (id) => telling(act("run now", waiting, id, statements.runNow)),
+    runNow: (id) => telling(act("run now", waiting, id, statements.runNow, [kept])),
+    remove: (id) => act("delete", [...waiting, "done", "dead", "cancelled"], id, statements.remove, [kept])
+  })
+
+  return JobAdmin.of({
+    ...actions(null),
+    keeping: actions,
     edit: (id, edit) =>
       Effect.gen(function* () {
         const fault = faultOfEdit(edit)
@@ -145,7 +230,8 @@ const make = Effect.gen(function* () {
           edit.runAt ?? null
         ])
       }).pipe(telling),
-    remove: (id) => act("delete", [...waiting, "done", "dead"], id, statements.remove)
+    undo: (id, kept) => telling(undo(id, kept)),
+    forgetUndo
   })
 })
 

@@ -10,6 +10,7 @@ import { filterOf, type OperationRow } from "./OperationRow.js"
 import { isFor } from "./OperationScope.js"
 import { actionStatement } from "./OperationSql.js"
 import { type Action, batchLimits } from "./Operations.js"
+import * as UndoSql from "./UndoSql.js"
 
 /** Lock wait of a batch: for all of its jobs together, and for each job when they run one by one. */
 const patience = { all: "1s", each: "20ms" }
@@ -41,6 +42,12 @@ export interface BatchReport {
   readonly isLast: boolean
 }
 
+/** An action, and the act under which the jobs are kept as they were; null if they are not kept. */
+interface Acting {
+  readonly action: Action
+  readonly act: string | null
+}
+
 interface JobResult {
   readonly id: JobId
   readonly changed: boolean
@@ -64,6 +71,8 @@ export const make = (database: typeof Database.Service) => {
   const { schema, sql, transaction } = database
   const jobs = sql(`${schema}.job`)
   const operations = sql(`${schema}.operation`)
+  const undos = sql(`${schema}.job_undo`)
+  const restoreStatement = UndoSql.restore(schema)
 
   const chooseNamed = (operation: OperationRow) =>
     Effect.map(
@@ -101,9 +110,9 @@ export const make = (database: typeof Database.Service) => {
     })
 
   /** The lock timeout also covers dedupe keys that another transaction is taking. */
-  const perform = (action: Action, ids: ReadonlyArray<JobId>, now: number, wait: Wait) => {
+  const perform = ({ action, act }: Acting, ids: ReadonlyArray<JobId>, now: number, wait: Wait) => {
     const named = SqlArrays.ofPlain(ids)
-    const parameters = action === "delete" ? [named] : [named, now]
+    const parameters = [named, now, act]
     return transaction(
       Effect.zipRight(
         mapErrors(sql`select set_config('lock_timeout', ${wait.atMost}, true)`),
@@ -116,7 +125,7 @@ export const make = (database: typeof Database.Service) => {
    * Another transaction took a dedupe key between the check and the write: only one by one can the job in conflict be
    * found.
    */
-  const oneByOne = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
+  const oneByOne = (action: Acting, ids: ReadonlyArray<JobId>, now: number) =>
     Effect.map(
       Effect.forEach(ids, (id) =>
         perform(action, [id], now, { forJobs: false, atMost: patience.each }).pipe(
@@ -127,7 +136,7 @@ export const make = (database: typeof Database.Service) => {
       (results): ReadonlyArray<JobResult> => results.flat()
     )
 
-  const performFree = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
+  const performFree = (action: Acting, ids: ReadonlyArray<JobId>, now: number) =>
     perform(action, ids, now, { forJobs: false, atMost: patience.all }).pipe(
       Effect.catchIf(
         (error) => isTaken(error) || isHeldUp(error),
@@ -136,7 +145,7 @@ export const make = (database: typeof Database.Service) => {
     )
 
   /** Retries jobs that were locked, with a short wait. */
-  const performHeld = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
+  const performHeld = (action: Acting, ids: ReadonlyArray<JobId>, now: number) =>
     perform(action, ids, now, { forJobs: true, atMost: patience.all }).pipe(
       Effect.catchIf(
         (error) => isTaken(error) || isHeldUp(error),
@@ -150,13 +159,72 @@ export const make = (database: typeof Database.Service) => {
       (rows) => new Map(rows.map(({ id, status }) => [id, status]))
     )
 
-  return (operation: OperationRow, now: number): Effect.Effect<BatchReport, DatabaseError> =>
+  const chooseKept = (operation: OperationRow) =>
+    Effect.map(
+      mapErrors(sql<{ id: JobId }>`
+        select job_id as id from ${undos}
+        where act = ${operation.undoes} and job_id > ${operation.reached ?? zeroId}
+        order by job_id limit ${batchLimits.jobs}`),
+      (rows): Chosen => ({
+        ids: rows.map(({ id }) => id),
+        reached: rows.at(-1)?.id ?? operation.last_id,
+        isLast: rows.length < batchLimits.jobs
+      })
+    )
+
+  const restore = (operation: OperationRow, ids: ReadonlyArray<JobId>, now: number) =>
+    transaction(
+      Effect.zipRight(
+        mapErrors(sql`select set_config('lock_timeout', ${patience.all}, true)`),
+        mapErrors(sql.unsafe<JobResult>(restoreStatement, [operation.undoes, SqlArrays.ofPlain(ids), now]))
+      )
+    )
+
+  /** Restores jobs that are as the operation left them; one by one if another job holds a dedupe key. */
+  const undo = (operation: OperationRow, now: number): Effect.Effect<BatchReport, DatabaseError> =>
     Effect.gen(function* () {
-      const { action } = operation
+      const { ids, isLast, reached } = yield* chooseKept(operation)
+      const restored =
+        ids.length === 0
+          ? []
+          : yield* restore(operation, ids, now).pipe(
+              Effect.catchIf(
+                (error) => isTaken(error) || isHeldUp(error),
+                () =>
+                  Effect.map(
+                    Effect.forEach(ids, (id) =>
+                      restore(operation, [id], now).pipe(
+                        Effect.catchIf(
+                          (error) => isTaken(error) || isHeldUp(error),
+                          () => Effect.succeed<ReadonlyArray<JobResult>>([])
+                        )
+                      )
+                    ),
+                    (each) => each.flat()
+                  )
+              )
+            )
+      const skipped = ids.length - restored.length
+      return {
+        done: restored.length,
+        failed: 0,
+        skipped: skipped === 0 ? {} : { changed: skipped },
+        woken: new Set(
+          restored.flatMap(({ queue, status }) => (status === "pending" && queue !== null ? [queue] : []))
+        ),
+        stopped: [],
+        reached,
+        isLast
+      }
+    })
+
+  const run = (operation: OperationRow, action: Action, now: number): Effect.Effect<BatchReport, DatabaseError> =>
+    Effect.gen(function* () {
+      const acting: Acting = { action, act: operation.undoable ? operation.id : null }
       const { ids, isLast, reached } = yield* operation.filter === null
         ? chooseNamed(operation)
         : chooseFiltered(operation, now)
-      const results = ids.length === 0 ? [] : [...(yield* performFree(action, ids, now))]
+      const results = ids.length === 0 ? [] : [...(yield* performFree(acting, ids, now))]
       const unmet = (among: ReadonlyArray<JobId>) => {
         const met = new Set(results.map(({ id }) => id))
         return among.filter((id) => !met.has(id))
@@ -167,7 +235,7 @@ export const make = (database: typeof Database.Service) => {
         const status = statuses.get(id)
         return status !== undefined && isFor(action, status)
       })
-      if (held.length > 0) results.push(...(yield* performHeld(action, held, now)))
+      if (held.length > 0) results.push(...(yield* performHeld(acting, held, now)))
       const isHeld = new Set<JobId>(held)
       const changed = results.filter((result) => result.changed)
       const reasons = [
@@ -184,4 +252,7 @@ export const make = (database: typeof Database.Service) => {
         isLast
       }
     })
+
+  return (operation: OperationRow, now: number): Effect.Effect<BatchReport, DatabaseError> =>
+    operation.action === "undo" ? undo(operation, now) : run(operation, operation.action, now)
 }

@@ -1,10 +1,12 @@
 import { Schema } from "effect"
 import { JobFilter } from "../search/JobFilter.js"
-import type { Action, Operation, OperationStatus } from "./Operations.js"
+import type { Operation, OperationAction, OperationStatus } from "./Operations.js"
 
 export interface OperationRow {
   readonly id: string
-  readonly action: Action
+  readonly action: OperationAction
+  readonly undoes: string | null
+  readonly undoable: boolean
   readonly status: OperationStatus
   readonly who: string
   readonly reason: string | null
@@ -34,6 +36,8 @@ export const skippedOf = (row: OperationRow): Readonly<Record<string, number>> =
 export const toOperation = (row: OperationRow): Operation => ({
   id: row.id,
   action: row.action,
+  undoes: row.undoes ?? undefined,
+  undoable: row.undoable,
   status: row.status,
   who: row.who,
   reason: row.reason ?? undefined,

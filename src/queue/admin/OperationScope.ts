@@ -20,12 +20,12 @@ const scopes: Readonly<
     allowed: ["scheduled", "retrying", "pending", "running"],
     usual: ["scheduled", "retrying", "pending", "running"]
   },
-  // Requeuing done jobs repeats finished work, so the caller must ask for it.
-  requeue: { allowed: ["done", "dead"], usual: ["dead"] },
+  // Requeuing done jobs repeats finished work, and cancelled jobs were stopped on purpose: the caller must ask for it.
+  requeue: { allowed: ["done", "dead", "cancelled"], usual: ["dead"] },
   "run-now": { allowed: ["scheduled", "retrying", "pending"], usual: ["scheduled", "retrying"] },
   delete: {
-    allowed: ["scheduled", "retrying", "pending", "done", "dead"],
-    usual: ["scheduled", "retrying", "pending", "done", "dead"]
+    allowed: ["scheduled", "retrying", "pending", "done", "dead", "cancelled"],
+    usual: ["scheduled", "retrying", "pending", "done", "dead", "cancelled"]
   }
 }
 

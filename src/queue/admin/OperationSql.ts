@@ -1,19 +1,27 @@
 import { instant, millis } from "../../database/SqlInstant.js"
 import type { Action } from "./Operations.js"
+import { keep } from "./UndoSql.js"
 
 // Statements that apply an action to a batch of ids. Each locks the matching unlocked jobs in id order and returns a
 // row per locked job: `changed` is false only when a requeue was blocked by a dedupe key. Jobs without a row were in
-// another state, deleted, or locked by another transaction.
+// another state, deleted, or locked by another transaction. The jobs as they were are kept under the act `$3`.
 
 const now = instant("$2")
 
 /** `condition` selects the jobs the action accepts, `free` those it can be applied to, `change` applies it. */
-const acting = (schema: string, condition: string, wait: boolean, change: string, free = "select id from chosen") => `
+const acting = (
+  schema: string,
+  action: Action,
+  condition: string,
+  wait: boolean,
+  change: string,
+  free = "select id from chosen"
+) => `
   with chosen as (
-    select id, dedupe_key from ${schema}.job
+    select * from ${schema}.job
     where id = any($1::uuid[]) and ${condition}
     order by id for update${wait ? "" : " skip locked"}
-  ), free as (${free}), changed as (${change})
+  ), free as (${free}), changed as (${change}), kept as (${keep(schema, action)})
   select chosen.id, changed.id is not null as changed, changed.queue, changed.status
   from chosen left join changed on changed.id = chosen.id`
 
@@ -39,6 +47,7 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
       // A job cancelled before it started stores no follow-up.
       return acting(
         schema,
+        action,
         "status in ('pending', 'running')",
         wait,
         updating(
@@ -53,6 +62,7 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
     case "requeue":
       return acting(
         schema,
+        action,
         "status in ('done', 'dead')",
         wait,
         updating(
@@ -65,10 +75,11 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
       )
     case "run-now":
       // A job that is already due keeps its position in the queue.
-      return acting(schema, "status = 'pending'", wait, updating(schema, `run_at = least(j.run_at, ${now})`))
+      return acting(schema, action, "status = 'pending'", wait, updating(schema, `run_at = least(j.run_at, ${now})`))
     case "delete":
       return acting(
         schema,
+        action,
         "status <> 'running'",
         wait,
         `delete from ${schema}.job j using free where j.id = free.id returning j.id, j.queue, j.status`
@@ -79,6 +90,6 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
 const named = (column: string) => `${millis(column)} as ${column}`
 
 /** Columns of an operation, without its ids: there may be thousands, and each batch reads its own. */
-export const operationColumns = `id, action, status, who, reason, filter, coalesce(cardinality(ids), 0) as id_count,
+export const operationColumns = `id, action, undoes, undoable, status, who, reason, filter, coalesce(cardinality(ids), 0) as id_count,
   ${named("created_at")}, ${named("updated_at")}, ${named("finished_at")}, last_id, reached, total, total_exact, done,
   failed, skipped, error`

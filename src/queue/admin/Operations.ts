@@ -8,6 +8,10 @@ import type { Total } from "../search/JobSearch.js"
 export const Action = Schema.Literal("cancel", "requeue", "run-now", "delete")
 export type Action = typeof Action.Type
 
+/** An operation runs an action, or undoes another operation. */
+export const OperationAction = Schema.Literal(...Action.literals, "undo")
+export type OperationAction = typeof OperationAction.Type
+
 export const OperationStatus = Schema.Literal("running", "done", "cancelled", "failed")
 export type OperationStatus = typeof OperationStatus.Type
 
@@ -25,7 +29,11 @@ export interface NewOperation {
 
 export interface Operation {
   readonly id: string
-  readonly action: Action
+  readonly action: OperationAction
+  /** The operation that this one undoes. */
+  readonly undoes: string | undefined
+  /** Whether the jobs are kept as they were, so that the operation can be undone. */
+  readonly undoable: boolean
   readonly status: OperationStatus
   readonly who: string
   readonly reason: string | undefined
@@ -38,7 +46,7 @@ export interface Operation {
   /** Number of matching jobs at the start; absent if counting took too long. */
   readonly total: Total | undefined
   readonly done: number
-  /** Skipped jobs by reason: the state they were in, `not_found`, `dedupe_key_held` or `locked`. */
+  /** Skipped jobs by reason: the state they were in, `not_found`, `dedupe_key_held`, `locked` or `changed`. */
   readonly skipped: Readonly<Record<string, number>>
   /** Jobs that failed with an error. */
   readonly failed: number
@@ -53,6 +61,37 @@ export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("
     return `There is no operation ${this.id}.`
   }
 }
+
+const notUndoable = {
+  running: "is still running. Stop it or wait, then undo it.",
+  too_many: "cannot be undone: it covered more jobs than are kept.",
+  undone: "was undone already, or is more than an hour ago."
+}
+
+/** The operation cannot be undone. */
+export class OperationNotUndoable extends Schema.TaggedError<OperationNotUndoable>()("OperationNotUndoable", {
+  id: Schema.String,
+  why: Schema.Literal("running", "too_many", "undone")
+}) {
+  override get message(): string {
+    return `Operation ${this.id} ${notUndoable[this.why]}`
+  }
+}
+
+/**
+ * Maximum number of jobs of an operation that can be undone. A delete keeps whole jobs, the other actions only the
+ * fields they change.
+ */
+export const undoLimits: Readonly<Record<Action, number>> = {
+  cancel: 100_000,
+  requeue: 100_000,
+  "run-now": 100_000,
+  delete: 10_000
+}
+
+/** Whether an action on this many jobs can be undone. */
+export const isUndoable = (action: Action, total: Total | undefined): boolean =>
+  total?.exact === true && total.count <= undoLimits[action]
 
 export const operationTopic = "operation"
 
@@ -72,6 +111,15 @@ export class Operations extends Context.Tag("nightshift/queue/Operations")<
   {
     /** Stores an operation and notifies all pods. Runs in the caller's transaction if there is one. */
     readonly begin: (operation: NewOperation) => Effect.Effect<Operation, DatabaseError>
+
+    /**
+     * Stores an operation that restores the jobs of another one as they were. Jobs that have changed since are skipped,
+     * and so are those that were running. Runs in the caller's transaction if there is one.
+     */
+    readonly undo: (
+      id: string,
+      by: Pick<NewOperation, "who" | "reason">
+    ) => Effect.Effect<Operation, OperationNotFound | OperationNotUndoable | DatabaseError>
 
     /**
      * Runs one batch of the given operation, or of the one that has waited longest, and returns it afterwards. Returns

@@ -5,17 +5,18 @@ import { storableText } from "../../core/Storable.js"
 import { type StoredJob, stateOf } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
-import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../JobErrors.js"
+import type { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
 import { JobTable } from "../JobTableMemory.js"
 import { matches } from "../search/JobMatch.js"
 import { JobAdmin } from "./JobAdmin.js"
 import { isFor } from "./OperationScope.js"
 import {
-  type Action,
   batchLimits,
+  isUndoable,
   type NewOperation,
   type Operation,
   OperationNotFound,
+  OperationNotUndoable,
   Operations,
   operationTopic
 } from "./Operations.js"
@@ -32,6 +33,8 @@ const make = Effect.gen(function* () {
   const jobAdmin = yield* JobAdmin
   const signals = yield* Signals
   const rows = new Map<string, Row>()
+  /** The jobs that each operation changed and that can be restored. */
+  const keptJobs = new Map<string, Array<JobId>>()
   const turn = yield* Effect.makeSemaphore(1)
 
   /** The jobs that the operation has not visited yet, by id. */
@@ -46,41 +49,52 @@ const make = Effect.gen(function* () {
     ).filter((id) => id > reached)
 
   const act = (
-    action: Action,
+    { action, id: operation, undoable, undoes = "" }: Operation,
     id: JobId
-  ): Effect.Effect<StoredJob, JobNotFound | JobNotInState | DedupeKeyHeld | DatabaseError> => {
+  ): Effect.Effect<StoredJob, JobNotFound | JobNotInState | DedupeKeyHeld | UndoRefused | DatabaseError> => {
+    const admin = undoable ? jobAdmin.keeping(operation) : jobAdmin
     switch (action) {
       case "cancel":
-        return jobAdmin.cancel(id)
+        return admin.cancel(id)
       case "requeue":
-        return jobAdmin.requeue(id)
+        return admin.requeue(id)
       case "run-now":
-        return jobAdmin.runNow(id)
+        return admin.runNow(id)
       case "delete":
-        return jobAdmin.remove(id)
+        return admin.remove(id)
+      case "undo":
+        return jobAdmin.undo(id, undoes)
     }
   }
 
   /** Returns undefined on success, otherwise the reason for skipping. */
-  const skipReasonOf = (action: Action, id: JobId, now: number): Effect.Effect<string | undefined> => {
+  const skipReasonOf = (operation: Operation, id: JobId, now: number): Effect.Effect<string | undefined> => {
     const row = table.get(id)
-    if (row === undefined) return Effect.succeed("not_found")
-    if (!isFor(action, stateOf(row, now))) return Effect.succeed(row.status)
-    return act(action, id).pipe(
-      Effect.as(undefined),
-      Effect.catchTag("DedupeKeyHeld", () => Effect.succeed("dedupe_key_held")),
+    const { action } = operation
+    if (action !== "undo") {
+      if (row === undefined) return Effect.succeed("not_found")
+      if (!isFor(action, stateOf(row, now))) return Effect.succeed(row.status)
+    }
+    const wasRunning = row?.status === "running"
+    return act(operation, id).pipe(
+      Effect.map(() => {
+        if (operation.undoable && !wasRunning) keptJobs.set(operation.id, [...(keptJobs.get(operation.id) ?? []), id])
+        return undefined
+      }),
+      Effect.catchTag("DedupeKeyHeld", () => Effect.succeed(action === "undo" ? "changed" : "dedupe_key_held")),
+      Effect.catchTag("UndoRefused", () => Effect.succeed("changed")),
       Effect.orDie
     )
   }
 
   /** Newest first: of several jobs with the same key the newest gets it. */
-  const runBatch = (action: Action, ids: ReadonlyArray<JobId>, now: number) =>
-    Effect.forEach(ids.toReversed(), (id) => skipReasonOf(action, id, now))
+  const runBatch = (operation: Operation, ids: ReadonlyArray<JobId>, now: number) =>
+    Effect.forEach(ids.toReversed(), (id) => skipReasonOf(operation, id, now))
 
   const carryOn = (row: Row, now: number) =>
     Effect.gen(function* () {
       const ids = left(row, now).slice(0, batchLimits.jobs)
-      const skipReasons = yield* runBatch(row.operation.action, ids, now)
+      const skipReasons = yield* runBatch(row.operation, ids, now)
       const skipped: Record<string, number> = { ...row.operation.skipped }
       for (const why of skipReasons) if (why !== undefined) skipped[why] = (skipped[why] ?? 0) + 1
       const isLast = ids.length < batchLimits.jobs
@@ -102,9 +116,12 @@ const make = Effect.gen(function* () {
       const id = table.ids.plain(now)
       const ids = target.ids === undefined ? undefined : [...new Set(target.ids)].sort()
       const count = ids?.length ?? [...table.rows()].filter((row) => matches(row, target.filter ?? {}, now)).length
+      const total = { count, exact: true }
       const operation: Operation = {
         id,
         action,
+        undoes: undefined,
+        undoable: isUndoable(action, total),
         status: "running",
         who: storableText(who, 200),
         reason: reason === undefined ? undefined : storableText(reason, 1_000),
@@ -112,7 +129,7 @@ const make = Effect.gen(function* () {
         createdAt: now,
         updatedAt: now,
         finishedAt: undefined,
-        total: { count, exact: true },
+        total,
         done: 0,
         skipped: {},
         failed: 0,
@@ -124,6 +141,41 @@ const make = Effect.gen(function* () {
       return operation
     })
 
+  const undo: typeof Operations.Service.undo = (source, { reason, who }) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const row = rows.get(source)
+      if (row === undefined) return yield* new OperationNotFound({ id: source })
+      if (row.operation.finishedAt === undefined) return yield* new OperationNotUndoable({ id: source, why: "running" })
+      if (!row.operation.undoable) return yield* new OperationNotUndoable({ id: source, why: "too_many" })
+      const jobs = keptJobs.get(source)?.toSorted()
+      if (jobs === undefined) return yield* new OperationNotUndoable({ id: source, why: "undone" })
+      keptJobs.delete(source)
+      const id = table.ids.plain(now)
+      const operation: Operation = {
+        ...row.operation,
+        id,
+        action: "undo",
+        undoes: source,
+        undoable: false,
+        status: "running",
+        who: storableText(who, 200),
+        reason: reason === undefined ? undefined : storableText(reason, 1_000),
+        filter: undefined,
+        createdAt: now,
+        updatedAt: now,
+        finishedAt: undefined,
+        total: { count: jobs.length, exact: true },
+        done: 0,
+        skipped: {},
+        failed: 0,
+        error: undefined
+      }
+      rows.set(id, { operation, ids: jobs, lastId: jobs.at(-1) ?? "", reached: "" })
+      yield* signals.tell(operationTopic, id)
+      return operation
+    })
+
   const get = (id: string) => {
     const row = rows.get(id)
     return row === undefined ? new OperationNotFound({ id }) : Effect.succeed(row.operation)
@@ -131,6 +183,7 @@ const make = Effect.gen(function* () {
 
   return Operations.of({
     begin,
+    undo,
     step: (id) =>
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis

@@ -13,7 +13,14 @@ import { cancelTopic } from "./JobAdmin.js"
 import * as OperationBatchPg from "./OperationBatchPg.js"
 import { type OperationRow, skippedOf, toOperation } from "./OperationRow.js"
 import { operationColumns } from "./OperationSql.js"
-import { OperationNotFound, Operations, operationTopic, type Target } from "./Operations.js"
+import {
+  isUndoable,
+  OperationNotFound,
+  OperationNotUndoable,
+  Operations,
+  operationTopic,
+  type Target
+} from "./Operations.js"
 
 const zeroId = "00000000-0000-0000-0000-000000000000"
 
@@ -38,6 +45,7 @@ const make = Effect.gen(function* () {
   const ids = yield* makeGenerator
   const { schema, sql, transaction } = database
   const table = sql(`${schema}.operation`)
+  const undos = sql(`${schema}.job_undo`)
   const columns = sql.literal(operationColumns)
   const batch = OperationBatchPg.make(database)
   const { instant } = fragments(sql)
@@ -53,13 +61,14 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const named = target.ids === undefined ? null : [...new Set(target.ids)].sort()
       const [row] = yield* mapErrors(sql<OperationRow>`
-        insert into ${table} (id, action, who, reason, filter, ids, created_at, updated_at, last_id, total, total_exact)
+        insert into ${table} (id, action, who, reason, filter, ids, created_at, updated_at, last_id, total, total_exact,
+          undoable)
         values (${ids.plain(now)}, ${action}, ${storableText(who, 200)},
           ${reason === undefined ? null : storableText(reason, 1_000)},
           ${target.filter === undefined ? null : JSON.stringify(target.filter)}::jsonb, ${named}::uuid[],
           ${instant(now)}, ${instant(now)},
           coalesce((select id from ${sql(`${schema}.job`)} order by id desc limit 1), ${zeroId}::uuid),
-          ${total?.count ?? null}, ${total?.exact ?? null})
+          ${total?.count ?? null}, ${total?.exact ?? null}, ${isUndoable(action, total)})
         returning ${columns}`)
       if (row === undefined) return yield* Effect.dieMessage("the operation was not stored")
       yield* signals.tell(operationTopic, row.id)
@@ -135,6 +144,26 @@ const make = Effect.gen(function* () {
       return { operations: page, next: rows.length > limit ? page.at(-1)?.id : undefined }
     })
 
+  const undo: typeof Operations.Service.undo = (id, { reason, who }) =>
+    Effect.gen(function* () {
+      const { finishedAt, undoable } = yield* get(id)
+      if (finishedAt === undefined) return yield* new OperationNotUndoable({ id, why: "running" })
+      if (!undoable) return yield* new OperationNotUndoable({ id, why: "too_many" })
+      const [kept] = yield* mapErrors(sql<{ count: number; last: string | null }>`
+        select count(*)::int as count, max(job_id::text) as last from ${undos} where act = ${id}`)
+      if (kept === undefined || kept.last === null) return yield* new OperationNotUndoable({ id, why: "undone" })
+      const now = yield* Clock.currentTimeMillis
+      const [row] = yield* mapErrors(sql<OperationRow>`
+        insert into ${table} (id, action, who, reason, undoes, created_at, updated_at, last_id, total, total_exact)
+        values (${ids.plain(now)}, 'undo', ${storableText(who, 200)},
+          ${reason === undefined ? null : storableText(reason, 1_000)}, ${id}, ${instant(now)}, ${instant(now)},
+          ${kept.last}, ${kept.count}, true)
+        returning ${columns}`)
+      if (row === undefined) return yield* Effect.dieMessage("the operation was not stored")
+      yield* signals.tell(operationTopic, row.id)
+      return toOperation(row)
+    })
+
   const cancel: typeof Operations.Service.cancel = (id) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
@@ -156,7 +185,7 @@ const make = Effect.gen(function* () {
       }
     })
 
-  return Operations.of({ begin, step, get, list, cancel, purge })
+  return Operations.of({ begin, undo, step, get, list, cancel, purge })
 })
 
 export const layer: Layer.Layer<Operations, never, Database | JobSearch | Notifier | Wakeups | Signals> = Layer.effect(

@@ -8,8 +8,8 @@ import type { BoundedQuery } from "./BoundedQuery.js"
 import type { QueueCounts, SearchTooSlow } from "./JobSearch.js"
 
 // Counts jobs without reading the whole table. Unfinished jobs are counted per lane (queue and priority) through the
-// claim index, due and scheduled ones each up to a cap; dead jobs through their own index, up to a cap per queue; done
-// jobs through the index of finished jobs, newest first. That index does not include the queue: beyond the cap, the
+// claim index, due and scheduled ones each up to a cap; dead and cancelled jobs through their own indexes, up to a cap
+// per queue; done jobs through the index of finished jobs, newest first. That index does not include the queue: beyond the cap, the
 // rest of the planner's row estimate for a queue is counted as done. Counts that are not exact are marked.
 
 /** Maximum number of jobs counted one by one per category. */
@@ -19,8 +19,26 @@ const cap = 10_000
 const budget = 50_000
 const leastPerLane = 100
 
-/** Maximum number of lanes, and of queues with dead jobs. */
+/** Maximum number of lanes, and of queues with dead or cancelled jobs. */
 const mostLanes = 1_000
+
+/** Counts the jobs of one index per queue: dead or cancelled ones. */
+const ended = (schema: string, name: string, condition: string) => `
+  ), ${name}_queue(queue, number) as (
+    (select queue, 1 from ${schema}.job where ${condition} order by queue limit 1)
+    union all
+    select next.queue, ${name}_queue.number + 1
+    from ${name}_queue cross join lateral (
+      select j.queue from ${schema}.job j
+      where j.${condition} and j.queue > ${name}_queue.queue order by j.queue limit 1
+    ) next
+    where ${name}_queue.number < ${mostLanes}
+  ), ${name} as (
+    select ${name}_queue.queue, count(*) as count, count(*) >= ${cap} as cut
+    from ${name}_queue cross join lateral (
+      select 1 from ${schema}.job j where j.${condition} and j.queue = ${name}_queue.queue limit ${cap}
+    ) f
+    group by ${name}_queue.queue`
 
 const statement = (schema: string) => `
   with recursive step(queue, priority, number) as (
@@ -62,21 +80,7 @@ const statement = (schema: string) => `
       order by j.run_at, j.id limit lanes.share)
     ) f
     group by lanes.queue, lanes.priority, lanes.share, lanes.cut
-  ), dead_queue(queue, number) as (
-    (select queue, 1 from ${schema}.job where dead_reason is not null order by queue limit 1)
-    union all
-    select next.queue, dead_queue.number + 1
-    from dead_queue cross join lateral (
-      select j.queue from ${schema}.job j
-      where j.dead_reason is not null and j.queue > dead_queue.queue order by j.queue limit 1
-    ) next
-    where dead_queue.number < ${mostLanes}
-  ), dead as (
-    select dead_queue.queue, count(*) as dead, count(*) >= ${cap} as cut
-    from dead_queue cross join lateral (
-      select 1 from ${schema}.job j where j.dead_reason is not null and j.queue = dead_queue.queue limit ${cap}
-    ) f
-    group by dead_queue.queue
+${ended(schema, "dead", "dead_reason <> 'cancelled'")}${ended(schema, "cancelled", "dead_reason = 'cancelled'")}
   ), finished as (
     select queue, dead_reason is null as done from ${schema}.job
     where finished_at is not null order by finished_at desc limit ${cap}
@@ -88,27 +92,33 @@ const statement = (schema: string) => `
     where c.oid = '${schema}.job'::regclass
   ), counted as (
     select queue, sum(scheduled)::int as scheduled, sum(retrying)::int as retrying, sum(pending)::int as pending,
-      sum(running)::int as running, sum(done)::int as done, sum(dead)::int as dead, bool_or(due_cut) as due_cut,
-      bool_or(later_cut) as later_cut, bool_or(dead_cut) as dead_cut,
+      sum(running)::int as running, sum(done)::int as done, sum(dead)::int as dead, sum(cancelled)::int as cancelled,
+      bool_or(due_cut) as due_cut, bool_or(later_cut) as later_cut, bool_or(dead_cut) as dead_cut,
+      bool_or(cancelled_cut) as cancelled_cut,
       (select count(*) from finished) >= ${cap} as done_cut,
       ${millis("min(oldest)")} as oldest
     from (
-      select queue, scheduled, retrying, pending, running, 0 as done, 0 as dead, due_cut, later_cut, false as dead_cut,
-        oldest from open
+      select queue, scheduled, retrying, pending, running, 0 as done, 0 as dead, 0 as cancelled, due_cut, later_cut,
+        false as dead_cut, false as cancelled_cut, oldest from open
       union all
-      select queue, 0, 0, 0, 0, count(*) filter (where done), 0, false, false, false, null from finished group by queue
+      select queue, 0, 0, 0, 0, count(*) filter (where done), 0, 0, false, false, false, false, null
+      from finished group by queue
       union all
-      select queue, 0, 0, 0, 0, 0, dead, false, false, cut, null from dead
+      select queue, 0, 0, 0, 0, 0, count, 0, false, false, cut, false, null from dead
+      union all
+      select queue, 0, 0, 0, 0, 0, 0, count, false, false, false, cut, null from cancelled
       union all
       -- A queue may have only done jobs that are older than all of those.
-      select queue, 0, 0, 0, 0, 0, 0, false, false, false, null from estimate
+      select queue, 0, 0, 0, 0, 0, 0, 0, false, false, false, false, null from estimate
       where (select count(*) from finished) >= ${cap}
     ) parts
     group by queue
   )
-  select queue, scheduled, retrying, pending, running, dead, due_cut, later_cut, dead_cut, done_cut, oldest,
-    case when done_cut and not (due_cut or later_cut or dead_cut)
-    then greatest(done, round(estimate.rows) - scheduled - retrying - pending - running - dead)::int else done end as done
+  select queue, scheduled, retrying, pending, running, dead, cancelled, due_cut, later_cut, dead_cut, cancelled_cut,
+    done_cut, oldest,
+    case when done_cut and not (due_cut or later_cut or dead_cut or cancelled_cut)
+    then greatest(done, round(estimate.rows) - scheduled - retrying - pending - running - dead - cancelled)::int
+    else done end as done
   from counted left join estimate using (queue)
   order by queue`
 
@@ -118,22 +128,24 @@ interface CountsRow extends Readonly<Record<State, number>> {
   readonly later_cut: boolean
   readonly done_cut: boolean
   readonly dead_cut: boolean
+  readonly cancelled_cut: boolean
   readonly oldest: number | null
 }
 
 const toCounts = (row: CountsRow, now: number): QueueCounts => {
-  const { dead, done, pending, queue, retrying, running, scheduled } = row
+  const { cancelled, dead, done, pending, queue, retrying, running, scheduled } = row
   const cut: Readonly<Record<State, boolean>> = {
     scheduled: row.later_cut,
     retrying: row.due_cut || row.later_cut,
     pending: row.due_cut,
     running: row.due_cut,
     done: row.done_cut,
-    dead: row.dead_cut
+    dead: row.dead_cut,
+    cancelled: row.cancelled_cut
   }
   return {
     queue,
-    counts: { scheduled, retrying, pending, running, done, dead },
+    counts: { scheduled, retrying, pending, running, done, dead, cancelled },
     approximate: (Object.keys(cut) as ReadonlyArray<State>).filter((state) => cut[state]),
     oldestDueAge: row.oldest === null ? undefined : now - showableInstant(row.oldest)
   }

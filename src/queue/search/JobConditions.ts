@@ -5,7 +5,7 @@ import type { Database } from "../../database/Database.js"
 import { fragments } from "../../database/SqlInstant.js"
 import { isUnstorable } from "../enqueue/NewJob.js"
 import { errorShapeSql } from "./ErrorShape.js"
-import { choices, type JobFilter } from "./JobFilter.js"
+import { choices, type JobFilter, statesOf } from "./JobFilter.js"
 
 const stateIs = (sql: PgClient, schema: string, state: State, now: number): Fragment => {
   const at = fragments(sql).instant(now)
@@ -25,8 +25,10 @@ const stateIs = (sql: PgClient, schema: string, state: State, now: number): Frag
     case "done":
       return sql`(j.finished_at is not null and j.status = 'done')`
     case "dead":
-      // Matches the predicate of the dead job index.
-      return sql`j.dead_reason is not null`
+      // Matches the predicate of the dead job indexes, as the next one does for cancelled jobs.
+      return sql`j.dead_reason <> 'cancelled'`
+    case "cancelled":
+      return sql`j.dead_reason = 'cancelled'`
   }
 }
 
@@ -36,6 +38,7 @@ const isNowhere = (filter: JobFilter) =>
     ...(choices(filter.queue) ?? []),
     ...(choices(filter.kind) ?? []),
     filter.text ?? "",
+    filter.search ?? "",
     filter.shape ?? "",
     filter.dedupe ?? "",
     filter.payload === undefined ? "" : JSON.stringify(filter.payload)
@@ -59,7 +62,7 @@ export const conditions = (
     else all.push(sql`${sql.literal(column)} = any(${[first, ...others]}::text[])`)
   }
 
-  const states = choices(filter.state)?.map((state) => stateIs(sql, schema, state, now))
+  const states = statesOf(filter)?.map((state) => stateIs(sql, schema, state, now))
   among("j.queue", filter.queue)
   among("j.kind", filter.kind)
   if (states !== undefined) all.push(states.length === 0 ? sql`false` : sql.or(states))
@@ -69,6 +72,11 @@ export const conditions = (
   if (filter.dedupe !== undefined) all.push(sql`j.dedupe_key = ${filter.dedupe}`)
   if (filter.payload !== undefined) all.push(sql`j.payload @> ${JSON.stringify(filter.payload)}::jsonb`)
   if (filter.text !== undefined) all.push(sql`position(lower(${filter.text}) in lower(j.last_error)) > 0`)
+  if (filter.search !== undefined) {
+    const found = (column: string) => sql`position(lower(${filter.search ?? ""}) in lower(${sql.literal(column)})) > 0`
+    const keys = [sql`j.dedupe_key = ${filter.search}`, sql`j.key = ${filter.search}`]
+    all.push(sql.or([...keys, found("j.id::text"), found("j.kind"), found("j.last_error")]))
+  }
   if (filter.shape !== undefined) all.push(sql`${sql.literal(errorShapeSql("j.last_error"))} = ${filter.shape}`)
   return all
 }

@@ -18,6 +18,10 @@ export const JobFilter = Schema.Struct({
   dedupe: Schema.optional(Schema.String),
   /** Text in the last error, case-insensitive. */
   text: Schema.optional(Schema.String),
+  /**
+   * Text in the id, the kind or the last error, or the whole dedupe key or key; case-insensitive, but for the keys.
+   */
+  search: Schema.optional(Schema.String),
   /** Shape of the last error: its first line without values that differ between jobs. */
   shape: Schema.optional(Schema.String)
 })
@@ -26,6 +30,15 @@ export type JobFilter = typeof JobFilter.Type
 /** Returns the values of a field as a list; undefined if the field is not set. */
 export const choices = <A extends string>(field: A | ReadonlyArray<A> | undefined): ReadonlyArray<A> | undefined =>
   field === undefined || typeof field !== "string" ? field : [field]
+
+/**
+ * The states that the filter accepts; undefined if it accepts all. Filters from before `cancelled` was a state ask for
+ * dead jobs with the reason `cancelled`, and still match them.
+ */
+export const statesOf = ({ deadReason, state }: JobFilter): ReadonlyArray<State> | undefined => {
+  const states = choices(state)
+  return states?.includes("dead") && choices(deadReason)?.includes("cancelled") ? [...states, "cancelled"] : states
+}
 
 /** Whether no field is set, so that every job matches. */
 export const isEmpty = (filter: JobFilter): boolean => Object.values(filter).every((field) => field === undefined)

@@ -1,7 +1,7 @@
 import { stateOf } from "../../core/StoredJob.js"
 import type { JobRow } from "../JobRowMemory.js"
 import { errorShape } from "./ErrorShape.js"
-import { choices, type JobFilter } from "./JobFilter.js"
+import { choices, type JobFilter, statesOf } from "./JobFilter.js"
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
@@ -26,14 +26,20 @@ const contains = (whole: unknown, part: unknown): boolean =>
 const isAmong = <A extends string>(field: A | ReadonlyArray<A> | undefined, value: A | undefined): boolean =>
   field === undefined || (value !== undefined && (choices(field) ?? []).includes(value))
 
+const isFound = ({ dedupe, id, key, kind, lastError = "" }: JobRow, search: string): boolean =>
+  dedupe?.key === search ||
+  key === search ||
+  [id, kind, lastError].some((text) => text.toLowerCase().includes(search.toLowerCase()))
+
 export const matches = (row: JobRow, filter: JobFilter, now: number): boolean =>
   isAmong(filter.queue, row.queue) &&
   isAmong(filter.kind, row.kind) &&
-  isAmong(filter.state, stateOf(row, now)) &&
+  isAmong(statesOf(filter), stateOf(row, now)) &&
   isAmong(filter.deadReason, row.deadReason) &&
   (filter.since === undefined || row.createdAt >= filter.since) &&
   (filter.until === undefined || row.createdAt < filter.until) &&
   (filter.dedupe === undefined || row.dedupe?.key === filter.dedupe) &&
   (filter.text === undefined || (row.lastError ?? "").toLowerCase().includes(filter.text.toLowerCase())) &&
+  (filter.search === undefined || isFound(row, filter.search)) &&
   (filter.shape === undefined || errorShape(row.lastError) === filter.shape) &&
   (filter.payload === undefined || contains(JSON.parse(row.payload), filter.payload))

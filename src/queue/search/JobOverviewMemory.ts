@@ -29,7 +29,9 @@ const make = (table: typeof JobTable.Service): typeof JobOverview.Service => ({
           .filter((row) => queue === undefined || row.queue === queue)
           .sort((a, b) => (a.id < b.id ? 1 : -1))
           .flatMap(({ deadReason, finishedAt = 0, id, kind, lastError }) =>
-            deadReason === undefined ? [] : [{ id, kind, deadReason, error: lastError, finishedAt }]
+            deadReason === undefined || deadReason === "cancelled"
+              ? []
+              : [{ id, kind, deadReason, error: lastError, finishedAt }]
           )
       )
     ),

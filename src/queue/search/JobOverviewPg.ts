@@ -28,7 +28,10 @@ const toGlimpse = (row: GlimpseRow, now: number): JobGlimpse => {
     id: row.id,
     queue: row.queue,
     kind: row.kind,
-    state: stateOf({ status: row.status, runAt: row.run_at, lastError: error }, now),
+    state: stateOf(
+      { status: row.status, runAt: row.run_at, lastError: error, deadReason: row.dead_reason ?? undefined },
+      now
+    ),
     attempt: row.attempt,
     maxAttempts: row.max_attempts,
     priority: row.priority,
@@ -87,7 +90,7 @@ const make = Effect.gen(function* () {
       }>`
         select id, kind, dead_reason, left(last_error, 500) as error,
           ${millis("finished_at")} as finished_at
-        from ${jobs} where dead_reason is not null and ${only} order by id desc limit ${groupLimits.looked + 1}`)
+        from ${jobs} where dead_reason <> 'cancelled' and ${only} order by id desc limit ${groupLimits.looked + 1}`)
       return group(
         rows.map(({ dead_reason, error, finished_at, id, kind }) => ({
           id,

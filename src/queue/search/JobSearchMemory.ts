@@ -42,7 +42,8 @@ const countsOf = (queue: string, rows: ReadonlyArray<JobRow>, now: number): Queu
       pending: ofState("pending"),
       running: ofState("running"),
       done: ofState("done"),
-      dead: ofState("dead")
+      dead: ofState("dead"),
+      cancelled: ofState("cancelled")
     },
     approximate: [],
     oldestDueAge: due.length === 0 ? undefined : due.reduce((oldest, { runAt }) => Math.max(oldest, now - runAt), 0)

@@ -14,8 +14,8 @@ import { BadCursor, JobSearch } from "./JobSearch.js"
 /** Poll interval of a waiting caller: the end of a job is not announced, and most waits are longer than this. */
 const awaitEvery = "200 millis"
 
-const scans = ({ dedupe, kind, payload, shape, text }: JobFilter) =>
-  [dedupe, kind, payload, shape, text].some((field) => field !== undefined)
+const scans = ({ dedupe, kind, payload, search, shape, text }: JobFilter) =>
+  [dedupe, kind, payload, search, shape, text].some((field) => field !== undefined)
 
 const make = Effect.gen(function* () {
   const database = yield* Database
@@ -24,9 +24,10 @@ const make = Effect.gen(function* () {
   const table = sql(`${schema}.job`)
   const columns = sql.literal(storedColumns)
 
-  /** Only retrying and dead jobs have an error. Each has an index, so other jobs need not be read. */
+  /** Only retrying, dead and cancelled jobs have an error. Each has an index, so other jobs need not be read. */
   const failed = sql`(select * from ${table} where finished_at is null and last_error is not null
-    union all select * from ${table} where dead_reason is not null)`
+    union all select * from ${table} where dead_reason <> 'cancelled'
+    union all select * from ${table} where dead_reason = 'cancelled')`
   const source = ({ shape, text }: JobFilter) => (shape === undefined && text === undefined ? table : failed)
 
   const get: typeof JobSearch.Service.get = (id) =>

@@ -1,7 +1,7 @@
 import * as Api from "../Api"
 import { Chart } from "../parts/Chart"
 import { Shown } from "../parts/Notice"
-import { RangeButtons, useRange } from "../parts/Range"
+import { RangeButtons, useAddressRange } from "../parts/Range"
 import { span } from "../parts/Time"
 import { useResource } from "../Resource"
 import { brief, bytesText, type DatabaseHealth } from "../Views"
@@ -17,7 +17,7 @@ const Tile = ({ label, value }: { label: string; value: string }) => (
 )
 
 export const Database = () => {
-  const range = useRange()
+  const range = useAddressRange()
   const health = useResource<DatabaseHealth>(`metrics/database${Api.query(range.query)}`)
   return (
     <>

@@ -1,21 +1,20 @@
 import { useState } from "preact/hooks"
-import * as Api from "../Api"
 import { EditJob } from "../EditJob"
-import { doneWords } from "../JobActs"
 import { useNews } from "../Live"
 import { Json } from "../parts/Json"
-import { Shown } from "../parts/Notice"
+import { Empty, Shown } from "../parts/Notice"
+import { ProgressBar, readProgress } from "../parts/Progress"
 import { StateBadge } from "../parts/StateBadge"
-import { Age, instantText, Moment, span } from "../parts/Time"
-import { say } from "../parts/Toasts"
+import { instantText, Moment } from "../parts/Time"
 import { useResource } from "../Resource"
-import { go, to } from "../Route"
+import { to } from "../Route"
+import { RunTimeline } from "../RunTimeline"
 import { useMayAct } from "../Session"
 import type { Job as JobView } from "../Views"
 import { WhyCard } from "../WhyCard"
+import { JobActions } from "./JobActions"
 
 const waiting = new Set(["scheduled", "retrying", "pending"])
-const over = new Set(["done", "dead"])
 
 /** Returns the trace id of the job's enqueue and runs. */
 const traceOf = (meta: unknown): string | undefined => {
@@ -80,114 +79,27 @@ const Facts = ({ job }: { readonly job: JobView }) => (
   </dl>
 )
 
-const Timeline = ({ job }: { readonly job: JobView }) => (
-  <ol class="timeline">
-    <li>
-      <strong>created</strong> <Age at={job.createdAt} />
-    </li>
-    {job.errors.map((error) => (
-      <li key={`${error.startedAt} ${error.outcome}`}>
-        <strong>
-          attempt {error.attempt}: {error.outcome}
-        </strong>{" "}
-        <Age at={error.endedAt} />{" "}
-        <span class="quiet small">
-          after {span((Date.parse(error.endedAt) - Date.parse(error.startedAt)) / 1000)} on {error.pod.slice(-8)}
-        </span>
-        {error.message === null ? null : <pre class="text">{error.message}</pre>}
-      </li>
-    ))}
-    {job.state === "running" ? (
-      <li>
-        <strong>running</strong> since <Age at={job.startedAt} />
-      </li>
-    ) : null}
-    {job.finishedAt === null ? null : (
-      <li>
-        <strong>{job.state}</strong> {job.deadReason === null ? "" : `(${job.deadReason}) `}
-        <Age at={job.finishedAt} />
-      </li>
-    )}
-  </ol>
-)
-
-const Acts = ({ job, onChange, onEdit }: { job: JobView; onChange: () => void; onEdit: () => void }) => {
-  const act = (done: string, path: string, back?: { name: string; path: string }) => () =>
-    Api.post(`jobs/${job.id}/${path}`).then(
-      () => {
-        onChange()
-        say(
-          `${job.kind} ${done}`,
-          back === undefined
-            ? undefined
-            : {
-                name: back.name,
-                run: () => void Api.post(`jobs/${job.id}/${back.path}`).then(onChange, (e: Error) => say(e.message))
-              }
-        )
-      },
-      (error: Error) => say(error.message)
-    )
-  const copy = async () => {
-    const { kind, payload, priority, queue } = job
-    const { jobs } = await Api.post<{ jobs: ReadonlyArray<{ id: string }> }>("jobs", {
-      jobs: [{ kind, payload, priority, queue }]
-    })
-    say(`${kind} enqueued again`)
-    if (jobs[0] !== undefined) go(to(`jobs/${jobs[0].id}`))
-  }
-  const drop = () =>
-    Api.remove(`jobs/${job.id}`).then(
-      () => {
-        say(`${job.kind} deleted`)
-        go(to("jobs"))
-      },
-      (error: Error) => say(error.message)
-    )
-  return (
-    <div class="side">
-      {over.has(job.state) ? (
-        <button
-          type="button"
-          class="primary"
-          onClick={act(doneWords.requeue, "requeue", { name: "Cancel", path: "cancel" })}
-        >
-          Requeue
-        </button>
-      ) : null}
-      {job.state === "scheduled" || job.state === "retrying" ? (
-        <button type="button" onClick={act(doneWords["run-now"], "run-now")}>
-          Run now
-        </button>
-      ) : null}
-      {waiting.has(job.state) ? (
-        <button type="button" onClick={onEdit}>
-          Edit
-        </button>
-      ) : null}
-      {over.has(job.state) ? null : (
-        <button
-          type="button"
-          class="danger"
-          onClick={act(job.state === "running" ? "asked to stop" : doneWords.cancel, "cancel", {
-            name: "Undo",
-            path: "requeue"
-          })}
-        >
-          Cancel
-        </button>
-      )}
-      <button type="button" onClick={() => void copy().catch((error: Error) => say(error.message))}>
-        Duplicate
-      </button>
-      {job.state === "running" ? null : (
-        <button type="button" class="danger" onClick={() => void drop()}>
-          Delete
-        </button>
-      )}
+const progressOf = (job: JobView) => {
+  const progress = readProgress(job.progress)
+  return progress === undefined ? null : (
+    <div class="card body">
+      <ProgressBar of={progress} />
     </div>
   )
 }
+
+/** Shown instead of a job that does not exist. */
+const NoJob = ({ id }: { readonly id: string }) => (
+  <>
+    <div class="head">
+      <h1>Job not found</h1>
+    </div>
+    <Empty>
+      There is no job <span class="mono">{id}</span>. It was deleted, or its retention has passed.{" "}
+      <a href={to("jobs")}>Show all jobs</a>
+    </Empty>
+  </>
+)
 
 export const Job = ({ id }: { readonly id: string }) => {
   const { pulse } = useNews()
@@ -195,6 +107,7 @@ export const Job = ({ id }: { readonly id: string }) => {
   const job = useResource<JobView>(path, { pulse, every: 5_000 })
   const mayAct = useMayAct()
   const [editing, setEditing] = useState(false)
+  if (job.refused?.status === 404) return <NoJob id={id} />
   return (
     <Shown of={job}>
       {(data) => (
@@ -202,12 +115,13 @@ export const Job = ({ id }: { readonly id: string }) => {
           <div class="head">
             <h1>{data.kind}</h1>
             <StateBadge state={data.state} />
-            {mayAct ? <Acts job={data} onChange={job.reload} onEdit={() => setEditing(true)} /> : null}
+            {mayAct ? <JobActions job={data} onChange={job.reload} onEdit={() => setEditing(true)} /> : null}
           </div>
           <div class="quiet mono id">{data.id}</div>
           <WhyCard key={path} path={path} state={data.state} pulse={pulse} />
+          {progressOf(data)}
           {data.lastError === null ? null : <pre class="failure">{data.lastError}</pre>}
-          <div class="grid">
+          <div class="run">
             <section class="card" aria-label="Details">
               <header>
                 <h2>Details</h2>
@@ -221,7 +135,7 @@ export const Job = ({ id }: { readonly id: string }) => {
                 <h2>Timeline</h2>
               </header>
               <div class="body">
-                <Timeline job={data} />
+                <RunTimeline job={data} />
               </div>
             </section>
           </div>

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { BulkAct, type Target } from "../BulkAct"
 import { DeadGroups } from "../DeadGroups"
+import { useHeldRows } from "../HeldRows"
 import { type Act, actNames, acts, isFor, notFor } from "../JobActs"
 import * as JobFilter from "../JobFilter"
 import { JobFilters } from "../JobFilters"
@@ -67,27 +68,33 @@ const emptyText = (filter: JobFilter.JobFilter, preset: JobFilter.JobFilter): st
 export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.JobFilter }) => {
   const { preset = nothing, route, title } = props
   const mayAct = useMayAct()
-  const { pulse } = useNews()
+  const { offline, pulse } = useNews()
   const filter = JobFilter.read(route, preset)
-  const page = useResource<JobPage>(
-    `jobs${JobFilter.query(filter, { limit: 50, cursor: route.query.get("cursor") })}`,
-    { pulse, every: nowAndThen }
-  )
+  const path = `jobs${JobFilter.query(filter, { limit: 50, cursor: route.query.get("cursor") })}`
+  const page = useResource<JobPage>(path, { pulse, every: nowAndThen })
   const [chosen, setChosen] = useState<ReadonlyMap<string, State>>(new Map())
-  const [cursor, setCursor] = useState(0)
+  const [cursor, setCursor] = useState<string>()
   const [asked, setAsked] = useState<{ act: Act; target: Target }>()
-  const jobs = page.data?.jobs ?? []
+  // Rows of another filter are not shown under this one, not even while it loads or after it was refused.
+  const fresh = page.path === path ? page.data : undefined
+  const { adopt, news, rows } = useHeldRows(path, fresh?.jobs)
+  const jobs = rows.map(({ job }) => job)
   const key = JSON.stringify(filter)
   useEffect(() => {
     setChosen(new Map())
-    setCursor(0)
+    setCursor(undefined)
   }, [key])
+  // Keys act on a job, not on a place: the cursor stays with its job when the list changes.
+  const first = jobs[0]?.id
+  useEffect(() => setCursor((current) => current ?? first), [first, key])
 
   // Keys may arrive faster than renders, so handlers read and update this ref instead of state.
-  const now = useRef({ jobs, chosen, cursor })
-  now.current = { jobs, chosen, cursor }
-  const move = (place: number) => {
-    now.current.cursor = Math.max(0, Math.min(place, now.current.jobs.length - 1))
+  const now = useRef({ jobs, chosen, cursor, offline })
+  now.current = { jobs, chosen, cursor, offline }
+  const move = (by: number) => {
+    const { jobs, cursor } = now.current
+    const place = jobs.findIndex(({ id }) => id === cursor)
+    now.current.cursor = jobs[place === -1 ? 0 : Math.max(0, Math.min(place + by, jobs.length - 1))]?.id
     setCursor(now.current.cursor)
   }
   const toggle = (id: string) => {
@@ -108,14 +115,14 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
   useEffect(
     () =>
       onRowKey((act) => {
-        const { chosen, cursor, jobs } = now.current
-        const row = jobs[cursor]
-        if (act === "next") move(cursor + 1)
-        if (act === "previous") move(cursor - 1)
+        const { chosen, cursor, jobs, offline } = now.current
+        const row = jobs.find(({ id }) => id === cursor)
+        if (act === "next") return move(1)
+        if (act === "previous") return move(-1)
         if (row === undefined) return
         if (act === "select") toggle(row.id)
         if (act === "open") go(to(`jobs/${row.id}`))
-        if ((act === "requeue" || act === "cancel") && mayAct) {
+        if ((act === "requeue" || act === "cancel") && mayAct && !offline) {
           const meant = chosen.size > 0 ? chosen : new Map([[row.id, row.state]])
           if (![...meant.values()].some((state) => isFor(act, state))) return say(notFor(act))
           setAsked({ act, target: { ids: [...meant.keys()] } })
@@ -129,17 +136,35 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
     <>
       <div class="head">
         <h1>{title}</h1>
-        {page.data === undefined ? null : <span class="chip">{countText(page.data.total)}</span>}
+        {fresh === undefined ? null : <span class="chip">{countText(fresh.total)}</span>}
         {mayAct ? <Acts filter={filter} preset={preset} chosen={chosen} onAsk={ask} /> : null}
       </div>
       <SavedViews page={route.path[0] ?? "jobs"} filter={JobFilter.without(filter, preset)} />
-      {preset.state?.includes("dead") ? <DeadGroups pulse={pulse} onDone={page.reload} /> : null}
+      {preset.state?.includes("dead") ? (
+        <DeadGroups
+          pulse={pulse}
+          onDone={() => {
+            adopt()
+            page.reload()
+          }}
+        />
+      ) : null}
       <JobFilters route={route} filter={filter} preset={preset} kinds={[...new Set(jobs.map(({ kind }) => kind))]} />
-      <Shown of={page}>
+      <Shown of={{ ...page, data: fresh }}>
         {(data) => (
           <div class="card">
+            {/* Always there, so that it moves nothing when it has something to say. */}
+            <div class="news" role="status">
+              {news === 0 ? (
+                <span class="quiet small">Up to date</span>
+              ) : (
+                <button type="button" class="link small" onClick={adopt}>
+                  {news === data.jobs.length && data.next !== null ? `${news}+` : news} new
+                </button>
+              )}
+            </div>
             <JobTable
-              jobs={data.jobs}
+              rows={rows}
               chosen={selected}
               cursor={cursor}
               onToggle={mayAct ? toggle : undefined}
@@ -157,6 +182,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
           onDone={() => {
             setAsked(undefined)
             setChosen(new Map())
+            adopt()
             page.reload()
           }}
         />

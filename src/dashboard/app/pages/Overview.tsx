@@ -1,12 +1,12 @@
-import { useState } from "preact/hooks"
+import { Attention } from "../Attention"
 import { JobCharts } from "../JobCharts"
 import { useNews } from "../Live"
 import { Shown } from "../parts/Notice"
-import { RangeButtons, useRange } from "../parts/Range"
+import { RangeButtons, useAddressRange } from "../parts/Range"
 import { span } from "../parts/Time"
 import { useResource } from "../Resource"
 import { to } from "../Route"
-import { brief, type Queue, states } from "../Views"
+import { type Queue, stateCount, states } from "../Views"
 
 const places = {
   scheduled: "scheduled",
@@ -14,22 +14,28 @@ const places = {
   pending: "jobs",
   running: "jobs",
   done: "jobs",
-  dead: "dead"
+  dead: "dead",
+  cancelled: "jobs"
 }
 
-const Tiles = ({ queues }: { readonly queues: ReadonlyArray<Pick<Queue, "counts" | "oldestDueAgeSeconds">> }) => {
-  const oldest = Math.max(0, ...queues.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0))
+/** Whether a paused queue has due jobs. They wait on purpose, so they do not count as the oldest due. */
+const hasPaused = (queues: ReadonlyArray<Queue>) => queues.some(({ counts, paused }) => paused && counts.pending > 0)
+
+const Tiles = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => {
+  const isPaused = hasPaused(queues)
+  const ages = queues.filter(({ paused }) => !paused).map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0)
+  const oldest = Math.max(0, ...ages)
   return (
     <div class="tiles">
       {states.map((state) => (
         <a class="card tile" key={state} href={to(places[state], places[state] === "jobs" ? { state } : {})}>
-          <div class="figure">{brief(queues.reduce((sum, { counts }) => sum + (counts[state] ?? 0), 0))}</div>
+          <div class="figure">{stateCount(queues, state)}</div>
           <span class={`state ${state}`}>{state}</span>
         </a>
       ))}
       <a class="card tile" href={to("queues")}>
-        <div class="figure">{oldest === 0 ? "–" : span(oldest)}</div>
-        <span class="quiet">oldest due</span>
+        <div class={oldest >= 600 ? "figure long" : "figure"}>{oldest === 0 ? "–" : span(oldest)}</div>
+        <span class="quiet">{isPaused ? "oldest due *" : "oldest due"}</span>
       </a>
     </div>
   )
@@ -42,6 +48,7 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
       <a class="small" href={to("queues")}>
         All queues
       </a>
+      {hasPaused(queues) ? <span class="quiet small side">* without paused queues</span> : null}
     </header>
     <div class="table-wrap">
       <table>
@@ -62,9 +69,9 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
                 {queue.paused ? <span class="chip">paused</span> : null}
                 {queue.throttledUntil === null ? null : <span class="chip">cooling down</span>}
               </td>
-              <td class="number">{brief(queue.counts.pending)}</td>
-              <td class="number">{brief(queue.counts.running)}</td>
-              <td class="number">{brief(queue.counts.dead)}</td>
+              <td class="number">{stateCount([queue], "pending")}</td>
+              <td class="number">{stateCount([queue], "running")}</td>
+              <td class="number">{stateCount([queue], "dead")}</td>
               <td class="number">{queue.oldestDueAgeSeconds === null ? "–" : span(queue.oldestDueAgeSeconds)}</td>
             </tr>
           ))}
@@ -74,35 +81,9 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
   </section>
 )
 
-/**
- * Current warnings. The line is always present: a warning that appears while the user drags over a chart must not move
- * the chart.
- */
-const Warnings = ({ all }: { readonly all: ReadonlyArray<string> | undefined }) => {
-  const [open, setOpen] = useState(false)
-  const [first, ...others] = all ?? []
-  if (first === undefined)
-    return (
-      <div class="notice" role="status">
-        {all === undefined ? "Loading warnings…" : <span class="state done">No warnings</span>}
-      </div>
-    )
-  return (
-    <div class="notice warning" role="status">
-      <div>{first}</div>
-      {open ? others.map((warning) => <div key={warning}>{warning}</div>) : null}
-      {others.length === 0 ? null : (
-        <button type="button" class="link" aria-expanded={open} onClick={() => setOpen(!open)}>
-          {open ? "Show less" : `Show ${others.length} more`}
-        </button>
-      )}
-    </div>
-  )
-}
-
 export const Overview = () => {
-  const { pulse, warnings } = useNews()
-  const range = useRange()
+  const { pulse } = useNews()
+  const range = useAddressRange()
   const queues = useResource<{ queues: ReadonlyArray<Queue> }>("queues", { pulse, every: 10_000 })
   return (
     <>
@@ -112,7 +93,7 @@ export const Overview = () => {
           <RangeButtons range={range} />
         </div>
       </div>
-      <Warnings all={warnings} />
+      <Attention queues={queues.data?.queues} />
       <Shown of={queues}>{(data) => <Tiles queues={data.queues} />}</Shown>
       <JobCharts range={range} />
       {queues.data === undefined ? null : <QueueList queues={queues.data.queues} />}

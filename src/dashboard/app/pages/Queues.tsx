@@ -3,6 +3,7 @@ import * as Api from "../Api"
 import { JobCharts } from "../JobCharts"
 import { useNews } from "../Live"
 import { Card, Fold } from "../parts/Card"
+import { useGuard } from "../parts/Guard"
 import { Empty, Shown } from "../parts/Notice"
 import { RangeButtons, useRange } from "../parts/Range"
 import { rateText, Sparkline } from "../parts/Sparkline"
@@ -12,7 +13,7 @@ import { QueueForm } from "../QueueForm"
 import { useResource } from "../Resource"
 import { to } from "../Route"
 import { useMayAct } from "../Session"
-import { brief, type Queue, type QueueSeries } from "../Views"
+import { brief, type Queue, type QueueSeries, stateCount } from "../Views"
 
 /** Share of the queue's workers that are busy. */
 const Utilisation = ({ queue }: { readonly queue: Queue }) => {
@@ -45,10 +46,14 @@ const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
     setEditing(false)
     onChange()
   }
-  const change = (body: unknown, said: string) =>
+  const guard = useGuard(queue.paused)
+  const send = (body: unknown, said: string, undo?: Readonly<Record<string, unknown>>): Promise<void> =>
     Api.patch(`queues/${encodeURIComponent(queue.name)}`, body).then(
       () => {
-        say(said)
+        say(
+          said,
+          undo === undefined ? undefined : { name: "Undo", run: () => void send(undo, `${queue.name} restored`) }
+        )
         onChange()
       },
       (error: Error) => say(error.message)
@@ -78,19 +83,21 @@ const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
               {queue.throttledUntil === null ? null : (
                 <button
                   type="button"
-                  onClick={() => void change({ throttledUntil: null }, `${queue.name}: cool-down ended`)}
+                  title="Cannot be undone."
+                  onClick={guard(() => send({ throttledUntil: null }, `${queue.name}: cool-down ended`))}
                 >
                   End cool-down
                 </button>
               )}
               <button
                 type="button"
-                onClick={() =>
-                  void change(
-                    { paused: !queue.paused },
-                    queue.paused ? `${queue.name} resumed` : `${queue.name} paused`
-                  )
-                }
+                class="fixed"
+                title={`${queue.paused ? "Start jobs of this queue again." : "Start no more jobs of this queue."} Can be undone.`}
+                onClick={guard(() =>
+                  send({ paused: !queue.paused }, `${queue.name} ${queue.paused ? "resumed" : "paused"}`, {
+                    paused: queue.paused
+                  })
+                )}
               >
                 {queue.paused ? "Resume" : "Pause"}
               </button>
@@ -110,18 +117,20 @@ const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
           </span>
         </span>
         <Utilisation queue={queue} />
-        {(["pending", "scheduled", "retrying", "done", "dead"] as const).map((state) => (
+        {queue.oldestDueAgeSeconds === null ? null : (
+          <span class="quiet nowrap">oldest due {span(queue.oldestDueAgeSeconds)}</span>
+        )}
+      </div>
+      <div class="row figures">
+        {(["pending", "scheduled", "retrying", "done", "dead", "cancelled"] as const).map((state) => (
           <a
             class={queue.counts[state] === 0 ? "state none" : `state ${state}`}
             key={state}
             href={to("jobs", { queue: queue.name, state })}
           >
-            {brief(queue.counts[state])} {state}
+            {stateCount([queue], state)} {state}
           </a>
         ))}
-        <span class="quiet">
-          oldest due {queue.oldestDueAgeSeconds === null ? "–" : span(queue.oldestDueAgeSeconds)}
-        </span>
       </div>
       {looking ? <QueueCharts queue={queue.name} /> : null}
       {editing ? <QueueForm queue={queue} onSaved={saved} /> : null}

@@ -39,6 +39,8 @@ export const Chart = (props: {
   readonly times: ReadonlyArray<number>
   readonly lines: ReadonlyArray<Line>
   readonly format: (value: number) => string
+  /** Formats the ticks of the y axis, which have little room. */
+  readonly tick?: (value: number) => string
   readonly onZoom: (range: { since: number; until: number } | undefined) => void
 }) => {
   const place = useRef<HTMLDivElement>(null)
@@ -67,7 +69,7 @@ export const Chart = (props: {
           scales: { y: { range: (_, _min, max) => [0, max === null || max === 0 ? 1 : max * 1.1] } },
           axes: [
             { ...axis, size: 42, values: tickTexts },
-            { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => props.format(tick)) }
+            { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (props.tick ?? props.format)(tick)) }
           ],
           series: [
             {

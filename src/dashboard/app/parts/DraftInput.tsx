@@ -3,6 +3,8 @@ import { useEffect, useState } from "preact/hooks"
 /** A field that keeps unsubmitted text when the page re-renders with new data. */
 export const DraftInput = (props: {
   readonly label: string
+  /** Placeholder, if it is not the label. */
+  readonly hint?: string
   readonly type: "search" | "number"
   readonly value: string
   /** Called on Enter or blur. */
@@ -11,7 +13,7 @@ export const DraftInput = (props: {
   /** Whether the `/` shortcut focuses this field. */
   readonly main?: boolean
 }) => {
-  const { label, main = false, onGive, type, value, width = "" } = props
+  const { hint, label, main = false, onGive, type, value, width = "" } = props
   const [draft, setDraft] = useState(value)
   useEffect(() => setDraft(value), [value])
   const field = {
@@ -24,6 +26,6 @@ export const DraftInput = (props: {
   return type === "number" ? (
     <input type="number" min={0} step="any" {...field} />
   ) : (
-    <input type="search" placeholder={label} data-search={main || undefined} {...field} />
+    <input type="search" placeholder={hint ?? label} data-search={main || undefined} {...field} />
   )
 }

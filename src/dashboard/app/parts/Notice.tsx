@@ -5,12 +5,17 @@ import { Failure } from "./Failure"
 /** Empty state: says what would appear here and how to make it appear. */
 export const Empty = ({ children }: { readonly children: ComponentChildren }) => <div class="empty">{children}</div>
 
-/** Renders a resource. Shows a loading state before the first response, and errors above the last data. */
+/**
+ * Renders a resource. Shows a loading state before the first response, and errors above the last data. An unreachable
+ * service is not an error of one resource: the page says so once.
+ */
 export function Shown<A>({ of, children }: { of: Resource<A>; children: (data: A) => ComponentChildren }) {
+  const refused = of.refused?.status === 0 ? undefined : of.refused
+  const waiting = of.refused === undefined ? "Loading…" : "Waiting for the service…"
   return (
     <>
-      <Failure text={of.refused?.message} />
-      {of.data === undefined ? of.refused === undefined ? <Empty>Loading…</Empty> : null : children(of.data)}
+      <Failure text={refused?.message} />
+      {of.data === undefined ? refused === undefined ? <Empty>{waiting}</Empty> : null : children(of.data)}
     </>
   )
 }

@@ -1,4 +1,5 @@
 import { useMemo, useState } from "preact/hooks"
+import { refine, useRoute } from "../Route"
 import { useTick } from "./Time"
 
 export const ranges = { "5 m": 300, "30 m": 1_800, "3 h": 10_800, "24 h": 86_400, "7 d": 604_800 } as const
@@ -13,10 +14,46 @@ export interface Range {
 
 const iso = (seconds: number) => new Date(seconds * 1000).toISOString()
 
-/** The time range of the charts: a moving window, or a zoomed range. */
+const isName = (text: string | null): text is RangeName => text !== null && text in ranges
+
+interface Zoom {
+  readonly since: number
+  readonly until: number
+}
+
+const zoomOf = (query: URLSearchParams): Zoom | undefined => {
+  const [since, until] = [query.get("from"), query.get("to")].map((text) => Date.parse(text ?? "") / 1000)
+  return since === undefined || until === undefined || !(since < until) ? undefined : { since, until }
+}
+
+/** The range that the address names, so that it can be passed on and Back undoes a zoom. */
+export const useAddressRange = (): Range => {
+  const route = useRoute()
+  const named = route.query.get("range")
+  return useWindow(isName(named) ? named : "30 m", zoomOf(route.query), (name, zoomed) =>
+    refine(route, {
+      range: name === "30 m" ? undefined : name,
+      from: zoomed === undefined ? undefined : iso(Math.floor(zoomed.since)),
+      to: zoomed === undefined ? undefined : iso(Math.ceil(zoomed.until))
+    })
+  )
+}
+
+/** A range of a part of the page, of which there may be several. */
 export const useRange = (): Range => {
-  const [name, setName] = useState<RangeName>("30 m")
-  const [zoomed, setZoomed] = useState<{ since: number; until: number }>()
+  const [{ name, zoomed }, set] = useState<{ name: RangeName; zoomed: Zoom | undefined }>({
+    name: "30 m",
+    zoomed: undefined
+  })
+  return useWindow(name, zoomed, (name, zoomed) => set({ name, zoomed }))
+}
+
+/** The time range of charts: a moving window, or a zoomed range. */
+const useWindow = (
+  name: RangeName,
+  zoomed: Zoom | undefined,
+  change: (name: RangeName, zoomed: Zoom | undefined) => void
+): Range => {
   // Advance every ten seconds, not on every tick.
   const now = Math.floor(useTick() / 10_000) * 10
   const query = useMemo(
@@ -24,16 +61,13 @@ export const useRange = (): Range => {
       zoomed === undefined
         ? { since: iso(now - ranges[name]), until: iso(now + 10) }
         : { since: iso(Math.floor(zoomed.since)), until: iso(Math.ceil(zoomed.until)) },
-    [name, zoomed, now]
+    [name, zoomed?.since, zoomed?.until, now]
   )
   return {
     name: zoomed === undefined ? name : "zoomed",
     query,
-    choose: (chosen) => {
-      setZoomed(undefined)
-      setName(chosen)
-    },
-    zoom: setZoomed
+    choose: (chosen) => change(chosen, undefined),
+    zoom: (range) => change(name, range)
   }
 }
 

@@ -35,6 +35,12 @@ export const span = (seconds: number): string => {
   return rest === 0 || next === undefined ? `${whole} ${name}` : `${whole} ${name} ${rest} ${next[1]}`
 }
 
+/** Formats seconds in one unit: `1.5 h`. */
+export const shortSpan = (seconds: number): string => {
+  const [size, name] = units.find(([size]) => seconds >= size) ?? [0.001, "ms"]
+  return seconds === 0 ? "0" : `${Number((seconds / size).toPrecision(2))} ${name}`
+}
+
 /** Formats measured seconds with one decimal below a minute. */
 export const measured = (seconds: number): string =>
   seconds >= 1 && seconds < 60 ? `${Math.round(seconds * 10) / 10} s` : span(seconds)

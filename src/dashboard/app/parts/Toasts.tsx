@@ -17,8 +17,8 @@ export const say = (text: string, act?: Toast["act"]): void => {
 
 export const Toasts = () => {
   const [toasts, setToasts] = useState<ReadonlyArray<Toast>>([])
+  const drop = (id: number) => setToasts((all) => all.filter((toast) => toast.id !== id))
   useEffect(() => {
-    const drop = (id: number) => setToasts((all) => all.filter((toast) => toast.id !== id))
     show = (toast) => {
       setToasts((all) => [...all.slice(-3), toast])
       setTimeout(() => drop(toast.id), toast.act === undefined ? 5_000 : 12_000)
@@ -30,7 +30,14 @@ export const Toasts = () => {
         <div class="toast" key={id}>
           <span>{text}</span>
           {act === undefined ? null : (
-            <button type="button" class="link" onClick={act.run}>
+            <button
+              type="button"
+              class="link"
+              onClick={() => {
+                drop(id)
+                act.run()
+              }}
+            >
               {act.name}
             </button>
           )}

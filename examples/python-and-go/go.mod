@@ -1,0 +1,3 @@
+module example.org/enqueue
+
+go 1.22

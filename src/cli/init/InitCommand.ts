@@ -1,0 +1,64 @@
+import { existsSync, mkdirSync, writeFileSync } from "node:fs"
+import { basename, dirname, join, relative, resolve } from "node:path"
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import { Console, Effect, Schema } from "effect"
+import * as Package from "../../database/Package.js"
+import * as CommonOptions from "../CommonOptions.js"
+import { files } from "./InitTemplate.js"
+
+/** Files of the project exist already. Nothing was written. */
+class FilesExist extends Schema.TaggedError<FilesExist>()("FilesExist", {
+  folder: Schema.String,
+  files: Schema.Array(Schema.String)
+}) {
+  override get message(): string {
+    return `${this.folder} already has ${this.files.join(", ")}, and init overwrites nothing. Choose another folder: \`nightshift init my-jobs\`.`
+  }
+}
+
+class WriteFailed extends Schema.TaggedError<WriteFailed>()("WriteFailed", {
+  file: Schema.String,
+  reason: Schema.String
+}) {
+  override get message(): string {
+    return `${this.file} could not be written: ${this.reason}.`
+  }
+}
+
+const folder = Args.text({ name: "folder" }).pipe(
+  Args.withDescription("Where to write the project; it is created if it does not exist."),
+  Args.withDefault(".")
+)
+
+const writeNew = (path: string, text: string) =>
+  Effect.try({
+    try: () => {
+      mkdirSync(dirname(path), { recursive: true })
+      // Fails if another program has created the file since it was looked for.
+      writeFileSync(path, text, { flag: "wx" })
+    },
+    catch: (error) => new WriteFailed({ file: path, reason: error instanceof Error ? error.message : String(error) })
+  })
+
+const init = (given: string) =>
+  Effect.gen(function* () {
+    const target = resolve(given)
+    const project = files(basename(target), Package.version.text)
+    const existing = Object.keys(project).filter((file) => existsSync(join(target, file)))
+    if (existing.length > 0) return yield* new FilesExist({ folder: target, files: existing })
+    for (const [file, text] of Object.entries(project)) yield* writeNew(join(target, file), text)
+    return { folder: target, files: Object.keys(project) }
+  })
+
+/** `nightshift init` */
+export const command = Command.make("init", { folder, json: CommonOptions.json }, ({ folder, json }) =>
+  Effect.gen(function* () {
+    const written = yield* init(folder)
+    if (json) return yield* Console.log(JSON.stringify(written, null, 2))
+    for (const file of written.files) yield* Console.log(`wrote ${join(folder, file)}`)
+    const path = relative("", written.folder)
+    const enter = path === "" ? "" : `cd ${path} && `
+    yield* Console.log(`\nNext: ${enter}npm install && npm test && npm run dev`)
+  })
+).pipe(Command.withDescription("Write a small TypeScript project: a job, its handler, a test and a compose file."))

@@ -1,0 +1,126 @@
+import { useState } from "preact/hooks"
+import * as JobFilter from "./JobFilter"
+import { useNews, type Warning } from "./Live"
+import { span } from "./parts/Time"
+import { nowAndThen, useResource } from "./Resource"
+import { to } from "./Route"
+import { brief, type DatabaseHealth, type Queue, type UploadsOverview } from "./Views"
+
+// What needs an operator now, most urgent first. Each line links to the page that fixes it.
+
+interface Item {
+  readonly text: string
+  readonly href: string
+}
+
+interface Group {
+  readonly kind: string
+  readonly deadReason: string
+  readonly shape: string
+  readonly count: number
+  readonly lastAt: string
+  readonly filter: Readonly<Record<string, unknown>>
+}
+
+/** A kind counts as failing if a job of it died this recently, in milliseconds. */
+const recently = 3_600_000
+
+const pages: Readonly<Record<string, string>> = { unserved_queue: "pods", database: "database" }
+
+const ofWarnings = (warnings: ReadonlyArray<Warning>): ReadonlyArray<Item> =>
+  warnings.map(({ code, message }) => ({ text: message, href: to(pages[code] ?? "overview") }))
+
+const ofQueues = (queues: ReadonlyArray<Queue>): ReadonlyArray<Item> =>
+  queues.flatMap(({ counts, limits: { depthCap }, name, paused }) => {
+    const waiting = counts.pending + counts.scheduled + counts.retrying
+    return [
+      ...(depthCap !== null && waiting >= depthCap
+        ? [
+            {
+              text: `Queue ${name} is full: ${brief(waiting)} jobs wait, its limit is ${brief(depthCap)}.`,
+              href: to("queues")
+            }
+          ]
+        : []),
+      ...(paused && counts.pending > 0
+        ? [{ text: `Queue ${name} is paused, and ${brief(counts.pending)} of its jobs are due.`, href: to("queues") }]
+        : [])
+    ]
+  })
+
+const ofGroups = (groups: ReadonlyArray<Group>, now: number): ReadonlyArray<Item> => {
+  const recent = groups.filter(({ lastAt }) => now - Date.parse(lastAt) < recently)
+  return recent.slice(0, 5).map(({ count, deadReason, filter, kind, shape }) => {
+    const { state: _, ...rest } = JobFilter.ofJson(filter)
+    const how = deadReason === "poison" ? "crashed their pods" : `died (${deadReason.replace("_", " ")})`
+    return {
+      text: `${brief(count)} ${kind} ${count === 1 ? "job" : "jobs"} ${how}${shape === "" ? "." : `: ${shape}`}`,
+      href: JobFilter.address("dead", rest)
+    }
+  })
+}
+
+const ofUploads = ({ stuck }: UploadsOverview): ReadonlyArray<Item> =>
+  stuck.map(({ files, waitingSeconds, workspace }) => ({
+    text: `${files} ${files === 1 ? "file" : "files"} of workspace ${workspace} wait to be fetched, for ${span(waitingSeconds)}.`,
+    href: to("uploads")
+  }))
+
+const ofDatabase = ({ now }: DatabaseHealth): ReadonlyArray<Item> =>
+  now.blockers.map(({ name, seconds, what }) => ({
+    text: `Vacuum is blocked by ${what.replaceAll("_", " ")} ${name}${seconds === null ? "" : `, for ${span(seconds)}`}.`,
+    href: to("database")
+  }))
+
+const remembered = "attention"
+
+/** Lists what needs attention. The first line is always there, so that a new warning does not move the charts. */
+export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | undefined }) => {
+  const { offline, warnings } = useNews()
+  const [open, setOpen] = useState(() => localStorage.getItem(remembered) === "open")
+  const groups = useResource<{ groups: ReadonlyArray<Group> }>("jobs/groups", { every: nowAndThen })
+  const uploads = useResource<UploadsOverview>("uploads", { every: nowAndThen })
+  const database = useResource<DatabaseHealth>("metrics/database", { every: nowAndThen })
+  const items = [
+    ...ofWarnings(warnings ?? []),
+    ...ofQueues(queues ?? []),
+    ...ofGroups(groups.data?.groups ?? [], Date.now()),
+    ...(uploads.data === undefined ? [] : ofUploads(uploads.data)),
+    ...(database.data === undefined ? [] : ofDatabase(database.data))
+  ]
+  const turn = () => {
+    localStorage.setItem(remembered, open ? "closed" : "open")
+    setOpen(!open)
+  }
+  const [first, ...others] = items
+  if (first === undefined || offline) {
+    const words = offline ? "Disconnected: warnings are unknown" : "Loading warnings…"
+    const isKnown = !offline && warnings !== undefined && queues !== undefined && groups.data !== undefined
+    return (
+      <div class="notice" role="status">
+        {isKnown ? <span class="state done">No warnings</span> : words}
+      </div>
+    )
+  }
+  return (
+    <section class="notice warning" aria-label="Needs attention">
+      <div class="attention">
+        <a class="cut" href={first.href}>
+          {first.text}
+        </a>
+        {others.length === 0 ? null : (
+          <button type="button" class="link" aria-expanded={open} onClick={turn}>
+            {open ? "Show less" : `Show ${others.length} more`}
+          </button>
+        )}
+      </div>
+      {open
+        ? others.map(({ href, text }) => (
+            <div key={text}>
+              <a href={href}>{text}</a>
+            </div>
+          ))
+        : null}
+    </section>
+  )
+}

@@ -1,0 +1,63 @@
+import { useEffect, useRef, useState } from "preact/hooks"
+import type { Job } from "./Views"
+
+// A live list must not move under the pointer. The rows on screen keep their places and are updated there; new ones wait
+// until the user asks for them, and rows that no longer match stay, marked, until then.
+
+export interface Row {
+  readonly job: Job
+  /** Whether the job no longer matches the filter, or was deleted. */
+  readonly gone: boolean
+}
+
+interface Held {
+  readonly of: string
+  readonly rows: ReadonlyArray<Row>
+}
+
+export interface HeldRows {
+  readonly rows: ReadonlyArray<Row>
+  /** Jobs that wait to be shown. */
+  readonly news: number
+  /** Shows the list as it is now. */
+  readonly adopt: () => void
+}
+
+const asIs = (jobs: ReadonlyArray<Job>): ReadonlyArray<Row> => jobs.map((job) => ({ job, gone: false }))
+
+/** Updates rows in place. Older jobs are appended: they move nothing. */
+const merged = (rows: ReadonlyArray<Row>, fresh: ReadonlyArray<Job>): ReadonlyArray<Row> => {
+  const byId = new Map(fresh.map((job) => [job.id, job]))
+  const shown = new Set(rows.map(({ job }) => job.id))
+  const last = rows.at(-1)?.job.id ?? ""
+  const kept = rows.map((row): Row => {
+    const job = byId.get(row.job.id)
+    return job === undefined ? { job: row.job, gone: true } : { job, gone: false }
+  })
+  return [...kept, ...asIs(fresh.filter(({ id }) => !shown.has(id) && id < last))]
+}
+
+/** Holds the rows of one list, named by `of`. */
+export const useHeldRows = (of: string, fresh: ReadonlyArray<Job> | undefined): HeldRows => {
+  const held = useRef<Held>({ of: "", rows: [] })
+  const [asked, setAsked] = useState(0)
+  const adopting = useRef(0)
+  if (fresh !== undefined) {
+    const isOther = held.current.of !== of
+    const isEmpty = held.current.rows.every(({ gone }) => gone)
+    if (isOther || isEmpty || adopting.current !== asked) held.current = { of, rows: asIs(fresh) }
+    else held.current = { of, rows: merged(held.current.rows, fresh) }
+  }
+  useEffect(() => {
+    adopting.current = asked
+  }, [fresh])
+  const shown = new Set(held.current.rows.map(({ job }) => job.id))
+  return {
+    rows: held.current.rows,
+    news: (fresh ?? []).filter(({ id }) => !shown.has(id)).length,
+    adopt: () => {
+      if (fresh !== undefined) held.current = { of, rows: asIs(fresh) }
+      setAsked((n) => n + 1)
+    }
+  }
+}

@@ -1,0 +1,53 @@
+import * as Api from "./Api"
+import { say } from "./parts/Toasts"
+
+// Undo restores the previous state on the server. It is refused if a job has changed since.
+
+/** Shown before an action runs. */
+export const undoText = "Can be undone for an hour."
+
+interface Undone {
+  readonly status: string
+  readonly done: number
+  readonly skipped: Readonly<Record<string, number>>
+}
+
+const jobsText = (count: number) => `${count.toLocaleString()} ${count === 1 ? "job" : "jobs"}`
+
+/** Offers to undo an action on one job. `undo` is null if nothing can be restored. */
+export const sayUndoable = (
+  text: string,
+  job: { readonly id: string; readonly kind: string },
+  undo: string | null,
+  onRestored: () => void
+): void => {
+  const run = () =>
+    Api.post(`jobs/${job.id}/undo`, { undo }).then(
+      () => {
+        say(`${job.kind} restored`)
+        onRestored()
+      },
+      (error: Error) => say(error.message)
+    )
+  say(text, undo === null ? undefined : { name: "Undo", run: () => void run() })
+}
+
+const whenDone = async (operation: string): Promise<Undone> => {
+  for (;;) {
+    const now = await Api.get<Undone>(`operations/${operation}`)
+    if (now.status !== "running") return now
+    await new Promise((resolve) => setTimeout(resolve, 300))
+  }
+}
+
+/** Offers to undo a bulk operation. */
+export const sayUndoableOperation = (text: string, operation: string, onRestored: () => void): void => {
+  const run = async () => {
+    const begun = await Api.post<{ operation: string }>(`operations/${operation}/undo`)
+    const { done, skipped } = await whenDone(begun.operation)
+    const changed = skipped.changed ?? 0
+    say(`${jobsText(done)} restored${changed === 0 ? "" : `, ${changed.toLocaleString()} changed since`}`)
+    onRestored()
+  }
+  say(text, { name: "Undo", run: () => void run().catch((error: Error) => say(error.message)) })
+}

@@ -1,0 +1,112 @@
+import { useState } from "preact/hooks"
+import * as Api from "../Api"
+import { type Act, actNames, doneWords, isFor, notFor } from "../JobActs"
+import { Dialog } from "../parts/Dialog"
+import { useGuard } from "../parts/Guard"
+import { say } from "../parts/Toasts"
+import { go, to } from "../Route"
+import { sayUndoable, undoText } from "../Undo"
+import type { ActedJob, Job } from "../Views"
+
+// Every button keeps its place whatever the state, so that a click never hits another action than the one aimed at.
+
+const waiting = new Set(["scheduled", "retrying", "pending"])
+
+interface Given {
+  readonly job: Job
+  readonly onChange: () => void
+  readonly onEdit: () => void
+}
+
+/** Why the button is off, or what the action does and whether it can be undone. */
+const hintOf = (act: Act, job: Job): string => {
+  if (!isFor(act, job.state)) return notFor(act)
+  if (act === "cancel" && job.state === "running") return "Asks the handler to stop. Cannot be undone."
+  return undoText
+}
+
+const ConfirmDelete = (props: { readonly job: Job; readonly onClose: () => void; readonly onConfirm: () => void }) => (
+  <Dialog title={`Delete ${props.job.kind}?`} onClose={props.onClose}>
+    <div class="stack">
+      <p class="small mono">{props.job.id}</p>
+      <p class="quiet small">{undoText}</p>
+      <div class="row">
+        <button type="button" class="primary danger" onClick={props.onConfirm}>
+          Delete job
+        </button>
+        <button type="button" onClick={props.onClose}>
+          Close
+        </button>
+      </div>
+    </div>
+  </Dialog>
+)
+
+/** The actions on one job. */
+export const JobActions = ({ job, onChange, onEdit }: Given) => {
+  const [deleting, setDeleting] = useState(false)
+  const guard = useGuard(job.state)
+  const failed = (error: Error) => say(error.message)
+
+  const act = (name: "cancel" | "requeue" | "run-now") => {
+    const done = name === "cancel" && job.state === "running" ? "asked to stop" : doneWords[name]
+    return Api.post<ActedJob>(`jobs/${job.id}/${name}`).then((acted) => {
+      onChange()
+      sayUndoable(`${job.kind} ${done}`, job, acted.undo, onChange)
+    }, failed)
+  }
+  const copy = async () => {
+    const { kind, payload, priority, queue } = job
+    const { jobs } = await Api.post<{ jobs: ReadonlyArray<{ id: string }> }>("jobs", {
+      jobs: [{ kind, payload, priority, queue }]
+    })
+    say(`${kind} enqueued again`)
+    if (jobs[0] !== undefined) go(to(`jobs/${jobs[0].id}`))
+  }
+  const drop = () =>
+    Api.remove<ActedJob>(`jobs/${job.id}`).then((deleted) => {
+      go(to("jobs"))
+      sayUndoable(`${job.kind} deleted`, job, deleted.undo, () => go(to(`jobs/${job.id}`)))
+    }, failed)
+
+  const button = (name: Act, kind: string, run: () => unknown) => (
+    <button
+      type="button"
+      class={kind}
+      disabled={!isFor(name, job.state)}
+      title={hintOf(name, job)}
+      onClick={guard(run)}
+    >
+      {actNames[name]}
+    </button>
+  )
+  return (
+    <div class="side">
+      {button("requeue", isFor("requeue", job.state) ? "primary" : "", () => act("requeue"))}
+      {button("run-now", "", () => act("run-now"))}
+      <button
+        type="button"
+        disabled={!waiting.has(job.state)}
+        title={waiting.has(job.state) ? undefined : "Only a job that waits can be edited."}
+        onClick={guard(onEdit)}
+      >
+        Edit
+      </button>
+      {button("cancel", "danger", () => act("cancel"))}
+      <button type="button" onClick={guard(() => copy().catch(failed))}>
+        Duplicate
+      </button>
+      {button("delete", "danger", () => setDeleting(true))}
+      {deleting ? (
+        <ConfirmDelete
+          job={job}
+          onClose={() => setDeleting(false)}
+          onConfirm={() => {
+            setDeleting(false)
+            void drop()
+          }}
+        />
+      ) : null}
+    </div>
+  )
+}

@@ -1,0 +1,41 @@
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { Effect, type Scope } from "effect"
+import { transform } from "esbuild"
+import * as Nightshift from "../support/Nightshift.js"
+
+export const examples = join(Nightshift.root, "examples")
+
+export interface Manifest {
+  readonly dependencies: Readonly<Record<string, string>>
+  readonly devDependencies?: Readonly<Record<string, string>>
+}
+
+export const manifestOf = (name: string): Manifest =>
+  JSON.parse(readFileSync(join(examples, name, "package.json"), "utf8"))
+
+/** Links the packages that a folder may import: the build of this repository as `nightshift`, the rest as installed here. */
+export const link = (cwd: string, names: ReadonlyArray<string>): void => {
+  for (const name of names) {
+    const place = join(cwd, "node_modules", name)
+    mkdirSync(dirname(place), { recursive: true })
+    symlinkSync(name === "nightshift" ? Nightshift.root : join(Nightshift.root, "node_modules", name), place)
+  }
+}
+
+/** A copy of an example in a folder of its own, with the packages that its package.json names and no others. */
+export const copied = (name: string): Effect.Effect<string, never, Scope.Scope> =>
+  Effect.tap(Nightshift.folder, (cwd) => {
+    cpSync(join(examples, name), cwd, { recursive: true })
+    link(cwd, Object.keys(manifestOf(name).dependencies))
+  })
+
+/** Compiles the TypeScript of a folder in place, as `tsx` does when it loads a file. */
+export const compiled = (cwd: string): Effect.Effect<void> =>
+  Effect.promise(async () => {
+    const files = readdirSync(cwd, { recursive: true, encoding: "utf8" })
+    for (const file of files.filter((each) => each.endsWith(".ts") && !each.startsWith("node_modules"))) {
+      const { code } = await transform(readFileSync(join(cwd, file), "utf8"), { loader: "ts", target: "node20" })
+      writeFileSync(join(cwd, file.replace(/\.ts$/, ".js")), code)
+    }
+  })

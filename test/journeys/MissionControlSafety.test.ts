@@ -1,0 +1,282 @@
+import { expect, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import type { Page } from "playwright-core"
+import { Browser } from "../support/Browser.js"
+import { ControlRoom } from "./fixtures/ControlRoom.js"
+
+// Acts that go wrong in a hurry, and the way back from them.
+
+const step = <A>(act: () => Promise<A>) => Effect.promise(act)
+const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString()
+
+const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true })
+const said = (page: Page, text: string) => page.getByRole("status").getByText(text, { exact: true }).first().waitFor()
+const state = (page: Page, name: string) => page.locator(`.head .state.${name}`).waitFor()
+const undo = (page: Page) => page.locator(".toast").last().getByRole("button", { name: "Undo" })
+
+interface Job {
+  readonly state: string
+  readonly runAt: string
+  readonly attempt: number
+  readonly deadReason: string | null
+  readonly lastError: string | null
+  readonly errors: ReadonlyArray<unknown>
+}
+
+/** What an undo has to bring back. */
+const seen = ({ attempt, deadReason, errors, lastError, runAt, state }: Job) => ({
+  attempt,
+  deadReason,
+  errors,
+  lastError,
+  runAt,
+  state
+})
+
+const jobOf = (id: string) => Effect.flatMap(ControlRoom, ({ api }) => Effect.map(api<Job>("GET", `jobs/${id}`), seen))
+
+/** A job that has used all its attempts. */
+const exhausted = (fail: string, kind = "noop_echo") =>
+  Effect.gen(function* () {
+    const { api, enqueue } = yield* ControlRoom
+    const id = yield* enqueue({ kind, payload: { fail }, maxAttempts: 1 })
+    while ((yield* api<Job>("GET", `jobs/${id}`)).state !== "dead") yield* Effect.sleep("20 millis")
+    return id
+  })
+
+layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "60 seconds" })(
+  "an operator in a hurry",
+  (it) => {
+    it.scoped("undoes acts on one job exactly, and a double click does only the first", () =>
+      Effect.gen(function* () {
+        const { api, enqueue, enter } = yield* ControlRoom
+        const id = yield* enqueue({ kind: "reminder", queue: "attic", runAt: inAnHour() })
+        const before = yield* jobOf(id)
+        const page = yield* enter(`jobs/${id}`)
+        for (const delay of [120, 300]) {
+          yield* step(async () => {
+            // A page that has just changed ignores clicks for half a second.
+            await page.reload()
+            await state(page, "scheduled")
+            const box = await button(page, "Cancel").boundingBox()
+            if (box === null) throw new Error("Cancel is not shown.")
+            await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2)
+            await page.mouse.down()
+            await page.mouse.up()
+            await page.waitForTimeout(delay)
+            await page.mouse.down()
+            await page.mouse.up()
+            await state(page, "cancelled")
+          })
+          expect(yield* jobOf(id)).toMatchObject({ state: "cancelled", runAt: before.runAt })
+          yield* step(async () => {
+            await undo(page).click()
+            await said(page, "reminder restored")
+            await state(page, "scheduled")
+          })
+          expect(yield* jobOf(id)).toEqual(before)
+        }
+
+        yield* step(() => page.reload())
+        // Delete asks first, and gives back what it took.
+        yield* step(async () => {
+          await button(page, "Delete").click()
+          const dialog = page.getByRole("dialog")
+          await dialog.getByText("Can be undone for an hour.").waitFor()
+          await dialog.getByRole("button", { name: "Close" }).click()
+        })
+        expect(yield* jobOf(id)).toEqual(before)
+        yield* step(async () => {
+          await button(page, "Delete").click()
+          await page.getByRole("dialog").getByRole("button", { name: "Delete job" }).click()
+          await undo(page).click()
+          await page.getByRole("heading", { name: "reminder" }).waitFor()
+        })
+        expect(yield* jobOf(id)).toEqual(before)
+
+        // A requeue that is undone leaves the job in its error group, with its attempts used up.
+        const dead = yield* exhausted("boom 17")
+        yield* step(async () => {
+          await page.evaluate(`location.hash = "#/queues"`)
+          const card = page.getByRole("region", { name: "default" })
+          // Pause, so that the requeued job stays as the act left it; its button does not answer a double click.
+          await card.getByRole("button", { name: "Pause" }).dblclick()
+          await card.getByRole("button", { name: "Resume" }).waitFor()
+          await said(page, "default paused")
+        })
+        const failed = yield* jobOf(dead)
+        yield* step(async () => {
+          await page.evaluate(`location.hash = "#/jobs/${dead}"`)
+          await state(page, "dead")
+          await button(page, "Requeue").click()
+          await state(page, "pending")
+          await undo(page).click()
+          await state(page, "dead")
+        })
+        expect(yield* jobOf(dead)).toEqual(failed)
+        yield* step(async () => {
+          await page.evaluate(`location.hash = "#/queues"`)
+          const card = page.getByRole("region", { name: "default" })
+          await card.getByRole("button", { name: "Resume" }).click()
+          await undo(page).click()
+          await card.getByRole("button", { name: "Resume" }).waitFor()
+          await said(page, "default restored")
+        })
+        yield* api("PATCH", "queues/default", { paused: false })
+      })
+    )
+
+    it.scoped("cancels many jobs without burying the dead, and takes all of it back", () =>
+      Effect.gen(function* () {
+        const { api, enqueue, enter } = yield* ControlRoom
+        const ids = yield* Effect.forEach([1, 2, 3], () =>
+          enqueue({ kind: "flyer", queue: "cellar", runAt: inAnHour() })
+        )
+        const before = yield* Effect.forEach(ids, jobOf)
+        yield* exhausted("boom 18")
+        const page = yield* enter("scheduled?kind=flyer")
+        const counts = Effect.map(
+          api<{ queues: ReadonlyArray<{ name: string; counts: Readonly<Record<string, number>> }> }>("GET", "queues"),
+          ({ queues }) => queues.find(({ name }) => name === "cellar")?.counts
+        )
+        yield* step(async () => {
+          await button(page, "Cancel").click()
+          const dialog = page.getByRole("dialog", { name: "Cancel 3 jobs?" })
+          await dialog.getByText("Can be undone for an hour.").waitFor()
+          await dialog.getByRole("button", { name: "Cancel 3 jobs" }).click()
+          await said(page, "3 jobs cancelled")
+          await page.getByText("No jobs match this filter.").waitFor()
+        })
+        expect(yield* counts).toMatchObject({ scheduled: 0, dead: 0, cancelled: 3 })
+        const { groups } = yield* api<{ groups: ReadonlyArray<{ kind: string }> }>("GET", "jobs/groups")
+        expect(groups.map(({ kind }) => kind)).not.toContain("flyer")
+        const offered = yield* step(async () => {
+          await undo(page).click()
+          await said(page, "3 jobs restored")
+          await page.locator(".head .chip").getByText("3", { exact: true }).waitFor()
+          await page.evaluate(`location.hash = "#/jobs?kind=flyer&state=cancelled"`)
+          await page.getByText("No jobs match this filter.").waitFor()
+          return page.getByRole("button", { name: "cancelled" }).and(page.locator("[aria-pressed=true]")).count()
+        })
+        expect(offered).toBe(1)
+        expect(yield* Effect.forEach(ids, jobOf)).toEqual(before)
+        // One count, wherever it is shown: the group of dead jobs, its list and its dialog.
+        yield* step(async () => {
+          await page.evaluate(`location.hash = "#/dead"`)
+          const row = page.getByRole("row").filter({ hasText: "boom #" }).first()
+          const count = (await row.getByRole("link").first().innerText()).replace(/\D+/g, "")
+          await row.getByRole("button", { name: "Requeue all" }).click()
+          const jobs = count === "1" ? "1 job" : `${count} jobs`
+          await page
+            .getByRole("dialog", { name: `Requeue ${jobs}?` })
+            .getByText(/^Requeue/)
+            .first()
+            .waitFor()
+          await page.keyboard.press("Escape")
+        })
+      })
+    )
+
+    it.scoped("acts on the job under the cursor though the list changes, and sees new jobs when asked", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        const put = (n: number) => enqueue({ kind: "card", queue: "attic", payload: { n }, runAt: inAnHour() })
+        yield* put(1)
+        const aimed = yield* put(2)
+        const page = yield* enter("jobs?kind=card&state=scheduled")
+        const first = page.locator("tbody tr").first()
+        yield* step(() => first.getByText('{"n":2}').waitFor())
+        const place = () => first.boundingBox()
+        const stood = yield* step(place)
+        yield* put(3)
+        yield* step(() => button(page, "1 new").waitFor())
+        expect(yield* step(place)).toEqual(stood)
+        yield* step(async () => {
+          await first.getByText('{"n":2}').waitFor()
+          await button(page, "1 new").click()
+          await first.getByText('{"n":3}').waitFor()
+          // The cursor went down with its job.
+          await page.locator("tbody tr.cursor").getByText('{"n":2}').waitFor()
+          await page.keyboard.press("c")
+          await page.getByRole("dialog", { name: "Cancel 1 job?" }).getByText(aimed).waitFor()
+          await page.keyboard.press("Escape")
+          // Back undoes a filter.
+          await page.getByRole("button", { name: "Remove state scheduled" }).click()
+          await page.getByRole("button", { name: "Remove state scheduled" }).waitFor({ state: "detached" })
+          await page.goBack()
+          await page.getByRole("button", { name: "Remove state scheduled" }).waitFor()
+        })
+      })
+    )
+
+    it.scoped("finds a job by whatever is at hand, and reads its run to scale", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter, bury } = yield* ControlRoom
+        const payload = { order: { id: 7 } }
+        const dedupe = { key: "order-7", scope: "active" }
+        const id = yield* enqueue({ kind: "quest", queue: "attic", payload, dedupe, runAt: inAnHour() })
+        yield* enqueue({ kind: "quest", queue: "attic", payload: { order: { id: 8 } }, runAt: inAnHour() })
+        yield* bury("quest")
+        const page = yield* enter("jobs")
+        const search = async (text: string, count: string) => {
+          await page.keyboard.press("/")
+          await page.keyboard.press("Control+a")
+          await page.keyboard.type(text)
+          await page.keyboard.press("Enter")
+          await page.locator(".head .chip").getByText(count, { exact: true }).waitFor()
+          await page.keyboard.press("Escape")
+        }
+        yield* step(async () => {
+          await search("quest", "3")
+          await search(id.slice(4, 30), "1")
+          await search("order-7", "1")
+          await search("attic is", "1")
+          await search("order.id=7", "1")
+          await page.keyboard.press("/")
+          await page.keyboard.type('{"order":')
+          await page.keyboard.press("Enter")
+          await page.getByRole("alert").getByText("The search is not valid JSON").waitFor()
+          await page.keyboard.press("Control+a")
+          await page.keyboard.type(id)
+          await page.keyboard.press("Enter")
+          await page.getByRole("heading", { name: "quest" }).waitFor()
+          await page
+            .getByRole("region", { name: "Timeline" })
+            .getByRole("img", { name: /^not due: / })
+            .waitFor()
+          await page.waitForFunction(`/^\\d.* dead.*Mission Control$/.test(document.title)`)
+        })
+      })
+    )
+
+    it.scoped("is told once that the service is gone, and can do nothing until it is back", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        const id = yield* enqueue({ kind: "parcel", queue: "attic", runAt: inAnHour() })
+        const page = yield* enter(`jobs/${id}`)
+        yield* step(async () => {
+          await state(page, "scheduled")
+          await page.route("**/api/**", (route) => route.abort())
+        })
+        // The next event makes the page ask, and finds nobody.
+        yield* enqueue({ kind: "parcel", queue: "attic", runAt: inAnHour() })
+        yield* step(async () => {
+          await page.getByText("Disconnected.", { exact: true }).waitFor()
+          await page.evaluate(`location.hash = "#/overview"`)
+          await page.getByText("Disconnected: warnings are unknown").waitFor()
+        })
+        expect(yield* step(() => page.getByRole("alert").count())).toBe(1)
+        expect(yield* step(() => page.getByText("No warnings").count())).toBe(0)
+        yield* step(async () => {
+          await page.goBack()
+          await page.getByText("Waiting for the service…").waitFor()
+          await page.unroute("**/api/**")
+          await state(page, "scheduled")
+          await page.getByText("Disconnected.", { exact: true }).waitFor({ state: "detached" })
+          await button(page, "Cancel").click()
+          await state(page, "cancelled")
+        })
+      })
+    )
+  }
+)
