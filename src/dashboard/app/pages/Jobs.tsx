@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { BulkAct, type Target } from "../BulkAct"
 import { DeadGroups } from "../DeadGroups"
+import { EnqueueForm } from "../EnqueueForm"
 import { useHeldRows } from "../HeldRows"
 import { type Act, actNames, acts, isFor, notFor } from "../JobActs"
 import * as JobFilter from "../JobFilter"
@@ -60,7 +61,7 @@ const Acts = (props: {
 const emptyText = (filter: JobFilter.JobFilter, preset: JobFilter.JobFilter): string => {
   if (!JobFilter.isEmpty(JobFilter.without(filter, preset))) return "No jobs match this filter."
   return preset.state === undefined
-    ? "No jobs yet. Enqueue one with nightshift enqueue."
+    ? "No jobs yet. Press Enqueue, or run nightshift enqueue."
     : `No ${preset.state.join(" or ")} jobs.`
 }
 
@@ -74,6 +75,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
   const page = useResource<JobPage>(path, { pulse, every: nowAndThen })
   const [chosen, setChosen] = useState<ReadonlyMap<string, State>>(new Map())
   const [cursor, setCursor] = useState<string>()
+  const [enqueuing, setEnqueuing] = useState(false)
   const [asked, setAsked] = useState<{ act: Act; target: Target }>()
   // Rows of another filter are not shown under this one, not even while it loads or after it was refused.
   const fresh = page.path === path ? page.data : undefined
@@ -137,6 +139,11 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
       <div class="head">
         <h1>{title}</h1>
         {fresh === undefined ? null : <span class="chip">{countText(fresh.total)}</span>}
+        {mayAct && preset.state === undefined ? (
+          <button type="button" onClick={() => setEnqueuing(true)}>
+            Enqueue
+          </button>
+        ) : null}
         {mayAct ? <Acts filter={filter} preset={preset} chosen={chosen} onAsk={ask} /> : null}
       </div>
       <SavedViews page={route.path[0] ?? "jobs"} filter={JobFilter.without(filter, preset)} />
@@ -174,6 +181,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
           </div>
         )}
       </Shown>
+      {enqueuing ? <EnqueueForm onClose={() => setEnqueuing(false)} /> : null}
       {asked === undefined ? null : (
         <BulkAct
           act={asked.act}
