@@ -205,6 +205,9 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await page.keyboard.press("c")
           await page.getByRole("dialog", { name: "Cancel 1 job?" }).getByText(aimed).waitFor()
           await page.keyboard.press("Escape")
+          await page.getByLabel("Select all jobs on this page").check()
+          await page.getByText("3 selected").waitFor()
+          await page.getByLabel("Select all jobs on this page").uncheck()
           // Back undoes a filter.
           await page.getByRole("button", { name: "Remove state scheduled" }).click()
           await page.getByRole("button", { name: "Remove state scheduled" }).waitFor({ state: "detached" })

@@ -77,11 +77,17 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
   const [cursor, setCursor] = useState<string>()
   const [enqueuing, setEnqueuing] = useState(false)
   const [asked, setAsked] = useState<{ act: Act; target: Target }>()
-  // Rows of another filter are not shown under this one, not even while it loads or after it was refused.
-  const fresh = page.path === path ? page.data : undefined
-  const { adopt, news, rows } = useHeldRows(path, fresh?.jobs)
-  const jobs = rows.map(({ job }) => job)
   const key = JSON.stringify(filter)
+  const list = `${key} ${route.query.get("cursor")}`
+  // A filter by age has another path every minute, and is the same list.
+  const paths = useRef({ list, all: new Set<string>() })
+  if (paths.current.list !== list) paths.current = { list, all: new Set() }
+  paths.current.all.add(path)
+  const fresh = page.path !== undefined && paths.current.all.has(page.path) ? page.data : undefined
+  // While another filter loads, the previous rows are shown as such. After a refusal they are not.
+  const stale = fresh === undefined && page.refused === undefined ? page.data : undefined
+  const { adopt, news, rows } = useHeldRows(list, fresh?.jobs)
+  const jobs = fresh === undefined ? [] : rows.map(({ job }) => job)
   useEffect(() => {
     setChosen(new Map())
     setCursor(undefined)
@@ -106,6 +112,8 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
     now.current.chosen = next
     setChosen(next)
   }
+  const toggleAll = (isChosen: boolean) =>
+    setChosen(new Map(isChosen ? rows.filter(({ gone }) => !gone).map(({ job }) => [job.id, job.state]) : []))
   const ask = (act: Act) => {
     try {
       setAsked({ act, target: chosen.size > 0 ? { ids: [...chosen.keys()] } : { filter: JobFilter.target(filter) } })
@@ -157,9 +165,9 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
         />
       ) : null}
       <JobFilters route={route} filter={filter} preset={preset} kinds={[...new Set(jobs.map(({ kind }) => kind))]} />
-      <Shown of={{ ...page, data: fresh }}>
+      <Shown of={{ ...page, data: fresh ?? stale }}>
         {(data) => (
-          <div class="card">
+          <div class={fresh === undefined ? "card gone" : "card"}>
             {/* Always there, so that it moves nothing when it has something to say. */}
             <div class="news" role="status">
               {news === 0 ? (
@@ -175,6 +183,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
               chosen={selected}
               cursor={cursor}
               onToggle={mayAct ? toggle : undefined}
+              onToggleAll={toggleAll}
               empty={emptyText(filter, preset)}
             />
             <Pager next={data.next} route={route} />
