@@ -67,6 +67,8 @@ const places = [
   "limits",
   "audit",
   "database",
+  "queues/default",
+  "kinds/noop_echo",
   "nowhere"
 ]
 

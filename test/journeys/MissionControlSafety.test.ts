@@ -1,5 +1,5 @@
 import { expect, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Schedule } from "effect"
 import type { Page } from "playwright-core"
 import { Browser } from "../support/Browser.js"
 import { ControlRoom } from "./fixtures/ControlRoom.js"
@@ -23,6 +23,9 @@ interface Job {
   readonly errors: ReadonlyArray<unknown>
 }
 
+const until = <A>(look: Effect.Effect<A>, isSo: (seen: A) => boolean) =>
+  Effect.repeat(look, { until: isSo, schedule: Schedule.spaced("20 millis") }).pipe(Effect.zipRight(look))
+
 /** What an undo has to bring back. */
 const seen = ({ attempt, deadReason, errors, lastError, runAt, state }: Job) => ({
   attempt,
@@ -40,7 +43,7 @@ const exhausted = (fail: string, kind = "noop_echo") =>
   Effect.gen(function* () {
     const { api, enqueue } = yield* ControlRoom
     const id = yield* enqueue({ kind, payload: { fail }, maxAttempts: 1 })
-    while ((yield* api<Job>("GET", `jobs/${id}`)).state !== "dead") yield* Effect.sleep("20 millis")
+    yield* until(api<Job>("GET", `jobs/${id}`), ({ state }) => state === "dead")
     return id
   })
 
@@ -147,7 +150,9 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await said(page, "3 jobs cancelled")
           await page.getByText("No jobs match this filter.").waitFor()
         })
-        expect(yield* counts).toMatchObject({ scheduled: 0, dead: 0, cancelled: 3 })
+        // Counts are kept for a second.
+        const counted = yield* until(counts, (now) => now?.scheduled === 0)
+        expect(counted).toMatchObject({ scheduled: 0, dead: 0, cancelled: 3 })
         const { groups } = yield* api<{ groups: ReadonlyArray<{ kind: string }> }>("GET", "jobs/groups")
         expect(groups.map(({ kind }) => kind)).not.toContain("flyer")
         const offered = yield* step(async () => {
@@ -200,6 +205,9 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await page.keyboard.press("c")
           await page.getByRole("dialog", { name: "Cancel 1 job?" }).getByText(aimed).waitFor()
           await page.keyboard.press("Escape")
+          await page.getByLabel("Select all jobs on this page").check()
+          await page.getByText("3 selected").waitFor()
+          await page.getByLabel("Select all jobs on this page").uncheck()
           // Back undoes a filter.
           await page.getByRole("button", { name: "Remove state scheduled" }).click()
           await page.getByRole("button", { name: "Remove state scheduled" }).waitFor({ state: "detached" })
@@ -245,6 +253,37 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
             .getByRole("img", { name: /^not due: / })
             .waitFor()
           await page.waitForFunction(`/^\\d.* dead.*Mission Control$/.test(document.title)`)
+        })
+      })
+    )
+
+    it.scoped("enqueues a job by hand, and goes from it to its kind and its queue", () =>
+      Effect.gen(function* () {
+        const { enter } = yield* ControlRoom
+        const page = yield* enter("jobs")
+        yield* step(async () => {
+          await button(page, "Enqueue").click()
+          const dialog = page.getByRole("dialog", { name: "Enqueue a job" })
+          await dialog.getByLabel("Kind").fill("noop_echo")
+          await dialog.getByLabel("Payload").fill('{"message":')
+          await dialog.getByRole("button", { name: "Enqueue" }).click()
+          await dialog.getByText("The payload is not valid JSON").waitFor()
+          await dialog.getByLabel("Payload").fill('{"message":"by hand"}')
+          await dialog.getByLabel("Start after").fill("soon")
+          await dialog.getByRole("button", { name: "Enqueue" }).click()
+          await dialog.getByText("Start after must be like 30s, 5m or 2d, got soon.").waitFor()
+          await dialog.getByLabel("Start after").fill("30d")
+          await dialog.getByRole("button", { name: "Enqueue" }).click()
+          await state(page, "scheduled")
+          await page.getByText("in 29 d 23 h").or(page.getByText("in 30 d")).first().waitFor()
+          const details = page.getByRole("region", { name: "Details" })
+          await details.getByRole("link", { name: "noop_echo" }).click()
+          await page.getByText("error rate").waitFor()
+          await page.getByRole("region", { name: "Recent failures" }).getByText("boom 17").first().waitFor()
+          await page.goBack()
+          await details.getByRole("link", { name: "default" }).click()
+          await page.getByRole("region", { name: "Newest jobs" }).getByText("by hand").waitFor()
+          await page.getByRole("region", { name: "default" }).getByRole("button", { name: "Pause" }).waitFor()
         })
       })
     )

@@ -6,11 +6,13 @@ import { Bots } from "./pages/Bots"
 import { Database } from "./pages/Database"
 import { Job } from "./pages/Job"
 import { Jobs } from "./pages/Jobs"
+import { Kind } from "./pages/Kind"
 import { Limits } from "./pages/Limits"
 import { Login } from "./pages/Login"
 import { NotFound } from "./pages/NotFound"
 import { Overview } from "./pages/Overview"
 import { Pods } from "./pages/Pods"
+import { QueuePage } from "./pages/QueuePage"
 import { Queues } from "./pages/Queues"
 import { Schedules } from "./pages/Schedules"
 import { Uploads } from "./pages/Uploads"
@@ -49,7 +51,9 @@ const Page = ({ route }: { readonly route: Route }) => {
     case "overview":
       return <Overview />
     case "queues":
-      return <Queues />
+      return id === undefined ? <Queues /> : <QueuePage key={id} name={id} />
+    case "kinds":
+      return id === undefined ? <NotFound /> : <Kind key={id} kind={id} />
     case "jobs":
       return id === undefined ? <Jobs key={name} route={route} title="Jobs" /> : <Job id={id} key={id} />
     case "scheduled":

@@ -55,7 +55,9 @@ const GroupTable = (props: {
               <td class="number pick">
                 <Count of={group} sampled={sampled} />
               </td>
-              <td class="name">{group.kind}</td>
+              <td class="name">
+                <a href={to(`kinds/${encodeURIComponent(group.kind)}`)}>{group.kind}</a>
+              </td>
               <td class="hide-narrow">{group.deadReason}</td>
               <td class="rest">
                 <a class="cut mono" href={to(`jobs/${group.sample.id}`)}>

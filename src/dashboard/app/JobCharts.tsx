@@ -49,9 +49,10 @@ const rateTick = (value: number) => (value < 10 ? String(Number(value.toPrecisio
 
 const rate = (value: number) => (value < 10 ? String(Math.round(value * 100) / 100) : brief(Math.round(value)))
 
-/** Throughput and latency charts of all jobs or of one queue. */
-export const JobCharts = ({ queue, range }: { readonly queue?: string; readonly range: Range }) => {
-  const series = useResource<Series>(`metrics/series${Api.query({ ...range.query, queue })}`)
+/** Throughput and latency charts of all jobs, of one queue or of one kind. */
+export const JobCharts = (props: { readonly queue?: string; readonly kind?: string; readonly range: Range }) => {
+  const { kind, queue, range } = props
+  const series = useResource<Series>(`metrics/series${Api.query({ ...range.query, queue, kind })}`)
   const drawn = useMemo(() => (series.data === undefined ? undefined : columns(series.data)), [series.data])
   return (
     <Shown of={series}>

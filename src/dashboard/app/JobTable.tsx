@@ -22,6 +22,7 @@ export const JobTable = (props: {
   /** The id of the job that keys act on. */
   readonly cursor: string | undefined
   readonly onToggle: ((id: string) => void) | undefined
+  readonly onToggleAll?: (isChosen: boolean) => void
   readonly empty: string
 }) => {
   const { chosen, cursor, onToggle, rows } = props
@@ -31,7 +32,16 @@ export const JobTable = (props: {
       <table class="stacked jobs">
         <thead>
           <tr>
-            {onToggle === undefined ? null : <th aria-label="Selected" />}
+            {onToggle === undefined ? null : (
+              <th class="pick">
+                <input
+                  type="checkbox"
+                  aria-label="Select all jobs on this page"
+                  checked={rows.every(({ gone, job }) => gone || chosen.has(job.id))}
+                  onChange={(event) => props.onToggleAll?.(event.currentTarget.checked)}
+                />
+              </th>
+            )}
             <th>State</th>
             <th>Kind</th>
             <th>Queue</th>

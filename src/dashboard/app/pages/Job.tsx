@@ -24,9 +24,13 @@ const traceOf = (meta: unknown): string | undefined => {
 
 const Facts = ({ job }: { readonly job: JobView }) => (
   <dl class="facts">
+    <dt>Kind</dt>
+    <dd>
+      <a href={to(`kinds/${encodeURIComponent(job.kind)}`)}>{job.kind}</a>
+    </dd>
     <dt>Queue</dt>
     <dd>
-      <a href={to("jobs", { queue: job.queue })}>{job.queue}</a>
+      <a href={to(`queues/${encodeURIComponent(job.queue)}`)}>{job.queue}</a>
     </dd>
     <dt>Attempt</dt>
     <dd>

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { BulkAct, type Target } from "../BulkAct"
 import { DeadGroups } from "../DeadGroups"
+import { EnqueueForm } from "../EnqueueForm"
 import { useHeldRows } from "../HeldRows"
 import { type Act, actNames, acts, isFor, notFor } from "../JobActs"
 import * as JobFilter from "../JobFilter"
@@ -60,7 +61,7 @@ const Acts = (props: {
 const emptyText = (filter: JobFilter.JobFilter, preset: JobFilter.JobFilter): string => {
   if (!JobFilter.isEmpty(JobFilter.without(filter, preset))) return "No jobs match this filter."
   return preset.state === undefined
-    ? "No jobs yet. Enqueue one with nightshift enqueue."
+    ? "No jobs yet. Press Enqueue, or run nightshift enqueue."
     : `No ${preset.state.join(" or ")} jobs.`
 }
 
@@ -74,12 +75,19 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
   const page = useResource<JobPage>(path, { pulse, every: nowAndThen })
   const [chosen, setChosen] = useState<ReadonlyMap<string, State>>(new Map())
   const [cursor, setCursor] = useState<string>()
+  const [enqueuing, setEnqueuing] = useState(false)
   const [asked, setAsked] = useState<{ act: Act; target: Target }>()
-  // Rows of another filter are not shown under this one, not even while it loads or after it was refused.
-  const fresh = page.path === path ? page.data : undefined
-  const { adopt, news, rows } = useHeldRows(path, fresh?.jobs)
-  const jobs = rows.map(({ job }) => job)
   const key = JSON.stringify(filter)
+  const list = `${key} ${route.query.get("cursor")}`
+  // A filter by age has another path every minute, and is the same list.
+  const paths = useRef({ list, all: new Set<string>() })
+  if (paths.current.list !== list) paths.current = { list, all: new Set() }
+  paths.current.all.add(path)
+  const fresh = page.path !== undefined && paths.current.all.has(page.path) ? page.data : undefined
+  // While another filter loads, the previous rows are shown as such. After a refusal they are not.
+  const stale = fresh === undefined && page.refused === undefined ? page.data : undefined
+  const { adopt, news, rows } = useHeldRows(list, fresh?.jobs)
+  const jobs = fresh === undefined ? [] : rows.map(({ job }) => job)
   useEffect(() => {
     setChosen(new Map())
     setCursor(undefined)
@@ -104,6 +112,8 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
     now.current.chosen = next
     setChosen(next)
   }
+  const toggleAll = (isChosen: boolean) =>
+    setChosen(new Map(isChosen ? rows.filter(({ gone }) => !gone).map(({ job }) => [job.id, job.state]) : []))
   const ask = (act: Act) => {
     try {
       setAsked({ act, target: chosen.size > 0 ? { ids: [...chosen.keys()] } : { filter: JobFilter.target(filter) } })
@@ -137,6 +147,11 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
       <div class="head">
         <h1>{title}</h1>
         {fresh === undefined ? null : <span class="chip">{countText(fresh.total)}</span>}
+        {mayAct && preset.state === undefined ? (
+          <button type="button" onClick={() => setEnqueuing(true)}>
+            Enqueue
+          </button>
+        ) : null}
         {mayAct ? <Acts filter={filter} preset={preset} chosen={chosen} onAsk={ask} /> : null}
       </div>
       <SavedViews page={route.path[0] ?? "jobs"} filter={JobFilter.without(filter, preset)} />
@@ -150,9 +165,9 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
         />
       ) : null}
       <JobFilters route={route} filter={filter} preset={preset} kinds={[...new Set(jobs.map(({ kind }) => kind))]} />
-      <Shown of={{ ...page, data: fresh }}>
+      <Shown of={{ ...page, data: fresh ?? stale }}>
         {(data) => (
-          <div class="card">
+          <div class={fresh === undefined ? "card gone" : "card"}>
             {/* Always there, so that it moves nothing when it has something to say. */}
             <div class="news" role="status">
               {news === 0 ? (
@@ -168,12 +183,14 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
               chosen={selected}
               cursor={cursor}
               onToggle={mayAct ? toggle : undefined}
+              onToggleAll={toggleAll}
               empty={emptyText(filter, preset)}
             />
             <Pager next={data.next} route={route} />
           </div>
         )}
       </Shown>
+      {enqueuing ? <EnqueueForm onClose={() => setEnqueuing(false)} /> : null}
       {asked === undefined ? null : (
         <BulkAct
           act={asked.act}

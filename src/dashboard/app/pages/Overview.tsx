@@ -65,7 +65,7 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
           {queues.map((queue) => (
             <tr key={queue.name}>
               <td>
-                <a href={to("jobs", { queue: queue.name })}>{queue.name}</a>{" "}
+                <a href={to(`queues/${encodeURIComponent(queue.name)}`)}>{queue.name}</a>{" "}
                 {queue.paused ? <span class="chip">paused</span> : null}
                 {queue.throttledUntil === null ? null : <span class="chip">cooling down</span>}
               </td>

@@ -36,9 +36,11 @@ interface QueueCardProps {
   readonly queue: Queue
   readonly series: QueueSeries | undefined
   readonly onChange: () => void
+  /** Whether the card is on the page of its queue, which has the charts and the name. */
+  readonly alone?: boolean
 }
 
-const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
+export const QueueCard = ({ alone = false, onChange, queue, series }: QueueCardProps) => {
   const mayAct = useMayAct()
   const [editing, setEditing] = useState(false)
   const [looking, setLooking] = useState(false)
@@ -61,7 +63,7 @@ const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
   return (
     <Card
       name={queue.name}
-      title={<a href={to("jobs", { queue: queue.name })}>{queue.name}</a>}
+      title={alone ? "State and settings" : <a href={to(`queues/${encodeURIComponent(queue.name)}`)}>{queue.name}</a>}
       chips={
         <>
           {queue.paused ? <span class="chip">paused</span> : null}
@@ -75,9 +77,11 @@ const QueueCard = ({ onChange, queue, series }: QueueCardProps) => {
       }
       acts={
         <>
-          <Fold open={looking} turn={setLooking}>
-            Charts
-          </Fold>
+          {alone ? null : (
+            <Fold open={looking} turn={setLooking}>
+              Charts
+            </Fold>
+          )}
           {mayAct && queue.declared ? (
             <>
               {queue.throttledUntil === null ? null : (
@@ -148,7 +152,7 @@ const QueueCharts = ({ queue }: { readonly queue: string }) => {
   )
 }
 
-interface QueueList {
+export interface QueueList {
   readonly queues: ReadonlyArray<Queue>
   readonly countedAt: string
   readonly measuredAt: string | null

@@ -11,6 +11,8 @@ const wordsOf = (error: unknown): string => {
 /** A form that prevents double submits and shows errors above its button. */
 export const SaveForm = (props: {
   readonly label: string
+  /** Name of the submit button [Save]. */
+  readonly name?: string
   /** Called on submit. Rejects with the message to show. */
   readonly save: () => Promise<void>
   readonly onCancel?: () => void
@@ -35,11 +37,11 @@ export const SaveForm = (props: {
       <Failure text={failure} />
       <div class="row">
         <button type="submit" class="primary" disabled={busy}>
-          Save
+          {props.name ?? "Save"}
         </button>
         {props.onCancel === undefined ? null : (
           <button type="button" onClick={props.onCancel}>
-            Not now
+            Close
           </button>
         )}
       </div>

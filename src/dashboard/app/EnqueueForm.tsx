@@ -1,0 +1,90 @@
+import { useState } from "preact/hooks"
+import * as Api from "./Api"
+import { secondsOf } from "./Durations"
+import { Dialog } from "./parts/Dialog"
+import { ForceOption } from "./parts/ForceOption"
+import { SaveForm } from "./parts/SaveForm"
+import { say } from "./parts/Toasts"
+import { useResource } from "./Resource"
+import { go, to } from "./Route"
+import type { Pod } from "./Views"
+
+const empty = { kind: "", payload: "{}", queue: "", priority: "", delay: "", maxAttempts: "", dedupe: "" }
+
+type Fields = Readonly<Record<keyof typeof empty, string>>
+
+const optionsOf = ({ dedupe, delay, maxAttempts, priority, queue }: Fields) => {
+  const seconds = delay.trim() === "" ? undefined : secondsOf(delay)
+  if (delay.trim() !== "" && seconds === undefined)
+    throw new Error(`Start after must be like 30s, 5m or 2d, got ${delay}.`)
+  return {
+    ...(queue === "" ? {} : { queue }),
+    ...(priority === "" ? {} : { priority: Number(priority) }),
+    ...(maxAttempts === "" ? {} : { maxAttempts: Number(maxAttempts) }),
+    ...(seconds === undefined ? {} : { runAt: new Date(Date.now() + seconds * 1000).toISOString() }),
+    ...(dedupe === "" ? {} : { dedupe: { key: dedupe, scope: "active" } })
+  }
+}
+
+/** Dialog that enqueues a job. The server checks the payload against the schema of the kind. */
+export const EnqueueForm = ({ kind = "", onClose }: { readonly kind?: string; readonly onClose: () => void }) => {
+  const [fields, setFields] = useState<Fields>({ ...empty, kind })
+  const [force, setForce] = useState(false)
+  const { data } = useResource<{ pods: ReadonlyArray<Pod> }>("pods")
+  const kinds = [...new Set((data?.pods ?? []).flatMap((pod) => pod.kinds))].sort()
+  const queues = [...new Set((data?.pods ?? []).flatMap((pod) => pod.queues))].sort()
+
+  const save = async () => {
+    // Validates only: the text itself is sent, see Api.Typed.
+    JSON.parse(fields.payload)
+    const body = { kind: fields.kind, ...optionsOf(fields), ...(force ? { force } : {}) }
+    const { id, outcome } = await Api.post<{ id: string; outcome: string }>("jobs", body, { payload: fields.payload })
+    say(outcome === "deduplicated" ? "A job with this dedupe key exists already" : `${fields.kind} enqueued`)
+    onClose()
+    go(to(`jobs/${id}`))
+  }
+  const text = (field: keyof Fields, label: string, hint: string, more: Readonly<Record<string, unknown>> = {}) => (
+    <label class="field">
+      {label}
+      <input
+        value={fields[field]}
+        placeholder={hint}
+        onInput={(event) => setFields({ ...fields, [field]: event.currentTarget.value })}
+        {...more}
+      />
+    </label>
+  )
+  return (
+    <Dialog title="Enqueue a job" onClose={onClose}>
+      <SaveForm label="Enqueue a job" name="Enqueue" save={save} onCancel={onClose}>
+        {text("kind", "Kind", "send_receipt", { required: true, list: "served-kinds" })}
+        <datalist id="served-kinds">
+          {kinds.map((name) => (
+            <option key={name} value={name} />
+          ))}
+        </datalist>
+        <label class="field">
+          Payload
+          <textarea
+            spellcheck={false}
+            value={fields.payload}
+            onInput={(event) => setFields({ ...fields, payload: event.currentTarget.value })}
+          />
+        </label>
+        <div class="fields">
+          {text("queue", "Queue", "of the kind", { list: "served-queues" })}
+          {text("delay", "Start after", "now, or 30s, 5m, 2d")}
+          {text("priority", "Priority (lower runs first)", "0", { type: "number" })}
+          {text("maxAttempts", "Maximum attempts", "of the kind", { type: "number", min: 1 })}
+          {text("dedupe", "Dedupe key", "none")}
+        </div>
+        <datalist id="served-queues">
+          {queues.map((name) => (
+            <option key={name} value={name} />
+          ))}
+        </datalist>
+        <ForceOption force={force} onChange={setForce} />
+      </SaveForm>
+    </Dialog>
+  )
+}

@@ -1,0 +1,145 @@
+import { useState } from "preact/hooks"
+import * as Api from "../Api"
+import { EnqueueForm } from "../EnqueueForm"
+import { JobCharts } from "../JobCharts"
+import { JobTable } from "../JobTable"
+import { useNews } from "../Live"
+import { Shown } from "../parts/Notice"
+import { RangeButtons, useAddressRange } from "../parts/Range"
+import { Age, measured } from "../parts/Time"
+import { nowAndThen, useResource } from "../Resource"
+import { to } from "../Route"
+import { useMayAct } from "../Session"
+import { brief, type JobPage, type Pod, type Schedule, type Series } from "../Views"
+
+const sum = (series: Series, of: "completed" | "dead" | "retried") =>
+  series.points.reduce((all, point) => all + point[of], 0)
+
+/** Numbers of the whole range. */
+const Figures = ({ series }: { readonly series: Series }) => {
+  const [done, retried, dead] = [sum(series, "completed"), sum(series, "retried"), sum(series, "dead")]
+  const ended = done + retried + dead
+  const busiest = series.points.reduce(
+    (best, { processing }) => (processing.count > best.count ? processing : best),
+    series.points[0]?.processing ?? { count: 0, p50: null, p95: null }
+  )
+  const time = (seconds: number | null) => (seconds === null ? "–" : measured(seconds))
+  const tiles = [
+    [brief(done), "attempts done"],
+    [brief(retried), "retried"],
+    [brief(dead), "dead"],
+    [ended === 0 ? "–" : `${Math.round(((retried + dead) / ended) * 1000) / 10} %`, "error rate"],
+    [time(busiest.p50), "usual duration (p50)"],
+    [time(busiest.p95), "95 % within"]
+  ]
+  return (
+    <div class="tiles">
+      {tiles.map(([figure, name]) => (
+        <div class="card tile" key={name}>
+          <div class="figure">{figure}</div>
+          <span class="quiet">{name}</span>
+        </div>
+      ))}
+    </div>
+  )
+}
+
+const Where = ({ kind }: { readonly kind: string }) => {
+  const pods = useResource<{ pods: ReadonlyArray<Pod> }>("pods", { every: nowAndThen })
+  const schedules = useResource<{ schedules: ReadonlyArray<Schedule> }>("schedules?limit=1000", { every: nowAndThen })
+  const serving = (pods.data?.pods ?? []).filter(({ kinds }) => kinds.includes(kind))
+  const firing = (schedules.data?.schedules ?? []).filter((schedule) => schedule.kind === kind)
+  return (
+    <section class="card" aria-label="Pods and schedules">
+      <header>
+        <h2>Pods and schedules</h2>
+      </header>
+      <div class="body">
+        <dl class="facts">
+          <dt>Handled by</dt>
+          <dd>
+            {serving.length > 0 ? null : pods.data === undefined ? "–" : "no live pod"}
+            {serving.map(({ id, label }) => (
+              <div key={id}>
+                <a href={to("pods")}>{label ?? id}</a>
+              </div>
+            ))}
+          </dd>
+          <dt>Schedules</dt>
+          <dd>
+            {firing.length > 0 ? null : schedules.data === undefined ? "–" : "none"}
+            {firing.map(({ name, nextFireAt, words }) => (
+              <div key={name}>
+                <a href={to("schedules")}>{name}</a> <span class="quiet small">{words}, next</span>{" "}
+                <Age at={nextFireAt} />
+              </div>
+            ))}
+          </dd>
+        </dl>
+      </div>
+    </section>
+  )
+}
+
+const nothing: ReadonlySet<string> = new Set()
+
+/** A short list of jobs, with a link to all of them. */
+const Some = (props: {
+  readonly title: string
+  readonly query: Readonly<Record<string, string>>
+  readonly empty: string
+}) => {
+  const { pulse } = useNews()
+  const page = useResource<JobPage>(`jobs${Api.query({ ...props.query, limit: 8 })}`, { pulse, every: nowAndThen })
+  return (
+    <section class="card" aria-label={props.title}>
+      <header>
+        <h2>{props.title}</h2>
+        <a class="small" href={to("jobs", props.query)}>
+          Show all
+        </a>
+      </header>
+      <Shown of={page}>
+        {({ jobs }) => (
+          <JobTable
+            rows={jobs.map((job) => ({ job, gone: false }))}
+            chosen={nothing}
+            cursor={undefined}
+            onToggle={undefined}
+            empty={props.empty}
+          />
+        )}
+      </Shown>
+    </section>
+  )
+}
+
+/** Everything about one kind of job. */
+export const Kind = ({ kind }: { readonly kind: string }) => {
+  const range = useAddressRange()
+  const mayAct = useMayAct()
+  const [enqueuing, setEnqueuing] = useState(false)
+  const series = useResource<Series>(`metrics/series${Api.query({ ...range.query, kind })}`)
+  return (
+    <>
+      <div class="head">
+        <h1>{kind}</h1>
+        <span class="chip">kind</span>
+        <div class="side">
+          <RangeButtons range={range} />
+          {mayAct ? (
+            <button type="button" onClick={() => setEnqueuing(true)}>
+              Enqueue
+            </button>
+          ) : null}
+        </div>
+      </div>
+      <Shown of={series}>{(data) => <Figures series={data} />}</Shown>
+      <JobCharts range={range} kind={kind} />
+      <Some title="Recent failures" query={{ kind, state: "dead,retrying" }} empty="No failed jobs of this kind." />
+      <Some title="Running" query={{ kind, state: "running" }} empty="No job of this kind is running." />
+      <Where kind={kind} />
+      {enqueuing ? <EnqueueForm kind={kind} onClose={() => setEnqueuing(false)} /> : null}
+    </>
+  )
+}

@@ -1,0 +1,64 @@
+import * as Api from "../Api"
+import { JobCharts } from "../JobCharts"
+import { JobTable } from "../JobTable"
+import { useNews } from "../Live"
+import { Empty, Shown } from "../parts/Notice"
+import { RangeButtons, useAddressRange } from "../parts/Range"
+import { nowAndThen, useResource } from "../Resource"
+import { to } from "../Route"
+import type { JobPage, QueueSeries } from "../Views"
+import { QueueCard, type QueueList } from "./Queues"
+
+const nothing: ReadonlySet<string> = new Set()
+
+/** One queue: its settings, charts and newest jobs. */
+export const QueuePage = ({ name }: { readonly name: string }) => {
+  const { pulse } = useNews()
+  const range = useAddressRange()
+  const queues = useResource<QueueList>("queues", { pulse, every: 10_000 })
+  const series = useResource<QueueSeries>("metrics/queues", { every: 5_000 })
+  const jobs = useResource<JobPage>(`jobs${Api.query({ queue: name, limit: 10 })}`, { pulse, every: nowAndThen })
+  return (
+    <>
+      <div class="head">
+        <h1>{name}</h1>
+        <span class="chip">queue</span>
+        <div class="side">
+          <RangeButtons range={range} />
+        </div>
+      </div>
+      <Shown of={queues}>
+        {(data) => {
+          const queue = data.queues.find((each) => each.name === name)
+          return queue === undefined ? (
+            <Empty>
+              There is no queue {name}. <a href={to("queues")}>Show all queues</a>
+            </Empty>
+          ) : (
+            <QueueCard queue={queue} series={series.data} onChange={queues.reload} alone />
+          )
+        }}
+      </Shown>
+      <JobCharts range={range} queue={name} />
+      <section class="card" aria-label="Newest jobs">
+        <header>
+          <h2>Newest jobs</h2>
+          <a class="small" href={to("jobs", { queue: name })}>
+            Show all
+          </a>
+        </header>
+        <Shown of={jobs}>
+          {(page) => (
+            <JobTable
+              rows={page.jobs.map((job) => ({ job, gone: false }))}
+              chosen={nothing}
+              cursor={undefined}
+              onToggle={undefined}
+              empty="This queue has no jobs."
+            />
+          )}
+        </Shown>
+      </section>
+    </>
+  )
+}
