@@ -100,8 +100,8 @@ describe("Hono", () => {
     expect((await shift.job(first.job)).runAt.getTime()).toBeGreaterThan(due.getTime())
     expect((await app.request("/carts/c1/visits", json({ email: "nowhere" }))).status).toBe(400)
     const cancel = () => app.request(`/reminders/${first.job}`, { method: "DELETE" })
-    expect(await (await cancel()).json()).toEqual({ state: "dead" })
-    expect(await (await cancel()).json()).toEqual({ state: "dead" })
+    expect(await (await cancel()).json()).toEqual({ state: "cancelled" })
+    expect(await (await cancel()).json()).toEqual({ state: "cancelled" })
     expect((await app.request("/reminders/0198c0de-0000-7000-8000-000000000000", { method: "DELETE" })).status).toBe(
       404
     )
