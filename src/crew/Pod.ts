@@ -1,12 +1,31 @@
+import { createHash } from "node:crypto"
 import { hostname } from "node:os"
 import { Clock, Context, Effect, Layer, Option } from "effect"
-import * as PodLabel from "../cluster/PodLabel.js"
 import type { PodFacts } from "../cluster/Pods.js"
 import { makeGenerator, type PodId } from "../core/Ids.js"
 import * as Package from "../database/Package.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import { ClusterConfig } from "./ClusterConfig.js"
+
+/** Parts of the label that operators see for this process. */
+export interface LabelParts {
+  readonly prefix: Option.Option<string>
+  readonly version: Option.Option<string>
+  readonly id: Option.Option<string>
+}
+
+/**
+ * Four hex digits of a hash. The first digits of the pod id are its start time, so pods started together would share
+ * them.
+ */
+const shortId = (pod: PodId): string => createHash("sha256").update(pod).digest("hex").slice(0, 4)
+
+/** Returns `{prefix}-worker-{version}-{id}`; the version is omitted if unset. Returns undefined without a prefix. */
+export const podLabel = ({ id, prefix, version }: LabelParts, pod: PodId): string | undefined =>
+  Option.isNone(prefix)
+    ? undefined
+    : [prefix.value, "worker", ...Option.toArray(version), Option.getOrElse(id, () => shortId(pod))].join("-")
 
 /** The id and start time of this process, whether or not it runs jobs. */
 export class Boot extends Context.Tag("nightshift/crew/Boot")<
@@ -35,7 +54,7 @@ export class Pod extends Context.Tag("nightshift/crew/Pod")<Pod, Omit<PodFacts, 
     Effect.gen(function* () {
       const { workerId, workerPrefix, workerVersion } = yield* ClusterConfig
       const { id, startedAt } = yield* Boot
-      const label = PodLabel.of({ prefix: workerPrefix, version: workerVersion, id: workerId }, id)
+      const label = podLabel({ prefix: workerPrefix, version: workerVersion, id: workerId }, id)
       const version = Option.getOrElse(workerVersion, () => Package.version.text)
       const metrics = yield* Metrics
       metrics.series(info, { label: label ?? id, version }).set(1)

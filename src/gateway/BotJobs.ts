@@ -5,9 +5,9 @@ import * as Handler from "../handlers/Handler.js"
 import type { JobContext } from "../handlers/JobContext.js"
 import * as Job from "../queue/Job.js"
 import { NonReplyOutcome } from "./BotHandler.js"
-import * as BotJob from "./BotJob.js"
 import { type Bot, Bots } from "./Bots.js"
 import { type BotDeclaration, kindOf, queueOf } from "./config/Declarations.js"
+import { ladder, maxAttempts } from "./DeliveryJob.js"
 import { Telegram, type TelegramError, type TelegramThrottled } from "./telegram/Telegram.js"
 import { addresseeOf, isUpdate, type Update } from "./telegram/TelegramUpdate.js"
 
@@ -107,8 +107,8 @@ const handlerOf = <R>(
   const kind = Job.make(kindOf(bot.slug), {
     payload: UpdateSchema,
     queue: queueOf(bot.slug),
-    maxAttempts: BotJob.maxAttempts,
-    backoff: Backoff.stepwise(...BotJob.ladder),
+    maxAttempts: maxAttempts,
+    backoff: Backoff.stepwise(...ladder),
     timeout: timeoutOf(bot.handler, kinds)
   })
   const { handler } = bot

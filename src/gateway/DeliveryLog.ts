@@ -4,11 +4,10 @@ import type { State, StoredJob } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { JobOverview } from "../queue/search/JobOverview.js"
 import { type JobFilter, JobSearch } from "../queue/search/JobSearch.js"
-import * as BotJob from "./BotJob.js"
 import type { Bot, Source } from "./Bots.js"
 import { kindOf, queueOf } from "./config/Declarations.js"
 import { Deliveries, type Delivery } from "./Deliveries.js"
-import * as SourceJob from "./SourceJob.js"
+import { botDedupePrefix, sourceDedupePrefix } from "./DeliveryJob.js"
 
 // The log merges two sources. This process remembers deliveries to itself, including redeliveries and sync replies; the
 // job table has the deliveries to every pod.
@@ -112,11 +111,11 @@ const make = Effect.gen(function* () {
   return DeliveryLog.of({
     ofBot: ({ async: isAsync, slug }) =>
       isAsync
-        ? log(`telegram/${slug}`, BotJob.dedupePrefix(slug), { queue: queueOf(slug), kind: kindOf(slug) })
+        ? log(`telegram/${slug}`, botDedupePrefix(slug), { queue: queueOf(slug), kind: kindOf(slug) })
         : Effect.sync(() => ({
             deliveries: merge(deliveries.book(`telegram/${slug}`).recent, new Map(), [], ""),
             complete: true
           })),
-    ofSource: ({ kind, name }) => log(name, SourceJob.dedupePrefix(name), { kind })
+    ofSource: ({ kind, name }) => log(name, sourceDedupePrefix(name), { kind })
   })
 })

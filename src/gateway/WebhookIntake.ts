@@ -8,11 +8,9 @@ import type { UnknownKind } from "../queue/JobErrors.js"
 import { Kinds, type RegisteredKind } from "../queue/Kinds.js"
 import { type Enqueued, Queue } from "../queue/Queue.js"
 import { AuthSessions } from "./auth/AuthSessions.js"
-import * as BotJob from "./BotJob.js"
 import type { Bot, Source } from "./Bots.js"
 import { GatewayConfig } from "./config/GatewayConfig.js"
-import type { SourceDelivery } from "./SourceJob.js"
-import * as SourceJob from "./SourceJob.js"
+import { botJob, type SourceDelivery, sourceJob, storableUpdate } from "./DeliveryJob.js"
 import * as Reply from "./telegram/Reply.js"
 import { addresseeOf, type Update, userOf } from "./telegram/TelegramUpdate.js"
 
@@ -124,14 +122,14 @@ const make = ({
       Effect.flatMap(store([job]), ([exit]) => Exit.map(exit ?? Exit.die("a job has no result"), receivedOf))
 
     const enqueue = (bot: Bot, update: Update) =>
-      storeOne(BotJob.of(bot.slug, update)).pipe(
+      storeOne(botJob(bot.slug, update)).pipe(
         // Text that PostgreSQL cannot store would fail on every redelivery and block its chat for a day, so replace it.
-        Effect.catchTag("InvalidJob", () => storeOne(BotJob.of(bot.slug, BotJob.storable(update))))
+        Effect.catchTag("InvalidJob", () => storeOne(botJob(bot.slug, storableUpdate(update))))
       )
 
     /** The hot path: thousands of updates per second. */
     const enqueueAll = (bot: Bot, updates: ReadonlyArray<Update>, report: Report) =>
-      Effect.flatMap(Effect.exit(store(updates.map((update) => BotJob.of(bot.slug, update)))), (exits) => {
+      Effect.flatMap(Effect.exit(store(updates.map((update) => botJob(bot.slug, update)))), (exits) => {
         if (Exit.isFailure(exits)) return each(updates, report, () => Effect.failCause(exits.cause))
         const refused: Array<number> = []
         for (const [place, exit] of exits.value.entries()) {
@@ -197,7 +195,7 @@ const make = ({
     return {
       deliver: (source, deliveries, report) =>
         each(deliveries, report, (delivery) =>
-          Effect.flatMap(kindOf(source.kind), (kind) => storeOne(SourceJob.of(source.name, kind, delivery)))
+          Effect.flatMap(kindOf(source.kind), (kind) => storeOne(sourceJob(source.name, kind, delivery)))
         ),
       receive: (bot, updates, report) => {
         if (updates.every(bot.takes)) return receiveTaken(bot, updates, report)

@@ -3,8 +3,14 @@ import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { toIncomingMessage } from "@effect/platform-node/NodeHttpServerRequest"
 import { Effect, ParseResult, Schema } from "effect"
 import * as JsonNumbers from "../core/JsonNumbers.js"
-import { BadRequest, BodyTooLarge, ContentTypeRefused, RequestTimedOut } from "./RequestErrors.js"
-import * as RequestFault from "./RequestFault.js"
+import {
+  BadRequest,
+  BodyTooLarge,
+  ContentTypeRefused,
+  faultAt,
+  faultOfIssues,
+  RequestTimedOut
+} from "./RequestErrors.js"
 
 /** Timeout for receiving a body. */
 const timeout = "60 seconds"
@@ -36,7 +42,7 @@ const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
       const text = utf8.decode(bytes)
       const value: unknown = JSON.parse(text)
       const lost = JsonNumbers.lostIn(text)
-      return lost === undefined ? Effect.succeed(value) : RequestFault.at(lost.path, JsonNumbers.reasonOf(lost), value)
+      return lost === undefined ? Effect.succeed(value) : faultAt(lost.path, JsonNumbers.reasonOf(lost), value)
     } catch (error) {
       const message =
         error instanceof SyntaxError
@@ -72,7 +78,7 @@ export const decoded = <A, I>(
 ): Effect.Effect<A, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
   Effect.flatMap(json(request, mostBytes), (body) =>
     Effect.mapError(Schema.decodeUnknown(schema)(body), (error) =>
-      RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
+      faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
     )
   )
 

@@ -35,8 +35,7 @@ import type {
   UploadTooLarge
 } from "../uploads/UploadErrors.js"
 import { fieldOf } from "./admin/QueuePatchRequest.js"
-import { NotFound, type RequestError } from "./RequestErrors.js"
-import * as RequestFault from "./RequestFault.js"
+import { faultOfIssues, NotFound, type RequestError } from "./RequestErrors.js"
 
 /** The body of every error response. */
 export const Body = Schema.Struct({
@@ -254,7 +253,7 @@ export const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServ
     const { method, url } = error.request
     return answer(new NotFound({ method, path: url.split("?")[0] ?? "" }))
   }
-  if (error instanceof HttpApiDecodeError) return answer(RequestFault.ofIssues(error.issues))
+  if (error instanceof HttpApiDecodeError) return answer(faultOfIssues(error.issues))
   return Effect.as(
     Effect.logError("a request failed", cause),
     respond(500, "Internal", "Internal error. See the server log for details.")

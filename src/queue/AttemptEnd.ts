@@ -1,6 +1,7 @@
 import type { Data } from "effect"
 import type { JobId, Lease } from "../core/Ids.js"
-import type { DeadReason } from "../core/StoredJob.js"
+import { storableText } from "../core/Storable.js"
+import { type DeadReason, limits } from "../core/StoredJob.js"
 import * as Tagged from "../core/Tagged.js"
 
 /** The result of an attempt, decided by the pod that ran it and fenced by its lease. */
@@ -61,3 +62,6 @@ export type End = Data.TaggedEnum<{
   }
 }>
 export const End = Tagged.taggedEnum<End>({ Done: true, Again: true, Dead: true })
+
+/** Returns the part of an error message that is stored: truncated, without characters that PostgreSQL rejects. */
+export const errorText = (text: string): string => storableText(text, limits.errorCharacters)

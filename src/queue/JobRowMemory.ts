@@ -10,8 +10,7 @@ import {
   type StoredJob,
   stateOf
 } from "../core/StoredJob.js"
-import type { End } from "./AttemptEnd.js"
-import { errorText } from "./ErrorText.js"
+import { type End, errorText } from "./AttemptEnd.js"
 
 // A job row and its transitions, as pure functions. pending -> running: claim. running -> done, dead or pending:
 // finalize by its pod. running -> pending or dead: reaper. pending -> dead: cancel. done or dead -> pending: requeue.

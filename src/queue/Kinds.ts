@@ -1,8 +1,8 @@
-import { Context, type Effect } from "effect"
+import { Context, Effect, Layer } from "effect"
 import type { FollowUp } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { PayloadCheck } from "./enqueue/PayloadCheck.js"
-import type { UnknownKind } from "./JobErrors.js"
+import { UnknownKind } from "./JobErrors.js"
 
 /** A kind as processes without its code see it. */
 export interface RegisteredKind {
@@ -32,3 +32,21 @@ export class Kinds extends Context.Tag("nightshift/queue/Kinds")<
     readonly all: Effect.Effect<ReadonlyArray<RegisteredKind>, DatabaseError>
   }
 >() {}
+
+export const layerMemory: Layer.Layer<Kinds> = Layer.sync(Kinds, () => {
+  const known = new Map<string, RegisteredKind>()
+  return {
+    register: (kinds) =>
+      Effect.sync(() => {
+        for (const kind of kinds) {
+          if ((known.get(kind.name)?.version ?? 0) <= kind.version) known.set(kind.name, kind)
+        }
+      }),
+    find: (name) =>
+      Effect.suspend(() => {
+        const kind = known.get(name)
+        return kind === undefined ? new UnknownKind({ kind: name }) : Effect.succeed(kind)
+      }),
+    all: Effect.sync(() => [...known.values()].sort((left, right) => (left.name < right.name ? -1 : 1)))
+  }
+})

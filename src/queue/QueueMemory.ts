@@ -17,8 +17,7 @@ import { QueueFull } from "./JobErrors.js"
 import { begin, die, finish, type JobRow, rescue, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
-import type { Kinds } from "./Kinds.js"
-import * as KindsMemory from "./KindsMemory.js"
+import { type Kinds, layerMemory } from "./Kinds.js"
 import {
   type ClaimedJob,
   type ClaimRequest,
@@ -284,5 +283,5 @@ export const layer: Layer.Layer<
   Layer.provide(Layer.merge(JobTableMemory.layer, QueuesMemory.table)),
   Layer.provideMerge(Signals.layerLocal),
   Layer.provideMerge(QueuesMemory.routes),
-  Layer.merge(KindsMemory.layer)
+  Layer.merge(layerMemory)
 )

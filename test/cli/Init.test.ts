@@ -1,51 +1,43 @@
-import { execFile } from "node:child_process"
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
-import { promisify } from "node:util"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Effect } from "effect"
+import { afterAll } from "vitest"
 import { parse } from "yaml"
+import { files } from "../../src/cli/init/InitTemplate.js"
 import * as ExampleProject from "../examples/ExampleProject.js"
 import * as Nightshift from "../support/Nightshift.js"
-import * as TestDatabase from "../support/TestDatabase.js"
 
 const repository = JSON.parse(readFileSync(join(Nightshift.root, "package.json"), "utf8"))
 
+// Its own tests run here, as part of this file. test/long runs the project as a user would.
+const written = mkdtempSync(join(tmpdir(), "nightshift-init-"))
+afterAll(() => rmSync(written, { recursive: true, force: true }))
+for (const [file, text] of Object.entries(files("my-shop", repository.version))) {
+  mkdirSync(dirname(join(written, file)), { recursive: true })
+  writeFileSync(join(written, file), text)
+}
+ExampleProject.link(written, ["zod"])
+await import(join(written, "test", "jobs.test.ts"))
+
 describe("nightshift init", () => {
-  it.scopedLive(
-    "writes a project that compiles, whose test passes and whose handler runs, with no question asked",
-    () =>
-      Effect.gen(function* () {
-        const cwd = yield* Nightshift.folder
-        const { code, stdout } = yield* Nightshift.call(["init", "My Shop"], { cwd })
-        expect(code).toBe(0)
-        expect(stdout).toContain("Next: cd My Shop && npm install")
-        const project = join(cwd, "My Shop")
-        const manifest = JSON.parse(readFileSync(join(project, "package.json"), "utf8"))
-        expect(manifest).toMatchObject({
-          name: "my-shop",
-          dependencies: { nightshift: `^${repository.version}`, effect: repository.peerDependencies.effect }
-        })
-        expect(Object.keys(parse(readFileSync(join(project, "compose.yaml"), "utf8")).services)).toEqual([
-          "nightshift",
-          "postgres"
-        ])
-        ExampleProject.link(project, [...Object.keys(manifest.dependencies), ...Object.keys(manifest.devDependencies)])
-        // npm would run these from node_modules/.bin.
-        const bin = join(Nightshift.root, "node_modules", ".bin")
-        for (const line of String(manifest.scripts.test).split(" && ")) {
-          const [program = "", ...args] = line.split(" ")
-          const env = { PATH: process.env.PATH }
-          yield* Effect.promise(() => promisify(execFile)(join(bin, program), args, { cwd: project, env }))
-        }
-        const args = String(manifest.scripts.start).replace("exec nightshift ", "").split(" ")
-        const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
-        const service = yield* Nightshift.start([...args, "--port", "0"], { cwd: project, env })
-        yield* service.said(/is up/)
-        const greet = ["enqueue", "greet", "--payload", '{"name": "Ada"}']
-        expect(yield* Nightshift.call(greet, { cwd: project, env })).toMatchObject({ code: 0 })
-        yield* service.said(/greeting Ada, attempt 1/)
+  it.scopedLive("writes a project with the name of its folder and versions that fit, and asks nothing", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const { code, stdout } = yield* Nightshift.call(["init", "My Shop"], { cwd })
+      expect(code).toBe(0)
+      expect(stdout).toContain("Next: cd My Shop && npm install")
+      const read = (file: string) => readFileSync(join(cwd, "My Shop", file), "utf8")
+      expect(JSON.parse(read("package.json"))).toMatchObject({
+        name: "my-shop",
+        dependencies: { nightshift: `^${repository.version}`, effect: repository.peerDependencies.effect }
       })
+      expect(Object.keys(parse(read("compose.yaml")).services)).toEqual(["nightshift", "postgres"])
+      expect(Object.keys(files("my-shop", repository.version)).map(read)).toEqual(
+        Object.values(files("my-shop", repository.version))
+      )
+    })
   )
 
   it.scopedLive("overwrites nothing: it names the files that exist and writes none", () =>

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber, Logger, Random, Schedule, TestClock } from "effect"
-import { makeLatch } from "../../src/core/Latch.js"
 import { type Loop, type PassOutcome, repeatLoop, type Step, single } from "../../src/core/Loop.js"
 import * as LoopSchedule from "../../src/core/LoopSchedule.js"
+import { makeLatch } from "../../src/core/LoopSchedule.js"
 
 /** Records the second in which each pass of a loop begins. */
 const watched = (

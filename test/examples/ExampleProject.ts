@@ -7,6 +7,7 @@ import * as Nightshift from "../support/Nightshift.js"
 export const examples = join(Nightshift.root, "examples")
 
 export interface Manifest {
+  readonly scripts: Readonly<Record<string, string>>
   readonly dependencies: Readonly<Record<string, string>>
   readonly devDependencies?: Readonly<Record<string, string>>
 }
@@ -23,12 +24,15 @@ export const link = (cwd: string, names: ReadonlyArray<string>): void => {
   }
 }
 
-/** A copy of an example in a folder of its own, with the packages that its package.json names and no others. */
+/** Copies an example, with the packages that its package.json names and no others. */
+export const copy = (name: string, cwd: string): void => {
+  cpSync(join(examples, name), cwd, { recursive: true })
+  link(cwd, Object.keys(manifestOf(name).dependencies))
+}
+
+/** A copy of an example in a temporary folder. */
 export const copied = (name: string): Effect.Effect<string, never, Scope.Scope> =>
-  Effect.tap(Nightshift.folder, (cwd) => {
-    cpSync(join(examples, name), cwd, { recursive: true })
-    link(cwd, Object.keys(manifestOf(name).dependencies))
-  })
+  Effect.tap(Nightshift.folder, (cwd) => copy(name, cwd))
 
 /** Compiles the TypeScript of a folder in place, as `tsx` does when it loads a file. */
 export const compiled = (cwd: string): Effect.Effect<void> =>

@@ -2,10 +2,10 @@ import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Redacted } from "effect"
 import * as Outcome from "../../src/core/Outcome.js"
 import { type BotHandler, NonReplyOutcome } from "../../src/gateway/BotHandler.js"
-import * as BotJob from "../../src/gateway/BotJob.js"
 import * as BotJobs from "../../src/gateway/BotJobs.js"
 import { type Bot, Bots } from "../../src/gateway/Bots.js"
 import { none } from "../../src/gateway/config/Declarations.js"
+import { botJob } from "../../src/gateway/DeliveryJob.js"
 import * as DeadLetterHandler from "../../src/gateway/dead/DeadLetterHandler.js"
 import { DeadLetters } from "../../src/gateway/dead/DeadLetters.js"
 import {
@@ -81,7 +81,7 @@ const failing: BotHandler["handle"] = () => Effect.fail(new Error("no luck"))
 
 const enqueue = (update: object) =>
   Effect.flatMap(Queue, (queue) =>
-    Effect.map(queue.enqueue([BotJob.of("helper", update as Update)]), ([answer]) => {
+    Effect.map(queue.enqueue([botJob("helper", update as Update)]), ([answer]) => {
       if (answer === undefined) throw new Error("not stored")
       return answer.id
     })

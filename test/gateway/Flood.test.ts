@@ -1,9 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Context, Effect, Redacted } from "effect"
-import * as BotJob from "../../src/gateway/BotJob.js"
 import * as BotJobs from "../../src/gateway/BotJobs.js"
 import { type Bot, Bots } from "../../src/gateway/Bots.js"
 import { none } from "../../src/gateway/config/Declarations.js"
+import { botJob } from "../../src/gateway/DeliveryJob.js"
 import { Telegram, TelegramThrottled } from "../../src/gateway/telegram/Telegram.js"
 import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { Queue } from "../../src/queue/Queue.js"
@@ -75,7 +75,7 @@ const answerAll = (updates: number, chats: number, { context, said }: ReturnType
     const from = yield* Clock.currentTimeMillis
     yield* queue.enqueue(
       Array.from({ length: updates }, (_, n) =>
-        BotJob.of("helper", message(n, String(n), 1 + (n % chats)) as unknown as Update)
+        botJob("helper", message(n, String(n), 1 + (n % chats)) as unknown as Update)
       )
     )
     const answered = () => said.filter(({ arrived }) => arrived).length

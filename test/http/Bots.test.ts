@@ -3,11 +3,11 @@ import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer } from "effect"
 import { JobId } from "../../src/core/Ids.js"
 import * as AuthSessionsMemory from "../../src/gateway/auth/AuthSessionsMemory.js"
-import * as BotJob from "../../src/gateway/BotJob.js"
 import * as Bots from "../../src/gateway/Bots.js"
 import * as BotsFile from "../../src/gateway/config/BotsFile.js"
 import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
 import { Deliveries, DeliveryBook, mostRemembered } from "../../src/gateway/Deliveries.js"
+import { botJob } from "../../src/gateway/DeliveryJob.js"
 import { SafeFetch } from "../../src/gateway/fetch/SafeFetch.js"
 import { Telegram } from "../../src/gateway/telegram/Telegram.js"
 import { WebhookIntake } from "../../src/gateway/WebhookIntake.js"
@@ -159,7 +159,7 @@ describe("bots and sources", () => {
     Effect.gen(function* () {
       const { viewer } = yield* Doors
       const queue = yield* Queue
-      yield* queue.enqueue([BotJob.of("jobs", { update_id: 7 })])
+      yield* queue.enqueue([botJob("jobs", { update_id: 7 })])
       expect((yield* viewer("GET", "/api/v1/bots/jobs/deliveries")).json).toMatchObject({
         deliveries: [{ id: "7", redelivered: 0, outcome: "stored", job: { state: "pending" } }]
       })

@@ -30,8 +30,7 @@ import * as DemoFinishedJobs from "./DemoFinishedJobs.js"
 import { handlers } from "./DemoHandlers.js"
 import * as DemoHistory from "./DemoHistory.js"
 import * as DemoKinds from "./DemoKinds.js"
-import * as DemoOperator from "./DemoOperator.js"
-import * as DemoPod from "./DemoPod.js"
+import * as DemoSetup from "./DemoSetup.js"
 import * as DemoTraffic from "./DemoTraffic.js"
 
 const port = Options.integer("port").pipe(
@@ -83,11 +82,11 @@ const past = Effect.zipRight(DemoFinishedJobs.write, DemoHistory.write).pipe(
 /** Runs all demo activity until the Scope closes. */
 const runActivity = (pace: DemoTraffic.Pace, doors: DemoClient.DemoClient) =>
   Effect.gen(function* () {
-    yield* DemoOperator.setUp(doors)
+    yield* DemoSetup.setUpQueues(doors)
     yield* DemoTraffic.start(pace)
     yield* DemoBots.start(doors.url, pace)
     yield* DemoFiles.start(doors, pace)
-    yield* DemoPod.start
+    yield* DemoSetup.startSecondPod
   })
 
 const standing = Layer.merge(Layer.effect(DatabaseUrl, DatabaseUrl), Layer.effect(ServerConfig, ServerConfig))

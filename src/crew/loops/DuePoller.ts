@@ -1,7 +1,6 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
-import { makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { until, wakeable } from "../../core/LoopSchedule.js"
+import { makeLatch, until, wakeable } from "../../core/LoopSchedule.js"
 import { Queue } from "../../queue/Queue.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"

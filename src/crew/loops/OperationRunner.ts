@@ -1,7 +1,6 @@
 import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
-import { type Latch, makeLatch } from "../../core/Latch.js"
 import type { Loop } from "../../core/Loop.js"
-import { wakeable } from "../../core/LoopSchedule.js"
+import { type Latch, makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { Operations, operationTopic } from "../../queue/admin/Operations.js"
 import type { Metrics } from "../../telemetry/Metrics.js"

@@ -1,7 +1,6 @@
 import { Clock, Duration, Effect, Option, type Scope } from "effect"
 import type { Term } from "../../core/Ids.js"
-import { makeLatch } from "../../core/Latch.js"
-import { until, wakeable } from "../../core/LoopSchedule.js"
+import { makeLatch, until, wakeable } from "../../core/LoopSchedule.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import type { LeaderLoop } from "./Leader.js"
 import * as Scheduler from "./Scheduler.js"

@@ -1,8 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { steadyNow } from "../../core/ChangeWatch.js"
-import { makeLatch } from "../../core/Latch.js"
 import { repeatLoop, single } from "../../core/Loop.js"
-import { onEvent } from "../../core/LoopSchedule.js"
+import { makeLatch, onEvent } from "../../core/LoopSchedule.js"
 import type { Slot } from "./Slot.js"
 
 /** Enforces the timeouts of all slots of the pod with one fiber instead of a timer per job. */

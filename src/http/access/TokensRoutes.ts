@@ -10,8 +10,7 @@ import { Api } from "../Api.js"
 import * as Body from "../Body.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
-import { BadRequest } from "../RequestErrors.js"
-import * as RequestFault from "../RequestFault.js"
+import { BadRequest, faultOfIssues } from "../RequestErrors.js"
 import * as Audited from "./Audited.js"
 import { TokenRequest } from "./TokensContract.js"
 
@@ -41,7 +40,7 @@ const bodyOf = (request: HttpServerRequest) =>
     if (coding === undefined && Number(length ?? 0) === 0) return {}
     const body = yield* Body.json(request, mostBodyBytes)
     return yield* Effect.mapError(readRequest(body), (error) =>
-      RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
+      faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
     )
   })
 

@@ -6,8 +6,7 @@ import { faultOfWait } from "../../core/Storable.js"
 import { DedupeScope, limits } from "../../core/StoredJob.js"
 import type { JobRequest } from "../../queue/enqueue/JobRequests.js"
 import { Instant } from "../Instant.js"
-import { BadRequest } from "../RequestErrors.js"
-import * as RequestFault from "../RequestFault.js"
+import { BadRequest, faultOfIssues } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
 
 const Whole = Schema.Number.annotations(WireText.said("must be a number"))
@@ -113,9 +112,7 @@ export const decode = (body: unknown): Effect.Effect<Asked, BadRequest> => {
       return new BadRequest({ message: `jobs must have 1 to ${limits.batch} entries, got ${count}.`, field: "jobs" })
     }
   }
-  return Effect.mapError(asked(body), (error) =>
-    RequestFault.ofIssues(ParseResult.ArrayFormatter.formatErrorSync(error), body)
-  )
+  return Effect.mapError(asked(body), (error) => faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error), body))
 }
 
 /** Converts a job of the request. A delay counts from now. */

@@ -3,7 +3,7 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { toServerResponse } from "@effect/platform-node/NodeHttpServerRequest"
 import { Effect, Stream } from "effect"
 import type { Stored } from "../../uploads/Storage.js"
-import { type ByteRange, type ByteRange as Range, stripMimeType, type Upload } from "../../uploads/Upload.js"
+import { type ByteRange, stripMimeType, type Upload } from "../../uploads/Upload.js"
 import { RangeRefused } from "../RequestErrors.js"
 import * as ContentDisposition from "./ContentDisposition.js"
 
@@ -63,7 +63,7 @@ export const respond = (
     if (isKnown(request, upload)) return HttpServerResponse.empty({ status: 304, headers: { etag: tagOf(upload) } })
     const asked = rangeOf(request, upload)
     if (asked === "none") return yield* new RangeRefused({ size: upload.size })
-    const range: Range = asked === "all" ? { first: 0, last: upload.size - 1 } : asked
+    const range: ByteRange = asked === "all" ? { first: 0, last: upload.size - 1 } : asked
     const response = toServerResponse(request)
     const body = content(range).pipe(
       Stream.onEnd(range.last === upload.size - 1 ? whenSent : Effect.void),

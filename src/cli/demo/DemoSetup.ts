@@ -1,9 +1,12 @@
-import { Effect } from "effect"
+import { ConfigProvider, Effect, Layer, type Scope } from "effect"
+import * as Nightshift from "../../crew/Nightshift.js"
+import { DatabaseUrl } from "../../database/DatabaseUrl.js"
 import type { DemoClient, DoorClosed } from "./DemoClient.js"
+import { handlers } from "./DemoHandlers.js"
 
 // Operator actions that set up the demo. They go through the API so that they appear in the audit log.
 
-const settings = [
+const queueSettings = [
   { queue: "imports", reason: "supplier sends duplicates", body: { paused: true, limits: { depthCap: 40 } } },
   {
     queue: "push",
@@ -21,9 +24,9 @@ const settings = [
   { queue: "prices", reason: "server returns 429 under load", body: { backoff: { enabled: true, base: 8, max: 60 } } }
 ]
 
-export const setUp = (doors: DemoClient): Effect.Effect<void, DoorClosed> =>
+export const setUpQueues = (doors: DemoClient): Effect.Effect<void, DoorClosed> =>
   Effect.gen(function* () {
-    for (const { body, queue, reason } of settings) {
+    for (const { body, queue, reason } of queueSettings) {
       yield* doors.ask("PATCH", `/api/v1/queues/${queue}`, { body, reason })
     }
     yield* doors.ask("PATCH", "/api/v1/limits/map_tiles", {
@@ -36,3 +39,20 @@ export const setUp = (doors: DemoClient): Effect.Effect<void, DoorClosed> =>
     })
     yield* doors.ask("POST", "/api/v1/schedules/stock_report/trigger", { reason: "test run" })
   })
+
+/** The second pod has no HTTP server, no bots and fewer queues than the first. */
+const queues = ["mail", "video", "billing", "stock", "orders"]
+
+const podSettings = new Map([
+  ["NIGHTSHIFT_WORKER_ID", "2"],
+  ["DATABASE_POOL", "4"]
+])
+
+/** Runs a second pod until the Scope closes, so that slots are split between two pods. */
+export const startSecondPod: Effect.Effect<void, unknown, DatabaseUrl | Scope.Scope> = Effect.gen(function* () {
+  const databaseUrl = yield* DatabaseUrl
+  const pod = Layer.build(Nightshift.layer({ handlers, queues, databaseUrl }))
+  const given = yield* Effect.configProviderWith(Effect.succeed)
+  const own = ConfigProvider.orElse(ConfigProvider.fromMap(podSettings), () => given)
+  yield* Effect.withConfigProvider(pod, own)
+})
