@@ -129,7 +129,7 @@ describe("regressions:", () => {
       yield* jobAdmin.cancel(id)
       yield* Camp.hire(forever)
       yield* StepClock.advance("90 seconds")
-      expect(yield* job(id)).toMatchObject({ state: "dead", deadReason: "cancelled" })
+      expect(yield* job(id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
     }).pipe(Effect.provide(Camp.layer))
   )
 

@@ -125,7 +125,7 @@ describe("an outcome", () => {
       expect(yield* run("dead")).toMatchObject({ state: "dead", deadReason: "rejected", lastError: "never" })
       expect(yield* run("snooze")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 60_000 })
       expect(yield* run("throttled")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 10_000 })
-      expect(yield* run("cancelled")).toMatchObject({ state: "dead", deadReason: "cancelled" })
+      expect(yield* run("cancelled")).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
     }).pipe(Effect.provide(TestShift.layer({ handlers: [handler] })))
   )
 })
@@ -196,7 +196,7 @@ describe("a running job that no longer belongs to this pod", () => {
       yield* shift.settle
       expect(yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.cancel(id))).toMatchObject({ state: "running" })
       yield* shift.settle
-      expect(yield* shift.job(id)).toMatchObject({ state: "dead", deadReason: "cancelled" })
+      expect(yield* shift.job(id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
       expect(yield* Effect.flatMap(Cleaned, Ref.get)).toBe(1)
     }).pipe(Effect.provide(layer), Effect.provideServiceEffect(Cleaned, Ref.make(0)))
   )

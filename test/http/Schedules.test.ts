@@ -197,7 +197,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
             { outcome: "caughtUp", at: "1970-01-01T02:00:00.000Z", since: "1970-01-01T02:00:00.000Z", ...job },
             { outcome: "missed", at: "1970-01-01T01:00:00.000Z", since: "1970-01-01T00:00:00.000Z", ...none },
             { ...byHand, jobId: waiting, jobState: "pending" },
-            { ...byHand, jobId: cancelled, jobState: "dead" },
+            { ...byHand, jobId: cancelled, jobState: "cancelled" },
             { ...byHand, jobId: deleted, jobState: null }
           ]
         })
