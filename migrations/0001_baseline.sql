@@ -7,7 +7,7 @@
 --   queues      queue, key_turn
 --   kinds       kind, route, and the SQL function enqueue()
 --   schedules   schedule
---   operators   operation, saved_view, audit
+--   operators   operation, job_undo, saved_view, audit
 --   cluster     pod, leader, share
 --   limits      rate_limit
 --   measures    job_bucket, pod_sample, database_sample
@@ -137,10 +137,15 @@ create index job_finished on job (finished_at) where finished_at is not null;
 create index job_waiting on job (id) where finished_at is null and (run_at > created_at or last_error is not null);
 
 -- Dead jobs of one queue, newest first. Used by the list, the groups by error and the counts of a queue.
-create index job_dead on job (queue, id) where dead_reason is not null;
+create index job_dead on job (queue, id) where dead_reason <> 'cancelled';
 
 -- Dead jobs of all queues, newest first. Used by the list and the groups by error.
-create index job_dead_newest on job (id) where dead_reason is not null;
+create index job_dead_newest on job (id) where dead_reason <> 'cancelled';
+
+-- Cancelled jobs of one queue, and of all queues, newest first. Used by the lists and the counts, which show them apart
+-- from dead jobs.
+create index job_cancelled on job (queue, id) where dead_reason = 'cancelled';
+create index job_cancelled_newest on job (id) where dead_reason = 'cancelled';
 
 -- A claim and the jobs it took. The claim inserts the row, the finalize of its last job deletes it. The reaper finds
 -- the jobs of lost pods here, and the list of running jobs its ids.
@@ -616,6 +621,9 @@ create table operation (
   reason text,
   filter jsonb,
   ids uuid[],
+  -- The operation that this one undoes; its jobs are in job_undo.
+  undoes uuid,
+  undoable boolean not null default false,
   created_at timestamptz not null,
   updated_at timestamptz not null,
   finished_at timestamptz,
@@ -631,14 +639,28 @@ create table operation (
   error text,
 
   constraint operation_pkey primary key (id),
-  constraint operation_action_known check (action in ('cancel', 'requeue', 'run-now', 'delete')),
+  constraint operation_action_known check (action in ('cancel', 'requeue', 'run-now', 'delete', 'undo')),
   constraint operation_status_known check (status in ('running', 'done', 'cancelled', 'failed')),
-  constraint operation_has_one_target check ((filter is null) <> (ids is null)),
+  constraint operation_has_one_target check (num_nonnulls(filter, ids, undoes) = 1),
   constraint operation_end_is_dated check ((status = 'running') = (finished_at is null))
 );
 
 -- Operations in progress. Used by pods that look for one to continue.
 create index operation_open on operation (id) where finished_at is null;
+
+-- A job before an operator's action, kept for an hour to undo the action. `act` is the operation, or the id that the
+-- action on a single job returned. The undo changes nothing if the job has changed since `at`.
+create table job_undo (
+  act uuid not null,
+  job_id uuid not null,
+  at timestamptz not null,
+  action text not null,
+  -- The row of the job: all of it for a delete, otherwise without the columns that no action changes.
+  before jsonb not null,
+
+  constraint job_undo_pkey primary key (act, job_id),
+  constraint job_undo_action_known check (action in ('cancel', 'requeue', 'run-now', 'delete'))
+);
 
 -- A job filter saved under a name in Mission Control, shared by all users.
 create table saved_view (

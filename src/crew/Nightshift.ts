@@ -67,7 +67,7 @@ import * as Shutdown from "./Shutdown.js"
 
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
   override get message(): string {
-    return "Nightshift needs a database: set DATABASE_URL, or pass `databaseUrl`."
+    return "Nightshift needs a database: set DATABASE_URL or pass its URL."
   }
 }
 

@@ -10,7 +10,7 @@ export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>
   detail: Schema.String
 }) {
   override get message(): string {
-    return `Could not reach PostgreSQL at ${this.address} within ${this.patience} (${this.detail}). Start it, correct DATABASE_URL, or run with --embedded.`
+    return `Could not reach PostgreSQL at ${this.address} within ${this.patience} (${this.detail}). Start it or correct its URL (DATABASE_URL). Or run nightshift serve --embedded, which needs no server.`
   }
 }
 

@@ -14,11 +14,11 @@ const patch = (name: string, json: unknown, token?: string) =>
 
 const fresh = {
   name: "mail",
-  counts: { scheduled: 0, retrying: 0, pending: 0, running: 0, done: 0, dead: 0 },
+  counts: { scheduled: 0, retrying: 0, pending: 0, running: 0, done: 0, dead: 0, cancelled: 0 },
   approximate: [],
   oldestDueAgeSeconds: null,
   utilisation: 0,
-  throughput: { seconds: expect.any(Number), completed: 0, dead: 0 },
+  throughput: { seconds: expect.any(Number), completed: 0, dead: 0, cancelled: 0 },
   paused: false,
   maxWorkers: 10,
   retainDone: null,
