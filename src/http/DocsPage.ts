@@ -24,7 +24,7 @@ pre { background: var(--soft); overflow-x: auto; padding: .75rem; }
 table { border-collapse: collapse; width: 100%; } td, th { border-top: 1px solid var(--line); padding: .3rem .5rem; text-align: left; vertical-align: top; }
 details { border: 1px solid var(--line); border-radius: 6px; margin: .5rem 0; padding: .5rem .75rem; }
 summary { cursor: pointer; overflow-wrap: anywhere; } summary b { display: inline-block; min-width: 4.5rem; }
-nav a { margin-right: 1rem; }
+nav { display: flex; flex-wrap: wrap; gap: 0.25rem 1rem; }
 `
 
 /** A one-line summary of a schema, with a link if it has a name. */

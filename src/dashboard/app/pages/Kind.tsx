@@ -25,7 +25,7 @@ const Figures = ({ series }: { readonly series: Series }) => {
   )
   const time = (seconds: number | null) => (seconds === null ? "–" : measured(seconds))
   const tiles = [
-    [brief(done), "attempts done"],
+    [brief(done), "done"],
     [brief(retried), "retried"],
     [brief(dead), "dead"],
     [ended === 0 ? "–" : `${Math.round(((retried + dead) / ended) * 1000) / 10} %`, "error rate"],
