@@ -12,7 +12,8 @@ const floors = [
   ["handlers"],
   ["gateway"],
   ["crew"],
-  ["http", "dashboard", "client"],
+  ["http", "client"],
+  ["dashboard"],
   ["testing"],
   ["cli", "main.ts", "bin.ts", "guard.ts", "index.ts"]
 ]

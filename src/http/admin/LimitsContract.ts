@@ -7,7 +7,7 @@ import * as WireText from "../WireText.js"
 
 const Numbers = { capacity: Schema.Number, rate: Schema.Number.annotations({ description: "Tokens per second." }) }
 
-const LimitView = Schema.Struct({
+export const LimitView = Schema.Struct({
   scope: Schema.String,
   ...Numbers,
   tokens: Schema.Number.annotations({ description: "Tokens in the bucket now." }),

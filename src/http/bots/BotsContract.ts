@@ -42,7 +42,7 @@ export const SourceView = Schema.Struct({
 }).annotations({ identifier: "Source" })
 export type SourceView = typeof SourceView.Type
 
-const DeliveryView = Schema.Struct({
+export const DeliveryView = Schema.Struct({
   id: Schema.String.annotations({ description: "Id assigned by the sender." }),
   firstSeenAt: Moment,
   lastSeenAt: Moment,

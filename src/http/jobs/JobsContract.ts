@@ -36,7 +36,7 @@ export const JobEdit = Schema.Struct({
   ...WireText.strict
 })
 
-const JobsPage = Schema.Struct({
+export const JobsPage = Schema.Struct({
   jobs: Schema.Array(JobView),
   next: Schema.NullOr(Schema.String),
   total: Total

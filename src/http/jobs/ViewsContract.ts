@@ -67,7 +67,7 @@ export const ViewPatch = Schema.Struct({
 /** Encodes a filter in the request format, in which it is also stored. */
 export const encodeFilter = Schema.encodeSync(Filter)
 
-const View = Schema.Struct({
+export const View = Schema.Struct({
   id: ViewId,
   name: Schema.String,
   page: Schema.Literal(...pages),

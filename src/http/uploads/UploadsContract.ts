@@ -9,7 +9,7 @@ import { Moment, pageQuery, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
 
-const UploadsView = Schema.Struct({
+export const UploadsView = Schema.Struct({
   counts: Schema.Struct({
     waiting: Schema.Int,
     fetched: Schema.Int,
@@ -30,7 +30,7 @@ const UploadState = Schema.Literal(...uploadStates).annotations(
   WireText.said(`must be one of ${uploadStates.join(", ")}`)
 )
 
-const FileView = Schema.Struct({
+export const FileView = Schema.Struct({
   id: UploadId,
   workspace: Schema.String,
   name: Schema.String.annotations({ description: "Safe on every system: letters, digits, `_`, `.` and `-`." }),
