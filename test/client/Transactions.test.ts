@@ -30,6 +30,8 @@ interface Library {
   readonly savepoint: (body: (tx: Transaction) => Promise<void>) => Promise<void>
   /** The database itself, which is no transaction. */
   readonly outside: () => unknown
+  /** Whether the library ends a transaction by itself when its connection is lost. */
+  readonly endsWithConnection?: true
   readonly close: () => Promise<unknown>
 }
 
@@ -90,6 +92,7 @@ const drizzlePostgresJsLibrary = (): Library => {
       db.transaction((tx) => body(tx, (order) => tx.execute(drizzleSql`insert into orders (id) values (${order})`))),
     savepoint: (body) => db.transaction((tx) => tx.transaction((inner) => body(inner)).catch(() => {})),
     outside: () => db,
+    endsWithConnection: true,
     close: () => client.end({ timeout: 0 })
   }
 }
@@ -141,6 +144,7 @@ const postgresJsLibrary = (): Library => {
       await sql.begin((tx) => tx.savepoint((inner) => body(inner)).catch(() => {}))
     },
     outside: () => sql,
+    endsWithConnection: true,
     close: () => sql.end({ timeout: 0 })
   }
 }
@@ -279,6 +283,8 @@ describe.each(Object.entries(makers))("a transaction of %s", (name, make) => {
         `select pg_terminate_backend(pid) from pg_stat_activity
          where datname = current_database() and state = 'idle in transaction' and pid <> pg_backend_pid()`
       )
+      // postgres.js throws outside of any promise if it writes while the socket closes, so do not return to its commit.
+      if (library.endsWithConnection === true) await new Promise(() => {})
     })
     await expect(cut).rejects.toThrow()
     expect(await jobsOf(order)).toEqual([])

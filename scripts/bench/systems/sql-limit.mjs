@@ -1,43 +1,34 @@
-// Upper limit of the SQL: Nightshift's schema, claim and finalize over plain pg, without handlers or runtime.
+// Upper limit of the SQL: the product's own statements over plain pg, without handlers or runtime.
 import { randomBytes, randomUUID } from "node:crypto"
-import { readdirSync, readFileSync } from "node:fs"
+import { readdirSync, readFileSync, rmSync } from "node:fs"
 import { fileURLToPath } from "node:url"
+import { build } from "esbuild"
 import pg from "pg"
 
-const migrations = fileURLToPath(new URL("../../../migrations", import.meta.url))
+const root = fileURLToPath(new URL("../../..", import.meta.url))
+const migrations = `${root}/migrations`
 const zero = "00000000-0000-0000-0000-000000000000"
 const batch = 500
 
-// Payloads are sent as one JSON text: in a text array each would be quoted and parsed twice.
-const insert = `insert into job (id, run_at, created_at, updated_at, max_attempts, queue, kind, payload)
-select id, $3, $4, $4, 5, 'noop', 'noop', payload
-from rows from (unnest($1::uuid[]), jsonb_array_elements($2::jsonb)) as new (id, payload)`
-
-// Starts where the last claim ended, so that claimed and dead rows before it are not scanned again.
-const claim = `with due as (
-  select id from job
-  where queue = $1 and priority = $2 and finished_at is null and lease is null
-    and (run_at, id) >= ($3, $4) and run_at <= $5
-  order by run_at, id
-  limit ${batch}
-  for update skip locked
-), leased as (
-  insert into lease (id, pod_id, claimed_at, jobs) select $6, $7, $5, array_agg(id) from due having count(*) > 0
-)
-update job
-set status = 'running', lease = $6, pod_id = $7, started_at = $5, heartbeat_at = $5, updated_at = $5,
-  attempt = attempt + 1
-from due
-where job.id = due.id
-returning job.id, job.run_at, job.kind, job.version, job.attempt, job.payload`
-
-// Only the lease row proves that the run is still valid. It is deleted with the batch.
-const finalize = `with closed as (delete from lease where id = any($2::uuid[]))
-update job
-set status = 'done', lease = null, pod_id = null, heartbeat_at = null, finished_at = $3, updated_at = $3
-from unnest($1::uuid[], $2::uuid[]) as ended (id, held)
-where job.id = ended.id and job.lease = ended.held
-returning job.id`
+// Bundled from the sources, so that this row always measures the statements that Nightshift runs.
+const outfile = `${root}/node_modules/.cache/bench-statements-${process.pid}.mjs`
+await build({
+  stdin: {
+    contents: `export { make as claims } from "./src/queue/claim/ClaimSql.ts"
+      export { make as jobs } from "./src/queue/JobSql.ts"`,
+    resolveDir: root,
+    loader: "ts"
+  },
+  bundle: true,
+  platform: "node",
+  format: "esm",
+  packages: "external",
+  outfile
+})
+const { claims, jobs } = await import(outfile)
+rmSync(outfile)
+const { line: claim } = claims("nightshift")
+const { finish, insertUniform } = jobs("nightshift")
 
 // Draws the random bytes of all ids at once: one call per id would cost as much as storing the jobs.
 const uuidv7s = (count) => {
@@ -64,10 +55,13 @@ const prepare = async (url) => {
   await client.end()
 }
 
+const array = (values) => `{${values.join(",")}}`
+
 const store = (client, payloads, runAt) => {
-  const now = new Date()
-  const values = [uuidv7s(payloads.length), JSON.stringify(payloads), runAt ?? now, now]
-  return client.query({ name: "insert", text: insert, values })
+  const now = Date.now()
+  const starts = runAt === undefined ? "{}" : array(payloads.map(() => runAt.getTime()))
+  const values = [array(uuidv7s(payloads.length)), "noop", "noop", 1, JSON.stringify(payloads), 0, starts, 5, now, null]
+  return client.query({ name: "insert", text: insertUniform, values })
 }
 
 // Collects new calls while a batch is being stored and flushes them together.
@@ -94,23 +88,32 @@ const batcher = (flush) => {
     })
 }
 
-const earlier = (a, b) => a.run_at < b.run_at || (a.run_at.getTime() === b.run_at.getTime() && a.id < b.id)
+// Columns of a claimed row.
+const [idColumn, payloadColumn, runAtColumn] = [0, 3, 11]
+const byStart = (a, b) => a[runAtColumn] - b[runAtColumn] || (a[idColumn] < b[idColumn] ? -1 : 1)
 
+// Starts where the last claim ended, as the product's claim cursor does.
 const claimer = (client) => {
   const pod = randomUUID()
-  let cursor = { run_at: new Date(0), id: zero }
+  let start = [0, zero]
   return async () => {
     const lease = randomUUID()
-    const values = ["noop", 0, cursor.run_at, cursor.id, new Date(), lease, pod]
-    const { rows } = await client.query({ name: "claim", text: claim, values })
-    if (rows.length > 0) cursor = rows.reduce((last, row) => (earlier(last, row) ? row : last))
-    return rows.map(({ id, payload }) => ({ id, lease, payload }))
+    const values = ["noop", Date.now(), batch, lease, pod, "{0}", array([start[0]]), array([start[1]])]
+    const { rows } = await client.query({ name: "claim", text: claim, values, rowMode: "array" })
+    const last = rows.sort(byStart).at(-1)
+    if (last !== undefined) start = [last[runAtColumn], last[idColumn]]
+    return rows.map((row) => ({ id: row[idColumn], lease, payload: row[payloadColumn] }))
   }
 }
 
 const end = async (client, jobs) => {
-  const values = [jobs.map(({ id }) => id), jobs.map(({ lease }) => lease), new Date()]
-  const { rowCount } = await client.query({ name: "finalize", text: finalize, values })
+  const values = [
+    array(jobs.map(({ id }) => id)),
+    array(jobs.map(({ lease }) => lease)),
+    Date.now(),
+    array([...new Set(jobs.map(({ lease }) => lease))])
+  ]
+  const { rowCount } = await client.query({ name: "finish", text: finish, values })
   if (rowCount !== jobs.length) throw new Error(`${jobs.length - rowCount} leases were lost`)
 }
 

@@ -97,7 +97,7 @@ const line = (schema: string, form: Form) => `, due as materialized (
 // Candidate keys. The count of a key's running jobs comes from this statement's snapshot, which may be stale, and so
 // does the key's turn number. The turn is compared again when its row is locked: if it is unchanged, no other claim has
 // used the key since, and the count is right. A turn locked by another claim is skipped.
-const keyScan = (schema: string) => `, keyScan as materialized (
+const keyScan = (schema: string) => `, key_scan as materialized (
     select k.key, t.spot, t.turn, gate.most, gate.key_order, begun.jobs as begun,
       case when gate.most is null then $3::int else gate.most - begun.running end as room,
       -- Round-robin: keys after the last one served come first.
@@ -121,27 +121,27 @@ const keyScan = (schema: string) => `, keyScan as materialized (
   )`
 
 const candidates = (schema: string) => `, candidate as (
-    select first.id, first.priority, first.crash_count, first.round, keyScan.key, keyScan.place
-    from keyScan
+    select first.id, first.priority, first.crash_count, first.round, key_scan.key, key_scan.place
+    from key_scan
     cross join lateral (
       select id, priority, crash_count, row_number() over (order by
         fresh, case when fresh then priority end, case when fresh then run_at end, id) as round
       from (
         -- With an order, jobs that have started before come first.
         select j.id, j.priority, j.run_at, j.crash_count, false as fresh
-        from unnest(keyScan.begun) as b(id) cross join lateral (${byId(schema, "b.id")}) j
-        where keyScan.key_order <> 'none' and j.lease is null and j.finished_at is null and j.run_at <= ${instant("$2")}
+        from unnest(key_scan.begun) as b(id) cross join lateral (${byId(schema, "b.id")}) j
+        where key_scan.key_order <> 'none' and j.lease is null and j.finished_at is null and j.run_at <= ${instant("$2")}
         union all
         (select j.id, j.priority, j.run_at, j.crash_count, true
         from ${schema}.job j
-        where j.queue = $1 and j.key = keyScan.key and j.finished_at is null and j.lease is null
+        where j.queue = $1 and j.key = key_scan.key and j.finished_at is null and j.lease is null
           and j.run_at <= ${instant("$2")}
-          and (keyScan.begun is null or keyScan.key_order = 'none' or (keyScan.key_order = 'serial' and j.id <> all(keyScan.begun)))
-        order by j.priority, j.run_at, j.id limit keyScan.room)
+          and (key_scan.begun is null or key_scan.key_order = 'none' or (key_scan.key_order = 'serial' and j.id <> all(key_scan.begun)))
+        order by j.priority, j.run_at, j.id limit key_scan.room)
       ) either
-      order by round limit keyScan.room
+      order by round limit key_scan.room
     ) first
-    where keyScan.room > 0
+    where key_scan.room > 0
     union all
     -- Jobs without a key have no limit and take turns with the keys.
     select j.id, j.priority, j.crash_count, 1, null, k.place
@@ -158,10 +158,10 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
   ), chosen as materialized (
     select id, key, place from ranked where ${unsuspected("ranked")}
   ), wanted as materialized (
-    select keyScan.key, keyScan.spot, keyScan.turn, case when keyScan.most is null then '{}'
-      else coalesce(keyScan.begun[1:${mostBegun}], '{}') || mine.jobs end as jobs
+    select key_scan.key, key_scan.spot, key_scan.turn, case when key_scan.most is null then '{}'
+      else coalesce(key_scan.begun[1:${mostBegun}], '{}') || mine.jobs end as jobs
     from (select key, array_agg(id) as jobs from chosen where key is not null group by key) mine
-    join keyScan on keyScan.key = mine.key
+    join key_scan on key_scan.key = mine.key
   ), held as materialized (
     select wanted.spot, wanted.jobs
     from wanted join ${schema}.key_turn t on t.ctid = wanted.spot and t.turn <= wanted.turn
