@@ -9,7 +9,7 @@ import { among } from "../../gateway/DeliveryLog.js"
 import { KeyOrder } from "../../queue/settings/QueueSettings.js"
 import { Moment, problem } from "../Contract.js"
 
-const lookedAt = `deliveries remembered by this process, and jobs among the newest ${among.toLocaleString("en")}`
+const lookedAt = `deliveries remembered by this process, and jobs among the newest ${among}`
 
 /** Common fields of bots and sources, without secrets and tokens. */
 const hook = {
