@@ -52,7 +52,7 @@ const statementsOf = (schema: string) => ({
     "status in ('done', 'dead')",
     `update ${schema}.job j
   set status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, finished_at = null, started_at = null,
-    cancel_requested_at = null, unknown_since = null, result = null, progress = null, last_error = null,
+    pod_id = null, cancel_requested_at = null, unknown_since = null, result = null, progress = null, last_error = null,
     run_at = ${instant("$2")}, updated_at = ${instant("$2")}
   from chosen where j.id = chosen.id
   returning ${storedColumns}`

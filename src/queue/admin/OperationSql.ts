@@ -67,7 +67,7 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
         wait,
         updating(
           schema,
-          `status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, finished_at = null, started_at = null,
+          `status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, finished_at = null, started_at = null, pod_id = null,
       cancel_requested_at = null, unknown_since = null, result = null, progress = null, last_error = null,
       run_at = ${now}`
         ),

@@ -140,7 +140,7 @@ export class History {
       this.claims.push({ job: after.id, queue: after.queue, at: change.at })
       plus(this.claimCounts, `${call.who} ${after.id}`)
     } else if (call.call === "Queue.finalize" && before !== undefined) this.ended(call, before, after)
-    else if (call.call === "Queue.recoverStuck" && before !== undefined) this.counted.recovered(after.status)
+    else if (call.call === "Queue.recoverStuck" && before !== undefined) this.counted.recovered(after.deadReason)
     else if (call.call === "JobAdmin.cancel" && after.status === "dead") this.counted.cancelled()
     else if (call.call === "JobAdmin.requeue") {
       this.attempts.delete(after.id)
@@ -184,11 +184,12 @@ export class History {
     })
   }
 
-  private ended(call: Call, before: JobRow, { id, status }: JobRow): void {
+  private ended(call: Call, before: JobRow, { deadReason, id, status }: JobRow): void {
     const end = endOf(call, before)?.end
     if (end === undefined) return
     if (end._tag !== "Done" && end.counted) this.attempts.set(id, (this.attempts.get(id) ?? 0) + 1)
-    if (status === "done" || status === "dead") this.counted.ended(call.who, status)
+    if (status === "done") this.counted.ended(call.who, "completed")
+    else if (status === "dead") this.counted.ended(call.who, deadReason === "cancelled" ? "cancelled" : "dead")
     else if (end._tag === "Again" && end.remember !== undefined) this.counted.ended(call.who, "retried")
   }
 }

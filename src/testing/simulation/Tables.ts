@@ -12,6 +12,7 @@ import { DatabaseHealth } from "../../measures/DatabaseHealth.js"
 import type { Measures } from "../../measures/Measures.js"
 import * as MeasuresMemory from "../../measures/MeasuresMemory.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
+import { QueueWaits } from "../../measures/QueueWaits.js"
 import { PodSamples } from "../../measures/PodSamples.js"
 import { JobAdmin } from "../../queue/admin/JobAdmin.js"
 import { Operations } from "../../queue/admin/Operations.js"
@@ -100,6 +101,7 @@ export const over = (
     far(Shares),
     far(Leadership),
     far(MinuteBuckets),
+    far(QueueWaits),
     far(PodSamples),
     far(DatabaseHealth),
     far(Storage),
