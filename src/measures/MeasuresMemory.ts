@@ -216,7 +216,9 @@ export const queueWaits: Layer.Layer<QueueWaits> = Layer.sync(QueueWaits, () => 
     change: (changes) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         const names = new Set(changes.map(({ queue }) => queue))
-        const ended = rows.map((row) => (row.until === undefined && names.has(row.queue) ? { ...row, until: now } : row))
+        const ended = rows.map((row) =>
+          row.until === undefined && names.has(row.queue) ? { ...row, until: now } : row
+        )
         const begun = changes.flatMap(({ queue, reason }) =>
           reason === undefined ? [] : [{ queue, reason, since: now, until: undefined }]
         )

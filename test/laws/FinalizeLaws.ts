@@ -15,7 +15,13 @@ export const finalizeLaws = (law: Law): void => {
       yield* line.advance("5 seconds")
       const job = yield* line.end(run, End.Done({ result: '{"sent":[1,null]}' }))
       const now = yield* line.now
-      expect(job).toMatchObject({ heartbeatAt: undefined, status: "done", state: "done", attempt: 2, result: { sent: [1, null] } })
+      expect(job).toMatchObject({
+        heartbeatAt: undefined,
+        status: "done",
+        state: "done",
+        attempt: 2,
+        result: { sent: [1, null] }
+      })
       expect(job).toMatchObject({ lastError: undefined, finishedAt: now, updatedAt: now, deadReason: undefined })
       expect(job.history).toHaveLength(1)
     })

@@ -64,18 +64,17 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
 ).pipe(Layer.provide(Boot.layer))
 
 /** Deletes counts and samples past their retention. Asserts no term, because concurrent deletes are harmless. */
-export const purge: Effect.Effect<CleanupStep, never, Measures | MetricsConfig> =
-  Effect.gen(function* () {
-    const buckets = yield* MinuteBuckets
-    const waits = yield* QueueWaits
-    const pods = yield* PodSamples
-    const health = yield* DatabaseHealth
-    const { retention } = yield* MetricsConfig
-    const purge = Effect.all({
-      buckets: buckets.purge(retention),
-      waits: waits.purge(retention),
-      podSamples: pods.purge(retention),
-      databaseSamples: health.purge(retention)
-    })
-    return { name: "metrics", run: () => purge }
+export const purge: Effect.Effect<CleanupStep, never, Measures | MetricsConfig> = Effect.gen(function* () {
+  const buckets = yield* MinuteBuckets
+  const waits = yield* QueueWaits
+  const pods = yield* PodSamples
+  const health = yield* DatabaseHealth
+  const { retention } = yield* MetricsConfig
+  const purge = Effect.all({
+    buckets: buckets.purge(retention),
+    waits: waits.purge(retention),
+    podSamples: pods.purge(retention),
+    databaseSamples: health.purge(retention)
   })
+  return { name: "metrics", run: () => purge }
+})

@@ -28,47 +28,45 @@ export const reasonOf = (
 }
 
 /** Records why the due jobs of each queue wait, when the reason changes. Idle queues cost one statement. */
-export const make: Effect.Effect<
-  () => Step,
-  never,
-  Pods | Queue | Queues | QueueWaits | ClusterConfig
-> = Effect.gen(function* () {
-  const pods = yield* Pods
-  const queue = yield* Queue
-  const queues = yield* Queues
-  const waits = yield* QueueWaits
-  const { lease } = yield* ClusterConfig
+export const make: Effect.Effect<() => Step, never, Pods | Queue | Queues | QueueWaits | ClusterConfig> = Effect.gen(
+  function* () {
+    const pods = yield* Pods
+    const queue = yield* Queue
+    const queues = yield* Queues
+    const waits = yield* QueueWaits
+    const { lease } = yield* ClusterConfig
 
-  /** Queues whose first waiting job is overdue. */
-  const overdue = Effect.gen(function* () {
-    const pending = yield* queue.pendingQueues
-    if (pending.length === 0) return []
-    const due = yield* queue.nextDue(pending)
-    const before = (yield* Clock.currentTimeMillis) - patience
-    return pending.filter((name) => (due.get(name) ?? Number.POSITIVE_INFINITY) <= before)
-  })
-
-  // Made anew for each term: another leader may have changed the open waits meanwhile.
-  return () => {
-    let known: Map<string, WaitReason> | undefined
-    const record = Effect.gen(function* () {
-      const before = known ?? new Map((yield* waits.open).map(({ queue, reason }) => [queue, reason]))
-      const names = yield* overdue
-      known = before
-      if (names.length === 0 && before.size === 0) return {}
-      const live = yield* pods.live(lease)
-      const settings = new Map((yield* queues.all).map((each) => [each.name, each]))
-      const now = yield* Clock.currentTimeMillis
-      const after = new Map(names.map((name) => [name, reasonOf(name, settings.get(name), live, now)]))
-      const changes = [...new Set([...before.keys(), ...after.keys()])]
-        .filter((name) => before.get(name) !== after.get(name))
-        .map((name) => ({ queue: name, reason: after.get(name) }))
-      if (changes.length === 0) return {}
-      known = undefined
-      yield* waits.change(changes)
-      known = after
-      return { waits: changes.length }
+    /** Queues whose first waiting job is overdue. */
+    const overdue = Effect.gen(function* () {
+      const pending = yield* queue.pendingQueues
+      if (pending.length === 0) return []
+      const due = yield* queue.nextDue(pending)
+      const before = (yield* Clock.currentTimeMillis) - patience
+      return pending.filter((name) => (due.get(name) ?? Number.POSITIVE_INFINITY) <= before)
     })
-    return { name: "waits", timeout: "10 seconds", run: record }
+
+    // Made anew for each term: another leader may have changed the open waits meanwhile.
+    return () => {
+      let known: Map<string, WaitReason> | undefined
+      const record = Effect.gen(function* () {
+        const before = known ?? new Map((yield* waits.open).map(({ queue, reason }) => [queue, reason]))
+        const names = yield* overdue
+        known = before
+        if (names.length === 0 && before.size === 0) return {}
+        const live = yield* pods.live(lease)
+        const settings = new Map((yield* queues.all).map((each) => [each.name, each]))
+        const now = yield* Clock.currentTimeMillis
+        const after = new Map(names.map((name) => [name, reasonOf(name, settings.get(name), live, now)]))
+        const changes = [...new Set([...before.keys(), ...after.keys()])]
+          .filter((name) => before.get(name) !== after.get(name))
+          .map((name) => ({ queue: name, reason: after.get(name) }))
+        if (changes.length === 0) return {}
+        known = undefined
+        yield* waits.change(changes)
+        known = after
+        return { waits: changes.length }
+      })
+      return { name: "waits", timeout: "10 seconds", run: record }
+    }
   }
-})
+)

@@ -25,16 +25,24 @@ export interface HeldRows {
 
 const asIs = (jobs: ReadonlyArray<Job>): ReadonlyArray<Row> => jobs.map((job) => ({ job, gone: false }))
 
-/** Updates rows in place. Older jobs are appended: they move nothing. */
+/** Updates rows in place. Jobs that follow the last row are appended: they move nothing. */
 const merged = (rows: ReadonlyArray<Row>, fresh: ReadonlyArray<Job>): ReadonlyArray<Row> => {
   const byId = new Map(fresh.map((job) => [job.id, job]))
   const shown = new Set(rows.map(({ job }) => job.id))
-  const last = rows.at(-1)?.job.id ?? ""
+  const lastShown = rows.reduce(
+    (last, { job }) =>
+      Math.max(
+        last,
+        fresh.findIndex(({ id }) => id === job.id)
+      ),
+    -1
+  )
   const kept = rows.map((row): Row => {
     const job = byId.get(row.job.id)
     return job === undefined ? { job: row.job, gone: true } : { job, gone: false }
   })
-  return [...kept, ...asIs(fresh.filter(({ id }) => !shown.has(id) && id < last))]
+  const isNext = ({ id }: Job, place: number) => lastShown >= 0 && place > lastShown && !shown.has(id)
+  return [...kept, ...asIs(fresh.filter(isNext))]
 }
 
 /** Holds the rows of one list, named by `of`. */

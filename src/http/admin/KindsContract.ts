@@ -19,7 +19,9 @@ export const KindView = Schema.Struct({
 export const KindsView = Schema.Struct({ kinds: Schema.Array(Schema.Struct(fields)) })
 
 export const group = HttpApiGroup.make("kinds")
-  .add(HttpApiEndpoint.get("list", "/kinds").addSuccess(KindsView).annotateContext(about("List registered kinds by name.")))
+  .add(
+    HttpApiEndpoint.get("list", "/kinds").addSuccess(KindsView).annotateContext(about("List registered kinds by name."))
+  )
   .add(
     HttpApiEndpoint.get("get", "/kinds/:name")
       .setPath(Schema.Struct({ name: Schema.String }))

@@ -14,9 +14,7 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "kinds">, ne
   (handlers) =>
     Effect.map(Kinds, (kinds) =>
       handlers
-        .handle("list", () =>
-          Effect.map(kinds.all, (all) => ({ kinds: all.map(viewOf) })).pipe(Problem.answered)
-        )
+        .handle("list", () => Effect.map(kinds.all, (all) => ({ kinds: all.map(viewOf) })).pipe(Problem.answered))
         .handle("get", ({ path }) =>
           kinds.find(path.name).pipe(
             Effect.map((kind) => ({

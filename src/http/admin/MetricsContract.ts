@@ -77,9 +77,9 @@ export const DurationsView = Schema.Struct({
   since: Moment,
   until: Moment,
   processing: Latency,
-  bins: Schema.Array(
-    Schema.Struct({ from: Schema.Number, to: Schema.Number, count: Schema.Number })
-  ).annotations({ description: "Attempts by duration in seconds, above `from` and up to `to`; empty bins are omitted." })
+  bins: Schema.Array(Schema.Struct({ from: Schema.Number, to: Schema.Number, count: Schema.Number })).annotations({
+    description: "Attempts by duration in seconds, above `from` and up to `to`; empty bins are omitted."
+  })
 }).annotations({ identifier: "Durations" })
 
 export const QueuesView = Schema.Struct({

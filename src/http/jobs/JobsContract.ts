@@ -64,9 +64,9 @@ export const JobsPage = Schema.Struct({
 })
 
 export const WaitsView = Schema.Struct({
-  waits: Schema.Array(
-    Schema.Struct({ reason: WaitReason, since: Moment, until: Schema.NullOr(Moment) })
-  ).annotations({ description: "Oldest first; `until` is null while a wait lasts." })
+  waits: Schema.Array(Schema.Struct({ reason: WaitReason, since: Moment, until: Schema.NullOr(Moment) })).annotations({
+    description: "Oldest first; `until` is null while a wait lasts."
+  })
 }).annotations({ identifier: "JobWaits" })
 
 /** A job after an action. */
@@ -126,7 +126,11 @@ export const group = HttpApiGroup.make("jobs")
       .setUrlParams(JobsQuery)
       .addSuccess(JobsPage)
       .addError(problem(400))
-      .annotateContext(OpenApi.annotations({ description: "List jobs, newest first or by `sort`. A cursor is valid only for the same sort and order." }))
+      .annotateContext(
+        OpenApi.annotations({
+          description: "List jobs, newest first or by `sort`. A cursor is valid only for the same sort and order."
+        })
+      )
   )
   .add(HttpApiEndpoint.get("get", "/jobs/:id").setPath(idPath).addSuccess(JobView).addError(problem(404)))
   .add(

@@ -10,7 +10,15 @@ import * as CountsPg from "./CountsPg.js"
 import { conditions } from "./JobConditions.js"
 import { choices, type JobFilter, statesOf } from "./JobFilter.js"
 import { BadCursor, JobSearch, type PageRequest } from "./JobSearch.js"
-import { type IndirectSort, mostSearched, mostSorted, newestFirst, orderingOf, readCursor, writeCursor } from "./JobSort.js"
+import {
+  type IndirectSort,
+  mostSearched,
+  mostSorted,
+  newestFirst,
+  orderingOf,
+  readCursor,
+  writeCursor
+} from "./JobSort.js"
 import * as SortedListPg from "./SortedListPg.js"
 
 /** Poll interval of a waiting caller: the end of a job is not announced, and most waits are longer than this. */
