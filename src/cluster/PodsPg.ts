@@ -74,8 +74,8 @@ const statementsOf = (schema: string) => ({
 
   introduce: `
   insert into ${schema}.pod (id, heartbeat_at, slots, draining, label, version, queues, kinds, host, os_pid, node_version,
-    started_at, server)
-  values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")},
+    started_at, clock_offset, server)
+  values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")}, $13,
     ${ServerIdentity.expression})
   on conflict (id) do nothing`,
 
@@ -148,7 +148,8 @@ const make = Effect.gen(function* () {
         facts.host.name,
         facts.host.pid,
         facts.host.node,
-        facts.startedAt
+        facts.startedAt,
+        state.clockOffset ?? null
       ])
     )
 

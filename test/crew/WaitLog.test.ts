@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Effect, Schema } from "effect"
-import { reasonOf } from "../../src/crew/loops/WaitLog.js"
+import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
+import * as WaitLog from "../../src/crew/loops/WaitLog.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import { QueueWaits } from "../../src/measures/QueueWaits.js"
 import * as Job from "../../src/queue/Job.js"
@@ -22,17 +23,33 @@ describe("the leader's record of waits", () => {
     Effect.gen(function* () {
       const { advance } = yield* TestShift
       const queues = yield* Queues
+      const term = (yield* WaitLog.make)()
       yield* Call.enqueue("now")
       yield* advance("1 minute")
+      yield* term.run
       expect(yield* waitsOf("calls")).toEqual([])
       yield* queues.change("calls", { paused: true })
       yield* Call.enqueue("later")
-      yield* advance("1 minute")
+      yield* advance("4 seconds")
+      yield* term.run
+      expect(yield* waitsOf("calls")).toEqual([])
+      yield* advance("1 second")
+      yield* term.run
+      yield* advance("5 seconds")
+      yield* term.run
+      expect(yield* waitsOf("calls")).toEqual([["paused", 65, "lasts"]])
+      // Another leader takes over.
+      const next = (yield* WaitLog.make)()
+      yield* next.run
       expect(yield* waitsOf("calls")).toEqual([["paused", 65, "lasts"]])
       yield* queues.change("calls", { paused: false })
-      yield* advance("1 minute")
-      expect(yield* waitsOf("calls")).toEqual([["paused", 65, 120]])
-    }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Call, () => Effect.void)] })))
+      yield* advance("5 seconds")
+      yield* next.run
+      expect(yield* waitsOf("calls")).toEqual([["paused", 65, 75]])
+    }).pipe(
+      Effect.provide(ClusterConfig.layer),
+      Effect.provide(TestShift.layer({ handlers: [Handler.make(Call, () => Effect.void)] }))
+    )
   )
 
   it("gives the same reasons as for one job, the lasting ones first", () => {
@@ -40,11 +57,11 @@ describe("the leader's record of waits", () => {
     const full = { ...pod, slots: [{ queue: "q", wanted: 2, have: 2, busy: 2 }] }
     const settings = { ...fresh("q"), throttledUntil: 20 }
     const perKey = { concurrency: 1, order: "none" } as const
-    expect(reasonOf("q", { ...settings, paused: true }, [], 10)).toBe("paused")
-    expect(reasonOf("q", settings, [{ ...pod, draining: true }], 10)).toBe("no_pod")
-    expect(reasonOf("q", settings, [pod], 10)).toBe("cooling_down")
-    expect(reasonOf("q", settings, [full], 30)).toBe("waiting_for_slot")
-    expect(reasonOf("q", { ...settings, perKey }, [pod], 30)).toBe("key_busy")
-    expect(reasonOf("q", undefined, [pod], 30)).toBe("waiting_for_slot")
+    expect(WaitLog.reasonOf("q", { ...settings, paused: true }, [], 10)).toBe("paused")
+    expect(WaitLog.reasonOf("q", settings, [{ ...pod, draining: true }], 10)).toBe("no_pod")
+    expect(WaitLog.reasonOf("q", settings, [pod], 10)).toBe("cooling_down")
+    expect(WaitLog.reasonOf("q", settings, [full], 30)).toBe("waiting_for_slot")
+    expect(WaitLog.reasonOf("q", { ...settings, perKey }, [pod], 30)).toBe("key_busy")
+    expect(WaitLog.reasonOf("q", undefined, [pod], 30)).toBe("waiting_for_slot")
   })
 })

@@ -8,6 +8,7 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
 import type { QueueWaits } from "../../measures/QueueWaits.js"
 import { Queue } from "../../queue/Queue.js"
+import type { JobSearch } from "../../queue/search/JobSearch.js"
 import { Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -38,7 +39,7 @@ const unserved = MetricSpec.gauge(
 export const make: Effect.Effect<
   LeaderLoop,
   never,
-  Pods | Shares | Queues | Queue | QueueWaits | Leader | Signals | ClusterConfig | Metrics | Scope.Scope
+  Pods | Shares | Queues | Queue | JobSearch | QueueWaits | Leader | Signals | ClusterConfig | Metrics | Scope.Scope
 > = Effect.gen(function* () {
   const pods = yield* Pods
   const shares = yield* Shares

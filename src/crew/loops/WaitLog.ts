@@ -2,7 +2,7 @@ import { Clock, Duration, Effect } from "effect"
 import { Pods, type StoredPod } from "../../cluster/Pods.js"
 import type { Step } from "../../core/Loop.js"
 import { QueueWaits, type WaitReason } from "../../measures/QueueWaits.js"
-import { Queue } from "../../queue/Queue.js"
+import { JobSearch } from "../../queue/search/JobSearch.js"
 import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 
@@ -28,29 +28,20 @@ export const reasonOf = (
 }
 
 /** Records why the due jobs of each queue wait, when the reason changes. Idle queues cost one statement. */
-export const make: Effect.Effect<() => Step, never, Pods | Queue | Queues | QueueWaits | ClusterConfig> = Effect.gen(
-  function* () {
+export const make: Effect.Effect<() => Step, never, Pods | JobSearch | Queues | QueueWaits | ClusterConfig> =
+  Effect.gen(function* () {
     const pods = yield* Pods
-    const queue = yield* Queue
+    const search = yield* JobSearch
     const queues = yield* Queues
     const waits = yield* QueueWaits
     const { lease } = yield* ClusterConfig
-
-    /** Queues whose first waiting job is overdue. */
-    const overdue = Effect.gen(function* () {
-      const pending = yield* queue.pendingQueues
-      if (pending.length === 0) return []
-      const due = yield* queue.nextDue(pending)
-      const before = (yield* Clock.currentTimeMillis) - patience
-      return pending.filter((name) => (due.get(name) ?? Number.POSITIVE_INFINITY) <= before)
-    })
 
     // Made anew for each term: another leader may have changed the open waits meanwhile.
     return () => {
       let known: Map<string, WaitReason> | undefined
       const record = Effect.gen(function* () {
         const before = known ?? new Map((yield* waits.open).map(({ queue, reason }) => [queue, reason]))
-        const names = yield* overdue
+        const names = yield* search.overdue((yield* Clock.currentTimeMillis) - patience)
         known = before
         if (names.length === 0 && before.size === 0) return {}
         const live = yield* pods.live(lease)
@@ -68,5 +59,4 @@ export const make: Effect.Effect<() => Step, never, Pods | Queue | Queues | Queu
       })
       return { name: "waits", timeout: "10 seconds", run: record }
     }
-  }
-)
+  })

@@ -74,6 +74,9 @@ export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
     /** Counts for all queues that have jobs, by name. Above about 10,000 jobs of a state, counts are approximate. */
     readonly counts: Effect.Effect<ReadonlyArray<QueueCounts>, SearchTooSlow | DatabaseError>
 
+    /** Queues with a waiting job that has been due since `before` or longer, whether or not they may start jobs. */
+    readonly overdue: (before: number) => Effect.Effect<ReadonlyArray<string>, DatabaseError>
+
     /** Waits until the job is done or dead. */
     readonly await: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | DatabaseError>
   }

@@ -121,6 +121,11 @@ const make = (table: Table): typeof JobSearch.Service => ({
       return { count: Math.min(length, cap), exact: length <= cap }
     }),
   counts: table.step((now) => allCounts(table, now)),
+  overdue: (before) =>
+    table.step(() => {
+      const late = [...table.rows()].filter(({ runAt, status }) => status === "pending" && runAt <= before)
+      return [...new Set(late.map(({ queue }) => queue))].sort()
+    }),
   await: (id) => awaitEnd(table, id)
 })
 

@@ -2,6 +2,7 @@ import { Clock, Effect, Layer } from "effect"
 import { isId } from "../../core/Ids.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
+import { named } from "../../database/Statements.js"
 import { JobNotFound } from "../JobErrors.js"
 import { storedColumns } from "../JobSql.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
@@ -54,6 +55,7 @@ const make = Effect.gen(function* () {
   const { schema, sql } = database
   const table = sql(`${schema}.job`)
   const columns = sql.literal(storedColumns)
+  const { lateQueues } = named("search", { lateQueues: SortedListPg.lateQueues(schema) })
 
   /** Only retrying, dead and cancelled jobs have an error. Each has an index, so other jobs need not be read. */
   const failed = sql`(select * from ${table} where finished_at is null and last_error is not null
@@ -138,6 +140,9 @@ const make = Effect.gen(function* () {
       return { count: Math.min(count, cap), exact: count <= cap }
     })
 
+  const overdue: typeof JobSearch.Service.overdue = (before) =>
+    Effect.map(mapErrors(sql.unsafe<{ queue: string }>(lateQueues, [before])), (rows) => rows.map(({ queue }) => queue))
+
   const ended: typeof JobSearch.Service.await = (id) =>
     Effect.flatMap(get(id), (job) =>
       job.status === "done" || job.status === "dead"
@@ -145,7 +150,7 @@ const make = Effect.gen(function* () {
         : Effect.zipRight(Effect.sleep(awaitEvery), ended(id))
     )
 
-  return JobSearch.of({ get, list, total, counts: CountsPg.make(database, bounded), await: ended })
+  return JobSearch.of({ get, list, total, overdue, counts: CountsPg.make(database, bounded), await: ended })
 })
 
 export const layer: Layer.Layer<JobSearch, never, Database | BoundedQuery> = Layer.effect(JobSearch, make)

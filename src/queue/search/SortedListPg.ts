@@ -1,7 +1,7 @@
 import type { Fragment, Identifier } from "@effect/sql/Statement"
 import type { PgClient } from "@effect/sql-pg/PgClient"
 import { State } from "../../core/StoredJob.js"
-import { fragments, micros } from "../../database/SqlInstant.js"
+import { fragments, instant, micros } from "../../database/SqlInstant.js"
 import { type IndirectSort, type JobSort, mostSearched, mostSorted, type Ordering, type SortCursor } from "./JobSort.js"
 
 // Queries of job lists that are not ordered by id. A page continues after the place of its last job: its value, then
@@ -56,6 +56,24 @@ const byLanes = (parts: ListParts, queue: Fragment): Fragment => {
     ) j
     ${order}`
 }
+
+/** The queues of jobs that were due before `$1` and wait: one look at the start of each lane. */
+export const lateQueues = (schema: string): string => `
+  with recursive lane(queue, priority, number) as (
+    (select queue, priority, 1 from ${schema}.job where finished_at is null order by queue, priority limit 1)
+    union all
+    select next.queue, next.priority, lane.number + 1 from lane cross join lateral (
+      select j.queue, j.priority from ${schema}.job j
+      where j.finished_at is null and (j.queue, j.priority) > (lane.queue, lane.priority)
+      order by j.queue, j.priority limit 1
+    ) next
+    where lane.number < ${mostLanes}
+  )
+  select distinct lane.queue from lane where exists (
+    select from ${schema}.job j where j.finished_at is null and j.lease is null and j.queue = lane.queue
+      and j.priority = lane.priority and j.run_at <= ${instant("$1")}
+  )
+  order by lane.queue`
 
 const byFinish = (parts: ListParts): Fragment => {
   const { columns, conditions, limit, sort, sql, table } = parts
