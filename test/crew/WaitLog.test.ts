@@ -45,7 +45,7 @@ describe("the leader's record of waits", () => {
       yield* queues.change("calls", { paused: false })
       yield* advance("5 seconds")
       yield* next.run
-      expect(yield* waitsOf("calls")).toEqual([["paused", 65, 75]])
+      expect(yield* waitsOf("calls")).toEqual([["paused", 65, 70]])
     }).pipe(
       Effect.provide(ClusterConfig.layer),
       Effect.provide(TestShift.layer({ handlers: [Handler.make(Call, () => Effect.void)] }))
@@ -62,6 +62,6 @@ describe("the leader's record of waits", () => {
     expect(WaitLog.reasonOf("q", settings, [pod], 10)).toBe("cooling_down")
     expect(WaitLog.reasonOf("q", settings, [full], 30)).toBe("waiting_for_slot")
     expect(WaitLog.reasonOf("q", { ...settings, perKey }, [pod], 30)).toBe("key_busy")
-    expect(WaitLog.reasonOf("q", undefined, [pod], 30)).toBe("waiting_for_slot")
+    expect(WaitLog.reasonOf("q", undefined, [pod], 30)).toBeUndefined()
   })
 })

@@ -9,13 +9,16 @@ import { ClusterConfig } from "../ClusterConfig.js"
 /** A queue whose first job has been due for less than this is not stuck, only busy. */
 const patience = Duration.toMillis("5 seconds")
 
-/** Returns why due jobs of a queue do not start; the same order of reasons as for one job (Why.ts). */
+/**
+ * Returns why due jobs of a queue do not start; the same order of reasons as for one job (Why.ts). Undefined if they
+ * start in a moment.
+ */
 export const reasonOf = (
   queue: string,
   settings: QueueSettings | undefined,
   pods: ReadonlyArray<Pick<StoredPod, "queues" | "draining" | "slots">>,
   now: number
-): WaitReason => {
+): WaitReason | undefined => {
   if (settings?.paused === true) return "paused"
   const serving = pods.filter(({ draining, queues }) => !draining && queues.includes(queue))
   if (serving.length === 0) return "no_pod"
@@ -24,7 +27,7 @@ export const reasonOf = (
   const isFree = slots.reduce((free, { busy, have }) => free + have - busy, 0) > 0
   if (!isFree) return "waiting_for_slot"
   if (settings?.rate !== undefined) return "rate_limited"
-  return settings?.perKey === undefined ? "waiting_for_slot" : "key_busy"
+  return settings?.perKey === undefined ? undefined : "key_busy"
 }
 
 /** Records why the due jobs of each queue wait, when the reason changes. Idle queues cost one statement. */
@@ -47,7 +50,8 @@ export const make: Effect.Effect<() => Step, never, Pods | JobSearch | Queues | 
         const live = yield* pods.live(lease)
         const settings = new Map((yield* queues.all).map((each) => [each.name, each]))
         const now = yield* Clock.currentTimeMillis
-        const after = new Map(names.map((name) => [name, reasonOf(name, settings.get(name), live, now)]))
+        const reasons = names.map((name) => [name, reasonOf(name, settings.get(name), live, now)] as const)
+        const after = new Map(reasons.flatMap(([name, reason]) => (reason === undefined ? [] : [[name, reason]])))
         const changes = [...new Set([...before.keys(), ...after.keys()])]
           .filter((name) => before.get(name) !== after.get(name))
           .map((name) => ({ queue: name, reason: after.get(name) }))
