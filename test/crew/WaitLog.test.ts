@@ -45,7 +45,7 @@ describe("the leader's record of waits", () => {
       yield* queues.change("calls", { paused: false })
       yield* advance("5 seconds")
       yield* next.run
-      expect(yield* waitsOf("calls")).toEqual([["paused", 65, 70]])
+      expect(yield* waitsOf("calls")).toEqual([["paused", 65, 75]])
     }).pipe(
       Effect.provide(ClusterConfig.layer),
       Effect.provide(TestShift.layer({ handlers: [Handler.make(Call, () => Effect.void)] }))

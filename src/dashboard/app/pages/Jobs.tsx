@@ -117,7 +117,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
   const fresh = page.path !== undefined && paths.current.all.has(page.path) ? page.data : undefined
   // While another filter loads, the previous rows are shown as such. After a refusal they are not.
   const stale = fresh === undefined && page.refused === undefined ? page.data : undefined
-  const { adopt, news, rows } = useHeldRows(list, fresh?.jobs)
+  const { adopt, news, rows } = useHeldRows(list, fresh?.jobs, fresh?.next !== null)
   const jobs = fresh === undefined ? [] : rows.map(({ job }) => job)
   useEffect(() => {
     setChosen(new Map())

@@ -31,7 +31,7 @@ const Slots = ({ jobs, pod, total }: { pod: Pod; jobs: ReadonlyArray<Job> | unde
     <table class="slots">
       <thead>
         <tr>
-          <th>Queue</th>
+          <th class="first">Queue</th>
           <th class="number">Busy</th>
           <th class="number">Slots</th>
           <th class="number">Target</th>
@@ -56,7 +56,7 @@ const Slots = ({ jobs, pod, total }: { pod: Pod; jobs: ReadonlyArray<Job> | unde
       <table class="slots" aria-label="Running jobs">
         <thead>
           <tr>
-            <th>Running</th>
+            <th class="first">Running</th>
             <th>Queue</th>
             <th class="number">Attempt</th>
             <th class="number">For</th>

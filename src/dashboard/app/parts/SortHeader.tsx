@@ -34,8 +34,8 @@ export const SortHeader = (props: {
     <th class={props.class} aria-sort={isSorted ? (order.descending ? "descending" : "ascending") : "none"}>
       <button type="button" class="sort" title={props.title} onClick={() => props.onSort(by)}>
         {props.children}
-        <span aria-hidden="true" class="arrow">
-          {isSorted ? (order.descending ? "▼" : "▲") : ""}
+        <span aria-hidden="true" class={isSorted ? "arrow" : "arrow off"}>
+          {isSorted && !order.descending ? "▲" : "▼"}
         </span>
       </button>
     </th>
