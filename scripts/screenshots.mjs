@@ -126,7 +126,7 @@ const opened = {
       await press(page, "Enqueue")
       await page.getByRole("dialog").getByLabel("Kind", { exact: true }).fill("charge_card")
       await page.waitForTimeout(settling)
-      await page.getByLabel("Payload").fill('{\n  "order": 7,\n  "cents": "12"\n}')
+      await page.getByRole("dialog").getByLabel("Payload").fill('{\n  "order": 7,\n  "cents": "12"\n}')
     }
   ],
   "queue-settings": ["#/queues/billing", (page) => press(page, "Settings")],

@@ -48,7 +48,8 @@ const ordered = async (page: Page, words: string) => {
 export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, true>): void => {
   it.scoped("lists scheduled jobs by due time, sorts by a column, and remembers columns", () =>
     Effect.gen(function* () {
-      const { enqueue, enter } = yield* ControlRoom
+      const { bury, enqueue, enter } = yield* ControlRoom
+      yield* bury("crow-d")
       const inHours = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString()
       for (const [kind, hours] of [
         ["crow-b", 3],

@@ -158,27 +158,32 @@ export const useColumns = (page: string) => {
 }
 
 /** A menu of all columns. The kind links to the job, so it always stays. */
-export const ColumnChoice = ({ choose, shown }: Omit<ReturnType<typeof useColumns>, "columns">) => (
-  <details class="choice">
-    <summary>Columns</summary>
-    <fieldset class="card body" aria-label="Columns">
-      {columns
-        .filter(({ id }) => id !== "kind")
-        .map(({ id, label }) => (
-          <label class="check" key={id}>
-            <input
-              type="checkbox"
-              checked={shown.includes(id)}
-              onChange={({ currentTarget: { checked } }) =>
-                choose(checked ? [...shown, id] : shown.filter((other) => other !== id))
-              }
-            />
-            {label}
-          </label>
-        ))}
-      <button type="button" class="link small" onClick={() => choose(undefined)}>
-        Reset columns
-      </button>
-    </fieldset>
-  </details>
-)
+export const ColumnChoice = ({ choose, shown }: Omit<ReturnType<typeof useColumns>, "columns">) => {
+  const [open, setOpen] = useState(false)
+  return (
+    <details class="choice" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+      <summary>Columns</summary>
+      {open ? (
+        <fieldset class="card body" aria-label="Columns">
+          {columns
+            .filter(({ id }) => id !== "kind")
+            .map(({ id, label }) => (
+              <label class="check" key={id}>
+                <input
+                  type="checkbox"
+                  checked={shown.includes(id)}
+                  onChange={({ currentTarget: { checked } }) =>
+                    choose(checked ? [...shown, id] : shown.filter((other) => other !== id))
+                  }
+                />
+                {label}
+              </label>
+            ))}
+          <button type="button" class="link small" onClick={() => choose(undefined)}>
+            Reset columns
+          </button>
+        </fieldset>
+      ) : null}
+    </details>
+  )
+}
