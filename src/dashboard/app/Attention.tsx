@@ -24,8 +24,8 @@ interface Group {
   readonly filter: Readonly<Record<string, unknown>>
 }
 
-/** Seconds. A pod beats every second. */
-const lateBeat = 5
+/** Milliseconds. The pod of a job that started later may be missing only because it is new. */
+const settled = 15_000
 
 /** A kind counts as failing if a job of it died this recently, in milliseconds. */
 const recently = 3_600_000
@@ -43,20 +43,15 @@ const ofWarnings = (warnings: ReadonlyArray<Warning>): ReadonlyArray<Item> =>
 const ofLostPods = (pods: ReadonlyArray<Pod>, running: ReadonlyArray<Job>): ReadonlyArray<Item> => {
   const live = new Set(pods.map(({ id }) => id))
   const lost = new Map<string, number>()
-  for (const { pod } of running) if (pod !== null && !live.has(pod)) lost.set(pod, (lost.get(pod) ?? 0) + 1)
+  for (const { pod, startedAt } of running) {
+    const isSettled = startedAt !== null && Date.now() - Date.parse(startedAt) > settled
+    if (isSettled && pod !== null && !live.has(pod)) lost.set(pod, (lost.get(pod) ?? 0) + 1)
+  }
   return [...lost].map(([pod, count]) => ({
     text: `Pod ${podName(pod, undefined)} sends no heartbeat, and ${count} ${count === 1 ? "job runs" : "jobs run"} on it.`,
     href: to(`pods/${pod}`)
   }))
 }
-
-const ofLatePods = (pods: ReadonlyArray<Pod>): ReadonlyArray<Item> =>
-  pods
-    .filter(({ heartbeatAgeSeconds }) => heartbeatAgeSeconds >= lateBeat)
-    .map(({ heartbeatAgeSeconds, id, label }) => ({
-      text: `The last heartbeat of pod ${podName(id, label)} was ${span(heartbeatAgeSeconds)} ago.`,
-      href: to(`pods/${id}`)
-    }))
 
 const ofQueues = (queues: ReadonlyArray<Queue>): ReadonlyArray<Item> =>
   queues.flatMap(({ counts, limits: { depthCap }, name, paused }) => {
@@ -118,7 +113,6 @@ export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | 
   const items = [
     ...ofWarnings(warnings ?? []),
     ...(pods === undefined || running.data === undefined ? [] : ofLostPods(pods, running.data.jobs)),
-    ...ofLatePods(pods ?? []),
     ...ofQueues(queues ?? []),
     ...ofGroups(groups.data?.groups ?? [], Date.now()),
     ...(uploads.data === undefined ? [] : ofUploads(uploads.data)),
