@@ -90,13 +90,14 @@ const take = async (page, hash, file, { open, whole = true } = {}) => {
   }, hash)
   await page.getByRole("heading", { level: 1 }).waitFor()
   await page.waitForTimeout(settling)
+  await page.waitForFunction(() => !document.body.innerText.includes("Loading"))
   if (open !== undefined) {
     await open(page)
     await page.waitForTimeout(settling)
   }
   const usual = page.viewportSize()
   const tooWide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
-  if (whole) await stretch(page)
+  if (whole && (await page.locator("dialog").count()) === 0) await stretch(page)
   mkdirSync(dirname(file), { recursive: true })
   await page.screenshot({ path: file })
   taken.push(file)
@@ -187,7 +188,7 @@ const takeAll = async (browser, demo, folder) => {
       taken.length = 0
       const fileOf = (name) => join(folder, `${name}-${colours}-${size}.png`)
       const page = await visit(browser, demo.link, colours, viewport)
-      const places = await page.locator("nav a.place").evaluateAll((links) => links.map((link) => link.hash))
+      const places = await page.locator("nav a.place").evaluateAll((links) => links.flatMap((link) => link.hash || []))
       const pods = await page.evaluate(() => fetch("../api/v1/pods").then((response) => response.json()))
       const more = { job, kind: "#/kinds/charge_card", queue: "#/queues/billing", pod: `#/pods/${pods.pods[0].id}` }
       for (const hash of places) await take(page, hash, fileOf(hash.replace(/\W+/g, "")))
