@@ -281,6 +281,7 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   InvalidSchedule: ({ field, name, reason }, message) => new InvalidScheduleError(name, field, reason, message),
   ScheduleNotFound: ({ name }, message) => new ScheduleNotFoundError(name, message),
   PreviousRunActive: ({ job, name }, message) => new ScheduleBusyError(name, job, message),
+  InvalidBatch: ({ field }, message) => new InvalidOptionError(field, message),
   BatchNotFound: ({ id }, message) => new BatchError("BATCH_NOT_FOUND", id, message),
   BatchClosed: ({ id }, message) => new BatchError("BATCH_CLOSED", id, message),
   OuterTransactionFailed: ({ error }, message) => new TransactionError(message, error),

@@ -2,6 +2,7 @@ import { expect } from "@effect/vitest"
 import { Duration, Effect, Exit } from "effect"
 import type { BatchId } from "../../src/core/Ids.js"
 import type { FollowUp } from "../../src/core/StoredJob.js"
+import type { End } from "../../src/queue/AttemptEnd.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 const reportQueue = (line: Line) => `${line.name}-report`
@@ -20,7 +21,7 @@ const reports = (line: Line) => line.all(reportQueue(line))
 const batchOf = (line: Line, count: number) =>
   line.batches.create({ jobs: Array.from({ length: count }, () => line.job()), followUp: followUp(line), name: "May" })
 
-const finishAll = (line: Line, end = ends.done) =>
+const finishAll = (line: Line, end: End = ends.done) =>
   Effect.flatMap(line.claim(100), (runs) => Effect.forEach(runs, (run) => line.end(run, end)))
 
 export const batchLaws = (law: Law): void => {
@@ -142,7 +143,7 @@ export const batchLaws = (law: Law): void => {
       expect(yield* line.all()).toEqual([])
       const bad = { ...followUp(line), queue: "no spaces allowed" }
       const refused = yield* Effect.flip(line.batches.create({ jobs: [line.job()], followUp: bad }))
-      expect(refused).toMatchObject({ _tag: "InvalidJob", field: "followUp.queue" })
+      expect(refused).toMatchObject({ _tag: "InvalidBatch", field: "followUp.queue" })
       expect(yield* line.all()).toEqual([])
     })
   )

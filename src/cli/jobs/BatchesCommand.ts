@@ -65,7 +65,12 @@ export const list = Command.make(
         }
         if (batches.length === 0) return yield* Console.log("No batches.")
         const now = yield* Clock.currentTimeMillis
-        yield* Console.log(table(heading, batches.map((batch) => rowOf(batch, now))))
+        yield* Console.log(
+          table(
+            heading,
+            batches.map((batch) => rowOf(batch, now))
+          )
+        )
         if (next !== undefined) yield* Console.log(`\nMore: add --cursor ${next}`)
       }).pipe(Effect.provide(QueueLayer.layerForCommand))
     }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
@@ -74,13 +79,18 @@ export const list = Command.make(
 const details = (batch: Batch, now: number): string => {
   const { cancelled, dead, deleted, done, unfinished } = batch.counts
   const followUp =
-    batch.followUp === undefined ? "none" : `${printable(batch.followUp.kind)} ${batch.followUpId ?? "when all have ended"}`
+    batch.followUp === undefined
+      ? "none"
+      : `${printable(batch.followUp.kind)} ${batch.followUpId ?? "when all have ended"}`
   const facts: ReadonlyArray<readonly [string, string]> = [
     ["id", batch.id],
     ...(batch.name === undefined ? [] : [["name", printable(batch.name)] as const]),
     ["created", age(batch.createdAt, now)],
     ["closed", batch.closedAt === undefined ? "not yet" : age(batch.closedAt, now)],
-    ["jobs", `${batch.total}: ${unfinished} unfinished, ${done} done, ${dead} dead, ${cancelled} cancelled, ${deleted} deleted`],
+    [
+      "jobs",
+      `${batch.total}: ${unfinished} unfinished, ${done} done, ${dead} dead, ${cancelled} cancelled, ${deleted} deleted`
+    ],
     ["follow-up", followUp]
   ]
   return facts.map(([name, value]) => `${name.padEnd(14)} ${value}`).join("\n")

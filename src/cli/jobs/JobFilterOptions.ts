@@ -60,7 +60,10 @@ export const options = {
   containing: json("containing", "Only jobs whose payload contains this JSON."),
   dedupe: optionalText("dedupe", "Only jobs with this dedupe key."),
   text: optionalText("text", "Only jobs with this text in the last error."),
-  shape: optionalText("shape", "Only jobs with this error pattern: the first line, with numbers and ids replaced by #."),
+  shape: optionalText(
+    "shape",
+    "Only jobs with this error pattern: the first line, with numbers and ids replaced by #."
+  ),
   batch: Options.text("batch").pipe(
     Options.mapEffect((text) =>
       Effect.mapError(readBatch(text.toLowerCase()), () =>

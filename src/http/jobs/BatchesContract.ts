@@ -81,8 +81,7 @@ const Outcomes = Schema.Array(Schema.Struct({ id: JobId, outcome: Schema.Literal
 const Created = Schema.Struct({
   batch: BatchView,
   jobs: Outcomes.annotations({
-    description:
-      "In the order of the request; empty if the batch existed. Deduplicated jobs are not part of the batch."
+    description: "In the order of the request; empty if the batch existed. Deduplicated jobs are not part of the batch."
   })
 }).annotations({ identifier: "CreatedBatch" })
 

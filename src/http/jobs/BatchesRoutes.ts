@@ -3,8 +3,7 @@ import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Clock, Effect, Either, type Layer } from "effect"
 import { type BatchId, isId, type JobId } from "../../core/Ids.js"
-import { InvalidJob } from "../../core/InvalidJob.js"
-import { type Batch, Batches, BatchNotFound } from "../../queue/batch/Batches.js"
+import { type Batch, Batches, BatchNotFound, InvalidBatch } from "../../queue/batch/Batches.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Enqueued } from "../../queue/Queue.js"
@@ -55,9 +54,11 @@ const resolveFollowUp = (followUp: NewBatchRequest["followUp"], force = false) =
   Effect.gen(function* () {
     if (followUp === undefined) return undefined
     const [job] = yield* JobRequests.resolve([followUp], { force, check: true }).pipe(
-      Effect.catchTag("InvalidJob", ({ field, reason }) =>
-        Effect.fail(new InvalidJob({ index: 0, field: `followUp.${field}`, reason }))
-      )
+      Effect.catchTags({
+        InvalidJob: ({ field, reason }) => new InvalidBatch({ field: `followUp.${field}`, reason }),
+        KindRefused: ({ kind }) =>
+          new InvalidBatch({ field: "followUp.kind", reason: `"${kind}" is not registered by any pod` })
+      })
     )
     if (job === undefined) return undefined
     const { kind, maxAttempts, payload, queue, version } = job

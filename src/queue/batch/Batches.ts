@@ -48,6 +48,15 @@ export interface NewBatch {
   readonly id?: BatchId | undefined
 }
 
+export class InvalidBatch extends Schema.TaggedError<InvalidBatch>()("InvalidBatch", {
+  field: Schema.String,
+  reason: Schema.String
+}) {
+  override get message(): string {
+    return `${this.field} ${this.reason}.`
+  }
+}
+
 export class BatchNotFound extends Schema.TaggedError<BatchNotFound>()("BatchNotFound", { id: Schema.String }) {
   override get message(): string {
     return `There is no batch ${this.id}.`
@@ -87,7 +96,7 @@ export class Batches extends Context.Tag("nightshift/queue/Batches")<
      * Stores a batch and its jobs, all or none. A job that is not stored, because another job has its dedupe key, is not
      * part of the batch. A batch without jobs closes at once.
      */
-    readonly create: (batch: NewBatch) => Effect.Effect<CreatedBatch, EnqueueError>
+    readonly create: (batch: NewBatch) => Effect.Effect<CreatedBatch, EnqueueError | InvalidBatch>
 
     /**
      * Adds jobs to an open batch. A job of the batch can do so safely, because the batch stays open until that job has
@@ -96,7 +105,7 @@ export class Batches extends Context.Tag("nightshift/queue/Batches")<
     readonly add: (
       id: BatchId,
       jobs: ReadonlyArray<NewJob>
-    ) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError | BatchNotFound | BatchClosed>
+    ) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError | InvalidBatch | BatchNotFound | BatchClosed>
 
     readonly get: (id: BatchId) => Effect.Effect<Batch, BatchNotFound | DatabaseError>
 
@@ -120,13 +129,12 @@ export class Batches extends Context.Tag("nightshift/queue/Batches")<
 export const batchTopic = "batch"
 
 /** Validates what the jobs' own validation does not cover. */
-export const checked = ({ followUp, id, jobs, name }: NewBatch): Effect.Effect<void, InvalidJob> => {
-  const refuse = (field: string, reason: string) =>
-    Effect.fail(new InvalidJob({ index: 0, jobs: jobs.length, field, reason }))
-  if (id !== undefined && !isId(id)) return refuse("batch.id", "must be a lower-case UUID")
+export const checked = ({ followUp, id, jobs, name }: NewBatch): Effect.Effect<void, InvalidBatch> => {
+  const refuse = (field: string, reason: string) => Effect.fail(new InvalidBatch({ field, reason }))
+  if (id !== undefined && !isId(id)) return refuse("id", "must be a lower-case UUID")
   if (jobs.length > mostJobs) return refuse("jobs", `must hold at most ${mostJobs} jobs, got ${jobs.length}`)
   const badName = name === undefined ? undefined : faultOfText(name, mostNameCharacters)
-  if (badName !== undefined) return refuse("batch.name", badName)
+  if (badName !== undefined) return refuse("name", badName)
   if (followUp === undefined) return Effect.void
   const fault = faultOfFollowUp(followUp, "followUp")
   if (fault !== undefined) return refuse(...fault)

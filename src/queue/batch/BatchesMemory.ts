@@ -48,8 +48,7 @@ const make = Effect.gen(function* () {
     return { ...counts, deleted: Math.max(0, total - unfinished - done - dead - cancelled) }
   }
 
-  const shown = (batch: Batch): Batch =>
-    batch.closedAt === undefined ? { ...batch, counts: countsOf(batch) } : batch
+  const shown = (batch: Batch): Batch => (batch.closedAt === undefined ? { ...batch, counts: countsOf(batch) } : batch)
 
   const find = (id: BatchId) => {
     const batch = batches.get(id)

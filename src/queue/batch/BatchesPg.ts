@@ -80,9 +80,8 @@ const make = Effect.gen(function* () {
   const isOver = sql`not exists (select from ${jobs} j where j.batch_id = b.id and j.finished_at is null)`
 
   const find = (id: BatchId) =>
-    Effect.map(
-      mapErrors(sql<BatchRow>`select ${columns} from ${table} b ${counted} where b.id = ${id}`),
-      ([row]) => Option.map(Option.fromNullable(row), toBatch)
+    Effect.map(mapErrors(sql<BatchRow>`select ${columns} from ${table} b ${counted} where b.id = ${id}`), ([row]) =>
+      Option.map(Option.fromNullable(row), toBatch)
     )
 
   const get = (id: BatchId) =>

@@ -35,7 +35,17 @@ import { UploadsConfig } from "../../uploads/UploadsConfig.js"
 import type { FaultInjector } from "./FaultInjector.js"
 import * as PodSettings from "./PodSettings.js"
 
-type QueuePorts = Queue | Queues | JobAdmin | JobSearch | Operations | Batches | Kinds | Routes | Wakeups.Wakeups | DirectHandoff
+type QueuePorts =
+  | Queue
+  | Queues
+  | JobAdmin
+  | JobSearch
+  | Operations
+  | Batches
+  | Kinds
+  | Routes
+  | Wakeups.Wakeups
+  | DirectHandoff
 type ClusterPorts = Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
 
 /** Services shared by all processes of a cluster. */
