@@ -67,7 +67,7 @@ describe.each(backends)("on %s, /api/v1/batches", (_, layer) => {
         [{ jobs: [greet("Ada")], name: "x".repeat(129) }, "name"],
         [{ jobs: [greet("Ada")], id: "x" }, "id"],
         [{ jobs: "Ada" }, "jobs"],
-        [{ jobs: [greet("Ada")], then: greet("x") }, "then"]
+        [{ jobs: [greet("Ada")], after: greet("x") }, "after"]
       ] as const
       for (const [json, field, status = 400] of refused) {
         const answer = yield* admin("POST", "/api/v1/batches", { json })
