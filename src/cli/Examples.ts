@@ -24,6 +24,7 @@ const more: ReadonlyArray<Example> = [
   ["nightshift enqueue report --delay 5m --priority 10", "due in 5 minutes, at a lower priority"],
   ["nightshift enqueue report --dedupe daily", "skip if an unfinished job has this key"],
   ["cat order.json | nightshift enqueue import --payload -", "read the payload from stdin"],
+  ["nightshift batches list", "list batches and their progress"],
   ["nightshift batches show <id>", "show a batch and its progress"],
   ["nightshift jobs cancel --batch <id>", "cancel the jobs of a batch"],
   ["nightshift uploads tokens create --workspace acme", "create a token and print it once"],

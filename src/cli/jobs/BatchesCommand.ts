@@ -103,11 +103,7 @@ export const show = Command.make("show", { id, ...CommonOptions.database, json: 
     const now = yield* Clock.currentTimeMillis
     yield* Console.log(given.json ? JSON.stringify(viewOf(batch), null, 2) : details(batch, now))
   }).pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(
-  Command.withDescription(
-    "Show a batch and the progress of its jobs. List or cancel them with `jobs list --batch` and `jobs cancel --batch`."
-  )
-)
+).pipe(Command.withDescription("Show a batch and the progress of its jobs."))
 
 export const command = Command.make("batches").pipe(
   Command.withDescription("List and inspect batches of jobs."),
