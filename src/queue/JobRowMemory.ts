@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto"
-import type { JobId, Lease, PodId } from "../core/Ids.js"
+import type { BatchId, JobId, Lease, PodId } from "../core/Ids.js"
 import {
   type DeadReason,
   type DedupeScope,
@@ -52,6 +52,7 @@ export interface JobRow {
   readonly history: ReadonlyArray<HistoryEntry>
   readonly deadReason: DeadReason | undefined
   readonly meta: string | undefined
+  readonly batch: BatchId | undefined
 }
 
 export const blank = {
@@ -69,7 +70,8 @@ export const blank = {
   progress: undefined,
   lastError: undefined,
   history: [],
-  deadReason: undefined
+  deadReason: undefined,
+  batch: undefined
 } as const satisfies Partial<JobRow>
 
 /** After this many crashes the job is dead. */

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { BatchId } from "../../core/Ids.js"
 import { DeadReason, State } from "../../core/StoredJob.js"
 import type { JobFilter } from "../../queue/search/JobFilter.js"
 import * as Instant from "../Instant.js"
@@ -8,6 +9,8 @@ const text = (description: string) => WireText.optional(WireText.Text.annotation
 
 const instant = (description: string) =>
   WireText.optional(Instant.Instant.annotations({ jsonSchema: { type: "string", format: "date-time", description } }))
+
+const batch = BatchId.annotations(WireText.said("must be a batch id"))
 
 /** Job filter as query parameters. A repeated parameter matches any of its values. */
 export const query = {
@@ -30,7 +33,8 @@ export const query = {
   pod: text("The id of the pod that runs the job, or that completed it."),
   text: text("Text in the last error, case-insensitive."),
   search: text("Text in the id, the kind or the last error, or the whole dedupe key or key."),
-  shape: text("Shape of the last error, as returned by groups.")
+  shape: text("Shape of the last error, as returned by groups."),
+  batch: WireText.optional(batch.annotations({ description: "Jobs of this batch." }))
 }
 
 const oneOrMany = <A, I>(value: Schema.Schema<A, I>, expected: string) =>
@@ -55,7 +59,8 @@ export const Body = Schema.Struct({
   pod: WireText.optional(WireText.Text),
   text: WireText.optional(WireText.Text),
   search: WireText.optional(WireText.Text),
-  shape: WireText.optional(WireText.Text)
+  shape: WireText.optional(WireText.Text),
+  batch: WireText.optional(batch)
 }).annotations({ identifier: "JobFilter", message: () => "must be an object with filter fields" })
 
 const moment = (millis: number | undefined) => (millis === undefined ? undefined : Instant.format(millis))
