@@ -102,30 +102,32 @@ export const PayloadEditor = (props: {
           onInput={(event) => onChange(event.currentTarget.value)}
         />
       </div>
-      <ul id={`${id}-faults`} class="faults small" role="status">
-        {marks.slice(0, mostShown).map((mark) => (
-          <li key={`${mark.path.join(".")} ${mark.message}`}>
-            <button type="button" class="link" onClick={() => show(mark)}>
-              Line {mark.line + 1}
-            </button>{" "}
-            {nameOf(mark.path)} {mark.message}
-            {mark.choices.slice(0, 6).map((choice) => (
-              <button
-                type="button"
-                class="chip"
-                key={choice}
-                onClick={() => onChange(withValue(value, mark.path, choice))}
-              >
-                {choice}
-              </button>
-            ))}
-          </li>
-        ))}
-        {schema !== null && schema !== undefined && marks.length === 0 ? (
-          <li class="quiet">Fits the schema of {kind}.</li>
-        ) : null}
-        {schema === null ? <li class="quiet">{kind} declares no schema; any JSON is accepted.</li> : null}
-      </ul>
+      <div id={`${id}-faults`} class="small" role="status">
+        <ul class="faults">
+          {marks.slice(0, mostShown).map((mark) => (
+            <li key={`${mark.path.join(".")} ${mark.message}`}>
+              <button type="button" class="link" onClick={() => show(mark)}>
+                Line {mark.line + 1}
+              </button>{" "}
+              {nameOf(mark.path)} {mark.message}
+              {mark.choices.slice(0, 6).map((choice) => (
+                <button
+                  type="button"
+                  class="chip"
+                  key={choice}
+                  onClick={() => onChange(withValue(value, mark.path, choice))}
+                >
+                  {choice}
+                </button>
+              ))}
+            </li>
+          ))}
+          {schema !== null && schema !== undefined && marks.length === 0 ? (
+            <li class="quiet">Fits the schema of {kind}.</li>
+          ) : null}
+          {schema === null ? <li class="quiet">{kind} declares no schema; any JSON is accepted.</li> : null}
+        </ul>
+      </div>
       {absent.length === 0 ? null : (
         <fieldset class="row tight" aria-label="Add a field">
           {absent.map(({ example, name, required, type }) => (
