@@ -48,7 +48,7 @@ export const JobTable = (props: {
   if (rows.length === 0) return <Empty>{props.empty}</Empty>
   return (
     <div class="table-wrap">
-      <table class="stacked jobs">
+      <table class={onToggle === undefined ? "stacked jobs plain" : "stacked jobs"}>
         <thead>
           <tr>
             {onToggle === undefined ? null : (
