@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks"
 import * as JobFilter from "./JobFilter"
 import { useNews, type Warning } from "./Live"
-import { podName } from "./PodLink"
+import { podName } from "./PodNames"
 import { runningPath } from "./pages/Pods"
 import { span } from "./parts/Time"
 import { nowAndThen, useResource } from "./Resource"
@@ -48,7 +48,7 @@ const ofLostPods = (pods: ReadonlyArray<Pod>, running: ReadonlyArray<Job>): Read
     if (isSettled && pod !== null && !live.has(pod)) lost.set(pod, (lost.get(pod) ?? 0) + 1)
   }
   return [...lost].map(([pod, count]) => ({
-    text: `Pod ${podName(pod, undefined)} sends no heartbeat, and ${count} ${count === 1 ? "job runs" : "jobs run"} on it.`,
+    text: `Pod ${podName(pod)} sends no heartbeat, and ${count} ${count === 1 ? "job runs" : "jobs run"} on it.`,
     href: to(`pods/${pod}`)
   }))
 }
@@ -94,11 +94,16 @@ const ofUploads = ({ stuck }: UploadsOverview): ReadonlyArray<Item> =>
     href: to("uploads")
   }))
 
-const ofDatabase = ({ now }: DatabaseHealth): ReadonlyArray<Item> =>
-  now.blockers.map(({ name, seconds, what }) => ({
+/** Seconds. Every transaction blocks vacuum for a moment. */
+const longBlock = 60
+
+const ofDatabase = ({ now }: DatabaseHealth): ReadonlyArray<Item> => {
+  const blockers = now.blockers.filter(({ seconds }) => seconds === null || seconds >= longBlock)
+  return blockers.map(({ name, seconds, what }) => ({
     text: `Vacuum is blocked by ${what.replaceAll("_", " ")} ${name}${seconds === null ? "" : `, for ${span(seconds)}`}.`,
     href: to("database")
   }))
+}
 
 const remembered = "attention"
 

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks"
 import { address, get, whenReached } from "./Api"
+import { rememberPods } from "./PodNames"
 import type { Pod } from "./Views"
 
 // One event stream for the whole page. The browser reconnects after a broken connection, but not after an error
@@ -102,6 +103,7 @@ const parsed = (event: MessageEvent<string>): Told => {
 const hear = (event: MessageEvent<string>) => {
   const { changed, pods, queues = changed, warnings } = parsed(event)
   reached()
+  if (pods !== undefined) rememberPods(pods)
   tell({
     link: "live",
     offline: false,

@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks"
-import { useNews } from "./Live"
-import { PodLink, podName } from "./PodLink"
+import { PodLink } from "./PodLink"
+import { podName } from "./PodNames"
 import { Age } from "./parts/Time"
 import { useResource } from "./Resource"
 import { to } from "./Route"
@@ -16,8 +16,8 @@ const idPattern = /([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 /** A text with its job ids and the pod's name as links. `split` puts the ids at odd indexes. */
 const Detail = ({ pod, text }: { readonly text: string; readonly pod: string | null }) => {
-  const { pods = [] } = useNews()
-  const name = pod === null ? undefined : podName(pod, pods.find(({ id }) => id === pod)?.label)
+  // The server names a pod that is gone by its id.
+  const name = pod === null ? undefined : [podName(pod), pod.slice(-8)].find((each) => text.includes(`pod ${each}`))
   const [before, after] = name === undefined ? [] : text.split(`pod ${name}`)
   if (pod !== null && before !== undefined && after !== undefined)
     return (

@@ -1,6 +1,7 @@
 import * as Api from "../Api"
 import { useNews } from "../Live"
-import { PodLink, podName } from "../PodLink"
+import { PodLink } from "../PodLink"
+import { podName, rememberPods } from "../PodNames"
 import { Empty, Shown } from "../parts/Notice"
 import { ProgressBar, readProgress } from "../parts/Progress"
 import { Age, measured, span, useTick } from "../parts/Time"
@@ -99,7 +100,7 @@ const PodCard = (props: {
   readonly jobs: ReadonlyArray<Job> | undefined
 }) => {
   const { jobs, measure, pod } = props
-  const name = podName(pod.id, pod.label)
+  const name = podName(pod.id)
   const offset = pod.clockOffsetSeconds ?? 0
   return (
     <section class="card" aria-label={name}>
@@ -156,7 +157,7 @@ const PodCard = (props: {
 
 /** A pod that has stopped, or lost its connection. */
 const GonePod = ({ id, jobs }: { readonly id: string; readonly jobs: ReadonlyArray<Job> }) => (
-  <section class="card" aria-label={podName(id, undefined)}>
+  <section class="card" aria-label={podName(id)}>
     <header>
       <h2>
         <PodLink id={id} />
@@ -167,7 +168,7 @@ const GonePod = ({ id, jobs }: { readonly id: string; readonly jobs: ReadonlyArr
       <p>
         {jobs.length === 0
           ? "This pod is not running. "
-          : `This pod sends no heartbeat, but ${jobs.length === 1 ? "a job is" : `${jobs.length} jobs are`} still running on it. Unless it resumes, they are returned to the queue a minute after its last heartbeat. `}
+          : `This pod sends no heartbeat, but ${jobs.length === 1 ? "a job is" : `${jobs.length} jobs are`} still running on it. Unless it resumes, ${jobs.length === 1 ? "it is" : "they are"} returned to the queue a minute after its last heartbeat. `}
         <a href={to("jobs", { pod: id })}>Jobs that it completed</a>
       </p>
       {jobs.length === 0 ? null : (
@@ -214,6 +215,7 @@ export const Pods = ({ id }: { readonly id?: string | undefined }) => {
       </div>
       <Shown of={pods}>
         {(data) => {
+          rememberPods(data.pods)
           const shown = data.pods.filter((pod) => id === undefined || pod.id === id)
           const live = new Set(data.pods.map((pod) => pod.id))
           const gone = new Set(
