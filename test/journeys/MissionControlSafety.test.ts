@@ -272,11 +272,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await payload.fill('{\n  "message": "a",\n  "sleep_ms": "soon"\n}')
           await dialog.getByRole("status").getByText("sleep_ms must be").waitFor()
           await dialog.getByRole("button", { name: "Line 3" }).click()
-          expect(
-            await payload.evaluate((text: HTMLTextAreaElement) =>
-              text.value.slice(text.selectionStart, text.selectionEnd)
-            )
-          ).toBe('"soon"')
+          await page.waitForFunction(`getSelection().toString() === '"soon"'`)
           await dialog.getByLabel("Payload").fill('{"message":"by hand"}')
           await dialog.getByLabel("Start after").fill("soon")
           await dialog.getByRole("button", { name: "Enqueue" }).click()
