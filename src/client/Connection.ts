@@ -1,10 +1,11 @@
 import { Context, Effect, Exit, GlobalValue, Layer, Redacted, Scope } from "effect"
 import type { DurationInput } from "../core/DurationText.js"
-import { Crew } from "../crew/Crew.js"
+import { BadQueueName, Crew } from "../crew/Crew.js"
 import * as Nightshift from "../crew/Nightshift.js"
 import * as DatabaseUrl from "../database/DatabaseUrl.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
+import { isQueueName } from "../queue/enqueue/NewJob.js"
 import { Queues } from "../queue/settings/QueueSettings.js"
 import type { DeclaredRoutes } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
@@ -130,18 +131,23 @@ const slotsOf = (queues: WorkerOptions["queues"]): Readonly<Record<string, numbe
 }
 
 const namesOf = ({ handlers, queues }: WorkerOptions): ReadonlyArray<string> => {
-  if (queues !== undefined) return Array.isArray(queues) ? queues : Object.keys(queues)
-  return [...new Set(handlers.map(({ kind }) => kind.queue))]
+  if (queues === undefined) return [...new Set(handlers.map(({ kind }) => kind.queue))]
+  const names: ReadonlyArray<string> = Array.isArray(queues) ? queues : Object.keys(queues)
+  const bad = names.find((name) => !isQueueName(name))
+  if (bad === undefined) return names
+  throw new InvalidOptionError("queues", new BadQueueName({ name: bad }).message)
 }
 
-/** Sets the worker total of queues that are new to the cluster. */
+/** Sets the worker total of queues whose settings were never changed since they were created. */
 const declareNew = (slots: Readonly<Record<string, number>>) =>
   Effect.gen(function* () {
     const queues = yield* Queues
-    const known = new Set((yield* queues.all).map(({ name }) => name))
-    const fresh = Object.entries(slots).filter(([name]) => !known.has(name))
-    yield* queues.declare(fresh.map(([name]) => name))
-    for (const [name, maxWorkers] of fresh) yield* queues.change(name, { maxWorkers })
+    yield* queues.declare(Object.keys(slots))
+    for (const { maxWorkers, name, revision } of yield* queues.all) {
+      const wanted = slots[name]
+      if (wanted !== undefined && wanted !== maxWorkers && revision === 1)
+        yield* queues.change(name, { maxWorkers: wanted })
+    }
   })
 
 /** Runs handlers in this process, on the connections of the shift, until it is stopped. */
@@ -151,9 +157,10 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   if (options.handlers.length === 0) throw new InvalidOptionError("handlers", "worker() needs at least one handler.")
   const { run } = await used.engine
   const slots = slotsOf(options.queues)
+  const queues = namesOf(options)
   const scope = await run(Scope.make())
   const close = () => run(Scope.close(scope, Exit.void))
-  const layer = Nightshift.crew({ ...options, queues: namesOf(options), slots })
+  const layer = Nightshift.crew({ ...options, queues, slots })
   const built = run(Effect.zipRight(declareNew(slots), Layer.buildWithScope(layer, scope)))
   const context = await built.catch(async (error: unknown) => {
     await close()
@@ -164,8 +171,8 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
     (stopped ??= close().finally(() => {
       used.workers.delete(running)
     }))
-  const { pod, queues } = Context.get(context, Crew)
-  const running: Worker = { pod, queues, stop, [Symbol.asyncDispose]: stop }
+  const { pod, queues: served } = Context.get(context, Crew)
+  const running: Worker = { pod, queues: served, stop, [Symbol.asyncDispose]: stop }
   used.workers.add(running)
   return running
 }

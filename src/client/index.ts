@@ -28,6 +28,7 @@ export {
 } from "./JobDefinition.js"
 export type { AttemptView, JobView } from "./JobView.js"
 export type { Handler, HandlerContext, TransactionContext } from "./PromiseHandler.js"
+export type { QueueAdmin, QueueView } from "./QueueAdmin.js"
 export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
 export type { ResultOptions, Shift } from "./Shift.js"
 export {
@@ -44,6 +45,7 @@ export {
   JobNotFoundError,
   JobStateError,
   QueueFullError,
+  QueueNotFoundError,
   ResultTimeoutError,
   ScheduleBusyError,
   ScheduleNotFoundError,

@@ -78,7 +78,8 @@ const at = (field: string, reason: string | undefined): Fault | undefined =>
   reason === undefined ? undefined : [field, reason]
 
 /** The scope of a dedupe key. A window implies `retained`. */
-export const scopeOf = ({ scope, window }: Dedupe): DedupeScope => scope ?? (window === undefined ? "active" : "retained")
+export const scopeOf = ({ scope, window }: Dedupe): DedupeScope =>
+  scope ?? (window === undefined ? "active" : "retained")
 
 const faultOfWindow = ({ scope, window }: Partial<Dedupe> = {}): string | undefined => {
   if (window === undefined) return undefined
