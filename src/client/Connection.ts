@@ -2,6 +2,7 @@ import { Context, Effect, Exit, GlobalValue, Layer, Redacted, Scope } from "effe
 import type { DurationInput } from "../core/DurationText.js"
 import { BadQueueName, Crew } from "../crew/Crew.js"
 import * as Nightshift from "../crew/Nightshift.js"
+import { Database } from "../database/Database.js"
 import * as DatabaseUrl from "../database/DatabaseUrl.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
@@ -29,7 +30,8 @@ export interface ConnectOptions {
 
 interface Open {
   readonly engine: Promise<Engine.PgEngine>
-  readonly workers: Set<Worker>
+  /** Stops a worker of this set of connections, which is about to close. */
+  readonly stops: Set<() => Promise<void>>
   users: number
 }
 
@@ -47,7 +49,7 @@ export const connect = async (url?: string, options: ConnectOptions = {}): Promi
   if (fault !== undefined) throw new InvalidOptionError("url", `The first argument of connect() must be ${fault}.`)
   const { handlerPool, pool, schema } = options
   const settings = JSON.stringify([url, schema, pool, handlerPool])
-  const used = open.get(settings) ?? { engine: engineOf(url, options), workers: new Set(), users: 0 }
+  const used = open.get(settings) ?? { engine: engineOf(url, options), stops: new Set(), users: 0 }
   open.set(settings, used)
   used.users += 1
   const leave = async () => {
@@ -55,7 +57,8 @@ export const connect = async (url?: string, options: ConnectOptions = {}): Promi
     if (used.users > 0) return
     if (open.get(settings) === used) open.delete(settings)
     const engine = await used.engine
-    await Promise.all([...used.workers].map((each) => each.stop()))
+    await Promise.all([...used.stops].map((stop) => stop()))
+    await engine.run(Effect.flatMap(Database, ({ hurry }) => hurry(Effect.void)))
     await engine.close()
   }
   try {
@@ -166,13 +169,14 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
     await close()
     throw error
   })
+  let closed: Promise<void> | undefined
+  const end = () => (closed ??= close().finally(() => used.stops.delete(end)))
   let stopped: Promise<void> | undefined
-  const stop = () =>
-    (stopped ??= close().finally(() => {
-      used.workers.delete(running)
-    }))
+  // While the shift stays open, its statements get their usual time again.
+  const goOn = async () => (used.users > 0 ? run(Effect.flatMap(Database, ({ calm }) => calm)) : undefined)
+  const stop = () => (stopped ??= end().then(goOn))
   const { pod, queues: served } = Context.get(context, Crew)
   const running: Worker = { pod, queues: served, stop, [Symbol.asyncDispose]: stop }
-  used.workers.add(running)
+  used.stops.add(end)
   return running
 }

@@ -102,6 +102,23 @@ describe("a shift", () => {
     expect(rows).toEqual([{ max_workers: 20 }])
   })
 
+  it("logs one line when a worker starts, and can be stopped before and after its shift", async () => {
+    const lines: Array<string> = []
+    const info = (message: string) => void lines.push(message)
+    const own = await connect(database.url(), { pool: 4, log: { debug: () => {}, info, warn: info, error: info } })
+    const quiet = job("quiet", { payload: z.object({}), queue: "quiet" })
+    const running = await worker(own, { handlers: [quiet.handle(() => "ran")] })
+    const { id } = await own.enqueue(quiet, {})
+    expect(await own.result(id)).toBe("ran")
+    const aboutOthers = /leading the cluster|no live process serves/
+    expect(lines.filter((line) => !aboutOthers.test(line))).toEqual([`worker ${running.pod} started: serving quiet`])
+    await running.stop()
+    expect((await own.job(id)).state).toBe("done")
+    const next = await worker(own, { handlers: [quiet.handle(() => "ran")] })
+    await own.close()
+    await next.stop()
+  })
+
   it("pauses a queue before its first worker, which keeps it paused and sets its worker total", async () => {
     const later = job("later", { payload: z.object({}), queue: "later" })
     expect(await shift.queues.pause("later")).toEqual({ name: "later", paused: true, maxWorkers: 10 })
