@@ -6,7 +6,6 @@ import { Effect, Redacted } from "effect"
 import { build } from "esbuild"
 import { connect, type JobView } from "../../src/client/index.js"
 import * as ExampleProject from "../examples/ExampleProject.js"
-import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const post = async (url: string, body: unknown): Promise<{ readonly [key: string]: unknown }> => {
