@@ -7,7 +7,7 @@ import * as DatabaseUrl from "../database/DatabaseUrl.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
 import { isQueueName } from "../queue/enqueue/NewJob.js"
-import { Queues } from "../queue/settings/QueueSettings.js"
+import { type QueueSettings, Queues } from "../queue/settings/QueueSettings.js"
 import type { DeclaredRoutes } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import * as Engine from "./Engine.js"
@@ -141,16 +141,17 @@ const namesOf = ({ handlers, queues }: WorkerOptions): ReadonlyArray<string> => 
   throw new InvalidOptionError("queues", new BadQueueName({ name: bad }).message)
 }
 
-/** Sets the worker total of queues whose settings were never changed since they were created. */
+/** Whether an operator created the queue by pausing it, ahead of its first worker: a later pause has a higher revision. */
+const isAhead = ({ paused, revision }: QueueSettings) => paused && revision === 1
+
+/** Sets the worker total of queues that are new to the cluster. */
 const declareNew = (slots: Readonly<Record<string, number>>) =>
   Effect.gen(function* () {
     const queues = yield* Queues
-    yield* queues.declare(Object.keys(slots))
-    for (const { maxWorkers, name, revision } of yield* queues.all) {
-      const wanted = slots[name]
-      if (wanted !== undefined && wanted !== maxWorkers && revision === 1)
-        yield* queues.change(name, { maxWorkers: wanted })
-    }
+    const served = new Set((yield* queues.all).filter((queue) => !isAhead(queue)).map(({ name }) => name))
+    const fresh = Object.entries(slots).filter(([name]) => !served.has(name))
+    yield* queues.declare(fresh.map(([name]) => name))
+    for (const [name, maxWorkers] of fresh) yield* queues.change(name, { maxWorkers })
   })
 
 /** Runs handlers in this process, on the connections of the shift, until it is stopped. */

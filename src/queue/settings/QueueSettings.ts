@@ -32,7 +32,7 @@ export interface QueueSettings {
   readonly throttledUntil: number | undefined
   /** Number of successive cool-downs without a calm period. Cool-downs with a delay from the upstream do not count. */
   readonly throttleAttempts: number
-  /** Increases with every change. 1: as it was created. */
+  /** 1 when the queue is created; increases with every change. */
   readonly revision: number
 }
 
