@@ -1,4 +1,4 @@
-import "./AsyncDispose.js"
+/// <reference lib="esnext.disposable" preserve="true" />
 
 export type { DurationInput } from "../core/DurationText.js"
 export * as Outcome from "../core/Outcome.js"
@@ -55,3 +55,8 @@ export {
 } from "./ShiftErrors.js"
 export type { Issue, StandardSchema } from "./StandardSchema.js"
 export type { Transaction } from "./TransactionAdapter.js"
+
+// `await using` needs this symbol. The first releases of Node 20 do not have it.
+if (Symbol.asyncDispose === undefined) {
+  Object.defineProperty(Symbol, "asyncDispose", { value: Symbol.for("nodejs.asyncDispose") })
+}
