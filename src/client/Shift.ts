@@ -8,6 +8,7 @@ import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
+import * as BatchAdmin from "./BatchAdmin.js"
 import type { Engine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
 import * as JobView from "./JobView.js"
@@ -43,6 +44,8 @@ export interface Shift {
   requeue(id: string): Promise<JobView.JobView>
   /** Pause, resume and scale queues. */
   readonly queues: QueueAdmin.QueueAdmin
+  /** Jobs with a common follow-up. */
+  readonly batches: BatchAdmin.BatchAdmin
   /** Recurring jobs. */
   readonly schedules: ScheduleAdmin.ScheduleAdmin
   /** Stops the workers of this shift, then closes its connections. */
@@ -145,6 +148,7 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     cancel: (id) => act((desk) => desk.cancel(id as StoredId)),
     requeue: (id) => act((desk) => desk.requeue(id as StoredId)),
     queues: QueueAdmin.make(engine),
+    batches: BatchAdmin.make(engine, newJobs),
     schedules: ScheduleAdmin.make(engine),
     close,
     [Symbol.asyncDispose]: close
