@@ -54,7 +54,7 @@ export const QueueCard = (props: {
       title="State and settings"
       chips={<QueueChips queue={queue} />}
       acts={
-        mayAct && queue.declared ? (
+        mayAct ? (
           <>
             {queue.throttledUntil === null ? null : (
               <button
@@ -66,9 +66,11 @@ export const QueueCard = (props: {
               </button>
             )}
             <PauseButton queue={queue} onChange={onChange} />
-            <Fold open={editing} turn={setEditing}>
-              Settings
-            </Fold>
+            {queue.declared ? (
+              <Fold open={editing} turn={setEditing}>
+                Settings
+              </Fold>
+            ) : null}
           </>
         ) : null
       }

@@ -81,7 +81,11 @@ const QueueRow = (props: {
       <td class="number" data-label="Oldest due">
         {queue.oldestDueAgeSeconds === null ? <span class="quiet">–</span> : span(queue.oldestDueAgeSeconds)}
       </td>
-      {mayAct ? <td class="act">{queue.declared ? <PauseButton queue={queue} onChange={onChange} /> : null}</td> : null}
+      {mayAct ? (
+        <td class="act">
+          <PauseButton queue={queue} onChange={onChange} />
+        </td>
+      ) : null}
     </tr>
   )
 }
