@@ -72,6 +72,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
         progress: null,
         key: null,
         dedupe,
+        batch: null,
         pod: null,
         meta: null
       })
