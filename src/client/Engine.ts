@@ -18,12 +18,13 @@ import type { Kinds } from "../queue/Kinds.js"
 import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Transactions } from "../queue/Transactions.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as Logging from "../telemetry/Logging.js"
 import { ClosedError, fromCause } from "./ShiftErrors.js"
 
 /** The services behind a shift: on PostgreSQL, or in memory for tests. */
-export type Ports = Queue | JobAdmin | JobSearch | Schedules | Kinds | Transactions
+export type Ports = Queue | JobAdmin | JobSearch | Workflows | Schedules | Kinds | Transactions
 
 /** Where log lines go, as `console` takes them. */
 export interface LogSink {

@@ -87,6 +87,8 @@ export interface StoredJob {
   readonly history: ReadonlyArray<HistoryEntry>
   readonly deadReason: DeadReason | undefined
   readonly meta: unknown
+  /** The id of the workflow execution, if the job is one. */
+  readonly execution: string | undefined
 }
 
 /** Derives the displayed state from the stored status. */

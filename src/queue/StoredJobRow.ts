@@ -33,6 +33,7 @@ export interface StoredJobRow {
   readonly history: unknown
   readonly dead_reason: DeadReason | null
   readonly meta: unknown
+  readonly woken: number | null
   readonly run_at: number
   readonly created_at: number
   readonly updated_at: number
@@ -82,6 +83,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     lastError,
     history: row.history === null ? [] : decodeHistory(row.history),
     deadReason,
-    meta: row.meta ?? undefined
+    meta: row.meta ?? undefined,
+    execution: (row.woken ?? -1) < 0 ? undefined : (row.dedupe_key ?? undefined)
   }
 }

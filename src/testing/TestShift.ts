@@ -36,6 +36,7 @@ import { type DeclaredRoutes, decide, type Routes } from "../queue/settings/Rout
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
 import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
@@ -118,6 +119,7 @@ type Ports =
   | JobSearch
   | JobDiagnosis
   | Operations
+  | Workflows
   | Kinds
   | Routes
   | RateLimits

@@ -13,8 +13,19 @@ import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Routes } from "../../src/queue/settings/Routes.js"
 import { JobDiagnosis } from "../../src/queue/why/JobDiagnosis.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
 
-export type Ports = Queue | Queues | JobAdmin | JobSearch | JobOverview | JobDiagnosis | Operations | Kinds | Routes
+export type Ports =
+  | Queue
+  | Queues
+  | JobAdmin
+  | JobSearch
+  | JobOverview
+  | JobDiagnosis
+  | Operations
+  | Workflows
+  | Kinds
+  | Routes
 
 /** Advances the clock of a law. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -28,6 +39,7 @@ export interface Line {
   readonly overview: typeof JobOverview.Service
   readonly standing: typeof JobDiagnosis.Service
   readonly operations: typeof Operations.Service
+  readonly workflows: typeof Workflows.Service
   readonly kinds: typeof Kinds.Service
   readonly routes: typeof Routes.Service
   readonly advance: Advance
@@ -74,6 +86,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const overview = yield* JobOverview
     const standing = yield* JobDiagnosis
     const operations = yield* Operations
+    const workflows = yield* Workflows
     const kinds = yield* Kinds
     const routes = yield* Routes
     const ids = yield* makeGenerator
@@ -107,6 +120,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       overview,
       standing,
       operations,
+      workflows,
       kinds,
       routes,
       advance,

@@ -15,9 +15,16 @@ export type ClaimedRow = readonly [
   priority: number,
   createdAt: number,
   runAt: number,
+  /** Null for plain jobs. */
+  linked: readonly [woken: number, execution: string, cancelled: boolean] | null,
   /** Round-robin position, only for claims by key. */
   place?: number
 ]
+
+const executionOf = (id: JobId, lease: Lease, linked: ClaimedRow[12]) =>
+  linked === null || linked[0] < 0
+    ? undefined
+    : { woken: linked[0], id: linked[1], cancelled: linked[2], run: { id, lease } }
 
 export const toClaimed =
   (queue: string, lease: Lease, now: number) =>
@@ -33,6 +40,8 @@ export const toClaimed =
     maxAttempts: row[6],
     crashCount: row[7],
     meta: row[8] ?? undefined,
+    execution: executionOf(row[0], lease, row[12]),
+    linked: row[12] !== null,
     createdAt: row[10],
     runAt: row[11],
     startedAt: now

@@ -31,6 +31,11 @@ export interface NewJob {
   readonly dedupe?: Dedupe | undefined
   readonly onDead?: FollowUp | undefined
   readonly meta?: Readonly<Record<string, unknown>> | undefined
+  /**
+   * `execution`: a workflow execution, whose id is its dedupe key with the scope `retained`. `counted`: its end is counted
+   * by a row of workflow_child.
+   */
+  readonly link?: "execution" | "counted" | undefined
 }
 
 export interface Dedupe {
@@ -61,6 +66,7 @@ export interface AdmittedJob {
   readonly replace: boolean
   readonly onDead: string | null
   readonly meta: string | null
+  readonly woken: number | null
 }
 
 export {
@@ -87,6 +93,12 @@ const faultOfWindow = (window: DurationInput | undefined): string | undefined =>
   }
 }
 
+/** An execution is found by its dedupe key as long as its row exists. */
+const faultOfExecution = (dedupe: Dedupe | undefined): string | undefined =>
+  dedupe?.scope === "retained" && dedupe.window === undefined && dedupe.replace !== true
+    ? undefined
+    : "of an execution must have a key, the scope `retained` and nothing else"
+
 /** Returns the first invalid field. Builds no list, because a bulk enqueue calls this a thousand times. */
 export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("id", job.id === undefined || isId(job.id) ? undefined : "must be a lower-case UUID") ??
@@ -99,6 +111,7 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)) ??
   at("dedupe.key", job.dedupe === undefined ? undefined : faultOfText(job.dedupe.key, limits.keyCharacters)) ??
   at("dedupe.window", faultOfWindow(job.dedupe?.window)) ??
+  at("dedupe", job.link === "execution" ? faultOfExecution(job.dedupe) : undefined) ??
   (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
 
 /**
@@ -137,7 +150,8 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
     dedupeWindow: job.dedupe?.window === undefined ? undefined : Duration.toMillis(decodeDuration(job.dedupe.window)),
     replace: job.dedupe?.replace ?? false,
     onDead: onDead.right,
-    meta: meta.right
+    meta: meta.right,
+    woken: job.link === undefined ? null : job.link === "execution" ? 0 : -1
   })
 }
 

@@ -187,7 +187,8 @@ export class History {
   private ended(call: Call, before: JobRow, { id, status }: JobRow): void {
     const end = endOf(call, before)?.end
     if (end === undefined) return
-    if (end._tag !== "Done" && end.counted) this.attempts.set(id, (this.attempts.get(id) ?? 0) + 1)
+    if (end._tag !== "Done" && end._tag !== "Suspended" && end.counted)
+      this.attempts.set(id, (this.attempts.get(id) ?? 0) + 1)
     if (status === "done" || status === "dead") this.counted.ended(call.who, status)
     else if (end._tag === "Again" && end.remember !== undefined) this.counted.ended(call.who, "retried")
   }
