@@ -31,9 +31,11 @@ export type { Handler, HandlerContext, TransactionContext } from "./PromiseHandl
 export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
 export type { ResultOptions, Shift } from "./Shift.js"
 export {
+  ChildrenFailedError,
   ClosedError,
   DatabaseError,
   DedupeKeyHeldError,
+  ExecutionNotFoundError,
   InvalidJobError,
   InvalidOptionError,
   InvalidPayloadError,
@@ -49,7 +51,11 @@ export {
   ScheduleNotFoundError,
   ShiftError,
   StartError,
+  StepFailedError,
   TransactionError
 } from "./ShiftErrors.js"
 export type { Issue, StandardSchema } from "./StandardSchema.js"
 export type { Transaction } from "./TransactionAdapter.js"
+export type { Executions, OnShift, StartedExecution, StartOptions, WorkflowAdmin } from "./workflow/Executions.js"
+export type { ChildCall, ChildEnd, Step, StepContext, StepOptions, StepSql, WaitOptions } from "./workflow/Step.js"
+export { child, type Workflow, type WorkflowOptions, workflow } from "./workflow/WorkflowDefinition.js"

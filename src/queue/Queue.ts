@@ -39,6 +39,10 @@ export interface ClaimedExecution {
   readonly woken: number
   /** Cancellation was requested: this run undoes the steps that are done. */
   readonly cancelled: boolean
+  /** Whether a pod ended while it ran this execution. */
+  readonly crashed: boolean
+  /** The version of the workflow that started it. */
+  readonly version: number
   /** The job and its lease, which fence every write of the run. */
   readonly run: HeldJob
 }

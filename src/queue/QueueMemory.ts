@@ -79,6 +79,8 @@ const claimAll = (
               id: row.dedupe.key,
               woken: row.woken,
               cancelled: row.cancelRequestedAt !== undefined,
+              crashed: row.crashCount > 0,
+              version: row.version,
               run: { id: row.id, lease }
             },
       linked: row.woken !== undefined,

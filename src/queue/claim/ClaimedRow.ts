@@ -21,10 +21,12 @@ export type ClaimedRow = readonly [
   place?: number
 ]
 
-const executionOf = (id: JobId, lease: Lease, linked: ClaimedRow[12]) =>
-  linked === null || linked[0] < 0
-    ? undefined
-    : { woken: linked[0], id: linked[1], cancelled: linked[2], run: { id, lease } }
+const executionOf = (row: ClaimedRow, lease: Lease) => {
+  const linked = row[12]
+  if (linked === null || linked[0] < 0) return undefined
+  const [woken, id, cancelled] = linked
+  return { woken, id, cancelled, crashed: row[7] > 0, version: row[2], run: { id: row[0], lease } }
+}
 
 export const toClaimed =
   (queue: string, lease: Lease, now: number) =>
@@ -40,7 +42,7 @@ export const toClaimed =
     maxAttempts: row[6],
     crashCount: row[7],
     meta: row[8] ?? undefined,
-    execution: executionOf(row[0], lease, row[12]),
+    execution: executionOf(row, lease),
     linked: row[12] !== null,
     createdAt: row[10],
     runAt: row[11],

@@ -33,6 +33,9 @@ export interface Signal {
   readonly value: unknown
 }
 
+/** A step as it is stored. */
+export type Recorded = Pick<Step, "outcome" | "exit"> & { readonly repeated: boolean }
+
 export interface CancelReport {
   readonly job: StoredJob
   /** Executions and jobs that were asked to stop or were ended, including the execution itself. */
@@ -53,14 +56,11 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
     readonly load: (run: HeldJob) => Effect.Effect<Journal, LeaseLost | DatabaseError>
 
     /**
-     * Records a step once, and only while the run holds its lease. Returns what is stored: the step itself, or the one
-     * that was recorded before under this name and attempt. Steps recorded at the same time share a statement. In a
-     * caller's transaction the record commits with it.
+     * Records a step once, and only while the run holds its lease. Returns what is stored: the step itself, or, as
+     * `repeated`, the one that was recorded before under this name and attempt. Steps recorded at the same time share a
+     * statement. In a caller's transaction the record commits with it.
      */
-    readonly record: (
-      run: HeldJob,
-      step: NewStep
-    ) => Effect.Effect<Pick<Step, "outcome" | "exit">, LeaseLost | InvalidStep | DatabaseError>
+    readonly record: (run: HeldJob, step: NewStep) => Effect.Effect<Recorded, LeaseLost | InvalidStep | DatabaseError>
 
     /**
      * Completes a wait for a signal and wakes the execution. The first value stays; a repeated signal changes nothing. A

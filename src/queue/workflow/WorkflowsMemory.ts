@@ -38,10 +38,10 @@ const make = Effect.gen(function* () {
           Either.map(held(run), ({ id }) => {
             const known = table.stepsOf(id)
             const same = known.find(({ attempt, name }) => name === step.name && attempt === step.attempt)
-            if (same !== undefined) return same
+            if (same !== undefined) return { ...same, repeated: true }
             const stored = { ...step, retryAt: step.retryAt, exit: JSON.parse(text), endedAt: now }
             table.setSteps(id, [...known, stored])
-            return stored
+            return { ...stored, repeated: false }
           })
         )
       )

@@ -15,13 +15,11 @@ import * as SqlArrays from "../SqlArrays.js"
 import { BoundedQuery } from "../search/BoundedQuery.js"
 import { JobSearch } from "../search/JobSearch.js"
 import * as CountedEnds from "./CountedEnds.js"
-import type { Journal, NewStep, Step } from "./Execution.js"
+import type { Journal, NewStep } from "./Execution.js"
 import * as ExecutionRows from "./ExecutionRows.js"
 import { ChildNotLinked, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import * as WorkflowSql from "./WorkflowSql.js"
-import { admitted, jobOf, jobOfChild, type Signal, Workflows } from "./Workflows.js"
-
-type Recorded = Pick<Step, "outcome" | "exit">
+import { admitted, jobOf, jobOfChild, type Recorded, type Signal, Workflows } from "./Workflows.js"
 
 interface StepToRecord extends NewStep {
   readonly run: HeldJob
@@ -91,7 +89,11 @@ const make = Effect.gen(function* () {
         const [, isHeld, outcome, exit] = rows[place] ?? []
         if (isHeld !== true) return Exit.fail(new LeaseLost({ id: step.run.id }))
         // A row that was there before: the reply to an earlier try was lost.
-        return Exit.succeed(typeof outcome === "string" ? { outcome: outcome as Recorded["outcome"], exit } : step)
+        return Exit.succeed(
+          typeof outcome === "string"
+            ? { outcome: outcome as Recorded["outcome"], exit, repeated: true }
+            : { outcome: step.outcome, exit: step.exit, repeated: false }
+        )
       })
     }).pipe(retrying)
 
