@@ -4,7 +4,7 @@
 -- search_path set to the schema of DATABASE_SCHEMA, so no name here carries a schema.
 --
 --   jobs        job, lease
---   workflows   workflow_step, workflow_deferred, workflow_child, and the SQL function complete_deferred()
+--   workflows   workflow_step, workflow_deferred, workflow_child, and the SQL functions complete_deferred() and signal()
 --   queues      queue, key_turn
 --   kinds       kind, route, and the SQL function enqueue()
 --   schedules   schedule
@@ -302,6 +302,34 @@ begin
       w.id, w.queue, w.priority, floor(extract(epoch from w.run_at) * 1000)::float8
     from unnest(executions) with ordinality as g(execution, place) left join woke w on w.dedupe_key = g.execution
     order by 1;
+end
+$$;
+
+-- Sends a signal to a workflow execution, in the caller's transaction; for programs without the client. Returns
+-- `completed`, or `repeated` if the signal has a value already. Pods are notified when the transaction commits.
+create function signal(execution text, name text, value jsonb default 'null') returns text
+language plpgsql
+set search_path from current
+as $$
+declare
+  answer record;
+begin
+  if coalesce(length(signal.execution), 0) not between 1 and 512 then
+    raise exception 'execution must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if coalesce(length(signal.name), 0) not between 1 and 512 then
+    raise exception 'name must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if octet_length(signal.value::text) > 65536 then
+    raise exception 'value is larger than 65536 bytes as JSON' using errcode = 'program_limit_exceeded',
+      hint = 'Send the key under which you store it.';
+  end if;
+  select * into answer from complete_deferred(array[signal.execution], array['signal'], array[signal.name],
+    jsonb_build_array(signal.value), floor(extract(epoch from clock_timestamp()) * 1000)::float8);
+  if answer.queue is not null then
+    perform pg_notify(current_schema || '_work', answer.queue);
+  end if;
+  return answer.outcome;
 end
 $$;
 

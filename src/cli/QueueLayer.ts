@@ -29,6 +29,7 @@ import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -59,6 +60,7 @@ export type QueueServices =
   | JobOverview
   | JobDiagnosis
   | Operations
+  | Workflows
   | Kinds
   | Transactions
   | Schedules

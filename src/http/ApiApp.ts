@@ -27,6 +27,7 @@ import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import type { Storage } from "../uploads/Storage.js"
 import { Api } from "./Api.js"
@@ -58,6 +59,7 @@ import * as Problem from "./Problem.js"
 import { AnswerTooLate, DatabaseOff } from "./RequestErrors.js"
 import { ServerConfig } from "./ServerConfig.js"
 import * as UploadsRoutes from "./uploads/UploadsRoutes.js"
+import * as WorkflowsRoutes from "./workflows/WorkflowsRoutes.js"
 
 /** Everything under `/api`. Authenticates the caller before it parses the request. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
@@ -73,7 +75,17 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
 }
 
 type Configs = ServerConfig | AccessConfig | ClusterConfig
-type QueuePorts = Queue | Queues | JobAdmin | JobSearch | JobOverview | JobDiagnosis | Operations | Kinds | Transactions
+type QueuePorts =
+  | Queue
+  | Queues
+  | JobAdmin
+  | JobSearch
+  | JobOverview
+  | JobDiagnosis
+  | Operations
+  | Workflows
+  | Kinds
+  | Transactions
 type OtherPorts = Schedules | RateLimits | Pods | Leadership | Measures | Storage | Tokens
 type Gateway = Bots | Deliveries
 type Memory = Sessions | Audit | Idempotency | SavedViews
@@ -86,6 +98,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
   Layer.provide([
     JobsRoutes.layer,
     BulkRoutes.layer,
+    WorkflowsRoutes.layer,
     GroupsRoutes.layer,
     ViewsRoutes.layer,
     QueuesRoutes.layer,

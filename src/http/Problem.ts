@@ -25,6 +25,7 @@ import type {
 } from "../queue/JobErrors.js"
 import type { BadCursor, SearchTooSlow } from "../queue/search/JobSearch.js"
 import type { InvalidSetting, QueueNotFound } from "../queue/settings/QueueSettings.js"
+import type { ExecutionNotFound, InvalidStep, StepNotFound } from "../queue/workflow/WorkflowErrors.js"
 import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "../schedule/ScheduleErrors.js"
 import type {
   DraftLost,
@@ -98,6 +99,9 @@ export type Foreseen =
   | SearchTooSlow
   | FilterRefused
   | OperationNotFound
+  | ExecutionNotFound
+  | StepNotFound
+  | InvalidStep
   | IdempotencyKeyReused
   | IdempotencyKeyBusy
   | DatabaseError
@@ -152,6 +156,9 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   QueueNotFound: plain(404),
   ScheduleNotFound: plain(404),
   OperationNotFound: plain(404),
+  ExecutionNotFound: plain(404),
+  StepNotFound: plain(404, { field: "step" }),
+  InvalidStep: plain(400),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),
   UndoRefused: plain(409),
