@@ -30,8 +30,8 @@ const id = Args.text({ name: "execution" }).pipe(
 const oneOptions = { id, ...CommonOptions.database, json: CommonOptions.json }
 const actOptions = { ...oneOptions, reason: Operator.reason }
 
-const json = (name: string, about: string) =>
-  Options.text(name).pipe(Options.withDescription(about), Options.withDefault("null"))
+const json = (name: string, about: string, usual: string) =>
+  Options.text(name).pipe(Options.withDescription(`${about} (default ${usual}).`), Options.withDefault(usual))
 
 const parsed = (option: string, text: string) =>
   Effect.try({
@@ -171,7 +171,7 @@ export const start = Command.make(
     workflow: Args.text({ name: "workflow" }).pipe(Args.withDescription("The workflow's name.")),
     key: Args.text({ name: "key" }).pipe(Args.withDescription("One execution per workflow and key.")),
     ...CommonOptions.database,
-    payload: json("payload", "The payload as JSON (default null)."),
+    payload: json("payload", "The payload as JSON", "{}"),
     queue: Options.text("queue").pipe(
       Options.withDescription("The queue, if not the workflow's own."),
       Options.optional
@@ -200,7 +200,7 @@ export const signal = Command.make(
     id,
     name: Args.text({ name: "name" }).pipe(Args.withDescription("The signal's name.")),
     ...CommonOptions.database,
-    value: json("value", "The value as JSON (default null)."),
+    value: json("value", "The value as JSON", "null"),
     reason: Operator.reason,
     json: CommonOptions.json
   },
