@@ -9,6 +9,7 @@ import type { JobNotFound } from "../queue/JobErrors.js"
 import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
+import * as BatchAdmin from "./BatchAdmin.js"
 import type { Engine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
 import * as JobView from "./JobView.js"
@@ -37,6 +38,8 @@ export interface Shift {
   cancel(id: string): Promise<JobView.JobView>
   /** Dead or done: pending and due now, with all its attempts. */
   requeue(id: string): Promise<JobView.JobView>
+  /** Jobs with a common follow-up. */
+  readonly batches: BatchAdmin.BatchAdmin
   /** Recurring jobs. */
   readonly schedules: ScheduleAdmin.ScheduleAdmin
   /** Executions of workflows. The methods of a workflow call these. */
@@ -166,6 +169,7 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     job: async (id) => JobView.of(await run(Effect.flatMap(JobSearch, (search) => search.get(id as StoredId)))),
     cancel: (id) => act((desk) => desk.cancel(id as StoredId)),
     requeue: (id) => act((desk) => desk.requeue(id as StoredId)),
+    batches: BatchAdmin.make(engine, newJobs),
     schedules: ScheduleAdmin.make(engine),
     close: closing,
     [Symbol.asyncDispose]: closing

@@ -20,6 +20,7 @@ import type { RateLimits } from "../limits/RateLimits.js"
 import type { Measures } from "../measures/Measures.js"
 import type { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { Operations } from "../queue/admin/Operations.js"
+import type { Batches } from "../queue/batch/Batches.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import type { JobOverview } from "../queue/search/JobOverview.js"
@@ -47,6 +48,7 @@ import * as SchedulesRoutes from "./admin/SchedulesRoutes.js"
 import { ThroughputCache } from "./admin/ThroughputCache.js"
 import * as BotsRoutes from "./bots/BotsRoutes.js"
 import { ClusterOverview } from "./ClusterOverview.js"
+import * as BatchesRoutes from "./jobs/BatchesRoutes.js"
 import * as BulkRoutes from "./jobs/BulkRoutes.js"
 import { CountsCache } from "./jobs/CountsCache.js"
 import * as GroupsRoutes from "./jobs/GroupsRoutes.js"
@@ -83,6 +85,7 @@ type QueuePorts =
   | JobOverview
   | JobDiagnosis
   | Operations
+  | Batches
   | Workflows
   | Kinds
   | Transactions
@@ -98,6 +101,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
   Layer.provide([
     JobsRoutes.layer,
     BulkRoutes.layer,
+    BatchesRoutes.layer,
     WorkflowsRoutes.layer,
     GroupsRoutes.layer,
     ViewsRoutes.layer,

@@ -13,6 +13,7 @@ import type { TooMuchToMerge } from "../measures/MinuteBuckets.js"
 import type { TooManyPoints } from "../measures/TimeGrid.js"
 import type { FilterRefused } from "../queue/admin/OperationScope.js"
 import type { OperationNotFound, OperationNotUndoable } from "../queue/admin/Operations.js"
+import type { BatchClosed, BatchNotFound, InvalidBatch } from "../queue/batch/Batches.js"
 import type { KindRefused } from "../queue/enqueue/JobRequests.js"
 import type {
   DedupeKeyHeld,
@@ -99,6 +100,9 @@ export type Foreseen =
   | SearchTooSlow
   | FilterRefused
   | OperationNotFound
+  | BatchNotFound
+  | BatchClosed
+  | InvalidBatch
   | ExecutionNotFound
   | StepNotFound
   | InvalidStep
@@ -156,6 +160,9 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   QueueNotFound: plain(404),
   ScheduleNotFound: plain(404),
   OperationNotFound: plain(404),
+  BatchNotFound: plain(404),
+  InvalidBatch: (error) => ({ status: 400, message: error.message, field: error.field }),
+  BatchClosed: plain(409),
   ExecutionNotFound: plain(404),
   StepNotFound: plain(404, { field: "step" }),
   InvalidStep: plain(400),

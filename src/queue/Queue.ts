@@ -62,7 +62,7 @@ export interface ClaimedJob {
   readonly meta: unknown
   /** Set if the job is a workflow execution. */
   readonly execution?: ClaimedExecution | undefined
-  /** Whether the end of the job is counted elsewhere: it is an execution, a child of one, or part of a batch. */
+  /** Whether the end of the job is counted elsewhere: it is an execution or a child of one. */
   readonly linked?: boolean | undefined
   /** Epoch milliseconds. */
   readonly createdAt: number

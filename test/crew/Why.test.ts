@@ -41,6 +41,7 @@ const job: StoredJob = {
   history: [],
   deadReason: undefined,
   meta: undefined,
+  batch: undefined,
   execution: undefined
 }
 

@@ -5,6 +5,7 @@ import type { StoredJob } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import { Operations } from "../../src/queue/admin/Operations.js"
+import { Batches } from "../../src/queue/batch/Batches.js"
 import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
@@ -23,6 +24,7 @@ export type Ports =
   | JobOverview
   | JobDiagnosis
   | Operations
+  | Batches
   | Workflows
   | Kinds
   | Routes
@@ -39,6 +41,7 @@ export interface Line {
   readonly overview: typeof JobOverview.Service
   readonly standing: typeof JobDiagnosis.Service
   readonly operations: typeof Operations.Service
+  readonly batches: typeof Batches.Service
   readonly workflows: typeof Workflows.Service
   readonly kinds: typeof Kinds.Service
   readonly routes: typeof Routes.Service
@@ -86,6 +89,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const overview = yield* JobOverview
     const standing = yield* JobDiagnosis
     const operations = yield* Operations
+    const batches = yield* Batches
     const workflows = yield* Workflows
     const kinds = yield* Kinds
     const routes = yield* Routes
@@ -120,6 +124,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       overview,
       standing,
       operations,
+      batches,
       workflows,
       kinds,
       routes,

@@ -64,7 +64,7 @@ const inTransaction = (
     const recorded = yield* record(StepExit.ofValue(value))
     return recorded.repeated ? yield* new AlreadyRecorded({ recorded }) : recorded
   })
-  return run.patiently(run.services.transactions.runHandler(whole)).catch((error: unknown) => {
+  return run.journal.patiently(run.journal.services.transactions.runHandler(whole)).catch((error: unknown) => {
     if (error instanceof AlreadyRecorded) return error.recorded
     throw error instanceof Threw ? error.error : error
   })
@@ -85,7 +85,7 @@ const isRefused = (error: unknown): boolean =>
   (Predicate.hasProperty(error, "_tag") && ["InvalidJob", "ChildNotLinked", "JobIdTaken"].includes(String(error._tag)))
 
 const endsOf = (run: WorkflowRun, name: string): Promise<ReadonlyArray<ChildEnd<unknown>>> =>
-  run.perform(run.services.workflows.children(run.execution.id, name)).then((children) =>
+  run.journal.perform(run.journal.services.workflows.children(run.execution.id, name)).then((children) =>
     children.map(({ job }): ChildEnd<unknown> => {
       if (job?.status === "done") return { status: "done", value: job.result ?? null }
       return { status: "dead", error: job?.lastError ?? job?.deadReason ?? "its job was deleted" }
@@ -131,14 +131,14 @@ export const make = (run: WorkflowRun): Step => {
           const jobs = items.map((item, index) =>
             childOf(call(item as never, index), `${run.execution.id}/${stepName}/${index}`, run.now())
           )
-          await run.startChildren(stepName, await Promise.all(jobs), detached)
+          await run.journal.startChildren(stepName, await Promise.all(jobs), detached)
         }
         const collect = () =>
           run.busy(async () => run.conclude(step, judge(numbered, await endsOf(run, numbered)), settle, startedAt))
         const wait = () => run.block({ kind: "children", name: numbered }, { onDue: undefined, onCompleted: collect })
         run.busy(async () => {
-          await run.known()
-          const before = run.deferred("children", numbered)
+          await run.journal.known()
+          const before = run.journal.deferred("children", numbered)
           if (before === undefined && items.length > 0) {
             const fault = await begin(numbered).catch((error: unknown) => ({ error }))
             if (fault !== undefined && isRefused(fault.error)) {
@@ -178,13 +178,13 @@ export const make = (run: WorkflowRun): Step => {
         const onDue = () =>
           run.busy(async () => {
             await run.refresh()
-            const late = run.deferred("signal", numbered)
+            const late = run.journal.deferred("signal", numbered)
             if (late?.completedAt !== undefined) take(late)
             else timeOut()
           })
         run.busy(async () => {
-          await run.known()
-          const before = run.deferred("signal", numbered)
+          await run.journal.known()
+          const before = run.journal.deferred("signal", numbered)
           const timeout = options.timeout === undefined ? undefined : run.now() + millisOf(name, options.timeout)
           const dueAt = before?.dueAt ?? timeout
           if (before?.completedAt !== undefined) take(before)
@@ -243,7 +243,7 @@ export const make = (run: WorkflowRun): Step => {
         name,
         (numbered, settle) => {
           const startedAt = run.now()
-          const dueAt = run.deferred("sleep", numbered)?.dueAt ?? startedAt + millisOf(name, duration)
+          const dueAt = run.journal.deferred("sleep", numbered)?.dueAt ?? startedAt + millisOf(name, duration)
           const wake = () =>
             run.conclude({ name: numbered, kind: "sleep" }, StepExit.ofValue(undefined), settle, startedAt)
           if (dueAt <= run.now()) wake()

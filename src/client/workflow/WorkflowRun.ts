@@ -1,16 +1,16 @@
-import { type Clock, Duration, Effect, Exit, Fiber, Runtime, Schedule } from "effect"
+import { type Clock, Duration, Effect, Fiber, Runtime } from "effect"
 import * as Backoff from "../../core/Backoff.js"
 import { decode } from "../../core/DurationText.js"
 import * as Outcome from "../../core/Outcome.js"
 import { faultOfText, faultOfWait } from "../../core/Storable.js"
 import * as Suspension from "../../core/Suspension.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
-import type { Transactions } from "../../queue/Transactions.js"
-import type { Deferred, Step as JournalStep, NewStep, StepKind } from "../../queue/workflow/Execution.js"
-import type { NewChild, Recorded, Workflows } from "../../queue/workflow/Workflows.js"
+import type { Deferred, NewStep, StepKind } from "../../queue/workflow/Execution.js"
+import type { Recorded, Workflows } from "../../queue/workflow/Workflows.js"
 import { backoffOf } from "../JobDefinition.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import { type Difference, Replay, type Stored } from "./Replay.js"
+import { RunJournal, type RunServices, Stopped } from "./RunJournal.js"
 import type { StepContext, StepOptions } from "./Step.js"
 import * as StepExit from "./StepExit.js"
 
@@ -26,11 +26,6 @@ const changedPause = Duration.toMillis("10 minutes")
 
 const usualBackoff = Backoff.stepwise("1 second", "10 seconds", "1 minute", "10 minutes")
 const usualRetries = 3
-
-export interface RunServices {
-  readonly workflows: typeof Workflows.Service
-  readonly transactions: typeof Transactions.Service
-}
 
 interface OpenWait {
   readonly wait: Suspension.Wait
@@ -64,22 +59,10 @@ export interface Attempts {
 
 type RecordError = Effect.Effect.Error<ReturnType<typeof Workflows.Service.record>>
 
-/** The run lost its lease or must stop: nothing more is written. */
-class Stopped extends Error {}
-
 export class WorkflowRun {
-  readonly signal: AbortSignal
+  readonly journal: RunJournal
   private readonly controller = new AbortController()
   private replay: Replay | undefined
-  private readonly undone = new Map<string, JournalStep>()
-  private readonly attempts = new Map<string, ReadonlyArray<JournalStep>>()
-  private deferreds: ReadonlyArray<Deferred> = []
-  /** Whether the waits were read. The first run reads them when it waits for something that may have come already. */
-  private loaded = false
-  private woken: number
-  private sequence = 0
-  private readonly inFlight: Array<number> = []
-  private readonly ready = new Map<number, () => void>()
   private readonly open = new Map<string, OpenWait>()
   private readonly bodies = new Set<Promise<unknown>>()
   private readonly undos: Array<Undo> = []
@@ -95,13 +78,12 @@ export class WorkflowRun {
 
   constructor(
     readonly execution: ClaimedExecution,
-    readonly services: RunServices,
+    services: RunServices,
     private readonly runtime: Runtime.Runtime<never>,
     private readonly clock: Clock.Clock,
     private readonly isFirst: boolean
   ) {
-    this.signal = this.controller.signal
-    this.woken = execution.woken
+    this.journal = new RunJournal(execution, services, runtime, () => this.isOver)
   }
 
   now(): number {
@@ -121,8 +103,11 @@ export class WorkflowRun {
         )
         if (!this.isFirst || this.execution.cancelled) this.check()
       }
-      if (this.isFirst) start(new Replay([], this.execution.cancelled))
-      else this.load().then(start, (error: unknown) => this.fail(error))
+      const steps = this.isFirst ? Promise.resolve([]) : this.journal.load()
+      steps.then(
+        (recorded) => start(new Replay(recorded, this.execution.cancelled)),
+        (error: unknown) => this.fail(error)
+      )
     })
   }
 
@@ -153,69 +138,19 @@ export class WorkflowRun {
     else this.fault(error)
   }
 
-  fork<A, E>(effect: Effect.Effect<A, E>): Fiber.RuntimeFiber<A, E> {
+  private fork<A, E>(effect: Effect.Effect<A, E>): Fiber.RuntimeFiber<A, E> {
     return Runtime.runFork(this.runtime)(effect)
-  }
-
-  /** Runs an effect. Rejects with its failure. */
-  async perform<A, E>(effect: Effect.Effect<A, E>): Promise<A> {
-    const exit = await Runtime.runPromiseExit(this.runtime)(Effect.either(effect))
-    if (Exit.isFailure(exit)) throw new Stopped()
-    if (exit.value._tag === "Left") throw exit.value.left
-    return exit.value.right
-  }
-
-  private async load(): Promise<Replay> {
-    const journal = await this.patiently(this.services.workflows.load(this.execution.run))
-    this.woken = journal.woken
-    this.deferreds = journal.waits
-    this.loaded = true
-    const steps: Array<JournalStep> = []
-    for (const step of journal.steps) {
-      this.sequence = Math.max(this.sequence, step.sequence)
-      if (step.outcome === "retrying") this.attempts.set(step.name, [...(this.attempts.get(step.name) ?? []), step])
-      else if (step.kind === "undo") this.undone.set(step.name, step)
-      else steps.push(step)
-    }
-    return new Replay(steps, this.execution.cancelled)
   }
 
   /** Reads the waits again, and ends those that are complete. */
   async refresh(): Promise<void> {
-    const journal = await this.patiently(this.services.workflows.load(this.execution.run))
-    this.woken = journal.woken
-    this.deferreds = journal.waits
-    this.loaded = true
+    await this.journal.refresh()
     for (const [key, open] of [...this.open]) {
-      const deferred = this.deferred(open.wait.kind, open.wait.name)
+      const deferred = this.journal.deferred(open.wait.kind, open.wait.name)
       if (deferred?.completedAt === undefined || open.onCompleted === undefined) continue
       this.unblock(key)
       open.onCompleted(deferred)
     }
-  }
-
-  /** Repeats what fails because the database is away. */
-  patiently<A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, E>): Promise<A> {
-    const patient = Effect.retry(effect, {
-      while: (error) => error._tag === "DatabaseUnavailable" && !this.isOver,
-      schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
-    })
-    return this.perform(patient).catch((error: unknown) => {
-      throw (error as { readonly _tag?: string })._tag === "LeaseLost" ? new Stopped() : error
-    })
-  }
-
-  /** Makes sure that signals that came before this run are known. */
-  async known(): Promise<void> {
-    if (!this.loaded) await this.refresh()
-  }
-
-  startChildren(name: string, children: ReadonlyArray<NewChild>, detached: boolean): Promise<void> {
-    return this.patiently(this.services.workflows.startChildren(this.execution.run, name, children, { detached }))
-  }
-
-  deferred(kind: Suspension.WaitKind, name: string): Deferred | undefined {
-    return this.deferreds.find((each) => each.kind === kind && each.name === name)
   }
 
   /**
@@ -245,7 +180,7 @@ export class WorkflowRun {
           reject(error)
         }
       }
-      const before = inUndo ? this.undone.get(name) : replay.recorded(name)
+      const before = inUndo ? this.journal.undone.get(name) : replay.recorded(name)
       if (before !== undefined && before.kind !== kind && !inUndo) {
         this.changed({ recorded: `${name} (${before.kind})`, requested: `${name} (${kind})` })
       } else if (inUndo) {
@@ -270,42 +205,17 @@ export class WorkflowRun {
     settle: Attempts["settle"],
     startedAt = this.now()
   ): void {
-    const sequence = this.nextSequence()
+    const sequence = this.journal.nextSequence()
     this.busy(async () => {
-      const result = await this.record({ ...step, attempt: 1, sequence, startedAt, ...stored })
-      this.deliver(sequence, () => settle(result, sequence))
+      const kind = this.kindOf(step.kind)
+      const result = await this.journal.record({ ...step, kind, attempt: 1, sequence, startedAt, ...stored })
+      this.journal.deliver(sequence, () => settle(result, sequence))
     })
   }
 
-  private nextSequence(): number {
-    this.sequence += 1
-    this.inFlight.push(this.sequence)
-    return this.sequence
-  }
-
-  /** Gives results to the code in the order of their sequence, which is the order of a replay. */
-  private deliver(sequence: number, give: () => void): void {
-    this.ready.set(sequence, give)
-    for (let next = this.inFlight[0]; next !== undefined; next = this.inFlight[0]) {
-      const turn = this.ready.get(next)
-      if (turn === undefined) return
-      this.inFlight.shift()
-      this.ready.delete(next)
-      if (!this.isOver) turn()
-    }
-  }
-
-  /** What cannot be stored is a failure of the step that a retry would repeat. */
-  private async record(step: NewStep): Promise<Recorded> {
-    if (this.isOver) throw new Stopped()
-    const { workflows } = this.services
-    const kind = this.undoing === undefined ? step.kind : "undo"
-    try {
-      return await this.patiently(workflows.record(this.execution.run, { ...step, kind }))
-    } catch (error) {
-      if ((error as { readonly _tag?: string })._tag !== "InvalidStep") throw error
-      return this.patiently(workflows.record(this.execution.run, { ...step, kind, ...StepExit.ofError(error) }))
-    }
+  /** Steps inside an undo belong to it. */
+  private kindOf(kind: StepKind): StepKind {
+    return this.undoing === undefined ? kind : "undo"
   }
 
   /** Counts something that keeps the execution from being suspended. */
@@ -319,6 +229,8 @@ export class WorkflowRun {
       },
       (error: unknown) => this.fail(error)
     )
+    // An undo that waits never settles.
+    if (!counts) return
     this.bodies.add(body)
     void body.then(() => this.bodies.delete(body))
   }
@@ -352,7 +264,7 @@ export class WorkflowRun {
 
   /** Runs a step with its retries. The delays between attempts are waits like others. */
   attempt(given: Attempts): void {
-    const before = this.attempts.get(given.name) ?? []
+    const before = this.journal.attempts.get(given.name) ?? []
     const retryAt = before.at(-1)?.retryAt
     if (retryAt === undefined || retryAt <= this.now()) this.tryOnce(given, before.length + 1)
     else this.retryLater(given, before.length + 1, retryAt)
@@ -367,44 +279,36 @@ export class WorkflowRun {
 
   private tryOnce(given: Attempts, attempt: number): void {
     const startedAt = this.now()
-    const { kind, name } = given
+    const { journal } = this
+    const step = { name: given.name, kind: this.kindOf(given.kind), attempt, startedAt }
+    const context = { idempotencyKey: `${this.execution.id}/${given.name}`, attempt, signal: this.controller.signal }
     this.busy(async () => {
-      let sequence = 0
-      const record = (stored: Stored & { readonly retryAt?: number | undefined }): Promise<Recorded> => {
-        sequence = this.nextSequence()
-        return this.record({ name, kind, attempt, sequence, startedAt, ...stored })
-      }
-      const context = { idempotencyKey: `${this.execution.id}/${name}`, attempt, signal: this.signal }
+      let sequence: number | undefined
+      const place = () => (sequence ??= journal.nextSequence())
+      const record = (stored: Stored & { readonly retryAt?: number | undefined }) =>
+        journal.record({ ...step, sequence: place(), ...stored })
+      const recordInside = (stored: Stored) =>
+        Effect.suspend(() =>
+          journal.services.workflows.record(this.execution.run, { ...step, sequence: place(), ...stored })
+        )
       let stored: Recorded
       let retryAt: number | undefined
       try {
-        stored = await given.perform(context, record, (value) =>
-          Effect.suspend(() => {
-            if (sequence === 0) sequence = this.nextSequence()
-            const step = {
-              name,
-              kind: this.undoing === undefined ? kind : "undo",
-              attempt,
-              sequence,
-              startedAt,
-              ...value
-            }
-            return this.services.workflows.record(this.execution.run, step)
-          })
-        )
+        stored = await given.perform(context, record, recordInside)
       } catch (error) {
-        if (sequence > 0) this.deliver(sequence, () => {})
-        sequence = 0
         // An interrupted step has not failed.
         if (this.isOver || error instanceof Stopped) throw new Stopped()
         retryAt = this.retryOf(given.options, error, attempt)
         const failed = StepExit.ofError(error)
         stored = await record(retryAt === undefined ? failed : { ...failed, outcome: "retrying", retryAt })
       }
-      const place = sequence
-      if (retryAt === undefined) return this.deliver(place, () => given.settle(stored, place))
-      this.deliver(place, () => {})
-      this.retryLater(given, attempt + 1, retryAt)
+      const turn = place()
+      if (retryAt === undefined) {
+        journal.deliver(turn, () => given.settle(stored, turn))
+      } else {
+        journal.deliver(turn, () => {})
+        this.retryLater(given, attempt + 1, retryAt)
+      }
     }, given.counts)
   }
 
@@ -433,9 +337,10 @@ export class WorkflowRun {
   private threw(error: unknown): void {
     if (this.isOver || this.isUndoing) return
     const difference = this.replay?.difference()
-    if (difference !== undefined) return this.changed(difference)
-    this.failure = { error }
-    this.undoAll()
+    if (difference === undefined) {
+      this.failure = { error }
+      this.undoAll()
+    } else this.changed(difference)
   }
 
   /** Stops the code, lets running steps end, and undoes the steps that are done, the last one first. */
@@ -446,13 +351,13 @@ export class WorkflowRun {
   }
 
   private undoNext(): void {
-    const next = this.undos
-      .filter(({ step }) => !this.undone.has(`undo:${step}`))
-      .reduce<Undo | undefined>(
-        (last, undo) => (last === undefined || undo.sequence > last.sequence ? undo : last),
-        undefined
-      )
-    if (next === undefined) return this.finish(this.outcome())
+    const open = this.undos.filter(({ step }) => !this.journal.undone.has(`undo:${step}`))
+    const next = open.sort((a, b) => b.sequence - a.sequence)[0]
+    if (next === undefined) this.finish(this.outcome())
+    else this.undo(next)
+  }
+
+  private undo(next: Undo): void {
     this.undoing = next.step
     const name = `undo:${next.step}`
     this.attempt({
@@ -466,7 +371,7 @@ export class WorkflowRun {
       },
       settle: (stored, sequence) => {
         const at = this.now()
-        this.undone.set(name, {
+        this.journal.undone.set(name, {
           ...stored,
           name,
           kind: "undo",
@@ -484,7 +389,7 @@ export class WorkflowRun {
 
   private outcome(): Outcome.Outcome {
     if (this.failure === undefined) return Outcome.cancelled
-    const failed = [...this.undone.values()].filter(({ outcome }) => outcome === "failed")
+    const failed = [...this.journal.undone.values()].filter(({ outcome }) => outcome === "failed")
     const notUndone = failed.map(
       (step) => `${step.name.replace("undo:", "undo of ")} failed: ${StepExit.errorOf(step.name, step).message}`
     )
@@ -498,7 +403,7 @@ export class WorkflowRun {
   }
 
   private suspend(waits: ReadonlyArray<Suspension.Wait>, error?: string): void {
-    this.finish(Suspension.make({ woken: this.woken, waits, error }))
+    this.finish(Suspension.make({ woken: this.journal.woken, waits, error }))
   }
 
   /** Looks in the next turn of the event loop whether the code can go on. */
@@ -513,14 +418,17 @@ export class WorkflowRun {
 
   private look(): void {
     if (this.isOver || this.replay === undefined) return
-    if (!this.isUndoing) {
-      const state = this.replay.turn()
-      if (state === "wait") return this.check()
-      if (state !== "still") return this.changed(state)
-      if (this.running === 0 && this.execution.cancelled) return this.undoAll()
-    }
-    if (this.running > 0) return this.arm()
-    if (this.isUndoing && this.undoing === undefined) return this.undoNext()
+    const state = this.isUndoing ? "still" : this.replay.turn()
+    if (state === "wait") this.check()
+    else if (state !== "still") this.changed(state)
+    else if (this.running > 0) this.arm()
+    else if (this.execution.cancelled && !this.isUndoing) this.undoAll()
+    else if (this.isUndoing && this.undoing === undefined) this.undoNext()
+    else this.waitForAll()
+  }
+
+  /** Nothing runs: suspends the execution, unless it goes on in a moment. */
+  private waitForAll(): void {
     const waits = [...this.open.values()].map(({ wait }) => wait)
     // Without a wait, the code awaits something of its own.
     if (waits.length === 0) return

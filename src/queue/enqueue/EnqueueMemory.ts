@@ -47,6 +47,7 @@ const newRow = (job: AdmittedJob, id: JobId, now: number): JobRow => ({
   updatedAt: now,
   onDead: job.onDead ?? undefined,
   meta: job.meta ?? undefined,
+  batch: job.batch ?? undefined,
   woken: job.woken ?? undefined
 })
 

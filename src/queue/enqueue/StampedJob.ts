@@ -19,6 +19,7 @@ export const hasExtras = (job: StampedJob) =>
   job.key !== null ||
   job.onDead !== null ||
   job.meta !== null ||
+  job.batch !== null ||
   job.woken !== null
 
 /** Batches insert in key order: two batches with the same keys in opposite order would deadlock. */
@@ -117,5 +118,6 @@ export const fullParameters = (jobs: StampedJobs, now: number, wait: string | nu
   jsonArray(jobs.map(({ onDead }) => onDead)),
   jsonArray(jobs.map(({ meta }) => meta)),
   wait,
+  SqlArrays.ofTexts(jobs.map(({ batch }) => batch)),
   SqlArrays.ofNumbers(jobs.map(({ woken }) => woken))
 ]
