@@ -23,7 +23,8 @@ const sized = [
   "schedule/Expression",
   "uploads/StoragePg",
   "scripts/bench",
-  "testing/Simulation"
+  "testing/Simulation",
+  "workflow/PostgreSQL"
 ].map((name) => `test/${name}.test.ts`)
 
 /** Examples import the package by its name: they are given the build. */
