@@ -24,6 +24,7 @@ const sized = [
   "uploads/StoragePg",
   "scripts/bench",
   "testing/Simulation",
+  "testing/SimulatedWorkflows",
   "workflow/PostgreSQL"
 ].map((name) => `test/${name}.test.ts`)
 
