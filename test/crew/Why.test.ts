@@ -54,6 +54,7 @@ const standing: Standing = {
   keyCoolingUntil: undefined,
   rated: undefined,
   held: undefined,
+  waits: [],
   ahead: { count: 0, exact: true },
   keyed: false
 }

@@ -90,6 +90,19 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
+  law("what a suspended execution waits for is part of its standing", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      const dueAt = (yield* line.now) + 60_000
+      yield* suspend(line, job, [signal, { kind: "sleep", name: "nap", dueAt }])
+      const { waits } = yield* line.standing.of(job.id)
+      assert.deepStrictEqual(waits, [
+        { kind: "sleep", name: "nap", dueAt, remaining: undefined },
+        { ...signal, dueAt: undefined, remaining: undefined }
+      ])
+    })
+  )
+
   law("a suspension without an instant waits until it is woken", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)
