@@ -9,7 +9,7 @@ import { Doors, layer } from "./Doors.js"
 const get = (path: string, more = "") => `GET ${path} HTTP/1.1\r\nhost: localhost\r\n${more}\r\n`
 const last = (path: string) => get(path, "connection: close\r\n")
 const answersIn = (text: string | undefined) => text?.match(/HTTP\/1\.1 \d/g)?.length ?? 0
-const heardSoFar = (client: RawClient.RawClient) => Effect.map(client.said(/^[^]*$/), (match) => match?.[0])
+const heardSoFar = (client: RawClient.RawClient) => Effect.map(client.said(/^[\s\S]*$/), (match) => match?.[0])
 
 /** A server that answers each request with its path, and the paths in the order they were started. */
 const started = Effect.gen(function* () {

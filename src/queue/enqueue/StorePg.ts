@@ -62,10 +62,8 @@ export const make = (
 
   const insertFull = (jobs: StampedJobs, now: number, wait: string | null) =>
     Effect.map(
-      mapErrors(
-        sql.unsafe<{ id: JobId }>(statements.insertFull, fullParameters([...jobs].sort(byDedupeKey), now, wait))
-      ),
-      (rows) => new Set(rows.map(({ id }) => id))
+      direct.rows(statements.insertFull, fullParameters([...jobs].sort(byDedupeKey), now, wait)),
+      (rows) => new Set(rows.map(([id]) => id as JobId))
     )
 
   const findStanding = (jobs: StampedJobs, now: number) =>
