@@ -7,6 +7,8 @@ interface Options {
   readonly capacity?: number
   readonly weight?: (item: string) => number
   readonly lanes?: number
+  readonly overlapFrom?: number
+  readonly gather?: (turnEnded: () => void) => void
 }
 
 /** A batcher whose flushes start at once and end when the test says so; the item "bad" fails the whole flush. */
@@ -90,6 +92,49 @@ describe("Batcher", () => {
       yield* Effect.all([open(2), open(3)])
       expect(yield* Fiber.joinAll(fibers)).toEqual(["a!", "b!", "c!", "d!", "e!", "f!"])
       yield* batcher.drained
+    })
+  )
+
+  it.scoped("does not start a small batch beside another, if told so", () =>
+    Effect.gen(function* () {
+      const { batcher, batches, open } = yield* held({ lanes: 2, overlapFrom: 3 })
+      const fibers = [...(yield* submitted(batcher, "a")), ...(yield* submitted(batcher, "b", "c"))]
+      expect(batches).toEqual([["a"]])
+      fibers.push(...(yield* submitted(batcher, "d")))
+      expect(batches).toEqual([["a"], ["b", "c", "d"]])
+      fibers.push(...(yield* submitted(batcher, "e")))
+      yield* Effect.zipLeft(Effect.all([open(0), open(1)]), quiet)
+      expect(batches).toEqual([["a"], ["b", "c", "d"], ["e"]])
+      yield* open(2)
+      expect(yield* Fiber.joinAll(fibers)).toHaveLength(5)
+    })
+  )
+
+  it.scoped("collects the items of several turns of the event loop while each brings more, four at most", () =>
+    Effect.gen(function* () {
+      const turns: Array<() => void> = []
+      const endTurn = Effect.zipRight(
+        Effect.sync(() => turns.splice(0).forEach((ended) => ended())),
+        quiet
+      )
+      const { batcher, batches, open } = yield* held({ gather: (ended) => turns.push(ended) })
+      const fibers = [...(yield* submitted(batcher, "a"))]
+      expect(batches).toEqual([])
+      yield* endTurn
+      expect(batches).toEqual([["a"]])
+      fibers.push(...(yield* submitted(batcher, "b", "c")))
+      yield* endTurn
+      // A lane that becomes free waits for the rest, too.
+      yield* Effect.zipLeft(open(0), quiet)
+      for (const item of ["d", "e", "f"]) {
+        expect(batches).toHaveLength(1)
+        fibers.push(...(yield* submitted(batcher, item)))
+        yield* endTurn
+      }
+      expect(batches).toEqual([["a"], ["b", "c", "d", "e", "f"]])
+      expect(turns).toEqual([])
+      yield* open(1)
+      expect(yield* Fiber.joinAll(fibers)).toHaveLength(6)
     })
   )
 

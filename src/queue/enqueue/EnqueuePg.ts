@@ -160,6 +160,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       weight: weightOf,
       maxWeight: batchWeight,
       lanes: 2,
+      overlapFrom: 64,
       gather: setImmediate,
       capacity: 20_000,
       isolate: isolates,

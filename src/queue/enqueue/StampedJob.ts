@@ -102,8 +102,8 @@ export const uniformParameters = (jobs: StampedJobs, now: number, channel: strin
   channel
 ]
 
-/** Parameters of the wide insert; `wait` is the lock timeout for a held key. */
-export const fullParameters = (jobs: StampedJobs, now: number, wait: string | null) => [
+/** Parameters of the wide insert; `wait` is the lock timeout for a held key, `channel` the NOTIFY channel, if any. */
+export const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, channel: string | null) => [
   ...plainParameters(jobs, now),
   SqlArrays.ofTexts(jobs.map(({ key }) => key)),
   SqlArrays.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
@@ -111,5 +111,6 @@ export const fullParameters = (jobs: StampedJobs, now: number, wait: string | nu
   SqlArrays.ofNumbers(jobs.map(({ dedupeWindow }) => (dedupeWindow === undefined ? null : now + dedupeWindow))),
   jsonArray(jobs.map(({ onDead }) => onDead)),
   jsonArray(jobs.map(({ meta }) => meta)),
-  wait
+  wait,
+  channel
 ]
