@@ -114,7 +114,9 @@ describe("Batcher", () => {
     Effect.gen(function* () {
       const turns: Array<() => void> = []
       const endTurn = Effect.zipRight(
-        Effect.sync(() => turns.splice(0).forEach((ended) => ended())),
+        Effect.sync(() => {
+          for (const ended of turns.splice(0)) ended()
+        }),
         quiet
       )
       const { batcher, batches, open } = yield* held({ gather: (ended) => turns.push(ended) })

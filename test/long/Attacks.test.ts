@@ -60,7 +60,7 @@ const under = async (url: string, attacks: ReadonlyArray<Attack>) => {
   return { health, callers, refused, slowest: worsts.sort(([, a], [, b]) => b - a).slice(0, 5) }
 }
 
-const told = (values: ReadonlyArray<number>) =>
+const summary = (values: ReadonlyArray<number>) =>
   `median ${quantile(values, 0.5).toFixed(1)} ms, 95 % ${quantile(values, 0.95).toFixed(1)} ms, worst ${quantile(values, 1).toFixed(1)} ms`
 
 /** On a loaded machine any single answer may be late; the median is late only if the server is slow. */
@@ -91,7 +91,7 @@ describe("a server under attack", () => {
         const inside = yield* Effect.promise(() => under(url, authenticated(adminToken, token)))
         for (const [name, { callers, health, slowest }] of Object.entries({ quiet, open, inside })) {
           const worst = slowest.map(([attack, millis]) => `${attack} ${millis.toFixed(0)} ms`).join(", ")
-          process.stdout.write(`${name}: healthz ${told(health)}; callers ${told(callers)}; slowest: ${worst}\n`)
+          process.stdout.write(`${name}: healthz ${summary(health)}; callers ${summary(callers)}; slowest: ${worst}\n`)
         }
         for (const { callers, health, refused } of [open, inside]) {
           expect(refused).toBe(0)
