@@ -154,6 +154,18 @@ export const enqueueLaws = (law: Law): void => {
     })
   )
 
+  law("goes on storing submitted jobs when a program throws as it takes a result", (line) =>
+    Effect.gen(function* () {
+      const submit = yield* line.queue.submitter
+      submit(line.job({ payload: 1 }), () => {
+        throw new Error("thrown by the test")
+      })
+      expect(yield* line.submit([line.job({ payload: 2 })])).toMatchObject([{ _tag: "Success" }])
+      expect(yield* line.submit([line.job({ payload: 3 })])).toMatchObject([{ _tag: "Success" }])
+      expect((yield* line.all()).map(({ payload }) => payload).toSorted()).toEqual([1, 2, 3])
+    })
+  )
+
   law("stores a repeated id with the same content once, even after it was done", (line) =>
     Effect.gen(function* () {
       const id = yield* line.newId
