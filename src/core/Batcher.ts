@@ -14,8 +14,6 @@ export interface BatcherOptions<Item, Answer, E, R> {
   readonly maxWeight: number
   /** Maximum number of concurrent flushes. With one lane, flushes run in order. [1] */
   readonly lanes?: number
-  /** Minimum waiting weight for a flush beside another. Below it, larger batches save more than overlapping does. [0] */
-  readonly overlapFrom?: number
   /** Calls back after the current turn of the event loop. With it, a flush collects the items of several turns. */
   readonly gather?: (turnEnded: () => void) => void
   /** Maximum weight of waiting items. When it is reached, `submit` waits for room. */
@@ -157,12 +155,12 @@ export const make = <Item, Answer, E, R>(
       }
     }
 
-    /** Whether to start another flush: items are waiting, enough of them if others are in flight. */
+    /** Whether to start another flush: items are waiting, and their weight is at least the weight in flight. */
     const isReady = () => {
       if (line.size() === 0 || gathering !== undefined) return false
       let underWay = 0
       for (const { weight } of flights) underWay += weight
-      return flights.size === 0 || line.weight() >= Math.max(underWay, options.overlapFrom ?? 0)
+      return line.weight() >= underWay
     }
 
     const wake = () => {

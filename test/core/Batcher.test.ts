@@ -7,7 +7,6 @@ interface Options {
   readonly capacity?: number
   readonly weight?: (item: string) => number
   readonly lanes?: number
-  readonly overlapFrom?: number
   readonly gather?: (turnEnded: () => void) => void
 }
 
@@ -92,21 +91,6 @@ describe("Batcher", () => {
       yield* Effect.all([open(2), open(3)])
       expect(yield* Fiber.joinAll(fibers)).toEqual(["a!", "b!", "c!", "d!", "e!", "f!"])
       yield* batcher.drained
-    })
-  )
-
-  it.scoped("does not start a small batch beside another, if told so", () =>
-    Effect.gen(function* () {
-      const { batcher, batches, open } = yield* held({ lanes: 2, overlapFrom: 3 })
-      const fibers = [...(yield* submitted(batcher, "a")), ...(yield* submitted(batcher, "b", "c"))]
-      expect(batches).toEqual([["a"]])
-      fibers.push(...(yield* submitted(batcher, "d")))
-      expect(batches).toEqual([["a"], ["b", "c", "d"]])
-      fibers.push(...(yield* submitted(batcher, "e")))
-      yield* Effect.zipLeft(Effect.all([open(0), open(1)]), quiet)
-      expect(batches).toEqual([["a"], ["b", "c", "d"], ["e"]])
-      yield* open(2)
-      expect(yield* Fiber.joinAll(fibers)).toHaveLength(5)
     })
   )
 

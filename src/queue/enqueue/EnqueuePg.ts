@@ -160,7 +160,6 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       weight: weightOf,
       maxWeight: batchWeight,
       lanes: 2,
-      overlapFrom: 64,
       gather: setImmediate,
       capacity: 20_000,
       isolate: isolates,
