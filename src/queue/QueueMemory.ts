@@ -13,8 +13,8 @@ import * as BatchesMemory from "./batch/BatchesMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
 import { enqueueAll, newcomers } from "./enqueue/EnqueueMemory.js"
 import type { NewJob } from "./enqueue/NewJob.js"
-import { oneByOne } from "./enqueue/OneByOne.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
+import { submitter } from "./enqueue/Submitter.js"
 import { QueueFull } from "./JobErrors.js"
 import { begin, die, finish, type JobRow, rescue, suspend, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
@@ -203,7 +203,7 @@ const enqueuing = (
   queues: typeof Queues.Service,
   routes: typeof Routes.Routes.Service,
   tracer: Tracer.Tracer | undefined
-): Pick<typeof Queue.Service, "enqueue" | "enqueueEach" | "enqueueInside"> => {
+): Pick<typeof Queue.Service, "enqueue" | "submitter" | "enqueueInside"> => {
   const store: typeof Queue.Service.enqueue = (jobs) =>
     Effect.flatten(
       table.step((now): Either.Either<ReadonlyArray<Enqueued>, EnqueueError> => {
@@ -213,7 +213,7 @@ const enqueuing = (
     )
   const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
   // There is no database in which a caller could hold a transaction: the jobs are stored at once.
-  return { enqueue, enqueueEach: oneByOne(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
+  return { enqueue, submitter: submitter(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
 }
 
 const make = (
