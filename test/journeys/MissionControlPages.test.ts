@@ -1,10 +1,10 @@
 import { expect, layer } from "@effect/vitest"
-import axe from "axe-core"
 import { Effect, Layer } from "effect"
 import pg from "pg"
 import type { Page } from "playwright-core"
 import { Browser } from "../support/Browser.js"
 import { ControlRoom } from "./fixtures/ControlRoom.js"
+import { findings, sidewaysOf } from "./fixtures/PageChecks.js"
 
 // Visits every page in light mode, in dark mode, on a phone and as a viewer, on a service in which every name is
 // hostile.
@@ -69,6 +69,7 @@ const places = [
   "database",
   "queues/default",
   "kinds/noop_echo",
+  "workflows",
   "nowhere"
 ]
 
@@ -79,33 +80,6 @@ const visit = (page: Page, place: string) =>
     await page.locator("main h1").waitFor()
     await page.getByText("Loading…").first().waitFor({ state: "detached" })
   })
-
-interface Finding {
-  readonly id: string
-  readonly impact?: string | null
-  readonly nodes: ReadonlyArray<{ readonly html: string; readonly failureSummary?: string }>
-}
-
-/** Accessibility violations found by axe. The debugger evaluates it, because the page's policy forbids the script. */
-const findings = (page: Page, rules?: ReadonlyArray<string>) =>
-  step(async () => {
-    if ((await page.evaluate("typeof axe")) === "undefined") await page.evaluate(axe.source)
-    const options = {
-      resultTypes: ["violations"],
-      preload: false,
-      runOnly: rules ?? ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-    }
-    const { violations } = await page.evaluate<{ violations: ReadonlyArray<Finding> }>(
-      `axe.run(document, ${JSON.stringify(options)})`
-    )
-    return violations
-      .filter(({ impact }) => impact === "serious" || impact === "critical")
-      .map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html} ${node.failureSummary}`).join("; ")}`)
-  })
-
-/** Horizontal overflow of the page in pixels. */
-const sidewaysOf = (page: Page) =>
-  page.evaluate<number>("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 /** Visiting all pages takes seconds, and much longer on a loaded machine. */
 const walkTimeout = 180_000

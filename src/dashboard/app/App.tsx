@@ -4,6 +4,7 @@ import { connect, disconnect } from "./Live"
 import { Audit } from "./pages/Audit"
 import { Bots } from "./pages/Bots"
 import { Database } from "./pages/Database"
+import { Execution } from "./pages/Execution"
 import { Job } from "./pages/Job"
 import { Jobs } from "./pages/Jobs"
 import { Kind } from "./pages/Kind"
@@ -16,6 +17,7 @@ import { QueuePage } from "./pages/QueuePage"
 import { Queues } from "./pages/Queues"
 import { Schedules } from "./pages/Schedules"
 import { Uploads } from "./pages/Uploads"
+import { Workflows } from "./pages/Workflows"
 import { type Route, useRoute } from "./Route"
 import { enter, type Session, SessionProvider } from "./Session"
 import { Shell } from "./Shell"
@@ -62,6 +64,8 @@ const Page = ({ route }: { readonly route: Route }) => {
       return <Jobs key={name} route={route} title="Retries" preset={{ state: ["retrying"] }} />
     case "dead":
       return <Jobs key={name} route={route} title="Dead" preset={{ state: ["dead"] }} />
+    case "workflows":
+      return id === undefined ? <Workflows route={route} /> : <Execution key={id} id={id} />
     case "schedules":
       return <Schedules />
     case "pods":

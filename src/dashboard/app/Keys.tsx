@@ -9,6 +9,7 @@ const destinations: Readonly<Record<string, readonly [path: string, name: string
   o: ["overview", "overview"],
   j: ["jobs", "jobs"],
   q: ["queues", "queues"],
+  w: ["workflows", "workflows"],
   s: ["schedules", "schedules"],
   p: ["pods", "pods"],
   d: ["dead", "dead jobs"],

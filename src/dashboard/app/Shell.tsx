@@ -16,6 +16,7 @@ const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readonly [pat
     [
       ["overview", "Overview"],
       ["queues", "Queues"],
+      ["workflows", "Workflows"],
       ["schedules", "Schedules"],
       ["pods", "Pods"]
     ]

@@ -12,6 +12,7 @@ import type { JobView } from "../../http/jobs/JobView.js"
 import type { View } from "../../http/jobs/ViewsContract.js"
 import type { WhyView } from "../../http/jobs/WhyView.js"
 import type { FileView, UploadsView } from "../../http/uploads/UploadsContract.js"
+import type { ExecutionSummaryView, ExecutionView } from "../../http/workflows/WorkflowsContract.js"
 
 // Responses of the API, as the contract encodes them.
 export type Job = typeof JobView.Encoded
@@ -41,6 +42,8 @@ export type Source = typeof SourceView.Encoded
 export type Delivery = typeof DeliveryView.Encoded
 export type UploadsOverview = typeof UploadsView.Encoded
 export type UploadedFile = typeof FileView.Encoded
+export type ExecutionSummary = typeof ExecutionSummaryView.Encoded
+export type Execution = typeof ExecutionView.Encoded
 
 export const states = ["scheduled", "retrying", "pending", "running", "done", "dead", "cancelled"] as const
 export type State = (typeof states)[number]

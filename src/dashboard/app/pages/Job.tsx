@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks"
 import { EditJob } from "../EditJob"
+import { ExecutionOf } from "../ExecutionStatus"
 import { useNews } from "../Live"
 import { PodLink } from "../PodLink"
 import { Json } from "../parts/Json"
@@ -89,6 +90,7 @@ const Facts = ({ job }: { readonly job: JobView }) => (
         </dd>
       </>
     )}
+    <ExecutionOf job={job} />
   </dl>
 )
 

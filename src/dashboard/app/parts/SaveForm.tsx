@@ -13,6 +13,7 @@ export const SaveForm = (props: {
   readonly label: string
   /** Name of the submit button [Save]. */
   readonly name?: string
+  readonly danger?: boolean
   /** Called on submit. Rejects with the message to show. */
   readonly save: () => Promise<void>
   readonly onCancel?: () => void
@@ -36,7 +37,7 @@ export const SaveForm = (props: {
       {props.children}
       <Failure text={failure} />
       <div class="row">
-        <button type="submit" class="primary" disabled={busy}>
+        <button type="submit" class={props.danger === true ? "primary danger" : "primary"} disabled={busy}>
           {props.name ?? "Save"}
         </button>
         {props.onCancel === undefined ? null : (

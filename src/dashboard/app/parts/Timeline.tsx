@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact"
+import { type Axis, placeOf } from "./Scale"
 import { measured } from "./Time"
 
 // Phases as bars on one time axis, to scale.
@@ -18,10 +19,16 @@ export interface Phase {
 
 const width = 1_000
 
-const Bar = ({ ends, of, start }: { readonly of: Phase; readonly start: number; readonly ends: number }) => {
-  const scale = width / Math.max(1, ends - start)
+/** One bar of the axis. `ticks` are marks, in milliseconds since its start. */
+export const Bar = (props: {
+  readonly of: Pick<Phase, "colour" | "from" | "name" | "to">
+  readonly axis: Axis
+  readonly ticks?: ReadonlyArray<number>
+}) => {
+  const { axis, of, ticks = [] } = props
   const label = `${of.name}: ${measured((of.to - of.from) / 1000)}`
-  const x = Math.min(width - 4, (of.from - start) * scale)
+  const place = placeOf(of, axis)
+  const x = Math.min(width - 4, place.from * width)
   return (
     <svg
       class={`phase ${of.colour}`}
@@ -31,8 +38,12 @@ const Bar = ({ ends, of, start }: { readonly of: Phase; readonly start: number; 
       preserveAspectRatio="none"
     >
       <title>{label}</title>
+      {ticks.map((tick) => {
+        const at = (tick / (axis.ends - axis.start)) * width
+        return <line key={tick} x1={at} x2={at} y1="0" y2="10" />
+      })}
       {/* A short phase stays visible. */}
-      <rect x={x} width={Math.max(4, Math.min(width - x, (of.to - of.from) * scale))} y="0" height="10" />
+      <rect x={x} width={Math.max(4, place.length * width)} y="0" height="10" />
     </svg>
   )
 }
@@ -51,7 +62,7 @@ export const Timeline = (props: {
           <strong>{phase.name}</strong>{" "}
           {phase.detail === undefined ? null : <span class="quiet small">{phase.detail}</span>}
         </span>
-        <Bar of={phase} start={props.start} ends={props.ends} />
+        <Bar of={phase} axis={props} />
         <span class="took">{measured((phase.to - phase.from) / 1000)}</span>
         {phase.message === undefined || phase.message === null ? null : <pre class="text">{phase.message}</pre>}
       </li>

@@ -1,0 +1,212 @@
+import type { ComponentChildren } from "preact"
+import { useState } from "preact/hooks"
+import * as Api from "./Api"
+import { executionAddress } from "./ExecutionStatus"
+import { Dialog } from "./parts/Dialog"
+import { useGuard } from "./parts/Guard"
+import { SaveForm } from "./parts/SaveForm"
+import { say } from "./parts/Toasts"
+import { go } from "./Route"
+import type { Execution } from "./Views"
+import { isFinished } from "./Waterfall"
+
+interface Given {
+  readonly execution: Execution
+  readonly onClose: () => void
+  readonly onDone: () => void
+}
+
+const pathOf = ({ execution }: Execution) => `workflows/${encodeURIComponent(execution)}`
+
+/** A dialog that says what happens, with one action. */
+const Ask = (props: {
+  readonly title: string
+  readonly name: string
+  readonly danger?: boolean
+  readonly of: Given
+  /** Rejects with the message to show. */
+  readonly act: () => Promise<string>
+  readonly children: ComponentChildren
+}) => {
+  const { onClose, onDone } = props.of
+  const save = async () => {
+    say(await props.act())
+    onClose()
+    onDone()
+  }
+  return (
+    <Dialog title={props.title} onClose={onClose}>
+      <SaveForm label={props.title} name={props.name} danger={props.danger ?? false} save={save} onCancel={onClose}>
+        {props.children}
+      </SaveForm>
+    </Dialog>
+  )
+}
+
+const ReasonField = (props: { readonly value: string; readonly onChange: (reason: string) => void }) => (
+  <label class="field">
+    Reason (for the audit log)
+    <input value={props.value} onInput={(event) => props.onChange(event.currentTarget.value)} />
+  </label>
+)
+
+const given = (reason: string) => (reason === "" ? {} : { reason })
+
+const SendSignal = (of: Given) => {
+  const { execution } = of
+  const awaited = execution.waits.filter(({ kind }) => kind === "signal").map(({ name }) => name)
+  const [name, setName] = useState(awaited[0] ?? "")
+  const [value, setValue] = useState("")
+  const act = async () => {
+    const text = value.trim() === "" ? "null" : value
+    try {
+      JSON.parse(text)
+    } catch (error) {
+      throw new Error(`The value is not valid JSON: ${(error as Error).message}. Text needs double quotes.`)
+    }
+    const { outcome } = await Api.post<{ outcome: string }>(`${pathOf(execution)}/signal`, { name }, { value: text })
+    return outcome === "completed" ? `Signal ${name} sent` : `Signal ${name} has a value already, which stays`
+  }
+  return (
+    <Ask title={`Send a signal to ${execution.execution}`} name="Send signal" of={of} act={act}>
+      <label class="field">
+        Name
+        <input
+          required
+          value={name}
+          placeholder="approval"
+          list="awaited-signals"
+          onInput={(event) => setName(event.currentTarget.value)}
+        />
+      </label>
+      <datalist id="awaited-signals">
+        {awaited.map((each) => (
+          <option key={each} value={each} />
+        ))}
+      </datalist>
+      <label class="field">
+        Value (JSON)
+        <textarea
+          spellcheck={false}
+          value={value}
+          placeholder={'null, or {"by": "ada"}'}
+          onInput={(event) => setValue(event.currentTarget.value)}
+        />
+      </label>
+      <p class="quiet small">A signal has one value: it cannot be changed or withdrawn.</p>
+    </Ask>
+  )
+}
+
+const Cancel = (of: Given) => {
+  const { execution } = of
+  const [now, setNow] = useState(false)
+  const [reason, setReason] = useState("")
+  const act = async () => {
+    const { cancelled } = await Api.post<{ cancelled: number }>(`${pathOf(execution)}/cancel`, {
+      ...(now ? { now } : {}),
+      ...given(reason)
+    })
+    const below = cancelled > 1 ? ` with ${cancelled - 1} below it` : ""
+    return `${execution.execution} ${now ? "cancelled" : "is being cancelled"}${below}`
+  }
+  return (
+    <Ask title={`Cancel ${execution.execution}?`} name="Cancel execution" danger of={of} act={act}>
+      <p>Its steps are undone, the last one first. Children that it waits for are cancelled too.</p>
+      <label class="row">
+        <input type="checkbox" checked={now} onChange={(event) => setNow(event.currentTarget.checked)} />
+        Skip undo: end it at once
+      </label>
+      <ReasonField value={reason} onChange={setReason} />
+      <p class="quiet small">Cannot be undone. Retry runs it again.</p>
+    </Ask>
+  )
+}
+
+const Retry = (of: Given) => {
+  const { execution } = of
+  const act = async () => {
+    await Api.post(`${pathOf(execution)}/retry`)
+    return `${execution.execution} runs again`
+  }
+  return (
+    <Ask title={`Retry ${execution.execution}?`} name="Retry execution" of={of} act={act}>
+      <p>It runs again from its failed step. Steps that are done and were not undone keep their results.</p>
+    </Ask>
+  )
+}
+
+/** Asks before it starts a new execution from a step of this one. */
+export const Fork = ({ step, ...of }: Given & { readonly step: string }) => {
+  const { execution } = of
+  const [as, setAs] = useState("")
+  const [reason, setReason] = useState("")
+  const act = async () => {
+    const forked = await Api.post<{ execution: string }>(`${pathOf(execution)}/fork`, {
+      step,
+      ...(as === "" ? {} : { as }),
+      ...given(reason)
+    })
+    go(executionAddress(forked.execution))
+    return `${forked.execution} started`
+  }
+  return (
+    <Ask title={`Fork from ${step}?`} name="Fork execution" of={of} act={act}>
+      <p>
+        A new execution starts with the payload of {execution.execution} and the results before this step. This one
+        stays as it is.
+      </p>
+      <label class="field">
+        Id of the new execution
+        <input value={as} placeholder="made up" onInput={(event) => setAs(event.currentTarget.value)} />
+      </label>
+      <ReasonField value={reason} onChange={setReason} />
+    </Ask>
+  )
+}
+
+const dialogs = { signal: SendSignal, retry: Retry, cancel: Cancel } as const
+
+/** The actions on one execution. Every button keeps its place whatever the status. */
+export const ExecutionActions = (props: { readonly execution: Execution; readonly onChange: () => void }) => {
+  const { execution, onChange } = props
+  const [open, setOpen] = useState<keyof typeof dialogs>()
+  const guard = useGuard(execution.status)
+  const isOver = isFinished(execution)
+  const isRetriable = isOver && execution.status !== "done"
+  const Opened = open === undefined ? undefined : dialogs[open]
+  return (
+    <div class="side">
+      <button
+        type="button"
+        class={execution.status === "waiting" ? "primary" : ""}
+        disabled={isOver}
+        title={isOver ? "The execution has ended." : undefined}
+        onClick={guard(() => setOpen("signal"))}
+      >
+        Send signal
+      </button>
+      <button
+        type="button"
+        class={isRetriable ? "primary" : ""}
+        disabled={!isRetriable}
+        title={isRetriable ? undefined : "Retry applies only to failed and cancelled executions."}
+        onClick={guard(() => setOpen("retry"))}
+      >
+        Retry
+      </button>
+      <button
+        type="button"
+        class="danger"
+        disabled={isOver}
+        title={isOver ? "The execution has ended." : undefined}
+        onClick={guard(() => setOpen("cancel"))}
+      >
+        Cancel
+      </button>
+      {Opened === undefined ? null : (
+        <Opened execution={execution} onClose={() => setOpen(undefined)} onDone={onChange} />
+      )}
+    </div>
+  )
+}

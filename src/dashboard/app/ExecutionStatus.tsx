@@ -1,0 +1,96 @@
+import { Age } from "./parts/Time"
+import { useResource } from "./Resource"
+import { to } from "./Route"
+import type { Execution, ExecutionSummary, Job } from "./Views"
+
+/** Statuses, and the job state whose colour each has. */
+const colours: Readonly<Record<ExecutionSummary["status"], string>> = {
+  scheduled: "scheduled",
+  pending: "pending",
+  running: "running",
+  sleeping: "scheduled",
+  waiting: "scheduled",
+  changed: "retrying",
+  cancelling: "cancelled",
+  done: "done",
+  failed: "dead",
+  cancelled: "cancelled"
+}
+
+export const statuses = Object.keys(colours)
+
+export const StatusBadge = ({ status }: { readonly status: ExecutionSummary["status"] }) => (
+  <span class={`state ${colours[status]}`}>{status}</span>
+)
+
+/** The address of an execution's page. Its id contains slashes. */
+export const executionAddress = (execution: string): string => to(`workflows/${encodeURIComponent(execution)}`)
+
+export const ExecutionLink = ({ execution }: { readonly execution: string }) => (
+  <a href={executionAddress(execution)}>{execution}</a>
+)
+
+type Wait = ExecutionSummary["waits"][number]
+
+const Waited = ({ wait }: { readonly wait: Wait }) => {
+  switch (wait.kind) {
+    case "signal":
+      return (
+        <>
+          signal <strong>{wait.name}</strong>
+          {wait.dueAt === null ? null : (
+            <>
+              , times out <Age at={wait.dueAt} />
+            </>
+          )}
+        </>
+      )
+    case "sleep":
+      return (
+        <>
+          sleep <strong>{wait.name}</strong>, ends <Age at={wait.dueAt} />
+        </>
+      )
+    case "retry":
+      return (
+        <>
+          retry of <strong>{wait.name}</strong> <Age at={wait.dueAt} />
+        </>
+      )
+    case "children":
+      return (
+        <>
+          {wait.remaining ?? "its"} {wait.remaining === 1 ? "child" : "children"} of <strong>{wait.name}</strong>
+        </>
+      )
+    case "changed":
+      return <>code that follows its journal: deploy code that does, or fork it from the step that changed</>
+  }
+}
+
+/** What an execution waits for now. */
+export const Waits = ({ waits }: { readonly waits: ReadonlyArray<Wait> }) => (
+  <>
+    {waits.map((wait, place) => (
+      <span key={`${wait.kind} ${wait.name}`}>
+        {place === 0 ? "" : "; "}
+        <Waited wait={wait} />
+      </span>
+    ))}
+  </>
+)
+
+/** Links the job of an execution to it. Asks only for jobs that look like one. */
+export const ExecutionOf = ({ job }: { readonly job: Job }) => {
+  const mayBe = job.dedupe?.scope === "retained" && job.dedupe.key.includes("/")
+  const found = useResource<Execution>(mayBe ? `workflows/${job.id}` : undefined)
+  if (found.data === undefined) return null
+  return (
+    <>
+      <dt>Execution</dt>
+      <dd>
+        <ExecutionLink execution={found.data.execution} />
+      </dd>
+    </>
+  )
+}

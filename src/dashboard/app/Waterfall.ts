@@ -1,0 +1,164 @@
+import type { Axis } from "./parts/Scale.js"
+import type { Execution } from "./Views.js"
+
+// The life of an execution as bars on one time axis: steps, sleeps, waits and children.
+
+type Step = Execution["steps"][number]
+type Wait = Execution["deferreds"][number]
+type Child = Execution["children"][number]
+
+export interface Bar {
+  /** Unique within the execution. */
+  readonly key: string
+  readonly name: string
+  /** What it is, in the words of the workflow's code. */
+  readonly kind: string
+  /** CSS class that gives the colour. */
+  readonly colour: string
+  /** Epoch milliseconds. */
+  readonly from: number
+  readonly to: number
+  /** Whether it has not ended, so that `to` is now. */
+  readonly open: boolean
+  readonly detail?: string | undefined
+  /** When it ends by itself. */
+  readonly dueAt?: string | null
+  readonly step?: Step
+  readonly wait?: Wait
+  readonly child?: Child
+}
+
+const finished: ReadonlyArray<string> = ["done", "failed", "cancelled"]
+
+export const isFinished = ({ status }: Pick<Execution, "status">): boolean => finished.includes(status)
+
+/** Kinds whose journal entry is recorded when they end, by another run than the one that began to wait. */
+const waitNames: Readonly<Record<string, string>> = {
+  sleep: "sleep",
+  signal: "signal",
+  children: "children",
+  retry: "retry",
+  changed: "changed code"
+}
+
+const outcomeColours = { done: "done", failed: "dead", retrying: "retrying" } as const
+
+/** When the wait began. A signal that came before it was waited for is complete from its first instant. */
+const begunAt = (step: Step, wait: Wait | undefined): number => {
+  const recorded = Date.parse(step.startedAt)
+  if (wait === undefined || wait.completedAt === wait.createdAt) return recorded
+  return Math.min(recorded, Date.parse(wait.createdAt))
+}
+
+const stepBar = (step: Step, wait: Wait | undefined, createdAt: number): Bar => {
+  const isWait = step.kind in waitNames
+  const to = Date.parse(step.endedAt)
+  const isDone = step.outcome === "done"
+  return {
+    key: `step ${step.name} ${step.attempt}`,
+    name: step.name,
+    kind: step.kind,
+    colour: isDone && step.kind === "undo" ? "cancelled" : isDone && isWait ? "waited" : outcomeColours[step.outcome],
+    from: Math.min(to, begunAt(step, wait)),
+    to,
+    open: false,
+    // The journal of a fork begins with steps of its source.
+    detail: to < createdAt ? "copied" : step.outcome === "done" ? undefined : `attempt ${step.attempt} ${step.outcome}`,
+    step
+  }
+}
+
+const waitBar = (wait: Wait, now: number): Bar => {
+  const from = Date.parse(wait.createdAt)
+  const isOpen = wait.completedAt === null
+  return {
+    key: `wait ${wait.kind} ${wait.name}`,
+    name: wait.name,
+    kind: waitNames[wait.kind] ?? wait.kind,
+    colour: wait.kind === "changed" ? "retrying" : "waited",
+    from,
+    to: Math.max(from, wait.completedAt === null ? now : Date.parse(wait.completedAt)),
+    open: isOpen,
+    detail: isOpen
+      ? wait.kind === "children" && wait.remaining !== null
+        ? `${wait.remaining} left`
+        : undefined
+      : "not used yet",
+    dueAt: isOpen ? wait.dueAt : null,
+    wait
+  }
+}
+
+const childColours: Readonly<Record<string, string>> = { done: "done", dead: "dead", running: "running" }
+
+const childBar = (child: Child, from: number, now: number): Bar => {
+  const begun = child.createdAt === null ? from : Date.parse(child.createdAt)
+  const isOpen = child.status !== null && child.finishedAt === null
+  return {
+    key: `child ${child.step} ${child.position}`,
+    name: child.execution ?? child.kind ?? child.id,
+    kind: child.owned ? "child" : "detached child",
+    colour: childColours[child.status ?? ""] ?? "waited",
+    from: begun,
+    to: Math.max(begun, isOpen ? now : child.finishedAt === null ? begun : Date.parse(child.finishedAt)),
+    open: isOpen,
+    detail: child.status === null ? "deleted" : child.status === "dead" ? (child.deadReason ?? "dead") : child.status,
+    child
+  }
+}
+
+/** What happens now, if no wait says so: the step that runs is recorded when it ends. */
+const presentBar = (execution: Execution, last: number, now: number): ReadonlyArray<Bar> => {
+  const details: Readonly<Record<string, string>> = {
+    running: "since the last recorded step",
+    pending: "waits for a slot",
+    cancelling: "waits for a slot to undo its steps",
+    scheduled: "not due"
+  }
+  const detail = details[execution.status]
+  if (detail === undefined) return []
+  const colour = execution.status === "running" ? "running" : "waited"
+  const { dueAt, status } = execution
+  const due = status === "scheduled" ? dueAt : null
+  const to = Math.max(now, last)
+  return [{ key: "present", name: status, kind: "", colour, from: last, to, open: true, detail, dueAt: due }]
+}
+
+/** The bars by their start, each followed by its children. */
+export const barsOf = (execution: Execution, now: number): ReadonlyArray<Bar> => {
+  const createdAt = Date.parse(execution.createdAt)
+  const waitOf = ({ kind, name }: Step) => execution.deferreds.find((wait) => wait.kind === kind && wait.name === name)
+  const steps = execution.steps.map((step) => stepBar(step, waitOf(step), createdAt))
+  const isShown = (wait: Wait) => {
+    if (execution.steps.some(({ kind, name }) => kind === wait.kind && name === wait.name)) return false
+    if (wait.completedAt === null) return !isFinished(execution) && (wait.waiting || wait.kind === "children")
+    // The end of any other wait is in the journal, or about to be.
+    return wait.kind === "signal" || wait.kind === "children"
+  }
+  const waits = execution.deferreds.filter(isShown).map((wait) => waitBar(wait, now))
+  const inOrder = [...steps, ...waits].sort(
+    (a, b) => a.from - b.from || (a.step?.sequence ?? Infinity) - (b.step?.sequence ?? Infinity)
+  )
+  const shown = new Set<Child>()
+  const withChildren = inOrder.flatMap((bar) => {
+    const own = execution.children.filter(
+      (child) => bar.kind === "children" && child.step === bar.name && !shown.has(child)
+    )
+    for (const child of own) shown.add(child)
+    return [bar, ...own.map((child) => childBar(child, bar.from, now))]
+  })
+  const orphans = execution.children.filter((child) => !shown.has(child))
+  const last = Math.max(createdAt, ...steps.map(({ to }) => to))
+  return [
+    ...withChildren,
+    ...orphans.map((child) => childBar(child, createdAt, now)),
+    ...presentBar(execution, last, now)
+  ]
+}
+
+/** From the start of the execution to its end, or to now. What a fork copied lies before its start. */
+export const axisOf = (execution: Execution, bars: ReadonlyArray<Bar>, now: number): Axis => {
+  const start = Date.parse(execution.createdAt)
+  const known = execution.finishedAt === null ? now : Date.parse(execution.finishedAt)
+  return { start, ends: Math.max(start + 1, known, ...bars.map(({ to }) => to)) }
+}

@@ -1,0 +1,36 @@
+// Places on a time axis, to scale.
+
+export interface Axis {
+  /** The ends, in epoch milliseconds. */
+  readonly start: number
+  readonly ends: number
+}
+
+/** Where a span of time lies on the axis, as shares of its length. What lies outside is cut off at the ends. */
+export const placeOf = (of: { readonly from: number; readonly to: number }, { ends, start }: Axis) => {
+  const share = (at: number) => Math.min(1, Math.max(0, (at - start) / Math.max(1, ends - start)))
+  return { from: share(of.from), length: share(of.to) - share(of.from) }
+}
+
+const second = 1_000
+const minute = 60 * second
+const hour = 60 * minute
+const day = 24 * hour
+
+/** Distances between ticks that people count in. */
+const distances = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 15, 30].map((count) => count * second),
+  ...[1, 2, 5, 10, 15, 30].map((count) => count * minute),
+  ...[1, 2, 3, 6, 12].map((count) => count * hour),
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000].map((count) => count * day)
+]
+
+const mostTicks = 5
+
+/** Ticks at round distances, in milliseconds since the start, which is one of them. */
+export const ticksOf = ({ ends, start }: Axis): ReadonlyArray<number> => {
+  const length = ends - start
+  const distance = distances.find((each) => length / each < mostTicks) ?? Math.ceil(length / mostTicks)
+  return Array.from({ length: Math.floor(length / distance) + 1 }, (_, index) => index * distance)
+}

@@ -1,0 +1,144 @@
+import { describe, expect, it } from "vitest"
+import { placeOf, ticksOf } from "../../src/dashboard/app/parts/Scale.js"
+import type { Execution } from "../../src/dashboard/app/Views.js"
+import { axisOf, barsOf } from "../../src/dashboard/app/Waterfall.js"
+
+const zero = Date.parse("2026-01-01T00:00:00.000Z")
+const at = (seconds: number) => new Date(zero + seconds * 1000).toISOString()
+
+const step = (name: string, from: number, to: number, more: object = {}) => ({
+  name,
+  kind: "run" as const,
+  attempt: 1,
+  sequence: from,
+  outcome: "done" as const,
+  exit: {},
+  startedAt: at(from),
+  endedAt: at(to),
+  retryAt: null,
+  ...more
+})
+
+const wait = (kind: "signal" | "sleep" | "children", name: string, from: number, more: object = {}) => ({
+  kind,
+  name,
+  createdAt: at(from),
+  dueAt: null,
+  completedAt: null,
+  value: null,
+  remaining: null,
+  waiting: true,
+  ...more
+})
+
+const child = (position: number, more: object = {}) => ({
+  step: "ship",
+  position,
+  id: `00000000-0000-7000-8000-00000000000${position}`,
+  owned: true,
+  kind: "shipment",
+  execution: `order/7/ship/${position}`,
+  status: "done" as const,
+  deadReason: null,
+  lastError: null,
+  createdAt: at(60),
+  finishedAt: at(70),
+  ...more
+})
+
+const execution = (more: object = {}): Execution =>
+  ({
+    execution: "order/7",
+    id: "00000000-0000-7000-8000-000000000000",
+    workflow: "order",
+    version: 1,
+    queue: "default",
+    status: "waiting",
+    deadReason: null,
+    payload: {},
+    result: null,
+    lastError: null,
+    createdAt: at(0),
+    updatedAt: at(0),
+    finishedAt: null,
+    dueAt: null,
+    waits: [],
+    steps: [],
+    deferreds: [],
+    children: [],
+    parents: [],
+    ...more
+  }) as Execution
+
+/** The bars as `name from-to`, in seconds since the start. */
+const told = (of: Execution, now = 100) =>
+  barsOf(of, zero + now * 1000).map(
+    ({ from, name, open, to }) => `${name} ${(from - zero) / 1000}-${open ? "" : (to - zero) / 1000}`
+  )
+
+describe("the waterfall of an execution", () => {
+  it("draws a wait from its suspension, not from the run that ended it", () => {
+    const of = execution({
+      steps: [
+        step("charge", 1, 2),
+        step("cool off", 32, 32, { kind: "sleep" }),
+        step("approval", 50, 50, { kind: "signal" })
+      ],
+      deferreds: [
+        wait("sleep", "cool off", 2, { dueAt: at(32), waiting: false }),
+        wait("signal", "approval", 33, { completedAt: at(50), waiting: false })
+      ]
+    })
+    expect(told(of)).toEqual(["charge 1-2", "cool off 2-32", "approval 33-50"])
+  })
+
+  it("draws a signal that came early from the moment it was read", () => {
+    const deferreds = [wait("signal", "approval", -20, { completedAt: at(-20), waiting: false })]
+    expect(told(execution({ steps: [step("approval", 5, 6, { kind: "signal" })], deferreds }))).toEqual([
+      "approval 5-6"
+    ])
+    expect(told(execution({ deferreds }))).toEqual(["approval -20--20"])
+  })
+
+  it("shows open waits up to now, children below their step, and the run that has recorded nothing yet", () => {
+    const of = execution({
+      status: "running",
+      steps: [step("charge", 1, 2)],
+      deferreds: [wait("children", "ship", 60, { remaining: 1, waiting: false })],
+      children: [child(0), child(1, { status: "running", finishedAt: null })]
+    })
+    expect(told(of)).toEqual(["charge 1-2", "ship 60-", "order/7/ship/0 60-70", "order/7/ship/1 60-", "running 2-"])
+  })
+
+  it("ends with the execution: a wait that a cancellation cut off is no longer open", () => {
+    const of = execution({
+      status: "cancelled",
+      finishedAt: at(40),
+      steps: [step("charge", 1, 2), step("undo:charge", 39, 40, { kind: "undo" })],
+      deferreds: [wait("signal", "approval", 3)]
+    })
+    expect(told(of)).toEqual(["charge 1-2", "undo:charge 39-40"])
+    expect(axisOf(of, barsOf(of, zero + 100_000), zero + 100_000)).toEqual({ start: zero, ends: zero + 40_000 })
+  })
+})
+
+describe("the time axis", () => {
+  const axis = { start: zero, ends: zero + 200_000 }
+
+  it("places bars to scale and cuts them off at its ends", () => {
+    expect(placeOf({ from: zero + 50_000, to: zero + 150_000 }, axis)).toEqual({ from: 0.25, length: 0.5 })
+    expect(placeOf({ from: zero - 90_000, to: zero + 20_000 }, axis)).toEqual({ from: 0, length: 0.1 })
+    expect(placeOf({ from: zero - 90_000, to: zero - 80_000 }, axis)).toEqual({ from: 0, length: 0 })
+  })
+
+  it("has one to five ticks at round distances, for a millisecond as for ten years", () => {
+    expect(ticksOf(axis)).toEqual([0, 60_000, 120_000, 180_000])
+    expect(ticksOf({ start: 0, ends: 3 * 86_400_000 })).toEqual([0, 1, 2, 3].map((days) => days * 86_400_000))
+    for (let length = 1; length < 10 * 365 * 86_400_000; length = Math.ceil(length * 1.3)) {
+      const ticks = ticksOf({ start: zero, ends: zero + length })
+      expect(ticks.length).toBeGreaterThanOrEqual(1)
+      expect(ticks.length).toBeLessThanOrEqual(5)
+      expect(ticks.at(-1)).toBeLessThanOrEqual(length)
+    }
+  })
+})

@@ -1,0 +1,169 @@
+import { expect, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { connect, worker } from "nightshift/client"
+import pg from "pg"
+import type { Page } from "playwright-core"
+import { type Bank, makeOrder, shipment } from "../../examples/order-workflow/src/order.js"
+import { ControlRoom } from "../journeys/fixtures/ControlRoom.js"
+import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
+import { Browser } from "../support/Browser.js"
+
+const step = <A>(act: () => Promise<A>) => Effect.promise(act)
+
+const bank: Bank = { charge: async (key) => ({ payment: key }), refund: async () => undefined }
+const orders = makeOrder(bank, { coolOff: "300ms", approval: "7d" })
+
+/** A worker beside the service, and executions that wait for an approval. */
+const orderly = Effect.gen(function* () {
+  const { database } = yield* ControlRoom
+  yield* step(async () => {
+    const client = new pg.Client({ connectionString: database })
+    await client.connect()
+    await client.query("create table booking (id text primary key, payment text not null)")
+    await client.end()
+  })
+  const shift = yield* Effect.acquireRelease(
+    step(() => connect(database, { log: false })),
+    (shift) => step(() => shift.close())
+  )
+  yield* Effect.acquireRelease(
+    step(() => worker(shift, { handlers: [orders, shipment] })),
+    (running) => step(() => running.stop())
+  )
+  yield* step(async () => {
+    for (const id of ["A-17", "B-1"]) await orders.start({ id, cents: 4200, items: ["book", "lamp"] }, { shift })
+  })
+})
+
+/** Pictures to look at, if a folder is given. */
+const picture = (page: Page, name: string) =>
+  step(async () => {
+    const folder = process.env.PICTURES
+    if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true })
+  })
+
+const status = (page: Page, word: string) =>
+  page.locator(".head .state").getByText(word, { exact: true }).waitFor({ timeout: 20_000 })
+
+const ordered = Layer.provideMerge(Layer.scopedDiscard(orderly), ControlRoom.layer)
+
+layer(Layer.merge(Browser.layer, ordered), { excludeTestServices: true, timeout: "60 seconds" })(
+  "the workflow pages of Mission Control",
+  (it) => {
+    it.scoped(
+      "list executions, show one to scale, send it a signal, fork it, cancel and retry another",
+      () =>
+        Effect.gen(function* () {
+          const { enter } = yield* ControlRoom
+          const page = yield* enter("workflows")
+          yield* step(async () => {
+            await page.getByText("signal approval").nth(1).waitFor({ timeout: 20_000 })
+            await page.getByLabel("Beginning of the id").fill("order/A")
+            await page.keyboard.press("Enter")
+            await page.getByRole("link", { name: "order/B-1" }).waitFor({ state: "detached" })
+            expect(page.url()).toContain("prefix=order%2FA")
+            await page.goBack()
+            await page.getByRole("link", { name: "order/B-1" }).waitFor()
+          })
+          yield* picture(page, "list")
+          expect(yield* findings(page)).toEqual([])
+
+          yield* step(async () => {
+            await page.getByRole("link", { name: "order/A-17" }).click()
+            await status(page, "waiting")
+            await page.getByRole("img", { name: /^cool off: / }).waitFor()
+            await page.getByRole("button", { name: "charge", exact: true }).press("Enter")
+            await page.getByText('"order/A-17/charge"').waitFor()
+          })
+          yield* picture(page, "waiting")
+          expect(yield* findings(page)).toEqual([])
+
+          yield* step(async () => {
+            await page.getByRole("button", { name: "Send signal" }).click()
+            const dialog = page.getByRole("dialog")
+            expect(await dialog.getByLabel("Name").inputValue()).toBe("approval")
+            await dialog.getByLabel("Value (JSON)").fill("ada")
+            await dialog.getByRole("button", { name: "Send signal" }).click()
+            await dialog.getByText("The value is not valid JSON").waitFor()
+          })
+          yield* picture(page, "signal")
+          expect(yield* findings(page)).toEqual([])
+          yield* step(async () => {
+            const dialog = page.getByRole("dialog")
+            await dialog.getByLabel("Value (JSON)").fill('{"by": "ada"}')
+            await dialog.getByRole("button", { name: "Send signal" }).click()
+            await page.getByText("Signal approval sent").waitFor()
+            // The page follows the execution without a reload.
+            await status(page, "done")
+            await page.getByRole("button", { name: "order/A-17/ship/1" }).waitFor()
+            await page.getByRole("region", { name: "result" }).getByText('"ada"').waitFor()
+          })
+          yield* picture(page, "done")
+
+          yield* step(async () => {
+            await page.getByRole("button", { name: "Fork from here" }).click()
+            await page.getByLabel("Id of the new execution").fill("order/A-17 again")
+            await page.getByRole("button", { name: "Fork execution" }).click()
+            await page.getByRole("heading", { name: "order/A-17 again" }).waitFor()
+            await page.getByRole("link", { name: /^[0-9a-f-]{36}$/ }).click()
+            await page.getByRole("link", { name: "order/A-17 again" }).click()
+            await page.getByRole("heading", { name: "order/A-17 again" }).waitFor()
+          })
+
+          yield* step(async () => {
+            await page.evaluate(`location.hash = "#/workflows/order%2FB-1"`)
+            await page.getByRole("heading", { name: "order/B-1" }).waitFor()
+            await page.getByRole("button", { name: "Cancel", exact: true }).click()
+            await page.getByLabel("Reason").fill("a mistake")
+          })
+          yield* picture(page, "cancel")
+          expect(yield* findings(page)).toEqual([])
+          yield* step(async () => {
+            await page.getByRole("button", { name: "Cancel execution" }).click()
+            await status(page, "cancelled")
+            await page.getByRole("button", { name: "undo:charge" }).waitFor()
+          })
+          yield* picture(page, "cancelled")
+          yield* step(async () => {
+            await page.getByRole("button", { name: "Retry", exact: true }).click()
+            await page.getByRole("button", { name: "Retry execution" }).click()
+            await status(page, "waiting")
+            await page.getByRole("button", { name: "Cancel", exact: true }).click()
+            await page.getByLabel("Skip undo").check()
+            await page.getByRole("button", { name: "Cancel execution" }).click()
+            await status(page, "cancelled")
+            expect(await page.getByRole("button", { name: "undo:charge" }).count()).toBe(0)
+          })
+        }),
+      120_000
+    )
+
+    it.scoped(
+      "fit a phone in dark mode, and offer a viewer no action",
+      () =>
+        Effect.gen(function* () {
+          const { enter } = yield* ControlRoom
+          const page = yield* enter("workflows", "viewer", {
+            colorScheme: "dark",
+            viewport: { width: 390, height: 800 }
+          })
+          yield* step(() => page.getByRole("link", { name: "order/A-17", exact: true }).waitFor())
+          yield* picture(page, "list-dark-390")
+          expect(yield* step(() => sidewaysOf(page))).toBe(0)
+          expect(yield* findings(page)).toEqual([])
+          yield* step(async () => {
+            await page.getByRole("link", { name: "order/A-17", exact: true }).click()
+            await page.getByRole("button", { name: "charge", exact: true }).click()
+            await page.getByRole("button", { name: "order/A-17/ship/0" }).click()
+            expect(await page.getByRole("button", { name: /signal|retry|cancel|fork/i }).count()).toBe(0)
+          })
+          yield* picture(page, "done-dark-390")
+          expect(yield* step(() => sidewaysOf(page))).toBe(0)
+          expect(yield* findings(page)).toEqual([])
+          yield* step(() => page.setViewportSize({ width: 1280, height: 800 }))
+          yield* picture(page, "done-dark")
+        }),
+      120_000
+    )
+  }
+)
