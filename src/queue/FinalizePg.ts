@@ -6,7 +6,7 @@ import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
 import { type AttemptEnd, type Became, errorText } from "./AttemptEnd.js"
-import type { HeldLeases } from "./claim/HeldLeases.js"
+import type { EndedLeases, HeldLeases } from "./claim/HeldLeases.js"
 import type { JobSql } from "./JobSql.js"
 import * as SqlArrays from "./SqlArrays.js"
 
@@ -61,6 +61,8 @@ type WrittenRow =
   | ({ readonly id: JobId; readonly queue: string; readonly kind: null } & WrittenEnd)
   | { readonly id: null; readonly queue: string; readonly kind: string; readonly status: "follow-up" }
 
+const noLeases: EndedLeases = { leases: [], witnesses: [] }
+
 const isPlainDone = ({ end }: AttemptEnd) => end._tag === "Done" && end.result === undefined
 
 /** Callbacks for finalized attempts. */
@@ -90,8 +92,9 @@ export const make = (
     Effect.gen(function* () {
       const ids = SqlArrays.ofPlain(ends.map(({ id }) => id))
       const held = SqlArrays.ofPlain(ends.map(({ lease }) => lease))
-      const over = SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver())
-      const all = (yield* direct.count(statements.finish, [ids, held, now, over])) === ends.length
+      const over = inTransaction ? noLeases : leases.takeOver()
+      const closing = [SqlArrays.ofPlain(over.leases), SqlArrays.ofPlain(over.witnesses)]
+      const all = (yield* direct.count(statements.finish, [ids, held, now, ...closing])) === ends.length
       const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
       const movedOn = new Set(rows.map(({ id }) => id))
       for (const end of ends) if (!movedOn.has(end.id)) end.written?.("done", now)
@@ -110,6 +113,7 @@ export const make = (
   const writeEnds = (ends: ReadonlyArray<AttemptEnd>, now: number, isSecondTry: boolean, inTransaction: boolean) =>
     Effect.gen(function* () {
       const columns = ends.map(columnsOf)
+      const over = inTransaction ? noLeases : leases.takeOver()
       const rows = yield* mapErrors(
         sql.unsafe<WrittenRow>(statements.finalize, [
           SqlArrays.ofPlain(ends.map(({ id }) => id)),
@@ -122,8 +126,9 @@ export const make = (
           SqlArrays.ofTexts(columns.map(({ reason }) => reason)),
           SqlArrays.ofTexts(columns.map(({ result }) => result)),
           now,
-          SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver()),
-          SqlArrays.ofNumbers(columns.map(({ patience }) => patience))
+          SqlArrays.ofPlain(over.leases),
+          SqlArrays.ofNumbers(columns.map(({ patience }) => patience)),
+          SqlArrays.ofPlain(over.witnesses)
         ])
       )
       const became = new Map<JobId, WrittenEnd>()
@@ -166,7 +171,7 @@ export const make = (
         movedOn.push(...(yield* writeEnds(others, now, firstTry !== undefined, inTransaction)))
       }
       if (inTransaction) leases.forget(ends)
-      else leases.ended(ends)
+      else for (const written of [plain, others]) leases.ended(written)
       yield* listeners.onEnded(ends, inTransaction)
       return movedOn
     })

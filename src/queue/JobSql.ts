@@ -50,10 +50,11 @@ const remember = `case when e.verb = 'dead' and j.cancel_requested_at is not nul
 
 /**
  * Deletes finished leases. Keeps a lease with a running job: a failover may have lost the commit that ended the job.
+ * Reads one job per statement that ended jobs of the lease (HeldLeases), because a lost commit loses all of them.
  */
-const closed = (schema: string, leases: string) => `closed as (
+const closed = (schema: string, leases: string, witnesses: string) => `closed as (
     delete from ${schema}.lease l where l.id = any(${leases}::uuid[])
-      and not exists (select from ${schema}.job j where j.id = any(l.jobs) and j.lease = l.id)
+      and not exists (select from ${schema}.job j where j.id = any(${witnesses}::uuid[]) and j.lease = l.id)
   )`
 
 /**
@@ -184,7 +185,7 @@ export const make = (schema: string) => ({
 
   /** The common case: done without a result. Also deletes leases whose last job ended. */
   finish: hot(`
-  with ${closed(schema, "$4")}
+  with ${closed(schema, "$4", "$5")}
   update ${schema}.job j
   set status = 'done', lease = null, pod_id = null, heartbeat_at = null, last_error = null,
     finished_at = ${instant("$3")}, updated_at = ${instant("$3")}
@@ -204,7 +205,7 @@ export const make = (schema: string) => ({
 
   /** All other ends. A job whose cancellation was requested ends as done or cancelled. */
   finalize: hot(`
-  with ${closed(schema, "$11")}, e as (
+  with ${closed(schema, "$11", "$13")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
       $8::text[], $9::text[], $12::float8[])
       as e(id, lease, verb, run_at, counted, error, remember, reason, result, patience)
