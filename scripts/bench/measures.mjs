@@ -6,22 +6,29 @@ import { browse, keepDoors, openDoors } from "./tabs.mjs"
 import { knock, receive } from "./webhooks.mjs"
 
 const batchSize = 1000
+const cpuSeconds = (since) => {
+  const { system, user } = process.cpuUsage(since)
+  return (system + user) / 1e6
+}
 const megabytes = () => process.memoryUsage.rss() / 1024 / 1024
 
 /** Enqueues batches of 1000 in sequence. Creating the payloads is not timed. */
 const load = async (instance, { inHours = 0, jobs, keys = 0, stock = 0 }) => {
   if (stock > 0) await instance.stock(stock)
   let seconds = 0
+  let cpu = 0
   for (let first = 0; first < jobs; first += batchSize) {
     const payloads = payloadsFrom(first, Math.min(batchSize, jobs - first))
     const options = {}
     if (keys > 0) options.keys = payloads.map(({ n }) => `key-${keyOf(n, keys)}`)
     if (inHours > 0) options.runAt = new Date(Date.now() + inHours * 3_600_000)
     const begun = performance.now()
+    const spent = process.cpuUsage()
     await instance.enqueueBulk(payloads, options)
     seconds += (performance.now() - begun) / 1000
+    cpu += cpuSeconds(spent)
   }
-  return { jobs, seconds, value: jobs / seconds }
+  return { jobs, seconds, cpu, value: jobs / seconds }
 }
 
 /** Concurrent callers as promises, for systems without `enqueueFrom`. */
@@ -71,12 +78,16 @@ const drain = async (instance, { aged = 0, doors = false, jobs, keys = 0, limit 
   let started = 0
   let overlaps = 0
   let begun
+  let spent
   let allStarted
   const everyStart = new Promise((done) => {
     allStarted = done
   })
   const count = () => {
-    if (started === 0) begun = performance.now()
+    if (started === 0) {
+      begun = performance.now()
+      spent = process.cpuUsage()
+    }
     if (++started === jobs) allStarted()
   }
   const busy = new Set()
@@ -101,13 +112,14 @@ const drain = async (instance, { aged = 0, doors = false, jobs, keys = 0, limit 
   const late = (await Promise.race([everyStart, inTime])) === "late"
   while (!late && (await instance.unfinished())) await sleep(1)
   const ended = performance.now()
+  const cpu = cpuSeconds(spent)
   clearInterval(sampling)
   if (doors) await keepDoors(parent)
 
   if (!late) await verify(instance, { aged, jobs, keptBefore, started })
   if (started === 0) throw new Error(`no handler started within ${limit} s`)
   const seconds = (ended - begun) / 1000
-  return { jobs: started, seconds, value: started / seconds, rss, overlaps, late, boot: (begun - opened) / 1000 }
+  return { jobs: started, seconds, cpu, value: started / seconds, rss, overlaps, late, boot: (begun - opened) / 1000 }
 }
 
 const latencies = (nanoseconds) => {

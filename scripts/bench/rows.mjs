@@ -25,6 +25,16 @@ const drainOf = (factor, { pinned = false, settled = true } = {}) => {
   }
 }
 
+/** CPU and WAL of a job's whole life: enqueue, claim, finalize. */
+const measureCost = async (bench, { jobs }) => {
+  const loaded = await bench.child("load", { prepare: true, jobs })
+  await bench.settle()
+  const before = await bench.used()
+  const drained = await bench.drain({ jobs })
+  const after = await bench.used()
+  return { value: drained.value, loadCpu: loaded.cpu, cpu: drained.cpu, serverCpu: after.cpu - before.cpu, wal: after.wal - before.wal }
+}
+
 const measureFuture = async (bench, { jobs }) => {
   await bench.child("load", { prepare: true, jobs: times(100 / 3)(jobs), inHours: 24 })
   await bench.child("load", { jobs })
@@ -116,6 +126,7 @@ export const rows = [
     measure: (bench, { jobs }) => bench.child("single", { prepare: true, jobs: times(1 / 3)(jobs), callers: 256 })
   },
   { id: "drain", title: "drain of {n} no-op jobs", unit: "rate", systems: everyone, measure: drainOf(1) },
+  { id: "cost", title: "cost", unit: "rate", systems: everyone, measure: measureCost },
   { id: "drain-long", title: "drain of {n}", factor: 5, unit: "rate", systems: fastest, measure: drainOf(5) },
   {
     id: "drain-burst",
