@@ -9,7 +9,11 @@ const statOf = (pid) => {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "utf8")
     const fields = text.slice(text.lastIndexOf(")") + 2).split(" ")
-    return { parent: Number(fields[1]), own: Number(fields[11]) + Number(fields[12]), ended: Number(fields[13]) + Number(fields[14]) }
+    return {
+      parent: Number(fields[1]),
+      own: Number(fields[11]) + Number(fields[12]),
+      ended: Number(fields[13]) + Number(fields[14])
+    }
   } catch {
     return undefined
   }

@@ -69,6 +69,16 @@ const openDatabase = async (serverUrl, database) => {
       const { pid, wal } = (await admin.query(query)).rows[0]
       return { cpu: serverCpu(pid), wal }
     },
+    /** The server's time per row of a statement, in microseconds. */
+    timePerRow: async (like) => {
+      await admin.query("create extension if not exists pg_stat_statements")
+      const { rows } = await admin.query(
+        `select sum(total_exec_time) * 1000 / nullif(sum(rows), 0) as each
+         from pg_stat_statements join pg_database on pg_database.oid = dbid where datname = $1 and query ilike $2`,
+        [database, like]
+      )
+      return rows[0].each ?? undefined
+    },
     trackStatements: () =>
       admin.query(`alter database ${database} set pg_stat_statements.track = 'top'`).catch(() => {}),
     statements: countStatements,
@@ -106,9 +116,12 @@ export const measureOnce = async ({ id, limit, row, scale, stores, system }) => 
   const child = (measure, params) => start(measure, params).result
   try {
     if (row.tracked) await store.trackStatements()
-    const { longestStatement, pin, settle, statements, used } = store
+    const { longestStatement, pin, settle, statements, timePerRow, used } = store
     const drain = (params) => child("drain", params)
-    return await row.measure({ start, child, drain, settle, pin, statements, longestStatement, used }, scale)
+    return await row.measure(
+      { start, child, drain, settle, pin, statements, longestStatement, timePerRow, used },
+      scale
+    )
   } finally {
     await Promise.allSettled(children.map(({ end }) => end()))
     await store.close()
