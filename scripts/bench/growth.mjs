@@ -67,14 +67,13 @@ const rowsOf = ({ counts, id, measure, title, ...more }) =>
     title: `${title}: ${count.toLocaleString("en")}`,
     unit: "rate",
     systems: ["nightshift"],
-    once: true,
     series: id,
     count,
     measure: measure(count),
     ...more
   }))
 
-/** Measured once per run. The largest table is measured only if --rows names it. */
+/** The largest table is measured only if --rows names it. */
 export const growthRows = [
   ...rowsOf({
     id: "growth",

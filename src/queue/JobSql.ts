@@ -36,6 +36,12 @@ const followUps = (schema: string, ended: string, now: string) => `
   on conflict do nothing
   returning queue, kind`
 
+/**
+ * An array whose length the planner does not see. If it does, a plan for a short array looks cheaper than the prepared
+ * plan, and PostgreSQL plans the statement again at every call, which costs more than running it for one job.
+ */
+const opaque = (array: string) => `(select ${array})`
+
 /** The result of an end `e`: done, pending, or the reason the job is dead. `$10` is the end time. */
 const endState = `case when e.verb = 'done' then 'done'
         when j.cancel_requested_at is not null then 'cancelled'
@@ -53,8 +59,8 @@ const remember = `case when e.verb = 'dead' and j.cancel_requested_at is not nul
  * Reads one job per statement that ended jobs of the lease (HeldLeases), because a lost commit loses all of them.
  */
 const closed = (schema: string, leases: string, witnesses: string) => `closed as (
-    delete from ${schema}.lease l where l.id = any(${leases}::uuid[])
-      and not exists (select from ${schema}.job j where j.id = any(${witnesses}::uuid[]) and j.lease = l.id)
+    delete from ${schema}.lease l where l.id = any(${opaque(leases)}::uuid[])
+      and not exists (select from ${schema}.job j where j.id = any(${opaque(witnesses)}::uuid[]) and j.lease = l.id)
   )`
 
 /**
@@ -185,11 +191,11 @@ export const make = (schema: string) => ({
 
   /** The common case: done without a result. Also deletes leases whose last job ended. */
   finish: hot(`
-  with ${closed(schema, "$4", "$5")}
+  with ${closed(schema, "$4::uuid[]", "$5::uuid[]")}
   update ${schema}.job j
   set status = 'done', lease = null, pod_id = null, heartbeat_at = null, last_error = null,
     finished_at = ${instant("$3")}, updated_at = ${instant("$3")}
-  from unnest($1::uuid[], $2::uuid[]) as e(id, lease)
+  from unnest(${opaque("$1::uuid[]")}, ${opaque("$2::uuid[]")}) as e(id, lease)
   where j.id = e.id and j.lease = e.lease`),
 
   /** Returns the jobs that did not end at this time: their lease was lost. */
@@ -205,7 +211,7 @@ export const make = (schema: string) => ({
 
   /** All other ends. A job whose cancellation was requested ends as done or cancelled. */
   finalize: hot(`
-  with ${closed(schema, "$11", "$13")}, e as (
+  with ${closed(schema, "$11::uuid[]", "$13::uuid[]")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
       $8::text[], $9::text[], $12::float8[])
       as e(id, lease, verb, run_at, counted, error, remember, reason, result, patience)
@@ -267,7 +273,7 @@ export const make = (schema: string) => ({
     ) first
     where step.priority is not null
   ) as run_at, ${queueColumns}
-  from unnest($1::text[], $2::float8[]) as line(queue, since)
+  from unnest(${opaque("$1::text[]")}, ${opaque("$2::float8[]")}) as line(queue, since)
   left join ${schema}.queue on name = line.queue`),
 
   /** Queues with pending jobs. Each step skips all jobs of one queue. */
