@@ -47,7 +47,7 @@ const panelOf = ({ bars, title, unit }, left) => {
 }
 
 /** Returns a picture of all panels that have values, or undefined if none has. */
-export const svgOf = (panels) => {
+const svgOf = (panels) => {
   const filled = panels.filter(({ bars }) => bars.length > 0)
   if (filled.length === 0) return undefined
   const width = filled.length * (panel.width + panel.gap) - panel.gap
@@ -55,6 +55,7 @@ export const svgOf = (panels) => {
   // A white ground, because dark pages would hide the text.
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -4 ${width + 24} ${panel.height + 8}" width="${width + 24}" font-family="sans-serif">`,
+    `<title>${escaped(filled.map(({ title }) => title).join(", "))}</title>`,
     `<rect x="-12" y="-4" width="100%" height="100%" fill="#fff"/>`,
     ...body,
     "</svg>",

@@ -170,8 +170,10 @@ export const make = (
         if (cooling.length > 0) yield* listeners.onCooling(cooling)
         movedOn.push(...(yield* writeEnds(others, now, firstTry !== undefined, inTransaction)))
       }
-      if (inTransaction) leases.forget(ends)
-      else for (const written of [plain, others]) leases.ended(written)
+      // An attempt that lost its lease was not written, so it shows nothing about the others of its statement.
+      const lost = new Set(movedOn)
+      leases.forget(inTransaction ? ends : ends.filter(({ id }) => lost.has(id)))
+      for (const written of [plain, others]) leases.ended(written)
       yield* listeners.onEnded(ends, inTransaction)
       return movedOn
     })

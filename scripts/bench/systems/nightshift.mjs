@@ -106,9 +106,9 @@ const open = async (url) => {
         `insert into nightshift.job (id, kind, version, queue, payload, status, priority, run_at, attempt, max_attempts,
            created_at, updated_at, started_at, finished_at)
          select gen_random_uuid(), 'noop', 1, 'default', '{"n":0}', 'done', 0, old, 1, 5, old, old, old, old
-         from (select now() - make_interval(days => $2) - n * interval '10 milliseconds' as old
+         from (select now() - make_interval(days => $2) - n * make_interval(secs => $3) as old
            from generate_series(1, $1) as n) as past`,
-        [count, days]
+        [count, days, days === 0 ? 0.01 : 1]
       ),
     list: () => client.run(Effect.flatMap(JobSearch, (search) => search.list({ state: "done" }, { limit: 50 }))),
     span: async () => {
