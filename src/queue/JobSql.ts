@@ -1,6 +1,6 @@
 import { limits } from "../core/StoredJob.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
-import { hot } from "../database/Statements.js"
+import { hot, opaque } from "../database/Statements.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 
 // SQL statements for the life cycle of a job. `schema` is an identifier that needs no quoting (DatabaseConfig validates
@@ -35,12 +35,6 @@ const followUps = (schema: string, ended: string, now: string) => `
   where d.status = 'dead' and d.dead_reason <> 'cancelled' and d.on_dead is not null
   on conflict do nothing
   returning queue, kind`
-
-/**
- * An array whose length the planner does not see. If it does, a plan for a short array looks cheaper than the prepared
- * plan, and PostgreSQL plans the statement again at every call, which costs more than running it for one job.
- */
-const opaque = (array: string) => `(select ${array})`
 
 /** The result of an end `e`: done, pending, or the reason the job is dead. `$10` is the end time. */
 const endState = `case when e.verb = 'done' then 'done'

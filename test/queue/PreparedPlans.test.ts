@@ -1,11 +1,14 @@
 import { expect, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Database } from "../../src/database/Database.js"
+import * as ClaimSql from "../../src/queue/claim/ClaimSql.js"
 import * as JobSql from "../../src/queue/JobSql.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const statements = JobSql.make("nightshift")
-const one = "{018f0000-0000-7000-8000-000000000000}"
+const claims = ClaimSql.make("nightshift")
+const id = "018f0000-0000-7000-8000-000000000000"
+const one = `{${id}}`
 
 /** Calls for one job, as an almost idle process makes them. */
 const calls: ReadonlyArray<readonly [name: string, text: string, values: ReadonlyArray<unknown>]> = [
@@ -14,6 +17,31 @@ const calls: ReadonlyArray<readonly [name: string, text: string, values: Readonl
     "finalize",
     statements.finalize,
     [one, one, "{done}", "{NULL}", "{true}", "{NULL}", "{NULL}", "{NULL}", "{NULL}", 0, one, "{NULL}", one]
+  ],
+  ["claim", claims.line, ["q", 0, 64, id, id, "{0}", "{0}", one]],
+  ["claim by key", claims.keys, ["q", 0, 64, id, id, "{a}", "", "{}"]],
+  [
+    "insert with a dedupe key",
+    statements.insertFull,
+    [
+      one,
+      "{q}",
+      "{k}",
+      "{1}",
+      "[{}]",
+      "{0}",
+      "{0}",
+      "{5}",
+      0,
+      "{NULL}",
+      "{d}",
+      "{active}",
+      "{NULL}",
+      "[null]",
+      "[null]",
+      null,
+      "{NULL}"
+    ]
   ],
   ["heartbeat", statements.heartbeat, [one, one, 0]],
   ["next due", statements.nextDue, ["{default}", "{0}"]]
