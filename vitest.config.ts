@@ -23,7 +23,9 @@ const sized = [
   "schedule/Expression",
   "uploads/StoragePg",
   "scripts/bench",
-  "testing/Simulation"
+  "testing/Simulation",
+  "testing/SimulatedWorkflows",
+  "workflow/PostgreSQL"
 ].map((name) => `test/${name}.test.ts`)
 
 /** Examples import the package by its name: they are given the build. */

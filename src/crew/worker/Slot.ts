@@ -155,9 +155,8 @@ const runTransactional = <R>(
       if (Exit.isSuccess(exit)) ended = end
       return yield* new EndedOtherwise({ end })
     }
-    const movedOn = yield* context.queue.finalize([
-      { id: job.id, lease: job.lease, end, queue: job.queue, key: job.key }
-    ])
+    const { id, key, lease, linked, queue } = job
+    const movedOn = yield* context.queue.finalize([{ id, lease, end, queue, key, linked }])
     return movedOn.length === 0 ? end : yield* new LeaseLost()
   })
   const patient = DatabaseFailure.retrying(context.transactions.runHandler(whole), {
@@ -240,6 +239,9 @@ class RunningJob<R> implements JobContext {
   }
   get meta() {
     return this.job.meta
+  }
+  get execution() {
+    return this.job.execution
   }
 
   progress(value: unknown): Effect.Effect<void, InvalidJob | DatabaseError> {
