@@ -20,29 +20,6 @@ const calls: ReadonlyArray<readonly [name: string, text: string, values: Readonl
   ],
   ["claim", claims.line, ["q", 0, 64, id, id, "{0}", "{0}", one]],
   ["claim by key", claims.keys, ["q", 0, 64, id, id, "{a}", "", "{}"]],
-  [
-    "insert with a dedupe key",
-    statements.insertFull,
-    [
-      one,
-      "{q}",
-      "{k}",
-      "{1}",
-      "[{}]",
-      "{0}",
-      "{0}",
-      "{5}",
-      0,
-      "{NULL}",
-      "{d}",
-      "{active}",
-      "{NULL}",
-      "[null]",
-      "[null]",
-      null,
-      "{NULL}"
-    ]
-  ],
   ["heartbeat", statements.heartbeat, [one, one, 0]],
   ["next due", statements.nextDue, ["{default}", "{0}"]]
 ]
