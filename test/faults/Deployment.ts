@@ -130,9 +130,7 @@ const newId = () => {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${count}-8${random().slice(1)}-${random()}${random()}${random()}`
 }
 
-const watchPod = (running: Nightshift.Running, base: string): Pod => {
-  let alive = true
-  Effect.runFork(Effect.tap(running.finished, () => Effect.sync(() => void (alive = false))))
+const watchPod = (running: Nightshift.Running, base: string, isAlive: () => boolean): Pod => {
   const request = (method: string, path: string, body?: unknown) =>
     Effect.promise(async (): Promise<Answer> => {
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" }
@@ -152,7 +150,7 @@ const watchPod = (running: Nightshift.Running, base: string): Pod => {
   return {
     ...running,
     base,
-    isAlive: () => alive,
+    isAlive,
     request,
     untilReadyz: (status, body = /.*/s) =>
       Effect.map(
@@ -223,16 +221,18 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
           cwd,
           env: { ...env, ...more }
         })
+        let alive = true
         yield* Effect.forkScoped(
           Effect.tap(running.finished, ({ code, signal, stderr }) =>
             Effect.sync(() => {
+              alive = false
               if (code !== 0) lostCounts = true
               appendFileSync(join(cwd, `pod-${running.pid}.log`), `exit ${code} ${signal}\n${stderr}`)
             })
           )
         )
         const [, base = ""] = yield* running.said(/url +(http:\S+)/)
-        const pod = watchPod(running, base)
+        const pod = watchPod(running, base, () => alive)
         pods.push(pod)
         return pod
       })

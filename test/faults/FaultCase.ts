@@ -1,4 +1,4 @@
-import { Data, Duration, type Effect, type Scope } from "effect"
+import { Data, Duration, type Effect, Option, type Scope } from "effect"
 import * as DurationText from "../../src/core/DurationText.js"
 
 /** The groups of docs/operate/faults.md, in its order. */
@@ -72,7 +72,8 @@ export const defaults: Readonly<Record<SettingName, string>> = {
 export const sumOf = (
   names: ReadonlyArray<SettingName>,
   values: Readonly<Record<SettingName, string>>
-): Duration.Duration => names.reduce((sum, name) => Duration.sum(sum, DurationText.decode(values[name])), Duration.zero)
+): Duration.Duration =>
+  names.reduce((sum, name) => Duration.sum(sum, Option.getOrThrow(DurationText.parse(values[name]))), Duration.zero)
 
 /** Starting, claiming and finishing the remaining jobs takes time of its own, more of it on a busy machine. */
 export const slack = Duration.seconds(20)

@@ -16,7 +16,7 @@ export interface Story extends Deployment.DeploymentOptions {
   /** Checks after everything has ended. */
   readonly afterwards?: (
     deployment: Deployment.Deployment
-  ) => Effect.Effect<ReadonlyArray<string> | void, unknown, Scope.Scope>
+  ) => Effect.Effect<ReadonlyArray<string>, unknown, Scope.Scope>
 }
 
 /** Remembers finished rows and reports those that change later. */
@@ -28,13 +28,15 @@ const watchEnded = (deployment: Deployment.Deployment, changed: Array<string>) =
        from "${deployment.schema}".job where finished_at is not null`
     )
     .pipe(
-      Effect.map((rows) => {
-        for (const { id, state } of rows) {
-          const before = seen.get(id)
-          if (before !== undefined && before !== state) changed.push(id)
-          seen.set(id, state)
-        }
-      }),
+      Effect.tap((rows) =>
+        Effect.sync(() => {
+          for (const { id, state } of rows) {
+            const before = seen.get(id)
+            if (before !== undefined && before !== state) changed.push(id)
+            seen.set(id, state)
+          }
+        })
+      ),
       Effect.ignore
     )
   return Effect.repeat(look, Schedule.spaced("500 millis"))
@@ -99,7 +101,7 @@ export const recover = (
     yield* deployment.enqueue([{ kind: "work", payload: { ms: 1 } }])
     yield* Deployment.until("every job ends", unfinished(deployment), (rows) => rows.length === 0, 120)
     const recovery = Duration.millis(performance.now() - since)
-    const saw = (yield* (story.afterwards ?? (() => Effect.void))(deployment)) ?? []
+    const saw = story.afterwards === undefined ? [] : yield* story.afterwards(deployment)
     yield* stopPods(deployment)
     const open = yield* deployment.query<{ pid: number; query: string }>(
       `select pid, query from pg_stat_activity
