@@ -314,7 +314,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
       acknowledged,
       rows: ask<JobRow>(
         `select id, status, attempt, max_attempts as "maxAttempts", result->>'run' as run, dead_reason as "deadReason"
-         from "${schema}".job order by id`
+         from "${schema}".job where kind <> 'tick' order by id`
       ),
       events: () => eventsOf(ledger),
       command: (...args) => Nightshift.run(args, { cwd, env }),

@@ -18,6 +18,7 @@ export interface Attempted {
 export interface RunEvent {
   readonly event: "start" | "end"
   readonly job: string
+  readonly kind: string
   readonly attempt: number
   /** Identifies one run of one handler in one process. */
   readonly run: string

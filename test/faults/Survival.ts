@@ -60,13 +60,14 @@ const configure = (deployment: Deployment.Deployment) =>
 
 const unfinished = (deployment: Deployment.Deployment) =>
   deployment.query<{ id: string; status: string; kind: string; error: string }>(
-    `select id, status, kind, left(last_error, 80) as error from "${deployment.schema}".job where finished_at is null limit 5`
+    `select id, status, kind, left(last_error, 80) as error from "${deployment.schema}".job where finished_at is null and kind <> 'tick' limit 5`
   )
 
 const counted = (deployment: Deployment.Deployment) =>
   Effect.map(
     deployment.query<{ completed: number }>(
-      `select coalesce(sum(completed), 0)::int as completed from "${deployment.schema}".job_bucket where minutes = 1`
+      `select coalesce(sum(completed), 0)::int as completed from "${deployment.schema}".job_bucket
+       where minutes = 1 and kind <> 'tick'`
     ),
     ([row]) => row?.completed ?? 0
   )
