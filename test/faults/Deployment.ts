@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Deferred, Effect, Fiber, Redacted, Ref, Schedule, type Scope } from "effect"
@@ -63,8 +63,10 @@ export interface Deployment {
   readonly events: () => ReadonlyArray<RunEvent>
   /** Runs a command line to its end, for example the doctor. */
   readonly command: (...args: ReadonlyArray<string>) => Effect.Effect<Nightshift.Finished>
-  /** Set when a pod lost its last counts. */
+  /** Whether a pod ended without writing its last counts. */
   readonly lostCounts: () => boolean
+  /** Warnings and errors in the logs of pods that have ended. */
+  readonly warnings: () => ReadonlyArray<string>
 }
 
 export interface DeploymentOptions {
@@ -213,6 +215,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
     const pods: Array<Pod> = []
     const attempted: Array<Attempted> = []
     const acknowledged = new Set<string>()
+    const warnings: Array<string> = []
     let lostCounts = false
 
     const launch = ({ args = [], env: more = {} }: PodOptions) =>
@@ -226,8 +229,12 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
           Effect.tap(running.finished, ({ code, signal, stderr }) =>
             Effect.sync(() => {
               alive = false
-              if (code !== 0) lostCounts = true
-              appendFileSync(join(cwd, `pod-${running.pid}.log`), `exit ${code} ${signal}\n${stderr}`)
+              if (code !== 0 || stderr.includes("could not write the last counts")) lostCounts = true
+              const lines = stderr.split("\n").filter((line) => /"(WARN|ERROR|FATAL)/.test(line))
+              warnings.push(
+                ...lines.map((line) => `pod ${running.pid}: ${line.slice(0, 600)}`),
+                `pod ${running.pid}: exit ${code ?? signal}`
+              )
             })
           )
         )
@@ -318,7 +325,8 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
       ),
       events: () => eventsOf(ledger),
       command: (...args) => Nightshift.run(args, { cwd, env }),
-      lostCounts: () => lostCounts
+      lostCounts: () => lostCounts,
+      warnings: () => warnings
     }
     return deployment
   })

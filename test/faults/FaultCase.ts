@@ -76,4 +76,4 @@ export const sumOf = (
   names.reduce((sum, name) => Duration.sum(sum, Option.getOrThrow(DurationText.parse(values[name]))), Duration.zero)
 
 /** Starting, claiming and finishing the remaining jobs takes time of its own, more of it on a busy machine. */
-export const slack = Duration.seconds(20)
+export const slack = Duration.seconds(40)

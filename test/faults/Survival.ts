@@ -125,7 +125,13 @@ export const recover = (
     ]
     if (violations.length > 0) {
       return yield* Effect.fail(
-        new Error(`${violations.length} promises broken:\n${violations.slice(0, 20).join("\n")}`)
+        new Error(
+          [
+            `${violations.length} promises broken:`,
+            ...violations.slice(0, 20),
+            ...deployment.warnings().slice(-40)
+          ].join("\n")
+        )
       )
     }
     return { recovery, saw }

@@ -28,7 +28,7 @@ const endsItsProcess = (act: string, line: RegExp, env: Readonly<Record<string, 
 const ticksOnce = (deployment: Deployment.Deployment) =>
   Effect.gen(function* () {
     const twice = yield* deployment.query(
-      `select run_at from "${deployment.schema}".job where kind = 'tick' group by run_at having count(*) > 1`
+      `select from "${deployment.schema}".job where kind = 'tick' group by meta->>'tick' having count(*) > 1`
     )
     if (twice.length > 0) return yield* Effect.fail(new Error(`${twice.length} ticks fired twice`))
     return []
@@ -196,13 +196,13 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
           const [id] = yield* deployment.enqueue([hostile("throwAfterAbort")])
           const [row] = yield* Deployment.until(
             "the job is retried",
-            deployment.query<{ status: string; outcome: string }>(
-              `select status, history->0->>'outcome' as outcome from "${deployment.schema}".job where id = $1`,
+            deployment.query<{ status: string; outcome: string; message: string }>(
+              `select status, history->0->>'outcome' as outcome, split_part(history->0->>'message', E'\n', 1) as message from "${deployment.schema}".job where id = $1`,
               [id]
             ),
             (rows) => rows[0]?.status === "done"
           )
-          return [`history: ${row?.outcome}`]
+          return [`history: ${row?.outcome}: ${row?.message}`]
         })
     })
   },
@@ -273,7 +273,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
               [id]
             ),
             (rows) => rows[0]?.reason === "poison",
-            120
+            240
           )
           return [`dead: ${row?.reason} after ${row?.crashes} crashes`]
         })
