@@ -61,6 +61,10 @@ export interface Deployment {
   readonly acknowledged: ReadonlySet<string>
   readonly rows: Effect.Effect<ReadonlyArray<JobRow>, Error>
   readonly events: () => ReadonlyArray<RunEvent>
+  /** Runs `serve` with further settings, for pods that must refuse to start. */
+  readonly serveToEnd: (env?: Readonly<Record<string, string>>) => Effect.Effect<Nightshift.Finished>
+  /** Kills pods that have started and do not serve yet. */
+  readonly killStarting: Effect.Effect<void>
   /** Runs a command line to its end, for example the doctor. */
   readonly command: (...args: ReadonlyArray<string>) => Effect.Effect<Nightshift.Finished>
   /** Whether a pod ended without writing its last counts. */
@@ -101,7 +105,8 @@ export const until = <A, E, R>(
     return yield* Effect.fail(new Error(`${what}: not within ${limitSeconds} s; last found ${JSON.stringify(found)}`))
   })
 
-const query =
+/** Runs a statement on a connection of its own. */
+export const query =
   (url: string) =>
   <Row extends object>(text: string, values: ReadonlyArray<unknown> = []): Effect.Effect<Array<Row>, Error> =>
     Effect.tryPromise({
@@ -213,6 +218,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
       ...options.env
     }
     const pods: Array<Pod> = []
+    const starting = new Set<Nightshift.Running>()
     const attempted: Array<Attempted> = []
     const acknowledged = new Set<string>()
     const warnings: Array<string> = []
@@ -224,6 +230,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
           cwd,
           env: { ...env, ...more }
         })
+        starting.add(running)
         let alive = true
         yield* Effect.forkScoped(
           Effect.tap(running.finished, ({ code, signal, stderr }) =>
@@ -239,6 +246,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
           )
         )
         const [, base = ""] = yield* running.said(/url +(http:\S+)/)
+        starting.delete(running)
         const pod = watchPod(running, base, () => alive)
         pods.push(pod)
         return pod
@@ -324,6 +332,10 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
          from "${schema}".job where kind <> 'tick' order by id`
       ),
       events: () => eventsOf(ledger),
+      serveToEnd: (more) => Nightshift.run(["serve", "--app", app, "--port", "0"], { cwd, env: { ...env, ...more } }),
+      killStarting: Effect.suspend(() =>
+        Effect.forEach(starting, (running) => running.signal("SIGKILL"), { discard: true })
+      ),
       command: (...args) => Nightshift.run(args, { cwd, env }),
       lostCounts: () => lostCounts,
       warnings: () => warnings
