@@ -111,7 +111,7 @@ export const query =
   <Row extends object>(text: string, values: ReadonlyArray<unknown> = []): Effect.Effect<Array<Row>, Error> =>
     Effect.tryPromise({
       try: async () => {
-        const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 3_000, query_timeout: 10_000 })
+        const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000, query_timeout: 10_000 })
         client.on("error", () => {})
         await client.connect()
         try {

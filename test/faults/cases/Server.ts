@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process"
+import { randomBytes, randomUUID } from "node:crypto"
 import { rmSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Redacted, Schedule, type Scope } from "effect"
@@ -109,7 +110,7 @@ const steppedClock = (seconds: number) =>
         yield* Effect.sleep("6 seconds")
         yield* setClock(deployment, 0)
         const metrics = yield* (yield* first(deployment)).request("GET", "/metrics")
-        const offset = /nightshift_clock_offset_seconds\S* (\S+)/.exec(metrics.body)?.[1] ?? "not shown"
+        const offset = /^nightshift_clock_offset_seconds\S* (\S+)/m.exec(metrics.body)?.[1] ?? "not shown"
         return [`nightshift_clock_offset_seconds ${offset}`]
       })
   })
@@ -191,13 +192,9 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
         const { stdout } = yield* deployment.command("doctor", "--json")
         const { findings } = JSON.parse(stdout) as { findings: Array<{ check: string; status: string; found: string }> }
         const writes = findings.find(({ check }) => check === "writes")
-        yield* Effect.orElse(
-          deployment.query("begin read write; alter system reset default_transaction_read_only; commit"),
-          () =>
-            deployment.query(
-              "set default_transaction_read_only = off; alter system reset default_transaction_read_only"
-            )
-        ).pipe(Effect.ignore)
+        yield* Deployment.query(`${deployment.databaseUrl}?options=-c%20default_transaction_read_only%3Doff`)(
+          "alter system reset default_transaction_read_only"
+        )
         yield* deployment.query("select pg_reload_conf()")
         return [saw, `doctor: writes ${writes?.status}: ${writes?.found}`]
       })
@@ -207,24 +204,27 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     name: "disk full, then freed",
     promise: nothingLost,
     recoveryLimit: crashRecovery,
-    operatorSees: "/readyz is 503: the database's disk is full",
+    operatorSees: "Enqueue requests answer 503; the log names the full disk; /readyz is 503 if heartbeats fail, too",
     run: Effect.gen(function* () {
       const directory = yield* smallDisk
       const ballast = join(directory, "ballast")
       return yield* onServer(
         (_, deployment) =>
           Effect.gen(function* () {
-            // Fill what is left, as a growing log file would.
-            execFileSync("sh", ["-c", `dd if=/dev/zero of=${ballast} bs=1M 2>/dev/null || true`])
-            const flood = deployment.query(
-              `create table if not exists public.flood as select repeat('x', 2000) as text from generate_series(1, 20000)`
+            // Fill what is left, as a growing log file would, and store jobs that need more room than there is.
+            execFileSync("sh", ["-c", `dd if=/dev/zero of=${ballast} bs=64k 2>/dev/null || true`])
+            const pod = yield* first(deployment)
+            const large = { kind: "work", payload: { ms: 1, text: randomBytes(50_000).toString("hex") } }
+            const storing = yield* Effect.fork(deployment.enqueue(Array.from({ length: 20 }, () => large)))
+            const refused = yield* Deployment.until(
+              "a refused enqueue",
+              pod.request("POST", "/api/v1/jobs", { jobs: [{ ...large, id: randomUUID() }] }),
+              ({ status }) => status >= 500
             )
-            yield* during(2, flood, 300)
-            const saw = yield* Effect.either(
-              (yield* first(deployment)).untilReadyz(503, /disk is full|responding|writes/)
-            )
+            const logged = yield* Effect.raceAll(deployment.pods.map((each) => each.logged(/No space left on device/)))
             rmSync(ballast)
-            return [saw._tag === "Right" ? saw.right : "no write needed a new page"]
+            yield* storing
+            return [`enqueue: ${refused.status} ${refused.body.slice(0, 120)}`, logged]
           }),
         { server: { directory, settings: { max_wal_size: "64MB", min_wal_size: "32MB" } } }
       )
