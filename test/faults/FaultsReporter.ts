@@ -66,6 +66,7 @@ export default class FaultsReporter implements Reporter {
     if (meta.fault === undefined) return
     const took = meta.observed === undefined ? "" : `${(meta.observed.recoveryMillis / 1_000).toFixed(1)} s`
     process.stdout.write(`${heldOf(test, meta).padEnd(8)} ${took.padStart(7)}  ${test.fullName}\n`)
+    for (const { message } of test.result().errors ?? []) process.stdout.write(`${message}\n`)
     for (const line of meta.observed?.saw ?? []) process.stdout.write(`${" ".repeat(18)}${line}\n`)
   }
 
