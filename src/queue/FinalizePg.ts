@@ -98,6 +98,10 @@ export const make = (
       return [...movedOn]
     })
 
+  // A retry reuses the timestamp of the first try: rows with that timestamp were written by the first try, whose reply
+  // was lost. The identity of the array tells a retry from a new call, even if the effect was wrapped.
+  const firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>()
+
   /** Returns the jobs that an earlier try of the same batch has already written. */
   const writtenEarlier = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
     mapErrors(
@@ -134,6 +138,11 @@ export const make = (
       if (isSecondTry && became.size < ends.length) {
         for (const row of yield* writtenEarlier(ends, now)) became.set(row.id, row)
       }
+      for (const end of ends) {
+        const committing = end.unanswered === undefined ? undefined : firstTries.get(end.unanswered)
+        if (committing === undefined || became.has(end.id)) continue
+        for (const row of yield* writtenEarlier([end], committing)) became.set(row.id, row)
+      }
       const movedOn = ends.flatMap((end) => {
         const written = became.get(end.id)
         if (written === undefined) return [end.id]
@@ -144,10 +153,6 @@ export const make = (
       if (pending.length > 0) yield* listeners.onPending(new Set(pending.map(({ queue }) => queue)))
       return movedOn
     })
-
-  // A retry reuses the timestamp of the first try: rows with that timestamp were written by the first try, whose reply
-  // was lost. The identity of the array tells a retry from a new call, even if the effect was wrapped.
-  const firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>()
 
   return (ends) =>
     Effect.gen(function* () {

@@ -9,6 +9,7 @@ import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import type { ClaimedJob } from "../../src/queue/Queue.js"
+import * as ShapingProxy from "../support/ShapingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const Once = Job.make("once", { payload: Schema.Struct({}), maxAttempts: 1, timeout: "30 seconds" })
@@ -68,6 +69,36 @@ describe("a transactional handler with one attempt", () => {
         { kind: "once", status: "done", attempt: 1, count: 1 }
       ])
       expect(runs).toBe(2)
+    }).pipe(Effect.provide(house("10s")))
+  )
+
+  it.scopedLive("is counted as completed when its transaction was committed and only the reply was lost", () =>
+    Effect.gen(function* () {
+      const proxy = yield* ShapingProxy.make(yield* DatabaseUrl)
+      let runs = 0
+      const handler = Handler.transactional(Once, () => {
+        runs += 1
+        return proxy.shape({ losesReplyTo: "COMMIT" })
+      })
+      const meanwhile = Effect.gen(function* () {
+        yield* Once.enqueue({})
+        const other = yield* TestDatabase.connection
+        yield* Effect.repeat(
+          Effect.promise(() => other.query("select from nightshift.job where status = 'done'")),
+          { until: ({ rowCount }) => rowCount === 1, schedule: Schedule.spaced("10 millis") }
+        )
+        yield* proxy.shape({})
+      })
+      const through = DatabaseUrl.layerOf(proxy.url)
+      expect(yield* Effect.provide(outcomes([handler], meanwhile), through)).toEqual([
+        { kind: "once", status: "done", attempt: 1, count: 1 }
+      ])
+      expect(runs).toBe(1)
+      const { sql } = yield* Database
+      expect(
+        yield* sql`select sum(completed)::int as completed, sum(retried)::int as retried
+          from nightshift.job_bucket where minutes = 1`
+      ).toEqual([{ completed: 1, retried: 0 }])
     }).pipe(Effect.provide(house("10s")))
   )
 

@@ -3,7 +3,7 @@ import type { Backoff } from "../../core/Backoff.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits } from "../../core/StoredJob.js"
-import type { DatabaseError } from "../../database/DatabaseError.js"
+import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
 import { inHandler } from "../../database/Pools.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import type { Entry, Registry } from "../../handlers/Registry.js"
@@ -143,9 +143,11 @@ const runTransactional = <R>(
   const { job, kind } = run
   let begun = false
   let ended: End | undefined
+  let finalized: ReadonlyArray<AttemptEnd> | undefined
   const whole = Effect.gen(function* () {
     begun = true
     ended = undefined
+    finalized = undefined
     const exit = yield* Effect.exit(attempt)
     const conflict = DatabaseFailure.contentionIn(exit)
     if (conflict !== undefined) return yield* conflict
@@ -155,9 +157,8 @@ const runTransactional = <R>(
       if (Exit.isSuccess(exit)) ended = end
       return yield* new EndedOtherwise({ end })
     }
-    const movedOn = yield* context.queue.finalize([
-      { id: job.id, lease: job.lease, end, queue: job.queue, key: job.key }
-    ])
+    finalized = [{ id: job.id, lease: job.lease, end, queue: job.queue, key: job.key }]
+    const movedOn = yield* context.queue.finalize(finalized)
     return movedOn.length === 0 ? end : yield* new LeaseLost()
   })
   const patient = DatabaseFailure.retrying(context.transactions.runHandler(whole), {
@@ -179,16 +180,26 @@ const runTransactional = <R>(
     const back = DatabaseFailure.isOurs(failure)
       ? DatabaseFailure.giveBack(job, failure, begun, at(context))
       : undefined
-    return conclude(context, run, otherwise ?? back ?? Judge.ofExit(job, kind, exit, at(context)))
+    const isUnanswered = failure instanceof DatabaseUnavailable && !failure.nothingWritten
+    return conclude(
+      context,
+      run,
+      otherwise ?? back ?? Judge.ofExit(job, kind, exit, at(context)),
+      isUnanswered ? finalized : undefined
+    )
   })
 }
 
 /** Passes the result of a run to the finalizer. */
-export const conclude = <R>(context: SlotContext<R>, run: Run, end: End): Effect.Effect<void> =>
-  write(
-    context,
-    context.metrics.ended(run.job, masked(context, run.job, end), run.began, context.clock.unsafeCurrentTimeMillis())
-  )
+export const conclude = <R>(
+  context: SlotContext<R>,
+  run: Run,
+  end: End,
+  unanswered?: ReadonlyArray<AttemptEnd>
+): Effect.Effect<void> => {
+  const over = context.clock.unsafeCurrentTimeMillis()
+  return write(context, context.metrics.ended(run.job, masked(context, run.job, end), run.began, over, unanswered))
+}
 
 /** Passes the result of an unstarted job to the finalizer. */
 export const handOver = <R>(context: SlotContext<R>, job: ClaimedJob, end: End): Effect.Effect<void> =>
