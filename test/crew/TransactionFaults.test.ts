@@ -23,11 +23,18 @@ const house = (connectTimeout: string) =>
         new Map([
           ["DATABASE_HANDLER_POOL", "4"],
           ["DATABASE_CONNECT_TIMEOUT", connectTimeout],
-          ["QUEUE_POLL", "100ms"]
+          ["QUEUE_POLL", "100ms"],
+          ["QUEUE_HEARTBEAT", "200ms"]
         ])
       )
     )
   )
+
+const counted = Effect.gen(function* () {
+  const { sql } = yield* Database
+  return yield* sql`select sum(completed)::int as completed, sum(retried)::int as retried
+    from nightshift.job_bucket where minutes = 1`
+})
 
 /** Runs these handlers until no job is left, and returns how the jobs ended. */
 const outcomes = <A, E, R>(
@@ -94,11 +101,20 @@ describe("a transactional handler with one attempt", () => {
         { kind: "once", status: "done", attempt: 1, count: 1 }
       ])
       expect(runs).toBe(1)
-      const { sql } = yield* Database
-      expect(
-        yield* sql`select sum(completed)::int as completed, sum(retried)::int as retried
-          from nightshift.job_bucket where minutes = 1`
-      ).toEqual([{ completed: 1, retried: 0 }])
+      expect(yield* counted).toEqual([{ completed: 1, retried: 0 }])
+    }).pipe(Effect.provide(house("10s")))
+  )
+
+  it.scopedLive("is counted as completed when a heartbeat finds the job done before the reply to COMMIT arrives", () =>
+    Effect.gen(function* () {
+      const proxy = yield* ShapingProxy.make(yield* DatabaseUrl)
+      const handler = Handler.transactional(Once, () =>
+        proxy.shape({ delaysReplyTo: { text: "COMMIT", millis: 1_000 } })
+      )
+      expect(yield* Effect.provide(outcomes([handler], Once.enqueue({})), DatabaseUrl.layerOf(proxy.url))).toEqual([
+        { kind: "once", status: "done", attempt: 1, count: 1 }
+      ])
+      expect(yield* counted).toEqual([{ completed: 1, retried: 0 }])
     }).pipe(Effect.provide(house("10s")))
   )
 

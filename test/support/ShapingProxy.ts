@@ -14,6 +14,8 @@ export interface Shape {
   readonly refuses?: boolean
   /** A message that contains this text is forwarded, and its connection closed before the reply returns. */
   readonly losesReplyTo?: string
+  /** The reply to a message that contains this text arrives this much later. */
+  readonly delaysReplyTo?: { readonly text: string; readonly millis: number }
 }
 
 export interface ShapingProxy {
@@ -48,6 +50,7 @@ export const make = (
         connections += 1
         const number = connections
         let messages = 0
+        let replyDelay = 0
         const reset = () => {
           harmed += 1
           client.resetAndDestroy()
@@ -55,15 +58,16 @@ export const make = (
         }
         open.add(reset)
         if (current.refuses === true) return reset()
-        const forward = (to: Socket, bytes: Buffer) => {
+        const forward = (to: Socket, bytes: Buffer, delay = 0) => {
           const { delayMillis = 0, sliced = false } = current
           const write = () => (sliced ? writeSliced(to, bytes) : void to.write(bytes))
-          if (delayMillis === 0) write()
-          else setTimeout(write, delayMillis)
+          if (delayMillis + delay === 0) write()
+          else setTimeout(write, delayMillis + delay)
         }
         client.on("data", (bytes) => {
           messages += 1
-          const { losesReplyTo, resetsUpTo = 0 } = current
+          const { delaysReplyTo, losesReplyTo, resetsUpTo = 0 } = current
+          replyDelay = delaysReplyTo !== undefined && bytes.includes(delaysReplyTo.text) ? delaysReplyTo.millis : 0
           if (losesReplyTo !== undefined && bytes.includes(losesReplyTo)) {
             harmed += 1
             server.removeAllListeners("data")
@@ -73,7 +77,7 @@ export const make = (
           if (resetsUpTo > 0 && messages > number % resetsUpTo) reset()
           return undefined
         })
-        server.on("data", (bytes) => forward(client, bytes))
+        server.on("data", (bytes) => forward(client, bytes, replyDelay))
         client.on("close", () => {
           open.delete(reset)
           server.end()

@@ -5,6 +5,7 @@ import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits } from "../../core/StoredJob.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
 import { inHandler } from "../../database/Pools.js"
+import { AfterCommit } from "../../database/Transaction.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import type { Entry, Registry } from "../../handlers/Registry.js"
 import type { AttemptEnd, End } from "../../queue/AttemptEnd.js"
@@ -144,6 +145,16 @@ const runTransactional = <R>(
   let begun = false
   let ended: End | undefined
   let finalized: ReadonlyArray<AttemptEnd> | undefined
+  let isCompleted = false
+  const complete = (end: End) => {
+    if (isCompleted) return
+    isCompleted = true
+    slot.run = undefined
+    const { now } = at(context)
+    context.metrics.ended(job, end, run.began, now).written?.("done", now)
+    // The key is free only after the commit.
+    if (job.key !== undefined) context.onFreed()
+  }
   const whole = Effect.gen(function* () {
     begun = true
     ended = undefined
@@ -159,21 +170,19 @@ const runTransactional = <R>(
     }
     finalized = [{ id: job.id, lease: job.lease, end, queue: job.queue, key: job.key }]
     const movedOn = yield* context.queue.finalize(finalized)
-    return movedOn.length === 0 ? end : yield* new LeaseLost()
+    if (movedOn.length > 0) return yield* new LeaseLost()
+    // A heartbeat may find the job done and interrupt this fiber before it reads the reply to COMMIT.
+    const afterCommit = yield* Effect.serviceOption(AfterCommit)
+    if (Option.isSome(afterCommit)) afterCommit.value.push(() => complete(end))
+    return end
   })
   const patient = DatabaseFailure.retrying(context.transactions.runHandler(whole), {
     begun: () => begun,
     timeoutMillis: timeoutMillis(kind)
   })
   return Effect.flatMap(Effect.exit(patient), (exit) => {
+    if (Exit.isSuccess(exit)) return Effect.sync(() => complete(exit.value))
     slot.run = undefined
-    if (Exit.isSuccess(exit)) {
-      const { now } = at(context)
-      context.metrics.ended(job, exit.value, run.began, now).written?.("done", now)
-      // The key is free only after the commit.
-      if (job.key !== undefined) context.onFreed()
-      return Effect.void
-    }
     const failure = Option.getOrUndefined(Cause.failureOption(exit.cause))
     if (failure instanceof LeaseLost) return Effect.void
     const otherwise = failure instanceof EndedOtherwise ? failure.end : ended
