@@ -8,8 +8,8 @@ import { serversOf } from "./DatabaseUrl.js"
 // A pooler may reject startup options (PgBouncer before 1.20 does); connections are then opened without them and use
 // the server's defaults.
 
-/** For all connections: NULL elements in array parameters are parsed as NULL. */
-const forAll = { array_nulls: "on" }
+/** For all connections: NULL elements in array parameters are parsed as NULL, and numbers are read with all digits. */
+const forAll = { array_nulls: "on", extra_float_digits: "1" }
 /** For Nightshift's connections only; the program chooses the settings of its own sessions. */
 const forOurs = { ...forAll, default_transaction_isolation: "read committed", standard_conforming_strings: "on" }
 

@@ -57,6 +57,8 @@ export interface Deployment {
   ) => Effect.Effect<Array<Row>, Error>
   /** Enqueues until the jobs are acknowledged; an attempt of unknown outcome is repeated with the same ids. */
   readonly enqueue: (jobs: ReadonlyArray<Wanted>, via?: Pod) => Effect.Effect<ReadonlyArray<string>, Error>
+  /** Answers other than success to enqueue requests. */
+  readonly refusals: ReadonlyArray<string>
   readonly attempted: ReadonlyArray<Attempted>
   readonly acknowledged: ReadonlySet<string>
   readonly rows: Effect.Effect<ReadonlyArray<JobRow>, Error>
@@ -222,6 +224,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
     const attempted: Array<Attempted> = []
     const acknowledged = new Set<string>()
     const warnings: Array<string> = []
+    const refusals: Array<string> = []
     let lostCounts = false
 
     const launch = ({ args = [], env: more = {} }: PodOptions) =>
@@ -304,6 +307,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
           if (answer.status >= 400 && answer.status < 500 && answer.status !== 429) {
             return yield* Effect.die(new Error(`enqueue was refused: ${answer.status} ${answer.body}`))
           }
+          refusals.push(`${answer.status} ${answer.body}`)
           return yield* Effect.fail(`${answer.status} ${answer.body}`)
         })
         yield* Effect.retry(attempt, Schedule.spaced("150 millis")).pipe(
@@ -325,6 +329,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
       startPod,
       query: ask,
       enqueue,
+      refusals,
       attempted,
       acknowledged,
       rows: ask<JobRow>(

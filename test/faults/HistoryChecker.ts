@@ -22,6 +22,7 @@ export interface RunEvent {
   readonly attempt: number
   /** Identifies one run of one handler in one process. */
   readonly run: string
+  readonly pid: number
   readonly at: number
 }
 

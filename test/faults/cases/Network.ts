@@ -21,6 +21,7 @@ const throughMiddlebox = (
     return yield* survive({
       database: Effect.succeed(database),
       throughUrl: () => Effect.succeed(Redacted.value(proxy.url)),
+      leavesSessions: true,
       fault: (deployment) => fault(proxy, deployment)
     })
   })
@@ -118,10 +119,14 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
       const proxy = yield* LosingProxy.stalling(database)
       return yield* survive({
         database: Effect.succeed(database),
+        leavesSessions: true,
         fault: (deployment) =>
           Effect.gen(function* () {
             const island = yield* deployment.startPod({ env: { DATABASE_URL: Redacted.value(proxy.url) } })
-            yield* deployment.enqueue(slowJobs(8, 2_500), island)
+            yield* deployment.enqueue(slowJobs(40, 4_000), island)
+            yield* Deployment.until("the pod runs one of them", Effect.sync(deployment.events), (events) =>
+              events.some(({ pid }) => pid === island.pid)
+            )
             yield* proxy.stall({ new: true })
             const ready = yield* island.untilReadyz(503)
             const rescued = yield* Effect.raceAll(
