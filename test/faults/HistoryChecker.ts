@@ -46,7 +46,7 @@ export interface Facts {
   /** Finished rows that were seen to change. */
   readonly changedAfterEnd: ReadonlyArray<string>
   /** The pods' count of completed jobs, or undefined if a pod was killed and lost its last flush. */
-  readonly counted?: number
+  readonly counted?: number | undefined
 }
 
 const runsOf = (events: ReadonlyArray<RunEvent>) => {
